@@ -1,0 +1,44 @@
+# Every verb sets itself up: a bare machine needs python3 (3.11 or newer), make and Go 1.26.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+VENV := .venv
+PY := $(VENV)/bin/python
+JOBS ?= 2
+
+.PHONY: help install run test check controlplane bench clean lock
+
+help: ## what people do here
+	@awk 'BEGIN{FS=":.*## "} /^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(VENV)/.installed: requirements-dev.lock pyproject.toml
+	python3 -m venv $(VENV)
+	$(PY) -m pip install --quiet --require-hashes -r requirements-dev.lock
+	$(PY) -m pip install --quiet --no-deps --no-build-isolation -e .
+	@touch $@
+
+install: $(VENV)/.installed ## make .venv with genguard and its tools in it
+
+run: install ## serve on https://localhost:8443, enforcing, with a certificate of its own
+	$(VENV)/bin/genguard serve --cert-dir .certs
+
+check: install ## ruff, mypy strict, import-linter: fast enough for every save
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+	$(VENV)/bin/lint-imports --no-cache
+
+controlplane: install ## build kube-apiserver, etcd and friends once (minutes; cached)
+	$(PY) -m tests.controlplane.build
+
+test: check controlplane ## every test, the real control plane included
+	$(PY) -m pytest -n $(JOBS) --dist loadgroup
+
+bench: install controlplane ## recorded pod reviews over TLS: CPU, rate, latency, memory
+	$(PY) -m tests.bench
+
+lock: ## pin the dependencies again, with hashes (needs pip-tools in .venv)
+	$(PY) -m piptools compile --quiet --strip-extras --generate-hashes --allow-unsafe --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options -o requirements.lock pyproject.toml
+	$(PY) -m piptools compile --quiet --strip-extras --generate-hashes --allow-unsafe --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options --extra dev --extra uvloop -c requirements.lock -o requirements-dev.lock pyproject.toml
+
+clean: ## remove what the verbs above made in this folder
+	rm -rf $(VENV) .certs build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

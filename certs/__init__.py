@@ -1,0 +1,69 @@
+"""Certificates for a webhook server: make them, look at them, keep them in files.
+
+`issue`    pure: an authority and a leaf for some names at some time, as PEM values
+`inspect`  pure: PEM in, facts and problems in plain words out; never raises for bad PEM
+`ensure`   a folder with a pair that works: read it, or make what is missing or worn out
+`PairFiles.read`  one consistent snapshot of a mounted Secret or of plain files
+
+Every error is a `CertificateError`; errors.py draws the tree. The package knows nothing of
+Kubernetes beyond the names of files in a Secret, and nothing of the server that uses it.
+"""
+
+from certs.ensure import Ensured, ensure
+from certs.errors import (
+    CertificateError,
+    FolderNotWritableError,
+    InvalidRequestError,
+    MalformedPEMError,
+    PairAbsentError,
+    PairFileError,
+    PairIncompleteError,
+    PairUnreadableError,
+    UnusablePairError,
+)
+from certs.facts import CertificateFacts
+from certs.files import PairFiles, PairSnapshot, write_files
+from certs.inspect import Inspection, inspect
+from certs.issue import (
+    AUTHORITY_LIFETIME,
+    LEAF_LIFETIME,
+    CertificateAuthority,
+    Issued,
+    KeyPair,
+    LeafCertificate,
+    issue,
+    issue_authority,
+)
+from certs.names import LOOPBACK, service_names
+from certs.problems import Problem
+
+__all__ = [
+    "AUTHORITY_LIFETIME",
+    "LEAF_LIFETIME",
+    "LOOPBACK",
+    "CertificateAuthority",
+    "CertificateError",
+    "CertificateFacts",
+    "Ensured",
+    "FolderNotWritableError",
+    "Inspection",
+    "InvalidRequestError",
+    "Issued",
+    "KeyPair",
+    "LeafCertificate",
+    "MalformedPEMError",
+    "PairAbsentError",
+    "PairFileError",
+    "PairFiles",
+    "PairIncompleteError",
+    "PairSnapshot",
+    "PairUnreadableError",
+    "Problem",
+    "UnusablePairError",
+    "ensure",
+    "inspect",
+    "issue",
+    "issue_authority",
+    "service_names",
+    "write_files",
+]

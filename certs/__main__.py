@@ -1,0 +1,54 @@
+"""Issue a serving certificate from the command line: `python -m certs issue --dir tls`.
+
+Writes  tls.crt, tls.key, ca.crt and ca.key, or keeps a pair that is still good
+Prints  the base64 caBundle on standard output, what was done on standard error
+"""
+
+import argparse
+import base64
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from certs import AUTHORITY_LIFETIME, CertificateError, ensure, service_names
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Parse, issue, print."""
+    options = _parser().parse_args(arguments)
+    try:
+        done = ensure(
+            options.dir,
+            names=(*service_names(options.service, options.namespace), *options.name),
+            ips=options.ip,
+            at=datetime.now(UTC),
+            leaf_lifetime=timedelta(days=options.days),
+        )
+    except CertificateError as error:
+        sys.stderr.write(f"certs: {error}\n")
+        return 1
+    sys.stderr.write(f"certs: {done.action} in {options.dir}\n")
+    sys.stdout.write(base64.b64encode(done.pair.ca_pem or b"").decode() + "\n")
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m certs", description=__doc__)
+    issue = parser.add_subparsers(required=True).add_parser("issue", help="make or keep a pair")
+    issue.add_argument("--dir", type=Path, required=True, help="the folder of the pair")
+    issue.add_argument("--service", default="genguard", help="the Service that is dialled")
+    issue.add_argument("--namespace", default="genguard-system", help="the Service's namespace")
+    issue.add_argument("--name", action="append", default=[], help="one more DNS name")
+    issue.add_argument("--ip", action="append", default=[], help="one more IP address")
+    issue.add_argument(
+        "--days",
+        type=int,
+        default=AUTHORITY_LIFETIME.days,
+        help="how long it is valid: by default as long as its authority, since nothing renews it",
+    )
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

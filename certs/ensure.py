@@ -1,0 +1,150 @@
+"""Keep a working pair in a folder: read it, or make what is missing, worn out or wrong.
+
+Reads   tls.crt, tls.key, ca.crt, and ca.key
+Acts on only what it made: a pair without ca.key was put there by somebody else and is served or
+        refused, never replaced
+Result  the pair, what was done and why; the caller logs it and tells the API server of a new CA
+Relies  on ca.crt as a bundle, newest authority first: the one it replaces stays in it until it
+        expires, so that a leaf of either verifies while the change spreads
+"""
+
+import fcntl
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from cryptography import x509
+
+from certs.errors import (
+    FolderNotWritableError,
+    MalformedPEMError,
+    PairAbsentError,
+    PairIncompleteError,
+    UnusablePairError,
+)
+from certs.facts import renew_from
+from certs.files import (
+    CA_FILE,
+    CA_KEY_FILE,
+    CERT_FILE,
+    KEY_FILE,
+    PairFiles,
+    PairSnapshot,
+    read_file,
+    write_files,
+)
+from certs.inspect import inspect
+from certs.issue import LEAF_LIFETIME, CertificateAuthority, issue, issue_authority
+from certs.names import LOOPBACK
+from certs.pem import read_certificates, read_key, same_key, write_certificate
+
+Action: TypeAlias = Literal["kept", "leaf-issued", "authority-issued"]
+
+
+@dataclass(frozen=True, slots=True)
+class Ensured:
+    """The pair that is now in the folder."""
+
+    pair: PairSnapshot
+    action: Action
+    reason: str  # why something was made; empty when the pair was kept
+
+
+def ensure(
+    folder: Path,
+    *,
+    names: Sequence[str],
+    ips: Sequence[str] = (),
+    at: datetime,
+    leaf_lifetime: timedelta = LEAF_LIFETIME,
+) -> Ensured:
+    """The folder's pair when it is good for these names, else a new one in its place."""
+    wanted = (*names, *ips, *LOOPBACK)
+    pair, due = _look(folder, wanted, at)
+    if pair is not None and not due:  # before any lock: a mounted Secret cannot be written
+        return Ensured(pair, "kept", "")
+    with _locked(folder):
+        pair, due = _look(folder, wanted, at)
+        if pair is not None and not due:  # another process renewed it meanwhile
+            return Ensured(pair, "kept", "")
+        authority, bundle = _authority(folder, at)
+        issued = issue(
+            names=names,
+            ips=ips,
+            at=at,
+            authority=authority or issue_authority(at=at),
+            leaf_lifetime=leaf_lifetime,
+        )
+        if authority is None:
+            bundle = issued.authority.cert_pem + bundle
+            # The key first: a crash in between leaves a key without certificate, which is remade.
+            write_files(folder, {CA_KEY_FILE: issued.authority.key_pem, CA_FILE: bundle})
+        write_files(folder, {KEY_FILE: issued.leaf.key_pem, CERT_FILE: issued.leaf.cert_pem})
+    made = PairSnapshot(issued.leaf.cert_pem, issued.leaf.key_pem, bundle)
+    return Ensured(made, "authority-issued" if authority is None else "leaf-issued", due)
+
+
+def _look(folder: Path, wanted: Sequence[str], at: datetime) -> tuple[PairSnapshot | None, str]:
+    """The pair there is, and why it is due for a new one; raises when it is not ours to renew."""
+    ours = _is_ours(folder)
+    try:
+        pair = PairFiles.in_folder(folder).read()
+    except (PairAbsentError, PairIncompleteError) as error:
+        if not ours:
+            raise
+        return None, str(error)
+    found = inspect(pair.cert_pem, pair.key_pem, pair.ca_pem, at=at, names=wanted if ours else ())
+    if ours:
+        return pair, "; ".join(problem.message for problem in found.problems)
+    if found.errors:
+        raise UnusablePairError([f"{folder}: {problem.message}" for problem in found.errors])
+    return pair, ""
+
+
+def _is_ours(folder: Path) -> bool:
+    """Whether this module made what is there, or nothing is there yet."""
+    if read_file(folder / CA_KEY_FILE) is not None:
+        return True
+    return all(read_file(folder / name) is None for name in (CERT_FILE, KEY_FILE, CA_FILE))
+
+
+def _authority(folder: Path, at: datetime) -> tuple[CertificateAuthority | None, bytes]:
+    """The authority that may go on signing, if any, and what stays in the bundle."""
+    key_pem, bundle_pem = read_file(folder / CA_KEY_FILE), read_file(folder / CA_FILE)
+    try:
+        bundle = read_certificates(bundle_pem or b"")
+        key = read_key(key_pem or b"")
+    except MalformedPEMError:
+        return None, b""
+    living = [certificate for certificate in bundle if at < certificate.not_valid_after_utc]
+    kept = b"".join(write_certificate(certificate) for certificate in living)
+    for certificate in living:
+        if same_key(certificate, key) and _young(certificate, at):
+            return CertificateAuthority(write_certificate(certificate), key_pem or b""), kept
+    return None, kept
+
+
+def _young(certificate: x509.Certificate, at: datetime) -> bool:
+    begins, ends = certificate.not_valid_before_utc, certificate.not_valid_after_utc
+    return begins <= at < renew_from(begins, ends)
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """One process at a time; the kernel drops the lock of one that dies."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(folder, os.O_RDONLY)
+    except OSError as error:
+        raise FolderNotWritableError(
+            folder, f"cannot be opened ({error.strerror}): name a folder that can be written"
+        ) from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)

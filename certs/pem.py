@@ -1,0 +1,91 @@
+"""Read certificates and keys from PEM and write them; say in one sentence what cannot be read.
+
+Everything that `cryptography` would parse only when it is asked for is parsed here, so nothing
+read through this module raises later on, and no message repeats what a file holds.
+"""
+
+import warnings
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes, PublicKeyTypes
+
+from certs.errors import MalformedPEMError
+
+_Read = TypeVar("_Read")
+
+_MALFORMED: Final = (
+    ValueError,
+    UnsupportedAlgorithm,
+    x509.InvalidVersion,
+    x509.DuplicateExtension,
+    x509.UnsupportedGeneralNameType,
+)
+
+
+def read_certificates(pem: bytes) -> tuple[x509.Certificate, ...]:
+    """Every certificate of the text in its order, at least one; other blocks are passed over."""
+
+    def parse() -> tuple[x509.Certificate, ...]:
+        certificates = tuple(x509.load_pem_x509_certificates(pem))
+        for certificate in certificates:
+            _parse_everything(certificate)
+        return certificates
+
+    return _reading(parse, "not X.509 certificates in PEM (-----BEGIN CERTIFICATE-----)")
+
+
+def read_key(pem: bytes) -> PrivateKeyTypes:
+    """The private key of the text; a key under a passphrase is refused, nobody could type it."""
+    try:
+        return _reading(
+            lambda: serialization.load_pem_private_key(pem, password=None),
+            "not a private key in PEM (-----BEGIN PRIVATE KEY-----)",
+        )
+    except TypeError as error:  # how cryptography says that it wants a password
+        raise MalformedPEMError("encrypted with a passphrase; store it unencrypted") from error
+
+
+def same_key(certificate: x509.Certificate, key: PrivateKeyTypes) -> bool:
+    """Whether the certificate was issued for this private key."""
+    return _public_bytes(certificate.public_key()) == _public_bytes(key.public_key())
+
+
+def write_certificate(certificate: x509.Certificate) -> bytes:
+    """The certificate as PEM."""
+    return certificate.public_bytes(serialization.Encoding.PEM)
+
+
+def write_key(key: PrivateKeyTypes) -> bytes:
+    """The key as unencrypted PKCS #8 PEM, which Go, OpenSSL and kubectl all read."""
+    return key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+
+
+def _reading(parse: Callable[[], _Read], complaint: str) -> _Read:
+    try:
+        # A serial of 0 is warned about, and OPA's cert-controller issues such certificates.
+        with warnings.catch_warnings(action="ignore"):
+            return parse()
+    except _MALFORMED as error:
+        raise MalformedPEMError(complaint) from error
+
+
+def _parse_everything(certificate: x509.Certificate) -> None:
+    _public_bytes(certificate.public_key())
+    certificate.subject.rfc4514_string()
+    certificate.issuer.rfc4514_string()
+    _ = certificate.extensions, certificate.signature_hash_algorithm
+    _ = certificate.not_valid_before_utc, certificate.not_valid_after_utc
+
+
+def _public_bytes(key: PublicKeyTypes) -> bytes:
+    return key.public_bytes(
+        serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
+    )

@@ -1,0 +1,3 @@
+"""Fixtures for every folder of tests."""
+
+pytest_plugins = ["tests.controlplane.fixtures"]

@@ -1,0 +1,138 @@
+"""Builds the control plane's binaries once for all: `python -m tests.controlplane.build`.
+
+The versions are those of go.mod. `KUBEBUILDER_ASSETS`, the folder that controller-runtime's
+setup-envtest fills, comes first: a binary found there is used as it is, the others are built.
+"""
+
+import fcntl
+import hashlib
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+MODULE = Path(__file__).parent
+PACKAGES = {
+    "etcd": "go.etcd.io/etcd/server/v3",
+    "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
+    "kube-controller-manager": "k8s.io/kubernetes/cmd/kube-controller-manager",
+    "kube-scheduler": "k8s.io/kubernetes/cmd/kube-scheduler",
+    "kubectl": "k8s.io/kubernetes/cmd/kubectl",
+    "kwok": "sigs.k8s.io/kwok/cmd/kwok",
+}
+_PINNED = re.compile(r"^\t(\S+) v([0-9]+\.[0-9]+\.[0-9]+)(?: |$)", re.MULTILINE)
+_GO = re.compile(r"^go (\S+)$", re.MULTILINE)
+
+
+class BuildError(Exception):
+    """The binaries cannot be built here; the message says what to do."""
+
+
+def pinned(module: str) -> str:
+    """The version of a Go module in go.mod, without the leading v."""
+    for name, version in _PINNED.findall((MODULE / "go.mod").read_text()):
+        if name == module:
+            return str(version)
+    raise BuildError(f"{MODULE / 'go.mod'} does not require {module}")
+
+
+def link_flags() -> str:
+    """Strips the binaries and stamps versions, which Kubernetes takes from the linker."""
+    kubernetes = pinned("k8s.io/kubernetes")
+    major, minor, _ = kubernetes.split(".")
+    stamped = {
+        "k8s.io/component-base/version.gitVersion": f"v{kubernetes}",
+        "k8s.io/component-base/version.gitMajor": major,
+        "k8s.io/component-base/version.gitMinor": minor,
+        "k8s.io/component-base/version.gitTreeState": "clean",
+        "k8s.io/component-base/version.gitCommit": f"v{kubernetes}",
+        "sigs.k8s.io/kwok/pkg/consts.Version": pinned("sigs.k8s.io/kwok"),
+        "go.etcd.io/etcd/api/v3/version.GitSHA": f"v{pinned('go.etcd.io/etcd/server/v3')}",
+    }
+    return "-s -w " + " ".join(f"-X {name}={value}" for name, value in stamped.items())
+
+
+def cache_folder() -> Path:
+    """One folder for each combination of sources, flags and machine; never rebuilt in place."""
+    digest = hashlib.sha256()
+    for part in ((MODULE / "go.mod").read_bytes(), (MODULE / "go.sum").read_bytes()):
+        digest.update(part)
+    digest.update(f"{link_flags()} {sys.platform} {platform.machine()}".encode())
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return home / "genguard" / "controlplane" / digest.hexdigest()[:16]
+
+
+def provided(name: str) -> Path | None:
+    """The binary in KUBEBUILDER_ASSETS, if there is one."""
+    assets = os.environ.get("KUBEBUILDER_ASSETS")
+    path = Path(assets).resolve() / name if assets else None  # servers run in another folder
+    return path if path is not None and os.access(path, os.X_OK) else None
+
+
+def binary(name: str) -> Path:
+    """The path of one binary of PACKAGES, building it when it is in neither place."""
+    path = provided(name) or cache_folder() / name
+    if not path.exists():
+        with _locked(path.parent):
+            if not path.exists():  # another process may have built it while this one waited
+                _build(name, path)
+    return path
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Lets one process build at a time; the kernel drops the lock of a process that dies."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _build(name: str, path: Path) -> None:
+    go = shutil.which("go")
+    if go is None:
+        raise BuildError(
+            f"{name} is not built yet and there is no go command on PATH. Install Go "
+            f"{''.join(_GO.findall((MODULE / 'go.mod').read_text()))} or newer "
+            f"(https://go.dev/dl), or set KUBEBUILDER_ASSETS to a folder that has {name}."
+        )
+    package = PACKAGES[name]
+    _say(f"building {name} ({package})")
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory(dir=path.parent) as work:
+        unfinished = str(Path(work) / name)
+        done = subprocess.run(
+            [go, "build", "-buildvcs=false", f"-ldflags={link_flags()}", "-o", unfinished, package],
+            cwd=MODULE,
+            env=os.environ | {"CGO_ENABLED": "0", "GOWORK": "off"},
+            stdout=sys.stderr,
+            check=False,
+        )
+        if done.returncode != 0:
+            raise BuildError(f"go build of {package} failed in {MODULE}; see its output above")
+        Path(unfinished).replace(path)  # in one step: nobody ever runs half a binary
+    _say(f"built {path} in {time.monotonic() - started:.0f} s")
+
+
+def _say(line: str) -> None:
+    print(f"controlplane: {line}", file=sys.stderr, flush=True)
+
+
+def main() -> None:
+    """Builds everything and prints the folder, or the folders in the way of PATH."""
+    try:
+        folders = dict.fromkeys(str(binary(name).parent) for name in PACKAGES)
+    except BuildError as error:
+        sys.exit(f"controlplane: {error}")
+    print(os.pathsep.join(folders))
+
+
+if __name__ == "__main__":
+    main()

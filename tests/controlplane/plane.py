@@ -1,0 +1,179 @@
+"""Starts a real Kubernetes control plane on loopback, waits until it works and stops it again."""
+
+import http.client
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from tests.controlplane import commands
+from tests.controlplane.build import binary
+from tests.controlplane.certificates import Authority, service_account_key
+from tests.controlplane.client import Client, Endpoint
+from tests.controlplane.identities import ADMIN, identities, kubeconfig, token_file
+from tests.controlplane.nodes import is_usable, node
+from tests.controlplane.options import Options
+from tests.controlplane.ports import ReservedPort
+from tests.controlplane.processes import ProcessGroup
+
+KEEP = "GENGUARD_KEEP_CONTROLPLANE"
+"""Set it to keep the folder with every log after the test."""
+
+
+class ControlPlane:
+    """A context manager: `with ControlPlane(Options(...)) as plane: plane.client.get(...)`."""
+
+    authority: Authority
+    """Signed the API server's certificate; issues those of webhook servers as well."""
+
+    def __init__(self, options: Options | None = None) -> None:
+        self.options = options or Options()
+        self.authority = Authority()
+        self.folder = Path(tempfile.mkdtemp(prefix="genguard-"))
+        self._port = ReservedPort()
+        self._at = commands.Layout(self.folder, self._port.number)
+        self._identities = identities()
+        self._processes: ProcessGroup | None = None
+        self.client = self.client_of(ADMIN)
+
+    @property
+    def server(self) -> str:
+        """The URL of the API server."""
+        return self._at.server
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The administrator's kubeconfig file."""
+        return self._at.kubeconfig(ADMIN)
+
+    @property
+    def audit_log(self) -> Path:
+        """Events of audit.k8s.io/v1, one a line, when `audit_level` is set."""
+        return self.folder / "audit.log"
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Starts the parts in the order in which they need each other; returns when all work."""
+        options, at = self.options, self._at
+        programs = ["etcd", "kube-apiserver"]
+        programs += ["kube-controller-manager"] * options.controller_manager
+        programs += ["kube-scheduler"] * options.scheduler
+        programs += ["kwok"] * bool(options.kwok_nodes)
+        paths = {name: binary(name) for name in programs}  # first of all: this may build
+        self._write_files()
+        run = self._processes = ProcessGroup(self.folder)
+        run.start("etcd", [paths["etcd"], *commands.etcd(at)])
+        self._wait("etcd", (self.folder / "etcd:2379").exists)
+        run.start("kube-apiserver", [paths["kube-apiserver"], *commands.apiserver(at, options)])
+        self._wait("kube-apiserver", self._serves)
+        if options.controller_manager:
+            flags = commands.controller_manager(at, options)
+            run.start("kube-controller-manager", [paths["kube-controller-manager"], *flags])
+        if options.scheduler:
+            run.start("kube-scheduler", [paths["kube-scheduler"], *commands.scheduler(at, options)])
+        if options.kwok_nodes:
+            for index in range(options.kwok_nodes):
+                self.client.post("/api/v1/nodes", node(index))
+            run.start("kwok", [paths["kwok"], *commands.kwok(at, options)])
+            self._wait("kwok", self._nodes_usable)
+        if options.controller_manager:
+            self._wait("kube-controller-manager", self._controllers_work)
+
+    def stop(self) -> None:
+        """Ends every process and removes the folder; may be called twice."""
+        self.client.close()
+        if self._processes is not None:
+            self._processes.stop()
+            self._processes = None
+        self._port.release()
+        if not os.environ.get(KEEP):
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def log(self, program: str) -> str:
+        """What a program has logged so far."""
+        return (self.folder / f"{program}.log").read_text(errors="replace")
+
+    def pids(self) -> dict[str, int]:
+        """The process id of every program that runs."""
+        return self._processes.pids() if self._processes is not None else {}
+
+    def kubectl(
+        self, *args: str, stdin: str | None = None, check: bool = True
+    ) -> subprocess.CompletedProcess[str]:
+        """Runs kubectl as the administrator."""
+        command = [str(binary("kubectl")), f"--kubeconfig={self.kubeconfig}"]
+        command += [f"--cache-dir={self.folder}/kubectl", *args]
+        done = subprocess.run(
+            command, input=stdin, capture_output=True, text=True, timeout=120, check=False
+        )
+        if check and done.returncode != 0:
+            said = f"{done.stdout}{done.stderr}"
+            raise AssertionError(f"kubectl {' '.join(args)} exited with {done.returncode}:\n{said}")
+        return done
+
+    def client_of(self, program: str) -> Client:
+        """A client with the token of `admin` or of a program, to act as that program does."""
+        ca = self.authority.pair.certificate.decode()
+        token = self._identities[program].token
+        return Client(Endpoint("127.0.0.1", self._at.port, ca, token))
+
+    def _write_files(self) -> None:
+        folder, ca = self.folder, self.authority.pair
+        ca.write(folder, "ca")
+        self.authority.issue_server("kubernetes.default.svc").write(folder, "apiserver")
+        (folder / "service-accounts.key").write_bytes(service_account_key())
+        (folder / "tokens.csv").write_text(token_file(self._identities.values()))
+        for name, identity in self._identities.items():
+            config = kubeconfig(self.server, ca.certificate, identity)
+            self._at.kubeconfig(name).write_text(config)
+        policy = {
+            "apiVersion": "audit.k8s.io/v1",
+            "kind": "Policy",
+            "omitStages": ["RequestReceived"],
+            "rules": [{"level": self.options.audit_level or "None"}],
+        }
+        (folder / "audit-policy.yaml").write_text(json.dumps(policy))
+
+    def _wait(self, program: str, ready: Callable[[], bool]) -> None:
+        run = self._processes
+        assert run is not None
+        end = time.monotonic() + self.options.start_timeout
+        while not ready():
+            run.check()
+            if time.monotonic() >= end:
+                raise run.failure(program, f"not ready in {self.options.start_timeout:g} s")
+            time.sleep(0.02)
+
+    def _serves(self) -> bool:
+        try:
+            return self.client.get("/readyz", check=False).status == 200
+        except (OSError, http.client.HTTPException):
+            return False
+
+    def _nodes_usable(self) -> bool:
+        return all(is_usable(each) for each in self.client.get("/api/v1/nodes").body["items"])
+
+    def _controllers_work(self) -> bool:
+        path = "/api/v1/namespaces/default/serviceaccounts/default"
+        return self.client.get(path, check=False).status == 200

@@ -1,0 +1,93 @@
+"""Starts servers in one process group and makes sure that the group never outlives the test."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+# Reads until the test process is gone, however it went, and then kills the whole group. The child
+# leaves the group first so that it lives to remove the folder. PR_SET_PDEATHSIG would not do: it
+# fires when the *thread* that started a server ends.
+_WARDEN = """
+import os, shutil, signal, sys
+sys.stdin.buffer.read()
+group = os.getpgrp()
+if os.fork() == 0:
+    os.setpgid(0, 0)
+    os.killpg(group, signal.SIGKILL)
+    shutil.rmtree(sys.argv[1], ignore_errors=True)
+"""
+_TAIL_LINES = 25
+
+
+class ServerFailedError(Exception):
+    """A server ended or never became ready; the message has the end of its log."""
+
+
+class ProcessGroup:
+    """The servers of one control plane; `stop` ends all of them, at once and for certain."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._servers: dict[str, subprocess.Popen[bytes]] = {}
+        self._lock = threading.Lock()
+        self._warden = subprocess.Popen(
+            [sys.executable, "-I", "-S", "-c", _WARDEN, str(folder)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            process_group=0,
+        )
+
+    def start(self, name: str, command: Sequence[str | Path]) -> None:
+        """Starts a server; its output goes to NAME.log in the folder."""
+        with self.log(name).open("wb") as log, self._lock:
+            self._servers[name] = subprocess.Popen(
+                command,
+                cwd=self.folder,
+                # Nothing is inherited: a proxy variable would divert the calls to webhooks.
+                env={"HOME": str(self.folder), "TMPDIR": str(self.folder)},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                process_group=self._warden.pid,
+            )
+
+    def log(self, name: str) -> Path:
+        """The log file of a server."""
+        return self.folder / f"{name}.log"
+
+    def tail(self, name: str) -> str:
+        """The last lines of a server's log, each cut to a readable length."""
+        lines = self.log(name).read_text(errors="replace").splitlines()
+        return "\n".join(f"  {line[:400]}" for line in lines[-_TAIL_LINES:])
+
+    def check(self) -> None:
+        """Raises ServerFailedError when a server has ended by itself."""
+        for name, server in self._servers.items():
+            if server.poll() is not None:
+                raise ServerFailedError(
+                    f"{name} exited with {server.returncode}; end of {self.log(name)}:\n"
+                    f"{self.tail(name)}"
+                )
+
+    def failure(self, name: str, reason: str) -> ServerFailedError:
+        """The error to raise about a server that runs but is of no use."""
+        return ServerFailedError(f"{name} {reason}; end of {self.log(name)}:\n{self.tail(name)}")
+
+    def pids(self) -> dict[str, int]:
+        """The process id of each server."""
+        return {name: server.pid for name, server in self._servers.items()}
+
+    def stop(self) -> None:
+        """Kills the group. The data are thrown away, so nothing is gained by asking nicely."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._warden.pid, signal.SIGKILL)
+        for process in (*self._servers.values(), self._warden):
+            process.wait()
+        if self._warden.stdin is not None:
+            self._warden.stdin.close()

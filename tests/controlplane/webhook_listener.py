@@ -1,0 +1,142 @@
+"""An https admission webhook on loopback for tests: keeps each review, answers a chosen patch."""
+
+import base64
+import itertools
+import json
+import ssl
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, Self
+
+from tests.controlplane.certificates import Authority
+from tests.controlplane.client import wait_until
+from tests.controlplane.plane import ControlPlane
+
+Patch = Sequence[Mapping[str, Any]]
+_PROBE = "/probe"
+_PROBE_LABEL = "genguard.io/test-probe"
+_numbers = itertools.count()
+
+
+def no_patch(request: Mapping[str, Any]) -> Patch:
+    """A webhook that only looks."""
+    del request
+    return ()
+
+
+class WebhookListener:
+    """Serves while it is entered; `reviews` has every AdmissionReview in the order of arrival."""
+
+    def __init__(
+        self, authority: Authority, patch: Callable[[Mapping[str, Any]], Patch] = no_patch
+    ) -> None:
+        self.reviews: list[dict[str, Any]] = []
+        self.probed = threading.Event()
+        self.patch = patch
+        self._ca_bundle = authority.ca_bundle
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+        self._server.daemon_threads = True
+        self._server.socket = _tls(authority).wrap_socket(self._server.socket, server_side=True)
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,))
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+    @contextmanager
+    def registered(
+        self,
+        plane: ControlPlane,
+        namespace: str,
+        resources: Sequence[str] = ("configmaps",),
+        **settings: Any,
+    ) -> Iterator[str]:
+        """Makes the API server call this webhook; returns when it does. Yields the name."""
+        name = f"listener-{next(_numbers)}"
+        probe = {"objectSelector": {"matchLabels": {_PROBE_LABEL: name}}}
+        hooks = [
+            self._hook("reviews.genguard.io", "/", namespace, resources) | settings,
+            self._hook("probe.genguard.io", _PROBE, namespace, ("configmaps",)) | probe,
+        ]
+        path = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
+        plane.client.post(path, {"metadata": {"name": name}, "webhooks": hooks})
+        try:
+            wait_until(lambda: self._called(plane, namespace, name), what=f"{name} in force")
+            self.reviews.clear()
+            yield name
+        finally:
+            plane.client.delete(f"{path}/{name}")
+
+    def _called(self, plane: ControlPlane, namespace: str, name: str) -> bool:
+        # The API server learns of a configuration some time after it has stored it, and of all
+        # its webhooks at once: when one answers a dry run, so would the others.
+        body = {"metadata": {"name": name, "labels": {_PROBE_LABEL: name}}}
+        path = f"/api/v1/namespaces/{namespace}/configmaps"
+        plane.client.post(path, body, params={"dryRun": "All"})
+        return self.probed.is_set()
+
+    def _hook(
+        self, name: str, path: str, namespace: str, resources: Sequence[str]
+    ) -> dict[str, Any]:
+        rule = {
+            "apiGroups": ["*"],
+            "apiVersions": ["*"],
+            "operations": ["*"],
+            "resources": list(resources),
+        }
+        url = f"https://127.0.0.1:{self._server.server_port}{path}"
+        return {
+            "name": name,
+            "admissionReviewVersions": ["v1"],
+            "clientConfig": {"url": url, "caBundle": self._ca_bundle},
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
+            "rules": [rule],
+            "sideEffects": "None",
+            "timeoutSeconds": 5,
+        }
+
+
+def _handler(listener: WebhookListener) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"  # the API server keeps its connections
+        disable_nagle_algorithm = True
+
+        def do_POST(self) -> None:  # the name http.server asks for
+            review = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            response = {"uid": review["request"]["uid"], "allowed": True}
+            if self.path.startswith(_PROBE):
+                listener.probed.set()
+            else:
+                listener.reviews.append(review)
+                patch = listener.patch(review["request"])
+                if patch:
+                    response["patchType"] = "JSONPatch"
+                    response["patch"] = base64.b64encode(json.dumps(patch).encode()).decode()
+            answer = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}
+            content = json.dumps(answer | {"response": response}).encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 (inherited)
+            """Says nothing: the reviews are kept."""
+
+    return Handler
+
+
+def _tls(authority: Authority) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    with tempfile.TemporaryDirectory() as folder:  # ssl loads keys from files only
+        context.load_cert_chain(*authority.issue_server().write(Path(folder), "webhook"))
+    return context

@@ -1,0 +1,80 @@
+"""Where the control plane's binaries come from, and what is said when they cannot come."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.controlplane import build
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def empty_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv("KUBEBUILDER_ASSETS", raising=False)
+    return build.cache_folder()
+
+
+def executable(path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch(mode=0o755)
+    return path
+
+
+def test_versions_come_from_go_mod() -> None:
+    assert build.pinned("k8s.io/kubernetes") == "1.36.3"
+    assert "-X k8s.io/component-base/version.gitMinor=36 " in build.link_flags()
+    with pytest.raises(build.BuildError, match=r"go\.mod does not require example\.com/none"):
+        build.pinned("example.com/none")
+
+
+def test_every_binary_is_a_tool_of_go_mod() -> None:
+    tools = (build.MODULE / "go.mod").read_text().partition("tool (")[2].partition(")")[0].split()
+    assert set(build.PACKAGES.values()) <= set(tools)
+
+
+def test_a_cached_binary_is_not_built_again(empty_cache: Path) -> None:
+    cached = executable(empty_cache / "etcd")
+    assert build.binary("etcd") == cached
+
+
+def test_kubebuilder_assets_come_first(
+    empty_cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    cached = executable(empty_cache / "kwok")
+    executable(empty_cache / "etcd")
+    given = executable(tmp_path / "assets" / "etcd")
+    monkeypatch.setenv("KUBEBUILDER_ASSETS", str(given.parent))
+    assert build.binary("etcd") == given
+    assert build.binary("kwok") == cached
+
+
+def test_without_go_the_error_says_what_to_do(empty_cache: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.controlplane.build"],
+        cwd=ROOT,
+        env={"PATH": "/nowhere", "XDG_CACHE_HOME": str(empty_cache.parents[2])},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert "etcd is not built yet and there is no go command on PATH" in done.stderr
+    assert "Install Go 1.26" in done.stderr
+    assert "KUBEBUILDER_ASSETS" in done.stderr
+
+
+def test_a_failing_build_leaves_nothing_behind(
+    empty_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if shutil.which("go") is None:
+        pytest.skip("needs Go")
+    monkeypatch.setitem(build.PACKAGES, "nothing", "k8s.io/kubernetes/cmd/nothing")
+    with pytest.raises(build.BuildError, match=r"go build of \S+/nothing failed"):
+        build.binary("nothing")
+    assert [path.name for path in empty_cache.iterdir()] == [".lock"]

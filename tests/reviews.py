@@ -1,0 +1,127 @@
+"""The one builder of AdmissionReviews, and the one way to read an answer."""
+
+import itertools
+import json
+from base64 import b64decode
+from collections.abc import Iterable
+from typing import Any
+
+import jsonpatch
+
+from webhook.admission.contract import violations
+from webhook.admission.review import Phase
+from webhook.compose import GenerationPatch, Judge, JudgeOptions
+from webhook.generation import CustomResource
+from webhook.pipeline import Dependencies, Reply, review
+
+_uids = itertools.count(1)
+
+# resource → (group, version, plural, kind), as kubectl writes the resource
+KINDS = {
+    "pods": ("", "v1", "pods", "Pod"),
+    "configmaps": ("", "v1", "configmaps", "ConfigMap"),
+    "services": ("", "v1", "services", "Service"),
+    "secrets": ("", "v1", "secrets", "Secret"),
+    "deployments": ("apps", "v1", "deployments", "Deployment"),
+    "replicasets": ("apps", "v1", "replicasets", "ReplicaSet"),
+    "widgets": ("example.org", "v1", "widgets", "Widget"),
+}
+
+
+def make_review(
+    operation: str = "UPDATE",
+    resource: str = "deployments",
+    new: dict[str, Any] | None = None,
+    old: dict[str, Any] | None = None,
+    *,
+    subresource: str = "",
+    user: str = "someone",
+    dry_run: bool = False,
+    options: dict[str, Any] | None = None,
+    version: str = "admission.k8s.io/v1",
+) -> dict[str, Any]:
+    """An AdmissionReview as kube-apiserver sends it; objects get the metadata it always shows."""
+    group, api_version, plural, kind = KINDS[resource]
+    gvk = {"group": group, "version": api_version, "kind": kind}
+    gvr = {"group": group, "version": api_version, "resource": plural}
+    request: dict[str, Any] = {
+        "uid": f"uid-{next(_uids)}",
+        "kind": gvk,
+        "resource": gvr,
+        "requestKind": gvk,
+        "requestResource": gvr,
+        "name": "thing",
+        "namespace": "default",
+        "operation": operation,
+        "userInfo": {"username": user, "groups": ["system:authenticated"]},
+        "object": _complete(new, group, api_version, kind),
+        "oldObject": _complete(old, group, api_version, kind),
+        "dryRun": dry_run,
+        "options": options,
+    }
+    if subresource:
+        request["subResource"] = request["requestSubResource"] = subresource
+    return {"kind": "AdmissionReview", "apiVersion": version, "request": request}
+
+
+def _complete(
+    document: dict[str, Any] | None, group: str, version: str, kind: str
+) -> dict[str, Any] | None:
+    if document is None:
+        return None
+    named = {"name": "thing", "namespace": "default", "uid": "object-1", "resourceVersion": "7"}
+    api_version = f"{group}/{version}" if group else version
+    metadata = {**named, **document.get("metadata", {})}
+    return {"apiVersion": api_version, "kind": kind, **document, "metadata": metadata}
+
+
+def judge(
+    *,
+    audit_only: bool = False,
+    generation_patch: GenerationPatch = GenerationPatch.NEVER,
+    shadow: tuple[str, ...] = (),
+    custom: Iterable[CustomResource] = (),
+    server_version: str = "1.36",
+) -> Dependencies:
+    """What reviews are judged with; generation is not patched unless a test asks for it."""
+    options = JudgeOptions(audit_only, generation_patch, shadow, server_version, tuple(custom))
+    return Judge(options).dependencies
+
+
+class Answer:
+    """A reply, checked against the API server's contract when made."""
+
+    def __init__(self, asked: dict[str, Any], reply: Reply, phase: Phase) -> None:
+        self.asked = asked
+        self.reply = reply
+        self.verdict = reply.verdict
+        self.document = json.loads(reply.body)
+        assert reply.status == 200, self.document
+        assert violations(asked, self.document, phase) == []
+
+    @property
+    def patch(self) -> list[dict[str, Any]]:
+        """The operations; empty without a patch."""
+        patch = self.document["response"].get("patch")
+        return json.loads(b64decode(patch)) if patch else []
+
+    @property
+    def annotations(self) -> dict[str, str]:
+        return self.document["response"].get("auditAnnotations", {})
+
+    @property
+    def object(self) -> dict[str, Any]:
+        """The object after the patch, as jsonpatch, the independent judge, applies it."""
+        return jsonpatch.apply_patch(self.asked["request"]["object"], self.patch)
+
+
+def ask(
+    asked: dict[str, Any],
+    dependencies: Dependencies | None = None,
+    *,
+    phase: Phase = Phase.MUTATE,
+    now: float = 0.0,
+) -> Answer:
+    """Send a review through the pipeline."""
+    reply = review(json.dumps(asked).encode(), phase, dependencies or judge(), now)
+    return Answer(asked, reply, phase)

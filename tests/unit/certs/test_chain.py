@@ -1,0 +1,63 @@
+"""The chain is judged as Go's crypto/x509 judges it: any path will do."""
+
+import pytest
+
+from certs.chain import UNKNOWN_SIGNER, explain_failure
+from tests.unit.certs.samples import AT, DAY, make
+
+OLD = make("authority", ca=True, ends=AT + 100 * DAY)
+NEW = make("authority", ca=True, ends=AT + 400 * DAY)  # of the same name, with another key
+EXPIRED = make("expired", ca=True, begins=AT - 9 * DAY, ends=AT - DAY)
+FUTURE = make("future", ca=True, begins=AT + DAY, ends=AT + 9 * DAY)
+BETWEEN = make("between", ca=True, signer=OLD)
+DEEPER = make("deeper", ca=True, signer=BETWEEN)
+SHALLOW = make("shallow", ca=True, path_length=0)
+BELOW_SHALLOW = make("below", ca=True, signer=SHALLOW)
+NO_CA = make("no-ca", ca=False)
+NO_CONSTRAINTS = make("no-constraints", ca=None)
+
+
+def leaf_of(signer):
+    return make("leaf", signer=signer)
+
+
+@pytest.mark.parametrize(
+    ("because", "leaf", "sent", "bundle"),
+    [
+        ("signed by the anchor", leaf_of(OLD), [], [OLD]),
+        ("an overlap bundle, leaf of the old authority", leaf_of(OLD), [], [NEW, OLD]),
+        ("an overlap bundle, leaf of the new authority", leaf_of(NEW), [], [OLD, NEW]),
+        ("an intermediate sent with the leaf", leaf_of(BETWEEN), [BETWEEN], [OLD]),
+        ("two of them, in the wrong order", leaf_of(DEEPER), [BETWEEN, DEEPER], [OLD]),
+        ("the intermediate itself is trusted", leaf_of(BETWEEN), [], [BETWEEN]),
+        ("an expired namesake does no harm", leaf_of(OLD), [], [EXPIRED, OLD]),
+        ("a leaf that is its own anchor", NO_CA, [], [NO_CA]),
+    ],
+)
+def test_verifies(because, leaf, sent, bundle):
+    certificates = [[made.certificate for made in group] for group in (sent, bundle)]
+    assert explain_failure(leaf.certificate, *certificates, AT) is None
+
+
+@pytest.mark.parametrize(
+    ("leaf", "sent", "bundle", "reason"),
+    [
+        (leaf_of(OLD), [], [NEW], UNKNOWN_SIGNER),
+        (leaf_of(BETWEEN), [], [OLD], UNKNOWN_SIGNER),
+        (leaf_of(EXPIRED), [], [EXPIRED], "CN=expired expired at 2026-11-20T12:00:00Z"),
+        (leaf_of(FUTURE), [], [FUTURE], "CN=future is not valid before 2026-11-22T12:00:00Z"),
+        (leaf_of(NO_CA), [], [NO_CA], "CN=no-ca is not marked as a CA"),
+        (leaf_of(NO_CONSTRAINTS), [], [NO_CONSTRAINTS], "is not marked as a CA"),
+        (leaf_of(BELOW_SHALLOW), [BELOW_SHALLOW], [SHALLOW], "allows 0 authorities below it"),
+        (leaf_of(NO_CA), [NO_CA], [OLD], "CN=no-ca is not marked as a CA"),
+    ],
+)
+def test_fails_and_names_the_nearest_miss(leaf, sent, bundle, reason):
+    certificates = [[made.certificate for made in group] for group in (sent, bundle)]
+    assert reason in explain_failure(leaf.certificate, *certificates, AT)
+
+
+def test_authorities_that_sign_each_other_end():
+    circle = [make("a", ca=True, signer=make("b", ca=True)), make("b", ca=True, signer=make("a"))]
+    found = [made.certificate for made in circle]
+    assert explain_failure(leaf_of(circle[0]).certificate, found, [NEW.certificate], AT)

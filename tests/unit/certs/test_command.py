@@ -1,0 +1,37 @@
+"""`python -m certs issue`: files for a Secret, and the caBundle on standard output."""
+
+import base64
+
+import pytest
+
+from certs.__main__ import main
+from certs.pem import read_certificates
+
+
+def test_it_prints_the_bundle_and_keeps_it_at_the_next_call(tmp_path, capsys):
+    arguments = ["issue", "--dir", str(tmp_path), "--service", "s", "--namespace", "n"]
+    assert main([*arguments, "--ip", "10.0.0.7", "--name", "s.example"]) == 0
+    first = capsys.readouterr()
+    assert base64.b64decode(first.out) == (tmp_path / "ca.crt").read_bytes()
+    assert "authority-issued" in first.err
+    assert main(arguments) == 0
+    second = capsys.readouterr()
+    assert second.out == first.out
+    assert "kept" in second.err
+
+
+def test_nothing_renews_it_so_it_lives_as_long_as_its_authority(tmp_path):
+    main(["issue", "--dir", str(tmp_path)])
+    ends = [
+        read_certificates((tmp_path / name).read_bytes())[0].not_valid_after_utc
+        for name in ("tls.crt", "ca.crt")
+    ]
+    assert ends[0] == ends[1]
+
+
+@pytest.mark.parametrize("arguments", [["--name", "no name"], ["--days", "0"]])
+def test_what_cannot_be_issued_is_said_and_fails(tmp_path, capsys, arguments):
+    assert main(["issue", "--dir", str(tmp_path), *arguments]) == 1
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("certs: ")

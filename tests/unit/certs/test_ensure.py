@@ -1,0 +1,213 @@
+"""ensure(): a folder with a pair that works, and nothing of anybody else's overwritten."""
+
+import multiprocessing
+import stat
+from datetime import timedelta
+
+import pytest
+
+from certs import (
+    FolderNotWritableError,
+    InvalidRequestError,
+    PairAbsentError,
+    PairFiles,
+    PairIncompleteError,
+    PairUnreadableError,
+    UnusablePairError,
+    ensure,
+    inspect,
+    write_files,
+)
+from certs.issue import AUTHORITY_LIFETIME, LEAF_LIFETIME
+from certs.pem import read_certificates
+from tests.unit.certs.samples import AT, DAY, NAME, make
+
+NAMES = [NAME]
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def errors(folder, at):
+    pair = PairFiles.in_folder(folder).read()
+    return inspect(pair.cert_pem, pair.key_pem, pair.ca_pem, at=at, names=NAMES).problems
+
+
+def test_an_empty_folder_gets_an_authority_and_a_pair(tmp_path):
+    done = ensure(tmp_path / "made" / "too", names=NAMES, at=AT)
+    folder = tmp_path / "made" / "too"
+    assert done.action == "authority-issued"
+    assert "neither" in done.reason
+    assert set(contents(folder)) == {"tls.crt", "tls.key", "ca.crt", "ca.key"}
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert errors(folder, AT) == ()
+    assert done.pair == PairFiles.in_folder(folder).read()
+
+
+def test_a_good_pair_is_kept_byte_for_byte(tmp_path):
+    ensure(tmp_path, names=NAMES, at=AT)
+    before = contents(tmp_path)
+    done = ensure(tmp_path, names=NAMES, at=AT + DAY)
+    assert (done.action, done.reason) == ("kept", "")
+    assert contents(tmp_path) == before
+
+
+def test_two_thirds_into_its_life_the_leaf_is_renewed_and_the_bundle_stays(tmp_path):
+    ensure(tmp_path, names=NAMES, at=AT)
+    before = contents(tmp_path)
+    at = AT + LEAF_LIFETIME * 2 / 3
+    done = ensure(tmp_path, names=NAMES, at=at)
+    after = contents(tmp_path)
+    assert done.action == "leaf-issued"
+    assert "due for renewal" in done.reason
+    assert after["ca.crt"] == before["ca.crt"]
+    assert after["ca.key"] == before["ca.key"]
+    assert after["tls.crt"] != before["tls.crt"]
+    assert errors(tmp_path, at) == ()
+
+
+@pytest.mark.parametrize(
+    ("because", "call"),
+    [
+        ("expired while the machine slept", {"at": AT + 40 * DAY}),
+        ("one name more is asked for", {"names": [NAME, "genguard.example"]}),
+        ("one address more is asked for", {"ips": ["10.0.0.7"]}),
+    ],
+)
+def test_a_leaf_is_made_again_from_the_same_authority(tmp_path, because, call):
+    first = ensure(tmp_path, names=NAMES, at=AT)
+    again = ensure(tmp_path, **({"names": NAMES, "at": AT} | call))
+    assert again.action == "leaf-issued"
+    assert again.pair.ca_pem == first.pair.ca_pem
+    assert ensure(tmp_path, **({"names": NAMES, "at": AT} | call)).action == "kept"
+
+
+def test_a_new_authority_keeps_the_old_one_in_the_bundle_until_that_expires(tmp_path):
+    first = ensure(tmp_path, names=NAMES, at=AT)
+    late = AT + AUTHORITY_LIFETIME * 2 / 3 + DAY
+    second = ensure(tmp_path, names=NAMES, at=late)
+    assert second.action == "authority-issued"
+    bundle = second.pair.ca_pem
+    assert bundle.endswith(first.pair.ca_pem)
+    for pair in (first.pair, second.pair):  # a leaf of either verifies while the change spreads
+        at = AT if pair is first.pair else late
+        assert inspect(pair.cert_pem, pair.key_pem, bundle, at=at).problems == ()
+    third = ensure(tmp_path, names=NAMES, at=AT + AUTHORITY_LIFETIME + 200 * DAY)
+    assert third.action == "authority-issued"
+    assert len(read_certificates(third.pair.ca_pem)) == 2
+    assert first.pair.ca_pem not in third.pair.ca_pem
+
+
+@pytest.mark.parametrize(
+    ("lost", "action"),
+    [
+        (["tls.crt"], "leaf-issued"),
+        (["tls.key"], "leaf-issued"),
+        (["tls.crt", "tls.key"], "leaf-issued"),
+        (["ca.crt", "tls.crt", "tls.key"], "authority-issued"),
+    ],
+)
+def test_a_crash_while_writing_is_mended(tmp_path, lost, action):
+    ensure(tmp_path, names=NAMES, at=AT)
+    for name in lost:
+        (tmp_path / name).unlink()
+    assert ensure(tmp_path, names=NAMES, at=AT).action == action
+    assert errors(tmp_path, AT) == ()
+
+
+@pytest.mark.parametrize("name", ["ca.key", "ca.crt", "tls.key", "tls.crt"])
+@pytest.mark.parametrize("content", [b"", b"garbage", make().key_pem, make().cert_pem])
+def test_our_own_files_are_made_again_when_broken(tmp_path, name, content):
+    ensure(tmp_path, names=NAMES, at=AT)
+    write_files(tmp_path, {name: content})
+    ensure(tmp_path, names=NAMES, at=AT)
+    assert [problem.code for problem in errors(tmp_path, AT)] == []
+    ensure(tmp_path, names=NAMES, at=AT + 25 * DAY)
+    assert errors(tmp_path, AT + 25 * DAY) == ()
+
+
+FOREIGN = make(sans=("elsewhere.svc",))
+
+
+def put_foreign(folder, **changes):
+    write_files(folder, {"tls.crt": FOREIGN.cert_pem, "tls.key": FOREIGN.key_pem} | changes)
+
+
+@pytest.mark.parametrize("at", [AT, AT + 29 * DAY])
+def test_a_pair_of_somebody_else_is_served_even_near_its_end(tmp_path, at):
+    put_foreign(tmp_path)
+    before = contents(tmp_path)
+    done = ensure(tmp_path, names=NAMES, at=at)
+    assert (done.action, done.pair.cert_pem) == ("kept", FOREIGN.cert_pem)
+    assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    ("because", "at", "changes", "told"),
+    [
+        ("expired", AT + 31 * DAY, {}, "expired at 2026-12-21T12:00:00Z"),
+        ("another key", AT, {"tls.key": make().key_pem}, "does not belong"),
+        ("garbage", AT, {"tls.crt": b"x"}, "not X.509"),
+    ],
+)
+def test_a_bad_pair_of_somebody_else_is_refused_and_left(tmp_path, because, at, changes, told):
+    put_foreign(tmp_path, **changes)
+    before = contents(tmp_path)
+    with pytest.raises(UnusablePairError, match=told) as caught:
+        ensure(tmp_path, names=NAMES, at=at)
+    assert str(tmp_path) in str(caught.value)
+    assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    ("files", "error"),
+    [
+        ({"tls.crt": b"x"}, PairIncompleteError),
+        ({"tls.key": b"x"}, PairIncompleteError),
+        ({"ca.crt": b"x"}, PairAbsentError),
+    ],
+)
+def test_half_a_pair_of_somebody_else_is_left_alone(tmp_path, files, error):
+    write_files(tmp_path, files)
+    with pytest.raises(error):
+        ensure(tmp_path, names=NAMES, at=AT)
+    assert contents(tmp_path) == files
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path):
+    dangling = tmp_path / "dangling"
+    dangling.symlink_to(tmp_path / "absent" / "folder")
+    with pytest.raises(FolderNotWritableError) as caught:
+        ensure(dangling, names=NAMES, at=AT)
+    assert caught.value.path == dangling
+
+
+def test_a_file_in_the_place_of_the_folder_is_named(tmp_path):
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(PairUnreadableError, match="Not a directory"):
+        ensure(tmp_path / "file", names=NAMES, at=AT)
+
+
+def test_a_name_that_is_none_writes_nothing(tmp_path):
+    with pytest.raises(InvalidRequestError):
+        ensure(tmp_path, names=["not a name"], at=AT)
+    assert contents(tmp_path) == {}
+
+
+def test_the_lifetime_of_the_leaf_can_be_that_of_its_authority(tmp_path):
+    done = ensure(tmp_path, names=NAMES, at=AT, leaf_lifetime=timedelta(days=365))
+    (leaf,) = read_certificates(done.pair.cert_pem)
+    (authority,) = read_certificates(done.pair.ca_pem)
+    assert leaf.not_valid_after_utc == authority.not_valid_after_utc
+
+
+def _ensure(folder):
+    return ensure(folder, names=NAMES, at=AT).pair.ca_pem
+
+
+def test_processes_that_start_at_once_agree_on_one_pair(tmp_path):
+    with multiprocessing.get_context("spawn").Pool(4) as pool:
+        bundles = pool.map(_ensure, [tmp_path] * 4)
+    assert len(set(bundles)) == 1
+    assert errors(tmp_path, AT) == ()

@@ -1,0 +1,166 @@
+"""Files are read as one moment left them, and written whole."""
+
+import os
+import stat
+
+import pytest
+
+from certs import (
+    FolderNotWritableError,
+    PairAbsentError,
+    PairFileError,
+    PairFiles,
+    PairIncompleteError,
+    PairUnreadableError,
+    write_files,
+)
+from certs import files as files_module
+from tests.unit.certs.volumes import mount_secret
+
+OLD = {"tls.crt": b"old cert", "tls.key": b"old key", "ca.crt": b"old ca"}
+NEW = {"tls.crt": b"new cert", "tls.key": b"new key", "ca.crt": b"new ca"}
+
+
+def read(folder):
+    pair = PairFiles.in_folder(folder).read()
+    return {"tls.crt": pair.cert_pem, "tls.key": pair.key_pem, "ca.crt": pair.ca_pem}
+
+
+def test_what_was_written_is_read(tmp_path):
+    write_files(tmp_path, OLD)
+    assert read(tmp_path) == OLD
+    write_files(tmp_path, NEW)
+    assert read(tmp_path) == NEW
+
+
+def test_only_the_owner_reads_keys_and_everybody_reads_certificates(tmp_path):
+    old_mask = os.umask(0)
+    try:
+        write_files(tmp_path, OLD | {"ca.key": b"signs"})
+    finally:
+        os.umask(old_mask)
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
+    assert modes == {"tls.crt": 0o644, "ca.crt": 0o644, "tls.key": 0o600, "ca.key": 0o600}
+
+
+def test_writing_leaves_no_other_file_behind(tmp_path):
+    write_files(tmp_path, OLD)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(OLD)
+
+
+def test_a_write_that_fails_leaves_the_old_file_and_no_other(tmp_path, monkeypatch):
+    write_files(tmp_path, OLD)
+
+    def full(_descriptor):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(files_module.os, "fsync", full)
+    with pytest.raises(FolderNotWritableError, match="No space left"):
+        write_files(tmp_path, NEW)
+    monkeypatch.undo()
+    assert read(tmp_path) == OLD
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(OLD)
+
+
+def test_a_folder_that_is_not_there_cannot_be_written(tmp_path):
+    with pytest.raises(FolderNotWritableError) as caught:
+        write_files(tmp_path / "absent", OLD)
+    assert caught.value.path == tmp_path / "absent"
+
+
+def test_the_bundle_may_be_absent_and_that_is_not_the_same_as_empty(tmp_path):
+    write_files(tmp_path, {"tls.crt": b"c", "tls.key": b"k"})
+    assert PairFiles.in_folder(tmp_path).read().ca_pem is None
+    write_files(tmp_path, {"ca.crt": b""})
+    assert PairFiles.in_folder(tmp_path).read().ca_pem == b""
+
+
+def test_a_pair_of_other_names_looks_for_its_bundle_beside_the_certificate(tmp_path):
+    write_files(tmp_path, {"server.pem": b"c", "server.key": b"k", "ca.crt": b"a"})
+    pair = PairFiles.beside(tmp_path / "server.pem", tmp_path / "server.key").read()
+    assert (pair.cert_pem, pair.key_pem, pair.ca_pem) == (b"c", b"k", b"a")
+
+
+@pytest.mark.parametrize(
+    ("because", "present", "error", "named"),
+    [
+        ("nothing", [], PairAbsentError, "tls.crt"),
+        ("a bundle alone is no pair", ["ca.crt"], PairAbsentError, "tls.crt"),
+        ("a certificate alone", ["tls.crt"], PairIncompleteError, "tls.key"),
+        ("a key alone", ["tls.key", "ca.crt"], PairIncompleteError, "tls.crt"),
+    ],
+)
+def test_the_error_names_the_file_that_is_missing(tmp_path, because, present, error, named):
+    write_files(tmp_path, {name: OLD[name] for name in present})
+    with pytest.raises(PairFileError) as caught:
+        read(tmp_path)
+    assert type(caught.value) is error
+    assert caught.value.path == tmp_path / named
+
+
+def test_a_folder_in_the_place_of_a_file(tmp_path):
+    write_files(tmp_path, OLD)
+    (tmp_path / "tls.key").unlink()
+    (tmp_path / "tls.key").mkdir()
+    with pytest.raises(PairUnreadableError, match="is not a file"):
+        read(tmp_path)
+
+
+def test_a_file_where_a_folder_should_be(tmp_path):
+    write_files(tmp_path, OLD)
+    with pytest.raises(PairUnreadableError, match="Not a directory"):
+        read(tmp_path / "tls.crt")
+
+
+def test_a_pipe_is_not_waited_for(tmp_path):
+    write_files(tmp_path, {"tls.crt": b"c"})
+    os.mkfifo(tmp_path / "tls.key")
+    with pytest.raises(PairUnreadableError, match="is not a file"):
+        read(tmp_path)
+
+
+def test_a_file_larger_than_a_secret_is_not_read_whole(tmp_path):
+    write_files(tmp_path, OLD | {"tls.crt": b"x" * ((1 << 20) + 1)})
+    with pytest.raises(PairUnreadableError, match="larger than"):
+        read(tmp_path)
+
+
+def test_a_mounted_secret_is_read_through_its_links(tmp_path):
+    mount_secret(tmp_path, OLD, 1)
+    assert read(tmp_path) == OLD
+    mount_secret(tmp_path, NEW, 2)
+    assert read(tmp_path) == NEW
+
+
+def test_a_swap_between_two_files_gives_the_new_pair_and_never_a_mixture(tmp_path, monkeypatch):
+    mount_secret(tmp_path, OLD, 1)
+    honest, reads = files_module.read_file, []
+
+    def swapped_meanwhile(path):
+        content = honest(path)
+        reads.append(path.name)
+        if len(reads) == 1:
+            mount_secret(tmp_path, NEW, 2)
+        return content
+
+    monkeypatch.setattr(files_module, "read_file", swapped_meanwhile)
+    assert read(tmp_path) == NEW
+    assert reads == ["tls.crt", "tls.key", "ca.crt"] * 2
+
+
+def test_files_that_change_at_every_look_are_given_up(tmp_path, monkeypatch):
+    write_files(tmp_path, OLD)
+    honest = files_module.read_file
+
+    def rewritten(path):
+        write_files(tmp_path, {"tls.crt": os.urandom(8)})
+        return honest(path)
+
+    monkeypatch.setattr(files_module, "read_file", rewritten)
+    with pytest.raises(PairUnreadableError, match="single writer"):
+        read(tmp_path)
+
+
+def test_no_key_is_in_a_repr(tmp_path):
+    write_files(tmp_path, OLD)
+    assert "old key" not in repr(PairFiles.in_folder(tmp_path).read())

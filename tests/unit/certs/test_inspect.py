@@ -1,0 +1,185 @@
+"""inspect(): every fault is named once, in words that say what to do; bad bytes never raise."""
+
+import base64
+import re
+
+import pytest
+from cryptography.hazmat.primitives import serialization
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from certs import inspect, issue
+from tests.unit.certs.samples import AT, CLIENT, DAY, NAME, SERVER, make
+
+AUTHORITY = make("authority", ca=True, begins=AT - 9 * DAY, ends=AT + 300 * DAY)
+LEAF = make("leaf", signer=AUTHORITY)
+OTHER = make("other", signer=AUTHORITY)
+
+
+def named(value):
+    """A row is called by its reason."""
+    return value if isinstance(value, str) else ""
+
+
+def codes(inspection):
+    return [(problem.code, problem.severity) for problem in inspection.problems]
+
+
+def look(made, *, ca=AUTHORITY, at=AT, names=(NAME,)):
+    bundle = None if ca is None else ca.cert_pem
+    return inspect(made.cert_pem, made.key_pem, bundle, at=at, names=names)
+
+
+def test_a_good_pair_has_facts_and_no_problems():
+    found = look(LEAF)
+    assert found.problems == ()
+    facts = found.facts
+    assert facts.subject == "CN=leaf"
+    assert facts.sans == (NAME,)
+    assert (facts.not_before, facts.not_after) == (AT - DAY, AT + 30 * DAY)
+    assert re.fullmatch("[0-9a-f]{64}", facts.fingerprint)
+    assert facts.key_matches is True
+    assert facts.chain_verifies is True
+    assert facts.seconds_to_expiry == 30 * 24 * 3600
+    assert facts.for_servers
+
+
+def test_what_issue_makes_is_good():
+    issued = issue(names=[NAME], at=AT)
+    pair = issued.leaf
+    found = inspect(pair.cert_pem, pair.key_pem, issued.authority.cert_pem, at=AT, names=[NAME])
+    assert found.problems == ()
+
+
+def test_without_a_bundle_the_chain_is_neither_good_nor_bad():
+    assert look(LEAF, ca=None).facts.chain_verifies is None
+
+
+FAULTS = [
+    ("expired to the second", {"at": AT + 30 * DAY}, LEAF, ("expired", "error")),
+    ("one day before it begins", {"at": AT - 2 * DAY}, LEAF, ("not-yet-valid", "error")),
+    ("two thirds of 31 days", {"at": AT + 20 * DAY}, LEAF, ("near-expiry", "warning")),
+    ("another name is dialled", {"names": ["other.svc"]}, LEAF, ("name-missing", "error")),
+    ("an address is dialled", {"names": ["10.0.0.1"]}, LEAF, ("name-missing", "error")),
+    ("only a common name", {}, make(signer=AUTHORITY, sans=()), ("no-names", "error")),
+    ("for clients", {}, make(signer=AUTHORITY, usages=(CLIENT,)), ("not-for-servers", "error")),
+    ("signed by itself", {}, make(), ("chain-unverified", "error")),
+]
+
+
+@pytest.mark.parametrize(("because", "call", "made", "expected"), FAULTS, ids=named)
+def test_each_fault_is_the_only_problem_reported(because, call, made, expected):
+    assert codes(look(made, **call)) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("because", "call", "made"),
+    [
+        ("no extended usage means all", {}, make(signer=AUTHORITY, usages=None)),
+        ("client and server", {}, make(signer=AUTHORITY, usages=(CLIENT, SERVER))),
+        ("RSA is as good", {}, make(signer=AUTHORITY, rsa_bits=2048)),
+        ("a wildcard", {}, make(signer=AUTHORITY, sans=("*.genguard-system.svc",))),
+        ("an address by value", {"names": ["::1"]}, make(signer=AUTHORITY, sans=("0:0::1",))),
+        ("names compare without case", {"names": [NAME.upper()]}, LEAF),
+    ],
+    ids=named,
+)
+def test_what_is_no_fault(because, call, made):
+    assert look(made, **call).errors == ()
+
+
+def test_a_certificate_is_due_for_renewal_at_two_thirds_of_its_life():
+    due = look(LEAF).facts.renew_from
+    assert due == AT - DAY + 31 * DAY * 2 / 3
+    assert codes(look(LEAF, at=due - DAY / 86400)) == []
+    assert codes(look(LEAF, at=due)) == [("near-expiry", "warning")]
+    assert codes(look(LEAF, at=AT + 30 * DAY - DAY / 86400)) == [("near-expiry", "warning")]
+
+
+def test_a_wildcard_does_not_stand_for_two_labels_or_none():
+    made = make(signer=AUTHORITY, sans=("*.svc",))
+    assert codes(look(made, names=[NAME])) == [("name-missing", "error")]
+    assert codes(look(made, names=["svc"])) == [("name-missing", "error")]
+
+
+def test_the_key_of_another_certificate():
+    found = inspect(LEAF.cert_pem, OTHER.key_pem, AUTHORITY.cert_pem, at=AT)
+    assert codes(found) == [("key-mismatch", "error")]
+    assert found.facts.key_matches is False
+    assert found.facts.subject == "CN=leaf"
+
+
+DER = base64.b64decode(b"".join(LEAF.cert_pem.splitlines()[1:-1]))
+NO_DER = b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
+LOCKED = LEAF.key_as(serialization.BestAvailableEncryption(b"passphrase"))
+UNREADABLE = ["certificate-unreadable"]
+BOTH_UNREADABLE = ["certificate-unreadable", "key-unreadable"]
+
+
+@pytest.mark.parametrize(
+    ("because", "changes", "expected"),
+    [
+        ("nothing at all", {"cert": b"", "key": b""}, BOTH_UNREADABLE),
+        ("swapped", {"cert": LEAF.key_pem, "key": LEAF.cert_pem}, BOTH_UNREADABLE),
+        ("half a certificate", {"cert": LEAF.cert_pem[:300]}, UNREADABLE),
+        ("DER is not PEM", {"cert": DER}, UNREADABLE),
+        ("PEM of no DER", {"cert": NO_DER}, UNREADABLE),
+        ("half a key", {"key": LEAF.key_pem[:100]}, ["key-unreadable"]),
+        ("a key under a passphrase", {"key": LOCKED}, ["key-unreadable"]),
+        ("a bundle of garbage", {"ca": b"x"}, ["ca-unreadable"]),
+        ("an empty bundle, as cert-manager may leave it", {"ca": b"\n"}, ["ca-empty"]),
+    ],
+    ids=named,
+)
+def test_bytes_that_are_no_pair_are_reported(because, changes, expected):
+    files = {"cert": LEAF.cert_pem, "key": LEAF.key_pem, "ca": AUTHORITY.cert_pem} | changes
+    found = inspect(files["cert"], files["key"], files["ca"], at=AT)
+    assert [problem.code for problem in found.problems] == expected
+    assert (found.facts is None) == ("certificate-unreadable" in expected)
+
+
+def test_text_around_the_pem_is_no_fault():
+    text = b"subject=/CN=leaf\n" + LEAF.cert_pem + b"trailing\n"
+    assert inspect(text, LEAF.key_pem, at=AT).errors == ()
+
+
+def test_a_serial_of_zero_is_read_in_silence(recwarn):
+    """OPA's cert-controller issues them, and Go takes them."""
+    lines = make(serial=1).cert_pem.splitlines()
+    der = base64.b64decode(b"".join(lines[1:-1])).replace(b"\x02\x01\x01", b"\x02\x01\x00", 1)
+    pem = b"\n".join([lines[0], base64.b64encode(der), lines[-1]])
+    assert inspect(pem, b"", at=AT).facts.subject == "CN=made"
+    assert not recwarn.list
+
+
+def test_every_message_says_what_to_do_and_repeats_at_the_next_look():
+    for because, call, made, _ in FAULTS:
+        later = dict(call, at=call.get("at", AT) + DAY / 24)
+        first, second = (look(made, **each).problems[0].message for each in (call, later))
+        assert first == second, because
+        assert ": " in first, because
+
+
+def test_no_message_repeats_the_key():
+    secret = base64.b64encode(b"a secret that nobody may read").decode()
+    broken = f"-----BEGIN PRIVATE KEY-----\n{secret}\n-----END PRIVATE KEY-----\n".encode()
+    assert secret not in repr(inspect(LEAF.cert_pem, broken, at=AT))
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data())
+def test_no_change_of_bytes_makes_it_raise(data):
+    def broken(pem: bytes) -> bytes:
+        """Damage the DER inside, so that the damage is not caught by the PEM reader at once."""
+        lines = pem.splitlines()
+        der = bytearray(base64.b64decode(b"".join(lines[1:-1])))
+        for _ in range(data.draw(st.integers(0, 4))):
+            der[data.draw(st.integers(0, len(der) - 1))] = data.draw(st.integers(0, 255))
+        return b"\n".join([lines[0], base64.b64encode(bytes(der)), lines[-1]])
+
+    inspect(broken(LEAF.cert_pem), broken(LEAF.key_pem), broken(AUTHORITY.cert_pem), at=AT)
+
+
+@given(st.binary(max_size=200), st.binary(max_size=200), st.none() | st.binary(max_size=200))
+def test_arbitrary_bytes_never_raise(cert, key, ca):
+    inspect(cert, key, ca, at=AT)

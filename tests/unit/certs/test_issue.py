@@ -1,0 +1,180 @@
+"""issue(): what Go's crypto/x509 asks for, at a time that is given."""
+
+import ipaddress
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID
+from cryptography.x509.verification import PolicyBuilder, Store
+
+from certs import InvalidRequestError, issue, issue_authority, service_names
+from certs.issue import AUTHORITY_LIFETIME, CLOCK_SKEW, LEAF_LIFETIME, CertificateAuthority
+from tests.unit.certs.samples import AT, DAY, NAME, make
+
+NAMES = service_names("genguard", "genguard-system")
+
+
+def load(pem: bytes) -> x509.Certificate:
+    return x509.load_pem_x509_certificate(pem)
+
+
+def extension(certificate: x509.Certificate, kind: type) -> x509.Extension:
+    return certificate.extensions.get_extension_for_class(kind)
+
+
+def test_a_verifier_that_is_not_ours_accepts_the_leaf_for_every_name():
+    issued = issue(names=NAMES, ips=["10.0.0.7", "fd00::7"], at=AT)
+    store = Store([load(issued.authority.cert_pem)])
+    subjects = [x509.DNSName(name) for name in (*NAMES, "localhost")]
+    subjects += [
+        x509.IPAddress(ipaddress.ip_address(ip))
+        for ip in ("127.0.0.1", "::1", "10.0.0.7", "fd00::7")
+    ]
+    for subject in subjects:
+        verifier = PolicyBuilder().store(store).time(AT).build_server_verifier(subject)
+        assert len(verifier.verify(load(issued.leaf.cert_pem), [])) == 2
+
+
+def test_service_names_begin_with_the_one_that_the_api_server_dials():
+    assert NAMES == (
+        "genguard.genguard-system.svc",
+        "genguard.genguard-system",
+        "genguard",
+        "genguard.genguard-system.svc.cluster.local",
+    )
+    assert service_names("a", "b", cluster_domain="corp.example")[3] == "a.b.svc.corp.example"
+
+
+def test_the_leaf_can_serve_and_nothing_else():
+    leaf = load(issue(names=NAMES, at=AT).leaf.cert_pem)
+    assert not extension(leaf, x509.BasicConstraints).value.ca
+    usage = extension(leaf, x509.KeyUsage)
+    assert usage.critical
+    assert usage.value.digital_signature
+    assert not usage.value.key_cert_sign
+    assert list(extension(leaf, x509.ExtendedKeyUsage).value) == [ExtendedKeyUsageOID.SERVER_AUTH]
+    assert isinstance(leaf.public_key(), ec.EllipticCurvePublicKey)
+    assert leaf.public_key().curve.name == "secp256r1"
+
+
+def test_the_authority_can_sign_leaves_and_nothing_else():
+    authority = load(issue_authority(at=AT).cert_pem)
+    constraints = extension(authority, x509.BasicConstraints)
+    assert (constraints.critical, constraints.value.ca, constraints.value.path_length) == (
+        True,
+        True,
+        0,
+    )
+    assert extension(authority, x509.KeyUsage).value.key_cert_sign
+    assert not extension(authority, x509.KeyUsage).value.digital_signature
+
+
+def test_lifetimes_are_the_named_ones_and_begin_an_hour_early():
+    issued = issue(names=NAMES, at=AT)
+    authority, leaf = load(issued.authority.cert_pem), load(issued.leaf.cert_pem)
+    assert authority.not_valid_before_utc == leaf.not_valid_before_utc == AT - CLOCK_SKEW
+    assert authority.not_valid_after_utc == AT + AUTHORITY_LIFETIME
+    assert leaf.not_valid_after_utc == AT + LEAF_LIFETIME
+
+
+def test_a_leaf_never_outlives_its_authority():
+    authority = issue_authority(at=AT)
+    late = AT + AUTHORITY_LIFETIME - DAY
+    leaf = load(issue(names=NAMES, at=late, authority=authority).leaf.cert_pem)
+    assert leaf.not_valid_after_utc == AT + AUTHORITY_LIFETIME
+
+
+def test_a_second_leaf_comes_from_the_same_authority():
+    first = issue(names=NAMES, at=AT)
+    second = issue(names=NAMES, at=AT + DAY, authority=first.authority)
+    assert second.authority is first.authority
+    assert second.leaf != first.leaf
+    load(second.leaf.cert_pem).verify_directly_issued_by(load(first.authority.cert_pem))
+
+
+def test_serials_are_positive_unique_and_fit_the_20_octets_of_rfc_5280():
+    serials = {load(issue_authority(at=AT).cert_pem).serial_number for _ in range(20)}
+    assert len(serials) == 20
+    assert all(0 < serial < 2**128 for serial in serials)
+
+
+def test_serials_can_be_given():
+    numbers = iter([41, 42])
+    issued = issue(names=NAMES, at=AT, serial=lambda: next(numbers))
+    assert load(issued.authority.cert_pem).serial_number == 41
+    assert load(issued.leaf.cert_pem).serial_number == 42
+
+
+def test_two_authorities_differ_in_name_since_they_share_a_bundle_while_rotated():
+    first, second = (load(issue_authority(at=AT).cert_pem) for _ in range(2))
+    assert first.subject != second.subject
+
+
+def test_no_private_key_is_in_a_repr():
+    issued = issue(names=NAMES, at=AT)
+    assert "PRIVATE" not in repr(issued)
+    assert "PRIVATE" in issued.leaf.key_pem.decode()
+
+
+@pytest.mark.parametrize(
+    ("because", "changes"),
+    [
+        ("a name with a space", {"names": ["gen guard"]}),
+        ("upper case is not what DNS compares", {"names": ["GenGuard.svc"]}),
+        ("an underscore", {"names": ["gen_guard"]}),
+        ("an empty name", {"names": [""]}),
+        ("a label of 64 characters", {"names": ["a" * 64]}),
+        ("a name of 254 characters", {"names": [".".join(["a" * 63] * 3 + ["a" * 62])]}),
+        ("a line feed at the end", {"names": ["genguard\n"]}),
+        ("a name among the addresses", {"ips": ["genguard"]}),
+        ("a network is no address", {"ips": ["10.0.0.0/8"]}),
+        ("a time without an offset", {"at": datetime(2026, 11, 21)}),
+        ("no lifetime", {"leaf_lifetime": timedelta()}),
+        ("a lifetime that ends before it begins", {"leaf_lifetime": timedelta(days=-1)}),
+        ("an authority of garbage", {"authority": CertificateAuthority(b"x", b"y")}),
+    ],
+)
+def test_what_makes_no_certificate_is_refused(because, changes):
+    with pytest.raises(InvalidRequestError):
+        issue(**({"names": NAMES, "at": AT} | changes))
+
+
+@pytest.mark.parametrize("days", [-2, 400])
+def test_an_authority_signs_only_while_it_is_valid(days):
+    authority = issue_authority(at=AT)
+    with pytest.raises(InvalidRequestError, match="issue a new one"):
+        issue(names=NAMES, at=AT + days * DAY, authority=authority)
+
+
+def test_an_authority_with_the_key_of_another_is_refused():
+    one, other = issue_authority(at=AT), issue_authority(at=AT)
+    with pytest.raises(InvalidRequestError, match="key"):
+        issue(names=NAMES, at=AT, authority=CertificateAuthority(one.cert_pem, other.key_pem))
+
+
+def test_names_are_the_longest_that_dns_allows():
+    longest = ".".join(["a" * 63] * 3 + ["a" * 61])
+    assert len(longest) == 253
+    issue(names=[longest], at=AT)
+
+
+def test_equal_names_appear_once():
+    leaf = load(issue(names=[NAME, NAME], ips=["127.0.0.1"], at=AT).leaf.cert_pem)
+    names = extension(leaf, x509.SubjectAlternativeName).value
+    assert len(list(names)) == len(set(names)) == 4
+
+
+def test_times_in_other_zones_mean_the_same_instant():
+    tokyo = AT.astimezone(tz=datetime.strptime("+0900", "%z").tzinfo)
+    leaf = load(issue(names=NAMES, at=tokyo).leaf.cert_pem)
+    assert leaf.not_valid_before_utc == AT - CLOCK_SKEW
+    assert leaf.not_valid_before_utc.tzinfo is UTC
+
+
+def test_a_hand_made_authority_signs_too():
+    signer = make("corporate", ca=True, ends=AT + 90 * DAY)
+    authority = CertificateAuthority(signer.cert_pem, signer.key_pem)
+    leaf = load(issue(names=NAMES, at=AT, authority=authority).leaf.cert_pem)
+    leaf.verify_directly_issued_by(signer.certificate)

@@ -1,0 +1,221 @@
+"""Real handshakes on loopback: the newest good pair is served, and a bad one never."""
+
+import ssl
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+
+from certs import CertificateError, Issued, PairAbsentError, PairFiles, issue, write_files
+from tests.unit.certs.samples import Made, make
+from tests.unit.certs.volumes import mount_secret
+from tests.unit.server.tls_client import Client, echoing, fingerprint
+from webhook.server import tls
+from webhook.server.tls import Refused, Reloaded, ServingCertificate, Unchanged
+
+NOW = datetime.now(UTC)  # clients verify by the real clock
+DAY, MINUTE = timedelta(days=1), timedelta(minutes=1)
+NAME = "genguard.genguard-system.svc"
+FIRST = issue(names=[NAME], at=NOW)
+SECOND = issue(names=[NAME], at=NOW, authority=FIRST.authority)
+OTHER = issue(names=[NAME], at=NOW)  # from another authority
+OLD, NEW = fingerprint(FIRST.leaf.cert_pem), fingerprint(SECOND.leaf.cert_pem)
+
+
+def as_files(issued: Issued) -> dict[str, bytes]:
+    return {
+        "ca.crt": issued.authority.cert_pem,
+        "tls.key": issued.leaf.key_pem,
+        "tls.crt": issued.leaf.cert_pem,
+    }
+
+
+def rsa_pair(bits: int = 2048) -> dict[str, bytes]:
+    """What an authority of somebody else may issue: a key of another type."""
+    signer = Made(
+        x509.load_pem_x509_certificate(FIRST.authority.cert_pem),
+        serialization.load_pem_private_key(FIRST.authority.key_pem, None),
+    )
+    begins = NOW - 30 * MINUTE
+    made = make(signer=signer, sans=("localhost",), begins=begins, ends=NOW + DAY, rsa_bits=bits)
+    return {"tls.key": made.key_pem, "tls.crt": made.cert_pem}
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> ServingCertificate:
+    write_files(tmp_path, as_files(FIRST))
+    return ServingCertificate(PairFiles.in_folder(tmp_path), at=NOW)
+
+
+def serving(certificate: ServingCertificate) -> AbstractAsyncContextManager[Client]:
+    return echoing(certificate.context, FIRST.authority.cert_pem)
+
+
+async def test_the_pair_of_the_files_is_served_and_described(certificate):
+    async with serving(certificate) as client:
+        assert (await client.shake()).fingerprint == OLD
+    assert certificate.fingerprint == certificate.facts.fingerprint == OLD
+    assert certificate.not_after == (NOW + 30 * DAY).replace(microsecond=0)
+    assert certificate.first_warnings == ()
+
+
+def test_nothing_happens_while_the_contents_stay(tmp_path, certificate):
+    write_files(tmp_path, as_files(FIRST))
+    assert certificate.reload_if_changed(NOW) == Unchanged()
+
+
+async def test_a_new_pair_is_for_new_connections_and_open_ones_go_on(tmp_path, certificate):
+    async with serving(certificate) as client:
+        reader, writer = await client.connect()
+        write_files(tmp_path, as_files(SECOND))
+        result = certificate.reload_if_changed(NOW)
+        assert isinstance(result, Reloaded)
+        assert result.facts.fingerprint == certificate.fingerprint == NEW
+        assert (await client.shake()).fingerprint == NEW
+        writer.write(b"still here")
+        assert await reader.readexactly(10) == b"still here"
+        writer.close()
+        await writer.wait_closed()
+    assert certificate.reload_if_changed(NOW) == Unchanged()
+
+
+async def test_a_new_authority_is_served_too(tmp_path, certificate):
+    async with serving(certificate) as client:
+        write_files(tmp_path, as_files(OTHER))
+        assert isinstance(certificate.reload_if_changed(NOW), Reloaded)
+        seen = await client.trusting(OTHER.authority.cert_pem).shake()
+        assert seen.fingerprint == fingerprint(OTHER.leaf.cert_pem)
+        with pytest.raises(ssl.SSLCertVerificationError):
+            await client.shake()
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+async def test_a_key_of_another_type_takes_the_place_of_the_old(tmp_path, certificate, version):
+    """Loaded into a live context it would stand beside the old pair, which stays served."""
+    pair = rsa_pair()
+    async with serving(certificate) as client:
+        write_files(tmp_path, pair)
+        assert isinstance(certificate.reload_if_changed(NOW), Reloaded)
+        assert (await client.only(version).shake()).fingerprint == fingerprint(pair["tls.crt"])
+
+
+BROKEN: list[tuple[str, Callable[[], Mapping[str, bytes]], str]] = [
+    ("a look between two renames", lambda: {"tls.key": SECOND.leaf.key_pem}, "not belong"),
+    ("a certificate cut short", lambda: {"tls.crt": SECOND.leaf.cert_pem[:200]}, "not X.509"),
+    ("a key cut short", lambda: {"tls.key": SECOND.leaf.key_pem[:60]}, "not a private key"),
+    ("an empty certificate", lambda: {"tls.crt": b""}, "not X.509"),
+    ("expired", lambda: as_files(issue(names=[], at=NOW - 40 * DAY)), "expired at"),
+    ("of tomorrow", lambda: as_files(issue(names=[], at=NOW + DAY)), "not valid before"),
+    ("another bundle", lambda: {"ca.crt": OTHER.authority.cert_pem}, "does not verify"),
+    ("too small a key for OpenSSL", lambda: rsa_pair(1024), "OpenSSL refuses"),
+]
+
+
+@pytest.mark.parametrize(("because", "contents", "told"), BROKEN, ids=[row[0] for row in BROKEN])
+async def test_a_bad_pair_is_refused_the_old_one_works_on_and_a_good_one_follows(
+    tmp_path, certificate, because, contents, told
+):
+    async with serving(certificate) as client:
+        write_files(tmp_path, contents())
+        first = certificate.reload_if_changed(NOW)
+        assert isinstance(first, Refused)
+        assert told in first.reason
+        assert str(tmp_path) in first.reason
+        assert certificate.reload_if_changed(NOW + MINUTE) == first  # a log tells it once
+        for _ in range(3):
+            assert (await client.shake()).fingerprint == OLD
+        assert certificate.fingerprint == OLD
+        write_files(tmp_path, as_files(SECOND))
+        assert isinstance(certificate.reload_if_changed(NOW), Reloaded)
+        assert (await client.shake()).fingerprint == NEW
+
+
+@pytest.mark.parametrize("gone", [["tls.crt"], ["tls.key"], ["tls.crt", "tls.key", "ca.crt"]])
+async def test_files_that_vanish_change_nothing(tmp_path, certificate, gone):
+    async with serving(certificate) as client:
+        for name in gone:
+            (tmp_path / name).unlink()
+        assert isinstance(certificate.reload_if_changed(NOW), Refused)
+        assert (await client.shake()).fingerprint == OLD
+        write_files(tmp_path, as_files(FIRST))
+        assert certificate.reload_if_changed(NOW) == Unchanged()
+
+
+def test_a_refused_pair_is_served_once_time_has_made_it_valid(tmp_path, certificate):
+    early = issue(names=[], at=NOW + DAY)
+    write_files(tmp_path, as_files(early))
+    assert isinstance(certificate.reload_if_changed(NOW), Refused)
+    assert isinstance(certificate.reload_if_changed(NOW + 2 * DAY), Reloaded)
+    assert certificate.fingerprint == fingerprint(early.leaf.cert_pem)
+
+
+async def test_a_mounted_secret_is_picked_up_when_the_kubelet_swaps_its_link(tmp_path):
+    mount_secret(tmp_path, as_files(FIRST), 1)
+    certificate = ServingCertificate(PairFiles.in_folder(tmp_path), at=NOW)
+    async with serving(certificate) as client:
+        assert (await client.shake()).fingerprint == OLD
+        mount_secret(tmp_path, as_files(SECOND), 2)
+        assert isinstance(certificate.reload_if_changed(NOW), Reloaded)
+        assert (await client.shake()).fingerprint == NEW
+
+
+async def test_no_handshake_fails_through_thirty_rotations(tmp_path, certificate):
+    async with serving(certificate) as client:
+        for turn in range(30):
+            leaf = (SECOND if turn % 2 else FIRST).leaf
+            write_files(tmp_path, {"tls.key": leaf.key_pem})
+            certificate.reload_if_changed(NOW)  # a look between the two renames
+            await client.shake()
+            write_files(tmp_path, {"tls.crt": leaf.cert_pem})
+            certificate.reload_if_changed(NOW)
+            assert (await client.shake()).fingerprint == fingerprint(leaf.cert_pem)
+
+
+def test_a_pair_that_does_not_cover_the_names_that_are_dialled_is_refused(tmp_path):
+    write_files(tmp_path, as_files(FIRST))
+    certificate = ServingCertificate(PairFiles.in_folder(tmp_path), at=NOW, names=[NAME])
+    write_files(tmp_path, as_files(issue(names=["other.svc"], at=NOW)))
+    result = certificate.reload_if_changed(NOW)
+    assert isinstance(result, Refused)
+    assert f"does not cover {NAME}" in result.reason
+
+
+def test_a_pair_due_for_renewal_is_served_with_a_warning(tmp_path):
+    write_files(tmp_path, as_files(FIRST))
+    certificate = ServingCertificate(PairFiles.in_folder(tmp_path), at=NOW + 25 * DAY)
+    (warning,) = certificate.first_warnings
+    assert "due for renewal" in warning
+    write_files(tmp_path, as_files(SECOND))
+    result = certificate.reload_if_changed(NOW + 25 * DAY)
+    assert isinstance(result, Reloaded)
+    assert result.warnings == (warning,)
+
+
+def test_without_a_usable_pair_there_is_no_server(tmp_path):
+    files = PairFiles.in_folder(tmp_path)
+    with pytest.raises(PairAbsentError):
+        ServingCertificate(files, at=NOW)
+    write_files(tmp_path, as_files(FIRST))
+    with pytest.raises(CertificateError, match="expired at"):
+        ServingCertificate(files, at=NOW + 31 * DAY)
+
+
+def test_a_system_without_memory_files_loads_the_pair_too(tmp_path, monkeypatch):
+    monkeypatch.setattr(tls, "_memory", lambda: None)
+    write_files(tmp_path, as_files(FIRST))
+    assert ServingCertificate(PairFiles.in_folder(tmp_path), at=NOW).fingerprint == OLD
+
+
+def test_no_descriptor_is_left_open(tmp_path, certificate):
+    descriptors = Path("/proc/self/fd")
+    before = len(list(descriptors.iterdir()))
+    for turn in range(20):
+        write_files(tmp_path, as_files(FIRST if turn % 2 else SECOND))
+        certificate.reload_if_changed(NOW)
+        write_files(tmp_path, {"tls.crt": b"x"})
+        certificate.reload_if_changed(NOW)
+    assert len(list(descriptors.iterdir())) == before

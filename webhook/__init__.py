@@ -1,0 +1,1 @@
+"""genguard: an admission webhook that keeps generation and observedGeneration honest."""

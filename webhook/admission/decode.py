@@ -1,0 +1,124 @@
+"""Bytes to AdmissionRequest: the one place where input is parsed and refused.
+
+Error messages name the field path and what is wrong with it, never a value found there.
+"""
+
+import re
+from typing import Final
+
+import msgspec
+
+from webhook.admission.errors import InvalidFieldError, NotJSONError, UnsupportedVersionError
+from webhook.admission.review import (
+    VERSIONS,
+    AdmissionRequest,
+    Operation,
+    ReviewedObject,
+    WireRequest,
+    WireReview,
+)
+from webhook.objects.fields import Fields
+from webhook.objects.metadata import ObjectMeta
+
+MAX_BODY_BYTES: Final = 7 * 1024 * 1024
+"""Two objects of 3 MiB, the API server's request limit, and the envelope around them."""
+
+_decoder: Final = msgspec.json.Decoder(WireReview)
+_WHERE: Final = re.compile(r" - at `(?:key in )?\$?\.?([^`]*)`$")
+_QUOTED_VALUE: Final = re.compile(r"Invalid enum value .*")
+_MAX_INT64: Final = 2**63 - 1
+
+
+def decode_review(body: bytes) -> AdmissionRequest:
+    """Decode and check one AdmissionReview.
+
+    Raises UndecodableReviewError (one of its three kinds but TooDeepError), and RecursionError
+    when the object is nested too deep for the decoder: `skim` then finds the envelope.
+    """
+    if not body:
+        raise NotJSONError("the body is empty; expected an AdmissionReview")
+    if not body.isascii():
+        # The decoder skips raw values without looking at their encoding.
+        try:
+            body.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise NotJSONError(f"invalid UTF-8 at byte {error.start}") from None
+    try:
+        review = _decoder.decode(body)
+    except msgspec.ValidationError as error:
+        raise _invalid(error, "") from None
+    except msgspec.DecodeError as error:
+        raise NotJSONError(_one_line(error)) from None
+    if review.kind != "AdmissionReview" or review.api_version not in VERSIONS:
+        raise UnsupportedVersionError(
+            "expected kind AdmissionReview of admission.k8s.io/v1 or admission.k8s.io/v1beta1",
+            field="apiVersion" if review.kind == "AdmissionReview" else "kind",
+        )
+    return _checked(review)
+
+
+def _checked(review: WireReview) -> AdmissionRequest:
+    wire = review.request
+    if not wire.uid:
+        raise InvalidFieldError("required, must not be empty", field="request.uid")
+    return AdmissionRequest(
+        review.api_version,
+        wire,
+        _object(wire, wire.object, "object"),
+        _object(wire, wire.old_object, "oldObject"),
+    )
+
+
+# Which of the two a review must carry (apiserver admission/plugin/webhook/request). A DELETE of a
+# collection has neither, a CONNECT carries options without metadata.
+_REQUIRED: Final = {
+    (Operation.CREATE, "object"),
+    (Operation.UPDATE, "object"),
+    (Operation.UPDATE, "oldObject"),
+}
+
+
+def _object(wire: WireRequest, fields: Fields | None, name: str) -> ReviewedObject | None:
+    field = f"request.{name}"
+    if fields is None:
+        if (wire.operation, name) in _REQUIRED:
+            raise InvalidFieldError(f"required on {wire.operation}", field=field)
+        return None
+    found = ReviewedObject(fields)
+    if wire.operation is not Operation.CONNECT:
+        if "metadata" not in fields:
+            raise InvalidFieldError("required", field=f"{field}.metadata")
+        try:
+            metadata = found.metadata
+        except msgspec.ValidationError as error:
+            raise _invalid(error, f"{field}.metadata") from None
+        except msgspec.DecodeError as error:
+            raise NotJSONError(_one_line(error)) from None
+        _check_int64(metadata, field)
+    return found
+
+
+def _check_int64(metadata: ObjectMeta, field: str) -> None:
+    # The server decodes into an int64; the JSON decoder here also knows larger integers.
+    generation = metadata.generation
+    if isinstance(generation, int) and not -_MAX_INT64 - 1 <= generation <= _MAX_INT64:
+        raise InvalidFieldError("not a 64-bit integer", field=f"{field}.metadata.generation")
+
+
+def _invalid(error: msgspec.ValidationError, prefix: str) -> InvalidFieldError:
+    text = str(error)
+    where = _WHERE.search(text)
+    reason = text if where is None else text[: where.start()]
+    # The decoder's only message that repeats a value of the input.
+    reason = _QUOTED_VALUE.sub("expected one of CREATE, UPDATE, DELETE, CONNECT", reason)
+    field = where[1].replace("`", "") if where else ""
+    missing = re.fullmatch(r"Object missing required field `([^`]+)`", reason)
+    if missing:
+        reason, field = "required", f"{field}.{missing[1]}" if field else missing[1]
+    return InvalidFieldError(
+        reason.replace("`", "'"), field=".".join(part for part in (prefix, field) if part)
+    )
+
+
+def _one_line(error: msgspec.DecodeError) -> str:
+    return str(error).removeprefix("JSON is malformed: ")

@@ -1,0 +1,68 @@
+"""`genguard replay`: what genguard would have said to recorded reviews."""
+
+import gzip
+import io
+import sys
+from pathlib import Path
+from typing import BinaryIO, cast
+
+import click
+
+from webhook.compose import BadFileError, JudgeOptions, load_definitions
+from webhook.generation.strategy import UnknownServerVersionError
+from webhook.generation.table import DEFAULT_SERVER_VERSION
+from webhook.replay import Replay, ReplayLine, as_json, as_row
+
+_GZIP_MAGIC = b"\x1f\x8b"
+
+
+@click.command()
+@click.option(
+    "--server-version",
+    default=DEFAULT_SERVER_VERSION,
+    show_default=True,
+    help="Whose rules held when it was recorded.",
+)
+@click.option(
+    "--crds",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="CustomResourceDefinitions of the recorded cluster, JSON or YAML.",
+)
+@click.option(
+    "-o", "output", type=click.Choice(["json", "table"]), default="table", show_default=True
+)
+@click.argument("files", nargs=-1, required=True, metavar="FILE...|-")
+def replay(server_version: str, crds: Path | None, output: str, files: tuple[str, ...]) -> None:
+    """Judge recorded reviews again.
+
+    FILE holds one AdmissionReview or recording a line, plain or .gz; - is standard input. Lines
+    that cannot be read are reported on standard error and make the exit code 1; the rest goes on.
+    """
+    try:
+        definitions = load_definitions(crds) if crds else ()
+        run = Replay(JudgeOptions(server_version=server_version, custom_resources=definitions))
+    except (BadFileError, UnknownServerVersionError) as error:
+        raise click.UsageError(str(error)) from error
+    write = as_json if output == "json" else as_row
+    for name in files:
+        try:
+            with _open(name) as stream:
+                for found in run.lines(stream, name):
+                    _print(found, write(found))
+        except (OSError, EOFError) as error:
+            reason = getattr(error, "strerror", None) or "ends in the middle"
+            raise click.ClickException(f"{name}: {reason}") from error
+    click.echo(write(run.summary()))
+    sys.exit(1 if run.unreadable else 0)
+
+
+def _print(found: ReplayLine, text: str) -> None:
+    click.echo(text, err=found["type"] == "error")
+
+
+def _open(name: str) -> BinaryIO:
+    raw = sys.stdin.buffer if name == "-" else Path(name).open("rb")  # noqa: SIM115
+    stream = io.BufferedReader(cast("io.RawIOBase", raw))
+    if stream.peek(2)[:2] == _GZIP_MAGIC:
+        return cast("BinaryIO", gzip.open(stream))
+    return stream

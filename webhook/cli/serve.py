@@ -1,0 +1,144 @@
+"""`genguard serve`: the admission server."""
+
+import asyncio
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+import yaml
+
+import certs
+from webhook.compose import (
+    BadFileError,
+    GenerationPatch,
+    JudgeOptions,
+    load_definitions,
+    run_server,
+)
+from webhook.generation.strategy import UnknownServerVersionError
+from webhook.generation.table import DEFAULT_SERVER_VERSION
+from webhook.rules.shadow_generation import NotShadowableError
+from webhook.server.options import ServerOptions
+
+_FILE = click.Path(dir_okay=False, path_type=Path)
+_FOLDER = click.Path(file_okay=False, path_type=Path)
+
+
+def _default_cert_dir() -> Path:
+    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(state) / "genguard" / "certs"
+
+
+def _read_config(ctx: click.Context, _: click.Parameter, path: Path | None) -> Path | None:
+    """Make the file's values the flags' defaults: what is on the command line wins."""
+    if path is None:
+        return None
+    try:
+        values = yaml.safe_load(path.read_text("utf-8")) or {}
+    except OSError as error:
+        raise click.BadParameter(f"{path}: {error.strerror}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise click.BadParameter(f"{path}: not YAML") from error
+    names = {p.opts[0].removeprefix("--"): p.name for p in ctx.command.params if p.name}
+    if not isinstance(values, dict):
+        raise click.BadParameter(f"{path}: expected flags as keys, such as 'audit-only: true'")
+    unknown = sorted(str(key) for key in values if key not in names or key == "config")
+    if unknown:
+        known = ", ".join(sorted(name for name in names if name != "config"))
+        raise click.BadParameter(f"{path}: unknown {', '.join(unknown)}; known are {known}")
+    ctx.default_map = {**(ctx.default_map or {}), **{names[key]: v for key, v in values.items()}}
+    return path
+
+
+@click.command()
+@click.option("--audit-only", is_flag=True, help="Change nothing; say what would be done.")
+@click.option(
+    "--generation-patch",
+    type=click.Choice([one.value for one in GenerationPatch]),
+    default="auto",
+    show_default=True,
+    help="Patch metadata.generation; auto: unless a connected API server overrides it anyway.",
+)
+@click.option(
+    "--shadow-generation",
+    metavar="RESOURCE,...",
+    default="",
+    help="Keep a generation in an annotation for these, whose server keeps none: services,...",
+)
+@click.option("--bind-address", default="127.0.0.1", show_default=True, help="Admission port.")
+@click.option("--secure-port", type=click.IntRange(0, 65535), default=8443, show_default=True)
+@click.option("--tls-cert-file", type=_FILE, help="Certificate to serve, with its chain; PEM.")
+@click.option("--tls-private-key-file", type=_FILE, help="Its key; PEM.")
+@click.option(
+    "--cert-dir",
+    type=_FOLDER,
+    help="Folder of a self-made certificate, made if absent. "
+    "[default: ~/.local/state/genguard/certs]",
+)
+@click.option(
+    "--dns-name",
+    "dns_names",
+    multiple=True,
+    help="Another name for the self-made certificate; repeatable.",
+)
+@click.option(
+    "--ops-address", default="127.0.0.1", show_default=True, help="/livez /readyz /metrics"
+)
+@click.option("--ops-port", type=click.IntRange(0, 65535), default=8080, show_default=True)
+@click.option(
+    "--kubeconfig",
+    metavar="FILE|in-cluster",
+    help="Learn version and custom resources from this cluster.",
+)
+@click.option(
+    "--server-version",
+    default=DEFAULT_SERVER_VERSION,
+    show_default=True,
+    help="Whose rules hold while no cluster is connected.",
+)
+@click.option("--crds", type=_FILE, help="CustomResourceDefinitions, JSON or YAML.")
+@click.option(
+    "--store", type=click.Choice(["memory"]), default="memory", show_default=True, help="Memory."
+)
+@click.option("--record", type=_FILE, help="Append every review to this file, for replay.")
+@click.option("--log-level", type=click.Choice(["DEBUG", "INFO", "WARNING"]), default="INFO")
+@click.option(
+    "--config",
+    type=_FILE,
+    callback=_read_config,
+    is_eager=True,
+    expose_value=False,
+    help="YAML with these flags as keys.",
+)
+def serve(**flags: Any) -> None:
+    """Serve admission reviews over TLS; with no flag it makes its own certificate and enforces."""
+    if bool(flags["tls_cert_file"]) != bool(flags["tls_private_key_file"]):
+        raise click.UsageError("--tls-cert-file and --tls-private-key-file go together")
+    if flags["tls_cert_file"] and flags["cert_dir"]:
+        raise click.UsageError("give either --tls-cert-file or --cert-dir")
+    shadow = flags["shadow_generation"]
+    try:
+        judge = JudgeOptions(
+            audit_only=flags["audit_only"],
+            generation_patch=GenerationPatch(flags["generation_patch"]),
+            shadow_resources=tuple(name for name in shadow.split(",") if name.strip()),
+            server_version=flags["server_version"],
+            custom_resources=load_definitions(flags["crds"]) if flags["crds"] else (),
+        )
+        server = ServerOptions(
+            bind_address=flags["bind_address"],
+            secure_port=flags["secure_port"],
+            ops_address=flags["ops_address"],
+            ops_port=flags["ops_port"],
+            cert_file=flags["tls_cert_file"],
+            key_file=flags["tls_private_key_file"],
+            cert_dir=flags["cert_dir"] or _default_cert_dir(),
+            names=("localhost", *flags["dns_names"]),
+            record=flags["record"],
+        )
+        asyncio.run(run_server(judge, server, flags["kubeconfig"], flags["log_level"]))
+    except (BadFileError, UnknownServerVersionError, NotShadowableError) as error:
+        raise click.UsageError(str(error)) from error
+    except (certs.CertificateError, OSError) as error:
+        raise click.ClickException(str(error)) from error

@@ -1,0 +1,1 @@
+"""The Kubernetes API at the edge."""

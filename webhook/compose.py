@@ -1,0 +1,151 @@
+"""Puts the parts together: the only module that knows the concrete adapters."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from webhook.generation.custom import (
+    BadDefinitionError,
+    CustomResource,
+    CustomResources,
+    from_definition,
+)
+from webhook.generation.table import DEFAULT_SERVER_VERSION, load_table
+from webhook.generation.transition import Engine
+from webhook.pipeline import Dependencies
+from webhook.rules.assign_generation import AssignGeneration
+from webhook.rules.preserve_observed_generation import PreserveObservedGeneration
+from webhook.rules.restore_intent import RestoreIntent
+from webhook.rules.rule import Rule
+from webhook.rules.shadow_generation import ShadowGeneration
+from webhook.server.lifecycle import AdmissionService
+from webhook.server.options import ServerOptions
+from webhook.store.memory import MemoryIntents, MemoryRounds
+from webhook.telemetry.logs import logging_to_stderr
+from webhook.telemetry.metrics import Metrics
+
+
+class GenerationPatch(StrEnum):
+    """Whether metadata.generation is patched at all."""
+
+    AUTO = "auto"  # unless a connected API server is known to override it
+    ALWAYS = "always"
+    NEVER = "never"
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeOptions:
+    """What decides how reviews are judged."""
+
+    audit_only: bool = False
+    generation_patch: GenerationPatch = GenerationPatch.AUTO
+    shadow_resources: tuple[str, ...] = ()
+    server_version: str = DEFAULT_SERVER_VERSION
+    custom_resources: tuple[CustomResource, ...] = ()
+
+
+class BadFileError(Exception):
+    """A file given on the command line cannot be used; the message says which, where and why."""
+
+
+def load_definitions(path: Path) -> tuple[CustomResource, ...]:
+    """Every CustomResourceDefinition of a file: JSON or YAML, one, several documents or a List.
+
+    Raises BadFileError.
+    """
+    try:
+        documents = list(yaml.load_all(path.read_bytes(), Loader=_YAML_LOADER))
+    except OSError as error:
+        raise BadFileError(f"--crds {path}: {error.strerror}") from error
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f" at line {mark.line + 1}" if mark else ""
+        raise BadFileError(f"--crds {path}: neither JSON nor YAML{where}") from error
+    found: list[CustomResource] = []
+    for item in _items(documents):
+        if not isinstance(item, dict) or item.get("kind") != "CustomResourceDefinition":
+            kind = item.get("kind") if isinstance(item, dict) else type(item).__name__
+            raise BadFileError(f"--crds {path}: expected CustomResourceDefinitions, found {kind}")
+        try:
+            found += from_definition(item)
+        except BadDefinitionError as error:
+            raise BadFileError(f"--crds {path}: {error}") from error
+    return tuple(found)
+
+
+_YAML_LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def _items(documents: Iterable[Any]) -> Iterable[Any]:
+    for document in documents:
+        if isinstance(document, dict) and isinstance(document.get("items"), list):
+            yield from document["items"]
+        elif document is not None:
+            yield document
+
+
+class Judge:
+    """Holds the Dependencies of now; replaced as a whole when the cluster is known or changes."""
+
+    def __init__(self, options: JudgeOptions) -> None:
+        """Raise UnknownServerVersionError or NotShadowableError for options that cannot be."""
+        self._options: Final = options
+        self._intents: Final = MemoryIntents()
+        self._rounds: Final = MemoryRounds()
+        self.dependencies = self._make(options.server_version, (), connected=False)
+
+    def learn(self, server_version: str, custom_resources: tuple[CustomResource, ...]) -> None:
+        """Judge by what a connected cluster says of itself from now on."""
+        self.dependencies = self._make(server_version, custom_resources, connected=True)
+
+    def knows(self, group: str, resource: str) -> bool:
+        """Whether a resource is of the table or a known custom one: bounds metric labels."""
+        engine = self.dependencies.engine
+        return engine.table.find(group, resource) is not None or engine.custom.has(group, resource)
+
+    def _make(
+        self, server_version: str, found: tuple[CustomResource, ...], *, connected: bool
+    ) -> Dependencies:
+        options = self._options
+        table = load_table(server_version)
+        rules: list[Rule] = []
+        # A connected kube-apiserver overrides what is patched: the patch would be noise that
+        # makes it reinvoke other webhooks.
+        if options.generation_patch is GenerationPatch.ALWAYS or (
+            options.generation_patch is GenerationPatch.AUTO and not connected
+        ):
+            rules.append(AssignGeneration())
+        rules += [RestoreIntent(), PreserveObservedGeneration()]
+        if options.shadow_resources:
+            rules.append(ShadowGeneration(table, options.shadow_resources))
+        # What the cluster says of itself comes last and so wins over a file.
+        custom = CustomResources((*options.custom_resources, *found))
+        return Dependencies(
+            engine=Engine(table, custom),
+            rules=tuple(rules),
+            intents=self._intents,
+            rounds=self._rounds,
+            audit_only=options.audit_only,
+        )
+
+
+async def run_server(
+    judge_options: JudgeOptions, options: ServerOptions, kubeconfig: str | None, log_level: str
+) -> None:
+    """Serve until told to stop; see AdmissionService.run for what it raises."""
+    with logging_to_stderr(log_level):
+        judge = Judge(judge_options)
+        metrics = Metrics(judge.knows)
+        service = AdmissionService(options, lambda: judge.dependencies, metrics)
+        if kubeconfig is None:
+            await service.run()
+            return
+        # Imported when wanted: the client of the Kubernetes API takes half a second to load.
+        from webhook.cluster.follow import follow_cluster  # noqa: PLC0415
+
+        async with follow_cluster(kubeconfig, judge.learn, metrics):
+            await service.run()

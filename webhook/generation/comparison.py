@@ -1,0 +1,62 @@
+"""Whether an update changed anything that its kind counts.
+
+Equal bytes answer without decoding: the API server writes object and oldObject with the same
+encoder, so most reviews never reach a comparison of values.
+"""
+
+from typing import Any, Final
+
+import msgspec
+
+from webhook.admission.review import GroupVersionKind, ReviewedObject
+from webhook.generation.strategy import Equality, Strategy
+from webhook.objects.equality import same_raw
+from webhook.objects.fields import Fields
+from webhook.objects.metadata import ObjectMeta
+from webhook.objects.typed_equality import field_code, same_reflect, same_semantic
+
+_METADATA_CODES: Final = {"annotations": "{}value", "labels": "{}value"}
+
+
+def counted_change(
+    strategy: Strategy, kind: GroupVersionKind, new: ReviewedObject, old: ReviewedObject
+) -> bool:
+    """Tell whether this update moves generation, as the main strategy compares."""
+    if strategy.equality is Equality.UNTYPED:
+        return _untyped_change(strategy.excluded, new.fields, old.fields)
+    for pointer in strategy.compare:
+        first, _, rest = pointer.removeprefix("/").partition("/")
+        if rest:
+            a, b = _metadata_field(new.metadata, rest), _metadata_field(old.metadata, rest)
+            code = _METADATA_CODES[rest]
+        else:
+            a, b = new.fields.get(first), old.fields.get(first)
+            code = None
+        if a == b:
+            continue
+        code = field_code(kind.group, kind.version, kind.kind, first) if code is None else code
+        same = same_reflect if strategy.equality is Equality.REFLECT else same_semantic
+        if not same(code, _decoded(a), _decoded(b)):
+            return True
+    return False
+
+
+def status_change(new: Fields, old: Fields) -> bool:
+    """Whether `status` differs as untyped JSON: what decides where its place is unknown."""
+    return not same_raw(new.get("status"), old.get("status"))
+
+
+def _untyped_change(excluded: frozenset[str], new: Fields, old: Fields) -> bool:
+    keys = new.keys() | old.keys()
+    return any(
+        not same_raw(new.get(key), old.get(key)) for key in sorted(keys) if key not in excluded
+    )
+
+
+def _metadata_field(metadata: ObjectMeta, name: str) -> msgspec.Raw | None:
+    raw = metadata.annotations if name == "annotations" else metadata.labels
+    return None if isinstance(raw, msgspec.UnsetType) else raw
+
+
+def _decoded(raw: msgspec.Raw | None) -> Any:
+    return None if raw is None else msgspec.json.decode(raw)

@@ -1,0 +1,71 @@
+"""Pods' subresources that write part of the spec and count only that part.
+
+Source: kubernetes pkg/registry/core/pod/strategy.go (dropNonEphemeralContainerUpdates,
+dropNonResizeUpdates): everything else in such a write is thrown away before the comparison.
+"""
+
+from typing import Any, Final
+
+import msgspec
+
+from webhook.admission.review import GroupVersionKind, ReviewedObject
+from webhook.objects.typed_equality import field_code, same_semantic
+
+_RESIZABLE: Final = ("resources", "resizePolicy")
+
+
+def ephemeral_containers_change(
+    kind: GroupVersionKind, new: ReviewedObject, old: ReviewedObject
+) -> bool:
+    """`pods/ephemeralcontainers`: only spec.ephemeralContainers is taken from the request."""
+    return _spec_changes(
+        kind, old, lambda spec: {"ephemeralContainers": spec.get("ephemeralContainers")}, new
+    )
+
+
+def resize_change(kind: GroupVersionKind, new: ReviewedObject, old: ReviewedObject) -> bool:
+    """`pods/resize`: only resources and resizePolicy, of the pod and of each container.
+
+    Containers that were renamed, reordered, added or removed make the server keep the whole new
+    spec, which validation then refuses; the comparison follows it there.
+    """
+    return _spec_changes(kind, old, _resizable(_spec(old)), new)
+
+
+def _spec(pod: ReviewedObject) -> dict[str, Any]:
+    raw = pod.fields.get("spec")
+    spec = None if raw is None else msgspec.json.decode(raw)
+    return spec if isinstance(spec, dict) else {}
+
+
+def _spec_changes(
+    kind: GroupVersionKind, old: ReviewedObject, taken: Any, new: ReviewedObject
+) -> bool:
+    if new.fields.get("spec") == old.fields.get("spec"):
+        return False
+    before, after = _spec(old), _spec(new)
+    merged = {**before, **taken(after)}
+    code = field_code(kind.group, kind.version, kind.kind, "spec")
+    return not same_semantic(code, merged, before)
+
+
+def _resizable(before: dict[str, Any]) -> Any:
+    def taken(after: dict[str, Any]) -> dict[str, Any]:
+        lists = ("containers", "initContainers")
+        if any(len(after.get(key) or ()) != len(before.get(key) or ()) for key in lists):
+            return after
+        parts: dict[str, Any] = {"resources": after.get("resources")}
+        for key in lists:
+            parts[key] = _merge(after.get(key) or [], before.get(key) or [])
+        return parts
+
+    return taken
+
+
+def _merge(after: list[Any], before: list[Any]) -> list[Any]:
+    merged = []
+    for new, old in zip(after, before, strict=True):
+        if new.get("name") != old.get("name"):
+            return after
+        merged.append({**old, **{field: new.get(field) for field in _RESIZABLE}})
+    return merged

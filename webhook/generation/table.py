@@ -1,0 +1,149 @@
+"""The table of kinds: what is shipped in kinds.json, checked when loaded, resolved for a server.
+
+A row's `behaviour` is a list in order of `since`: the last entry whose version is reached, and
+whose feature gate is on, holds. The rows were read from k8s.io/kubernetes v1.28 to v1.37 (`source`
+names the file) and are compared with a running API server by tests/integration/test_differential.
+"""
+
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+from typing import Final, Literal
+
+import msgspec
+
+from webhook.generation.strategy import (
+    Equality,
+    OnCreate,
+    OnDelete,
+    Propagation,
+    Strategy,
+    SubresourceRule,
+    parse_version,
+)
+
+DEFAULT_SERVER_VERSION: Final = "1.36"
+"""What is assumed when nobody says which server it is: the version the table is tested against."""
+
+
+class BadTableError(ValueError):
+    """kinds.json contradicts itself; the message names the row and what is wrong."""
+
+
+class Behaviour(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the strategy does from a version on."""
+
+    create: OnCreate
+    compare: tuple[str, ...] = ()
+    equality: Literal["semantic", "reflect"] = "semantic"
+    since: str = ""
+    gate: str = ""
+
+
+class Row(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """One resource of the API server."""
+
+    group: str
+    resource: str
+    kind: str
+    versions: tuple[str, ...]
+    namespaced: bool
+    served_since: str
+    enabled_by_default: bool
+    persisted: bool
+    behaviour: tuple[Behaviour, ...]
+    subresources: dict[str, SubresourceRule]
+    delete: OnDelete
+    propagation: Propagation
+    observed_generation: tuple[str, ...]
+    source: str
+    served_until: str = ""
+    observed_generation_gate: dict[str, dict[str, bool]] = {}
+    note: str = ""
+
+    @property
+    def name(self) -> str:
+        """`deployments.apps`, `pods`: as kubectl writes it."""
+        return f"{self.resource}.{self.group}" if self.group else self.resource
+
+
+class GenerationTable:
+    """Strategies of built-in resources for one server, by (group, resource)."""
+
+    def __init__(
+        self, server_version: str, gates: Mapping[str, bool], rows: tuple[Row, ...]
+    ) -> None:
+        self.server_version: Final = server_version
+        self.rows: Final = rows
+        reached = parse_version(server_version)
+        self._strategies: Final = {
+            (row.group, row.resource): _resolve(row, reached, gates) for row in rows
+        }
+
+    def find(self, group: str, resource: str) -> Strategy | None:
+        """The strategy of a built-in resource, None for everything else."""
+        return self._strategies.get((group, resource))
+
+    def strategies(self) -> tuple[Strategy, ...]:
+        """All of them, in the table's order."""
+        return tuple(self._strategies.values())
+
+
+def load_table(
+    server_version: str = DEFAULT_SERVER_VERSION, gates: Mapping[str, bool] | None = None
+) -> GenerationTable:
+    """The table as one server applies it; gates not named have their version's default.
+
+    Raises UnknownServerVersionError when the version cannot be read.
+    """
+    return GenerationTable(server_version, gates or {}, load_rows())
+
+
+@cache
+def load_rows() -> tuple[Row, ...]:
+    """Read and check kinds.json; raises BadTableError."""
+    text = resources.files("webhook.generation").joinpath("kinds.json").read_bytes()
+    return check_rows(msgspec.json.decode(text, type=tuple[Row, ...]))
+
+
+def check_rows(rows: tuple[Row, ...]) -> tuple[Row, ...]:
+    """Refuse a table that contradicts itself; returns it unchanged. Raises BadTableError."""
+    seen: set[tuple[str, str]] = set()
+    for row in rows:
+        if (row.group, row.resource) in seen:
+            raise BadTableError(f"{row.name}: listed twice")
+        seen.add((row.group, row.resource))
+        if not row.behaviour or row.behaviour[0].since or row.behaviour[0].gate:
+            raise BadTableError(f"{row.name}: the first behaviour must hold on every server")
+        versions = [parse_version(entry.since) for entry in row.behaviour[1:]]
+        if versions != sorted(set(versions)):
+            raise BadTableError(f"{row.name}: behaviours must be in order of their versions")
+        stored = all(entry.create is not OnCreate.NONE for entry in row.behaviour)
+        if stored != row.persisted:
+            raise BadTableError(f"{row.name}: persisted and create contradict each other")
+        if row.persisted == (row.delete is OnDelete.NONE):
+            raise BadTableError(f"{row.name}: persisted and delete contradict each other")
+        for entry in row.behaviour:
+            if any(not pointer.startswith("/") for pointer in entry.compare):
+                raise BadTableError(f"{row.name}: compare takes JSON Pointers")
+    return rows
+
+
+def _resolve(row: Row, reached: tuple[int, int], gates: Mapping[str, bool]) -> Strategy:
+    behaviour = row.behaviour[0]
+    for entry in row.behaviour[1:]:
+        if reached >= parse_version(entry.since) and gates.get(entry.gate, True):
+            behaviour = entry
+    return Strategy(
+        group=row.group,
+        resource=row.resource,
+        kind=row.kind,
+        on_create=behaviour.create,
+        compare=behaviour.compare,
+        equality=Equality(behaviour.equality),
+        subresources=row.subresources,
+        on_delete=row.delete,
+        propagation=row.propagation,
+        source=row.source,
+        note=row.note,
+    )

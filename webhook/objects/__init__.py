@@ -1,0 +1,1 @@
+"""Reading Kubernetes objects without decoding more of them than a question needs."""

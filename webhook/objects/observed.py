@@ -1,0 +1,116 @@
+"""The observedGeneration values of a status: its own and those of its conditions."""
+
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from webhook.objects.pointer import Path
+
+Generation = int | str
+"""Most kinds write a number; Argo Rollouts writes a string."""
+
+
+class Condition(NamedTuple):
+    """One entry of status.conditions; `observed` is None when cleared."""
+
+    type: str
+    observed: Generation | None
+
+
+class Observed(NamedTuple):
+    """Every observedGeneration in one status; `own` is None when cleared."""
+
+    own: Generation | None
+    conditions: tuple[Condition, ...]
+
+    @property
+    def anything(self) -> bool:
+        """Some value is set."""
+        return self.own is not None or any(c.observed is not None for c in self.conditions)
+
+
+NOTHING_OBSERVED: Final = Observed(None, ())
+# A value that is neither a generation nor a cleared one: never restored, never restored over.
+_FOREIGN: Final = ""
+
+
+class _Condition(msgspec.Struct, rename="camel"):
+    type: Any = ""
+    observed_generation: Any = None
+
+
+# `Raw | None` would accept nothing but null, so absent is an empty Raw.
+_ABSENT: Final = msgspec.Raw()
+
+
+class _Status(msgspec.Struct, rename="camel"):
+    observed_generation: Any = None
+    conditions: msgspec.Raw = _ABSENT
+
+
+_status_decoder: Final = msgspec.json.Decoder(_Status | None)
+_conditions_decoder: Final = msgspec.json.Decoder(list[_Condition] | None)
+
+
+def read_observed(status: msgspec.Raw | None) -> Observed | None:
+    """Read a raw status; absent and null read as nothing observed, a wrong type as None.
+
+    A `conditions` that is no list of objects reads as no conditions: nothing in it is touched.
+    Raises msgspec.DecodeError when the bytes are no JSON.
+    """
+    if status is None:
+        return NOTHING_OBSERVED
+    try:
+        decoded = _status_decoder.decode(status)
+    except msgspec.ValidationError:
+        return None
+    if decoded is None:
+        return NOTHING_OBSERVED
+    return Observed(_generation(decoded.observed_generation), _conditions(decoded.conditions))
+
+
+def _conditions(raw: msgspec.Raw) -> tuple[Condition, ...]:
+    if raw == _ABSENT:
+        return ()
+    try:
+        decoded = _conditions_decoder.decode(raw)
+    except msgspec.ValidationError:
+        return ()
+    return tuple(
+        Condition(
+            one.type if isinstance(one.type, str) else "", _generation(one.observed_generation)
+        )
+        for one in decoded or ()
+    )
+
+
+def _generation(value: Any) -> Generation | None:
+    """0, null, absent and "" are cleared (KEP-5067, requests to update observedGeneration)."""
+    if value is None or value == "" or (type(value) is int and value == 0):
+        return None
+    return value if type(value) in (int, str) else _FOREIGN
+
+
+class Restoration(NamedTuple):
+    """One place in the object, and the value that belongs there."""
+
+    path: Path
+    value: Generation
+
+
+def restorations(wanted: Observed, found: Observed) -> Iterator[Restoration]:
+    """What `wanted` has and `found` has cleared; conditions are paired k-th with k-th of a type.
+
+    Source: kubernetes pkg/registry/core/pod/strategy.go:preserveOldObservedGeneration.
+    """
+    if found.own is None and wanted.own:
+        yield Restoration(("status", "observedGeneration"), wanted.own)
+    queues: dict[str, list[Generation | None]] = {}
+    for condition in wanted.conditions:
+        queues.setdefault(condition.type, []).append(condition.observed)
+    for index, condition in enumerate(found.conditions):
+        queue = queues.get(condition.type)
+        value = queue.pop(0) if queue else None
+        if condition.observed is None and value:
+            yield Restoration(("status", "conditions", index, "observedGeneration"), value)

@@ -1,0 +1,51 @@
+"""Quantities compared by value, as apimachinery's semantic equality does.
+
+Source: apimachinery pkg/api/resource/quantity.go (ParseQuantity, Cmp) and suffix.go.
+"""
+
+import re
+from decimal import Decimal
+from typing import Final
+
+_SHAPE: Final = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(?:([eE][+-]?\d{1,4})|([a-zA-Z]{0,2}))")
+_SUFFIXES: Final = {
+    "": Decimal(1),
+    **{
+        suffix: Decimal(10) ** power
+        for suffix, power in {
+            "n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18,
+        }.items()
+    },
+    **{
+        suffix: Decimal(1024) ** power
+        for power, suffix in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi", "Ei"), start=1)
+    },
+}  # fmt: skip
+
+
+def parse_quantity(text: str) -> Decimal | None:
+    """`1Gi` → 1073741824, `100m` → 0.1; None when the text is no quantity."""
+    match = _SHAPE.fullmatch(text.strip())
+    if match is None:
+        return None
+    number, exponent, suffix = match.groups()
+    if exponent:
+        return Decimal(number + exponent)
+    scale = _SUFFIXES.get(suffix)
+    return None if scale is None else Decimal(number) * scale
+
+
+def same_quantity(a: object, b: object) -> bool:
+    """Equal by value; a number counts as its text; what does not parse is equal only to itself."""
+    if type(a) is type(b) and a == b:
+        return True
+    left, right = _parse(a), _parse(b)
+    return left is not None and right is not None and left == right
+
+
+def _parse(value: object) -> Decimal | None:
+    if isinstance(value, str):
+        return parse_quantity(value)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return parse_quantity(str(value))
+    return None

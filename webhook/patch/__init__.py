@@ -1,0 +1,1 @@
+"""Edits on an object become JSON Patch operations that provably apply."""

@@ -1,0 +1,86 @@
+"""Edits → RFC 6902 operations, checked by applying them before they are sent.
+
+An operation that does not apply fails the user's request even with failurePolicy Ignore
+(apiserver pkg/admission/plugin/webhook/mutating/dispatcher.go:callAttrMutatingHook), so edits that
+do not survive the check are dropped, never sent.
+"""
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import msgspec
+
+from webhook.admission.review import PatchOperation
+from webhook.objects.fields import ABSENT, Fields, decode_field
+from webhook.objects.pointer import Path, to_pointer
+from webhook.patch.apply import CannotApplyError, apply_operation
+from webhook.patch.edit import Edit
+
+
+class Plan(NamedTuple):
+    """Operations to send, and the edits that could not be turned into any."""
+
+    operations: tuple[PatchOperation, ...]
+    dropped: tuple[Edit, ...]
+
+
+def plan_patch(fields: Fields, edits: Iterable[Edit]) -> Plan:
+    """Operations that carry out `edits` on the object; edits already true need none.
+
+    Decodes only the top-level fields that are edited.
+    """
+    document: dict[str, Any] = {}
+    operations: list[PatchOperation] = []
+    dropped: list[Edit] = []
+    for edit in edits:
+        key = str(edit.path[0])
+        if key not in document and (value := decode_field(fields, key)) is not ABSENT:
+            document[key] = value
+        try:
+            wanted = _operations(document, edit)
+            for operation in wanted:
+                apply_operation(document, operation)
+            _check(document, edit)
+        except CannotApplyError:
+            # What an earlier operation of this edit did to the scratch document is harmless:
+            # it was only ever an empty parent.
+            dropped.append(edit)
+        else:
+            operations += wanted
+    return Plan(tuple(operations), tuple(dropped))
+
+
+def _operations(document: Any, edit: Edit) -> list[PatchOperation]:
+    """At most one operation: the deepest existing parent gets the value, wrapped as needed."""
+    parent = document
+    for depth, token in enumerate(edit.path):
+        child = _child(parent, edit.path, depth)
+        if child is ABSENT or (child is None and depth < len(edit.path) - 1):
+            value = edit.value
+            for missing in reversed(edit.path[depth + 1 :]):
+                if isinstance(missing, int):
+                    raise CannotApplyError(f"no list to index at {to_pointer(edit.path)}")
+                value = {missing: value}
+            # "add" replaces the null of a parent and creates what is absent.
+            return [PatchOperation("add", to_pointer((*edit.path[:depth], token)), value)]
+        parent = child
+    if type(parent) is type(edit.value) and parent == edit.value:
+        return []
+    return [PatchOperation("replace", to_pointer(edit.path), edit.value)]
+
+
+def _child(parent: Any, path: Path, depth: int) -> Any:
+    token = path[depth]
+    if isinstance(parent, dict) and isinstance(token, str):
+        return parent.get(token, ABSENT)
+    if isinstance(parent, list) and isinstance(token, int) and 0 <= token < len(parent):
+        return parent[token]
+    raise CannotApplyError(f"{to_pointer(path[:depth]) or 'the object'} has no place for an edit")
+
+
+def _check(document: Any, edit: Edit) -> None:
+    value = document
+    for depth in range(len(edit.path)):
+        value = _child(value, edit.path, depth)
+    if msgspec.json.encode(value) != msgspec.json.encode(edit.value):
+        raise CannotApplyError(f"{to_pointer(edit.path)} is not what was wanted")

@@ -1,0 +1,216 @@
+"""review(): bytes to bytes, and what was learnt on the way.
+
+    bytes ─decode→ AdmissionRequest ─rules→ Edits ─patch→ PatchOperations ─encode→ bytes
+
+Pure and synchronous: server, replay, tests and fuzzers call this one function. It never raises
+for what it is given; time and memory come in as arguments.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final, NamedTuple, Protocol
+
+import msgspec
+
+from webhook.admission.decode import decode_review
+from webhook.admission.encode import encode_allowed, encode_refusal
+from webhook.admission.errors import UndecodableReviewError
+from webhook.admission.join import JoinKey, join_key
+from webhook.admission.review import AdmissionRequest, Operation, PatchOperation, Phase
+from webhook.admission.skim import skim
+from webhook.generation.prediction import Cause, Prediction
+from webhook.generation.transition import Engine, predict_with
+from webhook.objects.observed import Observed, read_observed
+from webhook.patch.edit import Edit
+from webhook.patch.operations import plan_patch
+from webhook.rules.restore_intent import Intents
+from webhook.rules.rule import Rule, RuleInput, writes_status
+
+
+class Rounds(Protocol):
+    """Remembers for a short time what a write was told in its audit annotations."""
+
+    def put(self, key: JoinKey, annotations: Mapping[str, str], now: float) -> None:
+        """Remember what was answered."""
+
+    def get(self, key: JoinKey, now: float) -> Mapping[str, str] | None:
+        """What the same write was answered before, if it was."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dependencies:
+    """What a review is judged with. Replaced as a whole when the cluster changes."""
+
+    engine: Engine
+    rules: tuple[Rule, ...]
+    intents: Intents
+    rounds: Rounds
+    audit_only: bool = False
+
+
+class Skipped(StrEnum):
+    """Why a decodable review was allowed without being judged."""
+
+    TOO_DEEP = "too-deep"
+    UNREADABLE = "unreadable"
+
+
+class Mend(NamedTuple):
+    """What one rule did to the object, or in audit-only mode would have done."""
+
+    rule: str
+    edits: tuple[Edit, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What was learnt: for logs, metrics, replay and detection. Holds no object content."""
+
+    request: AdmissionRequest | None = None
+    prediction: Prediction | None = None
+    mends: tuple[Mend, ...] = ()
+    patch: tuple[PatchOperation, ...] = ()
+    dropped: tuple[Edit, ...] = ()
+    skipped: Skipped | None = None
+    refused: UndecodableReviewError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """The HTTP answer and the verdict behind it."""
+
+    status: int
+    body: bytes
+    verdict: Verdict = field(repr=False)
+
+
+_ALLOWED: Final = 200
+_PATCHABLE: Final = (Operation.CREATE, Operation.UPDATE)
+
+
+def review(body: bytes, phase: Phase, deps: Dependencies, now: float) -> Reply:
+    """Judge one AdmissionReview. `now`: seconds on the clock that `deps` remembers by."""
+    try:
+        request = decode_review(body)
+    except UndecodableReviewError as error:
+        return _refused(error)
+    except RecursionError:
+        return _unjudged(body)
+    try:
+        return _judge(request, phase, deps, now)
+    except RecursionError:
+        skipped = Skipped.TOO_DEEP
+    except msgspec.MsgspecError:
+        # A value deeper down that a comparison needed is no JSON the API server could have sent.
+        skipped = Skipped.UNREADABLE
+    return Reply(
+        _ALLOWED,
+        encode_allowed(
+            request.api_version, request.wire.uid, audit_annotations={"skipped": skipped.value}
+        ),
+        Verdict(request=request, skipped=skipped),
+    )
+
+
+def _judge(request: AdmissionRequest, phase: Phase, deps: Dependencies, now: float) -> Reply:
+    strategy, status = deps.engine.strategy(request)
+    prediction = predict_with(strategy, status, request)
+    if phase is not Phase.MUTATE:
+        if phase is Phase.INTENT:
+            _remember_intent(RuleInput(request, prediction, status), deps.intents, now)
+        answer = encode_allowed(request.api_version, request.wire.uid)
+        return Reply(_ALLOWED, answer, Verdict(request, prediction))
+    key = join_key(request)
+    intent = deps.intents.get(key, now) if key is not None else None
+    given = RuleInput(request, prediction, status, intent)
+    mends, edits = _evaluate(deps.rules, given)
+    patch: tuple[PatchOperation, ...] = ()
+    dropped: tuple[Edit, ...] = ()
+    if edits and request.object is not None and request.operation in _PATCHABLE:
+        patch, dropped = plan_patch(request.object.fields, edits)
+    annotations: Mapping[str, str] = _annotations(prediction, mends, audit_only=deps.audit_only)
+    if key is not None and request.operation is not Operation.DELETE:
+        annotations = _repeat(annotations, deps.rounds, key, now)
+    body = encode_allowed(
+        request.api_version,
+        request.wire.uid,
+        patch=() if deps.audit_only else patch,
+        audit_annotations=annotations,
+    )
+    return Reply(_ALLOWED, body, Verdict(request, prediction, mends, patch, dropped))
+
+
+def _evaluate(rules: tuple[Rule, ...], given: RuleInput) -> tuple[tuple[Mend, ...], list[Edit]]:
+    """Every rule in order; a place that an earlier rule has edited is left to it."""
+    mends: list[Mend] = []
+    edits: list[Edit] = []
+    for rule in rules:
+        found = rule.evaluate(given)
+        if not found:
+            continue
+        if edits:
+            taken = {edit.path for edit in edits}
+            found = tuple(edit for edit in found if edit.path not in taken)
+        if found:
+            mends.append(Mend(rule.name, found))
+            edits += found
+    return tuple(mends), edits
+
+
+def _remember_intent(given: RuleInput, intents: Intents, now: float) -> None:
+    key = join_key(given.request)
+    if key is None or given.request.object is None or not writes_status(given):
+        return
+    observed: Observed | None = read_observed(given.request.object.fields.get("status"))
+    if observed is not None and observed.anything:
+        intents.put(key, observed, now)
+
+
+def _annotations(
+    prediction: Prediction, mends: tuple[Mend, ...], *, audit_only: bool
+) -> dict[str, str]:
+    """Values depend on the write alone, and hold numbers and field paths, never contents."""
+    annotations = {}
+    if prediction.cause is Cause.UNKNOWN_STATUS_SUBRESOURCE:
+        annotations["generation"] = "unknown: whether status is a subresource is not known"
+    elif prediction.moves:
+        value = "moves" if prediction.generation is None else str(prediction.generation)
+        annotations["generation"] = f"{value} {prediction.cause}"
+    for mend in mends:
+        places = " ".join(f"{_place(edit)}={edit.value}" for edit in mend.edits)
+        annotations[mend.rule] = f"would set {places}" if audit_only else f"set {places}"
+    return annotations
+
+
+def _place(edit: Edit) -> str:
+    return ".".join(str(token) for token in edit.path)
+
+
+def _repeat(
+    annotations: Mapping[str, str], rounds: Rounds, key: JoinKey, now: float
+) -> Mapping[str, str]:
+    """The API server refuses a second value for a key: round 1 repeats what round 0 said."""
+    before = rounds.get(key, now)
+    if before is None:
+        if annotations:
+            rounds.put(key, annotations, now)
+        return annotations
+    return {**annotations, **before}
+
+
+def _refused(error: UndecodableReviewError) -> Reply:
+    body = encode_refusal(error.reason, error.field, error.code)
+    return Reply(error.status, body, Verdict(refused=error))
+
+
+def _unjudged(body: bytes) -> Reply:
+    """Nested too deep for the decoder, though perhaps not for the API server: allow it unread."""
+    try:
+        envelope = skim(body)
+    except UndecodableReviewError as error:
+        return _refused(error)
+    answer = encode_allowed(
+        envelope.api_version, envelope.uid, audit_annotations={"skipped": Skipped.TOO_DEEP.value}
+    )
+    return Reply(_ALLOWED, answer, Verdict(skipped=Skipped.TOO_DEEP))

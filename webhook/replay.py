@@ -1,0 +1,131 @@
+"""Recorded reviews through the same pipeline as live ones.
+
+A line is a recording `{"time", "phase", "review"}` as `serve --record` writes it, or a bare
+AdmissionReview, which counts as phase mutate. Constant memory: one line at a time.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+
+from webhook.admission.review import Phase
+from webhook.compose import Judge, JudgeOptions
+from webhook.pipeline import Reply, review
+
+ReplayLine = dict[str, Any]
+"""One object of the output; `type` is review, error or summary."""
+
+
+class _Recording(msgspec.Struct):
+    time: datetime
+    phase: Phase
+    review: msgspec.Raw
+
+
+class _Kind(msgspec.Struct):
+    kind: Any = None
+    review: msgspec.Raw = msgspec.Raw()
+
+
+_kinds: Final = msgspec.json.Decoder(_Kind)
+_recordings: Final = msgspec.json.Decoder(_Recording)
+
+
+class Replay:
+    """One run over any number of files; memory of intents spans them."""
+
+    def __init__(self, options: JudgeOptions) -> None:
+        """Raise UnknownServerVersionError."""
+        self._dependencies: Final = Judge(options).dependencies
+        self._counts: Counter[str] = Counter()
+        self._clock = 0.0
+        self.unreadable = 0
+
+    def lines(self, stream: Iterable[bytes], name: str) -> Iterator[ReplayLine]:
+        """Judge each line of a stream; `name` is for messages."""
+        for number, line in enumerate(stream, start=1):
+            if line.strip():
+                yield self._line(line, f"{name}:{number}")
+
+    def summary(self) -> ReplayLine:
+        """Count what was seen."""
+        return {"type": "summary", "unreadable": self.unreadable, **dict(self._counts)}
+
+    def _line(self, line: bytes, where: str) -> ReplayLine:
+        try:
+            phase, body = self._split(line)
+        except msgspec.MsgspecError as error:
+            return self._error(where, str(error))
+        except RecursionError:
+            phase, body = Phase.MUTATE, line.strip()
+        reply = review(body, phase, self._dependencies, self._clock)
+        if reply.verdict.refused is not None:
+            return self._error(where, str(reply.verdict.refused))
+        self._counts["reviews"] += 1
+        if reply.verdict.patch:
+            self._counts["patched"] += 1
+        return _describe(phase, reply)
+
+    def _split(self, line: bytes) -> tuple[Phase, bytes]:
+        head = _kinds.decode(line)
+        if bytes(head.review) == b"":
+            return Phase.MUTATE, line.strip()
+        recording = _recordings.decode(line)
+        # Time only runs forward: intents are remembered by it.
+        self._clock = max(self._clock, recording.time.timestamp())
+        return recording.phase, bytes(recording.review)
+
+    def _error(self, where: str, reason: str) -> ReplayLine:
+        self.unreadable += 1
+        return {"type": "error", "where": where, "message": reason}
+
+
+def _describe(phase: Phase, reply: Reply) -> ReplayLine:
+    verdict = reply.verdict
+    line: ReplayLine = {"type": "review", "uid": None, "phase": phase.value}
+    if verdict.request is not None:
+        wire = verdict.request.wire
+        line |= {
+            "uid": wire.uid,
+            "group": wire.resource.group,
+            "resource": wire.resource.resource,
+            "subresource": wire.sub_resource,
+            "operation": wire.operation.value,
+            "namespace": wire.namespace,
+            "name": wire.name,
+        }
+    prediction = verdict.prediction
+    line |= {
+        "predictedGeneration": None if prediction is None else prediction.generation,
+        "step": None if prediction is None else prediction.step,
+        "cause": verdict.skipped if prediction is None else prediction.cause.value,
+        "effective": prediction is not None and prediction.effective,
+        "patch": verdict.patch,
+    }
+    return line
+
+
+def as_json(line: ReplayLine) -> str:
+    """One object a line."""
+    return msgspec.json.encode(line).decode()
+
+
+def as_row(line: ReplayLine) -> str:
+    """The same for people."""
+    if line["type"] == "error":
+        return f"{line['where']}: {line['message']}"
+    if line["type"] == "summary":
+        return ", ".join(f"{value} {key}" for key, value in line.items() if key != "type")
+    target = "/".join(part for part in (line.get("namespace"), line.get("name")) if part)
+    resource = line.get("resource", "?") + (
+        f"/{line['subresource']}" if line.get("subresource") else ""
+    )
+    patch = "; ".join(f"{one.op} {one.path}={one.value}" for one in line["patch"]) or "-"
+    generation = "-" if line["predictedGeneration"] is None else line["predictedGeneration"]
+    return (
+        f"{line['phase']:8} {line.get('operation', '?'):7} {resource:32} {target:40} "
+        f"{generation!s:>6} {line['cause']:28} {patch}"
+    )

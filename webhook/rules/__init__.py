@@ -1,0 +1,1 @@
+"""One rule a file: what genguard changes in an object, and only that."""

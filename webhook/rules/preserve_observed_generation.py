@@ -1,0 +1,36 @@
+"""Put back an observedGeneration that an update clears.
+
+Reads   status.observedGeneration and status.conditions[*].observedGeneration of object, oldObject
+Acts on UPDATE of `status`, and of the main resource where no status subresource exists; any kind
+Result  an edit for each value that was set and is now 0, null or absent; conditions are paired
+        k-th with k-th of the same type. Any other value, a lower one too, is let through
+Relies  on the same care kube-apiserver takes for Pods alone
+        (pkg/registry/core/pod/strategy.go:preserveOldObservedGeneration; KEP-5067)
+"""
+
+from typing import ClassVar
+
+from webhook.objects.observed import read_observed, restorations
+from webhook.patch.edit import Edit
+from webhook.rules.rule import RuleInput, writes_status
+
+
+class PreserveObservedGeneration:
+    """See the module."""
+
+    name: ClassVar[str] = "preserve-observed-generation"
+
+    def evaluate(self, review: RuleInput) -> tuple[Edit, ...]:
+        """One edit for each cleared value."""
+        if not writes_status(review):
+            return ()
+        new, old = review.request.object, review.request.old_object
+        if new is None or old is None:
+            return ()
+        sent, stored = new.fields.get("status"), old.fields.get("status")
+        if stored is None or sent == stored:
+            return ()
+        wanted, found = read_observed(stored), read_observed(sent)
+        if wanted is None or found is None:
+            return ()
+        return tuple(Edit(path, value) for path, value in restorations(wanted, found))

@@ -1,0 +1,48 @@
+"""What every rule is given and gives back."""
+
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+from webhook.admission.review import AdmissionRequest, Operation
+from webhook.generation.custom import StatusSubresource
+from webhook.generation.prediction import Prediction
+from webhook.objects.observed import Observed
+from webhook.patch.edit import Edit
+
+
+@dataclass(frozen=True, slots=True)
+class RuleInput:
+    """One write, and what is known about it.
+
+    intent  what the requester's own write said at /intent; None where that is not known
+    """
+
+    request: AdmissionRequest
+    prediction: Prediction
+    status: StatusSubresource
+    intent: Observed | None = None
+
+
+class Rule(Protocol):
+    """A rule is pure: equal inputs give equal edits. Its `name` is its audit annotation's key."""
+
+    name: ClassVar[str]
+
+    def evaluate(self, review: RuleInput) -> tuple[Edit, ...]:
+        """The edits that make the object right; none when it is."""
+
+
+def writes_status(review: RuleInput) -> bool:
+    """Whether the server takes `status` from this write.
+
+    On the main endpoint of a kind with a status subresource it is the client's stale copy, which
+    the server throws away. Where that is unknown, only a status that was sent counts as written.
+    """
+    request = review.request
+    if request.operation is not Operation.UPDATE or request.object is None:
+        return False
+    if request.subresource:
+        return request.subresource == "status"
+    if review.status is StatusSubresource.UNKNOWN:
+        return "status" in request.object.fields
+    return review.status is StatusSubresource.ABSENT

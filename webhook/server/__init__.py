@@ -1,0 +1,1 @@
+"""The admission server: aiohttp over TLS, and the ops port."""

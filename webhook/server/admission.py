@@ -1,0 +1,84 @@
+"""The admission port's handler: HTTP in, the pipeline, HTTP out; the edge logs and counts."""
+
+import time
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from aiohttp import web
+
+from webhook.admission.encode import encode_refusal
+from webhook.admission.review import Phase
+from webhook.pipeline import Dependencies, Reply, review
+from webhook.server.body import BadRequestError, OverloadedError, read_body
+from webhook.server.connection import Connection
+from webhook.server.limits import RETRY_AFTER, BodyBudget, Limits
+
+PHASES: Final = {f"/{phase}": phase for phase in Phase}
+
+
+class Observer(Protocol):
+    """Is told of every answer: metrics, log, recording. Must neither block nor raise."""
+
+    def answered(self, phase: Phase, body: bytes, reply: Reply, seconds: float) -> None:
+        """One review was answered; `seconds` is what it took to judge."""
+
+    def refused(self, reason: str) -> None:
+        """A request was refused before its body was decoded."""
+
+
+class AdmissionHandler:
+    """Answers POST /intent, /mutate and /outcome."""
+
+    def __init__(
+        self, dependencies: Callable[[], Dependencies], observer: Observer, limits: Limits
+    ) -> None:
+        """`dependencies` is asked at each request: they are replaced when the cluster changes."""
+        self._dependencies: Final = dependencies
+        self._observer: Final = observer
+        self._limits: Final = limits
+        self._budget: Final = BodyBudget(limits.body_bytes_in_flight)
+        self.draining = False
+        self.last_request = time.monotonic()
+
+    async def __call__(self, request: web.BaseRequest) -> web.Response:
+        """Answer one HTTP request."""
+        connection = request.protocol
+        if isinstance(connection, Connection):
+            connection.headers_complete()
+        try:
+            response = await self._answer(request)
+        except BadRequestError as error:
+            self._observer.refused(error.code)
+            response = _refusal(error.status, error.code, str(error))
+            if isinstance(error, OverloadedError):
+                response.headers.update(RETRY_AFTER)
+            else:
+                response.force_close()  # what is left of the body is not read
+        finally:
+            if isinstance(connection, Connection):
+                connection.request_done()
+        if self.draining:
+            # Connections outlive the endpoint: only a closed one goes to another replica.
+            response.force_close()
+        return response
+
+    async def _answer(self, request: web.BaseRequest) -> web.Response:
+        phase = PHASES.get(request.raw_path.partition("?")[0])
+        if phase is None:
+            self._observer.refused("unknown_path")
+            return _refusal(404, "unknown_path", "POST /intent, /mutate or /outcome")
+        if request.method != "POST":
+            self._observer.refused("wrong_method")
+            refusal = _refusal(405, "wrong_method", "send an AdmissionReview with POST")
+            refusal.headers["Allow"] = "POST"
+            return refusal
+        body = await read_body(request, self._budget, self._limits.body_seconds)
+        begun = self.last_request = time.monotonic()
+        reply = review(body, phase, self._dependencies(), begun)
+        self._observer.answered(phase, body, reply, time.monotonic() - begun)
+        return web.Response(body=reply.body, status=reply.status, content_type="application/json")
+
+
+def _refusal(status: int, code: str, message: str) -> web.Response:
+    body = encode_refusal(message, "", code)
+    return web.Response(body=body, status=status, content_type="application/json")

@@ -1,0 +1,120 @@
+"""One connection of the admission port, with the deadlines that aiohttp leaves out.
+
+aiohttp waits for ever for the rest of a request's headers (aio-libs/aiohttp#13681), so a client
+that sends a byte a minute holds a connection for nothing. Here a connection that has begun, or
+has begun a request, must have sent whole headers within a deadline, and there is a cap on how
+many connections exist.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Final
+
+from aiohttp import web
+
+from webhook.server.limits import Limits
+
+_SWEEP_SECONDS: Final = 1.0
+
+
+class Connection(web.RequestHandler):
+    """aiohttp's protocol, which tells its server when a request begins and when it is handled."""
+
+    __slots__ = ("_connections", "_real_transport", "due")
+
+    def __init__(self, server: "AdmissionServer", **kwargs: Any) -> None:
+        super().__init__(server, **kwargs)
+        self._connections = server.open_connections
+        self._real_transport: asyncio.BaseTransport | None = None
+        self.due: float | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Refuse what is over the cap; otherwise the headers are due from now on."""
+        super().connection_made(transport)
+        self._real_transport = transport
+        self._connections.add(self)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """Forget the connection."""
+        self._connections.discard(self)
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Start the clock when a request begins on a connection that was idle."""
+        if self.due is None:
+            self.due = self._connections.due()
+        super().data_received(data)
+
+    def headers_complete(self) -> None:
+        """Called by the handler: the body has its own deadline."""
+        self.due = _NEVER
+
+    def request_done(self) -> None:
+        """Called by the handler: idle connections are kept for the client's reuse."""
+        self.due = None
+
+    def abort(self) -> None:
+        """Drop the connection without a word."""
+        transport = self._real_transport
+        if isinstance(transport, asyncio.Transport):
+            transport.abort()
+
+
+_NEVER: Final = float("inf")
+
+
+class OpenConnections:
+    """Every open connection; drops the ones whose headers are overdue or that are too many."""
+
+    def __init__(self, limits: Limits, on_drop: Callable[[str], None]) -> None:
+        self._limits: Final = limits
+        self._on_drop: Final = on_drop
+        self._open: Final[set[Connection]] = set()
+        self._loop: Final = asyncio.get_running_loop()
+        self._sweep: asyncio.TimerHandle = self._loop.call_later(_SWEEP_SECONDS, self._drop_overdue)
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def due(self) -> float:
+        """When headers that begin now must be complete, on the loop's clock."""
+        return self._loop.time() + self._limits.header_seconds
+
+    def add(self, connection: Connection) -> None:
+        """Take in a new connection, or drop it when there are too many."""
+        if len(self._open) >= self._limits.connections:
+            self._on_drop("too-many-connections")
+            connection.abort()
+            return
+        connection.due = self.due()
+        self._open.add(connection)
+
+    def discard(self, connection: Connection) -> None:
+        """Forget a connection that is closed."""
+        self._open.discard(connection)
+
+    def close(self) -> None:
+        """Stop looking for overdue ones."""
+        self._sweep.cancel()
+
+    def _drop_overdue(self) -> None:
+        now = self._loop.time()
+        for connection in [one for one in self._open if one.due is not None and one.due < now]:
+            self._on_drop("slow-headers")
+            connection.abort()
+        self._sweep = self._loop.call_later(_SWEEP_SECONDS, self._drop_overdue)
+
+
+class AdmissionServer(web.Server):
+    """aiohttp's low-level server making our connections: no routing table on the hot path."""
+
+    def __init__(
+        self, handler: Any, limits: Limits, on_drop: Callable[[str], None], **kwargs: Any
+    ) -> None:
+        super().__init__(handler, **kwargs)
+        self._limits: Final = limits
+        self.open_connections: Final = OpenConnections(limits, on_drop)
+
+    def __call__(self) -> Connection:
+        """Make the protocol of one connection."""
+        return Connection(self, loop=self._loop, **self._kwargs)

@@ -1,0 +1,230 @@
+"""From start to graceful end: certificate, listeners, readiness, draining.
+
+start → serving → SIGTERM → draining (not ready, still answering, closing connections)
+      → quiet or out of time → listeners closed, what is in flight finished → end
+"""
+
+import asyncio
+import contextlib
+import signal
+import ssl
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Final
+
+from aiohttp import web
+from prometheus_client import CollectorRegistry
+
+import certs
+from webhook.pipeline import Dependencies
+from webhook.server.admission import AdmissionHandler
+from webhook.server.connection import AdmissionServer
+from webhook.server.limits import KEEPALIVE_SECONDS
+from webhook.server.observe import Observations
+from webhook.server.ops import ops_application
+from webhook.server.options import ServerOptions
+from webhook.server.record import Recorder
+from webhook.server.tls import Refused, Reloaded, ServingCertificate
+from webhook.telemetry.logs import LOGGER
+from webhook.telemetry.metrics import Metrics
+
+_TICK_SECONDS: Final = 5.0
+_PROBE_SECONDS: Final = 2.0
+
+
+class AdmissionService:
+    """One running server. `start`, then `drain`, then `stop`; or `run` for all of it."""
+
+    def __init__(
+        self, options: ServerOptions, dependencies: Callable[[], Dependencies], metrics: Metrics
+    ) -> None:
+        """Raise certs.CertificateError or OSError when certificate or recording cannot be."""
+        self._options: Final = options
+        self._certificate: Final = _certificate(options)
+        self._recorder: Final = Recorder(options.record) if options.record else None
+        self._metrics: Final = metrics
+        observer = Observations(metrics, dependencies, self._recorder)
+        self._handler: Final = AdmissionHandler(dependencies, observer, options.limits)
+        self._server: AdmissionServer | None = None
+        self._listener: asyncio.Server | None = None
+        self._ops: web.AppRunner | None = None
+        self._ticker: asyncio.Task[None] | None = None
+        self._last_refusal = ""
+        self._probe_failed = ""
+        self.secure_port = 0
+        self.ops_port = 0
+
+    async def start(self) -> None:
+        """Listen on both ports. Raises OSError when an address is taken."""
+        options, limits = self._options, self._options.limits
+        loop = asyncio.get_running_loop()
+        self._server = AdmissionServer(
+            self._handler,
+            limits,
+            self._metrics.refuse,
+            keepalive_timeout=KEEPALIVE_SECONDS,
+            auto_decompress=False,
+            access_log=None,
+            max_headers=64,
+        )
+        self._listener = await loop.create_server(
+            self._server,
+            options.bind_address,
+            options.secure_port,
+            ssl=self._certificate.context,
+            ssl_handshake_timeout=limits.handshake_seconds,
+            backlog=limits.backlog,
+        )
+        self.secure_port = self._listener.sockets[0].getsockname()[1]
+        self._gauges(self._server)
+        registry = CollectorRegistry()
+        registry.register(self._metrics)
+        self._ops = web.AppRunner(ops_application(registry, self.missing), access_log=None)
+        await self._ops.setup()
+        await web.TCPSite(self._ops, options.ops_address, options.ops_port).start()
+        self.ops_port = self._ops.addresses[0][1]
+        await self._probe()
+        self._ticker = asyncio.create_task(self._tick())
+        LOGGER.info(
+            "serving",
+            extra={
+                "facts": {
+                    "admission": f"https://{options.bind_address}:{self.secure_port}",
+                    "ops": f"http://{options.ops_address}:{self.ops_port}",
+                    "certificate": self._certificate.fingerprint,
+                    "notAfter": self._certificate.not_after.isoformat(),
+                }
+            },
+        )
+
+    def missing(self) -> str | None:
+        """Tell what keeps this server from being ready; None when it is."""
+        if self._listener is None or not self._listener.is_serving():
+            return "not listening"
+        if self._handler.draining:
+            return "draining"
+        if self._certificate.not_after <= datetime.now(UTC):
+            return "the certificate has expired"
+        return self._probe_failed or None
+
+    async def drain(self) -> None:
+        """Answer on, with Connection: close, until nobody sends here any more."""
+        limits = self._options.limits
+        self._handler.draining = True
+        began = time.monotonic()
+        LOGGER.info("draining")
+        while time.monotonic() - began < limits.drain_seconds:
+            last = max(self._handler.last_request, began)
+            if time.monotonic() - last >= limits.drain_quiet_seconds:
+                return
+            await asyncio.sleep(0.1)
+
+    async def stop(self) -> None:
+        """Close the listeners, finish what is in flight, end."""
+        if self._ticker is not None:
+            self._ticker.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._ticker
+        if self._listener is not None:
+            self._listener.close()
+        if self._server is not None:
+            self._server.open_connections.close()
+            await self._server.shutdown(self._options.limits.body_seconds)
+        if self._ops is not None:
+            await self._ops.cleanup()
+        if self._recorder is not None:
+            await asyncio.to_thread(self._recorder.close)
+        LOGGER.info("stopped")
+
+    async def run(self) -> None:
+        """Serve until SIGTERM, then drain; SIGINT or a second SIGTERM ends at once."""
+        loop = asyncio.get_running_loop()
+        asked, hurried = asyncio.Event(), asyncio.Event()
+
+        def on_sigterm() -> None:
+            (hurried if asked.is_set() else asked).set()
+
+        def on_sigint() -> None:
+            asked.set()
+            hurried.set()
+
+        loop.add_signal_handler(signal.SIGTERM, on_sigterm)
+        loop.add_signal_handler(signal.SIGINT, on_sigint)
+        await self.start()
+        try:
+            await asked.wait()
+            draining = asyncio.create_task(self.drain())
+            hurry = asyncio.create_task(hurried.wait())
+            await asyncio.wait((draining, hurry), return_when=asyncio.FIRST_COMPLETED)
+            for task in (draining, hurry):
+                task.cancel()
+        finally:
+            await self.stop()
+
+    def _gauges(self, server: AdmissionServer) -> None:
+        def connections() -> float:
+            return len(server.open_connections)
+
+        def seconds_to_expiry() -> float:
+            return (self._certificate.not_after - datetime.now(UTC)).total_seconds()
+
+        gauge, recorder = self._metrics.gauge, self._recorder
+        gauge("open_connections", "Connections of the admission port.", connections)
+        gauge(
+            "certificate_expiry_seconds",
+            "Seconds until the served certificate expires.",
+            seconds_to_expiry,
+        )
+        if recorder is not None:
+            gauge(
+                "recording_dropped",
+                "Reviews that the recording could not keep.",
+                lambda: float(recorder.dropped),
+            )
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(_TICK_SECONDS)
+            result = self._certificate.reload_if_changed(datetime.now(UTC))
+            if isinstance(result, Reloaded):
+                self._last_refusal = ""
+                facts = {"certificate": self._certificate.fingerprint}
+                LOGGER.info("certificate reloaded", extra={"facts": facts})
+            elif isinstance(result, Refused) and result.reason != self._last_refusal:
+                self._last_refusal = result.reason
+                LOGGER.error("certificate refused", extra={"facts": {"reason": result.reason}})
+            await self._probe()
+
+    async def _probe(self) -> None:
+        """Ready means that a TLS handshake with this very port succeeds."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+        host = self._options.bind_address
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104
+        try:
+            async with asyncio.timeout(_PROBE_SECONDS):
+                _, writer = await asyncio.open_connection(host, self.secure_port, ssl=context)
+                writer.close()
+                with contextlib.suppress(OSError):
+                    await writer.wait_closed()
+        except (OSError, TimeoutError) as error:
+            self._probe_failed = f"the admission port does not answer: {type(error).__name__}"
+        else:
+            self._probe_failed = ""
+
+
+def _certificate(options: ServerOptions) -> ServingCertificate:
+    now = datetime.now(UTC)
+    if options.cert_file is not None and options.key_file is not None:
+        return ServingCertificate(
+            certs.PairFiles.beside(options.cert_file, options.key_file), at=now
+        )
+    if options.cert_dir is None:
+        raise ValueError("either certificate files or a folder for them")
+    made = certs.ensure(options.cert_dir, names=options.names, at=now)
+    if made.action != "kept":
+        facts = {"folder": str(options.cert_dir), "action": made.action, "reason": made.reason}
+        LOGGER.info("certificate made", extra={"facts": facts})
+    return ServingCertificate(certs.PairFiles.in_folder(options.cert_dir), at=now)

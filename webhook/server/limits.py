@@ -1,0 +1,44 @@
+"""The limits of the admission port, each with its reason."""
+
+from dataclasses import dataclass
+from typing import Final
+
+KEEPALIVE_SECONDS: Final = 180.0
+"""Above the 90 s after which the API server's Go client drops an idle connection. A server that
+closes first races with a reused POST, which is never retried (apimachinery util/net/http.go)."""
+
+RETRY_AFTER: Final = {"Retry-After": "1"}
+"""client-go repeats a 429 or 5xx that carries it, inside the webhook's own timeout
+(client-go rest/with_retry.go); without it the answer is final."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Seconds and counts of one admission port."""
+
+    handshake_seconds: float = 5.0  # asyncio allows 60
+    header_seconds: float = 10.0  # from the first byte, or from the connection, to whole headers
+    body_seconds: float = 5.0  # less when ?timeout= says so
+    connections: int = 4_096
+    backlog: int = 1_024
+    body_bytes_in_flight: int = 128 * 1024 * 1024  # what slow senders may occupy all together
+    drain_quiet_seconds: float = 5.0  # no request for so long: nobody sends here any more
+    drain_seconds: float = 30.0
+
+
+class BodyBudget:
+    """How many bytes of bodies are being read at once; over the limit, requests are shed."""
+
+    def __init__(self, limit: int) -> None:
+        self._left = limit
+
+    def take(self, size: int) -> bool:
+        """Reserve `size` bytes; False when they do not fit."""
+        if size > self._left:
+            return False
+        self._left -= size
+        return True
+
+    def give_back(self, size: int) -> None:
+        """Release what was taken."""
+        self._left += size

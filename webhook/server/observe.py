@@ -1,0 +1,83 @@
+"""What the edge does with an answer: count it, log what matters, record it."""
+
+import logging
+from collections.abc import Callable
+from typing import Any, Final
+
+from webhook.admission.review import Phase
+from webhook.objects.pointer import to_field_path
+from webhook.pipeline import Dependencies, Reply, Verdict
+from webhook.rules.assign_generation import AssignGeneration
+from webhook.rules.shadow_generation import ShadowGeneration
+from webhook.server.record import Recorder
+from webhook.telemetry.logs import LOGGER
+from webhook.telemetry.metrics import Metrics
+
+_ORDINARY: Final = frozenset({AssignGeneration.name, ShadowGeneration.name})
+
+
+class Observations:
+    """The AdmissionHandler's Observer."""
+
+    def __init__(
+        self,
+        metrics: Metrics,
+        dependencies: Callable[[], Dependencies],
+        recorder: Recorder | None,
+    ) -> None:
+        self._metrics: Final = metrics
+        self._dependencies: Final = dependencies
+        self._recorder: Final = recorder
+
+    def answered(self, phase: Phase, body: bytes, reply: Reply, seconds: float) -> None:
+        """Count a review; log it when something was mended, dropped or not judged."""
+        verdict = reply.verdict
+        audit_only = self._dependencies().audit_only
+        self._metrics.record(phase, reply, seconds, audit_only=audit_only)
+        if verdict.refused is not None:
+            facts: dict[str, Any] = {
+                "phase": phase,
+                "field": verdict.refused.field,
+                "code": verdict.refused.code,
+            }
+            LOGGER.warning("undecodable", extra={"facts": facts})
+            return
+        if self._recorder is not None:
+            self._recorder.record(phase, body)
+        if verdict.skipped is not None:
+            facts = {"phase": phase, "why": verdict.skipped, **_where(verdict)}
+            LOGGER.warning("not judged", extra={"facts": facts})
+        for mend in verdict.mends:
+            facts = {
+                "rule": mend.rule,
+                "set": {to_field_path(edit.path): edit.value for edit in mend.edits},
+                **_where(verdict),
+            }
+            # The generation rules act on every counted write: their lines are for debugging.
+            level = logging.DEBUG if mend.rule in _ORDINARY else logging.INFO
+            LOGGER.log(level, "would mend" if audit_only else "mended", extra={"facts": facts})
+        if verdict.dropped:
+            facts = {
+                "fields": [to_field_path(edit.path) for edit in verdict.dropped],
+                **_where(verdict),
+            }
+            LOGGER.error("patch dropped", extra={"facts": facts})
+
+    def refused(self, reason: str) -> None:
+        """Count a request that was refused before its body was decoded."""
+        self._metrics.refuse(reason)
+
+
+def _where(verdict: Verdict) -> dict[str, str]:
+    if verdict.request is None:
+        return {}
+    wire = verdict.request.wire
+    return {
+        "operation": wire.operation,
+        "resource": wire.resource.resource,
+        "group": wire.resource.group,
+        "subresource": wire.sub_resource,
+        "namespace": wire.namespace,
+        "name": wire.name,
+        "user": wire.user_info.username,
+    }

@@ -1,0 +1,43 @@
+"""The ops port: is it alive, is it ready, what did it count."""
+
+import json
+from collections.abc import Callable
+from typing import Final
+
+from aiohttp import web
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+
+_REGISTRY: Final = web.AppKey("registry", CollectorRegistry)
+_READY: Final[web.AppKey[Callable[[], str | None]]] = web.AppKey("ready")
+
+
+def ops_application(
+    registry: CollectorRegistry, ready: Callable[[], str | None]
+) -> web.Application:
+    """GET /livez, /readyz and /metrics; `ready` says what is missing, None when nothing is."""
+    application = web.Application()
+    application[_REGISTRY] = registry
+    application[_READY] = ready
+    application.add_routes(
+        [web.get("/livez", _livez), web.get("/readyz", _readyz), web.get("/metrics", _metrics)]
+    )
+    return application
+
+
+async def _livez(_: web.Request) -> web.Response:
+    return web.Response(text="ok\n")
+
+
+async def _readyz(request: web.Request) -> web.Response:
+    missing = request.app[_READY]()
+    if missing is None:
+        return web.Response(text="ok\n")
+    return web.Response(status=503, text=json.dumps({"ready": False, "missing": missing}) + "\n")
+
+
+async def _metrics(request: web.Request) -> web.Response:
+    return web.Response(
+        body=generate_latest(request.app[_REGISTRY]),
+        headers={"Content-Type": CONTENT_TYPE_LATEST},
+    )

@@ -1,0 +1,72 @@
+"""`serve --record FILE`: every review as one line that `replay` reads.
+
+    {"time": RFC3339, "phase": "intent|mutate|outcome", "review": {AdmissionReview}}
+
+A recording holds whole objects, Secrets too if they are reviewed: the file is made for its owner
+alone. A thread writes, and when it cannot keep up lines are dropped and counted: recording never
+delays an answer.
+"""
+
+import os
+import queue
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from webhook.admission.review import Phase
+
+_QUEUED_BYTES: Final = 64 * 1024 * 1024
+
+
+class Recorder:
+    """Appends reviews to a file. `dropped` counts what could not be kept."""
+
+    def __init__(
+        self, path: Path, clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+    ) -> None:
+        """Open `path` for appending; raises OSError when that is not possible."""
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        self._file: Final = os.fdopen(descriptor, "ab")
+        self._clock: Final = clock
+        self._lines: Final[queue.SimpleQueue[bytes | None]] = queue.SimpleQueue()
+        self._waiting = 0
+        self._lock: Final = threading.Lock()
+        self._writer: Final = threading.Thread(target=self._write, name="recorder", daemon=True)
+        self.dropped = 0
+        self._writer.start()
+
+    def record(self, phase: Phase, body: bytes) -> None:
+        """Keep one review, already known to be one JSON document."""
+        at = self._clock().isoformat().replace("+00:00", "Z")
+        # JSON allows line breaks only between tokens, where a space means the same.
+        one_line = body.replace(b"\r", b" ").replace(b"\n", b" ").strip()
+        line = b'{"time":"%s","phase":"%s","review":%s}\n' % (
+            at.encode(),
+            phase.encode(),
+            one_line,
+        )
+        with self._lock:
+            if self._waiting + len(line) > _QUEUED_BYTES:
+                self.dropped += 1
+                return
+            self._waiting += len(line)
+        self._lines.put(line)
+
+    def close(self) -> None:
+        """Write what is waiting and close the file."""
+        self._lines.put(None)
+        self._writer.join()
+        self._file.close()
+
+    def _write(self) -> None:
+        while (line := self._lines.get()) is not None:
+            try:
+                self._file.write(line)
+                if self._lines.empty():
+                    self._file.flush()
+            except OSError:
+                self.dropped += 1
+            with self._lock:
+                self._waiting -= len(line)

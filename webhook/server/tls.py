@@ -1,0 +1,173 @@
+"""Serve the newest good certificate, and never one that was not tried first.
+
+Reads   a pair of files, one consistent snapshot at a look; `at` is an argument
+Result  `context`, for the listener's whole life, and at each look Unchanged, Reloaded or Refused
+Relies  on OpenSSL calling the server name callback for every ClientHello, with or without a name
+
+Each pair gets a context of its own, and the listener's context hands every new handshake to the
+current one. Loading a pair into the live context instead has two faults, both measured: a pair
+that does not match leaves the context broken for every later handshake, and a pair with another
+type of key is added beside the old one, which goes on being served.
+
+Connections that are open keep the certificate they began with: TLS shows it once. Whoever rotates
+an authority closes idle connections on Reloaded (kubevirt/kubevirt#15210).
+"""
+
+import os
+import ssl
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final, TypeAlias
+
+from certs import (
+    CertificateError,
+    CertificateFacts,
+    PairFiles,
+    PairSnapshot,
+    UnusablePairError,
+    inspect,
+)
+
+# For TLS 1.2; every suite of TLS 1.3 is AEAD with forward secrecy.
+_CIPHERS: Final = "@SECLEVEL=2:ECDHE+AESGCM:ECDHE+CHACHA20"
+
+
+@dataclass(frozen=True, slots=True)
+class Unchanged:
+    """The files hold what is being served."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reloaded:
+    """New handshakes get this certificate; the warnings say what will need care."""
+
+    facts: CertificateFacts
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The files hold no usable pair; the last good one is served on.
+
+    The same fault gives an equal value at every look, so a log can tell it only once.
+    """
+
+    reason: str
+
+
+ReloadResult: TypeAlias = Unchanged | Reloaded | Refused
+
+
+class ServingCertificate:
+    """What the listener presents: the newest pair of its files that was good.
+
+    Not for use from two threads. A look reads three small files and, when they changed, costs
+    about a millisecond, so the event loop's own thread may call it.
+    """
+
+    def __init__(self, files: PairFiles, *, at: datetime, names: Sequence[str] = ()) -> None:
+        """Raise CertificateError when there is no usable pair to begin with."""
+        self._files = files
+        self._names = tuple(names)
+        self._pair = files.read()
+        self._current, self._facts, self.first_warnings = self._try(self._pair, at)
+        self.context: Final = _settings()
+        self.context.sni_callback = self._hand_over
+
+    @property
+    def facts(self) -> CertificateFacts:
+        """Facts of the certificate being served, as of the look that loaded it."""
+        return self._facts
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of the certificate being served, to compare replicas and files by."""
+        return self._facts.fingerprint
+
+    @property
+    def not_after(self) -> datetime:
+        """When the certificate being served expires."""
+        return self._facts.not_after
+
+    def reload_if_changed(self, at: datetime) -> ReloadResult:
+        """Look at the files, and serve what they hold when it is new and good."""
+        try:
+            pair = self._files.read()
+            if pair == self._pair:
+                return Unchanged()
+            # A refused pair is tried again at each look: time alone can make it valid.
+            current, facts, warnings = self._try(pair, at)
+        except CertificateError as error:
+            return Refused(str(error))
+        self._pair, self._current, self._facts = pair, current, facts
+        return Reloaded(facts, warnings)
+
+    def _try(
+        self, pair: PairSnapshot, at: datetime
+    ) -> tuple[ssl.SSLContext, CertificateFacts, tuple[str, ...]]:
+        """Make a context for the pair, with its facts and warnings, or raise why it is unusable."""
+        found = inspect(pair.cert_pem, pair.key_pem, pair.ca_pem, at=at, names=self._names)
+        where = {
+            "certificate": self._files.cert_file,
+            "key": self._files.key_file,
+            "ca": self._files.ca_file,
+        }
+        if found.facts is None or found.errors:
+            raise UnusablePairError([f"{where[p.part]}: {p.message}" for p in found.errors])
+        context = _settings()
+        try:
+            with _as_file(pair.cert_pem + b"\n" + pair.key_pem) as path:
+                context.load_cert_chain(path, password="")  # no key that asks for one gets here
+        except (ssl.SSLError, OSError) as error:
+            reason = getattr(error, "reason", None) or error.strerror or type(error).__name__
+            message = f"OpenSSL refuses the pair ({reason}): issue it with P-256 and SHA-256"
+            raise UnusablePairError([f"{self._files.cert_file}: {message}"]) from error
+        warnings = tuple(
+            f"{where[p.part]}: {p.message}" for p in found.problems if p.severity == "warning"
+        )
+        return context, found.facts, warnings
+
+    def _hand_over(
+        self, connection: ssl.SSLObject | ssl.SSLSocket, name: str | None, first: ssl.SSLContext
+    ) -> None:
+        """Let the handshake go on with the current pair, whatever name was asked for."""
+        del name, first
+        connection.context = self._current
+
+
+def _settings() -> ssl.SSLContext:
+    """Make a server's context without a certificate; the listener and each pair have the same."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_ciphers(_CIPHERS)
+    # The API server dials webhooks that are Services with HTTP/1.1 alone (kubernetes#75791).
+    context.set_alpn_protocols(["http/1.1"])
+    context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
+    # No TLS 1.3 tickets: client-go keeps no session cache, so the two that OpenSSL sends after a
+    # handshake are never used, and a resumed session would not look at the new certificate. With
+    # TLS 1.2 tickets stay on, else OpenSSL keeps each session in a cache of 20,480.
+    context.num_tickets = 0
+    return context
+
+
+@contextmanager
+def _as_file(content: bytes) -> Iterator[str]:
+    """Give the bytes a path, as OpenSSL wants one: in memory where the system can, else a file."""
+    descriptor = _memory()
+    with (
+        tempfile.NamedTemporaryFile() if descriptor is None else os.fdopen(descriptor, "wb") as file
+    ):
+        file.write(content)
+        file.flush()
+        yield file.name if descriptor is None else f"/proc/self/fd/{descriptor}"
+
+
+def _memory() -> int | None:
+    """Open a file without a name; None where there is no Linux, or a sandbox forbids it."""
+    try:
+        return os.memfd_create("certificate")
+    except (AttributeError, OSError):
+        return None

@@ -1,0 +1,1 @@
+"""Where what must be remembered is kept."""

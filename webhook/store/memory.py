@@ -1,0 +1,88 @@
+"""The memory of one process: bounded in entries and in time, oldest out first."""
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Generic, TypeVar
+
+from webhook.admission.join import JoinKey
+from webhook.objects.observed import Observed
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+SECONDS_KEPT: Final = 30.0
+"""The longest that a write can be between its phases: the API server's own webhook timeout."""
+ENTRIES_KEPT: Final = 20_000
+
+
+class Recent(Generic[K, V]):
+    """The newest entries, none older than `seconds`. Times are given, never read."""
+
+    def __init__(self, seconds: float = SECONDS_KEPT, entries: int = ENTRIES_KEPT) -> None:
+        self._seconds: Final = seconds
+        self._entries: Final = entries
+        self._kept: OrderedDict[K, tuple[float, V]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def put(self, key: K, value: V, now: float) -> None:
+        """Keep `value`; forgets what is too old, and the oldest when there are too many."""
+        self._kept[key] = (now, value)
+        self._kept.move_to_end(key)
+        while self._kept:
+            oldest = next(iter(self._kept))
+            if len(self._kept) <= self._entries and self._kept[oldest][0] > now - self._seconds:
+                break
+            del self._kept[oldest]
+
+    def get(self, key: K, now: float) -> V | None:
+        """The value, unless it is unknown or too old."""
+        found = self._kept.get(key)
+        return found[1] if found is not None and found[0] > now - self._seconds else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Intent:
+    observed: Observed | None  # None: two intents that differ, neither can be told from the other
+    asked: bool = False
+
+
+class MemoryIntents:
+    """restore_intent's Intents in this process's memory."""
+
+    def __init__(self) -> None:
+        self._recent: Final = Recent[JoinKey, _Intent]()
+
+    def put(self, key: JoinKey, observed: Observed, now: float) -> None:
+        """Remember an intent; two that differ and are both on their way cancel each other."""
+        before = self._recent.get(key, now)
+        if before is not None and not before.asked and before.observed != observed:
+            self._recent.put(key, _Intent(None), now)
+        else:
+            self._recent.put(key, _Intent(observed), now)
+
+    def get(self, key: JoinKey, now: float) -> Observed | None:
+        """The intent of this write; asked again in round 1 it is still there."""
+        found = self._recent.get(key, now)
+        if found is None or found.observed is None:
+            return None
+        if not found.asked:
+            self._recent.put(key, _Intent(found.observed, asked=True), now)
+        return found.observed
+
+
+class MemoryRounds:
+    """The pipeline's Rounds in this process's memory."""
+
+    def __init__(self) -> None:
+        self._recent: Final = Recent[JoinKey, Mapping[str, str]]()
+
+    def put(self, key: JoinKey, annotations: Mapping[str, str], now: float) -> None:
+        """Remember what was answered."""
+        self._recent.put(key, annotations, now)
+
+    def get(self, key: JoinKey, now: float) -> Mapping[str, str] | None:
+        """What the same write was answered before."""
+        return self._recent.get(key, now)

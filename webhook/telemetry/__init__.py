@@ -1,0 +1,1 @@
+"""Metrics and logs: facts about reviews, never their contents."""

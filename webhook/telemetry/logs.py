@@ -1,0 +1,94 @@
+"""JSON logs on standard error: what happened and where, never what an object holds.
+
+Lines go through a queue to a thread, so that a slow terminal or disk never delays an answer, and
+repeated lines are limited: a clobbering loop must not fill the disk that explains it.
+"""
+
+import json
+import logging
+import logging.handlers
+import queue
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, Final
+
+LOGGER: Final = logging.getLogger("genguard")
+_QUEUED_LINES: Final = 10_000
+
+
+class JSONFormatter(logging.Formatter):
+    """One object a line: time, level, message, and the fields given as `extra={"facts": {...}}`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Write a record; control characters are escaped by JSON, so no line can be forged."""
+        line: dict[str, Any] = {
+            "time": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+            + f".{int(record.msecs):03d}Z",
+            "level": record.levelname.lower(),
+            "message": record.getMessage(),
+            **getattr(record, "facts", {}),
+        }
+        if record.exc_info and record.exc_info[1] is not None:
+            # The type and place, not the text: it may quote what was being read.
+            error = record.exc_info[1]
+            trace = error.__traceback__
+            while trace is not None and trace.tb_next is not None:
+                trace = trace.tb_next
+            where = f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}" if trace else ""
+            line["error"] = type(error).__name__
+            line["at"] = where
+        return json.dumps(line, ensure_ascii=False)
+
+
+class RateLimit(logging.Filter):
+    """A token bucket for the lines of one message; what was left out is counted in the next."""
+
+    def __init__(self, per_second: float = 10.0, burst: int = 50) -> None:
+        super().__init__()
+        self._per_second: Final = per_second
+        self._burst: Final = burst
+        self._buckets: Final[dict[str, tuple[float, float, int]]] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Let a record through while its message has tokens left."""
+        tokens, at, missed = self._buckets.get(record.msg, (float(self._burst), record.created, 0))
+        tokens = min(self._burst, tokens + (record.created - at) * self._per_second)
+        if tokens < 1:
+            self._buckets[record.msg] = (tokens, record.created, missed + 1)
+            return False
+        self._buckets[record.msg] = (tokens - 1, record.created, 0)
+        if missed:
+            record.__dict__["facts"] = {**getattr(record, "facts", {}), "leftOut": missed}
+        return True
+
+
+@contextmanager
+def logging_to_stderr(level: str = "INFO") -> Iterator[None]:
+    """Send the `genguard` logger, and warnings of libraries, to standard error as JSON."""
+    lines: queue.Queue[Any] = queue.Queue(_QUEUED_LINES)
+    handler = _DroppingQueueHandler(lines)
+    handler.addFilter(RateLimit())
+    writer = logging.StreamHandler(sys.stderr)
+    writer.setFormatter(JSONFormatter())
+    listener = logging.handlers.QueueListener(lines, writer)
+    root = logging.getLogger()
+    root.addHandler(handler)
+    root.setLevel(logging.WARNING)
+    LOGGER.setLevel(level)
+    listener.start()
+    try:
+        yield
+    finally:
+        root.removeHandler(handler)
+        listener.stop()
+
+
+class _DroppingQueueHandler(logging.handlers.QueueHandler):
+    def prepare(self, record: logging.LogRecord) -> logging.LogRecord:
+        return record  # the listener shares this process: keep exc_info for the formatter
+
+    def enqueue(self, record: logging.LogRecord) -> None:
+        with suppress(queue.Full):  # never wait for a log line
+            self.queue.put_nowait(record)
