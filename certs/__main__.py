@@ -28,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except CertificateError as error:
         sys.stderr.write(f"certs: {error}\n")
         return 1
-    sys.stderr.write(f"certs: {done.action} in {options.dir}\n")
+    sys.stderr.write(f"certs: {done.action} in {options.dir}. {done.reason}".rstrip() + "\n")
     sys.stdout.write(base64.b64encode(done.pair.ca_pem or b"").decode() + "\n")
     return 0
 

@@ -51,7 +51,14 @@ class Ensured:
 
     pair: PairSnapshot
     action: Action
-    reason: str  # why something was made; empty when the pair was kept
+    reason: str  # why something was made, or should have been and could not; empty: all is well
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    pair: PairSnapshot | None
+    due: str  # why a new pair should be made; empty: it should not
+    usable: bool
 
 
 def ensure(
@@ -64,45 +71,65 @@ def ensure(
 ) -> Ensured:
     """The folder's pair when it is good for these names, else a new one in its place."""
     wanted = (*names, *ips, *LOOPBACK)
-    pair, due = _look(folder, wanted, at)
-    if pair is not None and not due:  # before any lock: a mounted Secret cannot be written
-        return Ensured(pair, "kept", "")
-    with _locked(folder):
-        pair, due = _look(folder, wanted, at)
-        if pair is not None and not due:  # another process renewed it meanwhile
-            return Ensured(pair, "kept", "")
-        authority, bundle = _authority(folder, at)
-        issued = issue(
-            names=names,
-            ips=ips,
-            at=at,
-            authority=authority or issue_authority(at=at),
-            leaf_lifetime=leaf_lifetime,
-        )
-        if authority is None:
-            bundle = issued.authority.cert_pem + bundle
-            # The key first: a crash in between leaves a key without certificate, which is remade.
-            write_files(folder, {CA_KEY_FILE: issued.authority.key_pem, CA_FILE: bundle})
-        write_files(folder, {KEY_FILE: issued.leaf.key_pem, CERT_FILE: issued.leaf.cert_pem})
+    found = _look(folder, wanted, at)
+    if found.pair is not None and not found.due:  # no lock: a mounted Secret cannot be written
+        return Ensured(found.pair, "kept", "")
+    try:
+        with _locked(folder):
+            found = _look(folder, wanted, at)
+            if found.pair is not None and not found.due:  # another process renewed it meanwhile
+                return Ensured(found.pair, "kept", "")
+            return _make(
+                folder, found.due, names=names, ips=ips, at=at, leaf_lifetime=leaf_lifetime
+            )
+    except FolderNotWritableError as error:
+        if found.pair is None or not found.usable:
+            raise
+        return Ensured(found.pair, "kept", f"{found.due}; {error}")
+
+
+def _make(
+    folder: Path,
+    due: str,
+    *,
+    names: Sequence[str],
+    ips: Sequence[str],
+    at: datetime,
+    leaf_lifetime: timedelta,
+) -> Ensured:
+    authority, bundle = _authority(folder, at)
+    issued = issue(
+        names=names,
+        ips=ips,
+        at=at,
+        authority=authority or issue_authority(at=at),
+        leaf_lifetime=leaf_lifetime,
+    )
+    if authority is None:
+        bundle = issued.authority.cert_pem + bundle
+        # The key first: a crash in between leaves a key without certificate, which is remade.
+        write_files(folder, {CA_KEY_FILE: issued.authority.key_pem, CA_FILE: bundle})
+    write_files(folder, {KEY_FILE: issued.leaf.key_pem, CERT_FILE: issued.leaf.cert_pem})
     made = PairSnapshot(issued.leaf.cert_pem, issued.leaf.key_pem, bundle)
     return Ensured(made, "authority-issued" if authority is None else "leaf-issued", due)
 
 
-def _look(folder: Path, wanted: Sequence[str], at: datetime) -> tuple[PairSnapshot | None, str]:
-    """The pair there is, and why it is due for a new one; raises when it is not ours to renew."""
+def _look(folder: Path, wanted: Sequence[str], at: datetime) -> _Look:
+    """What there is and whether it is due; raises when it is bad and not ours to renew."""
     ours = _is_ours(folder)
     try:
         pair = PairFiles.in_folder(folder).read()
     except (PairAbsentError, PairIncompleteError) as error:
         if not ours:
             raise
-        return None, str(error)
+        return _Look(None, str(error), usable=False)
     found = inspect(pair.cert_pem, pair.key_pem, pair.ca_pem, at=at, names=wanted if ours else ())
     if ours:
-        return pair, "; ".join(problem.message for problem in found.problems)
+        due = "; ".join(problem.message for problem in found.problems)
+        return _Look(pair, due, usable=not found.errors)
     if found.errors:
         raise UnusablePairError([f"{folder}: {problem.message}" for problem in found.errors])
-    return pair, ""
+    return _Look(pair, "", usable=True)
 
 
 def _is_ours(folder: Path) -> bool:

@@ -18,6 +18,7 @@ from certs import (
     inspect,
     write_files,
 )
+from certs import files as files_module
 from certs.issue import AUTHORITY_LIFETIME, LEAF_LIFETIME
 from certs.pem import read_certificates
 from tests.unit.certs.samples import AT, DAY, NAME, make
@@ -187,6 +188,35 @@ def test_a_file_in_the_place_of_the_folder_is_named(tmp_path):
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(PairUnreadableError, match="Not a directory"):
         ensure(tmp_path / "file", names=NAMES, at=AT)
+
+
+@pytest.fixture
+def read_only(monkeypatch):
+    """Any folder, as root sees one that is mounted read-only."""
+
+    def refuse(**_):
+        raise OSError(30, "Read-only file system")
+
+    def apply():
+        monkeypatch.setattr(files_module.tempfile, "mkstemp", refuse)
+
+    return apply
+
+
+def test_a_pair_that_is_still_valid_is_kept_where_no_new_one_can_be_written(tmp_path, read_only):
+    first = ensure(tmp_path, names=NAMES, at=AT)
+    read_only()
+    done = ensure(tmp_path, names=NAMES, at=AT + 25 * DAY)
+    assert (done.action, done.pair) == ("kept", first.pair)
+    assert "due for renewal" in done.reason
+    assert "Read-only file system" in done.reason
+
+
+def test_an_expired_pair_is_not_kept_where_no_new_one_can_be_written(tmp_path, read_only):
+    ensure(tmp_path, names=NAMES, at=AT)
+    read_only()
+    with pytest.raises(FolderNotWritableError, match="Read-only"):
+        ensure(tmp_path, names=NAMES, at=AT + 31 * DAY)
 
 
 def test_a_name_that_is_none_writes_nothing(tmp_path):
