@@ -1,0 +1,215 @@
+"""The server's manifests: what each field is for, so that none is lost by an edit."""
+
+import tomllib
+
+import pytest
+import yaml
+
+from tests.unit.manifest_files import (
+    MANIFESTS,
+    REPOSITORY,
+    container,
+    kustomization,
+    pod_spec,
+    server_objects,
+)
+from webhook.cli.serve import serve
+from webhook.server.limits import Limits
+
+OBJECTS = server_objects()
+DEPLOYMENT = OBJECTS["Deployment"]["spec"]
+
+
+def at(document, path):
+    """The value under a path of keys; None when a key is not there."""
+    for key in path.split("."):
+        document = document.get(key) if isinstance(document, dict) else None
+    return document
+
+
+def parsed(args):
+    """What `serve` makes of its arguments; an unknown flag or a bad value raises."""
+    verb, *flags = args
+    assert verb == serve.name
+    return serve.make_context(verb, flags).params
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "because"),
+    [
+        ("replicas", 2, "one may go while the other answers"),
+        ("strategy.rollingUpdate.maxUnavailable", 0, "the new pod is ready before the old goes"),
+        ("strategy.rollingUpdate.maxSurge", 1, "else maxUnavailable 0 could never roll out"),
+        ("template.spec.priorityClassName", "system-cluster-critical", "outlives ordinary pods"),
+        ("template.spec.enableServiceLinks", False, "variables that nobody reads"),
+        ("template.spec.terminationGracePeriodSeconds", 60, "preStop, drain, last answers"),
+    ],
+)
+def test_the_deployment_keeps_answering(path, value, because):
+    assert at(DEPLOYMENT, path) == value, because
+
+
+def test_pods_are_told_to_end_later_than_the_server_needs():
+    limits = Limits()
+    pre_stop = container()["lifecycle"]["preStop"]
+    assert set(pre_stop) == {"sleep"}, "the kubelet's own sleep: the image may have no shell"
+    needed = pre_stop["sleep"]["seconds"] + limits.drain_seconds + limits.body_seconds
+    assert needed + 5 <= pod_spec()["terminationGracePeriodSeconds"]
+
+
+def test_pods_are_spread_over_zones_and_hosts_where_the_cluster_can():
+    keys = {}
+    for constraint in pod_spec()["topologySpreadConstraints"]:
+        keys[constraint["topologyKey"]] = constraint["whenUnsatisfiable"]
+        assert constraint["labelSelector"] == DEPLOYMENT["selector"]
+        assert constraint["matchLabelKeys"] == ["pod-template-hash"]  # each rollout by itself
+    assert keys == {
+        "topology.kubernetes.io/zone": "ScheduleAnyway",
+        "kubernetes.io/hostname": "ScheduleAnyway",
+    }
+
+
+def test_one_pod_stays_when_nodes_are_drained_and_a_sick_one_blocks_nothing():
+    assert OBJECTS["PodDisruptionBudget"]["spec"] == {
+        "minAvailable": 1,
+        "unhealthyPodEvictionPolicy": "AlwaysAllow",
+        "selector": DEPLOYMENT["selector"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("probe", "path"), [("startup", "/livez"), ("liveness", "/livez"), ("readiness", "/readyz")]
+)
+def test_probes_ask_the_ops_port(probe, path):
+    found = container()[f"{probe}Probe"]
+    assert found["httpGet"] == {"path": path, "port": "ops"}
+
+
+def test_memory_has_a_limit_and_the_cpu_has_none():
+    resources = container()["resources"]
+    assert set(resources["requests"]) >= {"cpu", "memory"}
+    assert "memory" in resources["limits"]
+    assert "cpu" not in resources["limits"], "throttled in a review is latency for a writer"
+
+
+# https://kubernetes.io/docs/concepts/security/pod-security-standards/#restricted, and one more
+@pytest.mark.parametrize(
+    ("where", "path", "value"),
+    [
+        ("pod", "securityContext.runAsNonRoot", True),
+        ("pod", "securityContext.seccompProfile.type", "RuntimeDefault"),
+        ("pod", "hostNetwork", None),
+        ("pod", "hostPID", None),
+        ("pod", "hostIPC", None),
+        ("pod", "initContainers", None),
+        ("container", "securityContext.allowPrivilegeEscalation", False),
+        ("container", "securityContext.capabilities", {"drop": ["ALL"]}),
+        ("container", "securityContext.privileged", None),
+        ("container", "securityContext.readOnlyRootFilesystem", True),
+    ],
+)
+def test_pods_meet_the_restricted_standard(where, path, value):
+    assert at({"pod": pod_spec(), "container": container()}[where], path) == value
+
+
+def test_the_user_is_a_number_and_not_root():
+    context = pod_spec()["securityContext"]
+    assert context["runAsUser"] == context["runAsGroup"] == context["fsGroup"] > 0
+
+
+def test_volumes_are_a_secret_for_the_group_and_a_small_place_to_write():
+    volumes = {volume["name"]: volume for volume in pod_spec()["volumes"]}
+    assert volumes["tls"]["secret"] == {"secretName": "genguard-tls", "defaultMode": 0o440}
+    assert volumes["tmp"]["emptyDir"] == {"sizeLimit": "64Mi"}
+    mounts = {mount["name"]: mount for mount in container()["volumeMounts"]}
+    assert set(mounts) == set(volumes) == {"tls", "tmp"}
+    assert "subPath" not in mounts["tls"], "the kubelet would never update it"
+    assert mounts["tls"]["readOnly"]
+
+
+def test_the_namespace_enforces_the_restricted_standard():
+    labels = OBJECTS["Namespace"]["metadata"]["labels"]
+    for mode in ("enforce", "audit", "warn"):
+        assert labels[f"pod-security.kubernetes.io/{mode}"] == "restricted"
+
+
+def test_everything_is_in_the_one_namespace():
+    for kind, found in OBJECTS.items():
+        if kind not in {"Namespace", "ClusterRole", "ClusterRoleBinding"}:
+            assert found["metadata"]["namespace"] == OBJECTS["Namespace"]["metadata"]["name"], kind
+
+
+def test_the_quota_lets_the_priority_class_in():
+    spec = OBJECTS["ResourceQuota"]["spec"]
+    (expression,) = spec["scopeSelector"]["matchExpressions"]
+    assert expression["values"] == [pod_spec()["priorityClassName"]]
+    most = DEPLOYMENT["replicas"] + DEPLOYMENT["strategy"]["rollingUpdate"]["maxSurge"]
+    assert int(spec["hard"]["pods"]) >= most
+
+
+def test_rights_are_these_and_no_others():
+    assert OBJECTS["ClusterRole"]["rules"] == [
+        {
+            "apiGroups": ["apiextensions.k8s.io"],
+            "resources": ["customresourcedefinitions"],
+            "verbs": ["list", "watch"],
+        }
+    ]
+    assert "Role" not in OBJECTS
+    binding, account = OBJECTS["ClusterRoleBinding"], OBJECTS["ServiceAccount"]["metadata"]
+    assert binding["roleRef"]["name"] == OBJECTS["ClusterRole"]["metadata"]["name"]
+    assert binding["subjects"] == [
+        {"kind": "ServiceAccount", "name": account["name"], "namespace": account["namespace"]}
+    ]
+    assert pod_spec()["serviceAccountName"] == account["name"]
+
+
+def test_a_token_is_mounted_only_where_it_is_asked_for():
+    assert OBJECTS["ServiceAccount"]["automountServiceAccountToken"] is False
+    assert pod_spec()["automountServiceAccountToken"] is True
+
+
+def test_the_service_is_the_webhook_port_alone():
+    (port,) = OBJECTS["Service"]["spec"]["ports"]
+    assert (port["port"], port["targetPort"]) == (443, "webhook")
+    assert OBJECTS["Service"]["spec"]["selector"] == DEPLOYMENT["selector"]["matchLabels"]
+
+
+def test_the_ops_port_is_for_monitoring_and_the_webhook_port_for_all():
+    policy = OBJECTS["NetworkPolicy"]["spec"]
+    assert policy["podSelector"] == DEPLOYMENT["selector"]
+    assert policy["policyTypes"] == ["Ingress", "Egress"]
+    webhook, ops = policy["ingress"]
+    assert webhook == {"ports": [{"port": "webhook"}]}
+    assert ops["ports"] == [{"port": "ops"}]
+    assert ops["from"] == [
+        {"namespaceSelector": {"matchLabels": {"genguard.io/monitoring": "true"}}}
+    ]
+    leaving = [{port["port"] for port in rule["ports"]} for rule in policy["egress"]]
+    assert leaving == [{53}, {443, 6443}]
+
+
+def test_the_arguments_are_ones_that_serve_takes():
+    flags = parsed(container()["args"])
+    assert flags["bind_address"] == flags["ops_address"] == "0.0.0.0"  # noqa: S104
+    ports = {port["name"]: port["containerPort"] for port in container()["ports"]}
+    assert ports == {"webhook": flags["secure_port"], "ops": flags["ops_port"]}
+    (folder,) = (m["mountPath"] for m in container()["volumeMounts"] if m["name"] == "tls")
+    assert str(flags["tls_cert_file"]) == f"{folder}/tls.crt"
+    assert str(flags["tls_private_key_file"]) == f"{folder}/tls.key"
+    assert flags["kubeconfig"] == "in-cluster"
+    assert flags["audit_only"] is False
+
+
+def test_audit_only_adds_the_one_flag_that_serve_has_for_it():
+    (patch,) = kustomization(MANIFESTS / "overlays" / "audit-only")["patches"]
+    (operation,) = yaml.safe_load(patch["patch"])
+    assert operation["path"] == "/spec/template/spec/containers/0/args/-"
+    assert parsed([*container()["args"], operation["value"]])["audit_only"] is True
+    assert "patches" not in kustomization(MANIFESTS / "overlays" / "enforce")
+
+
+def test_the_image_has_the_version_of_the_package_and_no_moving_tag():
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+    assert container()["image"] == f"genguard:{project['version']}"
+    assert container()["imagePullPolicy"] == "IfNotPresent"

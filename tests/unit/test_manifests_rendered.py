@@ -1,0 +1,135 @@
+"""What kustomize makes of the overlays, by the kubectl that people will use."""
+
+import base64
+import re
+import shutil
+import subprocess
+from datetime import UTC, datetime
+
+import pytest
+import yaml
+
+from certs import ensure, inspect, service_names
+from tests.controlplane.build import binary
+from tests.unit.manifest_files import MANIFESTS, registrations, webhook_of
+
+NOW = datetime.now(UTC)
+NAMES = service_names("genguard", "genguard-system")
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory):
+    """A copy of manifests/ with a certificate in it, as `python -m certs` makes one."""
+    folder = tmp_path_factory.mktemp("repository")
+    shutil.copytree(
+        MANIFESTS, folder / "manifests", ignore=shutil.ignore_patterns("*.crt", "*.key")
+    )
+    ensure(folder / "manifests" / "tls", names=NAMES, at=NOW)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def rendered(repository):
+    def render(folder):
+        command = [binary("kubectl"), "kustomize", repository / folder]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        return list(yaml.safe_load_all(done.stdout))
+
+    return render
+
+
+def of_kind(found, suffix):
+    return {
+        document["metadata"]["name"]: document
+        for document in found
+        if document["kind"].endswith(suffix)
+    }
+
+
+@pytest.mark.parametrize("overlay", ["audit-only", "enforce"])
+def test_the_registrations_trust_what_the_server_serves(rendered, overlay):
+    found = rendered(f"manifests/overlays/{overlay}")
+    (secret,) = of_kind(found, "Secret").values()
+    assert secret["type"] == "kubernetes.io/tls"
+    assert set(secret["data"]) == {"tls.crt", "tls.key", "ca.crt"}, "ca.key signs: it stays away"
+    pair = {name: base64.b64decode(value) for name, value in secret["data"].items()}
+    bundles = {
+        base64.b64decode(webhook_of(document)["clientConfig"]["caBundle"])
+        for document in of_kind(found, "WebhookConfiguration").values()
+    }
+    assert bundles == {pair["ca.crt"]}
+    seen = inspect(pair["tls.crt"], pair["tls.key"], pair["ca.crt"], at=NOW, names=NAMES)
+    assert seen.problems == ()
+    (deployment,) = of_kind(found, "Deployment").values()
+    volumes = deployment["spec"]["template"]["spec"]["volumes"]
+    assert secret["metadata"]["name"] in str(volumes)
+
+
+def test_the_registrations_are_the_ones_that_the_other_tests_read(rendered):
+    found = of_kind(rendered("manifests/overlays/enforce"), "WebhookConfiguration")
+    for document in registrations().values():
+        ours = found[document["metadata"]["name"]]
+        del webhook_of(ours)["clientConfig"]["caBundle"]
+        assert ours["webhooks"] == document["webhooks"]
+        assert ours["metadata"]["labels"] == {
+            "app.kubernetes.io/name": "genguard",
+            "app.kubernetes.io/component": "registration",
+        }
+
+
+def test_the_two_overlays_differ_in_one_argument(rendered):
+    enforce, audit_only = (rendered(f"manifests/overlays/{n}") for n in ("enforce", "audit-only"))
+    (deployment,) = of_kind(audit_only, "Deployment").values()
+    args = deployment["spec"]["template"]["spec"]["containers"][0]["args"]
+    assert args.pop() == "--audit-only"
+    assert audit_only == enforce
+
+
+def test_the_server_can_be_applied_before_the_registrations(rendered):
+    """`-l app.kubernetes.io/component=server` picks everything but the registrations."""
+    for document in rendered("manifests/overlays/enforce"):
+        component = document["metadata"]["labels"]["app.kubernetes.io/component"]
+        registration = document["kind"].endswith("WebhookConfiguration")
+        assert component == ("registration" if registration else "server"), document["kind"]
+
+
+def test_namespace_and_identity_come_first_and_registrations_last(rendered):
+    kinds = [document["kind"] for document in rendered("manifests/overlays/enforce")]
+    assert kinds[0] == "Namespace"
+    assert [kind for kind in kinds[-3:] if kind.endswith("WebhookConfiguration")] == kinds[-3:]
+
+
+def test_the_off_switch_needs_no_certificate(rendered, repository):
+    shutil.rmtree(repository / "without", ignore_errors=True)
+    shutil.copytree(MANIFESTS / "base", repository / "without")
+    assert len(rendered("without/registrations")) == 3
+
+
+def test_labels_are_no_part_of_selectors(rendered):
+    """A selector cannot be changed later, and the component label is for people."""
+    (deployment,) = of_kind(rendered("manifests/overlays/enforce"), "Deployment").values()
+    labels = {"app.kubernetes.io/name": "genguard"}
+    assert deployment["spec"]["selector"]["matchLabels"] == labels
+    assert deployment["spec"]["template"]["metadata"]["labels"] == labels
+
+
+def test_the_documented_patch_adds_a_custom_resource_to_all_three(rendered, repository):
+    readme = (MANIFESTS / "README.md").read_text()
+    (example,) = re.findall(r"```yaml\n(# kustomization\.yaml\n.*?)```", readme, re.DOTALL)
+    mine = repository / "mine"
+    mine.mkdir(exist_ok=True)
+    (mine / "kustomization.yaml").write_text(example)
+    found = of_kind(rendered("mine"), "WebhookConfiguration")
+    assert len(found) == 3
+    for name, document in found.items():
+        added = [r for r in webhook_of(document)["rules"] if r["apiGroups"] == ["example.com"]]
+        operations = [rule["operations"] for rule in added]
+        deletions = [["DELETE"]] if name.endswith("outcome") else []
+        assert operations == [["CREATE", "UPDATE"], ["UPDATE"], *deletions]
+
+
+@pytest.mark.parametrize("readme", ["README.md", "kind/README.md"])
+def test_every_path_that_a_document_names_is_there(readme):
+    text = (MANIFESTS / readme).read_text()
+    for path in set(re.findall(r"manifests/[a-z][a-z/.-]*[a-z]", text)):
+        assert (MANIFESTS.parent / path).exists(), path

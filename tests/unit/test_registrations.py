@@ -1,0 +1,207 @@
+"""The three registrations: in the right order, of the right writes, and never in anybody's way."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.unit.manifest_files import MANIFESTS, registrations, server_objects, webhook_of
+from webhook.generation.table import load_rows
+
+ALL = registrations()
+EACH = pytest.mark.parametrize("name", ALL)
+LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+SUBDOMAIN = re.compile(rf"{LABEL}(\.{LABEL})*")  # RFC 1123, what the API server demands of a name
+
+FIRST, LAST = (ALL[name]["metadata"]["name"] for name in ("intent", "mutate"))
+OF_OTHER_PRODUCTS = [
+    "0-first",
+    "00-gatekeeper-mutating-webhook-configuration",
+    "000-genguard-intent",
+    "0500-amazon-eks-fargate-mutation.amazonaws.com",
+    "10-opentelemetry-operator-mutation",
+    "aks-webhook-admission-controller",
+    "gatekeeper-mutating-webhook-configuration",
+    "istio-sidecar-injector",
+    "kyverno-resource-mutating-webhook-cfg",
+    "linkerd-proxy-injector-webhook-config",
+    "vpc-resource-mutating-webhook",
+    "z-last",
+    "zz.example.com",
+    "zzz-last",
+    "zzzzz",
+]
+
+
+def rules(name):
+    return webhook_of(ALL[name])["rules"]
+
+
+def watched(name, operation):
+    """(group, version, resource) of every rule for an operation."""
+    return {
+        (group, version, resource)
+        for rule in rules(name)
+        if operation in rule["operations"]
+        for group in rule["apiGroups"]
+        for version in rule["apiVersions"]
+        for resource in rule["resources"]
+    }
+
+
+@EACH
+def test_names_are_ones_that_the_api_server_accepts(name):
+    assert SUBDOMAIN.fullmatch(ALL[name]["metadata"]["name"])
+
+
+@pytest.mark.parametrize("other", OF_OTHER_PRODUCTS)
+def test_intent_comes_before_and_mutate_after_the_products_that_people_run(other):
+    assert FIRST.encode() < other.encode() < LAST.encode()
+
+
+@given(st.from_regex(SUBDOMAIN, fullmatch=True).filter(lambda name: len(name) <= 253))
+def test_only_a_name_chosen_to_be_first_or_last_is_outside_the_two(other):
+    assert other > FIRST or other == "0" or other.startswith("0--")
+    assert other < LAST or other.startswith("zzzzzz")
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "webhook", "path", "reinvocation"),
+    [
+        ("intent", "Mutating", "intent.genguard.io", "/intent", "Never"),
+        ("mutate", "Mutating", "mutate.genguard.io", "/mutate", "IfNeeded"),
+        ("outcome", "Validating", "outcome.genguard.io", "/outcome", None),
+    ],
+)
+def test_each_is_called_where_and_as_often_as_its_phase_needs(
+    name, kind, webhook, path, reinvocation
+):
+    registration = ALL[name]
+    found = webhook_of(registration)
+    assert registration["kind"] == f"{kind}WebhookConfiguration"
+    assert found["name"] == webhook
+    assert found.get("reinvocationPolicy") == reinvocation
+    service, metadata = found["clientConfig"]["service"], server_objects()["Service"]["metadata"]
+    assert (service["name"], service["namespace"]) == (metadata["name"], metadata["namespace"])
+    assert service["path"] == path
+    assert service["port"] == server_objects()["Service"]["spec"]["ports"][0]["port"]
+
+
+@EACH
+@pytest.mark.parametrize(
+    ("field", "value", "because"),
+    [
+        ("failurePolicy", "Ignore", "no write fails because genguard is away"),
+        ("timeoutSeconds", 2, "three calls in turn stay far below a request's 60 s"),
+        ("matchPolicy", "Equivalent", "another version of the API is no way round"),
+        ("sideEffects", "NoneOnDryRun", "a dry run teaches nothing"),
+        ("admissionReviewVersions", ["v1"], "the only one that is checked in full"),
+        ("objectSelector", None, "labels are the author's to set"),
+    ],
+)
+def test_nothing_stands_in_a_writer_s_way(name, field, value, because):
+    assert webhook_of(ALL[name]).get(field) == value, because
+
+
+@EACH
+def test_namespaces_that_the_cluster_or_genguard_lives_by_are_left_out(name):
+    assert webhook_of(ALL[name])["namespaceSelector"] == {
+        "matchExpressions": [
+            {
+                "key": "kubernetes.io/metadata.name",  # set by the API server, not by the author
+                "operator": "NotIn",
+                "values": ["genguard-system", "kube-system", "kube-node-lease", "kube-public"],
+            }
+        ]
+    }
+
+
+@EACH
+def test_genguard_does_not_wait_for_itself(name):
+    account = server_objects()["ServiceAccount"]["metadata"]
+    user = f"system:serviceaccount:{account['namespace']}:{account['name']}"
+    (condition,) = webhook_of(ALL[name])["matchConditions"]
+    assert condition["expression"] == f"request.userInfo.username != '{user}'"
+
+
+@EACH
+def test_there_is_no_wildcard(name):
+    """`*/*` sees Leases and access reviews, and slows what the cluster lives by."""
+    for rule in rules(name):
+        for field in ("apiGroups", "apiVersions", "resources", "operations"):
+            assert rule[field]
+            assert not any("*" in value for value in rule[field]), rule
+
+
+def test_all_three_see_the_same_writes():
+    for operation in ("CREATE", "UPDATE"):
+        assert watched("intent", operation) == watched("mutate", operation)
+        assert watched("mutate", operation) == watched("outcome", operation)
+
+
+def test_objects_are_created_and_updated_and_subresources_updated():
+    created, updated = watched("mutate", "CREATE"), watched("mutate", "UPDATE")
+    assert {resource for _, _, resource in created} == {
+        resource for _, _, resource in updated if "/" not in resource
+    }
+
+
+def test_only_the_registration_that_can_send_no_patch_hears_of_deletions():
+    """A patch in answer to a DELETE fails the request, whatever the failurePolicy."""
+    assert watched("intent", "DELETE") == watched("mutate", "DELETE") == set()
+    assert watched("outcome", "DELETE") == watched("outcome", "CREATE")
+
+
+@EACH
+def test_no_operation_is_connect(name):
+    assert watched(name, "CONNECT") == set()
+
+
+ROWS = {(row.group, row.resource): row for row in load_rows()}
+
+
+def test_every_rule_names_what_the_api_server_serves():
+    for group, version, resource in watched("mutate", "UPDATE"):
+        main, _, subresource = resource.partition("/")
+        row = ROWS[group, main]
+        assert version in row.versions
+        assert not subresource or subresource in row.subresources, resource
+
+
+def test_every_status_and_scale_of_a_watched_kind_is_watched():
+    found = {(group, resource) for group, _, resource in watched("mutate", "UPDATE")}
+    wanted = {"status", "scale", "resize", "ephemeralcontainers"}
+    for group, resource in {pair for pair in found if "/" not in pair[1]}:
+        for subresource in wanted & set(ROWS[group, resource].subresources):
+            assert (group, f"{resource}/{subresource}") in found
+
+
+def left_out():
+    """The first cells of the table in manifests/README.md."""
+    table = (MANIFESTS / "README.md").read_text().split("Left out, though", 1)[1].split("\n\n")[1]
+    rows = table.splitlines()[2:]
+    return {name for row in rows for name in re.findall(r"`([a-z]+)`", row.split("|")[1])}
+
+
+def test_what_is_not_watched_is_left_out_for_a_reason_or_has_nothing_to_watch():
+    found = {(group, resource) for group, _, resource in watched("mutate", "UPDATE")}
+    worth_watching = {
+        (row.group, row.resource)
+        for row in load_rows()
+        if row.persisted
+        and row.enabled_by_default
+        and not row.served_until
+        and ("status" in row.subresources or row.behaviour[-1].compare)
+    }
+    unwatched = {resource for _, resource in worth_watching - found}
+    assert unwatched == left_out()
+
+
+@pytest.mark.parametrize(
+    "resource",
+    ["secrets", "leases", "events", "nodes", "pods/binding", "pods/exec", "tokenreviews"],
+)
+def test_what_must_never_be_asked_for(resource):
+    assert resource not in {name for _, _, name in watched("outcome", "UPDATE")}
+    assert resource not in {name for _, _, name in watched("outcome", "CREATE")}
