@@ -83,8 +83,10 @@ class Client:
         self._local = threading.local()
 
     def as_user(self, name: str, groups: Sequence[str] = ()) -> "Client":
-        """The same API server, seen by another user."""
-        return Client(self._endpoint, User(name, tuple(groups)))
+        """The same API server, seen by another user; connections are shared."""
+        other = Client(self._endpoint, User(name, tuple(groups)))
+        other._local = self._local
+        return other
 
     def get(self, path: str, *, params: Params | None = None, check: bool = True) -> Response:
         """Reads an object, a list or any other path."""
@@ -132,7 +134,8 @@ class Client:
         check: bool = True,
     ) -> Response:
         """Sends one request; `check` turns a status of 400 and above into ApiError."""
-        content = None if body is None else json.dumps(body).encode()
+        # Compact, as Go clients write: in RawExtension fields spaces would count as a change.
+        content = None if body is None else json.dumps(body, separators=(",", ":")).encode()
         raw = self._exchange(method, _target(path, params), content, content_type)
         response = Response(raw.status, _parsed(raw, raw.read()))
         if check and response.status >= 400:

@@ -63,5 +63,8 @@ EVERY_API = Options(
 )
 """Every persisted resource of the release is served."""
 
-FULL_CLUSTER = Options(controller_manager=True, scheduler=True, kwok_nodes=3)
-"""Workloads run: controllers, scheduler and nodes whose pods become ready."""
+FULL_CLUSTER = Options(
+    controller_manager=True, scheduler=True, kwok_nodes=3, audit_level="Metadata"
+)
+"""Workloads run: controllers, scheduler and nodes whose pods become ready. What webhooks say of a
+request is in the audit log."""

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 # Reads until the test process is gone, however it went, and then kills the whole group. The child
@@ -43,19 +43,22 @@ class ProcessGroup:
             process_group=0,
         )
 
-    def start(self, name: str, command: Sequence[str | Path]) -> None:
+    def start(
+        self, name: str, command: Sequence[str | Path], env: Mapping[str, str] | None = None
+    ) -> subprocess.Popen[bytes]:
         """Starts a server; its output goes to NAME.log in the folder."""
         with self.log(name).open("wb") as log, self._lock:
-            self._servers[name] = subprocess.Popen(
+            server = self._servers[name] = subprocess.Popen(
                 command,
                 cwd=self.folder,
                 # Nothing is inherited: a proxy variable would divert the calls to webhooks.
-                env={"HOME": str(self.folder), "TMPDIR": str(self.folder)},
+                env={"HOME": str(self.folder), "TMPDIR": str(self.folder), **(env or {})},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 process_group=self._warden.pid,
             )
+        return server
 
     def log(self, name: str) -> Path:
         """The log file of a server."""

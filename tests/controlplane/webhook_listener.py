@@ -58,10 +58,14 @@ class WebhookListener:
         plane: ControlPlane,
         namespace: str,
         resources: Sequence[str] = ("configmaps",),
+        name: str | None = None,
         **settings: Any,
     ) -> Iterator[str]:
-        """Makes the API server call this webhook; returns when it does. Yields the name."""
-        name = f"listener-{next(_numbers)}"
+        """Makes the API server call this webhook; returns when it does. Yields the name.
+
+        Mutating webhooks are called in the order of their names.
+        """
+        name = name or f"listener-{next(_numbers)}"
         probe = {"objectSelector": {"matchLabels": {_PROBE_LABEL: name}}}
         hooks = [
             self._hook("reviews.genguard.io", "/", namespace, resources) | settings,
