@@ -86,6 +86,10 @@ class Reply:
 
 
 _ALLOWED: Final = 200
+_TOLD: Final = 20
+"""How many edits an audit annotation names; the patch itself stands beside it in the audit log."""
+_LONGEST_TYPES: Final = 16_384
+"""Intents are remembered: nobody may fill the memory with the names of conditions."""
 _PATCHABLE: Final = (Operation.CREATE, Operation.UPDATE)
 
 
@@ -119,6 +123,8 @@ def _judge(request: AdmissionRequest, phase: Phase, deps: Dependencies, now: flo
     if phase is not Phase.MUTATE:
         if phase is Phase.INTENT:
             _remember_intent(RuleInput(request, prediction, status), deps.intents, now)
+            if (key := join_key(request)) is not None:
+                deps.rounds.put(key, {}, now)  # a new write: what a refused one was told is over
         answer = encode_allowed(request.api_version, request.wire.uid)
         return Reply(_ALLOWED, answer, Verdict(request, prediction))
     key = join_key(request)
@@ -163,8 +169,10 @@ def _remember_intent(given: RuleInput, intents: Intents, now: float) -> None:
     if key is None or given.request.object is None or not writes_status(given):
         return
     observed: Observed | None = read_observed(given.request.object.fields.get("status"))
-    if observed is not None and observed.anything:
-        intents.put(key, observed, now)
+    if observed is None or sum(len(one.type) for one in observed.conditions) > _LONGEST_TYPES:
+        return
+    # One that observes nothing too: it takes the place of an earlier write that was refused.
+    intents.put(key, observed, now)
 
 
 def _annotations(
@@ -178,7 +186,9 @@ def _annotations(
         value = "moves" if prediction.generation is None else str(prediction.generation)
         annotations["generation"] = f"{value} {prediction.cause}"
     for mend in mends:
-        places = " ".join(f"{_place(edit)}={edit.value}" for edit in mend.edits)
+        places = " ".join(f"{_place(edit)}={edit.value}" for edit in mend.edits[:_TOLD])
+        if len(mend.edits) > _TOLD:
+            places += f" and {len(mend.edits) - _TOLD} more"
         annotations[mend.rule] = f"would set {places}" if audit_only else f"set {places}"
     return annotations
 
@@ -192,7 +202,7 @@ def _repeat(
 ) -> Mapping[str, str]:
     """The API server refuses a second value for a key: round 1 repeats what round 0 said."""
     before = rounds.get(key, now)
-    if before is None:
+    if not before:
         if annotations:
             rounds.put(key, annotations, now)
         return annotations

@@ -7,7 +7,7 @@ AdmissionReview, which counts as phase mutate. Constant memory: one line at a ti
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from datetime import datetime
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 
@@ -20,7 +20,7 @@ ReplayLine = dict[str, Any]
 
 
 class _Recording(msgspec.Struct):
-    time: datetime
+    time: Annotated[datetime, msgspec.Meta(tz=True)]
     phase: Phase
     review: msgspec.Raw
 
@@ -125,7 +125,9 @@ def as_row(line: ReplayLine) -> str:
     )
     patch = "; ".join(f"{one.op} {one.path}={one.value}" for one in line["patch"]) or "-"
     generation = "-" if line["predictedGeneration"] is None else line["predictedGeneration"]
-    return (
+    row = (
         f"{line['phase']:8} {line.get('operation', '?'):7} {resource:32} {target:40} "
         f"{generation!s:>6} {line['cause']:28} {patch}"
     )
+    # Some kinds allow any character in a name: none may forge a row or move the cursor.
+    return "".join(one if one.isprintable() else repr(one)[1:-1] for one in row)

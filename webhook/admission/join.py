@@ -4,9 +4,11 @@ The API server mints a uid for each call (apiserver pkg/admission/plugin/webhook
 admissionreview.go:CreateAdmissionObjects), so the phases are joined by what stays equal.
 """
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from webhook.admission.review import AdmissionRequest
+
+_LONGEST: Final = 4_096
 
 
 class JoinKey(NamedTuple):
@@ -29,7 +31,7 @@ def join_key(request: AdmissionRequest) -> JoinKey | None:
     if old is None:
         return None
     wire, metadata = request.wire, old.metadata
-    return JoinKey(
+    key = JoinKey(
         wire.resource.group,
         wire.resource.resource,
         wire.sub_resource,
@@ -40,3 +42,5 @@ def join_key(request: AdmissionRequest) -> JoinKey | None:
         metadata.resource_version or "",
         bool(wire.dry_run),
     )
+    # Keys are remembered: nobody may fill the memory with names that no API server lets through.
+    return key if sum(len(part) for part in key[:-1]) <= _LONGEST else None

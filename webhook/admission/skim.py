@@ -9,15 +9,22 @@ import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from webhook.admission.errors import InvalidFieldError, NotJSONError, TooDeepError
+from webhook.admission.errors import (
+    InvalidFieldError,
+    NotJSONError,
+    TooDeepError,
+    UnsupportedVersionError,
+)
+from webhook.admission.review import VERSIONS
 
-MAX_DEPTH: Final = 10_000
+_REQUEST_DEPTH: Final = 2
+MAX_DEPTH: Final = 10_000 + _REQUEST_DEPTH
 MAX_TOKENS: Final = 1_000_000
 """Bounds the time; 3 MiB of an object this deep have no room for as many in practice."""
 
-_TOKEN: Final = re.compile(rb'"((?:[^"\\]|\\.)*+)"(\s*+:)?|[{}\[\]]')
+# A string that never ends matches too: to look for its end from each quote in it is quadratic.
+_TOKEN: Final = re.compile(rb'"((?:[^"\\]|\\.)*+)("?+)(\s*+:)?|[{}\[\]]', re.DOTALL)
 _OPENING: Final = frozenset(b"{[")
-_REQUEST_DEPTH: Final = 2
 
 
 class Envelope(NamedTuple):
@@ -31,8 +38,10 @@ def skim(body: bytes) -> Envelope:
     """Find `apiVersion` and `request.uid`; raises UndecodableReviewError without them."""
     found = dict(_shallow_strings(body))
     for path in ("apiVersion", "request.uid"):
-        if path not in found:
+        if not found.get(path):
             raise InvalidFieldError("required", field=path)
+    if found["apiVersion"] not in VERSIONS:
+        raise UnsupportedVersionError("expected admission.k8s.io/v1", field="apiVersion")
     return Envelope(found["apiVersion"], found["request.uid"])
 
 
@@ -43,11 +52,13 @@ def _shallow_strings(body: bytes) -> Iterator[tuple[str, str]]:
     for count, match in enumerate(_TOKEN.finditer(body)):
         if count > MAX_TOKENS:
             raise TooDeepError(f"nested deep, and more than {MAX_TOKENS} tokens: not analysed")
-        text, colon = match.groups()
+        text, end, colon = match.groups()
         if text is None:
             depth += 1 if body[match.start()] in _OPENING else -1
             if depth > MAX_DEPTH:
                 raise TooDeepError(f"nested deeper than {MAX_DEPTH} levels, which no server sends")
+        elif not end:
+            raise NotJSONError("a string does not end")
         elif depth in keys and colon:
             keys[depth] = _plain(text)
         elif depth == 1:

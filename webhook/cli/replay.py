@@ -3,6 +3,7 @@
 import gzip
 import io
 import sys
+import zlib
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -49,8 +50,8 @@ def replay(server_version: str, crds: Path | None, output: str, files: tuple[str
             with _open(name) as stream:
                 for found in run.lines(stream, name):
                     _print(found, write(found))
-        except (OSError, EOFError) as error:
-            reason = getattr(error, "strerror", None) or "ends in the middle"
+        except (OSError, EOFError, zlib.error) as error:
+            reason = getattr(error, "strerror", None) or "is no whole gzip file"
             raise click.ClickException(f"{name}: {reason}") from error
     click.echo(write(run.summary()))
     sys.exit(1 if run.unreadable else 0)

@@ -52,20 +52,26 @@ def _spec_changes(
 def _resizable(before: dict[str, Any]) -> Any:
     def taken(after: dict[str, Any]) -> dict[str, Any]:
         lists = ("containers", "initContainers")
-        if any(len(after.get(key) or ()) != len(before.get(key) or ()) for key in lists):
-            return after
         parts: dict[str, Any] = {"resources": after.get("resources")}
         for key in lists:
-            parts[key] = _merge(after.get(key) or [], before.get(key) or [])
+            new, old = after.get(key) or [], before.get(key) or []
+            if _names(new) != _names(old) or _names(new) is None:
+                return after
+            parts[key] = _merge(new, old)
         return parts
 
     return taken
 
 
+def _names(containers: Any) -> list[Any] | None:
+    """Names in order; None for what is no list of objects."""
+    if isinstance(containers, list) and all(isinstance(one, dict) for one in containers):
+        return [one.get("name") for one in containers]
+    return None
+
+
 def _merge(after: list[Any], before: list[Any]) -> list[Any]:
-    merged = []
-    for new, old in zip(after, before, strict=True):
-        if new.get("name") != old.get("name"):
-            return after
-        merged.append({**old, **{field: new.get(field) for field in _RESIZABLE}})
-    return merged
+    return [
+        {**old, **{field: new.get(field) for field in _RESIZABLE}}
+        for new, old in zip(after, before, strict=True)
+    ]

@@ -1,5 +1,6 @@
 """The observedGeneration values of a status: its own and those of its conditions."""
 
+import re
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
@@ -8,7 +9,11 @@ import msgspec
 from webhook.objects.pointer import Path
 
 Generation = int | str
-"""Most kinds write a number; Argo Rollouts writes a string."""
+"""Most kinds write a number; Argo Rollouts writes it as a string of digits."""
+_DIGITS: Final = re.compile(r"-?[0-9]{1,19}")
+_INT64: Final = range(-(2**63), 2**63)
+_MOST_CONDITIONS: Final = 1_000
+"""No kind has nearly as many: more are not worth the time, the patch and the memory."""
 
 
 class Condition(NamedTuple):
@@ -56,7 +61,8 @@ _conditions_decoder: Final = msgspec.json.Decoder(list[_Condition] | None)
 def read_observed(status: msgspec.Raw | None) -> Observed | None:
     """Read a raw status; absent and null read as nothing observed, a wrong type as None.
 
-    A `conditions` that is no list of objects reads as no conditions: nothing in it is touched.
+    A `conditions` that is no list of objects, or of very many, reads as no conditions: nothing in
+    it is touched.
     Raises msgspec.DecodeError when the bytes are no JSON.
     """
     if status is None:
@@ -77,6 +83,8 @@ def _conditions(raw: msgspec.Raw) -> tuple[Condition, ...]:
         decoded = _conditions_decoder.decode(raw)
     except msgspec.ValidationError:
         return ()
+    if decoded is not None and len(decoded) > _MOST_CONDITIONS:
+        return ()
     return tuple(
         Condition(
             one.type if isinstance(one.type, str) else "", _generation(one.observed_generation)
@@ -89,7 +97,10 @@ def _generation(value: Any) -> Generation | None:
     """0, null, absent and "" are cleared (KEP-5067, requests to update observedGeneration)."""
     if value is None or value == "" or (type(value) is int and value == 0):
         return None
-    return value if type(value) in (int, str) else _FOREIGN
+    if type(value) is int:
+        return value if value in _INT64 else _FOREIGN
+    # Other texts may be contents, and what is restored is told in logs and audit annotations.
+    return value if type(value) is str and _DIGITS.fullmatch(value) else _FOREIGN
 
 
 class Restoration(NamedTuple):

@@ -4,10 +4,11 @@ Source: apimachinery pkg/api/resource/quantity.go (ParseQuantity, Cmp) and suffi
 """
 
 import re
-from decimal import Decimal
+from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, Context, Decimal
 from typing import Final
 
 _SHAPE: Final = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(?:([eE][+-]?\d{1,4})|([a-zA-Z]{0,2}))")
+_EXACT: Final = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)  # the default has 28 digits
 _SUFFIXES: Final = {
     "": Decimal(1),
     **{
@@ -32,7 +33,7 @@ def parse_quantity(text: str) -> Decimal | None:
     if exponent:
         return Decimal(number + exponent)
     scale = _SUFFIXES.get(suffix)
-    return None if scale is None else Decimal(number) * scale
+    return None if scale is None else _EXACT.multiply(Decimal(number), scale)
 
 
 def same_quantity(a: object, b: object) -> bool:

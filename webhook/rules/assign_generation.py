@@ -8,11 +8,13 @@ Relies  on the server doing the same: kube-apiserver overrides the edit with an 
         (apiserver pkg/registry/rest/update.go:BeforeUpdate); other servers of the API take it
 """
 
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from webhook.admission.review import Operation
 from webhook.patch.edit import Edit
 from webhook.rules.rule import RuleInput
+
+_MAX_INT64: Final = 2**63 - 1
 
 
 class AssignGeneration:
@@ -30,6 +32,8 @@ class AssignGeneration:
         if prediction.generation is None and prediction.moves:
             return ()  # a Scale: the generation belongs to its target
         stored = prediction.generation or 0
+        if stored > _MAX_INT64:
+            return ()  # the API server could not read it back, and would fail the user's request
         if request.object.metadata.stored_generation == stored:
             return ()
         return (Edit(("metadata", "generation"), stored),)

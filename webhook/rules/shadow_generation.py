@@ -8,6 +8,7 @@ Relies  on annotations not counting for these kinds: a kind whose server keeps a
         refused, above all Deployments, where the annotation itself would move it
 """
 
+import re
 from collections.abc import Iterable
 from typing import Any, ClassVar, Final
 
@@ -50,7 +51,7 @@ class ShadowGeneration:
             wanted = "1"
         elif request.operation is Operation.UPDATE and request.old_object is not None:
             stored = _annotation(request.old_object)
-            generation = int(stored) if stored.isdecimal() else 0
+            generation = int(stored) if re.fullmatch(r"[0-9]{1,18}", stored) else 0
             # A write to a subresource takes nothing that counts from the request.
             counts = not request.subresource and _changed(request.object, request.old_object)
             wanted = str(generation + 1) if counts else stored

@@ -57,8 +57,8 @@ class AdmissionHandler:
         finally:
             if isinstance(connection, Connection):
                 connection.request_done()
-        if self.draining:
-            # Connections outlive the endpoint: only a closed one goes to another replica.
+        if self.draining or (isinstance(connection, Connection) and connection.outdated):
+            # Connections outlive endpoint and certificate: only a closed one is made anew.
             response.force_close()
         return response
 

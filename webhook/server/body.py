@@ -1,6 +1,7 @@
 """Reading a request's body within its limits of size and time."""
 
 import asyncio
+import re
 from typing import ClassVar, Final
 
 import aiohttp
@@ -96,6 +97,6 @@ def _asked_seconds(raw_path: str, default: float) -> float:
     for part in raw_path.partition("?")[2].split("&"):
         name, _, value = part.partition("=")
         number = value.removesuffix("s")
-        if name == "timeout" and number.isdecimal() and value.endswith("s"):
+        if name == "timeout" and re.fullmatch(r"[0-9]{1,4}", number) and value.endswith("s"):
             return int(number) * _SHARE_OF_TIMEOUT
     return default

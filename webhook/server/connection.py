@@ -8,11 +8,14 @@ many connections exist.
 
 import asyncio
 from collections.abc import Callable
+from http import HTTPStatus
 from typing import Any, Final
 
 from aiohttp import web
 
+from webhook.admission.encode import encode_refusal
 from webhook.server.limits import Limits
+from webhook.telemetry.logs import LOGGER
 
 _SWEEP_SECONDS: Final = 1.0
 
@@ -20,12 +23,13 @@ _SWEEP_SECONDS: Final = 1.0
 class Connection(web.RequestHandler):
     """aiohttp's protocol, which tells its server when a request begins and when it is handled."""
 
-    __slots__ = ("_connections", "_real_transport", "due")
+    __slots__ = ("_connections", "_epoch", "_real_transport", "due")
 
     def __init__(self, server: "AdmissionServer", **kwargs: Any) -> None:
         super().__init__(server, **kwargs)
         self._connections = server.open_connections
         self._real_transport: asyncio.BaseTransport | None = None
+        self._epoch = self._connections.epoch
         self.due: float | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -53,6 +57,33 @@ class Connection(web.RequestHandler):
         """Called by the handler: idle connections are kept for the client's reuse."""
         self.due = None
 
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """Answer HTTP that cannot be read; aiohttp's own text repeats the line that is wrong."""
+        del message
+        if status < HTTPStatus.INTERNAL_SERVER_ERROR:
+            self._connections.on_drop("bad_http")
+            LOGGER.warning("bad http", extra={"facts": {"error": type(exc).__name__}})
+            body = encode_refusal("this is no HTTP/1.1 request", "", "bad_http")
+        else:
+            LOGGER.error("handler failed", exc_info=exc)
+            body = encode_refusal("genguard failed; its log says where", "", "internal")
+        if request.writer.output_size > 0:
+            raise ConnectionError("a part of another answer is sent already")
+        response = web.Response(status=status, body=body, content_type="application/json")
+        response.force_close()
+        return response
+
+    @property
+    def outdated(self) -> bool:
+        """Began under a certificate that is no longer served: to be closed after its answer."""
+        return self._epoch != self._connections.epoch
+
     def abort(self) -> None:
         """Drop the connection without a word."""
         transport = self._real_transport
@@ -68,8 +99,9 @@ class OpenConnections:
 
     def __init__(self, limits: Limits, on_drop: Callable[[str], None]) -> None:
         self._limits: Final = limits
-        self._on_drop: Final = on_drop
+        self.on_drop: Final = on_drop
         self._open: Final[set[Connection]] = set()
+        self.epoch = 0
         self._loop: Final = asyncio.get_running_loop()
         self._sweep: asyncio.TimerHandle = self._loop.call_later(_SWEEP_SECONDS, self._drop_overdue)
 
@@ -83,7 +115,7 @@ class OpenConnections:
     def add(self, connection: Connection) -> None:
         """Take in a new connection, or drop it when there are too many."""
         if len(self._open) >= self._limits.connections:
-            self._on_drop("too-many-connections")
+            self.on_drop("too-many-connections")
             connection.abort()
             return
         connection.due = self.due()
@@ -93,6 +125,10 @@ class OpenConnections:
         """Forget a connection that is closed."""
         self._open.discard(connection)
 
+    def retire(self) -> None:
+        """Have every connection of now closed after its next answer, none of them in between."""
+        self.epoch += 1
+
     def close(self) -> None:
         """Stop looking for overdue ones."""
         self._sweep.cancel()
@@ -100,7 +136,7 @@ class OpenConnections:
     def _drop_overdue(self) -> None:
         now = self._loop.time()
         for connection in [one for one in self._open if one.due is not None and one.due < now]:
-            self._on_drop("slow-headers")
+            self.on_drop("slow-headers")
             connection.abort()
         self._sweep = self._loop.call_later(_SWEEP_SECONDS, self._drop_overdue)
 

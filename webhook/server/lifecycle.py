@@ -16,16 +16,15 @@ from typing import Final
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 
-import certs
 from webhook.pipeline import Dependencies
 from webhook.server.admission import AdmissionHandler
+from webhook.server.certificate import CertificateKeeper
 from webhook.server.connection import AdmissionServer
 from webhook.server.limits import KEEPALIVE_SECONDS
 from webhook.server.observe import Observations
 from webhook.server.ops import ops_application
 from webhook.server.options import ServerOptions
 from webhook.server.record import Recorder
-from webhook.server.tls import Refused, Reloaded, ServingCertificate
 from webhook.telemetry.logs import LOGGER
 from webhook.telemetry.metrics import Metrics
 
@@ -41,7 +40,8 @@ class AdmissionService:
     ) -> None:
         """Raise certs.CertificateError or OSError when certificate or recording cannot be."""
         self._options: Final = options
-        self._certificate: Final = _certificate(options)
+        self._keeper: Final = CertificateKeeper(options)
+        self._certificate: Final = self._keeper.serving
         self._recorder: Final = Recorder(options.record) if options.record else None
         self._metrics: Final = metrics
         observer = Observations(metrics, dependencies, self._recorder)
@@ -50,7 +50,6 @@ class AdmissionService:
         self._listener: asyncio.Server | None = None
         self._ops: web.AppRunner | None = None
         self._ticker: asyncio.Task[None] | None = None
-        self._last_refusal = ""
         self._probe_failed = ""
         self.secure_port = 0
         self.ops_port = 0
@@ -186,14 +185,8 @@ class AdmissionService:
     async def _tick(self) -> None:
         while True:
             await asyncio.sleep(_TICK_SECONDS)
-            result = self._certificate.reload_if_changed(datetime.now(UTC))
-            if isinstance(result, Reloaded):
-                self._last_refusal = ""
-                facts = {"certificate": self._certificate.fingerprint}
-                LOGGER.info("certificate reloaded", extra={"facts": facts})
-            elif isinstance(result, Refused) and result.reason != self._last_refusal:
-                self._last_refusal = result.reason
-                LOGGER.error("certificate refused", extra={"facts": {"reason": result.reason}})
+            if self._keeper.look(datetime.now(UTC)) and self._server is not None:
+                self._server.open_connections.retire()
             await self._probe()
 
     async def _probe(self) -> None:
@@ -213,18 +206,3 @@ class AdmissionService:
             self._probe_failed = f"the admission port does not answer: {type(error).__name__}"
         else:
             self._probe_failed = ""
-
-
-def _certificate(options: ServerOptions) -> ServingCertificate:
-    now = datetime.now(UTC)
-    if options.cert_file is not None and options.key_file is not None:
-        return ServingCertificate(
-            certs.PairFiles.beside(options.cert_file, options.key_file), at=now
-        )
-    if options.cert_dir is None:
-        raise ValueError("either certificate files or a folder for them")
-    made = certs.ensure(options.cert_dir, names=options.names, at=now)
-    if made.action != "kept":
-        facts = {"folder": str(options.cert_dir), "action": made.action, "reason": made.reason}
-        LOGGER.info("certificate made", extra={"facts": facts})
-    return ServingCertificate(certs.PairFiles.in_folder(options.cert_dir), at=now)

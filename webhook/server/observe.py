@@ -15,6 +15,8 @@ from webhook.telemetry.metrics import Metrics
 
 _ORDINARY: Final = frozenset({AssignGeneration.name, ShadowGeneration.name})
 
+_TOLD: Final = 20
+
 
 class Observations:
     """The AdmissionHandler's Observer."""
@@ -50,7 +52,8 @@ class Observations:
         for mend in verdict.mends:
             facts = {
                 "rule": mend.rule,
-                "set": {to_field_path(edit.path): edit.value for edit in mend.edits},
+                "edits": len(mend.edits),
+                "set": {to_field_path(edit.path): edit.value for edit in mend.edits[:_TOLD]},
                 **_where(verdict),
             }
             # The generation rules act on every counted write: their lines are for debugging.

@@ -66,9 +66,11 @@ class MemoryIntents:
     def get(self, key: JoinKey, now: float) -> Observed | None:
         """The intent of this write; asked again in round 1 it is still there."""
         found = self._recent.get(key, now)
-        if found is None or found.observed is None:
+        if found is None:
             return None
         if not found.asked:
+            # Cancelled ones as well, or writes refused on their way would keep all later ones of
+            # an object that does not change from being known.
             self._recent.put(key, _Intent(found.observed, asked=True), now)
         return found.observed
 

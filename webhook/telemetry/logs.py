@@ -16,6 +16,7 @@ from typing import Any, Final
 
 LOGGER: Final = logging.getLogger("genguard")
 _QUEUED_LINES: Final = 10_000
+_MESSAGES: Final = 1_000
 
 
 class JSONFormatter(logging.Formatter):
@@ -54,6 +55,8 @@ class RateLimit(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         """Let a record through while its message has tokens left."""
         tokens, at, missed = self._buckets.get(record.msg, (float(self._burst), record.created, 0))
+        if len(self._buckets) > _MESSAGES:
+            self._buckets.clear()  # messages of libraries may hold anything, addresses too
         tokens = min(self._burst, tokens + (record.created - at) * self._per_second)
         if tokens < 1:
             self._buckets[record.msg] = (tokens, record.created, missed + 1)

@@ -1,8 +1,8 @@
 """What genguard counts, and how Prometheus reads it.
 
 Counting on the answer path is a dictionary increment; the families are made when scraped. Labels
-are bounded: the resource is one of the table's, a known custom resource's or "other", never the
-name of an object, a namespace or a user.
+are bounded: resource and subresource are the table's, a known custom resource's or "other", never
+the name of an object, a namespace or a user.
 """
 
 import time
@@ -19,11 +19,14 @@ from prometheus_client.metrics_core import (
 )
 
 from webhook.admission.review import Phase
+from webhook.generation.table import load_rows
 from webhook.pipeline import Reply, Verdict
 
 _BUCKETS: Final = (
     0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5,
 )  # fmt: skip
+
+_SUBRESOURCES: Final = {"", "scale", "status"}.union(*(row.subresources for row in load_rows()))
 
 
 class _Labels(NamedTuple):
@@ -66,7 +69,7 @@ class Metrics:
             if self._known(wire.resource.group, wire.resource.resource):
                 group = wire.resource.group
                 resource = f"{wire.resource.resource}.{group}" if group else wire.resource.resource
-                subresource = wire.sub_resource
+                subresource = wire.sub_resource if wire.sub_resource in _SUBRESOURCES else "other"
         decision = _decision(verdict, audit_only=audit_only)
         self._reviews[_Labels(phase.value, operation, resource, subresource, decision)] += 1
         if verdict.prediction is not None and phase is Phase.MUTATE:
