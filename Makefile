@@ -11,7 +11,7 @@ help: ## what people do here
 	@awk 'BEGIN{FS=":.*## "} /^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(VENV)/.installed: requirements-dev.lock pyproject.toml
-	python3 -m venv $(VENV)
+	python3 -m venv $(VENV) || { echo "python3 cannot make a venv: install python3-venv" >&2; exit 1; }
 	$(PY) -m pip install --quiet --require-hashes -r requirements-dev.lock
 	$(PY) -m pip install --quiet --no-deps --no-build-isolation -e .
 	@touch $@

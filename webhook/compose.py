@@ -112,21 +112,21 @@ class Judge:
     ) -> Dependencies:
         options = self._options
         table = load_table(server_version)
-        rules: list[Rule] = []
+        numbering: list[Rule] = []
         # A connected kube-apiserver overrides what is patched: the patch would be noise that
         # makes it reinvoke other webhooks.
         if options.generation_patch is GenerationPatch.ALWAYS or (
             options.generation_patch is GenerationPatch.AUTO and not connected
         ):
-            rules.append(AssignGeneration())
-        rules += [RestoreIntent(), PreserveObservedGeneration()]
+            numbering.append(AssignGeneration())
         if options.shadow_resources:
-            rules.append(ShadowGeneration(table, options.shadow_resources))
+            numbering.append(ShadowGeneration(table, options.shadow_resources))
         # What the cluster says of itself comes last and so wins over a file.
         custom = CustomResources((*options.custom_resources, *found))
         return Dependencies(
             engine=Engine(table, custom),
-            rules=tuple(rules),
+            mending=(RestoreIntent(), PreserveObservedGeneration()),
+            numbering=tuple(numbering),
             intents=self._intents,
             rounds=self._rounds,
             audit_only=options.audit_only,

@@ -7,7 +7,7 @@ for what it is given; time and memory come in as arguments.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final, NamedTuple, Protocol
 
@@ -17,10 +17,18 @@ from webhook.admission.decode import decode_review
 from webhook.admission.encode import encode_allowed, encode_refusal
 from webhook.admission.errors import UndecodableReviewError
 from webhook.admission.join import JoinKey, join_key
-from webhook.admission.review import AdmissionRequest, Operation, PatchOperation, Phase
+from webhook.admission.review import (
+    AdmissionRequest,
+    Operation,
+    PatchOperation,
+    Phase,
+    ReviewedObject,
+)
 from webhook.admission.skim import skim
+from webhook.generation.custom import StatusSubresource
 from webhook.generation.prediction import Cause, Prediction
 from webhook.generation.transition import Engine, predict_with
+from webhook.objects.fields import fields_of
 from webhook.objects.observed import Observed, read_observed
 from webhook.patch.edit import Edit
 from webhook.patch.operations import plan_patch
@@ -40,10 +48,15 @@ class Rounds(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Dependencies:
-    """What a review is judged with. Replaced as a whole when the cluster changes."""
+    """What a review is judged with. Replaced as a whole when the cluster changes.
+
+    mending    the rules that put back what was lost
+    numbering  the rules that count; asked after, since what is put back is no change
+    """
 
     engine: Engine
-    rules: tuple[Rule, ...]
+    mending: tuple[Rule, ...]
+    numbering: tuple[Rule, ...]
     intents: Intents
     rounds: Rounds
     audit_only: bool = False
@@ -130,11 +143,17 @@ def _judge(request: AdmissionRequest, phase: Phase, deps: Dependencies, now: flo
     key = join_key(request)
     intent = deps.intents.get(key, now) if key is not None else None
     given = RuleInput(request, prediction, status, intent)
-    mends, edits = _evaluate(deps.rules, given)
+    mends, edits = _evaluate(deps.mending, given)
+    if edits and not deps.audit_only and status is not StatusSubresource.PRESENT:
+        # Status counts here: what the server will compare is the object as it is mended.
+        prediction = predict_with(strategy, status, _mended(request, edits))
+        given = replace(given, prediction=prediction)
+    numbered, counts = _evaluate(deps.numbering, given)
+    mends, edits = (*mends, *numbered), [*edits, *counts]
     patch: tuple[PatchOperation, ...] = ()
     dropped: tuple[Edit, ...] = ()
     if edits and request.object is not None and request.operation in _PATCHABLE:
-        patch, dropped = plan_patch(request.object.fields, edits)
+        patch, dropped, _ = plan_patch(request.object.fields, edits)
     annotations: Mapping[str, str] = _annotations(prediction, mends, audit_only=deps.audit_only)
     if key is not None and request.operation is not Operation.DELETE:
         annotations = _repeat(annotations, deps.rounds, key, now)
@@ -145,6 +164,14 @@ def _judge(request: AdmissionRequest, phase: Phase, deps: Dependencies, now: flo
         audit_annotations=annotations,
     )
     return Reply(_ALLOWED, body, Verdict(request, prediction, mends, patch, dropped))
+
+
+def _mended(request: AdmissionRequest, edits: list[Edit]) -> AdmissionRequest:
+    if request.object is None:
+        return request
+    fields = request.object.fields
+    edited = ReviewedObject({**fields, **fields_of(plan_patch(fields, edits).edited)})
+    return AdmissionRequest(request.api_version, request.wire, edited, request.old_object)
 
 
 def _evaluate(rules: tuple[Rule, ...], given: RuleInput) -> tuple[tuple[Mend, ...], list[Edit]]:

@@ -11,7 +11,7 @@ from tests.controlplane.fixtures import NamespaceFactory
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.webhook_listener import Patch, WebhookListener
 
-pytestmark = pytest.mark.controlplane
+pytestmark = pytest.mark.xdist_group("cluster")
 
 OWNED = {"PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"}
 

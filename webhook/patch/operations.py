@@ -18,10 +18,14 @@ from webhook.patch.edit import Edit
 
 
 class Plan(NamedTuple):
-    """Operations to send, and the edits that could not be turned into any."""
+    """Operations to send, the edits that could not be turned into any, and what was edited.
+
+    `edited` holds the touched top-level fields, decoded, as they are after the operations.
+    """
 
     operations: tuple[PatchOperation, ...]
     dropped: tuple[Edit, ...]
+    edited: dict[str, Any]
 
 
 def plan_patch(fields: Fields, edits: Iterable[Edit]) -> Plan:
@@ -47,7 +51,7 @@ def plan_patch(fields: Fields, edits: Iterable[Edit]) -> Plan:
             dropped.append(edit)
         else:
             operations += wanted
-    return Plan(tuple(operations), tuple(dropped))
+    return Plan(tuple(operations), tuple(dropped), document)
 
 
 def _operations(document: Any, edit: Edit) -> list[PatchOperation]:

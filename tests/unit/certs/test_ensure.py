@@ -118,7 +118,11 @@ def test_a_crash_while_writing_is_mended(tmp_path, lost, action):
 
 
 @pytest.mark.parametrize("name", ["ca.key", "ca.crt", "tls.key", "tls.crt"])
-@pytest.mark.parametrize("content", [b"", b"garbage", make().key_pem, make().cert_pem])
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"garbage", make().key_pem, make().cert_pem],
+    ids=["empty", "garbage", "a key", "a certificate"],
+)
 def test_our_own_files_are_made_again_when_broken(tmp_path, name, content):
     ensure(tmp_path, names=NAMES, at=AT)
     write_files(tmp_path, {name: content})

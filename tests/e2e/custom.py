@@ -1,0 +1,89 @@
+"""CustomResourceDefinitions for tests, with and without a status subresource."""
+
+import itertools
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from tests.controlplane.client import wait_until
+from tests.controlplane.plane import ControlPlane
+
+_CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+_numbers = itertools.count()
+
+
+@dataclass(frozen=True, slots=True)
+class Custom:
+    """One served custom resource, in one namespace."""
+
+    plane: ControlPlane
+    namespace: str
+    group: str
+    path: str
+
+    @property
+    def resource(self) -> str:
+        """As metrics name it."""
+        return f"widgets.{self.group}"
+
+    def body(self, name: str = "one", **fields: Any) -> dict[str, Any]:
+        return {
+            "apiVersion": f"{self.group}/v1",
+            "kind": "Widget",
+            "metadata": {"name": name},
+            **fields,
+        }
+
+    def create(self, name: str = "one", **fields: Any) -> dict[str, Any]:
+        made: dict[str, Any] = self.plane.client.post(self.path, self.body(name, **fields)).body
+        return made
+
+    def put(
+        self, found: dict[str, Any], subresource: str = "", *, dry_run: bool = False, **fields: Any
+    ) -> dict[str, Any]:
+        """Replaces top-level fields of what was read before."""
+        at = "/".join(filter(None, (self.path, found["metadata"]["name"], subresource)))
+        params = {"dryRun": "All"} if dry_run else None
+        stored: dict[str, Any] = self.plane.client.put(at, found | fields, params=params).body
+        return stored
+
+    def get(self, name: str = "one") -> dict[str, Any]:
+        found: dict[str, Any] = self.plane.client.get(f"{self.path}/{name}").body
+        return found
+
+
+@contextmanager
+def served(plane: ControlPlane, namespace: str, *, status_subresource: bool) -> Iterator[Custom]:
+    """Defines `widgets` in a group of its own and waits until they can be written."""
+    group = f"e2e-{next(_numbers)}.genguard.io"
+    # A negative size is refused after mutating admission, in the strategy.
+    part = {
+        "type": "object",
+        "properties": {"size": {"type": "integer", "minimum": 0}},
+        "x-kubernetes-preserve-unknown-fields": True,
+    }
+    schema = {"type": "object", "properties": {"spec": part, "status": part}}
+    version: dict[str, Any] = {
+        "name": "v1",
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": schema},
+    }
+    if status_subresource:
+        version["subresources"] = {"status": {}}
+    names = {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"}
+    name = f"widgets.{group}"
+    definition = {
+        "metadata": {"name": name},
+        "spec": {"group": group, "scope": "Namespaced", "names": names, "versions": [version]},
+    }
+    plane.client.post(_CRDS, definition)
+    try:
+        custom = Custom(plane, namespace, group, f"/apis/{group}/v1/namespaces/{namespace}/widgets")
+        dry = {"dryRun": "All"}
+        body = custom.body("probe")
+        wait_until(lambda: plane.client.post(custom.path, body, params=dry), what=f"{name} served")
+        yield custom
+    finally:
+        plane.client.delete(f"{_CRDS}/{name}")

@@ -1,0 +1,128 @@
+"""Runs `genguard serve` as a process of its own and reads what it says of itself."""
+
+import http.client
+import json
+import os
+import shutil
+import signal
+import sys
+import tempfile
+from base64 import b64encode
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import urlsplit
+
+from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.samples import Sample
+
+from tests.controlplane.client import wait_until
+from tests.controlplane.processes import ProcessGroup
+
+ROOT = Path(__file__).parents[2]
+_START_SECONDS = 60.0
+_NAME = "genguard"
+RECORD = "--record=recording.ndjson"
+"""A flag: keeps every review in `Genguard.recording`."""
+
+
+class Genguard:
+    """A context manager: `with Genguard("--audit-only") as guard: guard.url("mutate")`.
+
+    It takes free ports and makes its own certificate. Leaving ends it at once; `stop` asks it to
+    drain first, as a kubelet does.
+    """
+
+    def __init__(self, *flags: str) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="genguard-e2e-"))
+        ports = ("--secure-port=0", "--ops-port=0", f"--cert-dir={self.folder}/certs")
+        self._command = [sys.executable, "-m", "webhook", "serve", *ports, *flags]
+        self._processes: ProcessGroup | None = None
+
+    def __enter__(self) -> Self:
+        self._processes = ProcessGroup(self.folder)
+        try:
+            path = os.pathsep.join((str(ROOT), *filter(None, sys.path)))
+            self._server = self._processes.start(_NAME, self._command, {"PYTHONPATH": path})
+            serving = wait_until(self._serving, _START_SECONDS, what="genguard serving")
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        self._admission: str = serving["admission"]
+        self._ops: str = serving["ops"]
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        assert self._processes is not None
+        if error is not None:
+            error.add_note(f"end of genguard's log:\n{self._processes.tail(_NAME)}")
+        self._processes.stop()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def url(self, path: str) -> str:
+        """Where a registration sends its reviews."""
+        return f"{self._admission}/{path.removeprefix('/')}"
+
+    @property
+    def ca_bundle(self) -> str:
+        """What a registration's clientConfig.caBundle takes."""
+        return b64encode((self.folder / "certs" / "ca.crt").read_bytes()).decode()
+
+    @property
+    def recording(self) -> Path:
+        """What the flag RECORD keeps; whole once the process has ended."""
+        return self.folder / RECORD.partition("=")[2]
+
+    def log_lines(self, message: str | None = None) -> list[dict[str, Any]]:
+        """Each line of the log, or those with one message."""
+        text = (self.folder / f"{_NAME}.log").read_text()
+        complete = text[: text.rfind("\n") + 1]  # the last line may be half written
+        lines = [json.loads(line) for line in complete.splitlines()]
+        return [line for line in lines if message in (None, line["message"])]
+
+    def metrics(self) -> list[Sample]:
+        """Every sample of /metrics."""
+        families = text_string_to_metric_families(self.ops("/metrics")[1])
+        return [sample for family in families for sample in family.samples]
+
+    def metric(self, name: str, **labels: str) -> float:
+        """The sum of the samples of this name that have these labels; 0 when there are none."""
+        wanted = labels.items()
+        return sum(s.value for s in self.metrics() if s.name == name and wanted <= s.labels.items())
+
+    def ops(self, path: str) -> tuple[int, str]:
+        """GET on the ops port: status and text."""
+        connection = http.client.HTTPConnection(urlsplit(self._ops).netloc, timeout=10)
+        try:
+            connection.request("GET", path)
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode()
+        finally:
+            connection.close()
+
+    def terminate(self) -> None:
+        """Sends SIGTERM, and does not wait."""
+        self._server.send_signal(signal.SIGTERM)
+
+    def wait(self, timeout: float = 60.0) -> int:
+        """Waits for the end; the exit code."""
+        return self._server.wait(timeout)
+
+    def stop(self, *, at_once: bool = False) -> int:
+        """Ends it by SIGTERM; a second one, when it is not to wait for more requests."""
+        self.terminate()
+        if at_once:
+            wait_until(lambda: self.log_lines("draining"), what="draining")
+            self.terminate()
+        return self.wait()
+
+    def _serving(self) -> dict[str, Any] | None:
+        assert self._processes is not None
+        self._processes.check()
+        lines = self.log_lines("serving")
+        return lines[0] if lines else None

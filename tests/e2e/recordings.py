@@ -1,0 +1,103 @@
+"""Compares what genguard predicted for recorded writes with what the API server stored."""
+
+import json
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tests.controlplane.client import WatchEvent
+from tests.e2e.genguard import ROOT
+
+
+class Write(NamedTuple):
+    """What is equal in the phases of one write, and different for the next one."""
+
+    uid: str
+    stored: str
+    operation: str
+    subresource: str
+    user: str
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """One recorded review and genguard's prediction for it."""
+
+    phase: str
+    request: dict[str, Any]
+    predicted: int | None
+    step: int | None
+    cause: str
+
+    @property
+    def write(self) -> Write:
+        old = (self.request["oldObject"] or {}).get("metadata", {})
+        return Write(
+            old.get("uid", ""),
+            old.get("resourceVersion", ""),
+            self.request["operation"],
+            self.request.get("subResource", ""),
+            self.request["userInfo"]["username"],
+        )
+
+
+def judged(recording: Path, kind: str) -> list[Judged]:
+    """What `genguard replay` says of each review of a kind's own objects: not of Scale, Binding."""
+    command = [sys.executable, "-m", "webhook", "replay", "-o", "json", str(recording)]
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    *lines, summary = map(json.loads, done.stdout.splitlines())
+    recorded = list(map(json.loads, recording.read_text().splitlines()))
+    assert summary["reviews"] == len(lines) == len(recorded)
+    assert not summary["unreadable"]
+    return [
+        Judged(
+            line["phase"],
+            one["review"]["request"],
+            line["predictedGeneration"],
+            line["step"],
+            line["cause"],
+        )
+        for line, one in zip(lines, recorded, strict=True)
+        if one["review"]["request"]["kind"]["kind"] == kind
+    ]
+
+
+def wrong_predictions(reviews: Iterable[Judged]) -> Iterator[str]:
+    """Outcomes, and the mutate calls before them, whose generation came out differently."""
+    decided: dict[Write, int] = {}
+    reviews = list(reviews)
+    for one in reviews:
+        if one.phase == "outcome" and one.request["object"] is not None:
+            made = one.request["object"]["metadata"].get("generation")
+            decided[one.write] = made
+            if made != one.predicted:
+                yield f"outcome of {one.write}: predicted {one.predicted}, is {made}"
+    for one in reviews:
+        made = decided.get(one.write, one.predicted)
+        if one.phase == "mutate" and one.request["operation"] != "CREATE" and made != one.predicted:
+            yield f"mutate of {one.write}: predicted {one.predicted}, became {made}"
+
+
+def unpredicted_changes(events: Iterable[WatchEvent], reviews: Iterable[Judged]) -> Iterator[str]:
+    """Stored versions of a watch that no outcome review predicted the generation of."""
+    predicted: dict[tuple[str, str], set[int | None]] = defaultdict(set)
+    for one in reviews:
+        if one.phase == "outcome":
+            predicted[one.write.uid, one.write.stored].add(one.predicted)
+    versions: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for event in events:
+        versions[event.object["metadata"]["uid"]].append(event.object["metadata"])
+    for uid, stored in versions.items():
+        for old, new in pairwise(stored):
+            # Whatever was not watched, as a binding, moves nothing.
+            expected = predicted.get((uid, old["resourceVersion"]), {old["generation"]})
+            if new["generation"] not in expected:
+                yield f"{new['name']}: {old['generation']} to {new['generation']}, not {expected}"
