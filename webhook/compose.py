@@ -1,6 +1,6 @@
 """Puts the parts together: the only module that knows the concrete adapters."""
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import yaml
 
+from webhook.detection.suspects import Registered, read_configurations
 from webhook.generation.custom import (
     BadDefinitionError,
     CustomResource,
@@ -57,19 +58,8 @@ def load_definitions(path: Path) -> tuple[CustomResource, ...]:
 
     Raises BadFileError.
     """
-    try:
-        documents = list(yaml.load_all(path.read_bytes(), Loader=_YAML_LOADER))
-    except OSError as error:
-        raise BadFileError(f"--crds {path}: {error.strerror}") from error
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f" at line {mark.line + 1}" if mark else ""
-        raise BadFileError(f"--crds {path}: neither JSON nor YAML{where}") from error
     found: list[CustomResource] = []
-    for item in _items(documents):
-        if not isinstance(item, dict) or item.get("kind") != "CustomResourceDefinition":
-            kind = item.get("kind") if isinstance(item, dict) else type(item).__name__
-            raise BadFileError(f"--crds {path}: expected CustomResourceDefinitions, found {kind}")
+    for item in _items(path, "--crds", {"CustomResourceDefinition"}):
         try:
             found += from_definition(item)
         except BadDefinitionError as error:
@@ -77,15 +67,41 @@ def load_definitions(path: Path) -> tuple[CustomResource, ...]:
     return tuple(found)
 
 
+def load_registrations(path: Path) -> tuple[Registered, ...]:
+    """The mutating webhooks of a file of webhook configurations, in the order of their calls.
+
+    Raises BadFileError.
+    """
+    kinds = {"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"}
+    return read_configurations(_items(path, "--webhooks", kinds))
+
+
 _YAML_LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-def _items(documents: Iterable[Any]) -> Iterable[Any]:
+def _items(path: Path, flag: str, kinds: set[str]) -> Iterator[dict[str, Any]]:
+    """The objects of a file, all of the given kinds; raises BadFileError."""
+    try:
+        documents = list(yaml.load_all(path.read_bytes(), Loader=_YAML_LOADER))
+    except OSError as error:
+        raise BadFileError(f"{flag} {path}: {error.strerror}") from error
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f" at line {mark.line + 1}" if mark else ""
+        raise BadFileError(f"{flag} {path}: neither JSON nor YAML{where}") from error
     for document in documents:
-        if isinstance(document, dict) and isinstance(document.get("items"), list):
-            yield from document["items"]
-        elif document is not None:
-            yield document
+        is_list = isinstance(document, dict) and isinstance(document.get("items"), list)
+        for item in document["items"] if is_list else [document]:
+            if item is None:
+                continue
+            kind = item.get("kind") if isinstance(item, dict) else type(item).__name__
+            if kind is None and is_list:  # the API server's own lists leave it out of their items
+                kind = str(document.get("kind", "")).removesuffix("List")
+                item = {**item, "kind": kind}  # noqa: PLW2901
+            if kind not in kinds:
+                expected = " or ".join(sorted(kinds))
+                raise BadFileError(f"{flag} {path}: expected {expected}, found {kind}")
+            yield item
 
 
 class Judge:

@@ -82,6 +82,7 @@ class Verdict:
 
     request: AdmissionRequest | None = None
     prediction: Prediction | None = None
+    status: StatusSubresource = StatusSubresource.UNKNOWN
     mends: tuple[Mend, ...] = ()
     patch: tuple[PatchOperation, ...] = ()
     dropped: tuple[Edit, ...] = ()
@@ -139,7 +140,7 @@ def _judge(request: AdmissionRequest, phase: Phase, deps: Dependencies, now: flo
             if (key := join_key(request)) is not None:
                 deps.rounds.put(key, {}, now)  # a new write: what a refused one was told is over
         answer = encode_allowed(request.api_version, request.wire.uid)
-        return Reply(_ALLOWED, answer, Verdict(request, prediction))
+        return Reply(_ALLOWED, answer, Verdict(request, prediction, status))
     key = join_key(request)
     intent = deps.intents.get(key, now) if key is not None else None
     given = RuleInput(request, prediction, status, intent)
@@ -163,7 +164,7 @@ def _judge(request: AdmissionRequest, phase: Phase, deps: Dependencies, now: flo
         patch=() if deps.audit_only else patch,
         audit_annotations=annotations,
     )
-    return Reply(_ALLOWED, body, Verdict(request, prediction, mends, patch, dropped))
+    return Reply(_ALLOWED, body, Verdict(request, prediction, status, mends, patch, dropped))
 
 
 def _mended(request: AdmissionRequest, edits: list[Edit]) -> AdmissionRequest:

@@ -13,7 +13,10 @@ import msgspec
 
 from webhook.admission.review import Phase
 from webhook.compose import Judge, JudgeOptions
-from webhook.pipeline import Reply, review
+from webhook.detection.assemble import Reviewed
+from webhook.detection.detection import Detection
+from webhook.detection.suspects import Registered, Suspects
+from webhook.pipeline import Reply, Verdict, review
 
 ReplayLine = dict[str, Any]
 """One object of the output; `type` is review, error or summary."""
@@ -37,9 +40,10 @@ _recordings: Final = msgspec.json.Decoder(_Recording)
 class Replay:
     """One run over any number of files; memory of intents spans them."""
 
-    def __init__(self, options: JudgeOptions) -> None:
-        """Raise UnknownServerVersionError."""
+    def __init__(self, options: JudgeOptions, registered: Iterable[Registered] = ()) -> None:
+        """`registered`: the cluster's mutating webhooks. Raise UnknownServerVersionError."""
         self._dependencies: Final = Judge(options).dependencies
+        self._detection: Final = Detection(Suspects(registered))
         self._counts: Counter[str] = Counter()
         self._clock = 0.0
         self.unreadable = 0
@@ -49,6 +53,13 @@ class Replay:
         for number, line in enumerate(stream, start=1):
             if line.strip():
                 yield self._line(line, f"{name}:{number}")
+
+    def findings(self) -> Iterator[ReplayLine]:
+        """What was found by now; to be asked when every line was judged."""
+        self._detection.finish(self._clock)
+        for finding in self._detection.findings():
+            self._counts["findings"] += 1
+            yield msgspec.to_builtins(finding)
 
     def summary(self) -> ReplayLine:
         """Count what was seen."""
@@ -67,7 +78,13 @@ class Replay:
         self._counts["reviews"] += 1
         if reply.verdict.patch:
             self._counts["patched"] += 1
+        self._detect(phase, reply.verdict)
         return _describe(phase, reply)
+
+    def _detect(self, phase: Phase, verdict: Verdict) -> None:
+        if verdict.request is not None and verdict.prediction is not None:
+            reviewed = Reviewed(verdict.request, verdict.prediction, verdict.status)
+            self._detection.see(phase, reviewed, self._clock)
 
     def _split(self, line: bytes) -> tuple[Phase, bytes]:
         head = _kinds.decode(line)
@@ -117,6 +134,8 @@ def as_row(line: ReplayLine) -> str:
     """The same for people."""
     if line["type"] == "error":
         return f"{line['where']}: {line['message']}"
+    if line["type"] == "finding":
+        return _printable(_finding_row(line))
     if line["type"] == "summary":
         return ", ".join(f"{value} {key}" for key, value in line.items() if key != "type")
     target = "/".join(part for part in (line.get("namespace"), line.get("name")) if part)
@@ -129,5 +148,21 @@ def as_row(line: ReplayLine) -> str:
         f"{line['phase']:8} {line.get('operation', '?'):7} {resource:32} {target:40} "
         f"{generation!s:>6} {line['cause']:28} {patch}"
     )
+    return _printable(row)
+
+
+def _finding_row(line: ReplayLine) -> str:
+    found = line["object"]
+    target = "/".join(part for part in (found["namespace"], found["name"]) if part)
+    actors = (
+        ", ".join(f"{one['name']} ({one['confidence']})" for one in line["actors"]) or "unknown"
+    )
+    return (
+        f"{line['severity']:8} {line['detector']:28} {found['resource']:24} {target:40} "
+        f"{line['count']:>5}x  {actors}: {line['message']}"
+    )
+
+
+def _printable(row: str) -> str:
     # Some kinds allow any character in a name: none may forge a row or move the cursor.
     return "".join(one if one.isprintable() else repr(one)[1:-1] for one in row)

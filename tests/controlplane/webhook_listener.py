@@ -68,8 +68,8 @@ class WebhookListener:
         name = name or f"listener-{next(_numbers)}"
         probe = {"objectSelector": {"matchLabels": {_PROBE_LABEL: name}}}
         hooks = [
-            self._hook("reviews.genguard.io", "/", namespace, resources) | settings,
-            self._hook("probe.genguard.io", _PROBE, namespace, ("configmaps",)) | probe,
+            self._hook("reviews.example.org", "/", namespace, resources) | settings,
+            self._hook("probe.example.org", _PROBE, namespace, ("configmaps",)) | probe,
         ]
         path = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
         plane.client.post(path, {"metadata": {"name": name}, "webhooks": hooks})

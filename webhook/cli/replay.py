@@ -4,12 +4,14 @@ import gzip
 import io
 import sys
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, cast
 
 import click
 
-from webhook.compose import BadFileError, JudgeOptions, load_definitions
+from webhook.compose import BadFileError, JudgeOptions, load_definitions, load_registrations
 from webhook.generation.strategy import UnknownServerVersionError
 from webhook.generation.table import DEFAULT_SERVER_VERSION
 from webhook.replay import Replay, ReplayLine, as_json, as_row
@@ -30,10 +32,21 @@ _GZIP_MAGIC = b"\x1f\x8b"
     help="CustomResourceDefinitions of the recorded cluster, JSON or YAML.",
 )
 @click.option(
+    "--webhooks",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="The cluster's webhook configurations, JSON or YAML: findings then name the culprit.",
+)
+@click.option(
     "-o", "output", type=click.Choice(["json", "table"]), default="table", show_default=True
 )
 @click.argument("files", nargs=-1, required=True, metavar="FILE...|-")
-def replay(server_version: str, crds: Path | None, output: str, files: tuple[str, ...]) -> None:
+def replay(
+    server_version: str,
+    crds: Path | None,
+    webhooks: Path | None,
+    output: str,
+    files: tuple[str, ...],
+) -> None:
     """Judge recorded reviews again.
 
     FILE holds one AdmissionReview or recording a line, plain or .gz; - is standard input. Lines
@@ -41,7 +54,9 @@ def replay(server_version: str, crds: Path | None, output: str, files: tuple[str
     """
     try:
         definitions = load_definitions(crds) if crds else ()
-        run = Replay(JudgeOptions(server_version=server_version, custom_resources=definitions))
+        registered = load_registrations(webhooks) if webhooks else ()
+        options = JudgeOptions(server_version=server_version, custom_resources=definitions)
+        run = Replay(options, registered)
     except (BadFileError, UnknownServerVersionError) as error:
         raise click.UsageError(str(error)) from error
     write = as_json if output == "json" else as_row
@@ -53,6 +68,8 @@ def replay(server_version: str, crds: Path | None, output: str, files: tuple[str
         except (OSError, EOFError, zlib.error) as error:
             reason = getattr(error, "strerror", None) or "is no whole gzip file"
             raise click.ClickException(f"{name}: {reason}") from error
+    for finding in run.findings():
+        click.echo(write(finding))
     click.echo(write(run.summary()))
     sys.exit(1 if run.unreadable else 0)
 
@@ -61,9 +78,12 @@ def _print(found: ReplayLine, text: str) -> None:
     click.echo(text, err=found["type"] == "error")
 
 
-def _open(name: str) -> BinaryIO:
+@contextmanager
+def _open(name: str) -> Iterator[BinaryIO]:
     raw = sys.stdin.buffer if name == "-" else Path(name).open("rb")  # noqa: SIM115
-    stream = io.BufferedReader(cast("io.RawIOBase", raw))
-    if stream.peek(2)[:2] == _GZIP_MAGIC:
-        return cast("BinaryIO", gzip.open(stream))
-    return stream
+    with io.BufferedReader(cast("io.RawIOBase", raw)) as stream:
+        if stream.peek(2)[:2] == _GZIP_MAGIC:
+            with gzip.open(stream) as plain:  # closes itself alone
+                yield cast("BinaryIO", plain)
+        else:
+            yield stream

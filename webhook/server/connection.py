@@ -66,6 +66,9 @@ class Connection(web.RequestHandler):
     ) -> web.StreamResponse:
         """Answer HTTP that cannot be read; aiohttp's own text repeats the line that is wrong."""
         del message
+        if isinstance(exc, ConnectionError):
+            self._connections.on_drop("client_left")
+            raise exc  # in the middle of its request: there is nobody to answer
         if status < HTTPStatus.INTERNAL_SERVER_ERROR:
             self._connections.on_drop("bad_http")
             LOGGER.warning("bad http", extra={"facts": {"error": type(exc).__name__}})
@@ -107,6 +110,11 @@ class OpenConnections:
 
     def __len__(self) -> int:
         return len(self._open)
+
+    @property
+    def busy(self) -> bool:
+        """Some request has begun and is not answered."""
+        return any(one.due == _NEVER for one in self._open)
 
     def due(self) -> float:
         """When headers that begin now must be complete, on the loop's clock."""

@@ -30,6 +30,7 @@ from webhook.telemetry.metrics import Metrics
 
 _TICK_SECONDS: Final = 5.0
 _PROBE_SECONDS: Final = 2.0
+_LOOK_SECONDS: Final = 0.02
 
 
 class AdmissionService:
@@ -128,13 +129,23 @@ class AdmissionService:
         if self._listener is not None:
             self._listener.close()
         if self._server is not None:
-            self._server.open_connections.close()
-            await self._server.shutdown(self._options.limits.body_seconds)
+            await self._finish(self._server)
         if self._ops is not None:
             await self._ops.cleanup()
         if self._recorder is not None:
             await asyncio.to_thread(self._recorder.close)
         LOGGER.info("stopped")
+
+    async def _finish(self, server: AdmissionServer) -> None:
+        """Answer what has begun; aiohttp's own shutdown reads no more of a body."""
+        self._handler.draining = True
+        for _ in range(int(self._options.limits.body_seconds / _LOOK_SECONDS)):
+            if not server.open_connections.busy:
+                break
+            await asyncio.sleep(_LOOK_SECONDS)
+        server.open_connections.close()
+        server.pre_shutdown()  # without it, idle connections are waited for
+        await server.shutdown(self._options.limits.body_seconds)
 
     async def run(self) -> None:
         """Serve until SIGTERM, then drain; SIGINT or a second SIGTERM ends at once."""

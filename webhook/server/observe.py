@@ -16,6 +16,7 @@ from webhook.telemetry.metrics import Metrics
 _ORDINARY: Final = frozenset({AssignGeneration.name, ShadowGeneration.name})
 
 _TOLD: Final = 20
+_LONGEST_NAME: Final = 256
 
 
 class Observations:
@@ -75,7 +76,7 @@ def _where(verdict: Verdict) -> dict[str, str]:
     if verdict.request is None:
         return {}
     wire = verdict.request.wire
-    return {
+    where = {
         "operation": wire.operation,
         "resource": wire.resource.resource,
         "group": wire.resource.group,
@@ -84,3 +85,4 @@ def _where(verdict: Verdict) -> dict[str, str]:
         "name": wire.name,
         "user": wire.user_info.username,
     }
+    return {key: value[:_LONGEST_NAME] for key, value in where.items()}

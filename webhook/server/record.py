@@ -58,7 +58,10 @@ class Recorder:
         """Write what is waiting and close the file."""
         self._lines.put(None)
         self._writer.join()
-        self._file.close()
+        try:
+            self._file.close()
+        except OSError:  # a full disk: lines are lost, and the server ends as it should
+            self.dropped += 1
 
     def _write(self) -> None:
         while (line := self._lines.get()) is not None:

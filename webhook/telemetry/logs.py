@@ -23,7 +23,7 @@ class JSONFormatter(logging.Formatter):
     """One object a line: time, level, message, and the fields given as `extra={"facts": {...}}`."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Write a record; control characters are escaped by JSON, so no line can be forged."""
+        """Write a record in ASCII: nothing in it can forge a line or move a terminal's cursor."""
         line: dict[str, Any] = {
             "time": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
             + f".{int(record.msecs):03d}Z",
@@ -40,7 +40,7 @@ class JSONFormatter(logging.Formatter):
             where = f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}" if trace else ""
             line["error"] = type(error).__name__
             line["at"] = where
-        return json.dumps(line, ensure_ascii=False)
+        return json.dumps(line)
 
 
 class RateLimit(logging.Filter):

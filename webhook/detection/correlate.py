@@ -1,0 +1,109 @@
+"""Joins the reviews of one write: intent, mutate, its reinvocation, outcome.
+
+What is known of a live API server decides the cases:
+
+- a mutate call is not a write: a stale PUT passes mutating admission and has no outcome. Where
+  outcomes are seen at all, a write without one is forgotten;
+- a storage conflict runs admission again with a newer oldObject: that is another key, and the
+  first pass has no outcome;
+- reinvocation keeps the key: a second mutate without a new intent is round 1;
+- two intents with one key that differ cannot be told apart: neither is joined;
+- a dry run is no write.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from webhook.admission.join import JoinKey, join_key
+from webhook.admission.review import AdmissionRequest, Operation, Phase
+from webhook.detection.assemble import Reviewed, assemble, stored_fields_differ
+from webhook.detection.write import Write
+
+SECONDS_WAITED: Final = 10.0
+"""For the next phase of a write; genguard's registrations time out after 2 s each."""
+MOST_PENDING: Final = 2_000
+
+
+@dataclass(slots=True)
+class _Pending:
+    time: float
+    intent: AdmissionRequest | None = None
+    ambiguous: bool = False
+    mutates: list[Reviewed] = field(default_factory=list)
+
+
+class Correlator:
+    """Takes reviews in the order of arrival, gives writes. Bounded in entries and in time."""
+
+    def __init__(self) -> None:
+        self._pending: OrderedDict[JoinKey, _Pending] = OrderedDict()
+        self._with_outcomes: set[tuple[str, str]] = set()
+
+    def __len__(self) -> int:
+        return len(self._pending)
+
+    def see(self, phase: Phase, reviewed: Reviewed, now: float) -> Iterator[Write]:
+        """The writes that this review completes, oldest first.
+
+        Raises msgspec.MsgspecError and RecursionError for objects that cannot be decoded.
+        """
+        yield from self._overdue(now)
+        request = reviewed.request
+        if phase is Phase.OUTCOME:
+            self._with_outcomes.add(_registered(request))
+        key = join_key(request)
+        if key is None or not _is_joined(request):
+            return
+        if phase is Phase.INTENT:
+            self._see_intent(key, request, now)
+        elif phase is Phase.MUTATE:
+            self._pending.setdefault(key, _Pending(now)).mutates.append(reviewed)
+        else:
+            pending = self._pending.pop(key, None) or _Pending(now)
+            intent = None if pending.ambiguous else pending.intent
+            mutates = [one.request for one in pending.mutates]
+            yield assemble(intent, mutates, reviewed, now, has_outcome=True)
+
+    def finish(self) -> Iterator[Write]:
+        """What is still waiting, at the end of a recording."""
+        yield from self._overdue(float("inf"))
+
+    def _see_intent(self, key: JoinKey, request: AdmissionRequest, now: float) -> None:
+        before, entry = self._pending.pop(key, None), _Pending(now, request)
+        if before is not None and before.intent is not None and not before.mutates:
+            entry.ambiguous = before.ambiguous or stored_fields_differ(before.intent, request)
+        self._pending[key] = entry
+
+    def _overdue(self, now: float) -> Iterator[Write]:
+        while self._pending:
+            key, oldest = next(iter(self._pending.items()))
+            if oldest.time > now - SECONDS_WAITED and len(self._pending) <= MOST_PENDING:
+                return
+            del self._pending[key]
+            # Where no outcome is registered the last mutate call is all there will be.
+            if (
+                oldest.mutates
+                and _registered(oldest.mutates[-1].request) not in self._with_outcomes
+            ):
+                intent = None if oldest.ambiguous else oldest.intent
+                mutates = [one.request for one in oldest.mutates]
+                yield assemble(intent, mutates, oldest.mutates[-1], oldest.time, has_outcome=False)
+
+
+def _registered(request: AdmissionRequest) -> tuple[str, str]:
+    resource = request.wire.resource
+    return resource.group, resource.resource
+
+
+def _is_joined(request: AdmissionRequest) -> bool:
+    """Updates of the object itself that the server would take, and no dry runs."""
+    if request.wire.dry_run or request.operation is not Operation.UPDATE:
+        return False
+    new, old = request.object, request.old_object
+    if new is None or old is None or request.subresource == "scale":
+        return False
+    sent, stored = new.metadata.resource_version, old.metadata.resource_version
+    # A PUT on an older version than is stored is refused after mutating admission.
+    return not (sent and stored and sent != stored)

@@ -1,0 +1,32 @@
+"""One detector a file; ALL lists them in the order in which they are asked."""
+
+from typing import Final
+
+from webhook.detection.detectors.detector import Blame, Detector, Sign
+from webhook.detection.detectors.generation_mismatch import GenerationMismatch
+from webhook.detection.detectors.generation_storm import GenerationStorm
+from webhook.detection.detectors.observed_generation_ahead import ObservedGenerationAhead
+from webhook.detection.detectors.observed_generation_cleared import ObservedGenerationCleared
+from webhook.detection.detectors.observed_generation_stalled import ObservedGenerationStalled
+from webhook.detection.detectors.spec_fight import SpecFight
+from webhook.detection.detectors.status_clobbered import StatusClobbered
+from webhook.detection.detectors.status_oscillation import StatusOscillation
+from webhook.detection.detectors.status_write_storm import StatusWriteStorm
+from webhook.detection.detectors.terminating_replicas_dropped import TerminatingReplicasDropped
+from webhook.detection.detectors.unstable_mutation import UnstableMutation
+
+ALL: Final[tuple[Detector, ...]] = (
+    ObservedGenerationCleared(),
+    StatusClobbered(),
+    ObservedGenerationStalled(),
+    ObservedGenerationAhead(),
+    StatusOscillation(),
+    StatusWriteStorm(),
+    GenerationStorm(),
+    SpecFight(),
+    UnstableMutation(),
+    GenerationMismatch(),
+    TerminatingReplicasDropped(),
+)
+
+__all__ = ["ALL", "Blame", "Detector", "Sign"]

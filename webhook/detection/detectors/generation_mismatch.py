@@ -1,0 +1,38 @@
+"""The API server counted what genguard did not predict, or the other way round.
+
+Reads   the prediction and the generation of the outcome
+Acts on writes that have an outcome
+Result  a sign about the server: another version or feature gate than assumed, or one of the few
+        changes that no review shows
+Relies  on tests/differential, which finds none on the version the table is tested against
+"""
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+from webhook.detection.detectors.detector import Blame, Sign
+from webhook.detection.history import ObjectHistory
+from webhook.detection.write import Write
+
+
+class GenerationMismatch:
+    """See the module."""
+
+    name: ClassVar[str] = "generation-mismatch"
+
+    def asked(self, write: Write, past: ObjectHistory) -> Iterator[Sign]:
+        """One sign a write."""
+        del past
+        predicted = write.generation_predicted
+        if predicted is not None and predicted != write.generation_after:
+            yield Sign(
+                Blame.SERVER,
+                ("/metadata/generation",),
+                f"generation {write.generation_after} where {predicted} was predicted",
+                evidence={"predicted": predicted, "generation": write.generation_after},
+            )
+
+    def stored(self, write: Write, past: ObjectHistory) -> Iterator[Sign]:
+        """Nothing more."""
+        del write, past
+        return iter(())

@@ -1,0 +1,89 @@
+"""Generation runs away: each write makes a reason for the next.
+
+Reads   what moved generation in each write, and what the writer observes
+Acts on writes that generation counted
+Result  blames other webhooks that change a spec nobody asked to change; a writer that chases
+        generation with observedGeneration where status counts (no status subresource); a writer
+        that walks spec back and forth by itself. Status writes that count but do not chase are
+        told as info: nobody is waiting for them
+Relies  on kubernetes/autoscaler#5675 and actions/actions-runner-controller#1643 (generation 50,597)
+"""
+
+from collections.abc import Iterator
+from typing import ClassVar, Final
+
+from webhook.detection.detectors.detector import Blame, Sign
+from webhook.detection.history import ObjectHistory
+from webhook.detection.write import Write
+
+_SECONDS: Final = 60.0
+_CHASES: Final = 4
+_RETURNS: Final = 6
+_RETURN_SECONDS: Final = 10.0
+
+
+class GenerationStorm:
+    """See the module."""
+
+    name: ClassVar[str] = "generation-storm"
+
+    def asked(self, write: Write, past: ObjectHistory) -> Iterator[Sign]:
+        """One sign for a spec that only a webhook changed."""
+        del past
+        if not write.counted or write.writes_status or write.asked is None:
+            return
+        if not write.asked and write.others:
+            yield Sign(
+                Blame.OTHERS,
+                tuple(change.pointer for change in write.others),
+                f"another webhook changed what counts in a write of {write.requester.user} "
+                "that asked for no such change",
+                evidence={"generation": write.generation_after},
+            )
+
+    def stored(self, write: Write, past: ObjectHistory) -> Iterator[Sign]:
+        """One sign for each write of a chase or of a walk back and forth."""
+        if not write.counted:
+            return
+        mine = [
+            one
+            for one in past.stored
+            if one.counted
+            and one.requester.user == write.requester.user
+            and one.time > write.time - _SECONDS
+        ]
+        paths = tuple(change.pointer for change in write.result)
+        if write.status_counts and _only_status(write):
+            chases = sum(1 for one in mine if _chases(one))
+            if _chases(write) and chases >= _CHASES:
+                yield _sign(write, paths, "chases generation: each status write moves it")
+            elif not _chases(write) and sum(1 for one in mine if _only_status(one)) >= _CHASES:
+                message = "moves generation by writing status; there is no status subresource"
+                yield _sign(write, paths, message, minor=True)
+        elif not write.writes_status:
+            recent = [one for one in mine if one.time > write.time - _RETURN_SECONDS]
+            states = {one.state_before for one in recent}
+            returns = sum(1 for one in recent if one.state_after in states)
+            if returns >= _RETURNS and write.state_after in states:
+                yield _sign(write, paths, "walks the spec back and forth")
+
+
+def _only_status(write: Write) -> bool:
+    return all(change.key[0] == "status" for change in write.result)
+
+
+def _chases(write: Write) -> bool:
+    """It writes the generation that was, and thereby makes the next one."""
+    own = write.observed_asked.own
+    return _only_status(write) and own is not None and str(own) == str(write.generation_before)
+
+
+def _sign(write: Write, paths: tuple[str, ...], what: str, *, minor: bool = False) -> Sign:
+    return Sign(
+        Blame.REQUESTER,
+        paths,
+        f"{write.requester.user} {what}",
+        (write.requester,),
+        minor=minor,
+        evidence={"generation": write.generation_after},
+    )

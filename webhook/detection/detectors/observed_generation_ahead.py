@@ -1,0 +1,43 @@
+"""An observedGeneration that no spec has had yet.
+
+Reads   observedGeneration as asked and as stored, and generation
+Acts on writes of status that have an outcome
+Result  a sign for each write that sets it above generation
+Relies  on nothing in the API server refusing it: it accepts any value but a cleared one on Pods
+"""
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+from webhook.detection.detectors.detector import Blame, Sign
+from webhook.detection.history import ObjectHistory
+from webhook.detection.write import Write
+
+
+class ObservedGenerationAhead:
+    """See the module."""
+
+    name: ClassVar[str] = "observed-generation-ahead"
+
+    def asked(self, write: Write, past: ObjectHistory) -> Iterator[Sign]:
+        """One sign a write."""
+        del past
+        after = write.observed_after.own
+        if not (write.writes_status and write.has_outcome and write.generation_after):
+            return
+        if not isinstance(after, int) or after <= write.generation_after:
+            return
+        asked = write.observed_asked.own
+        by_others = write.others is not None and asked != write.observed_sent.own
+        yield Sign(
+            Blame.OTHERS if by_others else Blame.REQUESTER,
+            ("/status/observedGeneration",),
+            f"observedGeneration {after} is ahead of generation {write.generation_after}",
+            () if by_others else (write.requester,),
+            evidence={"observedGeneration": after, "generation": write.generation_after},
+        )
+
+    def stored(self, write: Write, past: ObjectHistory) -> Iterator[Sign]:
+        """Nothing more."""
+        del write, past
+        return iter(())

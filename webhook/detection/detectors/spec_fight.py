@@ -1,0 +1,56 @@
+"""Two wills about one field of spec: two writers, or a writer and a webhook.
+
+Reads   what was asked of spec, what other webhooks made of it, and the stored values of each leaf
+Acts on writes of the main resource
+Result  blames both writers; or the webhook that puts an explicit value back to what was stored,
+        which leaves no trace in generation: each such write is a no-op
+Relies  on an explicit value: a field that a PUT leaves out and a webhook defaults is no fight
+"""
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+from webhook.detection.detectors.alternation import alternations
+from webhook.detection.detectors.detector import Blame, Sign
+from webhook.detection.history import ObjectHistory
+from webhook.detection.write import Write
+
+
+class SpecFight:
+    """See the module."""
+
+    name: ClassVar[str] = "spec-fight"
+
+    def asked(self, write: Write, past: ObjectHistory) -> Iterator[Sign]:
+        """One sign a write that a webhook turned back."""
+        del past
+        if write.subresource or not write.asked or not write.others:
+            return
+        made_of = {change.key: change for change in write.others}
+        turned_back = [
+            change
+            for change in write.asked
+            if change.key[0] != "status"
+            and change.after is not None
+            and (other := made_of.get(change.key)) is not None
+            and other.after == change.before
+        ]
+        if turned_back:
+            yield Sign(
+                Blame.OTHERS,
+                tuple(change.pointer for change in turned_back),
+                f"another webhook put {len(turned_back)} field(s) back that "
+                f"{write.requester.user} had changed",
+            )
+
+    def stored(self, write: Write, past: ObjectHistory) -> Iterator[Sign]:
+        """One sign a write that turned a field once more."""
+        found = list(alternations(write, past, in_status=False))
+        if found:
+            one, other = found[0][1]
+            yield Sign(
+                Blame.REQUESTER,
+                tuple(change.pointer for change, _ in found),
+                f"{one.user} and {other.user} turn {len(found)} field(s) to and fro",
+                (one, other),
+            )

@@ -1,0 +1,36 @@
+"""A webhook that changes an object again when it is asked again.
+
+Reads   the two mutate calls of one write, genguard's own repairs left out
+Acts on writes that were reinvoked
+Result  blames other webhooks for leaves that round 1 changed once more
+Relies  on one reinvocation being ordinary convergence: only the same again on one object is a loop
+        (apiserver pkg/admission/plugin/webhook/mutating/reinvocationcontext.go)
+"""
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+from webhook.detection.detectors.detector import Blame, Sign
+from webhook.detection.history import ObjectHistory
+from webhook.detection.write import Write
+
+
+class UnstableMutation:
+    """See the module."""
+
+    name: ClassVar[str] = "unstable-mutation"
+
+    def asked(self, write: Write, past: ObjectHistory) -> Iterator[Sign]:
+        """One sign a write."""
+        del past
+        if write.again:
+            yield Sign(
+                Blame.OTHERS,
+                tuple(change.pointer for change in write.again),
+                f"a webhook changed {len(write.again)} field(s) once more when it was reinvoked",
+            )
+
+    def stored(self, write: Write, past: ObjectHistory) -> Iterator[Sign]:
+        """Nothing more."""
+        del write, past
+        return iter(())

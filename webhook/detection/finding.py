@@ -1,0 +1,60 @@
+"""A finding: this loop, on this object, these fields, this actor, since then."""
+
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+
+class Severity(StrEnum):
+    """Once is an anomaly; the same again on one object is a loop."""
+
+    INFO = "info"
+    WARNING = "warning"
+    CRITICAL = "critical"
+
+
+class Confidence(StrEnum):
+    """How sure it is that an actor did it."""
+
+    CERTAIN = "certain"
+    LIKELY = "likely"
+    POSSIBLE = "possible"
+
+
+class Actor(msgspec.Struct, frozen=True, rename="camel"):
+    """Who does it: a webhook ("configuration/webhook"), a user, or a policy."""
+
+    type: str
+    name: str
+    field_manager: str
+    confidence: Confidence
+
+
+class FoundObject(msgspec.Struct, frozen=True):
+    """The object it happens to."""
+
+    group: str
+    version: str
+    resource: str
+    namespace: str
+    name: str
+    uid: str
+
+
+class Finding(msgspec.Struct, frozen=True, rename="camel", tag="finding", tag_field="type"):
+    """As DESIGN fixes it; `paths` are JSON Pointers, times RFC 3339."""
+
+    id: str
+    detector: str
+    severity: Severity
+    state: str
+    object: FoundObject
+    subresource: str
+    paths: tuple[str, ...]
+    actors: tuple[Actor, ...]
+    count: int
+    first_seen: str
+    last_seen: str
+    message: str
+    evidence: tuple[dict[str, Any], ...]

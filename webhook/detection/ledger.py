@@ -1,0 +1,179 @@
+"""From signs to findings: the same again on one object becomes a loop, and quiet resolves it."""
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from webhook.detection.detectors.detector import Blame, Sign
+from webhook.detection.finding import Actor, Confidence, Finding, FoundObject, Severity
+from webhook.detection.suspects import Suspects
+from webhook.detection.write import ObjectKey, Requester, Write
+
+LOOP_COUNT: Final = 3
+CRITICAL_COUNT: Final = 20
+CRITICAL_SECONDS: Final = 30.0
+WINDOW_SECONDS: Final = 600.0
+"""Signs further apart than this are not the same loop."""
+QUIET_SECONDS: Final = 60.0
+"""The shortest quiet after which a finding is resolved; longer for loops that turn slowly."""
+MOST_FINDINGS: Final = 10_000
+_MOST_PATHS: Final = 20
+_MOST_EVIDENCE: Final = 5
+_MOST_REQUESTERS: Final = 4
+
+
+@dataclass(slots=True)
+class _Entry:
+    id: str
+    detector: str
+    object: ObjectKey
+    subresource: str
+    first: float
+    last: float
+    count: int = 0
+    minor: bool = True
+    resolved: bool = False
+    reopened: int = 0
+    message: str = ""
+    paths: dict[str, None] = field(default_factory=dict)
+    requesters: dict[Requester, int] = field(default_factory=dict)
+    by_others: int = 0
+    by_either: int = 0
+    candidates: dict[str, int] = field(default_factory=dict)
+    evidence: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def severity(self) -> Severity:
+        """By count and duration; minor signs never make more than info."""
+        if self.minor or self.count < LOOP_COUNT:
+            return Severity.INFO
+        if self.count >= CRITICAL_COUNT and self.last - self.first >= CRITICAL_SECONDS:
+            return Severity.CRITICAL
+        return Severity.WARNING
+
+    def quiet_needed(self) -> float:
+        """Longer for slow loops, and twice as long each time it has come back."""
+        pace = (self.last - self.first) / max(self.count - 1, 1)
+        return min(max(QUIET_SECONDS, 4 * pace) * 2.0 ** min(self.reopened, 8), WINDOW_SECONDS)
+
+
+class Ledger:
+    """Every finding, the longest unchanged out first when there are too many."""
+
+    def __init__(self, suspects: Suspects) -> None:
+        self._suspects: Final = suspects
+        self._entries: OrderedDict[tuple[str, ...], _Entry] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def add(self, detector: str, sign: Sign, write: Write) -> Severity:
+        """Enter a sign; the severity that its finding has now."""
+        entry = self._entry(detector, write)
+        entry.count += 1
+        entry.last = write.time
+        entry.message = sign.message
+        entry.minor = entry.minor and sign.minor
+        for path in sign.paths[:_MOST_PATHS]:
+            if len(entry.paths) < _MOST_PATHS:
+                entry.paths[path] = None
+        for requester in sign.requesters:
+            if requester in entry.requesters or len(entry.requesters) < _MOST_REQUESTERS:
+                entry.requesters[requester] = entry.requesters.get(requester, 0) + 1
+        if sign.blame in (Blame.OTHERS, Blame.EITHER):
+            entry.by_others += sign.blame is Blame.OTHERS
+            entry.by_either += sign.blame is Blame.EITHER
+            for name in self._suspects.candidates(write.matched):
+                entry.candidates[name] = entry.candidates.get(name, 0) + 1
+        evidence = {"time": _rfc3339(write.time), "user": write.requester.user, **sign.evidence}
+        entry.evidence = [*entry.evidence[-(_MOST_EVIDENCE - 1) :], evidence]
+        return entry.severity
+
+    def settle(self, now: float) -> Iterator[Finding]:
+        """Resolve what has been quiet; the findings that are resolved by this."""
+        for entry in self._entries.values():
+            if not entry.resolved and now - entry.last >= entry.quiet_needed():
+                entry.resolved = True
+                yield self._finding(entry)
+
+    def findings(self) -> tuple[Finding, ...]:
+        """All of them, oldest first."""
+        entries = sorted(self._entries.values(), key=lambda entry: (entry.first, entry.id))
+        return tuple(self._finding(entry) for entry in entries)
+
+    def _entry(self, detector: str, write: Write) -> _Entry:
+        where = write.object
+        name = where.uid or f"{where.namespace}/{where.name}"
+        key = (detector, where.group, where.resource, name, write.subresource)
+        entry = self._entries.get(key)
+        if entry is not None and write.time - entry.last > WINDOW_SECONDS:
+            del self._entries[key]
+            entry = None
+        if entry is None:
+            identity = hashlib.blake2b("\0".join(key).encode(), digest_size=8).hexdigest()
+            entry = self._entries[key] = _Entry(
+                identity, detector, where, write.subresource, write.time, write.time
+            )
+            if len(self._entries) > MOST_FINDINGS:
+                self._entries.popitem(last=False)
+        elif entry.resolved:
+            entry.resolved = False
+            entry.reopened += 1
+        self._entries.move_to_end(key)
+        return entry
+
+    def _finding(self, entry: _Entry) -> Finding:
+        return Finding(
+            id=entry.id,
+            detector=entry.detector,
+            severity=entry.severity,
+            state="resolved" if entry.resolved else "open",
+            object=FoundObject(*entry.object),
+            subresource=entry.subresource,
+            paths=tuple(entry.paths),
+            actors=tuple(self._actors(entry)),
+            count=entry.count,
+            first_seen=_rfc3339(entry.first),
+            last_seen=_rfc3339(entry.last),
+            message=entry.message,
+            evidence=tuple(entry.evidence),
+        )
+
+    def _actors(self, entry: _Entry) -> Iterator[Actor]:
+        webhooks = list(self._webhooks(entry)) if entry.by_others or entry.by_either else []
+        sure = not entry.by_either
+        users = [
+            Actor(
+                "user",
+                requester.user,
+                requester.manager,
+                Confidence.CERTAIN if sure else Confidence.POSSIBLE,
+            )
+            for requester in sorted(entry.requesters, key=lambda one: -entry.requesters[one])
+        ]
+        yield from (*webhooks, *users) if entry.by_others else (*users, *webhooks)
+
+    def _webhooks(self, entry: _Entry) -> Iterator[Actor]:
+        # A candidate that was not there for every sign cannot be the only one to blame.
+        always = [
+            name
+            for name, count in entry.candidates.items()
+            if count == entry.by_others + entry.by_either
+        ]
+        ranked = self._suspects.ranked(always or entry.candidates, self._shared(entry))
+        for name, confidence in ranked:
+            sure = confidence if entry.by_others else Confidence.POSSIBLE
+            yield Actor("webhook", name, "", sure)
+
+    def _shared(self, entry: _Entry) -> Iterable[Iterable[str]]:
+        """The candidates of every finding of the same kind that other webhooks are blamed for."""
+        for other in self._entries.values():
+            if other.detector == entry.detector and other.by_others and other.candidates:
+                yield other.candidates
+
+
+def _rfc3339(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")

@@ -1,0 +1,62 @@
+"""Label selectors, where labels may be only partly known.
+
+Source: apimachinery pkg/apis/meta/v1/types.go:LabelSelector; an empty or absent one matches all.
+"""
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any
+
+
+class Truth(Enum):
+    """Three answers, since a review does not show the labels of its namespace."""
+
+    TRUE = "true"
+    FALSE = "false"
+    UNKNOWN = "unknown"
+
+
+def matches_labels(
+    selector: Mapping[str, Any] | None, labels: Mapping[str, str], *, complete: bool
+) -> Truth:
+    """Whether labels match; `complete` says that a label not given is not there."""
+    if not selector:
+        return Truth.TRUE
+    answers = [
+        _equals(labels, key, value, complete=complete)
+        for key, value in (selector.get("matchLabels") or {}).items()
+    ]
+    answers += [
+        _expression(one, labels, complete=complete)
+        for one in selector.get("matchExpressions") or ()
+    ]
+    if Truth.FALSE in answers:
+        return Truth.FALSE
+    return Truth.UNKNOWN if Truth.UNKNOWN in answers else Truth.TRUE
+
+
+def _equals(labels: Mapping[str, str], key: str, value: str, *, complete: bool) -> Truth:
+    if key not in labels:
+        return Truth.FALSE if complete else Truth.UNKNOWN
+    return _truth(labels[key] == value)
+
+
+def _expression(one: Mapping[str, Any], labels: Mapping[str, str], *, complete: bool) -> Truth:
+    key, values = one.get("key", ""), one.get("values") or ()
+    if key not in labels and not complete:
+        return Truth.UNKNOWN
+    match one.get("operator"):
+        case "In":
+            return _truth(key in labels and labels[key] in values)
+        case "NotIn":
+            return _truth(key not in labels or labels[key] not in values)
+        case "Exists":
+            return _truth(key in labels)
+        case "DoesNotExist":
+            return _truth(key not in labels)
+        case _:
+            return Truth.UNKNOWN
+
+
+def _truth(value: bool) -> Truth:  # noqa: FBT001 - a converter of this one value
+    return Truth.TRUE if value else Truth.FALSE

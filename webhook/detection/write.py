@@ -1,0 +1,86 @@
+"""One write as detectors see it: its phases joined, and what each of them changed."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from webhook.detection.changes import Changes
+from webhook.objects.observed import Observed
+
+
+class ObjectKey(NamedTuple):
+    """Which object; the uid tells objects of one name apart."""
+
+    group: str
+    version: str
+    resource: str
+    namespace: str
+    name: str
+    uid: str
+
+
+class Requester(NamedTuple):
+    """Who sent a write."""
+
+    user: str
+    manager: str
+
+
+@dataclass(frozen=True, slots=True)
+class Matched:
+    """What the rules of a webhook registration are matched against."""
+
+    group: str
+    version: str
+    resource: str
+    subresource: str
+    operation: str
+    namespace: str
+    name: str
+    labels: dict[str, str]
+    old_labels: dict[str, str]
+    user: str
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """An update with its phases joined. Digests and numbers, no contents.
+
+    asked    what the requester changed of what was stored; None when its intent was not seen
+    others   what other webhooks changed of what was asked; None when the intent was not seen
+    again    what they changed once more when reinvoked
+    result   what would be stored, compared with what was
+    """
+
+    time: float
+    object: ObjectKey
+    subresource: str
+    requester: Requester
+    matched: Matched
+    base: str
+    writes_status: bool
+    status_counts: bool
+    asked: Changes | None
+    others: Changes | None
+    again: Changes
+    result: Changes
+    asked_digest: int | None
+    state_before: int
+    state_after: int
+    has_outcome: bool
+    generation_before: int
+    generation_after: int
+    generation_predicted: int | None
+    observed_before: Observed
+    observed_asked: Observed
+    observed_sent: Observed
+    observed_after: Observed
+
+    @property
+    def changed_something(self) -> bool:
+        """Not a no-op."""
+        return bool(self.result)
+
+    @property
+    def counted(self) -> bool:
+        """Generation moved."""
+        return self.generation_after > self.generation_before
