@@ -8,7 +8,13 @@ from typing import Any, Final
 
 import yaml
 
-from webhook.detection.suspects import Registered, read_configurations
+from webhook.alerts.alertmanager import AlertmanagerSink
+from webhook.alerts.change import Sink
+from webhook.alerts.kube_event import KubeEventSink
+from webhook.alerts.log import LogSink
+from webhook.detection.detection import Detection
+from webhook.detection.finding import FoundObject
+from webhook.detection.suspects import Registered, Suspects, read_configurations
 from webhook.generation.custom import (
     BadDefinitionError,
     CustomResource,
@@ -23,6 +29,7 @@ from webhook.rules.preserve_observed_generation import PreserveObservedGeneratio
 from webhook.rules.restore_intent import RestoreIntent
 from webhook.rules.rule import Rule
 from webhook.rules.shadow_generation import ShadowGeneration
+from webhook.server.detecting import Detecting
 from webhook.server.lifecycle import AdmissionService
 from webhook.server.options import ServerOptions
 from webhook.store.memory import MemoryIntents, MemoryRounds
@@ -123,6 +130,14 @@ class Judge:
         engine = self.dependencies.engine
         return engine.table.find(group, resource) is not None or engine.custom.has(group, resource)
 
+    def kind_of(self, where: FoundObject) -> str:
+        """The Kind of a found object's resource; "" where it is not known."""
+        engine = self.dependencies.engine
+        strategy = engine.table.find(where.group, where.resource)
+        if strategy is None:
+            _, strategy = engine.custom.find(where.group, where.version, where.resource)
+        return strategy.kind
+
     def _make(
         self, server_version: str, found: tuple[CustomResource, ...], *, connected: bool
     ) -> Dependencies:
@@ -149,19 +164,43 @@ class Judge:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class AlertOptions:
+    """Where findings are told besides the log."""
+
+    alertmanagers: tuple[str, ...] = ()
+    events: bool = False
+
+
 async def run_server(
-    judge_options: JudgeOptions, options: ServerOptions, kubeconfig: str | None, log_level: str
+    judge_options: JudgeOptions,
+    options: ServerOptions,
+    alerts: AlertOptions,
+    kubeconfig: str | None,
+    log_level: str,
 ) -> None:
     """Serve until told to stop; see AdmissionService.run for what it raises."""
     with logging_to_stderr(log_level):
         judge = Judge(judge_options)
         metrics = Metrics(judge.knows)
-        service = AdmissionService(options, lambda: judge.dependencies, metrics)
+        suspects = Suspects()
+        sinks: list[Sink] = [LogSink()]
+        if alerts.alertmanagers:
+            sinks.append(AlertmanagerSink(alerts.alertmanagers))
+
+        def service() -> AdmissionService:
+            detecting = Detecting(Detection(suspects), sinks)
+            return AdmissionService(options, lambda: judge.dependencies, metrics, detecting)
+
         if kubeconfig is None:
-            await service.run()
+            await service().run()
             return
         # Imported when wanted: the client of the Kubernetes API takes half a second to load.
-        from webhook.cluster.follow import follow_cluster  # noqa: PLC0415
+        from webhook.cluster.events import event_creator  # noqa: PLC0415
+        from webhook.cluster.follow import Learners, follow_cluster  # noqa: PLC0415
 
-        async with follow_cluster(kubeconfig, judge.learn, metrics):
-            await service.run()
+        learners = Learners(lambda facts: judge.learn(*facts), suspects.learn)
+        async with follow_cluster(kubeconfig, learners, metrics) as api:
+            if alerts.events:
+                sinks.append(KubeEventSink(event_creator(api), judge.kind_of))
+            await service().run()

@@ -10,6 +10,7 @@ import yaml
 
 import certs
 from webhook.compose import (
+    AlertOptions,
     BadFileError,
     GenerationPatch,
     JudgeOptions,
@@ -112,6 +113,14 @@ def _given(path: Path, parameter: click.Parameter, value: Any) -> Any:
     "--store", type=click.Choice(["memory"]), default="memory", show_default=True, help="Memory."
 )
 @click.option("--record", type=_FILE, help="Append every review to this file, for replay.")
+@click.option(
+    "--alertmanager",
+    "alertmanagers",
+    multiple=True,
+    metavar="URL",
+    help="Send findings there as alerts; repeat for each peer.",
+)
+@click.option("--events", is_flag=True, help="Make Kubernetes Events of findings; needs a cluster.")
 @click.option("--log-level", type=click.Choice(["DEBUG", "INFO", "WARNING"]), default="INFO")
 @click.option(
     "--config",
@@ -127,6 +136,8 @@ def serve(**flags: Any) -> None:
         raise click.UsageError("--tls-cert-file and --tls-private-key-file go together")
     if flags["tls_cert_file"] and flags["cert_dir"]:
         raise click.UsageError("give either --tls-cert-file or --cert-dir")
+    if flags["events"] and not flags["kubeconfig"]:
+        raise click.UsageError("--events needs a cluster: give --kubeconfig")
     shadow = flags["shadow_generation"]
     try:
         judge = JudgeOptions(
@@ -147,7 +158,8 @@ def serve(**flags: Any) -> None:
             names=("localhost", *flags["dns_names"]),
             record=flags["record"],
         )
-        asyncio.run(run_server(judge, server, flags["kubeconfig"], flags["log_level"]))
+        alerts = AlertOptions(tuple(flags["alertmanagers"]), events=flags["events"])
+        asyncio.run(run_server(judge, server, alerts, flags["kubeconfig"], flags["log_level"]))
     except (BadFileError, UnknownServerVersionError, NotShadowableError) as error:
         raise click.UsageError(str(error)) from error
     except (certs.CertificateError, OSError) as error:

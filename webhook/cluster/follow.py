@@ -1,26 +1,34 @@
-"""Keeps the judge informed about a cluster while the server runs."""
+"""Keeps judge and detection informed about a cluster while the server runs."""
 
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Final
+from typing import Final, NamedTuple
 
-from webhook.cluster.facts import ClusterFacts, connect, follow
-from webhook.generation.custom import CustomResource
+from kubernetes.aio import client
+
+from webhook.cluster.facts import ClusterFacts, cluster_facts, connect, mutating_webhooks
+from webhook.cluster.watched import follow
+from webhook.detection.suspects import Registered
 from webhook.telemetry.logs import LOGGER
 from webhook.telemetry.metrics import Metrics
 
 _FIRST_LOOK_SECONDS: Final = 10.0
 
 
+class Learners(NamedTuple):
+    """Who is told what; each is called from the event loop's thread."""
+
+    facts: Callable[[ClusterFacts], None]
+    webhooks: Callable[[tuple[Registered, ...]], None]
+
+
 @asynccontextmanager
 async def follow_cluster(
-    kubeconfig: str,
-    learn: Callable[[str, tuple[CustomResource, ...]], None],
-    metrics: Metrics,
-) -> AsyncIterator[None]:
-    """Tell `learn` the cluster's version and custom resources, now and at each change.
+    kubeconfig: str, learners: Learners, metrics: Metrics
+) -> AsyncIterator[client.ApiClient]:
+    """Tell the learners about the cluster, now and at each change; gives the connection.
 
     Waits for the first look, but not for long: a webhook must come up while the API server is
     down, since the API server may be waiting for the webhook. Raises NoClusterError.
@@ -29,7 +37,7 @@ async def follow_cluster(
     looked = asyncio.Event()
 
     def on_facts(facts: ClusterFacts) -> None:
-        learn(facts.server_version, facts.custom_resources)
+        learners.facts(facts)
         if not looked.is_set():
             known = {
                 "version": facts.server_version,
@@ -44,14 +52,18 @@ async def follow_cluster(
     metrics.gauge(
         "cluster_known", "1 once version and CRDs are known.", lambda: float(looked.is_set())
     )
-    following = asyncio.create_task(follow(api, on_facts, on_trouble))
+    following = [
+        asyncio.create_task(follow(lambda: cluster_facts(api), on_facts, on_trouble)),
+        asyncio.create_task(follow(lambda: mutating_webhooks(api), learners.webhooks, on_trouble)),
+    ]
     try:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_FIRST_LOOK_SECONDS):
                 await looked.wait()
-        yield
+        yield api
     finally:
-        following.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await following
+        for task in following:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
         await api.close()  # type: ignore[no-untyped-call]

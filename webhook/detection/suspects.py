@@ -81,6 +81,10 @@ class Suspects:
         self._others: tuple[Registered, ...] = tuple(_between(tuple(registered)))
         self._clean: Counter[str] = Counter()
 
+    def learn(self, registered: Iterable[Registered]) -> None:
+        """These are the registrations from now on."""
+        self._others = tuple(_between(tuple(registered)))
+
     def candidates(self, write: Matched) -> tuple[str, ...]:
         """The webhooks that are called for such a write, in the order of calls."""
         return tuple(one.name for one in self._others if matches(one, write))

@@ -20,6 +20,8 @@ from webhook.pipeline import Dependencies
 from webhook.server.admission import AdmissionHandler
 from webhook.server.certificate import CertificateKeeper
 from webhook.server.connection import AdmissionServer
+from webhook.server.detecting import Detecting
+from webhook.server.finding_metrics import FindingMetrics
 from webhook.server.limits import KEEPALIVE_SECONDS
 from webhook.server.observe import Observations
 from webhook.server.ops import ops_application
@@ -37,7 +39,11 @@ class AdmissionService:
     """One running server. `start`, then `drain`, then `stop`; or `run` for all of it."""
 
     def __init__(
-        self, options: ServerOptions, dependencies: Callable[[], Dependencies], metrics: Metrics
+        self,
+        options: ServerOptions,
+        dependencies: Callable[[], Dependencies],
+        metrics: Metrics,
+        detecting: Detecting,
     ) -> None:
         """Raise certs.CertificateError or OSError when certificate or recording cannot be."""
         self._options: Final = options
@@ -45,7 +51,8 @@ class AdmissionService:
         self._certificate: Final = self._keeper.serving
         self._recorder: Final = Recorder(options.record) if options.record else None
         self._metrics: Final = metrics
-        observer = Observations(metrics, dependencies, self._recorder)
+        self._detecting: Final = detecting
+        observer = Observations(metrics, dependencies, self._recorder, detecting)
         self._handler: Final = AdmissionHandler(dependencies, observer, options.limits)
         self._server: AdmissionServer | None = None
         self._listener: asyncio.Server | None = None
@@ -80,12 +87,16 @@ class AdmissionService:
         self._gauges(self._server)
         registry = CollectorRegistry()
         registry.register(self._metrics)
-        self._ops = web.AppRunner(ops_application(registry, self.missing), access_log=None)
+        registry.register(FindingMetrics(self._detecting))
+        self._ops = web.AppRunner(
+            ops_application(registry, self.missing, self._detecting.findings), access_log=None
+        )
         await self._ops.setup()
         await web.TCPSite(self._ops, options.ops_address, options.ops_port).start()
         self.ops_port = self._ops.addresses[0][1]
         await self._probe()
         self._ticker = asyncio.create_task(self._tick())
+        self._detecting.start()
         LOGGER.info(
             "serving",
             extra={
@@ -132,6 +143,7 @@ class AdmissionService:
             await self._finish(self._server)
         if self._ops is not None:
             await self._ops.cleanup()
+        await self._detecting.stop()
         if self._recorder is not None:
             await asyncio.to_thread(self._recorder.close)
         LOGGER.info("stopped")

@@ -9,6 +9,7 @@ from webhook.objects.pointer import to_field_path
 from webhook.pipeline import Dependencies, Reply, Verdict
 from webhook.rules.assign_generation import AssignGeneration
 from webhook.rules.shadow_generation import ShadowGeneration
+from webhook.server.detecting import Detecting
 from webhook.server.record import Recorder
 from webhook.telemetry.logs import LOGGER
 from webhook.telemetry.metrics import Metrics
@@ -27,10 +28,12 @@ class Observations:
         metrics: Metrics,
         dependencies: Callable[[], Dependencies],
         recorder: Recorder | None,
+        detecting: Detecting,
     ) -> None:
         self._metrics: Final = metrics
         self._dependencies: Final = dependencies
         self._recorder: Final = recorder
+        self._detecting: Final = detecting
 
     def answered(self, phase: Phase, body: bytes, reply: Reply, seconds: float) -> None:
         """Count a review; log it when something was mended, dropped or not judged."""
@@ -47,6 +50,7 @@ class Observations:
             return
         if self._recorder is not None:
             self._recorder.record(phase, body)
+        self._detecting.put(phase, verdict, len(body))
         if verdict.skipped is not None:
             facts = {"phase": phase, "why": verdict.skipped, **_where(verdict)}
             LOGGER.warning("not judged", extra={"facts": facts})

@@ -4,25 +4,45 @@ import json
 from collections.abc import Callable
 from typing import Final
 
+import msgspec
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
+from webhook.detection.finding import Finding
+
 _REGISTRY: Final = web.AppKey("registry", CollectorRegistry)
 _READY: Final[web.AppKey[Callable[[], str | None]]] = web.AppKey("ready")
+_FINDINGS: Final[web.AppKey[Callable[[], tuple[Finding, ...]]]] = web.AppKey("findings")
 
 
 def ops_application(
-    registry: CollectorRegistry, ready: Callable[[], str | None]
+    registry: CollectorRegistry,
+    ready: Callable[[], str | None],
+    findings: Callable[[], tuple[Finding, ...]],
 ) -> web.Application:
-    """GET /livez, /readyz and /metrics; `ready` says what is missing, None when nothing is."""
+    """GET /livez, /readyz, /metrics and /api/findings.
+
+    `ready` says what is missing, None when nothing is.
+    """
     application = web.Application()
     application[_REGISTRY] = registry
     application[_READY] = ready
+    application[_FINDINGS] = findings
     application.add_routes(
-        [web.get("/livez", _livez), web.get("/readyz", _readyz), web.get("/metrics", _metrics)]
+        [
+            web.get("/livez", _livez),
+            web.get("/readyz", _readyz),
+            web.get("/metrics", _metrics),
+            web.get("/api/findings", _findings),
+        ]
     )
     return application
+
+
+async def _findings(request: web.Request) -> web.Response:
+    body = msgspec.json.encode({"findings": request.app[_FINDINGS]()})
+    return web.Response(body=body, content_type="application/json")
 
 
 async def _livez(_: web.Request) -> web.Response:

@@ -1,0 +1,1 @@
+"""Where findings go: log, Kubernetes Events, Alertmanager."""

@@ -1,0 +1,105 @@
+"""Findings as alerts of Alertmanager's API v2, sent to every peer.
+
+An alert is the same one while its labels are the same, so labels hold only what never changes of a
+finding. It is sent again well before Alertmanager would resolve it by itself, and resolved by an
+`endsAt` in the past (prometheus/alertmanager api/v2; Prometheus' own notifier does the same).
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+import aiohttp
+
+from webhook.alerts.change import Change, Turn
+from webhook.detection.finding import Finding, Severity
+from webhook.telemetry.logs import LOGGER
+
+RESEND: Final = timedelta(seconds=60)
+LIFETIME: Final = 4 * RESEND
+RUNBOOKS: Final = "https://genguard.io/runbooks"
+_SECONDS: Final = 5.0
+_ALERTED: Final = frozenset({Severity.WARNING, Severity.CRITICAL})
+
+
+class AlertmanagerSink:
+    """Tells every peer; one that does not answer is logged and tried again at the next resend."""
+
+    def __init__(self, urls: Iterable[str], clock: Callable[[], datetime] | None = None) -> None:
+        """`urls` as Alertmanager listens: http://alertmanager:9093."""
+        self._urls: Final = tuple(f"{url.rstrip('/')}/api/v2/alerts" for url in urls)
+        self._clock: Final = clock or (lambda: datetime.now(UTC))
+        self._session: aiohttp.ClientSession | None = None
+        self._sent = datetime.min.replace(tzinfo=UTC)
+
+    async def tell(self, changes: tuple[Change, ...], findings: tuple[Finding, ...]) -> None:
+        """Send what turned at once, and what is open each RESEND."""
+        now = self._clock()
+        alerts = [_alert(change.finding, now) for change in changes if _is_alert(change)]
+        if now - self._sent >= RESEND:
+            self._sent = now
+            alerts = [_alert(one, now) for one in findings if _is_open(one)] + [
+                alert for alert in alerts if alert["endsAt"] <= _text(now)
+            ]
+        if alerts:
+            await asyncio.gather(*(self._post(url, alerts) for url in self._urls))
+
+    async def close(self) -> None:
+        """Close connections; open alerts resolve by themselves when nobody sends them again."""
+        if self._session is not None:
+            await self._session.close()
+
+    async def _post(self, url: str, alerts: list[dict[str, Any]]) -> None:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=_SECONDS))
+        try:
+            async with self._session.post(url, json=alerts, allow_redirects=False) as answer:
+                if answer.status >= 300:  # noqa: PLR2004 - HTTP's border of success
+                    raise aiohttp.ClientResponseError(
+                        answer.request_info, (), status=answer.status, message=""
+                    )
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            status = getattr(error, "status", None)
+            facts = {"url": url, "reason": f"{type(error).__name__} {status or ''}".strip()}
+            LOGGER.warning("alertmanager not reached", extra={"facts": facts})
+
+
+def _is_open(finding: Finding) -> bool:
+    return finding.state == "open" and finding.severity in _ALERTED
+
+
+def _is_alert(change: Change) -> bool:
+    if change.turn is Turn.RESOLVED:
+        return change.finding.severity in _ALERTED
+    return _is_open(change.finding)
+
+
+def _alert(finding: Finding, now: datetime) -> dict[str, Any]:
+    where = finding.object
+    actors = ", ".join(f"{one.name} ({one.confidence})" for one in finding.actors) or "unknown"
+    target = f"{where.namespace}/{where.name}" if where.namespace else where.name
+    return {
+        # Severity is no label: it rises, and would make another alert of the same finding.
+        "labels": {
+            "alertname": "GenguardLoop",
+            "finding": finding.id,
+            "detector": finding.detector,
+            "group": where.group,
+            "resource": where.resource,
+            "namespace": where.namespace,
+            "name": where.name,
+        },
+        "annotations": {
+            "summary": f"{finding.detector} on {where.resource} {target}.",
+            "description": f"{finding.message}. {finding.count} times. By: {actors}.",
+            "severity": finding.severity.value,
+            "runbook_url": f"{RUNBOOKS}/{finding.detector}",
+        },
+        "startsAt": finding.first_seen,
+        "endsAt": _text(now if finding.state == "resolved" else now + LIFETIME),
+    }
+
+
+def _text(time: datetime) -> str:
+    return time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

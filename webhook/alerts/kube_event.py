@@ -1,0 +1,95 @@
+"""Findings as Kubernetes Events on the object, as client-go would rate-limit them.
+
+A token bucket for each object (client-go tools/record/events_cache.go: 25 at once, then one each
+300 s), and one Event a turn: a finding's own count stands in its note, so nothing is aggregated
+again here. Dry runs never reach a finding.
+"""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from webhook.alerts.change import Change, Turn
+from webhook.detection.finding import Finding, FoundObject, Severity
+from webhook.telemetry.logs import LOGGER
+
+BURST: Final = 25
+REFILL_SECONDS: Final = 300.0
+_OBJECTS: Final = 4_096
+_LONGEST_NOTE: Final = 1_024
+_FALLBACK_NAMESPACE: Final = "default"
+
+CreateEvent = Callable[[str, dict[str, Any]], Awaitable[None]]
+"""Creates an events.k8s.io/v1 Event in a namespace; raises when that fails."""
+
+
+class KubeEventSink:
+    """Makes Events through `create`; one that fails is logged and not tried again."""
+
+    def __init__(self, create: CreateEvent, kind_of: Callable[[FoundObject], str]) -> None:
+        """`kind_of` names the Kind of a resource, "" where it is not known."""
+        self._create: Final = create
+        self._kind_of: Final = kind_of
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    async def tell(self, changes: tuple[Change, ...], findings: tuple[Finding, ...]) -> None:
+        """One Event a turn, within the limits."""
+        del findings
+        for turn, finding in changes:
+            if finding.severity is Severity.INFO and turn is not Turn.RESOLVED:
+                continue
+            now = datetime.now(UTC)
+            if self._take(finding.object.uid or finding.id, now.timestamp()):
+                await self._send(turn, finding, now)
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+    async def _send(self, turn: Turn, finding: Finding, now: datetime) -> None:
+        namespace = finding.object.namespace or _FALLBACK_NAMESPACE
+        try:
+            async with asyncio.timeout(5):
+                await self._create(namespace, self._event(turn, finding, now))
+        except Exception as error:  # noqa: BLE001 - whatever the client raises, alerts go on
+            facts = {"finding": finding.id, "reason": type(error).__name__}
+            LOGGER.warning("event not created", extra={"facts": facts})
+
+    def _event(self, turn: Turn, finding: Finding, now: datetime) -> dict[str, Any]:
+        where = finding.object
+        version = f"{where.group}/{where.version}" if where.group else where.version
+        actors = ", ".join(f"{one.name} ({one.confidence})" for one in finding.actors) or "unknown"
+        note = f"{finding.detector} {turn}: {finding.message} ({finding.count}x). By: {actors}"
+        return {
+            "apiVersion": "events.k8s.io/v1",
+            "kind": "Event",
+            "metadata": {
+                "generateName": "genguard-",
+                "labels": {"app.kubernetes.io/name": "genguard"},
+            },
+            "eventTime": now.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+            "reportingController": "genguard.io/detection",
+            "reportingInstance": "genguard",
+            "action": turn.value.capitalize(),
+            "reason": "".join(part.capitalize() for part in finding.detector.split("-")),
+            "type": "Normal" if turn is Turn.RESOLVED else "Warning",
+            "note": note[:_LONGEST_NOTE],
+            "regarding": {
+                "apiVersion": version,
+                "kind": self._kind_of(where),
+                "namespace": where.namespace,
+                "name": where.name,
+                "uid": where.uid,
+            },
+        }
+
+    def _take(self, key: str, now: float) -> bool:
+        tokens, at = self._buckets.get(key, (float(BURST), now))
+        tokens = min(BURST, tokens + (now - at) / REFILL_SECONDS)
+        allowed = tokens >= 1
+        self._buckets[key] = (tokens - 1 if allowed else tokens, now)
+        self._buckets.move_to_end(key)
+        if len(self._buckets) > _OBJECTS:
+            self._buckets.popitem(last=False)
+        return allowed

@@ -1,0 +1,93 @@
+"""Runs detection behind the answers: a bounded queue, worked off in small bites on the loop.
+
+What does not fit is dropped and counted; an answer never waits. A bite is one review, some tens of
+microseconds, so answers in between are late by no more than that.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections import deque
+from collections.abc import Iterable
+from typing import Final
+
+from webhook.admission.review import Operation, Phase
+from webhook.alerts.change import Sink, Turns
+from webhook.detection.assemble import Reviewed
+from webhook.detection.detection import Detection
+from webhook.detection.finding import Finding
+from webhook.pipeline import Verdict
+from webhook.telemetry.logs import LOGGER
+
+MOST_QUEUED: Final = 5_000
+MOST_QUEUED_BYTES: Final = 64 * 1024 * 1024
+_LOOK_SECONDS: Final = 1.0
+
+
+class Detecting:
+    """Feeds a Detection and tells the sinks what turned."""
+
+    def __init__(self, detection: Detection, sinks: Iterable[Sink]) -> None:
+        self.detection: Final = detection
+        self._sinks: Final = tuple(sinks)
+        self._queue: deque[tuple[Phase, Reviewed, float, int]] = deque()
+        self._bytes = 0
+        self._wake: Final = asyncio.Event()
+        self._turns: Final = Turns()
+        self._tasks: list[asyncio.Task[None]] = []
+        self.dropped = 0
+
+    def __len__(self) -> int:
+        return len(self._queue)
+
+    def put(self, phase: Phase, verdict: Verdict, size: int) -> None:
+        """Take in an answered review of `size` bytes, if there is room."""
+        request, prediction = verdict.request, verdict.prediction
+        if request is None or prediction is None or request.operation is not Operation.UPDATE:
+            return
+        if len(self._queue) >= MOST_QUEUED or self._bytes + size > MOST_QUEUED_BYTES:
+            self.dropped += 1
+            return
+        self._bytes += size
+        reviewed = Reviewed(request, prediction, verdict.status)
+        self._queue.append((phase, reviewed, time.time(), size))
+        self._wake.set()
+
+    def start(self) -> None:
+        """Begin to work; needs a running loop."""
+        self._tasks = [asyncio.create_task(self._work()), asyncio.create_task(self._look())]
+
+    async def stop(self) -> None:
+        """Stop working, and close the sinks."""
+        for task in self._tasks:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+        for sink in self._sinks:
+            await sink.close()
+
+    def findings(self) -> tuple[Finding, ...]:
+        """Everything found by now."""
+        return self.detection.findings()
+
+    async def _work(self) -> None:
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            while self._queue:
+                phase, reviewed, now, size = self._queue.popleft()
+                self._bytes -= size
+                self.detection.see(phase, reviewed, now)
+                await asyncio.sleep(0)
+
+    async def _look(self) -> None:
+        while True:
+            await asyncio.sleep(_LOOK_SECONDS)
+            self.detection.settle(time.time())
+            findings = self.findings()
+            changes = self._turns.since(findings)
+            for sink in self._sinks:
+                try:
+                    await sink.tell(changes, findings)
+                except Exception:  # noqa: BLE001 - a sink must not end the others
+                    LOGGER.error("sink failed", exc_info=True)

@@ -1,0 +1,44 @@
+"""Findings as metrics: by detector and severity, never by object or actor."""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final
+
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from webhook.detection.detectors import ALL
+from webhook.detection.finding import Severity
+from webhook.server.detecting import Detecting
+
+
+class FindingMetrics:
+    """A collector to register."""
+
+    def __init__(self, detecting: Detecting) -> None:
+        self._detecting: Final = detecting
+
+    def collect(self) -> Iterator[Metric]:
+        """Every detector and severity, also those with nothing to tell: alerts need the zero."""
+        open_now = Counter(
+            (finding.detector, finding.severity)
+            for finding in self._detecting.findings()
+            if finding.state == "open"
+        )
+        gauge = GaugeMetricFamily(
+            "genguard_findings_open", "Findings now open.", labels=("detector", "severity")
+        )
+        for detector in ALL:
+            for severity in Severity:
+                labels = (detector.name, severity.value)
+                gauge.add_metric(labels, open_now[detector.name, severity])
+        yield gauge
+        yield CounterMetricFamily(
+            "genguard_detection_dropped",
+            "Reviews that detection had no room for.",
+            value=self._detecting.dropped,
+        )
+        yield GaugeMetricFamily(
+            "genguard_detection_objects",
+            "Objects that detection remembers.",
+            value=len(self._detecting.detection.history),
+        )
