@@ -3,7 +3,7 @@
 import itertools
 import json
 from base64 import b64decode
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import jsonpatch
@@ -12,6 +12,7 @@ from webhook.admission.contract import violations
 from webhook.admission.review import Phase
 from webhook.compose import GenerationPatch, Judge, JudgeOptions
 from webhook.generation import CustomResource
+from webhook.generation.table import load_rows
 from webhook.pipeline import Dependencies, Reply, review
 
 _uids = itertools.count(1)
@@ -35,13 +36,17 @@ def make_review(
     old: dict[str, Any] | None = None,
     *,
     subresource: str = "",
+    name: str = "thing",
     user: str = "someone",
     dry_run: bool = False,
     options: dict[str, Any] | None = None,
     version: str = "admission.k8s.io/v1",
 ) -> dict[str, Any]:
-    """An AdmissionReview as kube-apiserver sends it; objects get the metadata it always shows."""
-    group, api_version, plural, kind = KINDS[resource]
+    """An AdmissionReview as kube-apiserver sends it; objects get the metadata it always shows.
+
+    `resource` is one of KINDS, or any other as kubectl writes it: `ingresses.networking.k8s.io`.
+    """
+    group, api_version, plural, kind = KINDS.get(resource) or _kind(resource)
     gvk = {"group": group, "version": api_version, "kind": kind}
     gvr = {"group": group, "version": api_version, "resource": plural}
     request: dict[str, Any] = {
@@ -50,7 +55,7 @@ def make_review(
         "resource": gvr,
         "requestKind": gvk,
         "requestResource": gvr,
-        "name": "thing",
+        "name": name,
         "namespace": "default",
         "operation": operation,
         "userInfo": {"username": user, "groups": ["system:authenticated"]},
@@ -62,6 +67,14 @@ def make_review(
     if subresource:
         request["subResource"] = request["requestSubResource"] = subresource
     return {"kind": "AdmissionReview", "apiVersion": version, "request": request}
+
+
+def _kind(resource: str) -> tuple[str, str, str, str]:
+    plural, _, group = resource.partition(".")
+    for row in load_rows():
+        if (row.group, row.resource) == (group, plural):
+            return group, row.versions[-1], plural, row.kind
+    return group, "v1", plural, plural.removesuffix("s").capitalize()
 
 
 def _complete(
@@ -125,3 +138,26 @@ def ask(
     """Send a review through the pipeline."""
     reply = review(json.dumps(asked).encode(), phase, dependencies or judge(), now)
     return Answer(asked, reply, phase)
+
+
+def changes(answer: Answer) -> dict[str, Any]:
+    """What the patch makes of the object: pointer → new value; nothing is ever removed."""
+    before = answer.asked["request"]["object"]
+    return {} if before is None else dict(_changes("", before, answer.object))
+
+
+def _changes(pointer: str, before: Any, after: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(before, dict) and isinstance(after, dict):
+        assert before.keys() <= after.keys(), f"removed below {pointer}"
+        for key, value in after.items():
+            path = f"{pointer}/{key.replace('~', '~0').replace('/', '~1')}"
+            if key not in before:
+                yield path, value
+            else:
+                yield from _changes(path, before[key], value)
+    elif isinstance(before, list) and isinstance(after, list):
+        assert len(before) == len(after), f"list at {pointer} has another length"
+        for index, (left, right) in enumerate(zip(before, after, strict=True)):
+            yield from _changes(f"{pointer}/{index}", left, right)
+    elif type(before) is not type(after) or before != after:
+        yield pointer, after

@@ -1,0 +1,168 @@
+"""What is refused as no AdmissionReview, with the field named and no value quoted."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.reviews import make_review
+from webhook.admission.decode import decode_review
+from webhook.admission.errors import (
+    InvalidFieldError,
+    NotJSONError,
+    UndecodableReviewError,
+    UnsupportedVersionError,
+)
+
+CANARY = "canary-7f3a"
+GONE = object()
+
+
+def changed(path: str, value: Any) -> bytes:
+    """A good review with one place changed, or gone."""
+    asked = make_review(new={"spec": {}}, old={"spec": {}})
+    *parents, last = path.split(".")
+    target: Any = asked
+    for key in parents:
+        target = target[key]
+    if value is GONE:
+        del target[last]
+    else:
+        target[last] = value
+    return json.dumps(asked).encode()
+
+
+FIELDS = [
+    ("request", GONE, "request", "required"),
+    ("request", None, "request", "Expected 'object', got 'null'"),
+    ("request", CANARY, "request", "Expected 'object', got 'str'"),
+    ("request.uid", GONE, "request.uid", "required"),
+    ("request.uid", "", "request.uid", "required, must not be empty"),
+    ("request.uid", 5, "request.uid", "Expected 'str', got 'int'"),
+    ("request.kind", GONE, "request.kind", "required"),
+    ("request.kind.kind", GONE, "request.kind.kind", "required"),
+    ("request.resource", CANARY, "request.resource", "Expected 'object', got 'str'"),
+    ("request.resource.resource", GONE, "request.resource.resource", "required"),
+    ("request.operation", GONE, "request.operation", "required"),
+    ("request.operation", CANARY, "request.operation", "one of CREATE, UPDATE, DELETE, CONNECT"),
+    ("request.operation", "patch", "request.operation", "one of CREATE, UPDATE, DELETE, CONNECT"),
+    ("request.dryRun", CANARY, "request.dryRun", "Expected 'bool | null', got 'str'"),
+    ("request.userInfo", [CANARY], "request.userInfo", "Expected 'object', got 'array'"),
+    ("request.object", None, "request.object", "required on UPDATE"),
+    ("request.object", GONE, "request.object", "required on UPDATE"),
+    ("request.object", CANARY, "request.object", "Expected 'object | null', got 'str'"),
+    ("request.object", [CANARY], "request.object", "Expected 'object | null', got 'array'"),
+    ("request.oldObject", None, "request.oldObject", "required on UPDATE"),
+    ("request.oldObject", GONE, "request.oldObject", "required on UPDATE"),
+    ("request.object.metadata", GONE, "request.object.metadata", "required"),
+    ("request.oldObject.metadata", GONE, "request.oldObject.metadata", "required"),
+    ("request.object.metadata", CANARY, "request.object.metadata", "Expected 'object'"),
+    ("request.object.metadata", None, "request.object.metadata", "Expected 'object'"),
+    (
+        "request.object.metadata.generation", CANARY, "request.object.metadata.generation",
+        "Expected 'int | null', got 'str'",
+    ),
+    (
+        "request.object.metadata.generation", 2**63, "request.object.metadata.generation",
+        "not a 64-bit integer",
+    ),
+    (
+        "request.oldObject.metadata.generation", -(2**63) - 1,
+        "request.oldObject.metadata.generation", "not a 64-bit integer",
+    ),
+    (
+        "request.object.metadata.generation", 1.5, "request.object.metadata.generation",
+        "Expected 'int | null', got 'float'",
+    ),
+    (
+        "request.object.metadata.finalizers", [CANARY, 1], "request.object.metadata.finalizers[1]",
+        "Expected 'str', got 'int'",
+    ),
+    (
+        "request.object.metadata.resourceVersion", 7, "request.object.metadata.resourceVersion",
+        "Expected 'str | null', got 'int'",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "field", "reason"), FIELDS, ids=[f"{row[0]}-{row[3]}" for row in FIELDS]
+)
+def test_a_wrong_field_is_named_with_its_path_and_never_quoted(path, value, field, reason):
+    with pytest.raises(InvalidFieldError) as raised:
+        decode_review(changed(path, value))
+    assert raised.value.field == field
+    assert reason in raised.value.reason
+    assert CANARY not in str(raised.value)
+    assert raised.value.status == 400
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "field"),
+    [
+        ("apiVersion", "admission.k8s.io/v2", "apiVersion"),
+        ("apiVersion", CANARY, "apiVersion"),
+        ("kind", "Review", "kind"),
+        ("kind", CANARY, "kind"),
+    ],
+)
+def test_another_document_is_refused_without_being_quoted(path, value, field):
+    with pytest.raises(UnsupportedVersionError, match="expected kind AdmissionReview") as raised:
+        decode_review(changed(path, value))
+    assert raised.value.field == field
+    assert CANARY not in str(raised.value)
+
+
+GOOD = json.dumps(make_review(new={}, old={})).encode()
+NOT_JSON = {
+    "empty": b"",
+    "blank": b"  \n",
+    "text": b"canary-7f3a",
+    "truncated": GOOD[:-20],
+    "two documents": GOOD + GOOD,
+    "trailing bytes": GOOD + b"x",
+    "byte order mark": b"\xef\xbb\xbf" + GOOD,
+    "UTF-16": GOOD.decode().encode("utf-16"),
+    "invalid UTF-8": GOOD.replace(b"thing", b"th\xffing"),
+    "invalid UTF-8 inside the object": changed("request.object.spec", {"a": "X"}).replace(
+        b'"X"', b'"canary-7f3a \xc3\x28"'
+    ),
+    "NaN": changed("request.object.spec", float("nan")),
+    "Infinity": changed("request.object.spec", float("inf")),
+    "a control character": changed("request.object.spec", "X").replace(b'"X"', b'"a\nb"'),
+    "a lone surrogate": GOOD.replace(b"thing", b"\\ud800"),
+    "a comment": b"// canary-7f3a\n" + GOOD,
+    "an unquoted key": b"{apiVersion: canary-7f3a}",
+}
+
+
+@pytest.mark.parametrize("body", NOT_JSON.values(), ids=NOT_JSON)
+def test_what_is_not_one_json_document_is_refused_without_being_quoted(body):
+    with pytest.raises(NotJSONError) as raised:
+        decode_review(body)
+    assert CANARY not in str(raised.value)
+
+
+@pytest.mark.parametrize("body", [b"null", b"[]", b"5", b'"canary-7f3a"', b"true"])
+def test_json_that_is_no_object_is_refused(body):
+    with pytest.raises(UndecodableReviewError) as raised:
+        decode_review(body)
+    assert CANARY not in str(raised.value)
+
+
+def test_operations_without_objects_need_none():
+    for operation in ("DELETE", "CONNECT"):
+        assert decode_review(json.dumps(make_review(operation)).encode()).object is None
+    asked = make_review("CONNECT", new={"command": ["ls"]})
+    del asked["request"]["object"]["metadata"]
+    assert decode_review(json.dumps(asked).encode()).object is not None
+
+
+def test_fields_that_nobody_knows_are_read_past():
+    asked = changed("request.newField", {"deep": [1]})
+    assert decode_review(asked).wire.name == "thing"
+
+
+def test_of_duplicate_keys_the_last_wins_as_in_the_api_server():
+    body = GOOD.replace(b'"uid": "uid', b'"uid": "first", "uid": "uid', 1)
+    assert decode_review(body).wire.uid.startswith("uid-")

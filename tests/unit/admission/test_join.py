@@ -1,0 +1,53 @@
+"""Which reviews belong to one write."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.reviews import make_review
+from webhook.admission.decode import decode_review
+from webhook.admission.join import JoinKey, join_key
+
+
+def key(**arguments: Any) -> JoinKey | None:
+    given = {"new": {}, "old": {}, **arguments}
+    return join_key(decode_review(json.dumps(make_review(**given)).encode()))
+
+
+def test_phases_and_rounds_of_one_write_share_a_key_and_no_uid():
+    assert key() == key()
+    assert key(new={"spec": {"changed": "by a webhook"}}) == key()
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"resource": "replicasets"},
+        {"subresource": "status"},
+        {"name": "other"},
+        {"user": "other"},
+        {"dry_run": True},
+        {"old": {"metadata": {"resourceVersion": "8"}}},
+        {"old": {"metadata": {"uid": "object-2"}}},
+    ],
+    ids=str,
+)
+def test_another_write_has_another_key(other):
+    assert key(**other) not in (None, key())
+
+
+def test_a_create_cannot_be_told_from_its_siblings():
+    assert key(operation="CREATE", old=None) is None
+
+
+def test_a_version_that_is_absent_is_the_same_as_an_empty_one():
+    assert key(old={"metadata": {"resourceVersion": None}}) == key(
+        old={"metadata": {"resourceVersion": ""}}
+    )
+
+
+@pytest.mark.parametrize("where", ["name", "user"])
+def test_names_longer_than_any_server_allows_are_not_remembered(where):
+    assert key(**{where: "n" * 500}) is not None
+    assert key(**{where: "n" * 5_000}) is None

@@ -1,0 +1,93 @@
+"""The envelope of a review that is nested too deep to decode."""
+
+import json
+import time
+
+import pytest
+
+from tests.reviews import make_review
+from webhook.admission.errors import (
+    InvalidFieldError,
+    NotJSONError,
+    TooDeepError,
+    UnsupportedVersionError,
+)
+from webhook.admission.skim import MAX_TOKENS, Envelope, skim
+
+V1 = "admission.k8s.io/v1"
+
+
+def deep(levels: int, **changes: str) -> bytes:
+    """A review whose object is nested `levels` deep."""
+    asked = make_review(new={"spec": "HERE"}, old={})
+    asked["request"]["uid"] = "the-uid"
+    inside = b"[" * (levels - 1) + b"]" * (levels - 1)
+    body = json.dumps({**asked, **changes}).encode()
+    return body.replace(b'"HERE"', inside)
+
+
+def test_the_uid_and_version_are_found_at_their_depth_alone():
+    body = deep(2_000).replace(b'"thing"', b'{"uid": "not-this", "apiVersion": "nor-this"}')
+    assert skim(body) == Envelope(V1, "the-uid")
+
+
+def test_strings_with_brackets_and_quotes_do_not_confuse_it():
+    body = deep(2_000).replace(b'"thing"', rb'"}]}{[\"uid\": \\"')
+    assert skim(body) == Envelope(V1, "the-uid")
+
+
+def test_the_deepest_object_that_an_api_server_reads_is_skimmed():
+    assert skim(deep(10_000)).uid == "the-uid"
+    with pytest.raises(TooDeepError):
+        skim(deep(10_001))
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        (b'{"apiVersion":"admission.k8s.io/v1","request":{}}', "request.uid"),
+        (b'{"apiVersion":"admission.k8s.io/v1","request":{"uid":""}}', "request.uid"),
+        (b'{"apiVersion":"admission.k8s.io/v1","request":{"uid":"a\\u0062"}}', "request.uid"),
+        (b'{"apiVersion":"admission.k8s.io/v1","other":{"uid":"a"}}', "request.uid"),
+        (b'{"request":{"uid":"a"}}', "apiVersion"),
+        (b"[]", "apiVersion"),
+    ],
+)
+def test_without_version_or_uid_there_is_no_answer(body, field):
+    with pytest.raises(InvalidFieldError) as raised:
+        skim(body)
+    assert raised.value.field == field
+
+
+def test_another_version_is_refused_and_not_quoted():
+    with pytest.raises(UnsupportedVersionError) as raised:
+        skim(deep(2_000, apiVersion="canary-7f3a/v1"))
+    assert "canary" not in str(raised.value)
+
+
+@pytest.mark.parametrize("body", [b"{", b'{"a":[}', b"}}", b'{"a": "b', b'{"a": "b\\'])
+def test_what_does_not_end_is_no_json(body):
+    with pytest.raises(NotJSONError):
+        skim(body)
+
+
+HOSTILE = {
+    "a string of quotes that never ends": b'{"a":"' + b'\\"' * 3_000_000,
+    "a string of backslashes that never ends": b'{"a":"' + b"\\\\" * 3_000_000 + b"\\",
+    "quotes": b'{"a":' + b'""' * 3_000_000,
+    "brackets in pairs": b'{"a":[' + b"[]," * 2_000_000,
+    "blanks after a string": b'{"a"' + b" " * 6_000_000,
+}
+
+
+@pytest.mark.parametrize("body", HOSTILE.values(), ids=HOSTILE)
+def test_seven_mebibytes_of_anything_take_a_bounded_time(body):
+    begun = time.process_time()
+    with pytest.raises((NotJSONError, TooDeepError, InvalidFieldError)):
+        skim(body)
+    assert time.process_time() - begun < 2.0
+
+
+def test_the_number_of_tokens_is_bounded():
+    with pytest.raises(TooDeepError, match=str(MAX_TOKENS)):
+        skim(b"[" + b"[]" * (MAX_TOKENS // 2 + 1))

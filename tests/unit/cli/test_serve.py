@@ -1,0 +1,180 @@
+"""`genguard serve`: flags that cannot be are refused, each with what, where and what to do."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from tests.unit.cli.samples import DEFINITION, write_lines
+from webhook.cli import main
+
+
+def serve(*arguments: str | Path) -> Result:
+    """Only for flags that are refused before anything is served."""
+    result = CliRunner().invoke(main, ["serve", *map(str, arguments)])
+    assert isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--tls-cert-file", "a"], "--tls-cert-file and --tls-private-key-file go together"),
+        (["--tls-private-key-file", "a"], "--tls-cert-file and --tls-private-key-file go together"),
+        (
+            ["--tls-cert-file", "a", "--tls-private-key-file", "b", "--cert-dir", "c"],
+            "give either --tls-cert-file or --cert-dir",
+        ),
+        (["--server-version", "newest"], "'newest' is no Kubernetes version; write it as 1.36"),
+        (["--generation-patch", "sometimes"], "is not one of 'auto', 'always', 'never'"),
+        (
+            ["--shadow-generation", "deployments.apps"],
+            "(an annotation would even move it); leave it out of --shadow-generation",
+        ),
+        (["--shadow-generation", "services,widgets"], "'widgets': not a built-in resource"),
+        (["--secure-port", "70000"], "70000 is not in the range 0<=x<=65535"),
+        (["--secure-port", "https"], "'https' is not a valid integer range"),
+        (["--store", "disk"], "'disk' is not"),
+        (["--log-level", "LOUD"], "'LOUD' is not one of"),
+        (["--audit"], "No such option"),
+        (["please"], "unexpected extra argument"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_flag_that_cannot_be_is_refused_with_the_reason(arguments, told, tmp_path):
+    if "--cert-dir" not in arguments and "--tls-cert-file" not in arguments:
+        arguments = [*arguments, "--cert-dir", str(tmp_path)]
+    result = serve(*arguments)
+    assert result.exit_code == 2
+    assert told in " ".join(result.stderr.split())
+
+
+def without(path: str) -> dict[str, Any]:
+    """The definition, less one field."""
+    copy: dict[str, Any] = yaml.safe_load(yaml.safe_dump(DEFINITION))
+    *parents, last = path.split(".")
+    target = copy
+    for key in parents:
+        target = target[key]
+    del target[last]
+    return copy
+
+
+BAD_CRDS = [
+    ("kind: [", "neither JSON nor YAML at line"),
+    ("a: 1\nb: }\n", "neither JSON nor YAML at line 2"),
+    ("\x00\x01", "neither JSON nor YAML"),
+    ("just text", "expected CustomResourceDefinition, found str"),
+    ("kind: Pod", "expected CustomResourceDefinition, found Pod"),
+    ("a: 1", "expected CustomResourceDefinition, found None"),
+    ("kind: List\nitems: [{kind: Secret}]", "expected CustomResourceDefinition, found Secret"),
+    ("kind: List\nitems: [5]", "expected CustomResourceDefinition, found int"),
+    (yaml.safe_dump(without("metadata.name")), "metadata.name is missing"),
+    (yaml.safe_dump(without("spec.group")), "spec.group is missing"),
+    (yaml.safe_dump(without("spec.versions")), "spec.versions must be a list"),
+]
+
+
+@pytest.mark.parametrize(("text", "told"), BAD_CRDS, ids=[row[1] for row in BAD_CRDS])
+@pytest.mark.parametrize("verb", ["serve", "replay"])
+def test_a_bad_file_of_definitions_is_told_with_its_name(tmp_path, text, told, verb):
+    path = tmp_path / "crds.yaml"
+    path.write_text(text)
+    rest = ["--cert-dir", str(tmp_path)] if verb == "serve" else ["-"]
+    result = CliRunner().invoke(main, [verb, "--crds", str(path), *rest], input="")
+    assert result.exit_code == 2
+    assert f"--crds {path}: " in result.stderr
+    assert told in result.stderr
+
+
+def test_a_file_of_definitions_that_is_missing_or_a_folder_is_told(tmp_path):
+    missing = serve("--crds", tmp_path / "missing", "--cert-dir", tmp_path)
+    assert f"--crds {tmp_path}/missing: No such file or directory" in missing.stderr
+    folder = serve("--crds", tmp_path, "--cert-dir", tmp_path)
+    assert folder.exit_code == 2
+    assert "is a directory" in folder.stderr.lower()
+
+
+BAD_CONFIG = [
+    ("audit: true\n", "unknown audit; known are alertmanager, audit-only, bind-address,"),
+    ("audit_only: true\n", "unknown audit_only; known are"),
+    ("config: other.yaml\n", "unknown config"),
+    ("- audit-only\n", "expected flags as keys, such as 'audit-only: true'"),
+    ("audit-only: [\n", "not YAML"),
+    ("secure-port: {a: 1}\n", "--secure-port takes a value or a list of them"),
+    ("dns-name: [[a]]\n", "--dns-name takes a value or a list of them"),
+    ("secure-port: many\n", "'many' is not a valid integer range"),
+    ("server-version: newest\n", "'newest' is no Kubernetes version"),
+    ("tls-cert-file: a\n", "--tls-cert-file and --tls-private-key-file go together"),
+]
+
+
+@pytest.mark.parametrize(("text", "told"), BAD_CONFIG, ids=[row[0].strip() for row in BAD_CONFIG])
+def test_a_bad_configuration_is_told_with_its_file_or_flag(tmp_path, text, told):
+    path = tmp_path / "genguard.yaml"
+    path.write_text(text)
+    result = serve("--config", path)
+    assert result.exit_code == 2
+    assert told in " ".join(result.stderr.split())
+    if "unknown" in told or "not YAML" in told:
+        assert str(path) in result.stderr
+
+
+def test_a_configuration_that_is_missing_is_told(tmp_path):
+    result = serve("--config", tmp_path / "missing")
+    assert "missing: No such file or directory" in result.stderr
+
+
+def test_a_configuration_is_read_as_text_and_its_lists_as_flags(tmp_path):
+    """As a number 1.40 would be 1.4, of which nobody would be told."""
+    path = tmp_path / "genguard.yaml"
+    path.write_text("server-version: 1.40\nshadow-generation: [services, pods]\ndns-name: a\n")
+    result = serve("--config", path, "--cert-dir", tmp_path)
+    assert "shadow generation of 'pods': the API server keeps" in result.stderr
+
+
+def test_a_flag_wins_over_the_configuration(tmp_path):
+    path = tmp_path / "genguard.yaml"
+    path.write_text("server-version: newest\n")
+    result = serve("--config", path, "--server-version", "oldest", "--cert-dir", tmp_path)
+    assert "'oldest' is no Kubernetes version" in result.stderr
+
+
+def test_a_certificate_that_cannot_be_used_is_told(tmp_path):
+    for name in ("tls.crt", "tls.key"):
+        (tmp_path / name).write_text("canary-7f3a")
+    result = serve(
+        "--tls-cert-file", tmp_path / "tls.crt", "--tls-private-key-file", tmp_path / "tls.key"
+    )
+    assert result.exit_code == 1
+    assert str(tmp_path / "tls.crt") in result.stderr
+    assert "canary" not in result.stderr
+
+
+def test_a_recording_that_cannot_be_written_is_told(tmp_path):
+    result = serve("--record", tmp_path / "no" / "file", "--cert-dir", tmp_path)
+    assert result.exit_code == 1
+    assert "No such file or directory" in result.stderr
+
+
+@pytest.mark.parametrize("verb", [[], ["serve"], ["replay"]])
+def test_help_fits_a_terminal_and_names_every_flag(verb):
+    result = CliRunner().invoke(main, [*verb, "--help"])
+    assert result.exit_code == 0
+    assert all(len(line) <= 100 for line in result.stdout.splitlines())
+    if verb:
+        names = {option for one in main.commands[verb[0]].params for option in one.opts}
+        assert all(name in result.stdout for name in names if name.startswith("--"))
+
+
+def test_definitions_of_any_shape_are_read(tmp_path):
+    """Several documents, a List and an empty document in one file; the flag after it is wrong."""
+    path = tmp_path / "crds.yaml"
+    documents = [DEFINITION, {"kind": "List", "items": [DEFINITION]}, None]
+    path.write_text(yaml.safe_dump_all(documents))
+    result = serve("--crds", path, "--shadow-generation", "pods", "--cert-dir", tmp_path)
+    assert "shadow generation of 'pods'" in result.stderr
+    write_lines(path, {"kind": "List", "items": [DEFINITION]})
+    assert serve("--crds", path, "--shadow-generation", "pods").exit_code == 2

@@ -1,0 +1,70 @@
+"""CustomResourceDefinitions: which version has a status subresource."""
+
+from typing import Any
+
+import pytest
+
+from webhook.generation import CustomResource, CustomResources, StatusSubresource
+from webhook.generation.custom import BadDefinitionError, from_definition
+
+PRESENT, ABSENT, UNKNOWN = StatusSubresource
+
+
+def definition(*versions: Any, **changes: Any) -> dict[str, Any]:
+    names = {"plural": "widgets", "kind": "Widget"}
+    spec = {"group": "example.org", "names": names, "versions": list(versions), **changes}
+    return {"metadata": {"name": "widgets.example.org"}, "spec": spec}
+
+
+@pytest.mark.parametrize(
+    ("because", "subresources", "status"),
+    [
+        ("declared", {"status": {}}, PRESENT),
+        ("declared beside scale", {"status": {}, "scale": {}}, PRESENT),
+        ("scale alone", {"scale": {}}, ABSENT),
+        ("null is absent", {"status": None}, ABSENT),
+        ("none at all", None, ABSENT),
+        ("empty", {}, ABSENT),
+    ],
+)
+def test_a_version_declares_its_status_subresource(because, subresources, status):
+    (found,) = from_definition(definition({"name": "v1", "subresources": subresources}))
+    assert found == CustomResource("example.org", "v1", "widgets", "Widget", status)
+
+
+def test_each_version_answers_for_itself():
+    with_status = {"name": "v1", "subresources": {"status": {}}}
+    known = CustomResources(from_definition(definition({"name": "v1alpha1"}, with_status)))
+    assert len(known) == 2
+    assert known.find("example.org", "v1", "widgets")[0] is PRESENT
+    assert known.find("example.org", "v1alpha1", "widgets")[0] is ABSENT
+    assert known.find("example.org", "v2", "widgets")[0] is UNKNOWN
+    assert known.find("other.org", "v1", "widgets")[0] is UNKNOWN
+    assert known.has("example.org", "widgets")
+    assert not known.has("other.org", "widgets")
+
+
+def test_what_is_said_last_holds():
+    both = [CustomResource("a", "v1", "b", "B", status) for status in (ABSENT, PRESENT)]
+    assert CustomResources(both).find("a", "v1", "b")[0] is PRESENT
+
+
+BROKEN = [
+    ({}, "metadata.name is missing"),
+    ({"metadata": {"name": "a"}}, "spec.group is missing"),
+    ({"metadata": {"name": ""}}, "metadata.name is missing"),
+    ({"metadata": "a"}, "metadata.name is missing"),
+    (definition(group=7), "spec.group is missing or not a string"),
+    (definition(names={"kind": "Widget"}), "spec.names.plural is missing"),
+    (definition(names={"plural": "widgets"}), "spec.names.kind is missing"),
+    (definition(versions="v1"), "widgets.example.org: spec.versions must be a list"),
+    (definition(versions=None), "widgets.example.org: spec.versions must be a list"),
+    (definition("v1"), r"widgets.example.org: spec.versions\[0\].name is missing"),
+    (definition({"name": "v1"}, {}), r"widgets.example.org: spec.versions\[1\].name is missing"),
+]
+
+
+@pytest.mark.parametrize(("document", "message"), BROKEN, ids=[row[1] for row in BROKEN])
+def test_a_definition_that_cannot_be_read_names_the_field(document, message):
+    with pytest.raises(BadDefinitionError, match=message):
+        from_definition(document)

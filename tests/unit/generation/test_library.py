@@ -1,0 +1,65 @@
+"""predict(): the engine for people who have dictionaries and no server."""
+
+import doctest
+
+import pytest
+
+import webhook.generation
+from webhook.generation import Cause, Prediction, UnknownServerVersionError, library, predict
+
+
+@pytest.mark.parametrize("module", [webhook.generation, library])
+def test_the_examples_of_the_documentation_work(module):
+    results = doctest.testmod(module)
+    assert results.attempted > 0
+    assert results.failed == 0
+
+
+def test_the_public_names_are_those_that_are_listed():
+    public = {name for name in vars(webhook.generation) if not name.startswith("_")}
+    modules = {name for name in public if hasattr(getattr(webhook.generation, name), "__path__")}
+    submodules = {"comparison", "custom", "deletion", "library", "pod_subresources", "prediction"}
+    submodules |= {"strategy", "table", "transition"}
+    assert public - modules - submodules == set(webhook.generation.__all__)
+    assert sorted(webhook.generation.__all__) == webhook.generation.__all__
+
+
+def test_a_scale_of_the_whole_object_tells_its_generation_too():
+    old = {"metadata": {"generation": 3}, "spec": {"replicas": 1}}
+    found = predict(
+        "UPDATE", "deployments.apps", {"spec": {"replicas": 2}}, old, subresource="scale"
+    )
+    assert found == Prediction(4, 1, Cause.REPLICAS_CHANGED)
+
+
+def test_an_eviction_of_a_shown_pod_tells_its_generation_too():
+    old = {"metadata": {"generation": 3}}
+    assert predict("CREATE", "pods", {}, old, subresource="eviction").generation == 4
+
+
+def test_the_version_of_the_object_chooses_its_types():
+    """maxReplicas stands in both versions of the API, metrics only in v2."""
+    old = {"apiVersion": "autoscaling/v2", "spec": {"metrics": None}}
+    new = {"apiVersion": "autoscaling/v2", "spec": {"metrics": []}}
+    name = "horizontalpodautoscalers.autoscaling"
+    assert predict("UPDATE", name, new, old, server_version="1.37").step == 0
+
+
+def test_what_is_given_stays_as_it_was():
+    old = {"metadata": {"generation": 3}, "spec": {"replicas": 1}}
+    new = {"spec": {"replicas": 2}}
+    predict("UPDATE", "deployments.apps", new, old)
+    assert old == {"metadata": {"generation": 3}, "spec": {"replicas": 1}}
+    assert new == {"spec": {"replicas": 2}}
+
+
+def test_an_operation_or_version_that_does_not_exist_is_refused():
+    with pytest.raises(ValueError, match="PATCH"):
+        predict("PATCH", "pods", {}, {})
+    with pytest.raises(UnknownServerVersionError):
+        predict("CREATE", "pods", {}, server_version="new")
+
+
+@pytest.mark.parametrize("operation", ["UPDATE", "DELETE"])
+def test_without_what_was_stored_nothing_is_claimed(operation):
+    assert predict(operation, "pods", {}).cause is Cause.NO_OBJECT

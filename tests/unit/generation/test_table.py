@@ -1,0 +1,80 @@
+"""kinds.json: complete, of one mind with itself, and resolved for each server."""
+
+import json
+from importlib import resources
+
+import msgspec
+import pytest
+
+from tests.cases_loader import load, table
+from webhook.generation.strategy import OnCreate, parse_version
+from webhook.generation.table import (
+    DEFAULT_SERVER_VERSION,
+    BadTableError,
+    Row,
+    check_rows,
+    load_rows,
+    load_table,
+)
+
+SHIPPED = json.loads(resources.files("webhook.generation").joinpath("kinds.json").read_text())
+PINNED = load("kinds/served_1_36.yaml", "create", "resources")
+
+
+def served(row: Row, version: str) -> bool:
+    at = parse_version(version)
+    return parse_version(row.served_since) <= at <= parse_version(row.served_until or "9.9")
+
+
+@pytest.mark.parametrize("row", SHIPPED, ids=lambda row: f"{row['resource']}.{row['group']}")
+def test_every_row_loads_by_itself(row):
+    (loaded,) = check_rows((msgspec.convert(row, Row),))
+    assert load_table().find(loaded.group, loaded.resource) is not None
+
+
+def test_the_76_resources_of_1_36_are_there_and_no_other():
+    names = {row.name for row in load_rows() if served(row, "1.36")}
+    pinned = [name for case in PINNED for name in case["resources"]]
+    assert names == set(pinned)
+    assert len(pinned) == 76
+
+
+@pytest.mark.parametrize("case", PINNED, ids=lambda case: case["create"])
+def test_each_of_them_begins_as_its_strategy_says(case):
+    found = load_table("1.36")
+    for name in case["resources"]:
+        plural, _, group = name.partition(".")
+        strategy = found.find(group, plural)
+        assert strategy is not None
+        assert strategy.on_create is OnCreate(case["create"]), name
+
+
+@table("kinds/contradictions.yaml", "change", "twice", "error")
+def test_a_table_that_contradicts_itself_is_refused(case):
+    (good,) = (row for row in SHIPPED if row["resource"] == "deployments")
+    row = msgspec.convert({**good, **case.get("change", {})}, Row)
+    with pytest.raises(BadTableError) as raised:
+        check_rows((row, row) if case.get("twice") else (row,))
+    assert str(raised.value) == case["error"], case.because
+
+
+def test_a_key_that_the_table_does_not_know_is_refused():
+    with pytest.raises(msgspec.ValidationError, match="genration"):
+        msgspec.convert({**SHIPPED[0], "genration": 1}, Row)
+
+
+def test_a_feature_gate_that_is_off_leaves_the_behaviour_before():
+    on, off = load_table("1.37"), load_table("1.37", {"HPAGeneration": False})
+    name = ("autoscaling", "horizontalpodautoscalers")
+    assert on.find(*name) != off.find(*name)
+    assert off.find(*name) == load_table("1.36").find(*name)
+
+
+def test_every_row_names_the_file_it_was_read_from():
+    for strategy in load_table(DEFAULT_SERVER_VERSION).strategies():
+        assert strategy.source.endswith(".go"), strategy.resource
+
+
+def test_what_no_table_lists_is_not_built_in():
+    assert load_table().find("example.org", "deployments") is None
+    assert load_table().find("", "deployments") is None

@@ -1,0 +1,104 @@
+"""Equality of untyped JSON, of typed fields, of quantities and of times: tests/cases/equality."""
+
+from fractions import Fraction
+
+import msgspec
+import pytest
+
+from tests.cases_loader import table
+from webhook.objects.equality import same_json, same_raw
+from webhook.objects.instant import parse_time, same_instant
+from webhook.objects.quantity import parse_quantity, same_quantity
+from webhook.objects.typed_equality import field_code, load_shapes, same_reflect, same_semantic
+
+PAIR = ("a", "b", "equal")
+
+
+@table("equality/json.yaml", *PAIR)
+def test_untyped_json_compares_as_maps_of_go_values(case):
+    a, b = (msgspec.Raw(case[side].encode()) for side in "ab")
+    assert same_raw(a, b) is same_raw(b, a) is case["equal"], case.because
+    left, right = msgspec.json.decode(a), msgspec.json.decode(b)
+    assert same_json(left, right) is same_json(right, left) is case["equal"]
+
+
+@table("equality/quantity.yaml", *PAIR)
+def test_quantities_compare_by_value(case):
+    a, b = case["a"], case["b"]
+    assert same_quantity(a, b) is same_quantity(b, a) is case["equal"], case.because
+
+
+@table("equality/instant.yaml", *PAIR)
+def test_times_compare_by_instant(case):
+    a, b = case["a"], case["b"]
+    assert same_instant(a, b) is same_instant(b, a) is case["equal"], case.because
+
+
+@table("equality/semantic.yaml", "code", *PAIR)
+def test_built_in_fields_compare_as_their_go_types_do(case):
+    code, a, b = case["code"], case["a"], case["b"]
+    assert same_semantic(code, a, b) is same_semantic(code, b, a) is case["equal"], case.because
+
+
+@table("equality/reflect.yaml", "code", *PAIR)
+def test_reflect_tells_nil_from_empty(case):
+    code, a, b = case["code"], case["a"], case["b"]
+    assert same_reflect(code, a, b) is same_reflect(code, b, a) is case["equal"], case.because
+
+
+@pytest.mark.parametrize("depth", [1_000, 10_000])
+def test_depth_costs_no_stack(depth):
+    left = right = None
+    for _ in range(depth):
+        left, right = [left], [right]
+    assert same_json(left, right)
+    assert not same_json(left, [right])
+
+
+def test_an_absent_field_is_equal_only_to_an_absent_one():
+    assert same_raw(None, None)
+    assert not same_raw(None, msgspec.Raw(b"null"))
+
+
+def test_equal_bytes_are_not_even_decoded():
+    assert same_raw(msgspec.Raw(b"no JSON"), msgspec.Raw(b"no JSON"))
+    with pytest.raises(msgspec.DecodeError):
+        same_raw(msgspec.Raw(b"no JSON"), msgspec.Raw(b"1"))
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("1", 1), ("100m", Fraction(1, 10)), ("1Ki", 1024), ("1.5Mi", 1572864), ("2E", 2 * 10**18),
+        ("2Ei", 2 * 2**60), ("1e-3", Fraction(1, 1000)), ("-5k", -5000), ("7n", Fraction(7, 10**9)),
+    ],
+)  # fmt: skip
+def test_a_quantity_has_the_value_that_kubernetes_gives_it(text, value):
+    found = parse_quantity(text)
+    assert found is not None
+    assert Fraction(found) == value
+
+
+@pytest.mark.parametrize("text", ["", "m", "1 Gi", "1mm", "--1", "0x1", "1e", "1e99999", "NaN"])
+def test_what_is_no_quantity_has_no_value(text):
+    assert parse_quantity(text) is None
+
+
+@pytest.mark.parametrize("text", ["", "now", "2026-01-01", "2026-01-01T00:00:00", "24:00Z"])
+def test_what_is_no_instant_is_no_time(text):
+    assert parse_time(text) is None
+
+
+def test_every_shape_that_a_shape_names_is_there():
+    shapes = load_shapes()
+    scalars = {"", "value", "quantity", "time", "raw"}
+    codes = {code for fields in shapes.types.values() for code in fields.values()}
+    named = {code.translate(str.maketrans("", "", "*[]{}")) for code in codes}
+    assert named - scalars <= shapes.types.keys()
+    assert set(shapes.roots.values()) <= shapes.types.keys()
+
+
+def test_a_kind_without_shapes_is_plain_json():
+    assert field_code("example.org", "v1", "Widget", "spec") == ""
+    assert field_code("apps", "v1", "Deployment", "unknown") == ""
+    assert field_code("apps", "v1", "Deployment", "spec") == "apps/v1.DeploymentSpec"

@@ -1,0 +1,92 @@
+"""Reading every observedGeneration of a status, whatever else it holds."""
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+
+from webhook.objects.observed import (
+    NOTHING_OBSERVED,
+    Condition,
+    Observed,
+    read_observed,
+    restorations,
+)
+
+
+def read(status: Any) -> Observed | None:
+    return read_observed(msgspec.Raw(json.dumps(status).encode()))
+
+
+def test_own_and_conditions_are_read():
+    status = {
+        "observedGeneration": 4,
+        "conditions": [{"type": "Ready", "status": "True", "observedGeneration": 3}, {"type": "A"}],
+    }
+    assert read(status) == Observed(4, (Condition("Ready", 3), Condition("A", None)))
+
+
+@pytest.mark.parametrize("cleared", [0, None, "", -0])
+def test_cleared_values_read_as_none(cleared):
+    assert read({"observedGeneration": cleared}) == NOTHING_OBSERVED
+    assert not NOTHING_OBSERVED.anything
+
+
+@pytest.mark.parametrize("value", [1, -1, 2**63 - 1, "7", "-1"])
+def test_generations_are_numbers_or_their_digits(value):
+    found = read({"observedGeneration": value})
+    assert found == Observed(value, ())
+    assert found.anything
+
+
+@pytest.mark.parametrize(
+    "value", [True, False, 1.0, 0.0, 1.5, [], {}, [1], "6b8c9d", "1 ", "1.0", 2**63, "9" * 20]
+)
+def test_anything_else_is_foreign_never_restored_and_never_restored_over(value):
+    foreign = read({"observedGeneration": value})
+    assert foreign is not None
+    assert list(restorations(foreign, NOTHING_OBSERVED)) == []
+    assert list(restorations(Observed(4, ()), foreign)) == []
+
+
+@pytest.mark.parametrize("status", ["fine", 5, [], True, 1.5])
+def test_a_status_that_is_no_object_is_not_read(status):
+    assert read(status) is None
+
+
+def test_absent_and_null_are_nothing_observed():
+    assert read_observed(None) == read(None) == NOTHING_OBSERVED
+
+
+@pytest.mark.parametrize("conditions", ["x", {}, 5, [1], [None], [[]], ["Ready"], None, []])
+def test_conditions_of_another_shape_are_no_conditions(conditions):
+    assert read({"observedGeneration": 2, "conditions": conditions}) == Observed(2, ())
+
+
+def test_a_type_that_is_no_text_pairs_with_none_that_is():
+    assert read({"conditions": [{"type": 5, "observedGeneration": 2}]}) == Observed(
+        None, (Condition("", 2),)
+    )
+
+
+def test_more_conditions_than_any_kind_has_are_not_looked_at():
+    thousand = [{"type": "A", "observedGeneration": 1}] * 1_000
+    assert len((read({"conditions": thousand}) or NOTHING_OBSERVED).conditions) == 1_000
+    assert read({"conditions": [*thousand, {}], "observedGeneration": 1}) == Observed(1, ())
+
+
+def test_of_duplicate_keys_the_last_wins_as_in_the_api_server():
+    raw = msgspec.Raw(b'{"observedGeneration":1,"observedGeneration":2}')
+    assert read_observed(raw) == Observed(2, ())
+
+
+def test_bytes_that_are_no_json_are_an_error():
+    with pytest.raises(msgspec.DecodeError):
+        read_observed(msgspec.Raw(b"{"))
+
+
+def test_conditions_pair_by_type_and_by_order_within_it():
+    wanted = Observed(None, (Condition("A", 1), Condition("B", 2), Condition("A", 3)))
+    found = Observed(None, (Condition("A", None), Condition("A", None), Condition("B", 9)))
+    assert [(one.path[2], one.value) for one in restorations(wanted, found)] == [(0, 1), (1, 3)]

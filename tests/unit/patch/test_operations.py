@@ -1,0 +1,91 @@
+"""Edits to operations: right where they can be, dropped where they cannot."""
+
+import copy
+from typing import Any
+
+import jsonpatch
+import msgspec
+import pytest
+
+from tests.cases_loader import table
+from webhook.admission.review import PatchOperation
+from webhook.objects.fields import fields_of
+from webhook.objects.pointer import Path
+from webhook.patch.apply import CannotApplyError, apply_operation
+from webhook.patch.edit import Edit
+from webhook.patch.operations import Plan, plan_patch
+
+OBSERVED: Path = ("status", "observedGeneration")
+
+
+def plan(document: dict[str, Any], *edits: tuple[Path, Any]) -> Plan:
+    return plan_patch(fields_of(document), [Edit(path, value) for path, value in edits])
+
+
+def as_list(found: Plan) -> list[dict[str, Any]]:
+    return [msgspec.to_builtins(one) for one in found.operations]
+
+
+@table("patch/operations.yaml", "document", "path", "operation")
+def test_an_edit_is_one_operation_at_the_deepest_parent(case):
+    found = plan(case["document"], (tuple(case["path"]), 4))
+    assert as_list(found) == ([case["operation"]] if case.get("operation") else []), case.because
+    assert found.dropped == ()
+
+
+@table("patch/no_place.yaml", "document", "path")
+def test_an_edit_without_a_place_is_dropped_and_the_others_are_kept(case):
+    document, path = {**case["document"], "metadata": {}}, tuple(case["path"])
+    found = plan(document, (path, 4), (("metadata", "generation"), 2))
+    assert [edit.path for edit in found.dropped] == [path], case.because
+    assert as_list(found) == [{"op": "add", "path": "/metadata/generation", "value": 2}]
+    assert jsonpatch.apply_patch(document, as_list(found))["metadata"] == {"generation": 2}
+
+
+def test_edits_of_one_missing_parent_build_on_each_other():
+    edits = ((("status", "a"), 1), (("status", "b"), 2))
+    found = plan({}, *edits)
+    assert jsonpatch.apply_patch({}, as_list(found)) == {"status": {"a": 1, "b": 2}}
+
+
+def test_only_the_edited_fields_are_decoded():
+    fields = {"spec": msgspec.Raw(b"no JSON"), "status": msgspec.Raw(b"{}")}
+    assert plan_patch(fields, [Edit(OBSERVED, 4)]).dropped == ()
+
+
+GOOD = {"a": {"b": [1, 2]}}
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        PatchOperation("add", "/a/c", 1),
+        PatchOperation("add", "/a/b", 1),
+        PatchOperation("replace", "/a/b", [3]),
+        PatchOperation("replace", "/a/b/1", 3),
+    ],
+)
+def test_the_self_check_applies_as_jsonpatch_does(operation):
+    ours = copy.deepcopy(GOOD)
+    apply_operation(ours, operation)
+    assert ours == jsonpatch.apply_patch(GOOD, [msgspec.to_builtins(operation)])
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        PatchOperation("replace", "/a/c", 1),
+        PatchOperation("add", "/x/y", 1),
+        PatchOperation("add", "/a/b/0/c", 1),
+        PatchOperation("replace", "/a/b/2", 1),
+        PatchOperation("replace", "/a/b/-1", 1),
+        PatchOperation("replace", "/a/b/01", 1),
+        PatchOperation("replace", "/a/b/-", 1),
+        PatchOperation("add", "/a/b/0", 1),
+        PatchOperation("add", "/a/b/x/c", 1),
+        PatchOperation("add", "/a/b/7/c", 1),
+    ],
+)
+def test_the_self_check_refuses_what_does_not_fit(operation):
+    with pytest.raises(CannotApplyError):
+        apply_operation(copy.deepcopy(GOOD), operation)

@@ -1,0 +1,47 @@
+"""The budget of bytes, and the deadline that the API server asks for."""
+
+import pytest
+
+from webhook.server.body import BadRequestError, _asked_seconds
+from webhook.server.limits import BodyBudget, Limits
+
+
+@pytest.mark.parametrize(
+    ("path", "seconds"),
+    [
+        ("/mutate?timeout=5s", 4.0),
+        ("/mutate?timeout=30s", 24.0),
+        ("/mutate?a=b&timeout=10s", 8.0),
+        ("/mutate?timeout=0s", 0.0),
+        ("/mutate", 9.0),
+        ("/mutate?timeout=5", 9.0),
+        ("/mutate?timeout=5m", 9.0),
+        ("/mutate?timeout=s", 9.0),
+        ("/mutate?timeout=-5s", 9.0),
+        ("/mutate?timeout=1.5s", 9.0),
+        ("/mutate?timeout=٣s", 9.0),
+        (f"/mutate?timeout={'9' * 5_000}s", 9.0),
+        ("/mutate?timeouts=5s", 9.0),
+    ],
+)
+def test_the_api_servers_own_timeout_leaves_time_to_answer(path, seconds):
+    assert _asked_seconds(path, 9.0) == seconds
+
+
+def test_a_budget_is_never_overdrawn_and_can_be_given_back():
+    budget = BodyBudget(10)
+    assert budget.take(6)
+    assert not budget.take(5)
+    assert budget.take(4)
+    budget.give_back(6)
+    assert budget.take(5)
+
+
+def test_slow_senders_together_leave_room_below_the_memory_limit_of_the_deployment():
+    assert Limits().body_bytes_in_flight <= 128 * 1024 * 1024
+
+
+def test_every_refusal_of_a_request_is_a_4xx_with_a_code_of_its_own():
+    kinds = BadRequestError.__subclasses__()
+    assert {kind.status for kind in kinds} == {408, 413, 415, 429}
+    assert len({kind.code for kind in kinds}) == len(kinds)

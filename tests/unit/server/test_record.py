@@ -1,0 +1,87 @@
+"""A recording: every review as one line that replay reads back."""
+
+import json
+import os
+import stat
+from datetime import UTC, datetime
+
+import pytest
+
+from tests.reviews import make_review
+from webhook.admission.review import Phase
+from webhook.compose import JudgeOptions
+from webhook.replay import Replay
+from webhook.server.record import Recorder
+
+NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+
+
+def recorder(path) -> Recorder:
+    return Recorder(path, clock=lambda: NOW)
+
+
+def replayed(path) -> list[dict]:
+    with path.open("rb") as stream:
+        return list(Replay(JudgeOptions()).lines(stream, "file"))
+
+
+@pytest.mark.parametrize("indent", [None, 2, "\t"])
+@pytest.mark.parametrize("phase", Phase)
+def test_a_review_however_it_is_printed_is_one_line_that_replay_reads(tmp_path, indent, phase):
+    asked = make_review(new={"spec": {"text": "a\nb\r\n"}}, old={"spec": {}})
+    path = tmp_path / "reviews"
+    writing = recorder(path)
+    for _ in range(3):
+        writing.record(phase, json.dumps(asked, indent=indent).replace("\n", "\r\n").encode())
+    writing.close()
+    lines = [json.loads(line) for line in path.read_bytes().splitlines()]
+    expected = {"time": "2026-01-02T03:04:05Z", "phase": phase.value, "review": asked}
+    assert lines == [expected] * 3
+    found = replayed(path)
+    assert {line["type"] for line in found} == {"review"}
+    assert {line["phase"] for line in found} == {phase.value}
+    assert found[0]["uid"] == asked["request"]["uid"]
+
+
+def test_a_recording_is_for_its_owner_alone(tmp_path):
+    path = tmp_path / "reviews"
+    recorder(path).close()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_a_recording_goes_on_where_an_earlier_one_ended(tmp_path):
+    path = tmp_path / "reviews"
+    for _ in range(2):
+        writing = recorder(path)
+        writing.record(Phase.MUTATE, json.dumps(make_review(new={}, old={})).encode())
+        writing.close()
+    assert len(replayed(path)) == 2
+
+
+def test_a_place_that_cannot_be_written_is_an_error_at_once(tmp_path):
+    with pytest.raises(OSError, match="No such file"):
+        Recorder(tmp_path / "missing" / "reviews")
+    with pytest.raises(OSError, match="directory"):
+        Recorder(tmp_path)
+
+
+def test_a_reader_that_stands_still_costs_lines_and_no_time(tmp_path):
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    writing = recorder(path)
+    body = b"x" * 6 * 1024 * 1024
+    for _ in range(14):
+        writing.record(Phase.MUTATE, body)
+    assert 1 <= writing.dropped <= 5
+    os.close(reader)  # the writer's next write fails, and it goes on to the end
+    writing.close()
+    assert writing.dropped == 14
+
+
+def test_a_full_disk_costs_lines_and_is_counted():
+    writing = Recorder("/dev/full")
+    for _ in range(3):
+        writing.record(Phase.MUTATE, b"{}")
+    writing.close()
+    assert writing.dropped >= 1

@@ -1,0 +1,88 @@
+"""The memory of one process: what it forgets, and when. Times are given, nobody waits."""
+
+from webhook.admission.join import JoinKey
+from webhook.objects.observed import Observed
+from webhook.store.memory import MemoryIntents, MemoryRounds, Recent
+
+KEY = JoinKey("apps", "deployments", "status", "default", "a", "uid", "someone", "7", dry_run=False)
+OTHER = KEY._replace(name="b")
+FOUR, FIVE = Observed(4, ()), Observed(5, ())
+
+
+def test_what_is_recent_is_there_and_what_is_old_is_not():
+    recent: Recent[str, int] = Recent(seconds=30)
+    recent.put("a", 1, 100.0)
+    assert recent.get("a", 129.9) == 1
+    assert recent.get("a", 130.0) is None
+    assert recent.get("b", 100.0) is None
+
+
+def test_the_oldest_make_room():
+    recent: Recent[int, int] = Recent(entries=3)
+    for number in range(5):
+        recent.put(number, number, 0.0)
+    assert len(recent) == 3
+    assert [recent.get(number, 0.0) for number in range(5)] == [None, None, 2, 3, 4]
+
+
+def test_what_is_put_again_is_young_again():
+    recent: Recent[str, int] = Recent(entries=2)
+    for key in ("a", "b", "a", "c"):
+        recent.put(key, 0, 0.0)
+    assert recent.get("a", 0.0) == 0
+    assert recent.get("b", 0.0) is None
+
+
+def test_a_new_entry_sweeps_out_what_is_too_old():
+    recent: Recent[int, int] = Recent(seconds=30)
+    for number in range(100):
+        recent.put(number, 0, float(number) / 100)
+    recent.put(100, 0, 60.0)
+    assert len(recent) == 1
+
+
+def test_an_intent_is_found_again_in_round_1():
+    intents = MemoryIntents()
+    intents.put(KEY, FOUR, 0.0)
+    assert [intents.get(KEY, 1.0), intents.get(KEY, 2.0)] == [FOUR, FOUR]
+    assert intents.get(OTHER, 1.0) is None
+
+
+def test_two_intents_on_their_way_that_differ_cancel_each_other():
+    intents = MemoryIntents()
+    intents.put(KEY, FOUR, 0.0)
+    intents.put(KEY, FIVE, 1.0)
+    intents.put(KEY, FIVE, 2.0)  # three that differ are no clearer than two
+    assert intents.get(KEY, 3.0) is None
+    assert intents.get(KEY, 4.0) is None
+
+
+def test_cancelled_intents_that_were_asked_for_do_not_spoil_the_next_write():
+    intents = MemoryIntents()
+    intents.put(KEY, FOUR, 0.0)
+    intents.put(KEY, FIVE, 1.0)
+    assert intents.get(KEY, 2.0) is None
+    intents.put(KEY, FIVE, 3.0)
+    assert intents.get(KEY, 4.0) == FIVE
+
+
+def test_an_intent_after_an_answered_one_is_a_new_write():
+    intents = MemoryIntents()
+    intents.put(KEY, FOUR, 0.0)
+    assert intents.get(KEY, 1.0) == FOUR
+    intents.put(KEY, FIVE, 2.0)
+    assert intents.get(KEY, 3.0) == FIVE
+
+
+def test_equal_intents_are_one():
+    intents = MemoryIntents()
+    intents.put(KEY, FOUR, 0.0)
+    intents.put(KEY, FOUR, 1.0)
+    assert intents.get(KEY, 2.0) == FOUR
+
+
+def test_what_a_write_was_told_is_kept_for_its_next_round():
+    rounds = MemoryRounds()
+    rounds.put(KEY, {"generation": "4 spec-changed"}, 0.0)
+    assert rounds.get(KEY, 29.0) == {"generation": "4 spec-changed"}
+    assert rounds.get(KEY, 31.0) is None

@@ -1,0 +1,144 @@
+"""JSON logs: one object a line, no contents, no flood, no waiting."""
+
+import contextlib
+import io
+import json
+import logging
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from webhook.telemetry.logs import LOGGER, JSONFormatter, RateLimit, logging_to_stderr
+
+CANARY = "canary-7f3a"
+
+
+def record(message: str = "mended", at: float = 0.0, **facts: Any) -> logging.LogRecord:
+    made = logging.LogRecord("genguard", logging.INFO, __file__, 1, message, None, None)
+    made.created, made.msecs = at, (at % 1) * 1000
+    made.__dict__["facts"] = facts
+    return made
+
+
+@pytest.fixture
+def stderr() -> Iterator[Callable[[], list[dict[str, Any]]]]:
+    """Log to a string; call it at the end for the lines."""
+    written = io.StringIO()
+    levels = logging.getLogger().level, LOGGER.level
+    with contextlib.ExitStack() as stack:
+        with contextlib.redirect_stderr(written):
+            stack.enter_context(logging_to_stderr())
+
+        def finish() -> list[dict[str, Any]]:
+            stack.close()
+            return [json.loads(line) for line in written.getvalue().splitlines()]
+
+        yield finish
+    logging.getLogger().setLevel(levels[0])
+    LOGGER.setLevel(levels[1])
+
+
+def test_a_line_is_one_object_with_time_level_message_and_facts():
+    line = json.loads(JSONFormatter().format(record(at=1.5, name="web", count=2)))
+    assert line == {
+        "time": "1970-01-01T00:00:01.500Z", "level": "info", "message": "mended",
+        "name": "web", "count": 2,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        '\n{"level":"error"}',
+        "\r\n",
+        "\u2028",
+        "\x85",
+        "\x1b[2J",
+        "\x9b2J",
+        "\u202e",
+        "\x00",
+        "\ud800",
+    ],
+    ids=ascii,
+)
+def test_no_name_forges_a_line_or_moves_a_terminals_cursor(name):
+    text = JSONFormatter().format(record(name=name))
+    assert len(text.splitlines()) == 1
+    assert text.isascii()
+    assert text.isprintable()
+    assert json.loads(text)["name"] == name
+
+
+def test_an_exception_tells_its_type_and_place_and_not_its_text():
+    made = record("handler failed")
+    try:
+        int(CANARY)
+    except ValueError as error:
+        made.exc_info = (ValueError, error, error.__traceback__)
+    text = JSONFormatter().format(made)
+    assert CANARY not in text
+    line = json.loads(text)
+    assert line["error"] == "ValueError"
+    assert line["at"].startswith(__file__)
+
+
+def test_the_lines_of_one_message_are_limited_and_the_next_tells_what_was_left_out():
+    limit = RateLimit(per_second=1.0, burst=3)
+    assert [limit.filter(record()) for _ in range(5)] == [True, True, True, False, False]
+    assert limit.filter(record("another"))
+    later = record(at=1.0)
+    assert limit.filter(later)
+    assert later.__dict__["facts"] == {"leftOut": 2}
+    assert not limit.filter(record(at=1.5))
+
+
+def test_a_limit_regains_no_more_than_its_burst():
+    limit = RateLimit(per_second=100.0, burst=2)
+    limit.filter(record())
+    assert [limit.filter(record(at=1_000.0)) for _ in range(3)] == [True, True, False]
+
+
+def test_messages_of_libraries_do_not_fill_the_memory():
+    limit = RateLimit()
+    for number in range(20_000):
+        limit.filter(record(f"object at {number:x}"))
+    assert len(limit._buckets) <= 1_001
+
+
+def test_libraries_are_heard_from_warning_on_and_ourselves_from_info(stderr):
+    logging.getLogger("aiohttp.server").info("unheard")
+    logging.getLogger("aiohttp.server").warning("heard %s", "too")
+    LOGGER.debug("unheard")
+    LOGGER.info("heard", extra={"facts": {"name": "web"}})
+    lines = stderr()
+    assert [line["message"] for line in lines] == ["heard too", "heard"]
+    assert lines[1]["name"] == "web"
+
+
+def test_a_flood_of_one_message_is_cut_before_it_is_written(stderr):
+    for _ in range(5_000):
+        LOGGER.info("mended")
+    assert 50 <= len(stderr()) < 200
+
+
+def test_a_reader_that_stands_still_delays_nobody():
+    class Still(io.StringIO):
+        def write(self, text: str) -> int:
+            time.sleep(0.2)
+            return super().write(text)
+
+    written = Still()
+    with contextlib.redirect_stderr(written), logging_to_stderr():
+        begun = time.perf_counter()
+        for number in range(3):
+            LOGGER.info("line %d", number)
+        assert time.perf_counter() - begun < 0.1
+    assert len(written.getvalue().splitlines()) == 3
+
+
+def test_after_it_nothing_is_written(stderr):
+    lines = stderr()
+    LOGGER.warning("late")
+    assert lines == []
