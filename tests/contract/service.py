@@ -1,0 +1,174 @@
+"""A real admission server on loopback, and a client that sends what no library would."""
+
+import asyncio
+import json
+import ssl
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from webhook.compose import GenerationPatch, Judge, JudgeOptions
+from webhook.detection.detection import Detection
+from webhook.server.detecting import Detecting
+from webhook.server.lifecycle import AdmissionService
+from webhook.server.limits import Limits
+from webhook.server.options import ServerOptions
+from webhook.telemetry.metrics import Metrics
+
+PATIENCE = 5.0
+"""Seconds after which a test gives up waiting for an answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One HTTP response, as it stood on the wire."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    @property
+    def closes(self) -> bool:
+        return self.headers.get("connection", "").lower() == "close"
+
+
+@dataclass(slots=True)
+class Wire:
+    """One TLS connection; bytes out, responses in."""
+
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+
+    async def send(self, data: bytes) -> None:
+        self.writer.write(data)
+        await self.writer.drain()
+
+    async def answer(self) -> Answer:
+        """Read one response with a Content-Length, as all of genguard's have."""
+        async with asyncio.timeout(PATIENCE):
+            head = (await self.reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+            lines = head.split("\r\n")
+            pairs = (line.partition(":") for line in lines[1:] if line)
+            headers = {name.strip().lower(): value.strip() for name, _, value in pairs}
+            body = await self.reader.readexactly(int(headers.get("content-length", "0")))
+        return Answer(int(lines[0].split()[1]), headers, body)
+
+    async def post(self, body: bytes, path: str = "/mutate", **headers: str) -> Answer:
+        await self.send(http_post(body, path, **headers))
+        return await self.answer()
+
+    async def closed(self) -> bool:
+        """Wait until the server has closed the connection."""
+        async with asyncio.timeout(PATIENCE):
+            with suppress(ConnectionError):
+                while await self.reader.read(65536):
+                    pass
+        return True
+
+    async def close(self) -> None:
+        self.writer.close()
+        with suppress(OSError):
+            await self.writer.wait_closed()
+
+
+def http_post(body: bytes, path: str = "/mutate", **headers: str) -> bytes:
+    """A request as kube-apiserver sends it; underscores in header names become dashes."""
+    fields = {
+        "Host": "genguard.genguard-system.svc",
+        "User-Agent": "kube-apiserver-admission",
+        "Content-Type": "application/json",
+        "Content-Length": str(len(body)),
+        **{name.replace("_", "-"): value for name, value in headers.items()},
+    }
+    return head(f"POST {path} HTTP/1.1", fields.items()) + body
+
+
+def head(line: str, fields: Iterable[tuple[str, str]]) -> bytes:
+    """The request line and headers; a header whose value is empty is left out."""
+    lines = [line, *(f"{name}: {value}" for name, value in fields if value)]
+    return "".join(f"{one}\r\n" for one in [*lines, ""]).encode()
+
+
+@dataclass(slots=True)
+class Running:
+    """A started AdmissionService and everything a test may want to ask it."""
+
+    service: AdmissionService
+    judge: Judge
+    metrics: Metrics
+    trust: ssl.SSLContext
+    _wires: list[Wire] = field(default_factory=list)
+
+    async def connect(self) -> Wire:
+        wire = Wire(
+            *await asyncio.open_connection(
+                "127.0.0.1", self.service.secure_port, ssl=self.trust, server_hostname="localhost"
+            )
+        )
+        self._wires.append(wire)
+        return wire
+
+    async def post(self, body: bytes, path: str = "/mutate", **headers: str) -> Answer:
+        """One request on a connection of its own."""
+        return await (await self.connect()).post(body, path, **headers)
+
+    async def review(self, asked: dict[str, Any], path: str = "/mutate") -> dict[str, Any]:
+        """Send an AdmissionReview and expect an answer to it."""
+        answer = await self.post(json.dumps(asked).encode(), path)
+        assert answer.status == 200, answer.body
+        return answer.json["response"]
+
+    async def ops(self, path: str, method: str = "GET") -> Answer:
+        """Ask the ops port, which speaks plain HTTP."""
+        wire = Wire(*await asyncio.open_connection("127.0.0.1", self.service.ops_port))
+        self._wires.append(wire)
+        await wire.send(head(f"{method} {path} HTTP/1.1", [("Host", "localhost")]))
+        return await wire.answer()
+
+    async def samples(self, family: str) -> dict[str, float]:
+        """The samples of one metric family, by what stands between the braces."""
+        text = (await self.ops("/metrics")).body.decode()
+        found = (line.rsplit(" ", 1) for line in text.splitlines() if line.startswith(family))
+        return {name.removeprefix(family).strip("{}"): float(value) for name, value in found}
+
+    async def close(self) -> None:
+        for wire in self._wires:
+            await wire.close()
+        await self.service.stop()
+
+
+@asynccontextmanager
+async def serving(
+    folder: Path,
+    *,
+    judge: JudgeOptions | None = None,
+    limits: Limits | None = None,
+    record: Path | None = None,
+) -> AsyncIterator[Running]:
+    """Start a service on free ports, with a certificate of its own in `folder`."""
+    judging = Judge(judge or JudgeOptions(generation_patch=GenerationPatch.NEVER))
+    metrics = Metrics(judging.knows)
+    options = ServerOptions(
+        secure_port=0,
+        ops_port=0,
+        cert_dir=folder,
+        names=("localhost",),
+        record=record,
+        limits=limits or Limits(),
+    )
+    service = AdmissionService(
+        options, lambda: judging.dependencies, metrics, Detecting(Detection(), ())
+    )
+    await service.start()
+    trust = ssl.create_default_context(cafile=str(folder / "ca.crt"))
+    running = Running(service, judging, metrics, trust)
+    try:
+        yield running
+    finally:
+        await running.close()

@@ -1,0 +1,87 @@
+"""Every hostile body, through the pipeline and over TLS: answered soon, no 5xx, never shown."""
+
+import gc
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.contract.hostile import ALLOWED, CANARY, GOOD, HOSTILE, Hostile
+from tests.contract.service import serving
+from tests.reviews import judge
+from webhook.admission.review import Phase
+from webhook.compose import GenerationPatch, JudgeOptions
+from webhook.pipeline import review
+
+SECONDS = 3.0
+"""One second is the bar on a quiet machine; tests share theirs with other tests."""
+
+ROWS = pytest.mark.parametrize("hostile", HOSTILE, ids=lambda row: row.name.replace(" ", "-"))
+
+
+def check(hostile: Hostile, status: int, body: bytes) -> None:
+    """200 for what is allowed, 400 with the code that is expected for the rest; no canary."""
+    answer = json.loads(body)
+    if hostile.code == ALLOWED:
+        assert status == 200, answer
+        assert answer["response"]["allowed"] is True
+    else:
+        assert (status, answer["error"]) == (400, hostile.code)
+        assert answer.keys() == {"error", "field", "message"}
+        assert len(body) < 500
+    assert CANARY not in body.decode()
+
+
+@ROWS
+@pytest.mark.parametrize("phase", Phase)
+def test_the_pipeline_answers_it(hostile, phase):
+    dependencies = judge(generation_patch=GenerationPatch.ALWAYS)
+    body = hostile.make()
+    begun = time.process_time()
+    reply = review(body, phase, dependencies, 0.0)
+    assert time.process_time() - begun < SECONDS
+    check(hostile, reply.status, reply.body)
+
+
+@ROWS
+async def test_the_server_answers_it_lives_on_and_logs_nothing_of_it(tmp_path, hostile, logged):
+    options = JudgeOptions(generation_patch=GenerationPatch.ALWAYS)
+    async with serving(tmp_path, judge=options) as run:
+        body = hostile.make()
+        begun = time.monotonic()
+        answer = await run.post(body)
+        assert time.monotonic() - begun < SECONDS
+        check(hostile, answer.status, answer.body)
+        assert (await run.post(GOOD.encode())).status == 200
+    text = logged()
+    assert CANARY not in text
+    assert all(len(line) < 5_000 for line in text.splitlines())
+
+
+async def test_one_connection_survives_all_of_them(running):
+    """A 400 is an answer like any other: the API server keeps its connection."""
+    wire = await running.connect()
+    for hostile in HOSTILE:
+        answer = await wire.post(hostile.make())
+        check(hostile, answer.status, answer.body)
+        assert not answer.closes
+
+
+def _resident_bytes() -> int:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * 4096
+
+
+async def test_memory_does_not_grow_with_what_was_sent(running):
+    rows = [hostile for hostile in HOSTILE if len(hostile.make()) > 100_000]
+    wire = await running.connect()
+    before = 0
+    for turn in range(4):
+        for hostile in rows:
+            await wire.post(hostile.make(), "/intent")
+            await wire.post(hostile.make(), "/mutate")
+        gc.collect()
+        if turn == 0:
+            before = _resident_bytes()  # what buffers and caches need is there by now
+    assert _resident_bytes() - before < 48 * 1024 * 1024

@@ -1,0 +1,196 @@
+"""Requests that break HTTP, the protocol of admission or the server's patience."""
+
+import asyncio
+import time
+
+import pytest
+
+from tests.contract.hostile import CANARY, GOOD
+from tests.contract.service import head, http_post, serving
+from webhook.admission.decode import MAX_BODY_BYTES
+from webhook.server.limits import Limits
+
+JSON = "Host: x\r\nContent-Type: application/json\r\n"
+TOO_LARGE = MAX_BODY_BYTES + 1
+
+
+def lines(*text: str) -> bytes:
+    return "\r\n".join((*text, "", "")).encode("latin-1")
+
+
+BROKEN = {
+    "no HTTP at all": lines(f"{CANARY} \x00\x01"),
+    "no path": lines(f"POST {CANARY}"),
+    "version 9.9": lines("POST /mutate HTTP/9.9", "Host: x"),
+    "HTTP/2": lines("PRI * HTTP/2.0", "", "SM"),
+    "TLS inside TLS": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"\x00" * 64,
+    "bare line feeds": f"POST /mutate HTTP/1.1\nHost: x\nX: {CANARY}\n\n".encode(),
+    "a null in the path": lines(f"POST /{CANARY}\x00 HTTP/1.1", "Host: x"),
+    "eight bits in the path": lines(f"POST /{CANARY}\xff HTTP/1.1", "Host: x"),
+    "a path of 20,000": lines(f"POST /{CANARY}{'a' * 20_000} HTTP/1.1", "Host: x"),
+    "a header of 20,000": lines("POST /mutate HTTP/1.1", "Host: x", f"X: {CANARY * 2_000}"),
+    "a hundred headers": lines(
+        "POST /mutate HTTP/1.1", "Host: x", *[f"X{n}: 1" for n in range(99)]
+    ),
+    "no colon": lines("POST /mutate HTTP/1.1", "Host: x", CANARY),
+    "a blank in a header's name": lines("POST /mutate HTTP/1.1", "Host: x", f"{CANARY} x: 1"),
+    "a control in a header's name": lines("POST /mutate HTTP/1.1", "Host: x", f"{CANARY}\x01: 1"),
+    "a folded header": lines("POST /mutate HTTP/1.1", "Host: x", "X: a", f" {CANARY}"),
+    "no Host": lines("POST /mutate HTTP/1.1"),
+    "length of text": lines("POST /mutate HTTP/1.1", "Host: x", f"Content-Length: {CANARY}"),
+    "length below zero": lines("POST /mutate HTTP/1.1", "Host: x", "Content-Length: -1"),
+    "length of 30 digits": lines("POST /mutate HTTP/1.1", "Host: x", "Content-Length: " + "9" * 30),
+    "two lengths": lines(
+        "POST /mutate HTTP/1.1", "Host: x", "Content-Length: 1", "Content-Length: 2"
+    ),
+    "length and chunks": lines(
+        "POST /mutate HTTP/1.1", "Host: x", "Content-Length: 1", "Transfer-Encoding: chunked"
+    ),
+    "chunks that are none": lines(
+        "POST /mutate HTTP/1.1", JSON + "Transfer-Encoding: chunked", "", CANARY
+    ),
+    "an encoding nobody knows": lines(
+        "POST /mutate HTTP/1.1", "Host: x", f"Transfer-Encoding: {CANARY}", "", "0"
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    "request_", BROKEN.values(), ids=[name.replace(" ", "-") for name in BROKEN]
+)
+async def test_broken_http_is_refused_in_json_and_never_repeated(running, request_, logged):
+    wire = await running.connect()
+    begun = time.monotonic()
+    await wire.send(request_)
+    answer = await wire.answer()
+    assert time.monotonic() - begun < 3.0
+    assert (answer.status, answer.json["error"]) == (400, "bad_http")
+    assert CANARY not in answer.body.decode()
+    assert await wire.closed()
+    assert (await running.post(GOOD.encode())).status == 200
+    assert await running.samples("genguard_refused_requests_total") == {'reason="bad_http"': 1.0}
+    assert CANARY not in logged()
+
+
+WRONG = {
+    "GET": (head("GET /mutate HTTP/1.1", [("Host", "x")]), 405, "wrong_method"),
+    "PUT": (http_post(GOOD.encode()).replace(b"POST", b"PUT", 1), 405, "wrong_method"),
+    "an unknown path": (http_post(GOOD.encode(), f"/{CANARY}"), 404, "unknown_path"),
+    "the root": (http_post(GOOD.encode(), "/"), 404, "unknown_path"),
+    "a path below": (http_post(GOOD.encode(), "/mutate/x"), 404, "unknown_path"),
+    "no version": (lines(f"POST /{CANARY}", "Host: x"), 404, "unknown_path"),
+    "an absolute target": (http_post(GOOD.encode(), "https://x/mutate"), 404, "unknown_path"),
+    "a proxy's CONNECT": (head("CONNECT x:80 HTTP/1.1", [("Host", "x")]), 404, "unknown_path"),
+    "gzip": (http_post(b"\x1f\x8b\x08", Content_Encoding="gzip"), 415, "wrong_media_type"),
+    "YAML": (
+        http_post(GOOD.encode(), Content_Type="application/yaml"), 415, "wrong_media_type"
+    ),
+    "text": (http_post(GOOD.encode(), Content_Type="text/plain"), 415, "wrong_media_type"),
+    "no type": (http_post(GOOD.encode(), Content_Type=""), 415, "wrong_media_type"),
+    "8 MiB": (http_post(b"x" * 8 * 1024 * 1024), 413, "too_large"),
+    "8 MiB announced": (http_post(b"", Content_Length=str(8 * 1024 * 1024)), 413, "too_large"),
+    "no length and no chunks": (http_post(b"", Content_Length=""), 400, "not_json"),
+    "8 MiB in chunks": (
+        http_post(b"", Content_Length="", Transfer_Encoding="chunked")
+        + b"%x\r\n%b\r\n0\r\n\r\n" % (TOO_LARGE, b"x" * TOO_LARGE),
+        413, "too_large",
+    ),
+    "an endless timeout": (
+        http_post(b"{", f"/mutate?timeout={'9' * 5_000}s"), 400, "not_json"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("request_", "status", "code"), WRONG.values(), ids=[name.replace(" ", "-") for name in WRONG]
+)
+async def test_a_request_of_the_wrong_kind_is_refused_with_its_status(
+    running, request_, status, code, logged
+):
+    wire = await running.connect()
+    begun = time.monotonic()
+    sending = asyncio.ensure_future(wire.send(request_))
+    answer = await wire.answer()
+    assert time.monotonic() - begun < 3.0
+    assert (answer.status, answer.json["error"]) == (status, code)
+    assert CANARY not in answer.body.decode()
+    assert (answer.headers.get("allow") == "POST") == (status == 405)
+    assert (await running.post(GOOD.encode())).status == 200
+    await wire.close()
+    await asyncio.wait([sending])
+    assert CANARY not in logged()
+    sending.exception()
+
+
+@pytest.mark.parametrize("size", [1, 7, 65_536])
+async def test_chunks_without_a_length_are_read(running, size):
+    body = GOOD.encode()
+    parts = [body[start : start + size] for start in range(0, len(body), size)]
+    chunks = b"".join(b"%x\r\n%b\r\n" % (len(part), part) for part in parts)
+    wire = await running.connect()
+    request = http_post(b"", Content_Length="", Transfer_Encoding="chunked")
+    await wire.send(request + chunks + b"0\r\n\r\n")
+    assert (await wire.answer()).status == 200
+
+
+async def test_headers_that_trickle_in_lose_their_connection(tmp_path):
+    async with serving(tmp_path, limits=Limits(header_seconds=0.2)) as run:
+        slow, silent = await run.connect(), await run.connect()
+        for byte in b"POST":
+            await slow.send(bytes([byte]))
+        assert await slow.closed()
+        assert await silent.closed()
+        assert (await run.post(GOOD.encode())).status == 200
+        refused = await run.samples("genguard_refused_requests_total")
+        assert refused == {'reason="slow-headers"': 2.0}
+
+
+async def test_an_idle_connection_is_kept_though_headers_have_a_deadline(tmp_path):
+    async with serving(tmp_path, limits=Limits(header_seconds=0.1)) as run:
+        wire = await run.connect()
+        assert (await wire.post(GOOD.encode())).status == 200
+        await asyncio.sleep(1.2)  # a sweep has passed
+        assert (await wire.post(GOOD.encode())).status == 200
+
+
+@pytest.mark.parametrize("body", [b"", b"{", GOOD[:500].encode()])
+async def test_a_body_slower_than_its_deadline_is_refused(tmp_path, body):
+    async with serving(tmp_path, limits=Limits(body_seconds=0.2)) as run:
+        wire = await run.connect()
+        await wire.send(http_post(body, Content_Length=str(len(GOOD))))
+        answer = await wire.answer()
+        assert (answer.status, answer.json["error"]) == (408, "too_slow")
+        assert answer.closes
+        assert (await run.post(GOOD.encode())).status == 200
+
+
+async def test_the_deadline_of_the_api_server_shortens_that_of_the_body(running):
+    wire = await running.connect()
+    begun = time.monotonic()
+    await wire.send(http_post(b"{", "/mutate?timeout=1s", Content_Length="100"))
+    assert (await wire.answer()).status == 408
+    assert 0.7 < time.monotonic() - begun < 3.0
+
+
+async def test_a_connection_too_many_is_dropped_and_the_others_work_on(tmp_path):
+    async with serving(tmp_path, limits=Limits(connections=3)) as run:
+        wires = [await run.connect() for _ in range(3)]
+        for wire in wires:
+            assert (await wire.post(GOOD.encode())).status == 200
+        assert await (await run.connect()).closed()
+        assert (await wires[0].post(GOOD.encode())).status == 200
+        await wires[1].close()
+        assert (await run.post(GOOD.encode())).status == 200
+
+
+async def test_a_client_that_leaves_in_the_middle_disturbs_nobody(running, logged):
+    for _ in range(5):
+        wire = await running.connect()
+        await wire.send(http_post(GOOD[:100].encode(), Content_Length=str(len(GOOD))))
+        await wire.close()
+    assert (await running.post(GOOD.encode())).status == 200
+    refused = await running.samples("genguard_refused_requests_total")
+    assert refused == {'reason="client_left"': 5.0}
+    text = logged()
+    assert "handler failed" not in text
+    assert "Traceback" not in text

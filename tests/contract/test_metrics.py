@@ -1,0 +1,95 @@
+"""What Prometheus sees: families by name, and series that no object can multiply."""
+
+import json
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.contract.service import serving
+from tests.reviews import make_review
+from webhook.admission.review import Phase
+from webhook.compose import Judge, JudgeOptions
+from webhook.generation import CustomResource, StatusSubresource
+from webhook.pipeline import review
+from webhook.telemetry.metrics import Metrics
+
+FAMILIES = {
+    "genguard_reviews", "genguard_mends", "genguard_dropped_edits", "genguard_refused_requests",
+    "genguard_predictions", "genguard_review_seconds", "genguard_open_connections",
+    "genguard_certificate_expiry_seconds",
+}  # fmt: skip
+
+
+async def test_every_family_is_there_before_the_first_review(running):
+    answer = await running.ops("/metrics")
+    assert answer.headers["content-type"].startswith("text/plain")
+    found = {family.name for family in text_string_to_metric_families(answer.body.decode())}
+    assert found >= FAMILIES
+    assert all(name.startswith("genguard_") for name in found)
+
+
+async def test_a_review_is_counted_by_what_became_of_it(running):
+    lost = make_review(
+        new={"status": {}}, old={"status": {"observedGeneration": 3}}, subresource="status"
+    )
+    await running.review(lost)
+    await running.review(lost, "/intent")
+    await running.post(b"{}")
+    labels = 'operation="UPDATE",phase="%s",resource="deployments.apps",subresource="status"'
+    assert await running.samples("genguard_reviews_total") == {
+        f'decision="patched",{labels % "mutate"}': 1.0,
+        f'decision="allowed",{labels % "intent"}': 1.0,
+        'decision="undecodable",operation="",phase="mutate",resource="other",subresource=""': 1.0,
+    }
+    assert await running.samples("genguard_predictions_total") == {'cause="subresource-keeps"': 1.0}
+    assert await running.samples("genguard_review_seconds_count") == {"": 3.0}
+
+
+async def test_a_certificate_tells_how_long_it_lasts(running):
+    (left,) = (await running.samples("genguard_certificate_expiry_seconds")).values()
+    assert 29 * 86_400 < left <= 30 * 86_400
+
+
+async def test_a_recording_tells_what_it_could_not_keep(tmp_path):
+    async with serving(tmp_path, record=tmp_path / "reviews") as run:
+        assert await run.samples("genguard_recording_dropped") == {"": 0.0}
+
+
+def series(metrics: Metrics) -> int:
+    return sum(len(family.samples) for family in metrics.collect())
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"resource": "widgetsODD.example.org"},
+        {"resource": "pods", "subresource": "ODD"},
+        {"resource": "widgets", "subresource": "ODD"},
+        {"name": "ODD", "user": "ODD"},
+    ],
+    ids=lambda odd: "-".join(odd),
+)
+def test_ten_thousand_odd_names_make_no_new_series(odd):
+    known = CustomResource("example.org", "v1", "widgets", "Widget", StatusSubresource.PRESENT)
+    judging = Judge(JudgeOptions(custom_resources=(known,)))
+    metrics = Metrics(judging.knows)
+    body = json.dumps(make_review(new={}, old={}, **odd)).encode()
+    sizes = set()
+    for number in range(10_000):
+        named = body.replace(b"ODD", b"%d" % number)
+        reply = review(named, Phase.MUTATE, judging.dependencies, 0.0)
+        metrics.record(Phase.MUTATE, reply, 0.001, audit_only=False)
+        if number in (0, 9_999):
+            sizes.add(series(metrics))
+    assert len(sizes) == 1
+
+
+async def test_labels_of_any_name_leave_the_page_readable(running):
+    for name in ('a"b', "a\nb", "a\\b", "}"):
+        asked = make_review(new={}, old={}, resource=f"{name}.example.org", subresource=name)
+        await running.post(json.dumps(asked).encode())
+    page = (await running.ops("/metrics")).body.decode()
+    families = {family.name: family for family in text_string_to_metric_families(page)}
+    found = families["genguard_reviews"].samples
+    assert {one.labels["resource"] for one in found} == {"other"}
+    assert {one.labels["subresource"] for one in found} == {""}

@@ -1,0 +1,123 @@
+"""`genguard serve` as a process: signals, exit codes, its log and its recording."""
+
+import asyncio
+import contextlib
+import json
+import signal
+import ssl
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.contract.hostile import CANARY, GOOD
+from tests.contract.service import Answer, Wire, head
+
+START_SECONDS = 30.0
+
+
+@dataclass(slots=True)
+class Served:
+    """The process, and where its log says that it listens."""
+
+    process: Process
+    folder: Path
+    facts: dict[str, Any]
+
+    async def ask(self, url: str, request: bytes) -> Answer:
+        trust = ssl.create_default_context(cafile=str(self.folder / "ca.crt"))
+        tls = {"ssl": trust, "server_hostname": "localhost"} if url.startswith("https") else {}
+        port = url.rpartition(":")[2]
+        wire = Wire(*await asyncio.open_connection("127.0.0.1", port, **tls))
+        try:
+            await wire.send(request)
+            return await wire.answer()
+        finally:
+            await wire.close()
+
+    async def end(self) -> tuple[int, list[dict[str, Any]]]:
+        """Wait for the end: the exit code, and the rest of the log."""
+        async with asyncio.timeout(START_SECONDS):
+            _, errors = await self.process.communicate()
+        return self.process.returncode or 0, [json.loads(line) for line in errors.splitlines()]
+
+
+@contextlib.asynccontextmanager
+async def served(folder: Path, *flags: str) -> AsyncIterator[Served]:
+    """Start it on free ports and wait until it says where it listens."""
+    ports = ("--secure-port", "0", "--ops-port", "0", "--cert-dir", str(folder))
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "webhook", "serve", *ports, *flags, stderr=PIPE
+    )
+    try:
+        async with asyncio.timeout(START_SECONDS):
+            assert process.stderr is not None
+            while (line := json.loads(await process.stderr.readline()))["message"] != "serving":
+                pass
+        yield Served(process, folder, line)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+def post() -> bytes:
+    body = GOOD.encode()
+    fields = [
+        ("Host", "x"),
+        ("Content-Type", "application/json"),
+        ("Content-Length", str(len(body))),
+    ]
+    return head("POST /mutate HTTP/1.1", fields) + body
+
+
+async def test_sigterm_drains_and_a_second_one_ends_at_once(tmp_path):
+    recording = tmp_path / "reviews"
+    async with served(tmp_path, "--record", str(recording), "--log-level", "DEBUG") as run:
+        assert (await run.ask(run.facts["admission"], post())).status == 200
+        run.process.send_signal(signal.SIGTERM)
+        get = head("GET /readyz HTTP/1.1", [("Host", "x")])
+        async with asyncio.timeout(2):
+            while (await run.ask(run.facts["ops"], get)).status != 503:
+                await asyncio.sleep(0.01)
+        assert (await run.ask(run.facts["admission"], post())).closes
+        run.process.send_signal(signal.SIGTERM)
+        async with asyncio.timeout(3):
+            code, lines = await run.end()
+    assert code == 0
+    messages = [line["message"] for line in lines]
+    assert "draining" in messages
+    assert messages[-1] == "stopped"
+    assert CANARY not in json.dumps(lines)
+    assert len(recording.read_bytes().splitlines()) == 2
+
+
+async def test_sigint_ends_at_once(tmp_path):
+    async with served(tmp_path) as run:
+        run.process.send_signal(signal.SIGINT)
+        async with asyncio.timeout(3):
+            code, lines = await run.end()
+    assert (code, lines[-1]["message"]) == (0, "stopped")
+
+
+@pytest.mark.parametrize("flag", ["--secure-port", "--ops-port"])
+async def test_a_port_that_is_taken_is_told_and_ends_the_process(tmp_path, flag):
+    taken = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
+    async with taken:
+        port = str(taken.sockets[0].getsockname()[1])
+        ports = {"--secure-port": "0", "--ops-port": "0", flag: port}
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "webhook", "serve", "--cert-dir", str(tmp_path),
+            *[word for pair in ports.items() for word in pair], stderr=PIPE,
+        )  # fmt: skip
+        async with asyncio.timeout(START_SECONDS):
+            _, errors = await process.communicate()
+    assert process.returncode == 1
+    text = errors.decode()
+    assert "address already in use" in text
+    assert port in text
+    assert "Traceback" not in text

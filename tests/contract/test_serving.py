@@ -1,0 +1,154 @@
+"""What kube-apiserver sees of a server that works: the wire contract of one call."""
+
+import asyncio
+import json
+from base64 import b64decode
+
+import pytest
+
+from tests.contract.service import PATIENCE, http_post, serving
+from tests.reviews import make_review
+from webhook.admission.contract import violations
+from webhook.admission.review import V1, V1BETA1, Phase
+from webhook.compose import GenerationPatch, JudgeOptions
+from webhook.server.limits import KEEPALIVE_SECONDS, Limits
+
+
+def clobbered(**arguments):
+    return make_review(
+        new={"status": {}}, old={"status": {"observedGeneration": 3}}, subresource="status",
+        **arguments,
+    )  # fmt: skip
+
+
+def encoded(asked) -> bytes:
+    return json.dumps(asked).encode()
+
+
+@pytest.mark.parametrize("version", [V1, V1BETA1])
+@pytest.mark.parametrize("phase", Phase)
+async def test_every_phase_answers_every_version_within_the_contract(running, version, phase):
+    asked = clobbered(version=version)
+    answer = await running.post(encoded(asked), f"/{phase}?timeout=5s")
+    assert answer.status == 200
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.json["apiVersion"] == version
+    assert violations(asked, answer.json, phase) == []
+    assert ("patch" in answer.json["response"]) == (phase is Phase.MUTATE)
+
+
+async def test_the_three_phases_join_over_the_wire(running):
+    """The kubelet's first observedGeneration, cleared by a webhook in between: KEP-5067's loop."""
+    sent = make_review(
+        resource="pods", new={"status": {"observedGeneration": 1}}, old={}, subresource="status"
+    )
+    await running.review(sent, "/intent")
+    sent["request"]["object"]["status"] = {}
+    response = await running.review(sent)
+    assert json.loads(b64decode(response["patch"])) == [
+        {"op": "add", "path": "/status/observedGeneration", "value": 1}
+    ]
+    outcome = await running.review(sent, "/outcome")
+    assert outcome == {"uid": sent["request"]["uid"], "allowed": True}
+
+
+async def test_reinvocation_repeats_its_annotations_and_adds_no_patch(running):
+    first = await running.review(clobbered())
+    again = clobbered()
+    again["request"]["object"]["status"] = {"observedGeneration": 3}
+    second = await running.review(again)
+    assert second["auditAnnotations"] == first["auditAnnotations"]
+    assert "patch" not in second
+
+
+async def test_audit_only_never_patches_and_tells_what_it_would_do(tmp_path):
+    options = JudgeOptions(audit_only=True, generation_patch=GenerationPatch.ALWAYS)
+    async with serving(tmp_path, judge=options) as run:
+        response = await run.review(clobbered())
+        assert "patch" not in response
+        told = response["auditAnnotations"]["preserve-observed-generation"]
+        assert told == "would set status.observedGeneration=3"
+        assert await run.samples("genguard_mends_total") == {
+            'mode="would",resource="deployments.apps",rule="preserve-observed-generation"': 1.0
+        }
+
+
+@pytest.mark.parametrize("operation", ["DELETE", "CONNECT"])
+async def test_delete_and_connect_never_carry_a_patch(tmp_path, operation):
+    options = JudgeOptions(generation_patch=GenerationPatch.ALWAYS, shadow_resources=("services",))
+    async with serving(tmp_path, judge=options) as run:
+        for new in (None, {"metadata": {"generation": 9}}):
+            asked = make_review(operation, "services", new, {"metadata": {"generation": 1}})
+            assert "patch" not in await run.review(asked)
+
+
+async def test_what_the_cluster_says_is_used_from_the_next_review_on(tmp_path):
+    asked = make_review("CREATE", new={"spec": {}})
+    async with serving(tmp_path, judge=JudgeOptions()) as run:
+        assert "patch" in await run.review(asked)
+        run.judge.learn("1.36", ())
+        assert "patch" not in await run.review(asked)
+
+
+def test_idle_connections_outlive_those_of_the_api_server():
+    """Go's client drops an idle connection after 90 s; who closes first races with a POST."""
+    assert KEEPALIVE_SECONDS > 90
+
+
+async def test_one_connection_carries_many_reviews(running):
+    wire = await running.connect()
+    for _ in range(50):
+        answer = await wire.post(encoded(clobbered()))
+        assert answer.status == 200
+        assert not answer.closes
+    assert await running.samples("genguard_open_connections") == {"": 1.0}
+
+
+async def test_requests_on_one_connection_are_answered_in_their_order(running):
+    asked = [clobbered() for _ in range(5)]
+    wire = await running.connect()
+    await wire.send(b"".join(http_post(encoded(one)) for one in asked))
+    answers = [await wire.answer() for _ in asked]
+    uids = [answer.json["response"]["uid"] for answer in answers]
+    assert uids == [one["request"]["uid"] for one in asked]
+
+
+async def test_a_burst_of_connections_is_answered(running):
+    answers = await asyncio.gather(*[running.post(encoded(clobbered())) for _ in range(40)])
+    assert {answer.status for answer in answers} == {200}
+
+
+async def test_over_its_budget_of_bytes_the_server_asks_to_come_again(tmp_path):
+    """client-go repeats a 429 with Retry-After; the connection stays for that."""
+    body = encoded(clobbered())
+    limits = Limits(body_bytes_in_flight=len(body) + 10)
+    async with serving(tmp_path, limits=limits) as run:
+        slow, shed = await run.connect(), await run.connect()
+        await slow.send(http_post(body[:-1], Content_Length=str(len(body))))
+        await asyncio.sleep(0.05)
+        await shed.send(http_post(body[:-1], Content_Length=str(len(body))))
+        answer = await shed.answer()
+        assert (answer.status, answer.json["error"]) == (429, "overloaded")
+        assert answer.headers["retry-after"] == "1"
+        assert not answer.closes
+        await slow.send(body[-1:])
+        assert (await slow.answer()).status == 200
+        await shed.send(body[-1:])
+        assert (await shed.post(body)).status == 200
+
+
+async def test_the_budget_is_given_back_by_clients_that_leave(tmp_path):
+    body = encoded(clobbered())
+    async with serving(tmp_path, limits=Limits(body_bytes_in_flight=len(body) + 10)) as run:
+        for _ in range(3):
+            wire = await run.connect()
+            await wire.send(http_post(body[:-1], Content_Length=str(len(body))))
+            await wire.close()
+        async with asyncio.timeout(PATIENCE):
+            while (await run.samples("genguard_open_connections"))[""] > 0:
+                await asyncio.sleep(0.01)
+        wire = await run.connect()
+        await wire.send(http_post(body[:-1], Content_Length=str(len(body))))
+        await asyncio.sleep(0.05)
+        await wire.send(body[-1:])
+        assert (await wire.answer()).status == 200

@@ -1,0 +1,67 @@
+"""Any bytes at all: an answer, and never an error that nobody drew."""
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.property.strategies import mutated, replaced
+from tests.property.test_patches import everything
+from webhook.admission.contract import violations
+from webhook.admission.decode import decode_review
+from webhook.admission.errors import UndecodableReviewError
+from webhook.admission.review import Phase
+from webhook.admission.skim import skim
+from webhook.compose import JudgeOptions
+from webhook.pipeline import review
+from webhook.replay import Replay, as_json, as_row
+
+BODIES = st.binary(max_size=200) | mutated() | replaced()
+
+
+@settings(max_examples=400)
+@given(BODIES)
+def test_decoding_raises_nothing_outside_its_tree(body):
+    try:
+        decode_review(body)
+    except UndecodableReviewError as error:
+        assert error.status == 400
+        assert error.reason
+    except RecursionError:
+        pytest.fail("the example is not deep")
+
+
+@settings(max_examples=400)
+@given(BODIES)
+def test_skimming_raises_nothing_outside_its_tree(body):
+    try:
+        envelope = skim(body)
+    except UndecodableReviewError:
+        return
+    assert envelope.uid
+
+
+@settings(max_examples=500)
+@given(BODIES, st.sampled_from(Phase))
+def test_every_body_is_answered_with_200_or_400(body, phase):
+    reply = review(body, phase, everything(), 0.0)
+    answer = json.loads(reply.body)
+    assert reply.status in (200, 400)
+    if reply.status == 400:
+        assert answer.keys() == {"error", "field", "message"}
+    else:
+        assert violations(json.loads(body), answer, phase) == []
+
+
+@settings(max_examples=200)
+@given(st.lists(BODIES.map(lambda body: body.replace(b"\n", b" ")), max_size=4))
+def test_every_line_of_a_recording_is_a_review_or_an_error(bodies):
+    run = Replay(JudgeOptions())
+    phase = b'{"time":"2026-01-01T00:00:00Z","phase":"mutate","review":%b}'
+    lines = [*bodies, *[phase % body for body in bodies]]
+    found = [*run.lines(lines, "-"), run.summary()]
+    assert {line["type"] for line in found} <= {"review", "error", "summary"}
+    for line in found:
+        json.loads(as_json(line))
+        assert len(as_row(line).splitlines()) <= 1
