@@ -87,11 +87,15 @@ def test_one_without_a_status_subresource_is_learned_and_judged_right(
         found = widgets.put(found, spec={"size": 2}, status={"size": 2})
         assert found["metadata"]["generation"] == 3
         assert found["status"] == {"size": 2, "observedGeneration": 1}
-    assert trail.said("widgets", name="one") == [
-        {"generation": "1 created"},
-        {"generation": "2 spec-changed"},
-        {"generation": "3 spec-changed", PRESERVE: "set status.observedGeneration=1"},
+    said = trail.said("widgets", name="one")
+    # The API server may begin with an older object of its cache and try again; the annotation of
+    # its first try stands, so which number it tells is not certain here.
+    assert [told.pop("generation").partition(" ")[2] for told in said] == [
+        "created",
+        "spec-changed",
+        "spec-changed",
     ]
+    assert said == [{}, {}, {PRESERVE: "set status.observedGeneration=1"}]
 
 
 def test_a_write_that_only_cleared_is_no_change_once_mended(
