@@ -1,0 +1,77 @@
+"""The run: every server once a round, each time in a fresh process, rounds one after another.
+
+What disturbs a machine lasts longer than one measurement; taking turns spreads it over all servers.
+"""
+
+import tempfile
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+import certs
+from tests.bench.answers import check_all
+from tests.bench.corpus import read_corpus
+from tests.bench.generator import Generator
+from tests.bench.processes import resident_bytes
+from tests.bench.running import client_context, running
+from tests.bench.scenarios import Column, Context, Effort, Scenario, WrongAnswersError
+from tests.bench.servers import Server
+from tests.bench.template import make_templates
+
+MEMORY: Final = (Column("idle_mb", "RSS MB"), Column("after_mb", "after"))
+_MB: Final = 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """Every number of every round: server → column → one value a round."""
+
+    columns: tuple[Column, ...]
+    values: dict[str, dict[str, list[float]]]
+
+
+def run_rounds(
+    servers: Sequence[Server],
+    scenarios: Sequence[Scenario],
+    effort: Effort,
+    say: Callable[[str], None],
+) -> Samples:
+    """Measure. Raises ServerFailedError, LoadFailedError and WrongAnswersError."""
+    columns = (*(column for one in scenarios for column in one.columns), *MEMORY)
+    values: dict[str, dict[str, list[float]]] = {}
+    with _certificate() as folder, Generator() as generator:
+        context = Context(generator, folder, effort)
+        for number in range(effort.repeats):
+            for server in servers:
+                say(f"round {number + 1} of {effort.repeats}: {server.name}")
+                found = values.setdefault(server.name, defaultdict(list))
+                for key, value in _one(server, scenarios, context):
+                    found[key].append(value)
+    return Samples(columns, values)
+
+
+@contextmanager
+def _certificate() -> Iterator[Path]:
+    """A folder with a P-256 pair, the same for all."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        certs.ensure(folder, names=("localhost",), at=datetime.now(UTC))
+        yield folder
+
+
+def _one(
+    server: Server, scenarios: Sequence[Scenario], context: Context
+) -> Iterator[tuple[str, float]]:
+    templates = make_templates(read_corpus(), server.path)
+    with running(server, context.folder) as started:
+        yield "idle_mb", resident_bytes(started.pid) / _MB
+        wrong = check_all(server, started.port, client_context(context.folder), templates)
+        if wrong:
+            raise WrongAnswersError("; ".join(wrong))
+        for scenario in scenarios:
+            yield from scenario.measure(started, context).items()
+        yield "after_mb", resident_bytes(started.pid) / _MB

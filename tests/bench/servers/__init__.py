@@ -1,0 +1,118 @@
+"""The servers that are compared, each started in a process of its own.
+
+Another one, in any language, is a row in SERVERS: a command that listens with TLS on a loopback
+port with the certificate of a folder, and what its answers must be.
+"""
+
+import importlib.util
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Final
+
+CONSTANT_UID: Final = "00000000-0000-0000-0000-000000000000"
+"""What the floor answers, whatever it was asked."""
+
+
+class Answers(StrEnum):
+    """What is expected of a server."""
+
+    CONSTANT = "constant"  # the same bytes always, with the uid of no request
+    ALLOWED = "allowed"  # the request's uid, without a patch
+    JUDGED = "judged"  # generation and observedGeneration as the two rules want them
+
+
+@dataclass(frozen=True, slots=True)
+class Listen:
+    """Where a server listens: the folder has tls.crt, tls.key and ca.crt."""
+
+    port: int
+    folder: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """How to start one server, and what it is compared as.
+
+    needs  a Python module that must be there; without it the server is left out
+    """
+
+    name: str
+    about: str
+    command: Callable[[Listen], Sequence[str]]
+    answers: Answers
+    path: str = "/mutate"
+    needs: str = ""
+
+    @property
+    def is_available(self) -> bool:
+        """Whether what it needs is installed."""
+        return not self.needs or importlib.util.find_spec(self.needs) is not None
+
+
+def _module(name: str) -> Callable[[Listen], Sequence[str]]:
+    def command(listen: Listen) -> Sequence[str]:
+        return (
+            *(sys.executable, "-m", f"tests.bench.servers.{name}"),
+            *(str(listen.port), str(listen.folder)),
+        )
+
+    return command
+
+
+def _genguard(*start: str, more: Sequence[str] = ()) -> Callable[[Listen], Sequence[str]]:
+    def command(listen: Listen) -> Sequence[str]:
+        flags = (f"--secure-port={listen.port}", f"--cert-dir={listen.folder}", "--ops-port=0")
+        return (sys.executable, *start, "serve", *EVERYTHING_ON, *flags, *more)
+
+    return command
+
+
+EVERYTHING_ON: Final = ("--generation-patch=always", "--shadow-generation=services,configmaps")
+"""Enforcing, with every rule; metrics and logs cannot be turned off."""
+
+FLOOR: Final = "floor"
+"""What the others are measured against."""
+
+SERVERS: Final = (
+    Server(
+        FLOOR,
+        "aiohttp's low-level server: reads the body, answers a constant",
+        _module("floor"),
+        Answers.CONSTANT,
+    ),
+    Server(
+        "genguard",
+        f"genguard serve {' '.join(EVERYTHING_ON)}",
+        _genguard("-m", "webhook"),
+        Answers.JUDGED,
+    ),
+    Server(
+        "genguard+uvloop",
+        "the same on uvloop",
+        _genguard("-m", "tests.bench.servers.on_uvloop"),
+        Answers.JUDGED,
+        needs="uvloop",
+    ),
+    Server(
+        "plain",
+        "aiohttp, json and jsonpatch: the two rules as one would first write them",
+        _module("plain"),
+        Answers.JUDGED,
+    ),
+)
+
+
+def servers_named(names: Sequence[str]) -> tuple[Server, ...]:
+    """The servers to compare, the floor always among them; all that can run for no names.
+
+    Raises ValueError for a name that does not exist.
+    """
+    known = {server.name: server for server in SERVERS}
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise ValueError(f"no server is called {', '.join(unknown)}; there are {', '.join(known)}")
+    wanted = {FLOOR, *(names or known)}
+    return tuple(one for one in SERVERS if one.name in wanted and one.is_available)

@@ -1,0 +1,36 @@
+"""The least that aiohttp can do for a review: read it and answer the same bytes every time.
+
+python -m tests.bench.servers.floor PORT FOLDER
+"""
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import Final
+
+from aiohttp import web
+
+from tests.bench.servers import CONSTANT_UID
+from tests.bench.servers.listen import listen
+from webhook.server.limits import KEEPALIVE_SECONDS
+
+ANSWER: Final = (
+    '{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview",'
+    f'"response":{{"uid":"{CONSTANT_UID}","allowed":true}}}}'
+).encode()
+
+
+async def handle(request: web.BaseRequest) -> web.Response:
+    """Read to the end, as a server must before it can use the connection again."""
+    await request.read()
+    return web.Response(body=ANSWER, content_type="application/json")
+
+
+async def main(port: int, folder: Path) -> None:
+    """Serve until told to stop."""
+    server = web.Server(handle, keepalive_timeout=KEEPALIVE_SECONDS, access_log=None)
+    await listen(server, port, folder)
+
+
+if __name__ == "__main__":
+    asyncio.run(main(int(sys.argv[1]), Path(sys.argv[2])))

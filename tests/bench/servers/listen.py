@@ -1,0 +1,20 @@
+"""How floor and plain listen: as genguard does, so that only the handlers differ."""
+
+import asyncio
+import signal
+import ssl
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+
+async def listen(protocols: Callable[[], Any], port: int, folder: Path) -> None:
+    """Serve with TLS on loopback until SIGTERM."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(folder / "tls.crt", folder / "tls.key")
+    loop = asyncio.get_running_loop()
+    stopped = asyncio.Event()
+    loop.add_signal_handler(signal.SIGTERM, stopped.set)
+    server = await loop.create_server(protocols, "127.0.0.1", port, ssl=context)
+    async with server:
+        await stopped.wait()
