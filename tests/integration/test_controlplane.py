@@ -66,7 +66,9 @@ def test_the_version_is_stamped(apiserver: ControlPlane) -> None:
 def test_every_persisted_resource_of_the_release_is_served(apiserver: ControlPlane) -> None:
     expected = {(group, name) for group, names in PERSISTED.items() for name in names.split()}
     served = {(each.group, each.resource) for each in apiserver.client.discover() if each.persisted}
-    assert served == expected
+    # Definitions of other tests on this API server may be there as well.
+    builtin = {(group, name) for group, name in served if not group.endswith("example.org")}
+    assert builtin == expected
     assert len(expected) == 68
 
 
