@@ -4,7 +4,6 @@ Source: k8s.io/api admission/v1/types.go and admission/v1beta1/types.go, which h
 """
 
 from enum import StrEnum
-from functools import cached_property
 from typing import Any, Final, Literal
 
 import msgspec
@@ -62,13 +61,19 @@ class UserInfo(msgspec.Struct, frozen=True):
 class ReviewedObject:
     """An object in a review: raw top-level fields, and its metadata decoded once, when asked."""
 
+    __slots__ = ("_metadata", "fields")
+
     def __init__(self, fields: Fields) -> None:
         self.fields: Final = fields
+        # By hand: functools.cached_property takes a lock on Python 3.11.
+        self._metadata: ObjectMeta | None = None
 
-    @cached_property
+    @property
     def metadata(self) -> ObjectMeta:
         """Typed metadata; decoded and checked by `decode_review` where the operation needs it."""
-        return decode_metadata(self.fields)
+        if self._metadata is None:
+            self._metadata = decode_metadata(self.fields)
+        return self._metadata
 
 
 class PatchOperation(msgspec.Struct, frozen=True):

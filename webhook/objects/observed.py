@@ -30,6 +30,11 @@ class Observed(NamedTuple):
     conditions: tuple[Condition, ...]
 
     @property
+    def complete(self) -> bool:
+        """No value is cleared."""
+        return self.own is not None and all(c.observed is not None for c in self.conditions)
+
+    @property
     def anything(self) -> bool:
         """Some value is set."""
         return self.own is not None or any(c.observed is not None for c in self.conditions)

@@ -30,7 +30,10 @@ class PreserveObservedGeneration:
         sent, stored = new.fields.get("status"), old.fields.get("status")
         if stored is None or sent == stored:
             return ()
-        wanted, found = read_observed(stored), read_observed(sent)
-        if wanted is None or found is None:
+        found = read_observed(sent)
+        if found is None or found.complete:
+            return ()
+        wanted = read_observed(stored)
+        if wanted is None:
             return ()
         return tuple(Edit(path, value) for path, value in restorations(wanted, found))
