@@ -153,7 +153,13 @@ def test_rights_are_these_and_no_others():
             "apiGroups": ["apiextensions.k8s.io"],
             "resources": ["customresourcedefinitions"],
             "verbs": ["list", "watch"],
-        }
+        },
+        {
+            "apiGroups": ["admissionregistration.k8s.io"],
+            "resources": ["mutatingwebhookconfigurations"],
+            "verbs": ["list", "watch"],
+        },
+        {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create"]},
     ]
     assert "Role" not in OBJECTS
     binding, account = OBJECTS["ClusterRoleBinding"], OBJECTS["ServiceAccount"]["metadata"]
@@ -198,6 +204,7 @@ def test_the_arguments_are_ones_that_serve_takes():
     assert str(flags["tls_cert_file"]) == f"{folder}/tls.crt"
     assert str(flags["tls_private_key_file"]) == f"{folder}/tls.key"
     assert flags["kubeconfig"] == "in-cluster"
+    assert flags["events"] is True
     assert flags["audit_only"] is False
 
 

@@ -128,7 +128,40 @@ def test_the_documented_patch_adds_a_custom_resource_to_all_three(rendered, repo
         assert operations == [["CREATE", "UPDATE"], ["UPDATE"], *deletions]
 
 
-@pytest.mark.parametrize("readme", ["README.md", "kind/README.md"])
+def test_monitoring_is_a_component_that_adds_to_any_overlay(rendered, repository):
+    readme = (MANIFESTS / "monitoring" / "README.md").read_text()
+    (example,) = re.findall(r"```yaml\n(# kustomization\.yaml\n.*?)```", readme, re.DOTALL)
+    watched = repository / "watched"
+    watched.mkdir(exist_ok=True)
+    (watched / "kustomization.yaml").write_text(example)
+    plain = {str(document) for document in rendered("manifests/overlays/enforce")}
+    added = [one for one in rendered("watched") if str(one) not in plain]
+    by_kind = {document["kind"]: document for document in added}
+    assert set(by_kind) == {"PodMonitor", "PrometheusRule", "NetworkPolicy"}
+    for kind in ("PodMonitor", "PrometheusRule"):
+        labels = by_kind[kind]["metadata"]["labels"]
+        assert labels["app.kubernetes.io/component"] == "monitoring"
+        assert labels["release"] == "prometheus"
+        assert by_kind[kind]["metadata"]["namespace"] == "genguard-system"
+    assert {"port": 9093, "protocol": "TCP"} in [
+        port for rule in by_kind["NetworkPolicy"]["spec"]["egress"] for port in rule["ports"]
+    ]
+
+
+def test_the_pods_that_are_scraped_are_the_ones_that_run(rendered):
+    (monitor,) = yaml.safe_load_all((MANIFESTS / "monitoring" / "scrape.yaml").read_text())
+    (deployment,) = of_kind(rendered("manifests/overlays/enforce"), "Deployment").values()
+    template = deployment["spec"]["template"]
+    assert monitor["spec"]["selector"] == deployment["spec"]["selector"]
+    (endpoint,) = monitor["spec"]["podMetricsEndpoints"]
+    ports = [port["name"] for port in template["spec"]["containers"][0]["ports"]]
+    assert endpoint["port"] in ports
+    job = template["metadata"]["labels"][monitor["spec"]["jobLabel"]]
+    rules = (MANIFESTS / "monitoring" / "rules.yaml").read_text()
+    assert set(re.findall(r'job="([^"]*)"', rules)) == {job}
+
+
+@pytest.mark.parametrize("readme", ["README.md", "kind/README.md", "monitoring/README.md"])
 def test_every_path_that_a_document_names_is_there(readme):
     text = (MANIFESTS / readme).read_text()
     for path in set(re.findall(r"manifests/[a-z][a-z/.-]*[a-z]", text)):

@@ -56,7 +56,7 @@ class Turns:
     def _turn(self, finding: Finding) -> Turn | None:
         before = self._seen.get(finding.id)
         if before is None:
-            return Turn.OPENED
+            return Turn.OPENED if finding.state == "open" else None
         state, severity = before
         if state != finding.state:
             return Turn.RESOLVED if finding.state == "resolved" else Turn.REOPENED

@@ -18,7 +18,8 @@ from webhook.telemetry.logs import LOGGER
 BURST: Final = 25
 REFILL_SECONDS: Final = 300.0
 _OBJECTS: Final = 4_096
-_LONGEST_NOTE: Final = 1_024
+_LONGEST_NOTE: Final = 1_024  # bytes, as Go counts them (pkg/apis/core/validation/events.go)
+_SECONDS: Final = 5.0
 _FALLBACK_NAMESPACE: Final = "default"
 
 CreateEvent = Callable[[str, dict[str, Any]], Awaitable[None]]
@@ -28,21 +29,32 @@ CreateEvent = Callable[[str, dict[str, Any]], Awaitable[None]]
 class KubeEventSink:
     """Makes Events through `create`; one that fails is logged and not tried again."""
 
-    def __init__(self, create: CreateEvent, kind_of: Callable[[FoundObject], str]) -> None:
+    def __init__(
+        self,
+        create: CreateEvent,
+        kind_of: Callable[[FoundObject], str],
+        clock: Callable[[], datetime] | None = None,
+    ) -> None:
         """`kind_of` names the Kind of a resource, "" where it is not known."""
         self._create: Final = create
         self._kind_of: Final = kind_of
+        self._clock: Final = clock or (lambda: datetime.now(UTC))
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     async def tell(self, changes: tuple[Change, ...], findings: tuple[Finding, ...]) -> None:
-        """One Event a turn, within the limits."""
+        """One Event a turn, within the limits.
+
+        All of them together get _SECONDS: an API server that hangs would hold up every sink.
+        """
         del findings
-        for turn, finding in changes:
-            if finding.severity is Severity.INFO and turn is not Turn.RESOLVED:
-                continue
-            now = datetime.now(UTC)
-            if self._take(finding.object.uid or finding.id, now.timestamp()):
-                await self._send(turn, finding, now)
+        try:
+            async with asyncio.timeout(_SECONDS):
+                for turn, finding in changes:
+                    now = self._clock()
+                    if finding.severity is not Severity.INFO and self._take(finding, now):
+                        await self._send(turn, finding, now)
+        except TimeoutError:
+            LOGGER.warning("events not created", extra={"facts": {"reason": "TimeoutError"}})
 
     async def close(self) -> None:
         """Nothing is held."""
@@ -50,8 +62,7 @@ class KubeEventSink:
     async def _send(self, turn: Turn, finding: Finding, now: datetime) -> None:
         namespace = finding.object.namespace or _FALLBACK_NAMESPACE
         try:
-            async with asyncio.timeout(5):
-                await self._create(namespace, self._event(turn, finding, now))
+            await self._create(namespace, self._event(turn, finding, now))
         except Exception as error:  # noqa: BLE001 - whatever the client raises, alerts go on
             facts = {"finding": finding.id, "reason": type(error).__name__}
             LOGGER.warning("event not created", extra={"facts": facts})
@@ -74,7 +85,7 @@ class KubeEventSink:
             "action": turn.value.capitalize(),
             "reason": "".join(part.capitalize() for part in finding.detector.split("-")),
             "type": "Normal" if turn is Turn.RESOLVED else "Warning",
-            "note": note[:_LONGEST_NOTE],
+            "note": note.encode()[:_LONGEST_NOTE].decode(errors="ignore"),
             "regarding": {
                 "apiVersion": version,
                 "kind": self._kind_of(where),
@@ -84,7 +95,8 @@ class KubeEventSink:
             },
         }
 
-    def _take(self, key: str, now: float) -> bool:
+    def _take(self, finding: Finding, time: datetime) -> bool:
+        key, now = finding.object.uid or finding.id, time.timestamp()
         tokens, at = self._buckets.get(key, (float(BURST), now))
         tokens = min(BURST, tokens + (now - at) / REFILL_SECONDS)
         allowed = tokens >= 1

@@ -1,0 +1,1 @@
+"""Alerts and runbooks, held against the real Prometheus and Alertmanager."""

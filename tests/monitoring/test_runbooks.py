@@ -1,0 +1,77 @@
+"""One page for each detector and alert; every page is reached, and names nothing that is not."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.monitoring.rules import MONITORING, RUNBOOKS, alerts
+from webhook.alerts.alertmanager import RUNBOOKS as SENT
+from webhook.cli import main
+from webhook.detection.detectors import ALL
+
+PAGES = sorted(RUNBOOKS.iterdir())
+DETECTORS = {detector.name for detector in ALL}
+ALERTS = {rule["alert"] for rule in alerts()} - {"GenguardLoop"}
+
+
+def test_every_detector_and_every_alert_has_a_page_and_there_is_no_other() -> None:
+    assert {page.name for page in PAGES} == {f"{name}.md" for name in DETECTORS | ALERTS}
+    assert len(DETECTORS) == 11
+
+
+def test_prometheus_and_the_server_link_the_same_pages() -> None:
+    for rule in alerts():
+        assert rule["annotations"]["runbook_url"].startswith(f"{SENT}/")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_a_page_is_short_and_answers_the_same_questions(page: Path) -> None:
+    text = page.read_text()
+    lines = text.splitlines()
+    assert lines[0] == f"# {page.stem}"
+    assert len(lines) < 60
+    headings = re.findall(r"^## (.*)$", text, re.MULTILINE)
+    who = "Who does it" if page.stem in DETECTORS else "Who"
+    assert headings == ["Confirm", who, "At 3 a.m.", "How it resolves"]
+    assert "```sh" in text
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_a_page_links_what_is_there(page: Path) -> None:
+    text = page.read_text()
+    for name in re.findall(r"\]\(([^)]*)\)", text):
+        assert (RUNBOOKS / name).exists(), name
+    for path in re.findall(r"manifests/[a-z][a-z/.-]*[a-z]", text):
+        if not path.endswith("ca.key"):  # made by `python -m certs`, in no repository
+            assert (MONITORING.parents[1] / path).exists(), path
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_a_page_names_only_verbs_and_metrics_that_are(page: Path, exported: set[str]) -> None:
+    text = page.read_text()
+    assert set(re.findall(r"`genguard ([a-z]+)", text)) <= {*main.commands, "trace"}
+    metrics = set(re.findall(r"genguard_[a-z_]+[a-z]", text)) - {"genguard_"}
+    assert metrics <= exported | {"genguard_detection"}  # a prefix, to grep for
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_a_page_of_a_detector_shows_its_own_findings(page: Path) -> None:
+    text = page.read_text()
+    if page.stem in DETECTORS:
+        assert f'select(.detector == "{page.stem}" and .state == "open")' in text
+    assert "How it resolves" in text
+
+
+def test_every_metric_of_an_alert_is_one_that_genguard_exports(exported: set[str]) -> None:
+    asked = {name for rule in alerts() for name in re.findall(r"genguard_\w+", rule["expr"])}
+    assert asked <= exported
+
+
+def test_the_readme_names_every_alert_and_file() -> None:
+    text = (MONITORING / "README.md").read_text()
+    for name in {rule["alert"] for rule in alerts()}:
+        assert f"| {name} |" in text
+    for file in MONITORING.glob("*.yaml"):
+        if file.name != "kustomization.yaml":
+            assert f"`{file.name}`" in text

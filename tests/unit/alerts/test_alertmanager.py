@@ -1,0 +1,234 @@
+"""Alerts as a real HTTP server receives them: each peer, again in time, and resolved."""
+
+import json
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import datetime, timedelta
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer, unused_port
+
+from tests.unit.alerts.findings import BEGUN, CANARY, Clock, change, finding, on
+from webhook.alerts.alertmanager import LIFETIME, RESEND, AlertmanagerSink
+from webhook.alerts.change import Turn
+from webhook.detection.finding import Severity
+
+OPENED = (change(Turn.OPENED),)
+
+
+class Peer:
+    """Takes alerts as Alertmanager's API v2 does."""
+
+    def __init__(self, status: int = 200) -> None:
+        self.status = status
+        self.posts: list[list[dict]] = []
+
+    async def receive(self, request: web.Request) -> web.Response:
+        self.posts.append(await request.json())
+        return web.Response(status=self.status, headers={"Location": "/elsewhere"})
+
+    @property
+    def last(self) -> dict:
+        (alert,) = self.posts[-1]
+        return alert
+
+
+@asynccontextmanager
+async def served(peer: Peer) -> AsyncIterator[str]:
+    application = web.Application()
+    application.router.add_post("/api/v2/alerts", peer.receive)
+    async with TestServer(application) as server:
+        yield str(server.make_url("/"))
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+async def peer():
+    return Peer()
+
+
+@pytest.fixture
+async def sink(peer, clock):
+    async with served(peer) as url:
+        made = AlertmanagerSink([url], clock)
+        yield made
+        await made.close()
+
+
+def time(text: str) -> datetime:
+    return datetime.fromisoformat(text)
+
+
+async def test_a_finding_is_told_with_object_actor_and_runbook(sink, peer, clock):
+    await sink.tell(OPENED, (finding(),))
+    assert peer.last == {
+        "labels": {
+            "alertname": "GenguardLoop",
+            "finding": "0123456789abcdef",
+            "detector": "observed-generation-cleared",
+            "group": "apps",
+            "resource": "deployments",
+            "namespace": "shop",
+            "name": "web",
+        },
+        "annotations": {
+            "summary": "observed-generation-cleared on deployments shop/web.",
+            "description": "another webhook cleared 1 observedGeneration value(s) that controller "
+            "sent. 3 times. By: old-operator/hook (certain).",
+            "severity": "warning",
+            "runbook_url": "https://genguard.io/runbooks/observed-generation-cleared",
+        },
+        "startsAt": BEGUN,
+        "endsAt": (clock.now + LIFETIME).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+    }
+    assert CANARY not in json.dumps(peer.posts)
+
+
+async def test_an_alert_stays_the_same_one_whatever_else_becomes_of_it(sink, peer, clock):
+    """Alertmanager knows an alert by its labels."""
+    later = {"count": 99, "message": "other", "last_seen": "later", "actors": (), "paths": ()}
+    await sink.tell(OPENED, (finding(),))
+    labels = peer.last["labels"]
+    clock.go(1)
+    worse = change(Turn.ESCALATED, severity=Severity.CRITICAL, **later)
+    await sink.tell((worse,), (worse.finding,))
+    assert peer.last["labels"] == labels
+    assert peer.last["annotations"]["severity"] == "critical"
+    clock.go(1)
+    over = change(Turn.RESOLVED, severity=Severity.CRITICAL, **later)
+    await sink.tell((over,), (over.finding,))
+    assert peer.last["labels"] == labels
+    assert len(peer.posts) == 3
+
+
+async def test_what_stays_open_is_sent_again_before_its_lifetime_is_over(sink, peer, clock):
+    open_now = (finding(),)
+    await sink.tell(OPENED, open_now)
+    lasts_until = time(peer.last["endsAt"])
+    for _ in range(600):  # looks, one a second
+        clock.go(1)
+        before = len(peer.posts)
+        await sink.tell((), open_now)
+        assert clock.now < lasts_until
+        if len(peer.posts) > before:
+            lasts_until = time(peer.last["endsAt"])
+    assert len(peer.posts) == 1 + 600 // RESEND.seconds
+    assert 2 * RESEND + timedelta(seconds=30) <= LIFETIME, "one that is lost does not resolve it"
+
+
+async def test_what_is_resolved_ends_now_and_is_not_sent_again(sink, peer, clock):
+    await sink.tell(OPENED, (finding(),))
+    clock.go(7)
+    over = change(Turn.RESOLVED)
+    await sink.tell((over,), (over.finding,))
+    assert time(peer.last["endsAt"]) == clock.now
+    for _ in range(3):
+        clock.go(RESEND.seconds)
+        await sink.tell((), (over.finding,))
+    assert len(peer.posts) == 2
+
+
+async def test_what_is_resolved_at_the_time_to_send_again_is_told_once_beside_the_others(
+    sink, peer, clock
+):
+    other = finding(id="other", object=on("other"))
+    await sink.tell(OPENED, (finding(), other))
+    clock.go(RESEND.seconds)
+    over = change(Turn.RESOLVED)
+    await sink.tell((over,), (over.finding, other))
+    ends = {alert["labels"]["name"]: time(alert["endsAt"]) for alert in peer.posts[-1]}
+    assert len(peer.posts[-1]) == 2
+    assert ends == {"web": clock.now, "other": clock.now + LIFETIME}
+
+
+async def test_what_comes_back_is_the_same_alert_again(sink, peer, clock):
+    await sink.tell(OPENED, (finding(),))
+    labels = peer.last["labels"]
+    over, again = change(Turn.RESOLVED), change(Turn.REOPENED)
+    for turn in (over, again):
+        clock.go(2)
+        await sink.tell((turn,), (turn.finding,))
+    assert peer.last["labels"] == labels
+    assert time(peer.last["endsAt"]) == clock.now + LIFETIME
+
+
+async def test_an_anomaly_that_happened_once_alerts_nobody(sink, peer, clock):
+    for turn in (Turn.OPENED, Turn.RESOLVED, Turn.REOPENED):
+        once = change(turn, severity=Severity.INFO)
+        clock.go(RESEND.seconds)
+        await sink.tell((once,), (once.finding,))
+    assert peer.posts == []
+
+
+async def test_with_nothing_to_tell_nobody_is_called(sink, peer, clock):
+    for _ in range(5):
+        clock.go(RESEND.seconds)
+        await sink.tell((), ())
+    assert peer.posts == []
+
+
+async def test_an_object_of_the_cluster_has_no_namespace_to_name(sink, peer):
+    opened = change(Turn.OPENED, object=on("web", namespace=""))
+    await sink.tell((opened,), (opened.finding,))
+    assert peer.last["annotations"]["summary"] == "observed-generation-cleared on deployments web."
+    assert peer.last["labels"]["namespace"] == ""
+
+
+async def test_every_peer_is_told(clock):
+    peers = [Peer(), Peer(), Peer()]
+    async with served(peers[0]) as one, served(peers[1]) as two, served(peers[2]) as three:
+        sink = AlertmanagerSink([one, two.rstrip("/"), three], clock)
+        await sink.tell(OPENED, (finding(),))
+        await sink.close()
+    assert [len(peer.posts) for peer in peers] == [1, 1, 1]
+    assert peers[0].posts == peers[1].posts == peers[2].posts
+
+
+async def test_one_peer_that_is_down_does_not_stop_the_other_and_is_told_when_it_is_back(
+    clock, caplog
+):
+    up, port = Peer(), unused_port()
+    async with served(up) as url:
+        sink = AlertmanagerSink([f"http://127.0.0.1:{port}", url], clock)
+        await sink.tell(OPENED, (finding(),))
+        assert len(up.posts) == 1
+        (line,) = caplog.records
+        assert (line.levelno, line.message) == (logging.WARNING, "alertmanager not reached")
+        assert line.facts["url"] == f"http://127.0.0.1:{port}/api/v2/alerts"
+
+        back = Peer()
+        application = web.Application()
+        application.router.add_post("/api/v2/alerts", back.receive)
+        async with TestServer(application, port=port):
+            clock.go(RESEND.seconds)
+            await sink.tell((), (finding(),))
+        assert len(up.posts) == 2
+        assert back.posts == up.posts[1:]
+        await sink.close()
+
+
+@pytest.mark.parametrize("status", [301, 400, 500, 503])
+async def test_a_peer_that_refuses_is_logged_with_its_status(clock, caplog, status):
+    refusing, well = Peer(status), Peer()
+    async with served(refusing) as one, served(well) as two:
+        sink = AlertmanagerSink([one, two], clock)
+        await sink.tell(OPENED, (finding(),))
+        await sink.close()
+    assert len(refusing.posts) == len(well.posts) == 1, "no redirect is followed"
+    (line,) = caplog.records
+    assert line.facts["reason"] == f"ClientResponseError {status}"
+
+
+async def test_closing_is_possible_before_and_after_anything_was_told(peer, clock):
+    async with served(peer) as url:
+        await AlertmanagerSink([url], clock).close()
+        sink = AlertmanagerSink([url], clock)
+        await sink.tell(OPENED, (finding(),))
+        await sink.close()
+        await sink.close()

@@ -1,0 +1,191 @@
+"""Events on the object: what they say, how many, and that trouble with them is nobody else's."""
+
+import asyncio
+
+import pytest
+
+from tests.unit.alerts import findings
+from tests.unit.alerts.findings import CANARY, Clock, change, on
+from webhook.alerts import kube_event
+from webhook.alerts.change import Change, Turn
+from webhook.alerts.kube_event import BURST, REFILL_SECONDS, KubeEventSink
+from webhook.detection.finding import Actor, Confidence, Severity
+
+LOOPING = (Turn.RESOLVED, Turn.REOPENED)
+
+
+class Cluster:
+    """Keeps the Events that are created."""
+
+    def __init__(self) -> None:
+        self.events: list[tuple[str, dict]] = []
+
+    async def create(self, namespace, event):
+        self.events.append((namespace, event))
+
+    @property
+    def last(self) -> dict:
+        return self.events[-1][1]
+
+
+@pytest.fixture
+def cluster():
+    return Cluster()
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def sink(cluster, clock):
+    return KubeEventSink(cluster.create, lambda where: "Deployment", clock)
+
+
+async def tell(sink, *changes: Change):
+    await sink.tell(changes, tuple(one.finding for one in changes))
+
+
+async def test_an_event_is_one_that_the_api_server_takes(sink, cluster):
+    await tell(sink, change(Turn.OPENED))
+    namespace, event = cluster.events[0]
+    assert namespace == "shop"
+    assert event == {
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
+        "metadata": {
+            "generateName": "genguard-",
+            "labels": {"app.kubernetes.io/name": "genguard"},
+        },
+        "eventTime": "2026-01-02T03:05:00.000000Z",
+        "reportingController": "genguard.io/detection",
+        "reportingInstance": "genguard",
+        "action": "Opened",
+        "reason": "ObservedGenerationCleared",
+        "type": "Warning",
+        "note": "observed-generation-cleared opened: another webhook cleared 1 observedGeneration "
+        "value(s) that controller sent (3x). By: old-operator/hook (certain)",
+        "regarding": {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "namespace": "shop",
+            "name": "web",
+            "uid": "uid-1",
+        },
+    }
+    assert CANARY not in str(event)
+
+
+@pytest.mark.parametrize("turn", Turn)
+async def test_every_turn_of_a_loop_is_told(sink, cluster, turn):
+    await tell(sink, change(turn))
+    assert cluster.last["action"] == turn.value.capitalize()
+    assert cluster.last["type"] == ("Normal" if turn is Turn.RESOLVED else "Warning")
+
+
+@pytest.mark.parametrize("turn", Turn)
+async def test_an_anomaly_that_happened_once_makes_no_event(sink, cluster, turn):
+    await tell(sink, change(turn, severity=Severity.INFO))
+    assert cluster.events == []
+
+
+async def test_a_finding_that_did_not_turn_makes_no_event(sink, cluster):
+    await sink.tell((), (findings.finding(),))
+    assert cluster.events == []
+
+
+async def test_one_object_gets_a_burst_and_then_one_in_five_minutes(sink, cluster, clock):
+    for number in range(2 * BURST):
+        await tell(sink, change(LOOPING[number % 2]))
+    assert len(cluster.events) == BURST == 25
+    clock.go(REFILL_SECONDS - 1)
+    await tell(sink, change(Turn.REOPENED))
+    assert len(cluster.events) == BURST
+    clock.go(1)
+    await tell(sink, change(Turn.REOPENED), change(Turn.RESOLVED))
+    assert len(cluster.events) == BURST + 1
+    clock.go(1000 * REFILL_SECONDS)
+    for _ in range(2 * BURST):
+        await tell(sink, change(Turn.REOPENED))
+    assert len(cluster.events) == 2 * BURST + 1, "what was not used is kept up to one burst"
+
+
+async def test_the_findings_of_one_object_share_its_burst_and_another_object_has_its_own(
+    sink, cluster
+):
+    for number in range(2 * BURST):
+        await tell(sink, change(Turn.OPENED, id=str(number)))
+    assert len(cluster.events) == BURST
+    await tell(sink, change(Turn.OPENED, object=on("other")))
+    assert len(cluster.events) == BURST + 1
+
+
+async def test_buckets_are_remembered_for_a_bounded_number_of_objects(sink, monkeypatch):
+    monkeypatch.setattr(kube_event, "_OBJECTS", 10)
+    for number in range(50):
+        await tell(sink, change(Turn.OPENED, object=on(f"web-{number}")))
+    assert len(sink._buckets) == 10
+
+
+@pytest.mark.parametrize("letter", ["x", "ä", "語", "🔁"])
+async def test_a_note_is_no_longer_than_the_api_server_allows(sink, cluster, letter):
+    """1,024 bytes: Go's len. A name of a user may hold any character."""
+    actors = tuple(Actor("user", letter * 300, "", Confidence.CERTAIN) for _ in range(9))
+    await tell(sink, change(Turn.OPENED, actors=actors))
+    note = cluster.last["note"]
+    assert 1_020 < len(note.encode()) <= 1_024
+    assert note.startswith("observed-generation-cleared opened: ")
+    assert "\N{REPLACEMENT CHARACTER}" not in note
+
+
+async def test_reason_and_action_are_short_enough_for_every_detector(sink, cluster):
+    from webhook.detection.detectors import ALL  # noqa: PLC0415
+
+    for detector in ALL:
+        await tell(sink, change(Turn.ESCALATED, detector=detector.name, object=on(detector.name)))
+    for _, event in cluster.events:
+        assert event["reason"].isalnum()
+        assert max(len(event["reason"]), len(event["action"])) <= 128
+    assert len({event["reason"] for _, event in cluster.events}) == len(ALL)
+
+
+async def test_an_object_of_the_cluster_has_its_event_in_the_default_namespace(sink, cluster):
+    await tell(sink, change(Turn.OPENED, object=on("web", namespace="")))
+    namespace, event = cluster.events[0]
+    assert (namespace, event["regarding"]["namespace"]) == ("default", "")
+
+
+async def test_an_event_that_is_refused_is_logged_and_the_next_one_is_made(clock, caplog):
+    cluster = Cluster()
+
+    async def create(namespace, event):
+        if not cluster.events:
+            cluster.events.append((namespace, event))
+            raise PermissionError(CANARY)
+        await cluster.create(namespace, event)
+
+    sink = KubeEventSink(create, lambda where: "", clock)
+    await tell(sink, change(Turn.OPENED), change(Turn.OPENED, id="other"))
+    assert len(cluster.events) == 2
+    (line,) = caplog.records
+    assert line.message == "event not created"
+    assert line.facts == {"finding": "0123456789abcdef", "reason": "PermissionError"}
+
+
+async def test_an_api_server_that_hangs_holds_up_the_other_sinks_once_and_not_for_each_event(
+    clock, caplog, monkeypatch
+):
+    monkeypatch.setattr(kube_event, "_SECONDS", 0.05)
+    asked = []
+
+    async def create(namespace, event):
+        asked.append(event)
+        await asyncio.sleep(60)
+
+    sink = KubeEventSink(create, lambda where: "", clock)
+    async with asyncio.timeout(5):
+        await tell(sink, *(change(Turn.OPENED, object=on(str(n))) for n in range(100)))
+    assert len(asked) == 1
+    assert [line.message for line in caplog.records] == ["events not created"]
+    await sink.close()

@@ -1,0 +1,71 @@
+"""A line for each turn: who does what where, and nothing out of the object."""
+
+import json
+import logging
+
+import pytest
+
+from tests.unit.alerts.findings import CANARY, change, finding
+from webhook.alerts.change import Turn
+from webhook.alerts.log import LogSink
+from webhook.detection.finding import Severity
+from webhook.telemetry.logs import JSONFormatter
+
+
+@pytest.fixture(autouse=True)
+def everything(caplog):
+    caplog.set_level(logging.DEBUG, "genguard")
+
+
+async def test_a_line_says_what_where_and_who(caplog):
+    await LogSink().tell((change(Turn.ESCALATED),), ())
+    (record,) = caplog.records
+    line = json.loads(JSONFormatter().format(record))
+    del line["time"]
+    assert line == {
+        "level": "warning",
+        "message": "finding escalated",
+        "id": "0123456789abcdef",
+        "detector": "observed-generation-cleared",
+        "severity": "warning",
+        "resource": "deployments",
+        "group": "apps",
+        "namespace": "shop",
+        "name": "web",
+        "paths": ["/status/observedGeneration"],
+        "actors": ["webhook old-operator/hook (certain)"],
+        "count": 3,
+        "what": "another webhook cleared 1 observedGeneration value(s) that controller sent",
+    }
+
+
+async def test_nothing_out_of_the_object_is_logged(caplog):
+    told = change(Turn.OPENED)
+    assert CANARY in str(told.finding.evidence)
+    await LogSink().tell((told,), (told.finding,))
+    assert CANARY not in JSONFormatter().format(caplog.records[0])
+
+
+@pytest.mark.parametrize(
+    ("severity", "turn", "level"),
+    [
+        (Severity.INFO, Turn.OPENED, logging.INFO),
+        (Severity.WARNING, Turn.OPENED, logging.WARNING),
+        (Severity.CRITICAL, Turn.ESCALATED, logging.ERROR),
+        (Severity.CRITICAL, Turn.REOPENED, logging.ERROR),
+        (Severity.CRITICAL, Turn.RESOLVED, logging.INFO),
+        (Severity.WARNING, Turn.RESOLVED, logging.INFO),
+    ],
+)
+async def test_the_level_is_the_severity_and_good_news_is_info(caplog, severity, turn, level):
+    await LogSink().tell((change(turn, severity=severity),), ())
+    assert [(line.levelno, line.getMessage()) for line in caplog.records] == [
+        (level, f"finding {turn.value}")
+    ]
+
+
+async def test_what_did_not_turn_is_not_logged(caplog):
+    sink = LogSink()
+    await sink.tell((), (finding(),))
+    await sink.close()
+    assert caplog.records == []
