@@ -6,6 +6,7 @@ in changing order), by position otherwise.
 
 import zlib
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -15,6 +16,7 @@ from webhook.objects.pointer import Path, to_pointer
 
 MOST_LEAVES: Final = 5_000
 """An object with more is compared as far as this, so that one object cannot take all the time."""
+MOST_SHARED: Final = 4_096
 _ITEM_KEYS: Final = ("type", "name", "uid")
 _ABSENT: Final = None
 
@@ -46,6 +48,11 @@ def digest(raw: bytes | msgspec.Raw | None) -> int | None:
     return None if raw is None else zlib.crc32(bytes(raw))
 
 
+def is_time(change: Change) -> bool:
+    """A leaf that holds when, by its name: lastTransitionTime, heartbeatTimestamp."""
+    return str(change.key[-1]).lower().endswith(("time", "timestamp"))
+
+
 def changes(before: Fields, after: Fields, keys: Iterable[str]) -> Changes:
     """Leaves that differ below the given top-level fields.
 
@@ -60,19 +67,25 @@ def changes(before: Fields, after: Fields, keys: Iterable[str]) -> Changes:
         for path in left.keys() | right.keys():
             old, new = left.get(path), right.get(path)
             if old is None or new is None or old[1] != new[1]:
-                pointer = (new or old or ("", 0))[0]
-                found.append(Change(path, pointer, old and old[1], new and new[1]))
+                where = (new or old or ((), 0))[0]
+                found.append(Change(*_shared(path, where), old and old[1], new and new[1]))
     return tuple(sorted(found, key=lambda change: change.pointer))
 
 
-def _leaves(key: str, raw: msgspec.Raw | None) -> dict[Path, tuple[str, int]]:
+@lru_cache(maxsize=MOST_SHARED)
+def _shared(key: Path, where: Path) -> tuple[Path, str]:
+    """One tuple and one text for the same leaf of however many objects."""
+    return key, to_pointer(where)
+
+
+def _leaves(key: str, raw: msgspec.Raw | None) -> dict[Path, tuple[Path, int]]:
     if raw is None:
         return {}
-    leaves: dict[Path, tuple[str, int]] = {}
+    leaves: dict[Path, tuple[Path, int]] = {}
     for path, where, value in _walk((key,), (key,), msgspec.json.decode(raw)):
         if len(leaves) >= MOST_LEAVES:
             break
-        leaves[path] = (to_pointer(where), zlib.crc32(msgspec.json.encode(value)))
+        leaves[path] = (where, zlib.crc32(msgspec.json.encode(value)))
     return leaves
 
 

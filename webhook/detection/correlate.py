@@ -23,6 +23,8 @@ from webhook.detection.write import Write
 
 SECONDS_WAITED: Final = 10.0
 """For the next phase of a write; genguard's registrations time out after 2 s each."""
+SECONDS_WITHOUT_OUTCOMES: Final = 2.0
+"""For a reinvocation, where no outcome of the resource was ever seen."""
 MOST_PENDING: Final = 2_000
 
 
@@ -32,6 +34,12 @@ class _Pending:
     intent: AdmissionRequest | None = None
     ambiguous: bool = False
     mutates: list[Reviewed] = field(default_factory=list)
+
+    def told(self) -> tuple[AdmissionRequest | None, list[AdmissionRequest]]:
+        """Intent and mutate calls; of writes that cannot be told apart neither."""
+        if self.ambiguous:
+            return None, []
+        return self.intent, [one.request for one in self.mutates]
 
 
 class Correlator:
@@ -51,20 +59,18 @@ class Correlator:
         """
         yield from self._overdue(now)
         request = reviewed.request
-        if phase is Phase.OUTCOME:
-            self._with_outcomes.add(_registered(request))
         key = join_key(request)
         if key is None or not _is_joined(request):
             return
+        if phase is Phase.OUTCOME and len(self._with_outcomes) < MOST_PENDING:
+            self._with_outcomes.add(_registered(key))
         if phase is Phase.INTENT:
             self._see_intent(key, request, now)
         elif phase is Phase.MUTATE:
             self._pending.setdefault(key, _Pending(now)).mutates.append(reviewed)
         else:
             pending = self._pending.pop(key, None) or _Pending(now)
-            intent = None if pending.ambiguous else pending.intent
-            mutates = [one.request for one in pending.mutates]
-            yield assemble(intent, mutates, reviewed, now, has_outcome=True)
+            yield assemble(*pending.told(), reviewed, now, has_outcome=True)
 
     def finish(self) -> Iterator[Write]:
         """What is still waiting, at the end of a recording."""
@@ -77,24 +83,26 @@ class Correlator:
         self._pending[key] = entry
 
     def _overdue(self, now: float) -> Iterator[Write]:
-        while self._pending:
-            key, oldest = next(iter(self._pending.items()))
-            if oldest.time > now - SECONDS_WAITED and len(self._pending) <= MOST_PENDING:
-                return
-            del self._pending[key]
+        ended = []
+        for position, (key, one) in enumerate(self._pending.items()):
+            if one.time > now - SECONDS_WITHOUT_OUTCOMES and not self._too_many(position):
+                break
+            waits = _registered(key) in self._with_outcomes
+            seconds = SECONDS_WAITED if waits else SECONDS_WITHOUT_OUTCOMES
+            if one.time <= now - seconds or self._too_many(position):
+                ended.append((key, waits))
+        for key, waits in ended:
+            one = self._pending.pop(key)
             # Where no outcome is registered the last mutate call is all there will be.
-            if (
-                oldest.mutates
-                and _registered(oldest.mutates[-1].request) not in self._with_outcomes
-            ):
-                intent = None if oldest.ambiguous else oldest.intent
-                mutates = [one.request for one in oldest.mutates]
-                yield assemble(intent, mutates, oldest.mutates[-1], oldest.time, has_outcome=False)
+            if one.mutates and not waits:
+                yield assemble(*one.told(), one.mutates[-1], one.time, has_outcome=False)
+
+    def _too_many(self, position: int) -> bool:
+        return position < len(self._pending) - MOST_PENDING
 
 
-def _registered(request: AdmissionRequest) -> tuple[str, str]:
-    resource = request.wire.resource
-    return resource.group, resource.resource
+def _registered(key: JoinKey) -> tuple[str, str]:
+    return key.group, key.resource
 
 
 def _is_joined(request: AdmissionRequest) -> bool:
@@ -102,7 +110,7 @@ def _is_joined(request: AdmissionRequest) -> bool:
     if request.wire.dry_run or request.operation is not Operation.UPDATE:
         return False
     new, old = request.object, request.old_object
-    if new is None or old is None or request.subresource == "scale":
+    if new is None or old is None:
         return False
     sent, stored = new.metadata.resource_version, old.metadata.resource_version
     # A PUT on an older version than is stored is refused after mutating admission.

@@ -1,4 +1,4 @@
-"""see(): reviews in, findings out. Pure; the server feeds it off the answer path, replay inline."""
+"""see(): reviews in, findings out, pure; the server feeds it off the answer path, replay inline."""
 
 from typing import Final
 
@@ -61,7 +61,7 @@ class Detection:
                 for sign in detector.stored(stored, past):
                     self.ledger.add(detector.name, sign, stored)
         self.history.add(past, write)
-        if write.writes_status and write.asked and write.others == ():
+        if write.asked and write.others == ():
             self._suspects.acquit(write.matched)
         for detector in self._detectors:
             for sign in detector.asked(write, past):

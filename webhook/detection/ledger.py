@@ -3,11 +3,12 @@
 import hashlib
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
 from webhook.detection.detectors.detector import Blame, Sign
+from webhook.detection.evidence import Place
 from webhook.detection.finding import Actor, Confidence, Finding, FoundObject, Severity
 from webhook.detection.suspects import Suspects
 from webhook.detection.write import ObjectKey, Requester, Write
@@ -42,6 +43,7 @@ class _Entry:
     requesters: dict[Requester, int] = field(default_factory=dict)
     by_others: int = 0
     by_either: int = 0
+    by_server: int = 0
     candidates: dict[str, int] = field(default_factory=dict)
     evidence: list[dict[str, Any]] = field(default_factory=list)
 
@@ -83,10 +85,14 @@ class Ledger:
         for requester in sign.requesters:
             if requester in entry.requesters or len(entry.requesters) < _MOST_REQUESTERS:
                 entry.requesters[requester] = entry.requesters.get(requester, 0) + 1
+        entry.by_server += sign.blame is Blame.SERVER
         if sign.blame in (Blame.OTHERS, Blame.EITHER):
             entry.by_others += sign.blame is Blame.OTHERS
             entry.by_either += sign.blame is Blame.EITHER
-            for name in self._suspects.candidates(write.matched):
+            matched = write.matched
+            for name in self._suspects.candidates(
+                replace(matched, reinvoked=True) if sign.reinvoked else matched
+            ):
                 entry.candidates[name] = entry.candidates.get(name, 0) + 1
         evidence = {"time": _rfc3339(write.time), "user": write.requester.user, **sign.evidence}
         entry.evidence = [*entry.evidence[-(_MOST_EVIDENCE - 1) :], evidence]
@@ -107,7 +113,9 @@ class Ledger:
     def _entry(self, detector: str, write: Write) -> _Entry:
         where = write.object
         name = where.uid or f"{where.namespace}/{where.name}"
-        key = (detector, where.group, where.resource, name, write.subresource)
+        # A Scale is a view of the object itself.
+        subresource = "" if write.subresource == "scale" else write.subresource
+        key = (detector, where.group, where.resource, name, subresource)
         entry = self._entries.get(key)
         if entry is not None and write.time - entry.last > WINDOW_SECONDS:
             del self._entries[key]
@@ -115,7 +123,7 @@ class Ledger:
         if entry is None:
             identity = hashlib.blake2b("\0".join(key).encode(), digest_size=8).hexdigest()
             entry = self._entries[key] = _Entry(
-                identity, detector, where, write.subresource, write.time, write.time
+                identity, detector, where, subresource, write.time, write.time
             )
             if len(self._entries) > MOST_FINDINGS:
                 self._entries.popitem(last=False)
@@ -144,7 +152,7 @@ class Ledger:
 
     def _actors(self, entry: _Entry) -> Iterator[Actor]:
         webhooks = list(self._webhooks(entry)) if entry.by_others or entry.by_either else []
-        sure = not entry.by_either
+        sure = not entry.by_either and not entry.by_server
         users = [
             Actor(
                 "user",
@@ -163,7 +171,9 @@ class Ledger:
             for name, count in entry.candidates.items()
             if count == entry.by_others + entry.by_either
         ]
-        ranked = self._suspects.ranked(always or entry.candidates, self._shared(entry))
+        ranked = self._suspects.accused(
+            always or entry.candidates, list(self._shared(entry)), _place(entry)
+        )
         for name, confidence in ranked:
             sure = confidence if entry.by_others else Confidence.POSSIBLE
             yield Actor("webhook", name, "", sure)
@@ -173,6 +183,10 @@ class Ledger:
         for other in self._entries.values():
             if other.detector == entry.detector and other.by_others and other.candidates:
                 yield other.candidates
+
+
+def _place(entry: _Entry) -> Place:
+    return Place(entry.object.group, entry.object.resource, entry.subresource)
 
 
 def _rfc3339(seconds: float) -> str:

@@ -5,19 +5,22 @@ pkg/admission/plugin/webhook/predicates); what cannot be told from a review (lab
 matchConditions) leaves a webhook possible. genguard's own are never suspects.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from webhook.detection.evidence import Evidence, Place
 from webhook.detection.finding import Confidence
 from webhook.detection.selectors import Truth, matches_labels
 from webhook.detection.write import Matched
 
 _OWN: Final = "genguard"
+TRACE_LABEL: Final = "genguard.io/trace"
+"""On the observers that `genguard trace` registers for a while."""
 _PHASES: Final = frozenset({"/intent", "/mutate", "/outcome"})
 _EVERYTHING: Final = "*"
+_NAME_LABEL: Final = "kubernetes.io/metadata.name"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +35,21 @@ class Registered:
     any_version: bool
     conditional: bool
     phase: str
+    reinvoked: bool = False
 
     @property
     def name(self) -> str:
         """As findings name it."""
         return f"{self.configuration}/{self.webhook}"
+
+    @property
+    def doubtful(self) -> int:
+        """How much of it a review does not show; a rule for everything is meant for nothing."""
+        selector = self.namespace_selector or {}
+        keys = {*(selector.get("matchLabels") or {})}
+        keys |= {one.get("key", "") for one in selector.get("matchExpressions") or ()}
+        wide = all(_EVERYTHING in "".join(rule.get("resources") or ()) for rule in self.rules)
+        return 2 * (self.conditional or bool(keys - {_NAME_LABEL})) + wide
 
 
 def read_configurations(documents: Iterable[Any]) -> tuple[Registered, ...]:
@@ -47,7 +60,10 @@ def read_configurations(documents: Iterable[Any]) -> tuple[Registered, ...]:
             continue
         if document.get("kind") != "MutatingWebhookConfiguration":
             continue
-        name = (document.get("metadata") or {}).get("name", "")
+        metadata = document.get("metadata") or {}
+        if TRACE_LABEL in (metadata.get("labels") or {}):
+            continue  # an observer of `genguard trace`: it changes nothing
+        name = metadata.get("name", "")
         found += [_read(name, hook) for hook in document.get("webhooks") or ()]
     return tuple(sorted(found, key=lambda one: one.configuration.encode()))
 
@@ -62,6 +78,7 @@ def _read(configuration: str, hook: Mapping[str, Any]) -> Registered:
         any_version=hook.get("matchPolicy", "Equivalent") == "Equivalent",
         conditional=bool(hook.get("matchConditions")),
         phase=_phase(configuration, hook),
+        reinvoked=hook.get("reinvocationPolicy") == "IfNeeded",
     )
 
 
@@ -79,7 +96,7 @@ class Suspects:
 
     def __init__(self, registered: Iterable[Registered] = ()) -> None:
         self._others: tuple[Registered, ...] = tuple(_between(tuple(registered)))
-        self._clean: Counter[str] = Counter()
+        self._evidence: Final = Evidence()
 
     def learn(self, registered: Iterable[Registered]) -> None:
         """These are the registrations from now on."""
@@ -90,30 +107,38 @@ class Suspects:
         return tuple(one.name for one in self._others if matches(one, write))
 
     def acquit(self, write: Matched) -> None:
-        """A write of status that nobody changed: whoever was called for it left it alone."""
-        self._clean.update(self.candidates(write))
+        """A write that nobody changed: whoever was called for it left it alone."""
+        where = Place(write.group, write.resource, write.subresource)
+        self._evidence.acquit(self.candidates(write), where)
+
+    def accused(
+        self, names: Iterable[str], shared: Iterable[Iterable[str]], where: Place
+    ) -> Iterator[tuple[str, Confidence]]:
+        """The candidates of a finding as `ranked`, narrowed by what is known of each.
+
+        `shared`: the candidates of every finding of the kind, this one's among them.
+        """
+        order = list(self.ranked(names, shared))
+        if len(order) < 2 or not self._others:  # noqa: PLR2004 - nothing to choose between
+            yield from order
+            return
+        doubts = {one.name: one.doubtful for one in self._others}
+        sharing = [frozenset(finding) for finding in shared]
+        weighed = self._evidence.weigh([name for name, _ in order], sharing, where, doubts)
+        likeliest, second, *_ = sorted(weighed.values())
+        stands_out = likeliest.stands_out_from(second)
+        for name in sorted(weighed, key=lambda one: (weighed[one], one)):
+            sure = stands_out and weighed[name] is likeliest
+            yield name, Confidence.LIKELY if sure else Confidence.POSSIBLE
 
     def ranked(
         self, names: Iterable[str], shared: Iterable[Iterable[str]]
     ) -> Iterator[tuple[str, Confidence]]:
-        """The candidates, likeliest first.
-
-        One alone is certain. Several are narrowed by the findings they share, and by the writes
-        that each of them was called for and that came through unharmed.
-        """
-        candidates = list(names)
-        if len(candidates) == 1:
-            yield candidates[0], Confidence.CERTAIN
-            return
-        support = Counter(name for finding in shared for name in set(finding))
-        order = sorted(candidates, key=lambda name: (self._clean[name], -support[name], name))
-        for position, name in enumerate(order):
-            first = position == 0 and self._stands_out(order, support)
-            yield name, Confidence.LIKELY if first else Confidence.POSSIBLE
-
-    def _stands_out(self, order: list[str], support: Counter[str]) -> bool:
-        first, second = order[0], order[1]
-        return (self._clean[first], -support[first]) < (self._clean[second], -support[second])
+        """By nothing but who was there: one alone is certain."""
+        del shared
+        candidates = sorted(names)
+        for name in candidates:
+            yield name, Confidence.POSSIBLE if len(candidates) > 1 else Confidence.CERTAIN
 
 
 def _between(registered: tuple[Registered, ...]) -> Iterator[Registered]:
@@ -129,10 +154,12 @@ def _between(registered: tuple[Registered, ...]) -> Iterator[Registered]:
 
 def matches(one: Registered, write: Matched) -> bool:
     """Whether the API server calls the webhook for such a write, as far as a review shows."""
+    if write.reinvoked and not one.reinvoked:
+        return False
     if not any(_rule_matches(rule, write, any_version=one.any_version) for rule in one.rules):
         return False
-    # Only this label of a namespace is known: the API server sets it to the name.
-    known = {"kubernetes.io/metadata.name": write.namespace}
+    # Only one label of a namespace is known: the API server sets it to the name.
+    known = {_NAME_LABEL: write.namespace}
     if write.namespace and (
         matches_labels(one.namespace_selector, known, complete=False) is Truth.FALSE
     ):

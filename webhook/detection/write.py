@@ -1,7 +1,7 @@
 """One write as detectors see it: its phases joined, and what each of them changed."""
 
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
 
 from webhook.detection.changes import Changes
 from webhook.objects.observed import Observed
@@ -39,6 +39,11 @@ class Matched:
     labels: dict[str, str]
     old_labels: dict[str, str]
     user: str
+    reinvoked: bool = field(default=False, kw_only=True)
+
+
+FORGOTTEN: Final = Matched("", "", "", "", "", "", "", {}, {}, "")
+"""Of a write that is history: whom to suspect was asked when it came."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +54,8 @@ class Write:
     others   what other webhooks changed of what was asked; None when the intent was not seen
     again    what they changed once more when reinvoked
     result   what would be stored, compared with what was
+    wanted        equal where the same was asked for, times aside; None where that is nothing
+    observes      whether a status of this write has an observedGeneration at all, be it 0
     """
 
     time: float
@@ -63,7 +70,7 @@ class Write:
     others: Changes | None
     again: Changes
     result: Changes
-    asked_digest: int | None
+    wanted: int | None
     state_before: int
     state_after: int
     has_outcome: bool
@@ -74,11 +81,17 @@ class Write:
     observed_asked: Observed
     observed_sent: Observed
     observed_after: Observed
+    observes: bool = True
 
     @property
     def changed_something(self) -> bool:
         """Not a no-op."""
         return bool(self.result)
+
+    @property
+    def sent(self) -> Changes:
+        """What was asked; where the intent was not seen, what came of it."""
+        return self.result if self.asked is None else self.asked
 
     @property
     def counted(self) -> bool:

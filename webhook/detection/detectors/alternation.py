@@ -1,45 +1,70 @@
-"""One leaf written to and fro by two requesters: A, B, A, B."""
+"""One leaf turned back by writers who take turns: A, B, A, B."""
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 from webhook.detection.changes import Change
 from webhook.detection.history import ObjectHistory
 from webhook.detection.write import Requester, Write
 
-_TURNS: Final = 4
+_TURNS: Final = 8
+_SECONDS: Final = 600.0
+
+
+class Turn(NamedTuple):
+    """What one write made of a leaf."""
+
+    value: int | None
+    requester: Requester
 
 
 def alternations(
     write: Write, past: ObjectHistory, *, in_status: bool
-) -> Iterator[tuple[Change, tuple[Requester, Requester]]]:
-    """Leaves that this stored write turned back once more, with the two who take turns.
+) -> Iterator[tuple[Change, tuple[Requester, ...]]]:
+    """Leaves that this stored write turned back, with all who lately turned them back, it first.
 
-    One requester that walks a cycle of its own is no fight, and a value that never comes back
-    (a time, a counter) is none either.
+    A requester turns a leaf back when it writes a value of its own again over what somebody else
+    has made of it. It takes two who do: one that walks a cycle of its own, a correction, and a
+    value that never comes back (a time, a counter) are no fight. In status a leaf that goes and
+    comes is not meant: who takes it away is found by the detectors of what is lost.
     """
     for change in write.result:
         if (change.key[0] == "status") is not in_status:
             continue
-        turns = _turns(change, past)
-        if len(turns) < _TURNS:
+        if in_status and (change.added or change.removed):
             continue
-        values = [value for value, _ in turns]
-        users = [requester.user for _, requester in turns]
-        first, second = users[0], users[1]
-        by_turns = first != second and users == [first, second] * (_TURNS // 2)
-        if by_turns and values[0] == values[2] != values[1] == values[3]:
-            yield change, (turns[0][1], turns[1][1])
+        turns = _turns(change, past, write.time - _SECONDS)
+        back = [turns[at].requester for at in range(len(turns)) if _turns_back(turns, at)]
+        if not back or not _turns_back(turns, len(turns) - 1):
+            continue
+        fighters = {one.user: one for one in back}
+        newest = write.requester
+        if len(fighters) > 1:
+            yield change, (newest, *(one for one in fighters.values() if one.user != newest.user))
 
 
-def _turns(change: Change, past: ObjectHistory) -> list[tuple[int | None, Requester]]:
-    """The latest values of a leaf with who wrote them, newest first."""
-    turns: list[tuple[int | None, Requester]] = []
+def _turns_back(turns: list[Turn], at: int) -> bool:
+    if at < 2:  # noqa: PLR2004 - mine, yours, mine again
+        return False
+    mine, before = turns[at], turns[at - 1]
+    return (
+        before.requester.user != mine.requester.user
+        and before.value != mine.value
+        and any(
+            one.value == mine.value and one.requester.user == mine.requester.user
+            for one in turns[: at - 1]
+        )
+    )
+
+
+def _turns(change: Change, past: ObjectHistory, since: float) -> list[Turn]:
+    """The latest values of a leaf with who wrote them, oldest first."""
+    turns: list[Turn] = []
     for write in reversed(past.stored):
+        if write.time < since or len(turns) == _TURNS:
+            break
         for other in write.result:
             if other.key == change.key:
-                turns.append((other.after, write.requester))
+                turns.append(Turn(other.after, write.requester))
                 break
-        if len(turns) == _TURNS:
-            break
-    return turns
+    return turns[::-1]

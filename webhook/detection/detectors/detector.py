@@ -24,6 +24,7 @@ class Sign:
 
     requesters  who is blamed besides, or instead of, other webhooks
     minor       never more than info, however often it comes
+    reinvoked   it happened in round 1, in which only webhooks are called that ask for it
     """
 
     blame: Blame
@@ -31,6 +32,7 @@ class Sign:
     message: str
     requesters: tuple[Requester, ...] = ()
     minor: bool = False
+    reinvoked: bool = False
     evidence: dict[str, object] = field(default_factory=dict)
 
 

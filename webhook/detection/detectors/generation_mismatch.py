@@ -3,7 +3,7 @@
 Reads   the prediction and the generation of the outcome
 Acts on writes that have an outcome
 Result  a sign about the server: another version or feature gate than assumed, or one of the few
-        changes that no review shows
+        changes that no review shows; its requester may be the one who sends those
 Relies  on tests/differential, which finds none on the version the table is tested against
 """
 
@@ -24,11 +24,14 @@ class GenerationMismatch:
         """One sign a write."""
         del past
         predicted = write.generation_predicted
-        if predicted is not None and predicted != write.generation_after:
+        # A server that keeps none of this kind yet is older, or has a gate off: nothing is wrong.
+        keeps = write.generation_before or write.generation_after
+        if keeps and predicted is not None and predicted != write.generation_after:
             yield Sign(
                 Blame.SERVER,
                 ("/metadata/generation",),
                 f"generation {write.generation_after} where {predicted} was predicted",
+                (write.requester,),
                 evidence={"predicted": predicted, "generation": write.generation_after},
             )
 

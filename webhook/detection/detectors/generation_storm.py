@@ -30,9 +30,13 @@ class GenerationStorm:
     def asked(self, write: Write, past: ObjectHistory) -> Iterator[Sign]:
         """One sign for a spec that only a webhook changed."""
         del past
-        if not write.counted or write.writes_status or write.asked is None:
+        if not write.counted or write.asked is None or not write.others:
             return
-        if not write.asked and write.others:
+        if write.writes_status and not write.status_counts:
+            return
+        # A PUT of a whole manifest leaves out what a webhook adds: that is no wish of its own.
+        theirs = {change.key for change in write.others}
+        if all(change.key in theirs and change.removed for change in write.asked):
             yield Sign(
                 Blame.OTHERS,
                 tuple(change.pointer for change in write.others),
@@ -54,18 +58,25 @@ class GenerationStorm:
         ]
         paths = tuple(change.pointer for change in write.result)
         if write.status_counts and _only_status(write):
-            chases = sum(1 for one in mine if _chases(one))
-            if _chases(write) and chases >= _CHASES:
+            chases = [one for one in mine if _chases(one)]
+            # What it observes is what it made itself, not what somebody else has asked for.
+            made = {one.generation_after for one in chases}
+            own = [one for one in chases if one.generation_before in made]
+            if _chases(write) and write.generation_before in made and len(own) >= _CHASES - 1:
                 yield _sign(write, paths, "chases generation: each status write moves it")
             elif not _chases(write) and sum(1 for one in mine if _only_status(one)) >= _CHASES:
                 message = "moves generation by writing status; there is no status subresource"
                 yield _sign(write, paths, message, minor=True)
-        elif not write.writes_status:
+        elif not write.writes_status and not write.others and _moves_state(write):
             recent = [one for one in mine if one.time > write.time - _RETURN_SECONDS]
             states = {one.state_before for one in recent}
             returns = sum(1 for one in recent if one.state_after in states)
             if returns >= _RETURNS and write.state_after in states:
                 yield _sign(write, paths, "walks the spec back and forth")
+
+
+def _moves_state(write: Write) -> bool:
+    return write.state_before != write.state_after
 
 
 def _only_status(write: Write) -> bool:

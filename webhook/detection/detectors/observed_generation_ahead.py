@@ -1,7 +1,7 @@
 """An observedGeneration that no spec has had yet.
 
 Reads   observedGeneration as asked and as stored, and generation
-Acts on writes of status that have an outcome
+Acts on writes of status
 Result  a sign for each write that sets it above generation
 Relies  on nothing in the API server refusing it: it accepts any value but a cleared one on Pods
 """
@@ -23,7 +23,7 @@ class ObservedGenerationAhead:
         """One sign a write."""
         del past
         after = write.observed_after.own
-        if not (write.writes_status and write.has_outcome and write.generation_after):
+        if not (write.writes_status and write.generation_after):
             return
         if not isinstance(after, int) or after <= write.generation_after:
             return

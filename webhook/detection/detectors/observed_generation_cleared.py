@@ -1,22 +1,22 @@
 """An observedGeneration that was set is cleared.
 
-Reads   every observedGeneration of the status: stored, asked, after other webhooks
+Reads   every observedGeneration of the status: stored, asked, after other webhooks, as it came out
 Acts on writes of status
 Result  blames other webhooks for what was asked and gone at /mutate; a requester only for what
-        somebody else had set, since controllers write old and empty values of their own
+        somebody else had set, since controllers write old and empty values of their own. Where
+        the intent was not seen either may have done it; a value that the server or genguard had
+        to put back was then cleared by one of them
 Relies  on KEP-5067 (Infinite loop caused by misbehaving mutating webhooks)
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
 from webhook.detection.detectors.detector import Blame, Sign
 from webhook.detection.history import ObjectHistory
 from webhook.detection.write import Write
-from webhook.objects.observed import restorations
-from webhook.objects.pointer import to_pointer
-
-_OWN = ("status", "observedGeneration")
+from webhook.objects.observed import Observed, Restoration, restorations
+from webhook.objects.pointer import Path, to_pointer
 
 
 class ObservedGenerationCleared:
@@ -29,25 +29,34 @@ class ObservedGenerationCleared:
         if not write.writes_status:
             return
         if write.others is not None:
-            wanted, blame = write.observed_asked, Blame.OTHERS
-        else:
-            wanted, blame = write.observed_before, Blame.EITHER
-        gone = list(restorations(wanted, write.observed_sent))
-        if gone and blame is Blame.OTHERS:
+            gone = list(restorations(write.observed_asked, write.observed_sent))
+            if gone:
+                yield Sign(
+                    Blame.OTHERS,
+                    _pointers(gone),
+                    f"another webhook cleared {len(gone)} observedGeneration value(s) that "
+                    f"{write.requester.user} sent",
+                    evidence={"asked": gone[0].value},
+                )
+                return
+        gone = list(restorations(write.observed_before, write.observed_asked))
+        of_another = [one for one in gone if _set_by_another(one, write, past)]
+        if of_another:
             yield Sign(
-                blame,
-                tuple(to_pointer(one.path) for one in gone),
-                f"another webhook cleared {len(gone)} observedGeneration value(s) that "
-                f"{write.requester.user} sent",
-                evidence={"asked": gone[0].value},
-            )
-        elif self._cleared_by_requester(write, past):
-            yield Sign(
-                Blame.REQUESTER if write.asked is not None else blame,
-                (to_pointer(_OWN),),
-                f"{write.requester.user} cleared an observedGeneration that somebody else had set",
+                Blame.REQUESTER if write.asked is not None else Blame.EITHER,
+                _pointers(of_another),
+                f"{write.requester.user} cleared {len(of_another)} observedGeneration value(s) "
+                "that somebody else had set",
                 (write.requester,),
-                evidence={"stored": write.observed_before.own},
+                evidence={"stored": of_another[0].value},
+            )
+        elif gone and write.asked is None and not _is_gone(gone, write.observed_after):
+            yield Sign(
+                Blame.EITHER,
+                _pointers(gone),
+                f"{len(gone)} observedGeneration value(s) were cleared in a write of "
+                f"{write.requester.user}, and put back before it was stored",
+                evidence={"stored": gone[0].value},
             )
 
     def stored(self, write: Write, past: ObjectHistory) -> Iterator[Sign]:
@@ -55,8 +64,26 @@ class ObservedGenerationCleared:
         del write, past
         return iter(())
 
-    def _cleared_by_requester(self, write: Write, past: ObjectHistory) -> bool:
-        if not write.observed_before.own or write.observed_asked.own is not None:
-            return False
-        setter = past.last_setter(_OWN)
-        return setter is not None and setter.user != write.requester.user
+
+def _pointers(gone: Iterable[Restoration]) -> tuple[str, ...]:
+    return tuple(to_pointer(one.path) for one in gone)
+
+
+def _set_by_another(one: Restoration, write: Write, past: ObjectHistory) -> bool:
+    setter = past.last_setter(_leaf(one.path, write.observed_asked))
+    return setter is not None and setter.user != write.requester.user
+
+
+def _leaf(path: Path, found: Observed) -> Path:
+    """The key of a change at this path: conditions go by their type."""
+    if "conditions" not in path:
+        return path
+    status, conditions, index, name = path
+    return status, conditions, f"type={found.conditions[int(index)].type}", name
+
+
+def _is_gone(gone: Iterable[Restoration], after: Observed) -> bool:
+    """Whether nothing of it came back."""
+    own = after.own is None
+    conditions = all(one.observed is None for one in after.conditions)
+    return all(conditions if "conditions" in one.path else own for one in gone)

@@ -1,11 +1,13 @@
 """Generation moves, status is written, and observedGeneration stands still.
 
 Reads   generation and every observedGeneration over the latest status writes
-Acts on writes of status that have an outcome
-Result  a sign for each status write of a stall that has lasted for several of them
+Acts on writes of status
+Result  a sign for each status write of a stall: of webhooks where the number was asked for and did
+        not arrive, of the writer where generation has moved on and it asks for the old one still
 Relies  on KEP-5067's second symptom. Not stalled are: a status whose conditions observe the
-        generation (Flux starts its own at -1), a custom resource without status subresource that
-        trails by one for ever, and single writes of controllers that lag by themselves
+        generation (Flux raises its own on success only, and starts at -1), a custom resource
+        without status subresource that trails by one for ever, and a controller that is one or
+        two generations behind while a long change goes on
 """
 
 from collections.abc import Iterator
@@ -19,6 +21,8 @@ from webhook.detection.write import Write
 _WRITES: Final = 5
 _SECONDS: Final = 2.0
 _STEPS: Final = 3
+_SLOW_WRITES: Final = 10
+_SLOW_SECONDS: Final = 10.0
 
 
 class ObservedGenerationStalled:
@@ -31,15 +35,13 @@ class ObservedGenerationStalled:
         if not _lags(write):
             return
         # The write itself is the newest of the history.
-        recent = [one for one in reversed(past.writes) if one.writes_status and one.has_outcome]
+        recent = [one for one in reversed(past.writes) if one.writes_status]
         stall = list(takewhile(lambda one: _lags(one) and _own(one) == _own(write), recent))
         if len(stall) < _WRITES:
             return
-        lasted = write.time - stall[-1].time
-        behind = write.generation_after - (_own(write) or 0)
-        if lasted < _SECONDS and behind < _STEPS:
+        cleared = _is_cleared(write)
+        if not (_is_lost(write, stall) if cleared else _is_forgotten(write, stall)):
             return
-        cleared = (_number(write.observed_asked.own) or 0) >= write.generation_after
         yield Sign(
             Blame.OTHERS if cleared else Blame.REQUESTER,
             ("/status/observedGeneration",),
@@ -55,6 +57,22 @@ class ObservedGenerationStalled:
         return iter(())
 
 
+def _is_lost(write: Write, stall: list[Write]) -> bool:
+    lasted = write.time - stall[-1].time
+    return lasted >= _SECONDS or _behind(write) >= _STEPS
+
+
+def _is_forgotten(write: Write, stall: list[Write]) -> bool:
+    moved = len({one.generation_after for one in stall}) > 1
+    if _behind(write) >= _STEPS and moved:
+        return True
+    return len(stall) >= _SLOW_WRITES and write.time - stall[-1].time >= _SLOW_SECONDS
+
+
+def _behind(write: Write) -> int:
+    return write.generation_after - (_own(write) or 0)
+
+
 def _number(value: int | str | None) -> int | None:
     try:
         return None if value is None else int(value)
@@ -66,15 +84,22 @@ def _own(write: Write) -> int | None:
     return _number(write.observed_after.own)
 
 
+def _is_cleared(write: Write) -> bool:
+    """It was asked for, and is not there once the other webhooks have been asked."""
+    return write.others is not None and (
+        (_number(write.observed_asked.own) or 0) > (_number(write.observed_sent.own) or 0)
+    )
+
+
 def _lags(write: Write) -> bool:
-    if not write.writes_status or not write.has_outcome or not write.generation_after:
+    if not write.writes_status or not write.generation_after:
         return False
-    asked = _number(write.observed_asked.own)
-    own = _own(write)
-    if own is None and asked is None:
+    asked, own = _number(write.observed_asked.own), _own(write)
+    if own is None and asked is None and not write.observes:
         return False  # nobody observes this kind here
     if (own or 0) >= write.generation_after - (1 if write.status_counts else 0):
         return False
     in_conditions = [_number(one.observed) or 0 for one in write.observed_after.conditions]
-    # Where conditions alone are current the controller is at work: kstatus reads them first.
-    return not (in_conditions and max(in_conditions) >= write.generation_after and own == -1)
+    # Where conditions are current the controller is at work: kstatus reads them as well.
+    at_work = bool(in_conditions) and max(in_conditions) >= write.generation_after
+    return _is_cleared(write) or not at_work

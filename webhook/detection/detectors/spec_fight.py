@@ -1,7 +1,7 @@
 """Two wills about one field of spec: two writers, or a writer and a webhook.
 
 Reads   what was asked of spec, what other webhooks made of it, and the stored values of each leaf
-Acts on writes of the main resource
+Acts on writes of the main resource and of its scale, which shows the same replicas
 Result  blames both writers; or the webhook that puts an explicit value back to what was stored,
         which leaves no trace in generation: each such write is a no-op
 Relies  on an explicit value: a field that a PUT leaves out and a webhook defaults is no fight
@@ -24,7 +24,7 @@ class SpecFight:
     def asked(self, write: Write, past: ObjectHistory) -> Iterator[Sign]:
         """One sign a write that a webhook turned back."""
         del past
-        if write.subresource or not write.asked or not write.others:
+        if write.subresource not in ("", "scale") or not write.asked or not write.others:
             return
         made_of = {change.key: change for change in write.others}
         turned_back = [
@@ -47,10 +47,11 @@ class SpecFight:
         """One sign a write that turned a field once more."""
         found = list(alternations(write, past, in_status=False))
         if found:
-            one, other = found[0][1]
+            fighters = tuple(dict.fromkeys(one for _, some in found for one in some))
+            names = " and ".join(one.user for one in fighters)
             yield Sign(
                 Blame.REQUESTER,
                 tuple(change.pointer for change, _ in found),
-                f"{one.user} and {other.user} turn {len(found)} field(s) to and fro",
-                (one, other),
+                f"{names} turn {len(found)} field(s) to and fro",
+                fighters,
             )

@@ -4,11 +4,12 @@ Reads   what was asked of status and what was left of it at /mutate; who had set
 Acts on writes of status
 Result  blames other webhooks for leaves that were sent and are changed or gone; blames a requester
         whose round trip drops leaves that somebody else had set (the "old struct" clobber:
-        kubernetes-sigs/kueue#2878, kubernetes/kubernetes#96688)
+        kubernetes-sigs/kueue#2878, kubernetes/kubernetes#96688). Users who approve take fields of
+        a status away as well (kubectl argo rollouts promote), but not every few seconds
 Relies  on observed-generation-cleared and terminating-replicas-dropped for their own fields
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import ClassVar, Final
 
 from webhook.detection.changes import Change
@@ -16,6 +17,7 @@ from webhook.detection.detectors.detector import Blame, Sign
 from webhook.detection.history import ObjectHistory
 from webhook.detection.write import Write
 
+_SECONDS: Final = 20.0
 _OWN_DETECTOR: Final = frozenset({"observedGeneration", "terminatingReplicas"})
 
 
@@ -32,29 +34,34 @@ class StatusClobbered:
         if lost:
             yield Sign(
                 Blame.OTHERS,
-                tuple(change.pointer for change in lost),
+                _pointers(lost),
                 f"another webhook changed {len(lost)} status field(s) that "
                 f"{write.requester.user} sent",
             )
             return
         dropped = [
             change
-            for change in write.asked or ()
+            for change in write.sent
             if change.removed and _is_ours(change) and _set_by_another(change, write, past)
         ]
         if dropped:
             yield Sign(
-                Blame.REQUESTER,
-                tuple(change.pointer for change in dropped),
+                Blame.REQUESTER if write.asked is not None else Blame.EITHER,
+                _pointers(dropped),
                 f"{write.requester.user} dropped {len(dropped)} status field(s) that "
                 "somebody else had set",
                 (write.requester,),
+                minor=_is_slow(write, past),
             )
 
     def stored(self, write: Write, past: ObjectHistory) -> Iterator[Sign]:
         """Nothing more: what is lost is seen before it is stored."""
         del write, past
         return iter(())
+
+
+def _pointers(found: Sequence[Change]) -> tuple[str, ...]:
+    return tuple(change.pointer for change in found)
 
 
 def _is_ours(change: Change) -> bool:
@@ -64,3 +71,13 @@ def _is_ours(change: Change) -> bool:
 def _set_by_another(change: Change, write: Write, past: ObjectHistory) -> bool:
     setter = past.last_setter(change.key)
     return setter is not None and setter.user != write.requester.user
+
+
+def _is_slow(write: Write, past: ObjectHistory) -> bool:
+    """It is long ago that this requester took something away: people approve, loops hurry."""
+    return not any(
+        one.requester.user == write.requester.user
+        and one.time > write.time - _SECONDS
+        and any(change.removed and _is_ours(change) for change in one.sent)
+        for one in past.earlier
+    )

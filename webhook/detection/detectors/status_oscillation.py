@@ -2,7 +2,8 @@
 
 Reads   the stored values of each status leaf and who wrote them
 Acts on writes of status known to be stored
-Result  blames both; one writer's own cycle and values that never return are not meant
+Result  blames all who turn it back; one writer's own cycle, values that never return, and fields
+        that are dropped and set again (see status-clobbered) are not meant
 Relies  on conditions being matched by type (openshift/cluster-authentication-operator#269)
 """
 
@@ -29,10 +30,11 @@ class StatusOscillation:
         """One sign a write."""
         found = list(alternations(write, past, in_status=True))
         if found:
-            one, other = found[0][1]
+            fighters = tuple(dict.fromkeys(one for _, some in found for one in some))
+            names = " and ".join(one.user for one in fighters)
             yield Sign(
                 Blame.REQUESTER,
                 tuple(change.pointer for change, _ in found),
-                f"{one.user} and {other.user} turn {len(found)} status field(s) to and fro",
-                (one, other),
+                f"{names} turn {len(found)} status field(s) to and fro",
+                fighters,
             )

@@ -1,15 +1,20 @@
 """The same status is asked for again and again, and is not kept.
 
-Reads   digests of what was asked, and whether anything came of it
+Reads   digests of what was asked, and what came of it
 Acts on writes of status
-Result  blames other webhooks where they change what is asked, else the requester
+Result  blames other webhooks where they change what is asked; else the requester may be the one
+        who asks for what the server drops. What another user undoes is status-oscillation or
+        status-clobbered: then the one who asks again is the victim. A requester that writes
+        nothing but times, many times a second, is fed by its own watch
 Relies  on KEP-5067's first symptom, and not on rate: a controller that writes often writes
-        something new each time; a loop asks for what it did not get
+        something new each time, or walks a cycle of its own; a loop asks for what it did not get
 """
 
 from collections.abc import Iterator
+from itertools import takewhile
 from typing import ClassVar, Final
 
+from webhook.detection.changes import is_time
 from webhook.detection.detectors.detector import Blame, Sign
 from webhook.detection.history import ObjectHistory
 from webhook.detection.write import Write
@@ -29,32 +34,28 @@ class StatusWriteStorm:
         """One sign for each write from the fifth equal one on."""
         if not write.writes_status or write.asked == ():
             return
-        mine = [
-            one
-            for one in past.writes
-            if one.requester.user == write.requester.user and one.time > write.time - _SECONDS
-        ]
-        same = [one for one in mine if one.asked_digest == write.asked_digest and one.asked != ()]
-        blame = Blame.OTHERS if write.others else Blame.REQUESTER
-        requesters = () if write.others else (write.requester,)
-        if len(same) >= _ASKED_AGAIN:
-            paths = tuple(change.pointer for change in (write.others or write.asked or ()))
-            yield Sign(
-                blame,
-                paths,
-                f"{write.requester.user} has asked for the same status {len(same)} times, "
-                "and it is not kept",
-                requesters,
-            )
+        mine = [one for one in _recent(write, past) if one.requester.user == write.requester.user]
+        again = takewhile(lambda one: one.wanted == write.wanted, mine)
+        same = [one for one in again if not _is_contended(one, past)]
+        if write.wanted is not None and len(same) >= _ASKED_AGAIN:
+            if write.others or not _is_undone(write, same[-1].time, past):
+                changed = write.others or write.asked or ()
+                yield Sign(
+                    Blame.OTHERS if write.others else Blame.SERVER,
+                    tuple(change.pointer for change in changed),
+                    f"{write.requester.user} has asked for the same status {len(same)} times, "
+                    "and it is not kept",
+                    () if write.others else (write.requester,),
+                )
             return
         churn = [one for one in mine if one.time > write.time - _TIMES_SECONDS and _only_times(one)]
         if _only_times(write) and len(churn) >= _TIMES_ONLY:
             yield Sign(
-                blame,
+                Blame.REQUESTER,
                 tuple(change.pointer for change in write.result),
                 f"{write.requester.user} wrote {len(churn)} times in {_TIMES_SECONDS:g} s and "
                 "changed nothing but times",
-                requesters,
+                (write.requester,),
             )
 
     def stored(self, write: Write, past: ObjectHistory) -> Iterator[Sign]:
@@ -63,7 +64,33 @@ class StatusWriteStorm:
         return iter(())
 
 
-def _only_times(write: Write) -> bool:
-    return bool(write.result) and all(
-        str(change.key[-1]).lower().endswith(("time", "timestamp")) for change in write.result
+def _recent(write: Write, past: ObjectHistory) -> Iterator[Write]:
+    """Status writes that asked for something, newest first; the write itself is among them."""
+    for one in reversed(past.writes):
+        if one.time <= write.time - _SECONDS:
+            return
+        if one.writes_status and one.asked != ():
+            yield one
+
+
+def _is_contended(one: Write, past: ObjectHistory) -> bool:
+    """Of several writes upon one resourceVersion all but one are refused, and tried again."""
+    if one.others or not one.changed_something:
+        return False
+    rivals = (other for other in past.writes if other.base == one.base and other is not one)
+    return any(other.changed_something for other in rivals)
+
+
+def _is_undone(write: Write, since: float, past: ObjectHistory) -> bool:
+    """Somebody else has meanwhile written the same leaves."""
+    keys = {change.key for change in write.sent}
+    return any(
+        change.key in keys
+        for one in _recent(write, past)
+        if one.time >= since and one.requester.user != write.requester.user
+        for change in one.result
     )
+
+
+def _only_times(write: Write) -> bool:
+    return bool(write.result) and all(map(is_time, write.result))

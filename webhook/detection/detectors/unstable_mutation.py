@@ -28,6 +28,7 @@ class UnstableMutation:
                 Blame.OTHERS,
                 tuple(change.pointer for change in write.again),
                 f"a webhook changed {len(write.again)} field(s) once more when it was reinvoked",
+                reinvoked=True,
             )
 
     def stored(self, write: Write, past: ObjectHistory) -> Iterator[Sign]:

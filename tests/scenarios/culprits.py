@@ -1,0 +1,137 @@
+"""Patches that webhooks of scenarios answer with: guilty ones and well-behaved ones."""
+
+import itertools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tests.controlplane.webhook_listener import Patch
+from tests.e2e.culprits import removes_observed_generation, zeroes_observed_generation
+
+__all__ = ["removes_observed_generation", "zeroes_observed_generation"]
+
+Request = Mapping[str, Any]
+
+
+def removes_status_field(name: str) -> Callable[[Request], Patch]:
+    """Round-trips the status through a type that does not know one field."""
+
+    def patch(request: Request) -> Patch:
+        if name not in _status(request):
+            return ()
+        return [{"op": "remove", "path": f"/status/{name}"}]
+
+    return patch
+
+
+def clears_observed_generation_of_conditions(request: Request) -> Patch:
+    """Knows conditions as they were before they had an observedGeneration."""
+    return [
+        {"op": "remove", "path": f"/status/conditions/{index}/observedGeneration"}
+        for index, one in enumerate(_status(request).get("conditions", ()))
+        if "observedGeneration" in one
+    ]
+
+
+def sets_status_field(name: str, value: Any) -> Callable[[Request], Patch]:
+    """Writes its own opinion over a field of the status."""
+
+    def patch(request: Request) -> Patch:
+        if name not in _status(request):
+            return ()
+        return [{"op": "replace", "path": f"/status/{name}", "value": value}]
+
+    return patch
+
+
+def once(patch: Callable[[Request], Patch]) -> Callable[[Request], Patch]:
+    """Acts on the first request that it has anything to say to, and on no other."""
+    acted: list[Patch] = []
+
+    def first(request: Request) -> Patch:
+        answer = patch(request) if not acted else ()
+        if answer:
+            acted.append(answer)
+        return answer
+
+    return first
+
+
+def stamps_pod_template(request: Request) -> Patch:
+    """Writes a new value into the pod template each time it is asked, as configuration hashers do
+    that take in a time."""
+    if request["operation"] != "UPDATE":
+        return ()
+    metadata = request["object"]["spec"]["template"].get("metadata") or {}
+    stamp = request["uid"]
+    if "annotations" not in metadata:
+        path, value = "/spec/template/metadata/annotations", {"stamped": stamp}
+        return [{"op": "add", "path": path, "value": value}]
+    return [{"op": "add", "path": "/spec/template/metadata/annotations/stamped", "value": stamp}]
+
+
+def stamps_annotation(request: Request) -> Patch:
+    """Marks each write as seen."""
+    if request["operation"] != "UPDATE":
+        return ()
+    annotations = request["object"]["metadata"].get("annotations") or {}
+    value = {**annotations, "seen": request["uid"]}
+    return [{"op": "add", "path": "/metadata/annotations", "value": value}]
+
+
+def pins_replicas(request: Request) -> Patch:
+    """Knows better how many there should be."""
+    if request["operation"] != "UPDATE" or request["object"]["spec"].get("replicas") == 2:
+        return ()
+    return [{"op": "replace", "path": "/spec/replicas", "value": 2}]
+
+
+def counts_calls() -> Callable[[Request], Patch]:
+    """Writes how often it was called: never the same twice."""
+    numbers = itertools.count(1)
+
+    def patch(request: Request) -> Patch:
+        del request
+        return [{"op": "add", "path": "/spec/called", "value": next(numbers)}]
+
+    return patch
+
+
+def follows_calls(request: Request) -> Patch:
+    """Copies what the counter wrote, and so gives the API server a reason to reinvoke it."""
+    spec = request["object"].get("spec") or {}
+    if spec.get("copied") == spec.get("called"):
+        return ()
+    return [{"op": "add", "path": "/spec/copied", "value": spec.get("called")}]
+
+
+def labels(request: Request) -> Patch:
+    """Adds a label that is not there."""
+    metadata = (request["object"] or {}).get("metadata", {})
+    if request["operation"] not in ("CREATE", "UPDATE") or "team" in (metadata.get("labels") or {}):
+        return ()
+    if not metadata.get("labels"):
+        return [{"op": "add", "path": "/metadata/labels", "value": {"team": "a"}}]
+    return [{"op": "add", "path": "/metadata/labels/team", "value": "a"}]
+
+
+def defaults_a_field(request: Request) -> Patch:
+    """Fills in what was left out."""
+    if request["operation"] not in ("CREATE", "UPDATE") or "colour" in request["object"]["spec"]:
+        return ()
+    return [{"op": "add", "path": "/spec/colour", "value": "green"}]
+
+
+def injects_a_sidecar(request: Request) -> Patch:
+    """Adds a container to the template where it is missing."""
+    if request["operation"] not in ("CREATE", "UPDATE"):
+        return ()
+    containers = request["object"]["spec"]["template"]["spec"]["containers"]
+    if any(one["name"] == "sidecar" for one in containers):
+        return ()
+    value = {"name": "sidecar", "image": "image:1"}
+    return [{"op": "add", "path": "/spec/template/spec/containers/-", "value": value}]
+
+
+def _status(request: Request) -> Mapping[str, Any]:
+    found = (request["object"] or {}).get("status") if request["operation"] == "UPDATE" else None
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,157 @@
+"""What replay finds in a scenario, and what it should: recall, the right actor, no false alarm."""
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.scenarios import recording
+from webhook.compose import JudgeOptions, load_definitions, load_registrations
+from webhook.replay import Replay
+
+EXPECTATIONS = Path(__file__).with_name("expectations.yaml")
+REPEATS = 10
+SECONDS = 5.0
+_ORDER = ("info", "warning", "critical")
+_SURE = ("certain", "likely")
+
+Found = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """One finding that must be there, and the worst that is said of anything else."""
+
+    because: str
+    find: tuple[Found, ...] = ()
+    also: tuple[str, ...] = ()
+    blameless: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Result:
+    """The findings at the end, and of each the moment when it became a warning."""
+
+    findings: list[Found]
+    warned: dict[str, "Moment"] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """Since the first update of the same object and subresource: writes of it, and seconds."""
+
+    writes: int
+    seconds: float
+
+
+def expectations() -> dict[str, Expected]:
+    """expectations.yaml by scenario."""
+    loaded = yaml.safe_load(EXPECTATIONS.read_text())
+    return {
+        name: Expected(
+            one["because"],
+            tuple(one.get("find", ())),
+            tuple(one.get("also", ())),
+            tuple(one.get("blameless", ())),
+        )
+        for name, one in loaded.items()
+    }
+
+
+def judge(lines: Iterable[bytes], webhooks: Path | None, server_version: str = "1.36") -> Result:
+    """Replays lines of a recording one by one, as they happened."""
+    definitions = load_definitions(recording.DEFINITIONS)
+    registered = load_registrations(webhooks) if webhooks else ()
+    options = JudgeOptions(server_version=server_version, custom_resources=definitions)
+    run = Replay(options, registered)
+    seen: dict[tuple[str, str, str], tuple[float, int]] = {}
+    result = Result([])
+    for line in lines:
+        (told,) = run.lines([line], "recording")
+        assert told["type"] == "review", told
+        one = json.loads(line)
+        now = datetime.fromisoformat(one["time"]).timestamp()
+        request = one["review"]["request"]
+        if request["operation"] == "UPDATE":
+            where = _where(request["resource"]["resource"], request.get("subResource", ""), request)
+            start, count = seen.get(where, (now, 0))
+            seen[where] = start, count + (one["phase"] == "outcome")
+        for finding in run._detection.findings():
+            if finding.severity == "info" or finding.id in result.warned:
+                continue
+            found = finding.object
+            where = (found.resource, finding.subresource, found.name)
+            start, count = seen[where]
+            result.warned[finding.id] = Moment(count, now - start)
+    result.findings = list(run.findings())
+    assert not run.unreadable
+    return result
+
+
+def complaints(result: Result, expected: Expected) -> Iterator[str]:
+    """Everything that is not as expected."""
+    matched: set[str] = set()
+    for wanted in expected.find:
+        found = [one for one in result.findings if _is_wanted(one, wanted)]
+        if not found:
+            yield f"not found: {wanted}"
+        for one in found:
+            matched.add(one["id"])
+            moment = result.warned.get(one["id"])
+            if moment and moment.writes > REPEATS and moment.seconds > SECONDS:
+                yield f"{one['detector']} came late: {moment}"
+    for one in result.findings:
+        if one["severity"] == "info":
+            continue
+        if one["id"] not in matched and one["detector"] not in expected.also:
+            yield f"false: {summary(one)}"
+        for actor in one["actors"]:
+            if actor["name"] in expected.blameless and actor["confidence"] in _SURE:
+                yield f"blames {actor['name']}: {summary(one)}"
+
+
+def summary(found: Found) -> str:
+    """One line of one finding."""
+    named = (
+        " ".join(one[key] for key in ("type", "name", "confidence")) for one in found["actors"]
+    )
+    actors = ", ".join(named)
+    resource = "/".join(filter(None, (found["object"]["resource"], found["subresource"])))
+    return (
+        f"{found['severity']} {found['detector']} {resource} {found['object']['name']} "
+        f"{found['count']}x {','.join(found['paths'][:3])} by [{actors}]: {found['message']}"
+    )
+
+
+def _is_wanted(found: Found, wanted: Found) -> bool:
+    first = found["actors"][0] if found["actors"] else {"type": None, "name": None}
+    places = {
+        "detector": found["detector"],
+        "resource": found["object"]["resource"],
+        "name": found["object"]["name"],
+        "subresource": found["subresource"],
+    }
+    return (
+        all(wanted.get(key, value) == value for key, value in places.items())
+        and _ORDER.index(found["severity"]) >= _ORDER.index(wanted.get("severity", "warning"))
+        and wanted.get("path", "") in ("", *found["paths"])
+        and _is_actor(first, found["actors"], wanted.get("actor"))
+    )
+
+
+def _is_actor(first: Found, actors: list[Found], wanted: Found | list[Found] | None) -> bool:
+    """One actor must be named first; of several each must be named surely."""
+    if wanted is None:
+        return True
+    if isinstance(wanted, list):
+        sure = {(one["type"], one["name"]) for one in actors if one["confidence"] in _SURE}
+        return sure == {(one["type"], one["name"]) for one in wanted}
+    return all(first[key] == value for key, value in wanted.items())
+
+
+def _where(resource: str, subresource: str, request: Found) -> tuple[str, str, str]:
+    return resource, subresource, request.get("name", "")

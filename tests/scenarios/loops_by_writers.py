@@ -1,0 +1,89 @@
+"""Loops that users and controllers make in status, without any webhook."""
+
+from tests.scenarios.catalogue import scenario
+from tests.scenarios.scene import Json, Scene, condition, set_condition
+
+
+@scenario()
+def cleared_by_an_old_writer(scene: Scene) -> None:
+    widget = scene.widget()
+    for turn in range(8):
+        widget.put_status(
+            "widget-controller", lambda status, n=turn: status.update(observedGeneration=1, seen=n)
+        )
+        widget.put_status("old-operator", lambda status: status.pop("observedGeneration"))
+        scene.pause(0.1)
+
+
+@scenario()
+def fields_dropped_by_an_old_struct(scene: Scene) -> None:
+    widget = scene.widget()
+
+    def report(status: Json) -> None:
+        status["observedGeneration"] = 1
+        status["capacity"] = {"disk": "1Gi"}
+        set_condition(status, condition("Scaled", "True", observedGeneration=1))
+
+    def round_trip(status: Json) -> None:
+        """Its type knows neither capacity nor the condition's list."""
+        known = {key: status[key] for key in ("observedGeneration",) if key in status}
+        status.clear()
+        status.update(known, touched=scene.tick())
+
+    for _ in range(8):
+        widget.put_status("widget-controller", report)
+        widget.put_status("old-operator", round_trip)
+        scene.pause(0.1)
+
+
+@scenario()
+def observed_generation_never_moves(scene: Scene) -> None:
+    widget = scene.widget()
+    for size in range(9):
+        widget.spec("deployer", size=size + 2)
+        widget.status("widget-controller", observedGeneration=1, replicas=size)
+        widget.status("widget-controller", observedGeneration=1, lastRun=str(scene.tick()))
+        scene.pause(0.2)
+
+
+@scenario()
+def observed_generation_in_the_future(scene: Scene) -> None:
+    widget = scene.widget()
+    for size in range(8):
+        made = widget.spec("deployer", size=size + 2)
+        ahead = made["metadata"]["generation"] + 1
+        widget.status("widget-controller", observedGeneration=ahead, replicas=size)
+        scene.pause(0.1)
+
+
+@scenario()
+def one_condition_of_two_owners(scene: Scene) -> None:
+    widget = scene.widget()
+    opinions = (("widget-controller", "True"), ("health-checker", "False"))
+    for turn in range(14):
+        user, status = opinions[turn % 2]
+        widget.put_status(
+            user,
+            lambda found, value=status: set_condition(found, condition("Available", value)),
+        )
+        scene.pause(0.1)
+
+
+@scenario()
+def status_rewritten_by_its_own_watch(scene: Scene) -> None:
+    """Each write makes the event that makes the next: nothing but a time changes."""
+    widget = scene.widget()
+    for _ in range(90):
+        stamp = f"2026-01-01T00:00:00.{scene.tick():06}Z"
+        widget.status("hot-controller", observedGeneration=1, lastUpdateTime=stamp)
+        scene.pause(0.02)
+
+
+@scenario()
+def status_flipped_by_two_replicas_of_a_controller(scene: Scene) -> None:
+    """Two leaders at once: they count different numbers, and each puts its own."""
+    widget = scene.widget()
+    for turn in range(16):
+        user = ("controller-a", "controller-b")[turn % 2]
+        widget.status(user, observedGeneration=1, replicas=(3, 5)[turn % 2])
+        scene.pause(0.1)

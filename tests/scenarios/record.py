@@ -1,0 +1,29 @@
+"""python -m tests.scenarios.record [NAME...]: plays scenarios live and keeps the recordings."""
+
+import sys
+import time
+
+from tests.controlplane.options import FULL_CLUSTER
+from tests.controlplane.plane import ControlPlane
+from tests.scenarios import recording
+from tests.scenarios.catalogue import catalogue
+from tests.scenarios.stage import defined, make_namespace, play
+
+
+def main(names: list[str]) -> None:
+    """Those named, or all."""
+    known = catalogue()
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise SystemExit(f"no such scenario: {', '.join(unknown)}; there are: {', '.join(known)}")
+    with ControlPlane(FULL_CLUSTER) as plane, defined(plane):
+        for name in names or known:
+            make_namespace(plane, name)
+            start = time.monotonic()
+            played = play(plane, known[name], name)
+            size = recording.write(name, played.reviews, played.configurations)
+            print(f"{name:44} {time.monotonic() - start:5.1f} s {size:7} bytes", flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,132 @@
+"""What a scenario acts with: one namespace of a real control plane, and users who write in it."""
+
+import itertools
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.controlplane.client import ApiError, Client
+from tests.controlplane.plane import ControlPlane
+from tests.controlplane.webhook_listener import Patch
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Hook:
+    """Another webhook of the cluster, called between genguard's two mutating registrations.
+
+    `only` names the one registration that is guilty or not by `patch`; `settings` replace fields
+    of its webhook, as reinvocationPolicy.
+    """
+
+    name: str
+    patch: Callable[[Mapping[str, Any]], Patch]
+    resources: tuple[str, ...]
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Stored:
+    """One object in the cluster, as a user or a controller handles it."""
+
+    def __init__(self, plane: ControlPlane, collection: str, name: str) -> None:
+        self._plane = plane
+        self.path = f"{collection}/{name}"
+
+    def get(self) -> Json:
+        found: Json = self._plane.client.get(self.path).body
+        return found
+
+    @property
+    def generation(self) -> int:
+        return int(self.get()["metadata"]["generation"])
+
+    def patch(self, user: str, body: Json, subresource: str = "", **params: Any) -> Json:
+        """A merge patch, or what else the client makes of a mapping."""
+        at = f"{self.path}/{subresource}" if subresource else self.path
+        made: Json = self._as(user).patch(at, body, params=params or None).body
+        return made
+
+    def spec(self, user: str, **fields: Any) -> Json:
+        return self.patch(user, {"spec": fields})
+
+    def status(self, user: str, **fields: Any) -> Json:
+        """A PATCH of some fields of the status."""
+        return self.patch(user, {"status": fields}, "status")
+
+    def put_status(self, user: str, change: Callable[[Json], object]) -> Json:
+        """Read, change the status in place, PUT; again after a conflict, as controllers do."""
+        return self.put(user, lambda found: change(found.setdefault("status", {})), "status")
+
+    def put(self, user: str, change: Callable[[Json], object], subresource: str = "") -> Json:
+        at = f"{self.path}/{subresource}" if subresource else self.path
+        while True:
+            found = self.get()
+            change(found)
+            try:
+                made: Json = self._as(user).put(at, found).body
+            except ApiError as error:
+                if error.status != 409:
+                    raise
+            else:
+                return made
+
+    def _as(self, user: str) -> Client:
+        return self._plane.client.as_user(user, ["system:masters"])
+
+
+class Scene:
+    """The namespace of one scenario."""
+
+    def __init__(self, plane: ControlPlane, namespace: str) -> None:
+        self.plane, self.namespace = plane, namespace
+        self._ticks = itertools.count(1)
+
+    def create(self, collection: str, body: Json, user: str = "deployer") -> Stored:
+        """`collection` is a path below the namespace's: `apps/v1/deployments`, `v1/pods`."""
+        at = self.collection(collection)
+        client = self.plane.client.as_user(user, ["system:masters"])
+        made = client.post(at, body).body
+        return Stored(self.plane, at, made["metadata"]["name"])
+
+    def collection(self, collection: str) -> str:
+        *group, version, plural = collection.split("/")
+        root = f"/apis/{group[0]}" if group else "/api"
+        return f"{root}/{version}/namespaces/{self.namespace}/{plural}"
+
+    def widget(self, name: str = "one", **spec: Any) -> Stored:
+        return self._custom("widgets", "Widget", name, spec)
+
+    def gauge(self, name: str = "one", **spec: Any) -> Stored:
+        return self._custom("gauges", "Gauge", name, spec)
+
+    def kubectl(self, *args: str) -> None:
+        self.plane.kubectl(*args, f"--namespace={self.namespace}")
+
+    def tick(self) -> int:
+        """A number that was not there before."""
+        return next(self._ticks)
+
+    def pause(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+    def _custom(self, plural: str, kind: str, name: str, spec: Json) -> Stored:
+        body = {
+            "apiVersion": "example.org/v1",
+            "kind": kind,
+            "metadata": {"name": name},
+            "spec": spec or {"size": 1},
+        }
+        return self.create(f"example.org/v1/{plural}", body)
+
+
+def condition(kind: str, status: str, **fields: Any) -> Json:
+    """One entry of status.conditions."""
+    return {"type": kind, "status": status, "reason": "Because", **fields}
+
+
+def set_condition(status: Json, new: Json) -> None:
+    """Replaces the condition of this type and leaves the others, as meta.SetStatusCondition."""
+    others = [one for one in status.get("conditions", ()) if one["type"] != new["type"]]
+    status["conditions"] = [*others, new]

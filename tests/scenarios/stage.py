@@ -1,0 +1,79 @@
+"""Plays a scenario: its webhooks and a real, watching genguard registered in its namespace."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any, NamedTuple
+
+import yaml
+
+from tests.controlplane.client import wait_until
+from tests.controlplane.plane import ControlPlane
+from tests.controlplane.webhook_listener import WebhookListener
+from tests.e2e.genguard import RECORD, Genguard
+from tests.e2e.registrations import registered, rule
+from tests.scenarios.catalogue import Scenario
+from tests.scenarios.recording import DEFINITIONS
+from tests.scenarios.scene import Scene
+
+_CUSTOM = ("widgets", "widgets/status", "gauges")
+_API = "/apis/admissionregistration.k8s.io/v1"
+
+
+class Played(NamedTuple):
+    """What `genguard serve --record` kept, and the registrations that were there."""
+
+    reviews: bytes
+    configurations: list[dict[str, Any]]
+
+
+@contextmanager
+def defined(plane: ControlPlane) -> Iterator[None]:
+    """The custom resources of definitions.yaml are served."""
+    path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    items = yaml.safe_load(DEFINITIONS.read_text())["items"]
+    for item in items:
+        plane.client.post(path, item)
+    try:
+        for item in items:
+            plural = item["spec"]["names"]["plural"]
+            at = f"/apis/example.org/v1/{plural}"
+            wait_until(lambda at=at: plane.client.get(at).body, what=f"{plural} served")
+        yield
+    finally:
+        for item in items:
+            plane.client.delete(f"{path}/{item['metadata']['name']}")
+
+
+def play(plane: ControlPlane, played: Scenario, namespace: str) -> Played:
+    """In a namespace that exists; `defined` must be in force."""
+    with ExitStack() as undo:
+        for hook in played.hooks:
+            listener = undo.enter_context(WebhookListener(plane.authority, hook.patch))
+            undo.enter_context(
+                listener.registered(
+                    plane, namespace, list(hook.resources), name=hook.name, **hook.settings
+                )
+            )
+        with Genguard("--audit-only", RECORD) as guard:
+            more = [rule(_CUSTOM, ["CREATE", "UPDATE"], group="example.org")]
+            # The flag RECORD names a file of the process's own folder.
+            with registered(plane, namespace, guard, rules=more):
+                configurations = list(_configurations(plane))
+                played.act(Scene(plane, namespace))
+            guard.stop(at_once=True)
+            reviews = guard.recording.read_bytes()
+    return Played(reviews, configurations)
+
+
+def make_namespace(plane: ControlPlane, name: str) -> None:
+    """With the service account that pods need."""
+    plane.client.post("/api/v1/namespaces", {"metadata": {"name": name}})
+    account = f"/api/v1/namespaces/{name}/serviceaccounts/default"
+    wait_until(lambda: plane.client.get(account).body, what=f"the account of {name}")
+
+
+def _configurations(plane: ControlPlane) -> Iterator[dict[str, Any]]:
+    for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"):
+        found = plane.client.get(f"{_API}/{kind.lower()}s").body
+        for item in found["items"]:
+            yield {**item, "kind": kind, "apiVersion": "admissionregistration.k8s.io/v1"}

@@ -1,0 +1,43 @@
+"""A few scenarios once more on a real control plane: recordings must not have grown old."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.controlplane.fixtures import NamespaceFactory
+from tests.controlplane.plane import ControlPlane
+from tests.scenarios import recording
+from tests.scenarios.catalogue import catalogue
+from tests.scenarios.judging import complaints, expectations, judge
+from tests.scenarios.stage import defined, play
+
+pytestmark = pytest.mark.xdist_group("cluster")
+
+LIVE = (
+    "pod-status-loop",
+    "custom-status-zeroed",
+    "terminating-replicas-dropped",
+    "generation-chased-without-status-subresource",
+    "replicas-pinned",
+    "mutation-that-never-settles",
+    "rollouts",
+    "eight-writers-of-one-object",
+    "well-behaved-webhooks",
+)
+
+
+@pytest.fixture(scope="module")
+def served(cluster: ControlPlane) -> Iterator[ControlPlane]:
+    with defined(cluster):
+        yield cluster
+
+
+@pytest.mark.parametrize("name", LIVE)
+def test_a_scenario_played_now_is_judged_as_its_recording(
+    served: ControlPlane, namespace: NamespaceFactory, tmp_path, monkeypatch, name
+):
+    monkeypatch.setattr(recording, "FOLDER", tmp_path)
+    played = play(served, catalogue()[name], namespace(served))
+    recording.write(name, played.reviews, played.configurations)
+    result = judge(recording.read_lines(name), recording.webhooks_of(name))
+    assert not list(complaints(result, expectations()[name]))

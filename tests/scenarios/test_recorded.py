@@ -1,0 +1,82 @@
+"""Every recorded scenario through replay: what must be found is, and nothing else is said."""
+
+import json
+
+import pytest
+
+from tests.scenarios import recording
+from tests.scenarios.catalogue import catalogue
+from tests.scenarios.judging import complaints, expectations, judge
+from webhook.detection.detectors import ALL
+
+EXPECTED = expectations()
+LOOPS = [name for name, one in EXPECTED.items() if one.find]
+QUIET = [name for name, one in EXPECTED.items() if not one.find]
+_LARGEST = 62_000
+
+
+def test_every_scenario_is_recorded_and_has_its_expectation():
+    recorded = {path.name.removesuffix(".ndjson.gz") for path in recording.FOLDER.glob("*.gz")}
+    assert set(catalogue()) == recorded == set(EXPECTED)
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_a_loop_is_found_in_time_with_its_object_field_and_actor(name):
+    result = judge(recording.read_lines(name), recording.webhooks_of(name))
+    assert not list(complaints(result, EXPECTED[name]))
+
+
+@pytest.mark.parametrize("name", QUIET)
+def test_a_quiet_scenario_has_no_warning(name):
+    result = judge(recording.read_lines(name), recording.webhooks_of(name))
+    assert not list(complaints(result, EXPECTED[name]))
+
+
+def test_every_detector_has_a_loop_that_it_must_find():
+    found = {one["detector"] for name in LOOPS for one in EXPECTED[name].find}
+    assert found == {detector.name for detector in ALL}
+
+
+@pytest.mark.parametrize("phases", [("mutate",), ("mutate", "outcome"), ("intent", "mutate")])
+@pytest.mark.parametrize("name", QUIET)
+def test_a_quiet_scenario_is_quiet_with_fewer_registrations(name, phases):
+    result = judge(_only(name, phases), recording.webhooks_of(name))
+    assert not list(complaints(result, EXPECTED[name]))
+
+
+@pytest.mark.parametrize("name", [n for n in LOOPS if n != "empty-ingress-put-again"])
+def test_without_outcomes_nobody_innocent_is_blamed(name):
+    result = judge(_only(name, ("intent", "mutate")), recording.webhooks_of(name))
+    assert not [one for one in complaints(result, EXPECTED[name]) if one.startswith("blames")]
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_an_older_version_of_the_server_makes_no_false_alarm(name):
+    result = judge(recording.read_lines(name), recording.webhooks_of(name), "1.34")
+    assert not list(complaints(result, EXPECTED[name]))
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_a_loop_is_found_when_no_webhooks_are_given(name):
+    result = judge(recording.read_lines(name), None)
+    for one in result.findings:
+        assert not [actor for actor in one["actors"] if actor["type"] == "webhook"]
+    detectors = {one["detector"] for one in result.findings if one["severity"] != "info"}
+    assert {one["detector"] for one in EXPECTED[name].find} <= detectors
+
+
+@pytest.mark.parametrize("name", sorted(EXPECTED))
+def test_a_recording_is_small_and_tells_nothing_of_the_machine(name):
+    assert recording.reviews_of(name).stat().st_size < _LARGEST
+    text = b"\n".join(recording.read_lines(name))
+    listed = recording.webhooks_of(name).read_bytes()
+    for word in (b"caBundle", b"managedFields", b"/tmp/", b"/home/", b"/root/", b"Bearer"):
+        assert word not in text.replace(b"/tmp/0", b"")
+        assert word not in listed
+    assert json.loads(listed)["kind"] == "List"
+
+
+def _only(name, phases):
+    for line in recording.read_lines(name):
+        if json.loads(line)["phase"] in phases:
+            yield line

@@ -1,0 +1,1 @@
+"""Parts of detection on their own."""

@@ -1,0 +1,81 @@
+"""Which reviews make one write."""
+
+from tests.unit.detection.builders import INTENT, MUTATE, OUTCOME, joined, spec, update
+
+OLD, NEW, OTHER = spec(replicas=1), spec(replicas=2), spec(replicas=3)
+
+
+def test_three_phases_make_one_write():
+    one = update(NEW, OLD)
+    (write,) = joined((INTENT, one), (MUTATE, one), (OUTCOME, one))
+    assert write.asked == write.result
+    assert write.others == ()
+    assert [change.pointer for change in write.result] == ["/spec/replicas"]
+
+
+def test_what_other_webhooks_changed_stands_between_intent_and_mutate():
+    asked, made = update(NEW, OLD), update(OTHER, OLD)
+    (write,) = joined((INTENT, asked), (MUTATE, made), (OUTCOME, made))
+    assert [change.pointer for change in write.others or ()] == ["/spec/replicas"]
+
+
+def test_a_second_mutate_call_is_round_one():
+    one, other = update(NEW, OLD), update(OTHER, OLD)
+    (write,) = joined((INTENT, one), (MUTATE, one), (MUTATE, other), (OUTCOME, other))
+    assert [change.pointer for change in write.again] == ["/spec/replicas"]
+
+
+def test_three_mutate_calls_are_several_writes_and_no_rounds():
+    one, other = update(NEW, OLD), update(OTHER, OLD)
+    calls = [(MUTATE, one), (MUTATE, other), (MUTATE, one)]
+    (write,) = joined((INTENT, one), *calls, (OUTCOME, one))
+    assert write.again == ()
+
+
+def test_a_conflict_runs_admission_again_upon_a_newer_object_and_is_one_write():
+    first, second = update(NEW, OLD, "7"), update(NEW, OLD, "8")
+    writes = joined(
+        (INTENT, first),
+        (MUTATE, first),
+        *((p, second) for p in (INTENT, MUTATE)),
+        (OUTCOME, second),
+    )
+    assert [write.base for write in writes] == ["8"]
+
+
+def test_two_intents_with_one_key_that_differ_are_not_joined():
+    one, other = update(NEW, OLD), update(OTHER, OLD)
+    (write,) = joined(
+        (INTENT, one), (INTENT, other), (MUTATE, one), (MUTATE, other), (OUTCOME, one)
+    )
+    assert write.asked is None
+    assert write.others is None
+    assert write.again == ()
+
+
+def test_a_dry_run_is_no_write():
+    one = update(NEW, OLD, dry_run=True)
+    assert not joined((INTENT, one), (MUTATE, one), (OUTCOME, one))
+
+
+def test_a_stale_put_is_no_write():
+    one = update(NEW, OLD, "8", sent="7")
+    assert not joined((INTENT, one), (MUTATE, one))
+
+
+def test_without_outcomes_the_mutate_call_is_the_write():
+    one = update(NEW, OLD)
+    (write,) = joined((MUTATE, one))
+    assert not write.has_outcome
+    assert write.generation_after == 2  # as predicted
+
+
+def test_where_outcomes_are_seen_a_mutate_call_alone_is_forgotten():
+    one, refused = update(NEW, OLD, "7"), update(OTHER, OLD, "8")
+    assert len(joined((INTENT, one), (MUTATE, one), (OUTCOME, one), (MUTATE, refused))) == 1
+
+
+def test_a_create_with_a_generated_name_is_not_joined():
+    one = update(NEW, OLD)
+    one["request"] |= {"operation": "CREATE", "oldObject": None, "name": ""}
+    assert not joined((INTENT, one), (MUTATE, one), (OUTCOME, one))

@@ -1,0 +1,86 @@
+"""What is remembered is bounded, and costs little while it rests."""
+
+import gc
+import tracemalloc
+from dataclasses import replace
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.unit.detection.builders import OUTCOME, joined, status, update
+from webhook.detection.history import WRITES_AT_REST, WRITES_OF_AN_OBJECT, History
+
+COUNT = 1_000_000
+"""Of 1,000,000, which take 40 s: most of that is packing, since far more objects are written than
+may be awake."""
+(WRITE,) = joined(
+    (OUTCOME, update(status(replicas=2, ready=2), status(replicas=1), subresource="status"))
+)
+
+
+def write(number: int, time: float, base: str = "1"):
+    return replace(
+        WRITE, object=WRITE.object._replace(uid=f"uid-{number:08}"), time=time, base=base
+    )
+
+
+def add(history: History, one) -> None:
+    history.add(history.of(one.object), one)
+
+
+def test_any_number_of_observations_stays_inside_the_bounds():
+    history = History(most_objects=500, most_bytes=1_000_000, most_awake=100_000)
+    for number in range(COUNT):
+        add(history, write(number * 7919 % 3_000, number / 100))
+        assert history.bytes <= 1_000_000
+    assert len(history) <= 500
+
+
+def test_an_object_keeps_its_latest_writes():
+    history = History()
+    for number in range(100):
+        add(history, write(1, number, str(number)))
+    past = history.of(WRITE.object._replace(uid="uid-00000001"))
+    assert [one.base for one in past.writes] == [str(n) for n in range(100)][-WRITES_OF_AN_OBJECT:]
+
+
+def test_the_longest_unseen_goes_first_and_the_old_goes_by_itself():
+    history = History(most_objects=2)
+    for number in (1, 2, 1, 3):
+        add(history, write(number, number))
+    assert len(history) == 2
+    add(history, write(4, 10_000))
+    assert len(history) == 1
+
+
+@given(st.lists(st.integers(0, 20), min_size=1, max_size=60))
+@settings(max_examples=50, deadline=None)
+def test_an_object_that_rested_is_as_it_was(numbers):
+    awake, resting = History(), History(most_awake=1)
+    for time, number in enumerate(numbers):
+        for history in (awake, resting):
+            one = write(number, float(time), str(time))
+            past = history.of(one.object)
+            list(past.confirm(one.base, one.state_before))
+            history.add(past, one)
+    for number in set(numbers):
+        key = write(number, 0.0).object
+        one, other = awake.of(key), resting.of(key)
+        assert one.writes[-WRITES_AT_REST:] == other.writes[-WRITES_AT_REST:]
+        assert one.stored[-WRITES_AT_REST:] == other.stored[-WRITES_AT_REST:]
+
+
+def test_a_hundred_thousand_objects_at_rest_take_less_than_150_mib():
+    history = History(most_awake=50_000)
+    gc.collect()
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        for number in range(2_000):
+            for time in range(3):
+                add(history, write(number, float(time), str(time)))
+        gc.collect()
+        each = (tracemalloc.get_traced_memory()[0] - before) / 2_000
+    finally:
+        tracemalloc.stop()
+    assert each * 100_000 < 150 * 1024 * 1024

@@ -1,0 +1,67 @@
+"""From signs to findings."""
+
+from dataclasses import replace
+
+from tests.unit.detection.builders import OUTCOME, joined, spec, update
+from webhook.detection.detectors import Blame, Sign
+from webhook.detection.finding import Severity
+from webhook.detection.ledger import CRITICAL_COUNT, QUIET_SECONDS, WINDOW_SECONDS, Ledger
+from webhook.detection.suspects import Suspects
+
+(WRITE,) = joined((OUTCOME, update(spec(replicas=2), spec(replicas=1))))
+SIGN = Sign(Blame.REQUESTER, ("/spec/replicas",), "it happened", (WRITE.requester,))
+
+
+def ledger_of(*times: float, sign: Sign = SIGN) -> Ledger:
+    ledger = Ledger(Suspects())
+    for time in times:
+        ledger.add("spec-fight", sign, replace(WRITE, time=time))
+    return ledger
+
+
+def severity(ledger: Ledger) -> Severity:
+    (finding,) = ledger.findings()
+    return finding.severity
+
+
+def test_once_is_an_anomaly_and_the_third_a_loop():
+    assert severity(ledger_of(0)) is Severity.INFO
+    assert severity(ledger_of(0, 1)) is Severity.INFO
+    assert severity(ledger_of(0, 1, 2)) is Severity.WARNING
+
+
+def test_critical_takes_count_and_duration():
+    assert severity(ledger_of(*range(CRITICAL_COUNT))) is Severity.WARNING
+    assert severity(ledger_of(*range(0, 2 * CRITICAL_COUNT, 2))) is Severity.CRITICAL
+
+
+def test_minor_signs_are_never_more_than_info():
+    assert severity(ledger_of(*range(50), sign=replace(SIGN, minor=True))) is Severity.INFO
+
+
+def test_signs_far_apart_are_not_the_same_loop():
+    ledger = ledger_of(0, WINDOW_SECONDS + 1, 2 * WINDOW_SECONDS + 2)
+    assert severity(ledger) is Severity.INFO
+
+
+def test_a_finding_resolves_when_it_is_quiet_and_not_before():
+    ledger = ledger_of(0, 1, 2)
+    assert not list(ledger.settle(2 + QUIET_SECONDS - 1))
+    (resolved,) = ledger.settle(2 + QUIET_SECONDS)
+    assert resolved.state == "resolved"
+    assert not list(ledger.settle(3 + QUIET_SECONDS))
+
+
+def test_a_finding_that_comes_back_stays_open_for_longer():
+    ledger = ledger_of(0, 1, 2)
+    assert list(ledger.settle(2 + QUIET_SECONDS))
+    ledger.add("spec-fight", SIGN, replace(WRITE, time=70))
+    (finding,) = ledger.findings()
+    assert finding.state == "open"
+    assert not list(ledger.settle(70 + QUIET_SECONDS))
+    assert list(ledger.settle(70 + 4 * QUIET_SECONDS))
+
+
+def test_whom_the_server_may_have_listened_to_is_only_possible():
+    (finding,) = ledger_of(0, sign=replace(SIGN, blame=Blame.SERVER)).findings()
+    assert [actor.confidence.value for actor in finding.actors] == ["possible"]

@@ -1,0 +1,88 @@
+"""What speaks for and against each of several webhooks that may have done it.
+
+A write that came through unharmed speaks for every webhook that was called for it: most for writes
+of the same place in the API, less for other writes of the same sort (of status, or not), since a
+webhook with an old type knows but some kinds. A finding in which a webhook stands alone speaks
+against it everywhere.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from typing import Final, NamedTuple
+
+MOST_PLACES: Final = 10_000
+_FEW: Final = 2
+_TIMES: Final = 3
+
+
+class Place(NamedTuple):
+    """Where writes are alike."""
+
+    group: str
+    resource: str
+    subresource: str
+
+    @property
+    def is_status(self) -> bool:
+        """Of status or not."""
+        return self.subresource == "status"
+
+
+class Innocence(NamedTuple):
+    """The lower, the more suspicious."""
+
+    unproved: bool
+    unharmed_here: int
+    unharmed_elsewhere: int
+    doubtful: int
+    alone_in: int
+
+    def stands_out_from(self, other: "Innocence") -> bool:
+        """Whether the difference is more than chance would make."""
+        if self.unproved != other.unproved:
+            return not self.unproved
+        if self.unharmed_here != other.unharmed_here:
+            return other.unharmed_here >= _TIMES * self.unharmed_here + _FEW
+        if self.unharmed_elsewhere != other.unharmed_elsewhere:
+            return other.unharmed_elsewhere >= _TIMES * self.unharmed_elsewhere + _FEW
+        return self.doubtful == other.doubtful and self.alone_in < other.alone_in
+
+
+class Evidence:
+    """Counts by webhook. Bounded."""
+
+    def __init__(self) -> None:
+        self._here: Counter[tuple[Place, str]] = Counter()
+        self._anywhere: Counter[tuple[bool, str]] = Counter()
+
+    def acquit(self, names: Iterable[str], where: Place) -> None:
+        """A write here was left alone by each of these."""
+        for name in names:
+            for counter, key in ((self._here, (where, name)), (self._anywhere, _sort(where, name))):
+                if key in counter or len(counter) < MOST_PLACES:
+                    counter[key] += 1  # type: ignore[index]
+
+    def weigh(
+        self,
+        names: Iterable[str],
+        sharing: Collection[frozenset[str]],
+        where: Place,
+        doubts: Mapping[str, int],
+    ) -> dict[str, Innocence]:
+        """Of each candidate; `sharing` are the candidates of the findings like this one."""
+        proved = {name for finding in sharing if len(finding) == 1 for name in finding}
+        support = Counter(name for finding in sharing for name in finding)
+        return {
+            name: Innocence(
+                name not in proved,
+                self._here[where, name],
+                self._anywhere[_sort(where, name)],
+                doubts.get(name, 0),
+                -support[name],
+            )
+            for name in names
+        }
+
+
+def _sort(where: Place, name: str) -> tuple[bool, str]:
+    return where.is_status, name
