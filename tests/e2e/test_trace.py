@@ -1,0 +1,301 @@
+"""`genguard trace` names the one webhook of five that clobbers, and leaves nothing behind."""
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Event, Thread
+
+import pytest
+
+from tests.controlplane.client import ApiError, wait_until
+from tests.controlplane.fixtures import NamespaceFactory
+from tests.controlplane.plane import ControlPlane
+from tests.controlplane.webhook_listener import WebhookListener
+from tests.e2e.culprits import deployment
+from tests.e2e.tracing import (
+    CONFIGURATIONS,
+    CULPRIT,
+    FIVE,
+    WATCHED,
+    Trace,
+    clobbers,
+    five_webhooks,
+    observers,
+    wait_for_observers,
+)
+
+pytestmark = pytest.mark.xdist_group("cluster")
+
+OBSERVED = "/status/observedGeneration"
+SLOTS = len(FIVE) + 1
+
+
+@pytest.fixture
+def web(cluster: ControlPlane, namespace: NamespaceFactory) -> Iterator[str]:
+    """A namespace with an available Deployment `web`; afterwards nothing is left registered."""
+    name = namespace(cluster)
+    path = f"/apis/apps/v1/namespaces/{name}/deployments"
+    cluster.client.post(path, deployment("web"))
+    cluster.client.post(path, deployment("other", replicas=0))
+
+    def is_available() -> bool:
+        found = cluster.client.get(f"{path}/web").body.get("status", {})
+        return found.get("availableReplicas") == 2 and found.get("observedGeneration") == 1
+
+    wait_until(is_available, what="web available")
+    yield name
+    assert observers(cluster) == []
+
+
+@contextmanager
+def written(plane: ControlPlane, namespace: str) -> Iterator[None]:
+    """The controller writes the status of `web` and of `other`, again and again."""
+    over = Event()
+
+    def write() -> None:
+        number = 0
+        while not over.wait(0.1):
+            number += 1
+            for name in ("web", "other"):
+                path = f"/apis/apps/v1/namespaces/{namespace}/deployments/{name}"
+                template = {"metadata": {"annotations": {"example.org/number": str(number)}}}
+                try:
+                    plane.client.patch(path, {"spec": {"template": template, "paused": True}})
+                except ApiError as error:
+                    assert error.status == 409
+        plane.client.close()
+
+    thread = Thread(target=write)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def test_of_five_webhooks_it_names_the_one_that_clobbers(cluster: ControlPlane, web: str) -> None:
+    with (
+        five_webhooks(cluster, web),
+        written(cluster, web),
+        Trace(cluster, "deployment.apps/web", "-n", web, "--writes=20", "--for=3m") as run,
+    ):
+        report = run.report()
+    (culprit,) = report["culprits"]
+    assert culprit == {
+        "type": "webhook",
+        "name": f"{CULPRIT}/reviews.example.org",
+        "webhooks": ["reviews.example.org"],
+        "confidence": "certain",
+        "paths": [OBSERVED],
+    }
+    assert report["writes"]["whole"] >= 20
+    assert report["notSeen"] == report["changedMeanwhile"] == []
+    found = {one["configurations"][0]["name"]: one for one in report["webhooks"]}
+    assert list(found) == list(FIVE)
+    assert [len(one["configurations"]) for one in report["webhooks"]] == [1] * len(FIVE)
+    assert not found["aaa-first"]["fields"] and not found["zzz-last"]["fields"]
+    assert {one["pointer"] for one in found["mmm-old-operator"]["fields"]} == {
+        "/status/collisionCount"
+    }
+    assert {one["subresource"] for one in found[CULPRIT]["fields"]} == {"status"}
+    assert report["object"]["name"] == "web"
+    assert "before" not in found[CULPRIT]["fields"][0]
+
+
+def test_a_poke_needs_nobody_to_write_and_shows_values_when_asked(
+    cluster: ControlPlane, web: str
+) -> None:
+    path = f"/apis/apps/v1/namespaces/{web}/deployments/web"
+    with five_webhooks(cluster, web):
+        before = cluster.client.get(path).body
+        with Trace(cluster, "deploy/web", "-n", web, "--poke", "--show-values") as run:
+            report = run.report()
+        assert cluster.client.get(path).body == before
+    (culprit,) = report["culprits"]
+    assert culprit["name"] == f"{CULPRIT}/reviews.example.org"
+    row = next(one for one in report["webhooks"] if one["configurations"][0]["name"] == CULPRIT)
+    (field,) = row["fields"]
+    # The API server reads each patched object into its own type, which leaves out a 0.
+    assert (field["change"], field["before"], "after" in field) == ("removed", 1, False)
+    assert field["observedGeneration"] == "cleared"
+
+
+def test_a_killed_run_leaves_what_the_next_one_removes(cluster: ControlPlane, web: str) -> None:
+    with five_webhooks(cluster, web):
+        with Trace(cluster, "deploy/web", "-n", web, "--for=5m") as killed:
+            left = wait_for_observers(cluster, killed, SLOTS)
+            killed.send(signal.SIGKILL)
+        assert observers(cluster) == left
+        # Writes go on, though nobody answers the API server any more.
+        path = f"/apis/apps/v1/namespaces/{web}/deployments/web"
+        cluster.client.patch(path, {"metadata": {"labels": {"written": "yes"}}})
+        with Trace(cluster, "deploy/web", "-n", web, "--poke") as run:
+            report = run.report()
+        assert [one["name"] for one in report["culprits"]] == [f"{CULPRIT}/reviews.example.org"]
+        assert all(f"removed {name}" in run.err for name in left)
+
+
+def test_cleanup_alone_removes_what_others_registered(cluster: ControlPlane, web: str) -> None:
+    with (
+        five_webhooks(cluster, web),
+        Trace(cluster, "deploy/web", "-n", web, "--for=5m") as running,
+    ):
+        wait_for_observers(cluster, running, SLOTS)
+        with Trace(cluster, "--cleanup") as cleaning:
+            cleaning.end()
+        assert cleaning.code == 0, cleaning.err
+        assert cleaning.err.count("removed") == SLOTS
+        assert observers(cluster) == []
+        running.send(signal.SIGTERM)
+        assert running.end().code == 128 + signal.SIGTERM
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
+def test_a_signal_ends_it_and_it_cleans_up(
+    cluster: ControlPlane, web: str, number: signal.Signals
+) -> None:
+    with five_webhooks(cluster, web), Trace(cluster, "deploy/web", "-n", web, "--for=5m") as run:
+        wait_for_observers(cluster, run, SLOTS)
+        run.send(number)
+        assert run.end().code == 128 + number
+        assert observers(cluster) == []
+
+
+def test_when_nothing_is_written_it_says_so(cluster: ControlPlane, web: str) -> None:
+    with (
+        WebhookListener(cluster.authority) as listener,
+        listener.registered(cluster, web, ["deployments/status"], name="ccc-idle"),
+        Trace(cluster, "deploy/web", "-n", web, "--for=2s") as run,
+    ):
+        assert run.end().code == 2
+        assert f"nothing was written to deployments.apps/web in namespace {web} in 2 s" in run.err
+        assert "--poke" in run.err
+
+
+def test_of_a_configuration_with_two_webhooks_it_names_the_configuration(
+    cluster: ControlPlane, web: str
+) -> None:
+    with (
+        WebhookListener(cluster.authority, clobbers) as listener,
+        listener.registered(cluster, web, WATCHED, name="ccc-two"),
+    ):
+        path = f"{CONFIGURATIONS}/ccc-two"
+        found = cluster.client.get(path).body
+        second = found["webhooks"][0] | {"name": "second.example.org"}
+        third = found["webhooks"][0] | {"name": "third.example.org"}
+        third["rules"] = [{**third["rules"][0], "resources": ["deployments"]}]
+        cluster.client.put(path, found | {"webhooks": [*found["webhooks"], second, third]})
+        with Trace(cluster, "deploy/web", "-n", web, "--poke") as run:
+            report = run.report()
+    (culprit,) = report["culprits"]
+    assert (culprit["name"], culprit["confidence"]) == ("ccc-two", "certain")
+    assert culprit["webhooks"] == ["reviews.example.org", "second.example.org"]
+
+
+def test_names_at_the_limit_of_length_are_bracketed_too(cluster: ControlPlane, web: str) -> None:
+    longest = ["c" * 253, "c" * 252 + "d"]  # nothing sorts in between
+    with (
+        WebhookListener(cluster.authority, clobbers) as listener,
+        listener.registered(cluster, web, WATCHED, name="bbb") as short,
+    ):
+        found = cluster.client.get(f"{CONFIGURATIONS}/{short}").body
+        hook = found["webhooks"][0]
+        for name in longest:
+            body = {"metadata": {"name": name}, "webhooks": [hook]}
+            cluster.client.post(CONFIGURATIONS, body)
+        cluster.client.delete(f"{CONFIGURATIONS}/{short}")
+        try:
+            with Trace(cluster, "deploy/web", "-n", web, "--poke") as run:
+                report = run.report()
+        finally:
+            for name in longest:
+                cluster.client.delete(f"{CONFIGURATIONS}/{name}")
+            cluster.client.post(CONFIGURATIONS, {"metadata": {"name": short}, "webhooks": [hook]})
+    assert [(one["name"], one["confidence"]) for one in report["culprits"]] == [
+        (f"{name}/reviews.example.org", "possible") for name in longest
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["deploy/nobody"], "there is no deployments.apps/nobody in namespace"),
+        (["gadget/web"], "the server has no kind 'gadget'"),
+        (["web"], "'web' is not KIND/NAME"),
+    ],
+)
+def test_what_is_not_there_is_refused(
+    cluster: ControlPlane, namespace: NamespaceFactory, arguments: list[str], told: str
+) -> None:
+    with Trace(cluster, *arguments, "-n", namespace(cluster)) as run:
+        assert run.end().code == 1
+        assert told in run.err
+
+
+def test_without_yes_and_a_terminal_nothing_is_registered(cluster: ControlPlane, web: str) -> None:
+    with five_webhooks(cluster, web):
+        with Trace(cluster, "deploy/web", "-n", web, yes=False) as run:
+            assert run.end().code == 1
+        assert "give --yes" in run.err
+        assert all(name in run.err for name in FIVE)
+
+
+@pytest.mark.parametrize(("answer", "code"), [("n", 1), ("y", 0)])
+def test_on_a_terminal_it_asks(cluster: ControlPlane, web: str, answer: str, code: int) -> None:
+    keyboard, terminal = os.openpty()
+    try:
+        os.write(keyboard, f"{answer}\n".encode())
+        with (
+            five_webhooks(cluster, web),
+            Trace(cluster, "deploy/web", "-n", web, "--poke", yes=False, stdin=terminal) as run,
+        ):
+            assert run.end().code == code, run.err
+    finally:
+        os.close(keyboard)
+        os.close(terminal)
+    assert "Register them? [y/N]" in run.err
+    assert ("observers registered" in run.err) is (code == 0)
+
+
+def test_who_may_not_register_is_refused_before_anything_is_asked(
+    cluster: ControlPlane, web: str
+) -> None:
+    weak = cluster.folder / "kube-controller-manager.kubeconfig"  # lists whatever there is
+    bindings = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
+    body = {
+        "metadata": {"name": f"{web}-view"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"},
+        "subjects": [{"kind": "User", "name": "system:kube-controller-manager"}],
+    }
+    cluster.client.post(bindings, body)
+    try:
+        with (
+            five_webhooks(cluster, web),
+            Trace(cluster, "deploy/web", "-n", web, f"--kubeconfig={weak}") as run,
+        ):
+            assert run.end().code == 1
+    finally:
+        cluster.client.delete(f"{bindings}/{web}-view")
+    assert "you may not create or delete mutatingwebhookconfigurations" in run.err
+
+
+def test_what_nobody_matches_needs_no_trace(cluster: ControlPlane, web: str) -> None:
+    with Trace(cluster, "secret/nothing", "-n", web) as run:
+        assert run.end().code == 1
+    body = {"metadata": {"name": "quiet"}}
+    cluster.client.post(f"/api/v1/namespaces/{web}/configmaps", body)
+    with Trace(cluster, "cm/quiet", "-n", web) as run:
+        assert run.end().code == 0
+        assert "no mutating webhook configuration matches configmaps/quiet" in run.err
+
+
+def test_a_table_says_it_in_words(cluster: ControlPlane, web: str) -> None:
+    with (
+        five_webhooks(cluster, web),
+        Trace(cluster, "deploy/web", "-n", web, "--poke", "-o", "table") as run,
+    ):
+        assert run.end().code == 0, run.err
+    assert f"{CULPRIT}/reviews.example.org clobbers {OBSERVED}: certain" in run.out
+    assert f"status: removed {OBSERVED} <- observedGeneration cleared" in run.out

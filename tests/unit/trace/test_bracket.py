@@ -1,0 +1,171 @@
+"""Registrations are removed through refusals and lost connections, and nothing else is touched."""
+
+import os
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import aiohttp
+import pytest
+
+from tests.unit.trace.samples import configuration, planned
+from webhook.cluster.bracket import Bracket, StillRegisteredError, changed_since, clean_up
+from webhook.cluster.owner import is_gone, this_process
+from webhook.cluster.rest import RefusedError
+from webhook.server.reach import Reach
+from webhook.trace.plan import RUN_LABEL
+from webhook.trace.registration import EXPIRES, OWNER, Endpoint, registrations
+
+EVERYWHERE = "0.0.0.0"  # noqa: S104 - what is asked for
+LATER = datetime.now(UTC) + timedelta(hours=1)
+
+
+class FakeServer:
+    """Keeps configurations by name; `trouble` is raised instead of answers, one a call."""
+
+    def __init__(self, *documents: dict[str, Any]) -> None:
+        self.stored = {one["metadata"]["name"]: one for one in documents}
+        self.trouble: list[Exception] = []
+        self.lost_answers = 0
+
+    async def get(self, path: str, **params: str) -> Any:
+        self._fail()
+        run = params.get("labelSelector", "").partition("=")[2]
+        items = list(self.stored.values())
+        return {"items": [one for one in items if not run or _labels(one).get(RUN_LABEL) == run]}
+
+    async def call(self, method: str, path: str, body: Any = None, **_: Any) -> Any:
+        self._fail()
+        if method == "POST":
+            body["metadata"].setdefault("uid", "u")
+            self.stored[body["metadata"]["name"]] = body
+            if self.lost_answers:
+                self.lost_answers -= 1
+                raise aiohttp.ServerDisconnectedError
+            return body
+        name = path.rsplit("/", 1)[1]
+        if name not in self.stored:
+            raise RefusedError(404, "not found")
+        assert body["preconditions"]["uid"] == self.stored[name]["metadata"]["uid"]
+        return self.stored.pop(name)
+
+    def _fail(self) -> None:
+        if self.trouble:
+            raise self.trouble.pop(0)
+
+
+def _labels(one: dict[str, Any]) -> dict[str, str]:
+    return one["metadata"].get("labels") or {}
+
+
+def observer(name: str, *, owner: str = "", expires: datetime = LATER) -> dict[str, Any]:
+    found = configuration(name, labels={RUN_LABEL: "old"})
+    found["metadata"]["annotations"] = {EXPIRES: expires.isoformat(), OWNER: owner}
+    return found
+
+
+def bodies() -> list[dict[str, Any]]:
+    return list(registrations(planned("a", "b"), Endpoint("https://h", "CA"), "me", LATER))
+
+
+async def test_what_was_registered_is_removed_and_nothing_else():
+    server = FakeServer(configuration("a"), configuration("b"), observer("other"))
+    bracket = Bracket(server, "abcd")  # type: ignore[arg-type]
+    await bracket.register(bodies())
+    assert len(server.stored) == 6
+    await bracket.remove()
+    assert set(server.stored) == {"a", "b", "other"}
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        [aiohttp.ServerDisconnectedError()],
+        [ConnectionRefusedError(), TimeoutError()],
+        [RefusedError(503, "etcd"), RefusedError(429, "slow down")],
+    ],
+)
+async def test_a_lost_connection_is_waited_out(trouble):
+    server = FakeServer()
+    bracket = Bracket(server, "abcd")  # type: ignore[arg-type]
+    await bracket.register(bodies())
+    server.trouble = trouble
+    await bracket.remove()
+    assert not server.stored
+
+
+async def test_a_creation_whose_answer_was_lost_is_found_by_its_label():
+    server = FakeServer()
+    server.lost_answers = 1
+    bracket = Bracket(server, "abcd")  # type: ignore[arg-type]
+    with pytest.raises(aiohttp.ServerDisconnectedError):
+        await bracket.register(bodies())
+    assert server.stored
+    await bracket.remove()
+    assert not server.stored
+
+
+@pytest.mark.parametrize("error", [RefusedError(403, "forbidden"), ConnectionResetError()])
+async def test_what_cannot_be_removed_is_told_with_the_command_that_does(error):
+    server = FakeServer()
+    bracket = Bracket(server, "abcd", patience=0.0)  # type: ignore[arg-type]
+    await bracket.register(bodies())
+    server.trouble = [error] * 3
+    with pytest.raises(StillRegisteredError, match=f"-l {RUN_LABEL}=abcd"):
+        await bracket.remove()
+
+
+async def test_the_next_run_removes_what_expired_and_what_a_dead_process_made():
+    dead = subprocess.Popen([sys.executable, "-c", "pass"])
+    dead.wait()
+    owner = this_process()
+    server = FakeServer(
+        configuration("not-ours"),
+        observer("live", owner=owner),
+        observer("elsewhere", owner=owner.replace(owner.split()[0], "another-machine", 1)),
+        observer("dead", owner=owner.replace(f" {os.getpid()} ", f" {dead.pid} ")),
+        observer("restarted", owner=owner.rsplit(" ", 1)[0] + " 1"),
+        observer("expired", owner=owner, expires=datetime.now(UTC) - timedelta(seconds=1)),
+    )
+    assert set(await clean_up(server)) == {"dead", "restarted", "expired"}  # type: ignore[arg-type]
+    assert set(await clean_up(server, everything=True)) == {  # type: ignore[arg-type]
+        "live", "elsewhere",
+    }  # fmt: skip
+    assert set(server.stored) == {"not-ours"}
+
+
+@pytest.mark.parametrize("owner", ["", "x", "a b c d", "a b c d e"])
+def test_of_an_owner_that_cannot_be_judged_nothing_is_assumed(owner):
+    assert not is_gone(owner)
+
+
+async def test_configurations_that_change_meanwhile_are_told():
+    before = [configuration("same"), configuration("edited"), configuration("gone")]
+    edited = configuration("edited")
+    edited["metadata"]["generation"] = 2
+    server = FakeServer(configuration("same"), edited, configuration("new"), observer("mine"))
+    assert await changed_since(server, before) == [  # type: ignore[arg-type]
+        "edited", "gone", "new",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("url", "listen", "address", "dialled", "ips"),
+    [
+        (None, None, "127.0.0.1", "https://127.0.0.1:5000", ("127.0.0.1",)),
+        ("https://10.0.0.9:9443", None, EVERYWHERE, "https://10.0.0.9:9443", ("10.0.0.9",)),
+        ("https://me.example.org:1", "127.0.0.1:2", "127.0.0.1", "https://me.example.org:1", ()),
+        ("https://[fd00::1]:1", "[::1]:2", "::1", "https://[fd00::1]:1", ("fd00::1",)),
+        (
+            "https://tunnel.example.org",
+            f"{EVERYWHERE}:2",
+            EVERYWHERE,
+            "https://tunnel.example.org:443",
+            (),
+        ),
+    ],
+)
+def test_how_the_api_server_reaches_it(url, listen, address, dialled, ips):
+    reach = Reach.of(url, listen, "https://127.0.0.1:6443")
+    assert (reach.address, reach.url(5000), reach.ips) == (address, dialled, ips)

@@ -1,0 +1,108 @@
+"""Which configurations are candidates, where observers stand, and what they are told."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from tests.unit.trace.samples import WEB, configuration, planned
+from webhook.trace.names import LONGEST
+from webhook.trace.plan import RUN_LABEL, Traced, make_plan
+from webhook.trace.registration import EXPIRES, Endpoint, has_expired, registrations
+
+
+def test_an_observer_before_all_and_one_right_after_each_candidate():
+    plan = planned("bbb", "aaa", "aaa-x")
+    assert [[one.configuration for one in slot.candidates] for slot in plan.slots] == [
+        [], ["aaa"], ["aaa-x"], ["bbb"],
+    ]  # fmt: skip
+    assert list(plan.observers.values()) == [
+        "0-genguard-trace-abcd",
+        "aaa-genguard-trace-abcd",
+        "aaa-x-genguard-trace-abcd",
+        "bbb-genguard-trace-abcd",
+    ]
+    names = [*plan.observers.values(), "aaa", "aaa-x", "bbb"]
+    assert sorted(names)[1:3] == ["aaa", "aaa-genguard-trace-abcd"]
+
+
+def test_candidates_between_which_nothing_sorts_share_an_observer():
+    plan = planned("a" * LONGEST, "a" * (LONGEST - 1) + "b")
+    assert [len(slot.candidates) for slot in plan.slots] == [0, 2]
+
+
+def test_without_a_name_after_the_last_it_has_no_observer():
+    plan = planned("z" * LONGEST)
+    assert plan.slots[1].observer is None
+    assert len(plan.observers) == 1
+
+
+@pytest.mark.parametrize(
+    ("document", "hooks"),
+    [
+        (configuration("a", "deployments"), {"": ("h0.example.org",)}),
+        (configuration("a", "*/status"), {"status": ("h0.example.org",)}),
+        (configuration("a", "deployments", hooks=2), {"": ("h0.example.org", "h1.example.org")}),
+        (configuration("a", "pods"), None),
+        (configuration("a", "deployments/scale"), None),
+        # A write can set the label; a namespace's own name never changes.
+        (configuration("a", "deployments", objectSelector={"matchLabels": {"a": "b"}}),
+         {"": ("h0.example.org",)}),
+        (configuration("a", namespaceSelector={
+            "matchLabels": {"kubernetes.io/metadata.name": "other"}}), None),
+        (configuration("a", matchConditions=[{"name": "n", "expression": "false"}]),
+         {"": ("h0.example.org",), "status": ("h0.example.org",)}),
+        (configuration("a", labels={RUN_LABEL: "other"}), None),
+    ],
+)  # fmt: skip
+def test_a_candidate_is_what_can_be_called_for_the_object_or_its_status(document, hooks):
+    plan = make_plan([document], WEB, "abcd")
+    assert [one.webhooks for one in plan.candidates] == ([hooks] if hooks else [])
+
+
+def registered(traced: Traced = WEB):
+    plan = make_plan([configuration("a")], traced, "abcd")
+    end = datetime(2026, 1, 1, tzinfo=UTC)
+    return list(registrations(plan, Endpoint("https://h:1/s", "Q0E="), "me", end))
+
+
+def test_an_observer_is_never_in_the_way_and_sees_one_object():
+    for position, document in enumerate(registered()):
+        (hook,) = document["webhooks"]
+        assert hook["failurePolicy"] == "Ignore"
+        assert hook["reinvocationPolicy"] == "Never"
+        assert hook["sideEffects"] == "None"
+        assert hook["timeoutSeconds"] <= 2
+        assert hook["clientConfig"] == {"url": f"https://h:1/s/{position}", "caBundle": "Q0E="}
+        assert hook["rules"][0]["resources"] == ["deployments", "deployments/status"]
+        (condition,) = hook["matchConditions"]
+        assert condition["expression"] == (
+            'request.name == "thing" && oldObject.metadata.uid == "uid-1"'
+            ' && request.namespace == "default"'
+        )
+        assert document["metadata"]["labels"] == {RUN_LABEL: "abcd"}
+        assert document["metadata"]["annotations"][EXPIRES] == "2026-01-01T00:00:00Z"
+
+
+def test_an_object_without_namespace_is_not_asked_for_one():
+    node = Traced("apps", "v1", "deployments", "Deployment", "", 'a"b', "u", False)
+    hook = registered(node)[0]["webhooks"][0]
+    assert "namespaceSelector" not in hook
+    assert "request.namespace" not in hook["matchConditions"][0]["expression"]
+    assert '"a\\"b"' in hook["matchConditions"][0]["expression"]
+    assert hook["rules"][0]["resources"] == ["deployments"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expired"),
+    [
+        ("2026-01-01T00:00:00Z", True),
+        ("2026-01-01T00:00:01Z", False),
+        ("2026-01-01T00:00:01", False),
+        ("soon", True),
+        (None, True),
+    ],
+)
+def test_a_registration_expires(text, expired):
+    document = {"metadata": {"annotations": {EXPIRES: text} if text else None}}
+    now = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(milliseconds=1)
+    assert has_expired(document, now) is expired

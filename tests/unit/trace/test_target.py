@@ -1,0 +1,83 @@
+"""KIND/NAME as kubectl reads it."""
+
+import pytest
+
+from webhook.trace.plan import Traced
+from webhook.trace.target import UnknownTargetError, find, object_path, read_resources, split_target
+
+
+def resource(name, kind, *short: str, namespaced=True):
+    singular = kind.lower() if "/" not in name else ""
+    return {
+        "name": name, "kind": kind, "singularName": singular, "shortNames": list(short),
+        "namespaced": namespaced,
+    }  # fmt: skip
+
+
+SERVED = [
+    *read_resources("v1", {"resources": [
+        resource("pods", "Pod", "po"), resource("pods/status", "Pod"),
+        resource("events", "Event", "ev"), resource("nodes", "Node", "no", namespaced=False),
+    ]}),
+    *read_resources("apps/v1", {"resources": [
+        resource("deployments", "Deployment", "deploy"),
+        resource("deployments/status", "Deployment"),
+        resource("controllerrevisions", "ControllerRevision"),
+    ]}),
+    *read_resources("events.k8s.io/v1", {"resources": [resource("events", "Event", "ev")]}),
+    *read_resources("example.org/v1", {"resources": [resource("deploy", "Deploy")]}),
+    *read_resources("none.org/v1", {"resources": None}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        ("pod", "pods."),
+        ("po", "pods."),
+        ("Pods", "pods."),
+        ("Deployment", "deployments.apps"),
+        ("deployment.apps", "deployments.apps"),
+        ("deployments.v1.apps", "deployments.apps"),
+        ("pods.v1.", "pods."),
+        ("ev", "events."),
+        ("events.events.k8s.io", "events.events.k8s.io"),
+        ("deploy", "deploy.example.org"),  # a name goes before a short name
+        ("deploy.apps", "deployments.apps"),
+    ],
+)
+def test_a_kind_is_found_by_each_of_its_names(kind, expected):
+    found = find(kind, SERVED)
+    assert f"{found.resource}.{found.group}" == expected
+
+
+@pytest.mark.parametrize("kind", ["gadget", "pods.apps", "pods/status", "deployment.v2.apps", ""])
+def test_an_unknown_kind_is_refused(kind):
+    with pytest.raises(UnknownTargetError, match="the server has no kind"):
+        find(kind, SERVED)
+
+
+@pytest.mark.parametrize("text", ["web", "deploy/", "/web", "deploy/web/status", ""])
+def test_what_is_not_kind_and_name_is_refused(text):
+    with pytest.raises(UnknownTargetError, match="is not KIND/NAME"):
+        split_target(text)
+
+
+def test_status_and_scope_come_from_discovery():
+    assert find("pods", SERVED).has_status
+    assert not find("controllerrevisions", SERVED).has_status
+    assert not find("nodes", SERVED).namespaced
+
+
+@pytest.mark.parametrize(
+    ("one", "subresource", "path"),
+    [
+        (Traced("apps", "v1", "deployments", "D", "ns", "web", "", True), "status",
+         "/apis/apps/v1/namespaces/ns/deployments/web/status"),
+        (Traced("", "v1", "nodes", "Node", "", "one", "", True), "", "/api/v1/nodes/one"),
+        (Traced("rbac.authorization.k8s.io", "v1", "clusterroles", "C", "", "system:a?b", "", True),
+         "", "/apis/rbac.authorization.k8s.io/v1/clusterroles/system:a%3Fb"),
+    ],
+)  # fmt: skip
+def test_where_an_object_is(one, subresource, path):
+    assert object_path(one, subresource) == path

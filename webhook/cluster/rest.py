@@ -1,0 +1,73 @@
+"""Plain JSON calls of the API server, for kinds that are known only when the program runs."""
+
+import asyncio
+from http import HTTPStatus
+from typing import Any, Final
+
+import aiohttp
+import msgspec
+from kubernetes.aio import client
+
+_SECONDS: Final = 15.0
+MERGE_PATCH: Final = "application/merge-patch+json"
+UNREACHED: Final = (aiohttp.ClientError, TimeoutError, OSError)
+"""What a call raises when the API server did not answer."""
+
+
+class RefusedError(Exception):
+    """The API server answered, but not with success; the message is its own."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(f"{message} ({status})")
+        self.status = status
+
+    @property
+    def is_passing(self) -> bool:
+        """It may well be answered when asked again."""
+        return self.status == HTTPStatus.TOO_MANY_REQUESTS or self.status >= 500  # noqa: PLR2004
+
+
+class Rest:
+    """Calls by path."""
+
+    def __init__(self, api: client.ApiClient) -> None:
+        self._api: Final = api
+
+    async def get(self, path: str, **params: str) -> Any:
+        """Read an object, a list or a discovery document. Raises as `call` does."""
+        return await self.call("GET", path, params=params)
+
+    async def call(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        params: dict[str, str] | None = None,
+        content_type: str = "application/json",
+    ) -> Any:
+        """One request; raises RefusedError, or one of UNREACHED."""
+        headers = {"Accept": "application/json", "Content-Type": content_type}
+        async with asyncio.timeout(_SECONDS):
+            method, url, headers, body, _ = await self._api.param_serialize(
+                method,
+                path,
+                query_params=list((params or {}).items()),
+                header_params=headers,
+                body=body,
+                auth_settings=["BearerToken"],
+            )
+            response = await self._api.call_api(method, url, headers, body)
+            content: bytes = await response.read()  # type: ignore[no-untyped-call]
+        if response.status >= HTTPStatus.BAD_REQUEST:
+            raise RefusedError(response.status, _message(content) or response.reason)
+        return msgspec.json.decode(content)
+
+
+def _message(content: bytes) -> str:
+    """Of a metav1.Status."""
+    try:
+        status = msgspec.json.decode(content)
+    except msgspec.DecodeError:
+        return ""
+    return str(status.get("message", "")) if isinstance(status, dict) else ""

@@ -1,0 +1,129 @@
+"""Finds the object that a person means, and the configurations that may act on it."""
+
+import asyncio
+import os
+from dataclasses import replace
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any, Final
+
+from kubernetes.aio import config
+from kubernetes.aio.config import ConfigException
+
+from webhook.cluster.facts import IN_CLUSTER, NoClusterError
+from webhook.cluster.rest import RefusedError, Rest
+from webhook.trace.plan import Traced
+from webhook.trace.target import Served, find, object_path, read_resources, split_target
+
+CONFIGURATIONS: Final = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
+_REVIEWS: Final = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+_NEEDED: Final = ("list", "create", "delete")
+
+
+class NoTargetError(Exception):
+    """There is no such object, or it may not be traced; the message says why."""
+
+
+def default_kubeconfig() -> str:
+    """What kubectl would use: $KUBECONFIG, ~/.kube/config, the pod's own account."""
+    given = os.environ.get("KUBECONFIG")
+    if given:
+        return given
+    usual = Path.home() / ".kube" / "config"
+    if usual.exists():
+        return str(usual)
+    if "KUBERNETES_SERVICE_HOST" in os.environ:
+        return IN_CLUSTER
+    raise NoClusterError(f"no cluster: set $KUBECONFIG, or give --kubeconfig; {usual} is not there")
+
+
+def default_namespace(kubeconfig: str) -> str:
+    """The namespace of the kubeconfig's context, or of the pod."""
+    try:
+        if kubeconfig == IN_CLUSTER:
+            return _ACCOUNT.read_text().strip() or "default"
+        _, active = config.list_kube_config_contexts(kubeconfig)  # type: ignore[no-untyped-call]
+    except (ConfigException, OSError, ValueError):
+        return "default"
+    return str(active["context"].get("namespace") or "default")
+
+
+async def resolve(rest: Rest, text: str, namespace: str) -> Traced:
+    """The object of KIND/NAME. Raises UnknownTargetError, NoTargetError, RefusedError."""
+    kind, name = split_target(text)
+    one = find(kind, await _discover(rest))
+    namespace = namespace if one.namespaced else ""
+    traced = Traced(
+        group=one.group,
+        version=one.version,
+        resource=one.resource,
+        kind=one.kind,
+        namespace=namespace,
+        name=name,
+        uid="",
+        has_status=one.has_status,
+    )
+    try:
+        found = await rest.get(object_path(traced))
+    except RefusedError as error:
+        if error.status != HTTPStatus.NOT_FOUND:
+            raise
+        raise NoTargetError(f"there is no {traced}") from error
+    return replace(traced, uid=found["metadata"]["uid"])
+
+
+async def configurations(rest: Rest) -> list[dict[str, Any]]:
+    """Every MutatingWebhookConfiguration; a list's items come without their kind."""
+    listed = await rest.get(CONFIGURATIONS)
+    return [{**one, "kind": "MutatingWebhookConfiguration"} for one in listed["items"]]
+
+
+async def check_rights(rest: Rest) -> None:
+    """Raise NoTargetError unless all that a trace does with registrations is allowed.
+
+    Asked before the first is made: who may create but not delete would leave them behind.
+    """
+    missing = [verb for verb in _NEEDED if not await _may(rest, verb)]
+    if missing:
+        raise NoTargetError(
+            f"you may not {' or '.join(missing)} mutatingwebhookconfigurations"
+            ".admissionregistration.k8s.io; a trace must list, create and delete them"
+        )
+
+
+async def _may(rest: Rest, verb: str) -> bool:
+    attributes = {
+        "verb": verb,
+        "group": "admissionregistration.k8s.io",
+        "resource": "mutatingwebhookconfigurations",
+    }
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": attributes},
+    }
+    answer = await rest.call("POST", _REVIEWS, review)
+    return bool(answer["status"].get("allowed"))
+
+
+async def _discover(rest: Rest) -> list[Served]:
+    """Every resource: the core first, then groups as the server orders them, preferred first."""
+    groups = (await rest.get("/apis"))["groups"]
+    versions = ["v1"]
+    for group in groups:
+        preferred = group["preferredVersion"]["groupVersion"]
+        others = [one["groupVersion"] for one in group["versions"]]
+        versions += [preferred, *(one for one in others if one != preferred)]
+    lists = await asyncio.gather(*(_resources(rest, version) for version in versions))
+    return [one for resources in lists for one in resources]
+
+
+async def _resources(rest: Rest, version: str) -> list[Served]:
+    path = f"/apis/{version}" if "/" in version else f"/api/{version}"
+    try:
+        return list(read_resources(version, await rest.get(path)))
+    except RefusedError as error:
+        if error.is_passing or error.status == HTTPStatus.NOT_FOUND:
+            return []  # an aggregated API whose server is down hides nobody else's kinds
+        raise

@@ -1,0 +1,135 @@
+"""What differs between two views of an object, and whether that clobbers an observedGeneration.
+
+Relies  on webhook.detection.changes: list items are told apart by their type, name or uid
+"""
+
+from enum import StrEnum
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from webhook.admission.review import AdmissionRequest
+from webhook.detection.changes import Change, changes
+from webhook.objects.fields import ABSENT, Fields
+
+_OBSERVED: Final = "observedGeneration"
+_UNCOMPARED: Final = frozenset({"metadata", "kind", "apiVersion"})
+
+
+class Kind(StrEnum):
+    """What was done to a field."""
+
+    ADDED = "added"
+    CHANGED = "changed"
+    REMOVED = "removed"
+
+
+class Clobber(StrEnum):
+    """What was done to an observedGeneration."""
+
+    CLEARED = "cleared"  # gone, null, 0 or ""
+    LOWERED = "lowered"
+
+
+class Effect(NamedTuple):
+    """One field that differs. The values are the object's contents: shown only when asked for."""
+
+    pointer: str
+    kind: Kind
+    clobber: Clobber | None
+    discarded: bool  # the API server takes nothing of it from such a write
+    before: Any
+    after: Any
+
+
+def effects(before: AdmissionRequest, after: AdmissionRequest, *, status: bool) -> list[Effect]:
+    """What was changed from one view to the next; `status`: the resource has a subresource of it.
+
+    Raises msgspec.MsgspecError and RecursionError for objects that cannot be decoded.
+    """
+    a, b = _fields(before), _fields(after)
+    return _effects(a, b, sorted(a.keys() | b.keys()), after.subresource, status=status)
+
+
+def asked(first: AdmissionRequest, *, status: bool) -> list[Effect]:
+    """What the first view changes of what is stored, without metadata, which every write moves.
+
+    Raises as `effects` does.
+    """
+    old = first.old_object.fields if first.old_object is not None else {}
+    new = _fields(first)
+    keys = [key for key in sorted(old.keys() | new.keys()) if key not in _UNCOMPARED]
+    found = _effects(old, new, keys, first.subresource, status=status)
+    return [one for one in found if not one.discarded]
+
+
+def _effects(
+    before: Fields, after: Fields, keys: list[str], subresource: str, *, status: bool
+) -> list[Effect]:
+    decoded: dict[str, tuple[Any, Any]] = {}
+    found = []
+    for change in changes(before, after, keys):
+        top = str(change.key[0])
+        if top not in decoded:
+            decoded[top] = _decoded(before, top), _decoded(after, top)
+        old, new = decoded[top]
+        discarded = _discarded(top, subresource, status=status)
+        found.append(_effect(change, old, new, discarded=discarded))
+    return found
+
+
+def _effect(change: Change, old: Any, new: Any, *, discarded: bool) -> Effect:
+    kind = Kind.ADDED if change.added else Kind.REMOVED if change.removed else Kind.CHANGED
+    before, after = _at(old, change.key[1:]), _at(new, change.key[1:])
+    clobber = None
+    # Who drops a whole condition has dropped a condition.
+    whole = len(change.key) > 2 and _at(new, change.key[1:-1]) is ABSENT  # noqa: PLR2004
+    if change.key[0] == "status" and change.key[-1] == _OBSERVED and not discarded and not whole:
+        clobber = _clobber(before, after)
+    return Effect(change.pointer, kind, clobber, discarded, before, after)
+
+
+def _clobber(before: Any, after: Any) -> Clobber | None:
+    if _is_cleared(before):
+        return None
+    if _is_cleared(after):
+        return Clobber.CLEARED
+    if type(before) is int and type(after) is int and after < before:
+        return Clobber.LOWERED
+    return None
+
+
+def _is_cleared(value: Any) -> bool:
+    return value is ABSENT or value is None or value == "" or (type(value) is int and value == 0)
+
+
+def _discarded(key: str, subresource: str, *, status: bool) -> bool:
+    """The strategies of status writes keep the rest, and those of main writes the status."""
+    if subresource == "status":
+        return key not in {"status", "metadata"}
+    return key == "status" and status
+
+
+def _at(value: Any, path: tuple[str | int, ...]) -> Any:
+    """The value at a Change's key, whose steps into a list are `field=name` or an index."""
+    for token in path:
+        if isinstance(value, dict):
+            value = value.get(token, ABSENT)
+        elif isinstance(value, list) and isinstance(token, int):
+            value = value[token] if token < len(value) else ABSENT
+        elif isinstance(value, list):
+            field, _, name = str(token).partition("=")
+            named = (one for one in value if isinstance(one, dict) and one.get(field) == name)
+            value = next(named, ABSENT)
+        else:
+            return ABSENT
+    return value
+
+
+def _decoded(fields: Fields, key: str) -> Any:
+    raw = fields.get(key)
+    return ABSENT if raw is None else msgspec.json.decode(raw)
+
+
+def _fields(view: AdmissionRequest) -> Fields:
+    return view.object.fields if view.object is not None else {}
