@@ -1,7 +1,8 @@
 """Recorded reviews through the same pipeline as live ones.
 
-A line is a recording `{"time", "phase", "review"}` as `serve --record` writes it, or a bare
-AdmissionReview, which counts as phase mutate. Constant memory: one line at a time.
+A line is a recording `{"time", "phase", "review"}` as `serve --record` writes it, a bare
+AdmissionReview, which counts as phase mutate, or an event of audit.k8s.io/v1, which is judged by
+the API server's own annotations. Constant memory: one line at a time.
 """
 
 from collections import Counter
@@ -12,10 +13,13 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from webhook.admission.review import Phase
+from webhook.audit.event import API_VERSION, is_audit
+from webhook.audit.log import AuditLog
 from webhook.compose import Judge, JudgeOptions
 from webhook.detection.assemble import Reviewed
 from webhook.detection.detection import Detection
 from webhook.detection.suspects import Registered, Suspects
+from webhook.generation.custom import StatusSubresource
 from webhook.pipeline import Reply, Verdict, review
 
 ReplayLine = dict[str, Any]
@@ -28,11 +32,13 @@ class _Recording(msgspec.Struct):
     review: msgspec.Raw
 
 
-class _Kind(msgspec.Struct):
+class _Kind(msgspec.Struct, rename="camel"):
     kind: Any = None
+    api_version: Any = None
     review: msgspec.Raw = msgspec.Raw()
 
 
+_HEAD: Final = 100
 _kinds: Final = msgspec.json.Decoder(_Kind)
 _recordings: Final = msgspec.json.Decoder(_Recording)
 
@@ -44,6 +50,7 @@ class Replay:
         """`registered`: the cluster's mutating webhooks. Raise UnknownServerVersionError."""
         self._dependencies: Final = Judge(options).dependencies
         self._detection: Final = Detection(Suspects(registered))
+        self._audit: Final = AuditLog(self._status_counts)
         self._counts: Counter[str] = Counter()
         self._clock = 0.0
         self.unreadable = 0
@@ -52,23 +59,33 @@ class Replay:
         """Judge each line of a stream; `name` is for messages."""
         for number, line in enumerate(stream, start=1):
             if line.strip():
-                yield self._line(line, f"{name}:{number}")
+                found = self._line(line, f"{name}:{number}")
+                if found is not None:
+                    yield found
 
     def findings(self) -> Iterator[ReplayLine]:
         """What was found by now; to be asked when every line was judged."""
         self._detection.finish(self._clock)
-        for finding in self._detection.findings():
+        for finding in (*self._detection.findings(), *self._audit.findings()):
             self._counts["findings"] += 1
             yield msgspec.to_builtins(finding)
 
     def summary(self) -> ReplayLine:
         """Count what was seen."""
-        return {"type": "summary", "unreadable": self.unreadable, **dict(self._counts)}
+        audit = self._audit.summary() if self._audit.documents else {}
+        return {"type": "summary", "unreadable": self.unreadable, **dict(self._counts), **audit}
 
-    def _line(self, line: bytes, where: str) -> ReplayLine:
+    def _line(self, line: bytes, where: str) -> ReplayLine | None:
         try:
-            phase, body = self._split(line)
-        except msgspec.MsgspecError as error:
+            head = _kinds.decode(line)
+            if is_audit(head.kind, head.api_version):
+                self._audit.see(line, head.kind)
+                return None
+            phase, body = self._split(line, head)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            if not line.endswith(b"\n") and _begins_an_event(line):
+                self._counts["truncated"] += 1  # the API server had not finished it
+                return None
             return self._error(where, str(error))
         except RecursionError:
             phase, body = Phase.MUTATE, line.strip()
@@ -86,8 +103,11 @@ class Replay:
             reviewed = Reviewed(verdict.request, verdict.prediction, verdict.status)
             self._detection.see(phase, reviewed, self._clock)
 
-    def _split(self, line: bytes) -> tuple[Phase, bytes]:
-        head = _kinds.decode(line)
+    def _status_counts(self, group: str, version: str, resource: str) -> bool:
+        status, _ = self._dependencies.engine.custom.find(group, version, resource)
+        return status is StatusSubresource.ABSENT
+
+    def _split(self, line: bytes, head: _Kind) -> tuple[Phase, bytes]:
         if bytes(head.review) == b"":
             return Phase.MUTATE, line.strip()
         recording = _recordings.decode(line)
@@ -98,6 +118,11 @@ class Replay:
     def _error(self, where: str, reason: str) -> ReplayLine:
         self.unreadable += 1
         return {"type": "error", "where": where, "message": reason}
+
+
+def _begins_an_event(line: bytes) -> bool:
+    head = line[:_HEAD].replace(b" ", b"")
+    return head.startswith(b'{"kind":"Event') and f'"apiVersion":"{API_VERSION}"'.encode() in head
 
 
 def _describe(phase: Phase, reply: Reply) -> ReplayLine:
@@ -137,7 +162,7 @@ def as_row(line: ReplayLine) -> str:
     if line["type"] == "finding":
         return _printable(_finding_row(line))
     if line["type"] == "summary":
-        return ", ".join(f"{value} {key}" for key, value in line.items() if key != "type")
+        return _printable(_summary_row(line))
     target = "/".join(part for part in (line.get("namespace"), line.get("name")) if part)
     resource = line.get("resource", "?") + (
         f"/{line['subresource']}" if line.get("subresource") else ""
@@ -149,6 +174,16 @@ def as_row(line: ReplayLine) -> str:
         f"{generation!s:>6} {line['cause']:28} {patch}"
     )
     return _printable(row)
+
+
+def _summary_row(line: ReplayLine) -> str:
+    counts = [f"{value} {key}" for key, value in line.items() if isinstance(value, int)]
+    counts += [
+        f"{key}: " + ", ".join(f"{name} {count}" for name, count in value.items())
+        for key, value in line.items()
+        if isinstance(value, dict) and value
+    ]
+    return ", ".join(counts)
 
 
 def _finding_row(line: ReplayLine) -> str:

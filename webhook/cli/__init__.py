@@ -2,8 +2,10 @@
 
 import click
 
+from webhook.cli.lint import lint
 from webhook.cli.replay import replay
 from webhook.cli.serve import serve
+from webhook.cli.trace import trace
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -14,3 +16,5 @@ def main() -> None:
 
 main.add_command(serve)
 main.add_command(replay)
+main.add_command(trace)
+main.add_command(lint)

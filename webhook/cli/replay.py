@@ -11,6 +11,7 @@ from typing import BinaryIO, cast
 
 import click
 
+from webhook.cli.progress import Position, Progress
 from webhook.compose import BadFileError, JudgeOptions, load_definitions, load_registrations
 from webhook.generation.strategy import UnknownServerVersionError
 from webhook.generation.table import DEFAULT_SERVER_VERSION
@@ -49,7 +50,8 @@ def replay(
 ) -> None:
     """Judge recorded reviews again.
 
-    FILE holds one AdmissionReview or recording a line, plain or .gz; - is standard input. Lines
+    FILE holds one AdmissionReview, recording or event of an audit log (audit.k8s.io/v1) a line,
+    plain or .gz; - is standard input. Give the files of a rotated log the oldest first. Lines
     that cannot be read are reported on standard error and make the exit code 1; the rest goes on.
     """
     try:
@@ -60,14 +62,16 @@ def replay(
     except (BadFileError, UnknownServerVersionError) as error:
         raise click.UsageError(str(error)) from error
     write = as_json if output == "json" else as_row
-    for name in files:
-        try:
-            with _open(name) as stream:
-                for found in run.lines(stream, name):
-                    _print(found, write(found))
-        except (OSError, EOFError, zlib.error) as error:
-            reason = getattr(error, "strerror", None) or "is no whole gzip file"
-            raise click.ClickException(f"{name}: {reason}") from error
+    with Progress(files) as progress:
+        for name in files:
+            try:
+                with _open(name) as (stream, position):
+                    for found in run.lines(progress.lines(stream, position), name):
+                        progress.clear()
+                        _print(found, write(found))
+            except (OSError, EOFError, zlib.error) as error:
+                reason = getattr(error, "strerror", None) or "is no whole gzip file"
+                raise click.ClickException(f"{name}: {reason}") from error
     for finding in run.findings():
         click.echo(write(finding))
     click.echo(write(run.summary()))
@@ -79,11 +83,12 @@ def _print(found: ReplayLine, text: str) -> None:
 
 
 @contextmanager
-def _open(name: str) -> Iterator[BinaryIO]:
+def _open(name: str) -> Iterator[tuple[BinaryIO, Position]]:
+    """A stream of lines, and how many bytes of the file are behind it."""
     raw = sys.stdin.buffer if name == "-" else Path(name).open("rb")  # noqa: SIM115
     with io.BufferedReader(cast("io.RawIOBase", raw)) as stream:
         if stream.peek(2)[:2] == _GZIP_MAGIC:
             with gzip.open(stream) as plain:  # closes itself alone
-                yield cast("BinaryIO", plain)
+                yield cast("BinaryIO", plain), stream.tell
         else:
-            yield stream
+            yield cast("BinaryIO", stream), stream.tell

@@ -1,0 +1,146 @@
+"""`genguard replay` on audit logs: files, levels, what is cut off, speed and memory."""
+
+import gzip
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from tests.unit.audit.samples import CULPRIT, as_lines, deployment, event
+from tests.unit.cli.samples import clobbered
+from webhook.cli import main, progress
+
+REPOSITORY = Path(__file__).parents[3]
+CLEARS = {"patch": [{"op": "remove", "path": "/status/observedGeneration"}]}
+
+
+def replay(*arguments: str | Path, stdin: bytes | None = None) -> Result:
+    return CliRunner().invoke(main, ["replay", "-o", "json", *map(str, arguments)], input=stdin)
+
+
+def lines(result: Result) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def log(path: Path, begin: int = 0, count: int = 3, end: bytes = b"") -> Path:
+    events = [event(CLEARS, second=begin + number) for number in range(count)]
+    content = b"".join(as_lines(events)) + end
+    path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
+    return path
+
+
+def test_events_print_nothing_but_findings_and_the_summary(tmp_path):
+    result = replay(log(tmp_path / "audit.log"))
+    assert result.exit_code == 0
+    finding, summary = lines(result)
+    assert finding["type"] == "finding"
+    assert finding["actors"] == [
+        {"type": "webhook", "name": "/".join(CULPRIT), "fieldManager": "", "confidence": "certain"}
+    ]
+    assert summary == {
+        "type": "summary", "unreadable": 0, "findings": 1, "events": 3, "patches": 3,
+        "webhooks": {"/".join(CULPRIT): 3}, "failedOpen": {},
+    }  # fmt: skip
+
+
+def test_rotated_and_compressed_files_are_one_log(tmp_path):
+    old, new = log(tmp_path / "audit-1.log.gz"), log(tmp_path / "audit.log", begin=3)
+    finding, summary = lines(replay(old, new))
+    assert (finding["count"], summary["events"]) == (6, 6)
+
+
+@pytest.mark.parametrize("cut", [150, 400, 900])
+def test_a_last_line_that_is_not_finished_is_no_error(tmp_path, cut):
+    path = log(tmp_path / "audit.log", end=as_lines([event(CLEARS)])[0][:cut])
+    result = replay(path)
+    assert result.exit_code == 0
+    assert lines(result)[-1]["truncated"] == 1
+    assert lines(result)[-1]["unreadable"] == 0
+
+
+def test_a_line_cut_in_the_middle_of_a_file_is_one(tmp_path):
+    path = log(tmp_path / "audit.log", end=as_lines([event(CLEARS)])[0][:400] + b"\n")
+    result = replay(path)
+    assert result.exit_code == 1
+    assert lines(result)[-1]["unreadable"] == 1
+
+
+def test_reviews_and_events_may_be_mixed(tmp_path):
+    path = log(tmp_path / "all", end=json.dumps(clobbered()).encode() + b"\n")
+    result = lines(replay(path))
+    assert [one["type"] for one in result] == ["review", "finding", "summary"]
+    assert (result[-1]["reviews"], result[-1]["events"]) == (1, 3)
+
+
+def test_other_events_are_not_audit_events():
+    for version in ("v1", "events.k8s.io/v1", "audit.k8s.io/v1beta1"):
+        body = json.dumps({"kind": "Event", "apiVersion": version}).encode()
+        assert replay("-", stdin=body).exit_code == 1
+
+
+def test_a_damaged_event_is_told_without_its_contents(tmp_path):
+    bad = json.dumps(event(verb=["canary-7f3a"])).encode() + b"\n"
+    result = replay(log(tmp_path / "audit.log", end=bad))
+    assert result.exit_code == 1
+    assert "canary" not in result.stderr + result.stdout
+    assert "verb" in result.stderr
+
+
+def test_custom_resources_without_status_subresource_are_known_by_crds(tmp_path):
+    definition = {
+        "kind": "CustomResourceDefinition", "metadata": {"name": "widgets.apps"},
+        "spec": {
+            "group": "apps", "names": {"plural": "widgets", "kind": "Widget"},
+            "versions": [{"name": "v1"}],
+        },
+    }  # fmt: skip
+    crds, path = tmp_path / "crds.json", tmp_path / "audit.log"
+    crds.write_text(json.dumps(definition))
+    sent = deployment(status={"observedGeneration": 1})
+    about = {"resource": "widgets", "subresource": "", "sent": sent}
+    made = [event(CLEARS, second=number, **about) for number in range(3)]
+    path.write_bytes(b"".join(as_lines(made)))
+    assert [one["type"] for one in lines(replay(path))] == ["summary"]
+    assert lines(replay("--crds", crds, path))[0]["detector"] == "observed-generation-cleared"
+
+
+def test_the_table_names_who_failed_open(tmp_path):
+    key = "failed-open.mutation.webhook.admission.k8s.io/round_0_index_2"
+    path = tmp_path / "audit.log"
+    path.write_bytes(as_lines([event(annotations={key: "away.example.org"})])[0])
+    out = CliRunner().invoke(main, ["replay", str(path)]).stdout
+    assert out == "0 unreadable, 1 events, 0 patches, failedOpen: away.example.org 1\n"
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_the_bar_counts_the_bytes_of_the_files(tmp_path, monkeypatch, suffix):
+    paths = [log(tmp_path / f"{name}{suffix}", count=1_200) for name in "ab"]
+    monkeypatch.setattr(progress, "WORTH_SHOWING", 1)
+    monkeypatch.setattr(progress, "_is_terminal", lambda: True)
+    counted: list[int] = []
+    monkeypatch.setattr(
+        "click._termui_impl.ProgressBar.update", lambda self, n, *_: counted.append(n)
+    )
+    assert replay(*paths).exit_code == 0
+    assert sum(counted) == sum(path.stat().st_size for path in paths)
+    assert len(counted) >= 6
+
+
+def test_without_a_terminal_there_is_no_bar(tmp_path, monkeypatch):
+    monkeypatch.setattr(progress, "WORTH_SHOWING", 1)
+    assert replay(log(tmp_path / "audit.log")).stderr == ""
+
+
+def test_two_hundred_thousand_events_take_no_more_memory_than_a_few():
+    command = [sys.executable, "-m", "tests.bench.audit_replay"]
+    command += ["--events=200000", "--containers=0"]
+    done = subprocess.run(
+        command, cwd=REPOSITORY, capture_output=True, text=True, check=True, timeout=280
+    )
+    measured = json.loads(done.stdout)
+    assert measured["events"] == 200_000
+    assert measured["grownMiB"] < 50

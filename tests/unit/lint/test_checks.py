@@ -1,0 +1,137 @@
+"""Every check: cases in which it fires, and cases in which it does not."""
+
+import base64
+import copy
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from certs.issue import issue
+from tests.cases_loader import load, table
+from webhook.lint.checks import ALL
+from webhook.lint.lint import lint
+
+AT = datetime(2026, 1, 1, tzinfo=UTC)
+KEYS = ("check", "fires", "level", "field", "hook", "configuration", "others", "live", "ca_days")
+SOUND = {
+    "name": "sound.example.org",
+    "admissionReviewVersions": ["v1"],
+    "clientConfig": {"url": "https://sound.example.org/admit"},
+    "failurePolicy": "Ignore",
+    "sideEffects": "None",
+    "timeoutSeconds": 2,
+    "rules": [
+        {
+            "apiGroups": ["example.org"],
+            "apiVersions": ["v1"],
+            "operations": ["CREATE", "UPDATE"],
+            "resources": ["widgets"],
+        }
+    ],
+}
+
+
+def configuration(name: str, hook: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+    """A configuration of one webhook: SOUND but for what is given; null takes a field away."""
+    body = copy.deepcopy(SOUND)
+    for key, value in hook.items():
+        if key == "rule":
+            body["rules"][0] |= value  # type: ignore[index]
+        elif value is None:
+            del body[key]
+        else:
+            body[key] = value
+    kind = more.pop("kind", "MutatingWebhookConfiguration")
+    metadata = {"name": name, **more}
+    return {"kind": kind, "metadata": metadata, "webhooks": [body]}
+
+
+def bundle(*days: int) -> str:
+    """CA certificates of which the last second is so many days after AT."""
+    pems = []
+    for number in days:
+        made = issue(names=["a.b.svc"], at=AT + timedelta(days=number) - timedelta(days=365))
+        pems.append(made.authority.cert_pem)
+    return base64.b64encode(b"".join(pems)).decode()
+
+
+def found(case):
+    hook = dict(case.get("hook", {}))
+    if "ca_days" in case.values:
+        hook["clientConfig"] = {**SOUND["clientConfig"], "caBundle": bundle(*case["ca_days"])}
+    documents = [configuration(**{"name": "checked", **case.get("configuration", {})}, hook=hook)]
+    for other in case.get("others", ()):
+        if "kind" in other and other["kind"] == "Service":
+            documents.append(other)
+        else:
+            given = other.get("configuration", {})
+            documents.append(configuration(**given, hook=other.get("hook", {})))
+    name = f"{documents[0]['metadata']['name']}/{documents[0]['webhooks'][0].get('name', '')}"
+    return [
+        one
+        for one in lint(documents, at=AT, live=case.get("live", False))
+        if one.webhook == name and one.id == case["check"]
+    ]
+
+
+@table("lint", *KEYS)
+def test_case(case):
+    told = found(case)
+    assert bool(told) is case["fires"], case.because
+    if told:
+        assert {one.severity.value for one in told} == {case["level"]}
+        assert told[0].field == case["field"]
+        assert told[0].reason
+
+
+def test_every_check_has_cases_of_both_kinds():
+    cases = load("lint", *KEYS)
+    for check in ALL:
+        kinds = {case["fires"] for case in cases if case["check"] == check.id}
+        assert kinds == {True, False}, check.id
+
+
+def test_a_sound_webhook_is_not_spoken_of():
+    assert lint([configuration("sound", {})], at=AT, live=True) == ()
+
+
+def test_the_worst_comes_first_and_ids_are_distinct():
+    hook = {"timeoutSeconds": 20, "sideEffects": "Some"}
+    told = lint([configuration("a", hook)], at=AT, live=False)
+    assert [one.severity.value for one in told] == ["error", "warning"]
+    assert len({check.id for check in ALL}) == len(ALL)
+
+
+STRANGE = [None, 3, "text", [], ["text"], {}, {"a": 1}, [None], [3], True]
+
+
+@pytest.mark.parametrize(
+    "field", [*SOUND, "namespaceSelector", "objectSelector", "matchConditions"]
+)
+@pytest.mark.parametrize("value", STRANGE, ids=repr)
+def test_a_field_of_another_type_never_raises(field, value):
+    document = configuration("a", {})
+    document["webhooks"][0][field] = value
+    lint([document, configuration("b", {})], at=AT, live=False)
+
+
+@pytest.mark.parametrize("key", ["apiGroups", "resources", "operations", "scope", "apiVersions"])
+@pytest.mark.parametrize("value", STRANGE, ids=repr)
+def test_a_rule_of_another_form_never_raises(key, value):
+    lint([configuration("a", {"rule": {key: value}})], at=AT, live=False)
+
+
+@pytest.mark.parametrize("value", STRANGE, ids=repr)
+def test_a_document_of_another_form_never_raises(value):
+    kind = "MutatingWebhookConfiguration"
+    documents = [value, {"kind": kind, "webhooks": value}, {"kind": kind, "metadata": value}]
+    lint([*documents, {"kind": "Service", "spec": value}], at=AT, live=False)
+
+
+@pytest.mark.parametrize("value", STRANGE, ids=repr)
+def test_a_selector_of_another_form_never_raises(value):
+    for selector in ({"matchLabels": value}, {"matchExpressions": value}):
+        hook = {"namespaceSelector": selector, "failurePolicy": "Fail", "rule": {"apiGroups": [""]}}
+        lint([configuration("a", hook)], at=AT, live=False)

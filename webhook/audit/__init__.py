@@ -1,0 +1,1 @@
+"""Audit logs: what the API server itself says of each webhook's part in a write."""

@@ -1,0 +1,78 @@
+"""A value that is sent again and again and that a webhook replaces each time.
+
+For logs that show what was sent and not what was stored (level Request). Only an explicit value
+counts: what a request leaves out and a webhook defaults is no fight.
+"""
+
+import zlib
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from webhook.audit.calls import Call
+from webhook.audit.event import Event
+from webhook.audit.lost import value_at
+from webhook.audit.signs import describe
+from webhook.detection.detectors import Blame, Sign
+from webhook.detection.write import Write
+from webhook.objects.pointer import from_pointer
+
+MOST_FIELDS: Final = 20_000
+_NOT_SPEC: Final = frozenset({"metadata", "status", "kind", "apiVersion"})
+_REPLACING: Final = frozenset({"replace", "remove"})
+
+
+class Fights:
+    """Remembers, of each field that a webhook replaced, what was asked for; bounded."""
+
+    def __init__(self) -> None:
+        self._asked: OrderedDict[tuple[str, ...], int] = OrderedDict()
+
+    def signs(self, event: Event, write: Write, others: Sequence[Call]) -> Iterator[Sign]:
+        """One sign for a write that asked once more for what it does not get."""
+        if write.subresource or not any(call.operations for call in others):
+            return
+        sent = msgspec.json.decode(event.request_object)
+        again = [
+            pointer
+            for call in others
+            for pointer, value in _replaced(call, sent)
+            if self._asks_again(write, pointer, value)
+        ]
+        if again:
+            yield Sign(
+                Blame.OTHERS,
+                tuple(dict.fromkeys(again)),
+                f"another webhook replaced {len(again)} field(s) that {write.requester.user} "
+                "has asked for before",
+                evidence={"calls": [describe(call) for call in others]},
+            )
+
+    def _asks_again(self, write: Write, pointer: str, value: Any) -> bool:
+        where = write.object
+        key = (where.group, where.resource, where.namespace, where.name, write.requester.user)
+        asked = zlib.crc32(msgspec.json.encode(value))
+        before = self._asked.pop((*key, pointer), None)
+        self._asked[*key, pointer] = asked
+        if len(self._asked) > MOST_FIELDS:
+            self._asked.popitem(last=False)
+        return before == asked
+
+
+def _replaced(call: Call, sent: Any) -> Iterator[tuple[str, Any]]:
+    """The explicit values that a patch replaces, metadata and status aside."""
+    for one in call.operations or ():
+        path = _path(one.path) if one.op in _REPLACING else ()
+        if path and path[0] not in _NOT_SPEC:
+            value = value_at(sent, path)
+            if value is not None:
+                yield one.path, value
+
+
+def _path(pointer: str) -> tuple[str, ...]:
+    try:
+        return from_pointer(pointer)
+    except ValueError:
+        return ()

@@ -1,0 +1,158 @@
+"""An audit log event by event: counts, and findings that name webhooks for certain.
+
+The signs of patches need nothing but the event. Storms and fights are the detectors' own, over
+writes made of events. Memory is bounded: by the ledger, by the history and by what is remembered
+of stored objects.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from webhook.audit.calls import Call, failed_open, read_calls
+from webhook.audit.event import NO_OBJECT, Event, ObjectReference, read_events
+from webhook.audit.fight import Fights
+from webhook.audit.named import Named, NamedSuspects
+from webhook.audit.signs import Told, describe, signs
+from webhook.audit.write import Memory, StatusCounts
+from webhook.detection.detectors import Blame, Detector, Sign
+from webhook.detection.detectors.generation_storm import GenerationStorm
+from webhook.detection.detectors.spec_fight import SpecFight
+from webhook.detection.detectors.status_oscillation import StatusOscillation
+from webhook.detection.detectors.status_write_storm import StatusWriteStorm
+from webhook.detection.finding import Confidence, Finding
+from webhook.detection.history import History
+from webhook.detection.ledger import Ledger
+from webhook.detection.write import Write
+
+_COMPLETE: Final = "ResponseComplete"
+_FOLLOWED: Final = frozenset({"", "status"})
+_NO_GENERATION: Final = frozenset({"events", "leases", "endpoints", "endpointslices"})
+"""Nobody waits for these, and they are most of what a cluster writes."""
+_DETECTORS: Final[tuple[Detector, ...]] = (
+    StatusWriteStorm(),
+    GenerationStorm(),
+    StatusOscillation(),
+    SpecFight(),
+)
+_MOST_NAMES: Final = 1_000
+_MOST_OBJECTS: Final = 10_000
+_MOST_BYTES: Final = 8 * 1024 * 1024
+
+
+def never(group: str, version: str, resource: str) -> bool:
+    """Status of no kind is written on the main endpoint."""
+    del group, version, resource
+    return False
+
+
+class AuditLog:
+    """Takes events in the order of a log."""
+
+    def __init__(self, status_counts: StatusCounts = never) -> None:
+        self._memory: Final = Memory(status_counts)
+        self._history: Final = History(_MOST_OBJECTS, _MOST_BYTES)
+        self._fights: Final = Fights()
+        self._proved: Final = Ledger(NamedSuspects(Confidence.CERTAIN))
+        self._unproved: Final = Ledger(NamedSuspects(Confidence.LIKELY))
+        self._failed_open: Counter[str] = Counter()
+        self._webhooks: Counter[str] = Counter()
+        self._last = 0.0
+        self.documents = 0
+        self.events = 0
+        self.patches = 0
+
+    def see(self, document: bytes, kind: str) -> None:
+        """Take in one document, an Event or an EventList.
+
+        Raises msgspec.MsgspecError and RecursionError for one that cannot be read.
+        """
+        self.documents += 1
+        for event in read_events(document, kind):
+            if event.stage == _COMPLETE:
+                self._see(event)
+
+    def findings(self) -> Iterator[Finding]:
+        """Everything found; what was quiet at the end of the log is resolved."""
+        known = set()
+        for ledger in (self._proved, self._unproved):
+            list(ledger.settle(self._last))
+            for finding in ledger.findings():
+                if finding.id not in known:
+                    known.add(finding.id)
+                    yield finding
+
+    def summary(self) -> dict[str, Any]:
+        """Counts of what was seen; how often each webhook changed something, and failed open."""
+        return {
+            "events": self.events,
+            "patches": self.patches,
+            "webhooks": dict(sorted(self._webhooks.items())),
+            "failedOpen": dict(sorted(self._failed_open.items())),
+        }
+
+    def _see(self, event: Event) -> None:
+        self.events += 1
+        self._last = max(self._last, event.time)
+        annotations = event.annotations or {}
+        calls: tuple[Call, ...] = ()
+        # Most events have no more than the two annotations of the authorizer.
+        if any("webhook.admission.k8s.io/" in key for key in annotations):
+            calls = read_calls(annotations)
+            self._count(calls, annotations)
+        reference = event.object_ref
+        if reference is None or reference.resource in _NO_GENERATION:
+            return
+        if event.is_update and reference.subresource in _FOLLOWED:
+            self._judge(event, reference, [one for one in calls if one.mutated and not one.is_own])
+        elif event.verb not in ("get", "list", "watch"):
+            self._memory.forget(reference)
+
+    def _count(self, calls: Sequence[Call], annotations: dict[str, str]) -> None:
+        self.patches += sum(1 for call in calls if call.operations is not None)
+        for counts, names in (
+            (self._webhooks, [call.name for call in calls if call.mutated]),
+            (self._failed_open, failed_open(annotations)),
+        ):
+            for name in names:
+                if name in counts or len(counts) < _MOST_NAMES:
+                    counts[name] += 1
+
+    def _judge(self, event: Event, reference: ObjectReference, others: Sequence[Call]) -> None:
+        sees_objects = event.request_object != NO_OBJECT or event.response_object != NO_OBJECT
+        if not others and not sees_objects:
+            return
+        write = self._memory.write(event, reference, others)
+        for told in signs(event, others, writes_status=write.writes_status):
+            self._enter(told, write)
+        if sees_objects:
+            self._detect(event, write, others)
+
+    def _detect(self, event: Event, write: Write, others: Sequence[Call]) -> None:
+        if event.response_object == NO_OBJECT:
+            for sign in self._fights.signs(event, write, others):
+                self._proved.add(SpecFight.name, sign, write)
+        past = self._history.of(write.object)
+        for stored in past.confirm(write.base, write.state_before):
+            for detector in _DETECTORS:
+                for sign in detector.stored(stored, past):
+                    self._proved.add(detector.name, sign, stored)
+        self._history.add(past, write)
+        for detector in _DETECTORS:
+            for sign in detector.asked(write, past):
+                self._proved.add(detector.name, _with_calls(sign, others), write)
+
+    def _enter(self, told: Told, write: Write) -> None:
+        assert isinstance(write.matched, Named)  # noqa: S101 - Memory makes no other
+        names = tuple(dict.fromkeys(call.name for call in told.calls))
+        matched = replace(write.matched, webhooks=names)
+        ledger = self._proved if told.proved else self._unproved
+        ledger.add(told.detector, told.sign, replace(write, matched=matched))
+
+
+def _with_calls(sign: Sign, calls: Sequence[Call]) -> Sign:
+    if sign.blame is not Blame.OTHERS:
+        return sign
+    evidence = {**sign.evidence, "calls": [describe(call) for call in calls]}
+    return replace(sign, evidence=evidence)

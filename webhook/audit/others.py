@@ -1,0 +1,45 @@
+"""What patches of other webhooks made of what was sent, as the changes that detectors compare."""
+
+import zlib
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from webhook.audit.calls import Call, Operation
+from webhook.detection.changes import Change, Changes, changes
+from webhook.objects.fields import Fields
+from webhook.objects.pointer import from_pointer
+
+
+def changed_by_others(
+    others: Iterable[Call], sent: Fields, stored: Fields, keys: Sequence[str]
+) -> Changes:
+    """What patches changed of the compared fields; by the objects where both are whole."""
+    operations = [one for call in others for one in call.operations or () if one.op != "test"]
+    paths = [path for one in operations for path in _paths(one) if path[:1] and path[0] in keys]
+    if sent and stored:
+        prefixes = [tuple(path) for path in paths]
+        return tuple(
+            change
+            for change in changes(sent, stored, keys)
+            if any(from_pointer(change.pointer)[: len(path)] == path for path in prefixes)
+        )
+    return tuple(
+        Change(path, one.path, zlib.crc32(b""), _value(one))
+        for one in operations
+        for path in _paths(one)
+        if path[:1] and path[0] in keys
+    )
+
+
+def _paths(one: Operation) -> Iterable[tuple[str, ...]]:
+    try:
+        return [from_pointer(one.path)]
+    except ValueError:
+        return []
+
+
+def _value(one: Operation) -> int | None:
+    if one.value is msgspec.UNSET:
+        return None
+    return zlib.crc32(msgspec.json.encode(one.value))

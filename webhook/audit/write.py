@@ -1,0 +1,223 @@
+"""An audited update as the Write that detectors see, as far as its level shows it.
+
+At RequestResponse the object that was stored last is remembered, so that what was asked and what
+came of it can be compared; bounded in objects and in bytes. Below that level only what was sent is
+known, and `result` is empty.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+from sys import intern
+from typing import Final, NamedTuple
+
+import msgspec
+
+from webhook.audit.calls import Call
+from webhook.audit.event import Event, ObjectReference
+from webhook.audit.named import Named
+from webhook.audit.others import changed_by_others
+from webhook.detection.changes import Changes, changes, digest
+from webhook.detection.write import ObjectKey, Requester, Write
+from webhook.objects.fields import Fields
+from webhook.objects.observed import NOTHING_OBSERVED, Observed, read_observed
+
+MOST_OBJECTS: Final = 20_000
+MOST_BYTES: Final = 6 * 1024 * 1024
+"""Of stored objects; on top of them stands what Python needs for each."""
+_LARGEST: Final = 256 * 1024
+_NO_LABELS: Final[dict[str, str]] = {}
+_UNCOMPARED: Final = frozenset({"metadata", "kind", "apiVersion"})
+
+StatusCounts = Callable[[str, str, str], bool]
+"""Whether status of a (group, version, resource) is written on its main endpoint."""
+
+
+class _Metadata(msgspec.Struct, rename="camel"):
+    generation: int = 0
+    resource_version: str = ""
+    uid: str = ""
+
+
+class _Stored(NamedTuple):
+    metadata: _Metadata
+    fields: Fields
+    size: int
+
+
+_metadata: Final = msgspec.json.Decoder(_Metadata)
+_fields: Final = msgspec.json.Decoder(Fields)
+
+
+class Memory:
+    """Makes writes of events; remembers what was stored last."""
+
+    def __init__(self, status_counts: StatusCounts) -> None:
+        self._status_counts: Final = status_counts
+        self._stored: OrderedDict[tuple[str, ...], _Stored] = OrderedDict()
+        self._uids: OrderedDict[tuple[str, ...], str] = OrderedDict()
+        self._bytes = 0
+
+    def write(self, event: Event, reference: ObjectReference, others: Sequence[Call]) -> Write:
+        """The write of an update; `others` are the calls of other webhooks that changed it.
+
+        Raises msgspec.MsgspecError and RecursionError for objects that cannot be decoded.
+        """
+        name = _name(reference)
+        before = self._stored.get(name)
+        after = _read(event.response_object)
+        if before and after and before.metadata.uid != after.metadata.uid:
+            before = None  # another object of this name
+        sent = object_fields(event.request_object)
+        on_main = self._status_counts(
+            reference.api_group, reference.api_version, reference.resource
+        )
+        keys = _keys(reference.subresource, sent, after, status_counts=on_main)
+        old = before.fields if before else {}
+        new = after.fields if after else {}
+        whole = event.verb == "update"
+        known = before is not None and after is not None
+        made = changed_by_others(others, sent, new if whole else {}, keys)
+        asked = _asked(before, after, sent, keys, whole=whole, made=made)
+        where = _key(reference, self._uid(name, reference, after or before))
+        matched = _matched(event, reference, where, others)
+        asked_to_observe, observed = _observed(sent), _observed(new)
+        write = Write(
+            time=event.time,
+            object=where,
+            subresource=matched.subresource,
+            requester=Requester(event.username, event.manager),
+            matched=matched,
+            base=before.metadata.resource_version if before else "",
+            writes_status="status" in keys,
+            status_counts=on_main,
+            asked=asked,
+            others=made,
+            again=(),
+            result=changes(old, new, keys) if known else (),
+            wanted=None if asked == () else _digest(sent, keys),
+            observes=asked_to_observe.anything or observed.anything,
+            state_before=_digest(old, keys),
+            state_after=_digest(new, keys),
+            has_outcome=known,
+            generation_before=before.metadata.generation if before else 0,
+            # Unknown is not counted.
+            generation_after=after.metadata.generation if before and after else 0,
+            generation_predicted=None,
+            observed_before=_observed(old),
+            observed_asked=asked_to_observe,
+            observed_sent=asked_to_observe,
+            observed_after=observed,
+        )
+        self._remember(name, after)
+        return write
+
+    def forget(self, reference: ObjectReference) -> None:
+        """The object was written in a way that is not followed."""
+        self._remember(_name(reference), None)
+
+    def _uid(self, name: tuple[str, ...], reference: ObjectReference, known: _Stored | None) -> str:
+        """The uid as told by this event, or by one before it: a patch below the level has none."""
+        before = self._uids.pop(name, "")
+        uid = (known.metadata.uid if known else "") or reference.uid or before
+        if uid:
+            self._uids[name] = uid
+            if len(self._uids) > MOST_OBJECTS:
+                self._uids.popitem(last=False)
+        return uid
+
+    def _remember(self, name: tuple[str, ...], stored: _Stored | None) -> None:
+        before = self._stored.pop(name, None)
+        self._bytes -= before.size if before else 0
+        if stored is None or stored.size > _LARGEST:
+            return
+        kept = {key: raw.copy() for key, raw in stored.fields.items() if key not in _UNCOMPARED}
+        self._stored[name] = stored._replace(fields=kept)
+        self._bytes += stored.size
+        while len(self._stored) > MOST_OBJECTS or self._bytes > MOST_BYTES:
+            _, oldest = self._stored.popitem(last=False)
+            self._bytes -= oldest.size
+
+
+def object_fields(raw: msgspec.Raw) -> Fields:
+    """The top-level fields of a raw object; none of one that is absent or a list of operations."""
+    return _fields.decode(raw) if bytes(memoryview(raw)[:1]) == b"{" else {}
+
+
+def _read(raw: msgspec.Raw) -> _Stored | None:
+    fields = object_fields(raw)
+    if "metadata" not in fields or fields.get("kind") == b'"Status"':
+        return None
+    size = sum(len(bytes(one)) for key, one in fields.items() if key not in _UNCOMPARED)
+    return _Stored(_metadata.decode(fields["metadata"]), fields, size)
+
+
+def _name(reference: ObjectReference) -> tuple[str, ...]:
+    return reference.api_group, reference.resource, reference.namespace, reference.name
+
+
+def _key(reference: ObjectReference, uid: str) -> ObjectKey:
+    return ObjectKey(
+        intern(reference.api_group),
+        intern(reference.api_version),
+        intern(reference.resource),
+        intern(reference.namespace),
+        reference.name,
+        uid,
+    )
+
+
+def _keys(
+    subresource: str, sent: Fields, after: _Stored | None, *, status_counts: bool
+) -> tuple[str, ...]:
+    """The top-level fields that the server takes from this write."""
+    if subresource == "status":
+        return ("status",)
+    keys = (sent.keys() | (after.fields.keys() if after else ())) - _UNCOMPARED
+    return tuple(sorted(keys if status_counts else keys - {"status"}))
+
+
+def _asked(
+    before: _Stored | None,
+    after: _Stored | None,
+    sent: Fields,
+    keys: Sequence[str],
+    *,
+    whole: bool,
+    made: Changes,
+) -> Changes | None:
+    """What the requester changed; of a patch it is only known when that was nothing."""
+    if before is not None and after is not None:
+        if whole:
+            return changes(before.fields, sent, keys)
+        same = before.metadata.resource_version == after.metadata.resource_version
+        if (same and not made) or (sent and not sent.keys() & set(keys)):
+            return ()
+        return None
+    # Without what was stored, a status that is asked for again may be one that is kept.
+    return None if made else ()
+
+
+def _matched(
+    event: Event, reference: ObjectReference, where: ObjectKey, others: Iterable[Call]
+) -> Named:
+    return Named(
+        group=where.group,
+        version=where.version,
+        resource=where.resource,
+        subresource=intern(reference.subresource),
+        operation="UPDATE",
+        namespace=where.namespace,
+        name=where.name,
+        labels=_NO_LABELS,
+        old_labels=_NO_LABELS,
+        user=event.username,
+        webhooks=tuple(dict.fromkeys(call.name for call in others)),
+    )
+
+
+def _observed(fields: Fields) -> Observed:
+    return read_observed(fields.get("status")) or NOTHING_OBSERVED
+
+
+def _digest(fields: Fields, keys: Sequence[str]) -> int:
+    return hash(tuple(digest(fields.get(key)) for key in keys))

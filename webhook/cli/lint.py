@@ -1,0 +1,119 @@
+"""`genguard lint`: webhook configurations checked for what breaks clusters, before they do."""
+
+import asyncio
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import click
+import msgspec
+import yaml
+
+from webhook.lint.finding import Level, LintFinding
+from webhook.lint.lint import lint as look
+
+_LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+@click.command()
+@click.option(
+    "-o", "output", type=click.Choice(["json", "table"]), default="table", show_default=True
+)
+@click.option("--kubeconfig", help='Check those of a cluster: a file, or "in-cluster".')
+@click.option(
+    "--fail-on",
+    type=click.Choice([level.value for level in Level]),
+    default=Level.ERROR.value,
+    show_default=True,
+    help="The least severity that makes the exit code 1.",
+)
+@click.argument("files", nargs=-1, metavar="[FILE...|-]")
+def lint(output: str, kubeconfig: str | None, fail_on: str, files: tuple[str, ...]) -> None:
+    """Check webhook configurations for what breaks clusters.
+
+    FILE holds JSON or YAML, one, several documents or a List; what is no webhook configuration or
+    Service is passed over; - is standard input. The exit code is 1 when something was found that
+    is severe enough, 2 when the input cannot be read.
+    """
+    if bool(files) == bool(kubeconfig):
+        raise click.UsageError("give either FILEs or --kubeconfig")
+    documents = [one for name in files for one in _documents(name)]
+    if kubeconfig:
+        documents = asyncio.run(_of_cluster(kubeconfig))
+    found = look(documents, at=datetime.now(UTC), live=bool(kubeconfig))
+    for one in found:
+        click.echo(msgspec.json.encode(one).decode() if output == "json" else _row(one))
+    counts = {level.value: sum(one.severity is level for one in found) for level in Level}
+    if output == "json":
+        click.echo(msgspec.json.encode({"type": "summary", **counts}).decode())
+    else:
+        click.echo(", ".join(f"{count} {name}" for name, count in counts.items()))
+    sys.exit(any(one.severity.rank <= Level(fail_on).rank for one in found))
+
+
+def _row(one: LintFinding) -> str:
+    row = f"{one.severity.value:8} {one.id:26} {one.webhook} {one.field}: {one.message}"
+    # Names come from files: none may forge a row or move the cursor.
+    return "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in row)
+
+
+def _documents(name: str) -> Iterator[Any]:
+    try:
+        content = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+        found = list(yaml.load_all(content, Loader=_LOADER))
+    except OSError as error:
+        raise click.UsageError(f"{name}: {error.strerror}") from error
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f" at line {mark.line + 1}" if mark else ""
+        raise click.UsageError(f"{name}: neither JSON nor YAML{where}") from error
+    for document in found:
+        is_list = isinstance(document, dict) and isinstance(document.get("items"), list)
+        for item in document["items"] if is_list else [document]:
+            if is_list and isinstance(item, dict) and "kind" not in item:
+                # The API server's own lists leave it out of their items.
+                yield {**item, "kind": str(document.get("kind", "")).removesuffix("List")}
+            else:
+                yield item
+
+
+async def _of_cluster(kubeconfig: str) -> list[Any]:
+    """Both kinds of configuration as the API server has them."""
+    # Imported when wanted: the client of the Kubernetes API takes half a second to load.
+    import aiohttp  # noqa: PLC0415
+    from kubernetes.aio import client  # noqa: PLC0415
+    from kubernetes.aio.client.exceptions import ApiException  # noqa: PLC0415
+
+    from webhook.cluster.facts import NoClusterError, connect  # noqa: PLC0415
+
+    try:
+        api = await connect(kubeconfig)
+    except NoClusterError as error:
+        raise click.UsageError(str(error)) from error
+    try:
+        registered = client.AdmissionregistrationV1Api(api)
+        found: list[Any] = []
+        for kind, ask in (
+            (
+                "MutatingWebhookConfiguration",
+                registered.list_mutating_webhook_configuration_without_preload_content,
+            ),
+            (
+                "ValidatingWebhookConfiguration",
+                registered.list_validating_webhook_configuration_without_preload_content,
+            ),
+        ):
+            response = await ask()
+            body = msgspec.json.decode(await response.read())
+            if "items" not in body:
+                reason = body.get("message", "not understood")
+                raise click.UsageError(f"--kubeconfig {kubeconfig}: {reason}")
+            found += [{**item, "kind": kind} for item in body["items"]]
+    except (ApiException, aiohttp.ClientError, TimeoutError, OSError) as error:
+        reason = f"the API server cannot be asked: {type(error).__name__}"
+        raise click.UsageError(f"--kubeconfig {kubeconfig}: {reason}") from error
+    finally:
+        await api.close()  # type: ignore[no-untyped-call]
+    return found

@@ -1,0 +1,1 @@
+"""Webhook configurations looked at for what breaks clusters."""
