@@ -69,6 +69,22 @@ def make_review(
     return {"kind": "AdmissionReview", "apiVersion": version, "request": request}
 
 
+def clobbered(**arguments: Any) -> dict[str, Any]:
+    """A status write that lost what was stored: preserve_observed_generation acts."""
+    return make_review(
+        new={"status": {}}, old={"status": {"observedGeneration": 3}}, subresource="status",
+        **arguments,
+    )  # fmt: skip
+
+
+def counted() -> dict[str, Any]:
+    """A write that moves generation from 1 to 2."""
+    return make_review(
+        new={"metadata": {"generation": 1}, "spec": {"replicas": 2}},
+        old={"metadata": {"generation": 1}, "spec": {"replicas": 1}},
+    )
+
+
 def _kind(resource: str) -> tuple[str, str, str, str]:
     plural, _, group = resource.partition(".")
     for row in load_rows():

@@ -6,19 +6,13 @@ from base64 import b64decode
 
 import pytest
 
+from tests.contract.hostile import CANARY, GOOD
 from tests.contract.service import PATIENCE, http_post, serving
-from tests.reviews import make_review
+from tests.reviews import clobbered, make_review
 from webhook.admission.contract import violations
 from webhook.admission.review import V1, V1BETA1, Phase
 from webhook.compose import GenerationPatch, JudgeOptions
 from webhook.server.limits import KEEPALIVE_SECONDS, Limits
-
-
-def clobbered(**arguments):
-    return make_review(
-        new={"status": {}}, old={"status": {"observedGeneration": 3}}, subresource="status",
-        **arguments,
-    )  # fmt: skip
 
 
 def encoded(asked) -> bytes:
@@ -93,6 +87,22 @@ async def test_what_the_cluster_says_is_used_from_the_next_review_on(tmp_path):
 def test_idle_connections_outlive_those_of_the_api_server():
     """Go's client drops an idle connection after 90 s; who closes first races with a POST."""
     assert KEEPALIVE_SECONDS > 90
+
+
+async def test_a_fault_of_our_own_is_told_without_a_word_of_the_object(running, logged):
+    """It cannot happen; if it does, the log has the place and the client has no contents."""
+    good, running.judge.dependencies = running.judge.dependencies, None
+    answer = await running.post(GOOD.encode())
+    assert (answer.status, answer.json["error"]) == (500, "internal")
+    assert CANARY not in answer.body.decode()
+    running.judge.dependencies = good
+    assert (await running.post(GOOD.encode())).status == 200
+    text = logged()
+    assert CANARY not in text
+    lines = [json.loads(line) for line in text.splitlines()]
+    (failed,) = (line for line in lines if line["message"] == "handler failed")
+    assert failed["error"] == "AttributeError"
+    assert ".py:" in failed["at"]
 
 
 async def test_one_connection_carries_many_reviews(running):

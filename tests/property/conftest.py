@@ -9,7 +9,7 @@ settings.register_profile(
     "proved",
     derandomize=True,
     deadline=None,
-    max_examples=150,
+    max_examples=200,
     suppress_health_check=_SLOW_MACHINES,
 )
 settings.register_profile(

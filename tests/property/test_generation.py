@@ -6,7 +6,8 @@ from typing import Any
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from tests.property.strategies import CUSTOM, JSON, OBJECTS, RESOURCES, SPECS, reviews
+from tests.property.strategies import CUSTOM, JSON, OBJECTS, RESOURCES, SPECS
+from tests.property.writes import reviews
 from tests.reviews import ask, judge, make_review
 from webhook.generation import Prediction, load_table, predict
 from webhook.generation.table import load_rows

@@ -3,11 +3,11 @@
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.property.strategies import mutated, replaced
 from tests.property.test_patches import everything
+from tests.property.writes import mutated, replaced
 from webhook.admission.contract import violations
 from webhook.admission.decode import decode_review
 from webhook.admission.errors import UndecodableReviewError
@@ -20,7 +20,6 @@ from webhook.replay import Replay, as_json, as_row
 BODIES = st.binary(max_size=200) | mutated() | replaced()
 
 
-@settings(max_examples=400)
 @given(BODIES)
 def test_decoding_raises_nothing_outside_its_tree(body):
     try:
@@ -32,7 +31,6 @@ def test_decoding_raises_nothing_outside_its_tree(body):
         pytest.fail("the example is not deep")
 
 
-@settings(max_examples=400)
 @given(BODIES)
 def test_skimming_raises_nothing_outside_its_tree(body):
     try:
@@ -42,7 +40,6 @@ def test_skimming_raises_nothing_outside_its_tree(body):
     assert envelope.uid
 
 
-@settings(max_examples=500)
 @given(BODIES, st.sampled_from(Phase))
 def test_every_body_is_answered_with_200_or_400(body, phase):
     reply = review(body, phase, everything(), 0.0)
@@ -54,7 +51,6 @@ def test_every_body_is_answered_with_200_or_400(body, phase):
         assert violations(json.loads(body), answer, phase) == []
 
 
-@settings(max_examples=200)
 @given(st.lists(BODIES.map(lambda body: body.replace(b"\n", b" ")), max_size=4))
 def test_every_line_of_a_recording_is_a_review_or_an_error(bodies):
     run = Replay(JudgeOptions())

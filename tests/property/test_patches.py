@@ -6,7 +6,8 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.property.strategies import CUSTOM, reviews
+from tests.property.strategies import CUSTOM
+from tests.property.writes import reviews
 from tests.reviews import ask, changes, judge
 from webhook.admission.review import Phase
 from webhook.compose import GenerationPatch

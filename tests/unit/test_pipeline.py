@@ -4,26 +4,11 @@ import json
 
 import pytest
 
-from tests.reviews import Answer, ask, judge, make_review
+from tests.reviews import Answer, ask, clobbered, counted, judge, make_review
 from webhook.admission.review import V1, V1BETA1, Phase
-from webhook.compose import GenerationPatch, Judge, JudgeOptions
-from webhook.generation import Cause, CustomResource, StatusSubresource
+from webhook.compose import GenerationPatch
+from webhook.generation import Cause
 from webhook.pipeline import Skipped, review
-
-
-def clobbered(**arguments):
-    """A status write that lost what was stored."""
-    return make_review(
-        new={"status": {}}, old={"status": {"observedGeneration": 3}}, subresource="status",
-        **arguments,
-    )  # fmt: skip
-
-
-def counted():
-    return make_review(
-        new={"metadata": {"generation": 1}, "spec": {"replicas": 2}},
-        old={"metadata": {"generation": 1}, "spec": {"replicas": 1}},
-    )
 
 
 @pytest.mark.parametrize("version", [V1, V1BETA1])
@@ -58,32 +43,6 @@ def test_audit_only_says_what_it_would_do_and_does_not():
     assert [one.path for one in answer.verdict.patch] == ["/status/observedGeneration"]
 
 
-def test_a_reinvoked_call_repeats_what_it_said_and_mends_no_second_time():
-    dependencies = judge()
-    first = ask(clobbered(), dependencies, now=0.0)
-    again = clobbered()
-    again["request"]["object"] = first.object
-    second = ask(again, dependencies, now=1.0)
-    assert second.patch == []
-    assert second.annotations == first.annotations != {}
-
-
-def test_a_reinvoked_call_mends_what_a_later_webhook_broke_and_says_the_same():
-    dependencies = judge()
-    first = ask(clobbered(), dependencies, now=0.0)
-    second = ask(clobbered(), dependencies, now=1.0)
-    assert second.patch == first.patch
-    assert second.annotations == first.annotations
-
-
-def test_a_new_intent_ends_what_an_earlier_write_was_told():
-    dependencies = judge()
-    ask(counted(), dependencies, now=0.0)
-    same = make_review(new={"spec": {"replicas": 1}}, old={"spec": {"replicas": 1}})
-    ask(same, dependencies, phase=Phase.INTENT, now=1.0)
-    assert ask(same, dependencies, now=2.0).annotations == {}
-
-
 def test_a_counted_write_is_told_in_its_annotation():
     assert ask(counted()).annotations == {"generation": "2 spec-changed"}
     scaled = make_review(
@@ -92,50 +51,6 @@ def test_a_counted_write_is_told_in_its_annotation():
     assert ask(scaled).annotations == {"generation": "moves replicas-changed"}
     unknown = make_review("UPDATE", "widgets", {"status": {"a": 1}}, {"status": {}})
     assert "not known" in ask(unknown).annotations["generation"]
-
-
-@pytest.mark.parametrize(
-    ("mode", "connected", "patches"),
-    [
-        (GenerationPatch.ALWAYS, False, True),
-        (GenerationPatch.ALWAYS, True, True),
-        (GenerationPatch.NEVER, False, False),
-        (GenerationPatch.NEVER, True, False),
-        (GenerationPatch.AUTO, False, True),
-        (GenerationPatch.AUTO, True, False),
-    ],
-)
-def test_generation_is_patched_unless_a_connected_server_overrides_it(mode, connected, patches):
-    judging = Judge(JudgeOptions(generation_patch=mode))
-    if connected:
-        judging.learn("1.36", ())
-    assert bool(ask(counted(), judging.dependencies).patch) is patches
-
-
-def test_what_the_cluster_says_of_itself_wins_over_a_file():
-    said, learnt = (
-        CustomResource("example.org", "v1", "widgets", "Widget", status)
-        for status in (StatusSubresource.PRESENT, StatusSubresource.ABSENT)
-    )
-    judging = Judge(JudgeOptions(custom_resources=(said,)))
-    asked = make_review(
-        "UPDATE", "widgets", {"status": {"a": 1}}, {"metadata": {"generation": 1}, "status": {}}
-    )
-    assert ask(asked, judging.dependencies).verdict.prediction.step == 0
-    judging.learn("v1.36.3", (learnt,))
-    assert ask(asked, judging.dependencies).verdict.prediction.step == 1
-    assert judging.knows("example.org", "widgets")
-    assert judging.knows("", "pods")
-    assert not judging.knows("example.org", "gadgets")
-
-
-def test_learning_keeps_the_intents_that_are_on_their_way():
-    judging = Judge(JudgeOptions())
-    intent = make_review(new={"status": {"observedGeneration": 5}}, old={}, subresource="status")
-    ask(intent, judging.dependencies, phase=Phase.INTENT)
-    judging.learn("1.36", ())
-    answer = ask(make_review(new={}, old={}, subresource="status"), judging.dependencies)
-    assert answer.object["status"] == {"observedGeneration": 5}
 
 
 def test_the_same_bytes_in_are_the_same_bytes_out():
@@ -160,6 +75,19 @@ def test_what_cannot_be_judged_is_allowed_and_says_so(because, spec, skipped):
     answer = Answer(json.loads(body), reply, Phase.MUTATE)
     assert answer.annotations == {"skipped": skipped.value}
     assert answer.patch == []
+
+
+def test_types_nested_deeper_than_the_stack_are_not_judged():
+    """Schemas nest in themselves: each level costs several calls of the comparison."""
+    schemas = [{"type": "string"}, {"type": "number"}]
+    for _ in range(400):
+        schemas = [{"not": schema} for schema in schemas]
+    new, old = (
+        {"spec": {"versions": [{"name": "v1", "schema": {"openAPIV3Schema": schema}}]}}
+        for schema in schemas
+    )
+    answer = ask(make_review("UPDATE", "customresourcedefinitions.apiextensions.k8s.io", new, old))
+    assert answer.annotations == {"skipped": "too-deep"}
 
 
 def test_a_verdict_does_not_show_the_object_when_it_is_printed():

@@ -131,6 +131,7 @@ NOT_JSON = {
     "Infinity": changed("request.object.spec", float("inf")),
     "a control character": changed("request.object.spec", "X").replace(b'"X"', b'"a\nb"'),
     "a lone surrogate": GOOD.replace(b"thing", b"\\ud800"),
+    "a lone surrogate in the metadata": GOOD.replace(b"object-1", b"\\ud800"),
     "a comment": b"// canary-7f3a\n" + GOOD,
     "an unquoted key": b"{apiVersion: canary-7f3a}",
 }

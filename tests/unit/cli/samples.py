@@ -5,7 +5,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tests.reviews import make_review
+from click.testing import CliRunner, Result
+
+from tests.reviews import clobbered
+from webhook.cli import main
+
+__all__ = ["DEFINITION", "clobbered", "lines", "recorded", "replay", "serve", "write_lines"]
 
 DEFINITION = {
     "apiVersion": "apiextensions.k8s.io/v1",
@@ -19,14 +24,6 @@ DEFINITION = {
 }
 
 
-def clobbered(**arguments: Any) -> dict[str, Any]:
-    """A status write that lost what was stored."""
-    return make_review(
-        new={"status": {}}, old={"status": {"observedGeneration": 3}}, subresource="status",
-        **arguments,
-    )  # fmt: skip
-
-
 def recorded(phase: str, review: dict[str, Any], second: int = 0) -> dict[str, Any]:
     return {"time": f"2026-01-01T00:00:{second:02d}Z", "phase": phase, "review": review}
 
@@ -36,3 +33,20 @@ def write_lines(path: Path, *rows: Any, end: str = "") -> Path:
     content = ("".join(json.dumps(row) + "\n" for row in rows) + end).encode()
     path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
     return path
+
+
+def replay(*arguments: str | Path, stdin: bytes | None = None) -> Result:
+    """Run `genguard replay`."""
+    return CliRunner().invoke(main, ["replay", *map(str, arguments)], input=stdin)
+
+
+def lines(result: Result) -> list[dict[str, Any]]:
+    """What `-o json` printed."""
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def serve(*arguments: str | Path) -> Result:
+    """Run `genguard serve`, only with flags that are refused before anything is served."""
+    result = CliRunner().invoke(main, ["serve", *map(str, arguments)])
+    assert isinstance(result.exception, SystemExit), result.exception
+    return result

@@ -1,21 +1,13 @@
 """`genguard serve`: flags that cannot be are refused, each with what, where and what to do."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 
-from tests.unit.cli.samples import DEFINITION, write_lines
+from tests.unit.cli.samples import DEFINITION, serve, write_lines
 from webhook.cli import main
-
-
-def serve(*arguments: str | Path) -> Result:
-    """Only for flags that are refused before anything is served."""
-    result = CliRunner().invoke(main, ["serve", *map(str, arguments)])
-    assert isinstance(result.exception, SystemExit), result.exception
-    return result
 
 
 @pytest.mark.parametrize(
@@ -95,51 +87,6 @@ def test_a_file_of_definitions_that_is_missing_or_a_folder_is_told(tmp_path):
     folder = serve("--crds", tmp_path, "--cert-dir", tmp_path)
     assert folder.exit_code == 2
     assert "is a directory" in folder.stderr.lower()
-
-
-BAD_CONFIG = [
-    ("audit: true\n", "unknown audit; known are alertmanager, audit-only, bind-address,"),
-    ("audit_only: true\n", "unknown audit_only; known are"),
-    ("config: other.yaml\n", "unknown config"),
-    ("- audit-only\n", "expected flags as keys, such as 'audit-only: true'"),
-    ("audit-only: [\n", "not YAML"),
-    ("secure-port: {a: 1}\n", "--secure-port takes a value or a list of them"),
-    ("dns-name: [[a]]\n", "--dns-name takes a value or a list of them"),
-    ("secure-port: many\n", "'many' is not a valid integer range"),
-    ("server-version: newest\n", "'newest' is no Kubernetes version"),
-    ("tls-cert-file: a\n", "--tls-cert-file and --tls-private-key-file go together"),
-]
-
-
-@pytest.mark.parametrize(("text", "told"), BAD_CONFIG, ids=[row[0].strip() for row in BAD_CONFIG])
-def test_a_bad_configuration_is_told_with_its_file_or_flag(tmp_path, text, told):
-    path = tmp_path / "genguard.yaml"
-    path.write_text(text)
-    result = serve("--config", path)
-    assert result.exit_code == 2
-    assert told in " ".join(result.stderr.split())
-    if "unknown" in told or "not YAML" in told:
-        assert str(path) in result.stderr
-
-
-def test_a_configuration_that_is_missing_is_told(tmp_path):
-    result = serve("--config", tmp_path / "missing")
-    assert "missing: No such file or directory" in result.stderr
-
-
-def test_a_configuration_is_read_as_text_and_its_lists_as_flags(tmp_path):
-    """As a number 1.40 would be 1.4, of which nobody would be told."""
-    path = tmp_path / "genguard.yaml"
-    path.write_text("server-version: 1.40\nshadow-generation: [services, pods]\ndns-name: a\n")
-    result = serve("--config", path, "--cert-dir", tmp_path)
-    assert "shadow generation of 'pods': the API server keeps" in result.stderr
-
-
-def test_a_flag_wins_over_the_configuration(tmp_path):
-    path = tmp_path / "genguard.yaml"
-    path.write_text("server-version: newest\n")
-    result = serve("--config", path, "--server-version", "oldest", "--cert-dir", tmp_path)
-    assert "'oldest' is no Kubernetes version" in result.stderr
 
 
 def test_a_certificate_that_cannot_be_used_is_told(tmp_path):

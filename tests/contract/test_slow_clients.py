@@ -1,0 +1,84 @@
+"""Clients that are slow, too many, or gone: none of them holds the server up."""
+
+import asyncio
+import time
+
+import pytest
+
+from tests.contract.hostile import GOOD
+from tests.contract.service import http_post, serving
+from webhook.server.limits import Limits
+
+
+@pytest.mark.parametrize("size", [1, 7, 65_536])
+async def test_chunks_without_a_length_are_read(running, size):
+    body = GOOD.encode()
+    parts = [body[start : start + size] for start in range(0, len(body), size)]
+    chunks = b"".join(b"%x\r\n%b\r\n" % (len(part), part) for part in parts)
+    wire = await running.connect()
+    request = http_post(b"", Content_Length="", Transfer_Encoding="chunked")
+    await wire.send(request + chunks + b"0\r\n\r\n")
+    assert (await wire.answer()).status == 200
+
+
+async def test_headers_that_trickle_in_lose_their_connection(tmp_path):
+    async with serving(tmp_path, limits=Limits(header_seconds=0.2)) as run:
+        slow, silent = await run.connect(), await run.connect()
+        for byte in b"POST":
+            await slow.send(bytes([byte]))
+        assert await slow.closed()
+        assert await silent.closed()
+        assert (await run.post(GOOD.encode())).status == 200
+        refused = await run.samples("genguard_refused_requests_total")
+        assert refused == {'reason="slow-headers"': 2.0}
+
+
+async def test_an_idle_connection_is_kept_though_headers_have_a_deadline(tmp_path):
+    async with serving(tmp_path, limits=Limits(header_seconds=0.1)) as run:
+        wire = await run.connect()
+        assert (await wire.post(GOOD.encode())).status == 200
+        await asyncio.sleep(1.2)  # a sweep has passed
+        assert (await wire.post(GOOD.encode())).status == 200
+
+
+@pytest.mark.parametrize("body", [b"", b"{", GOOD[:500].encode()])
+async def test_a_body_slower_than_its_deadline_is_refused(tmp_path, body):
+    async with serving(tmp_path, limits=Limits(body_seconds=0.2)) as run:
+        wire = await run.connect()
+        await wire.send(http_post(body, Content_Length=str(len(GOOD))))
+        answer = await wire.answer()
+        assert (answer.status, answer.json["error"]) == (408, "too_slow")
+        assert answer.closes
+        assert (await run.post(GOOD.encode())).status == 200
+
+
+async def test_the_deadline_of_the_api_server_shortens_that_of_the_body(running):
+    wire = await running.connect()
+    begun = time.monotonic()
+    await wire.send(http_post(b"{", "/mutate?timeout=1s", Content_Length="100"))
+    assert (await wire.answer()).status == 408
+    assert 0.7 < time.monotonic() - begun < 3.0
+
+
+async def test_a_connection_too_many_is_dropped_and_the_others_work_on(tmp_path):
+    async with serving(tmp_path, limits=Limits(connections=3)) as run:
+        wires = [await run.connect() for _ in range(3)]
+        for wire in wires:
+            assert (await wire.post(GOOD.encode())).status == 200
+        assert await (await run.connect()).closed()
+        assert (await wires[0].post(GOOD.encode())).status == 200
+        await wires[1].close()
+        assert (await run.post(GOOD.encode())).status == 200
+
+
+async def test_a_client_that_leaves_in_the_middle_disturbs_nobody(running, logged):
+    for _ in range(5):
+        wire = await running.connect()
+        await wire.send(http_post(GOOD[:100].encode(), Content_Length=str(len(GOOD))))
+        await wire.close()
+    assert (await running.post(GOOD.encode())).status == 200
+    refused = await running.samples("genguard_refused_requests_total")
+    assert refused == {'reason="client_left"': 5.0}
+    text = logged()
+    assert "handler failed" not in text
+    assert "Traceback" not in text

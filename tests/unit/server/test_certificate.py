@@ -1,0 +1,113 @@
+"""Which certificate is served as time passes and files change."""
+
+import logging
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from certs import CertificateError, issue, write_files
+from tests.contract.hostile import GOOD
+from tests.contract.service import serving
+from webhook.server.certificate import CertificateKeeper
+from webhook.server.options import ServerOptions
+
+NOW = datetime.now(UTC)
+DAY = timedelta(days=1)
+
+
+def put(folder: Path, at: datetime = NOW) -> None:
+    made = issue(names=["localhost"], at=at)
+    write_files(
+        folder,
+        {
+            "ca.crt": made.authority.cert_pem,
+            "tls.key": made.leaf.key_pem,
+            "tls.crt": made.leaf.cert_pem,
+        },
+    )
+
+
+def own(folder: Path) -> CertificateKeeper:
+    return CertificateKeeper(ServerOptions(cert_dir=folder, names=("localhost",)))
+
+
+def given(folder: Path) -> CertificateKeeper:
+    files = {"cert_file": folder / "tls.crt", "key_file": folder / "tls.key"}
+    return CertificateKeeper(ServerOptions(**files))
+
+
+def test_one_of_our_own_is_made_where_there_is_none_and_kept_where_there_is(tmp_path):
+    first = own(tmp_path).serving.fingerprint
+    assert own(tmp_path).serving.fingerprint == first
+    assert (tmp_path / "ca.crt").exists()
+
+
+def test_one_of_our_own_is_renewed_before_it_expires(tmp_path):
+    keeper = own(tmp_path)
+    first = keeper.serving.fingerprint
+    assert not keeper.look(NOW + DAY)
+    assert keeper.look(NOW + 29 * DAY)
+    assert keeper.serving.fingerprint != first
+    assert keeper.serving.not_after > NOW + 50 * DAY
+
+
+def test_one_that_others_renew_is_only_picked_up(tmp_path):
+    put(tmp_path)
+    keeper = given(tmp_path)
+    before = (tmp_path / "tls.crt").read_bytes()
+    assert not keeper.look(NOW + 29 * DAY)
+    assert (tmp_path / "tls.crt").read_bytes() == before
+    put(tmp_path, NOW + 28 * DAY)
+    assert keeper.look(NOW + 29 * DAY)
+
+
+def test_a_bad_one_is_told_once_and_again_after_a_good_one(tmp_path, caplog):
+    caplog.set_level(logging.ERROR, "genguard")
+    put(tmp_path)
+    keeper = given(tmp_path)
+    good = keeper.serving.fingerprint
+    for _ in range(3):
+        (tmp_path / "tls.crt").write_text("no certificate")
+        assert not keeper.look(NOW)
+    assert [record.message for record in caplog.records] == ["certificate refused"]
+    assert keeper.serving.fingerprint == good
+    put(tmp_path)
+    assert keeper.look(NOW)
+    (tmp_path / "tls.crt").write_text("no certificate")
+    assert not keeper.look(NOW)
+    assert len(caplog.records) == 2
+
+
+def test_a_renewal_that_cannot_be_written_leaves_the_old_one_served(tmp_path, caplog):
+    folder = tmp_path / "certs"
+    keeper = own(folder)
+    first = keeper.serving.fingerprint
+    for path in folder.iterdir():
+        path.unlink()
+    folder.rmdir()
+    folder.write_text("a file is in the way")
+    assert not keeper.look(NOW + 29 * DAY)
+    assert keeper.serving.fingerprint == first
+    assert "certificate not renewed" in [record.message for record in caplog.records]
+
+
+def test_without_any_there_is_no_server(tmp_path):
+    with pytest.raises(ValueError, match="neither certificate files nor a folder"):
+        CertificateKeeper(ServerOptions())
+    with pytest.raises(CertificateError):
+        given(tmp_path)
+
+
+async def test_connections_of_an_old_certificate_are_closed_with_their_next_answer(tmp_path):
+    async with serving(tmp_path) as run:
+        old = await run.connect()
+        assert not (await old.post(GOOD.encode())).closes
+        put(tmp_path)
+        assert run.service._keeper.look(NOW)
+        run.service._server.open_connections.retire()
+        assert (await old.post(GOOD.encode())).closes
+        assert await old.closed()
+        run.trust.load_verify_locations(tmp_path / "ca.crt")
+        new = await run.connect()
+        assert not (await new.post(GOOD.encode())).closes

@@ -1,0 +1,92 @@
+"""Reviews that know of each other: phases, rounds, and what the cluster says of itself."""
+
+import pytest
+
+from tests.reviews import ask, clobbered, counted, judge, make_review
+from webhook.admission.review import Phase
+from webhook.compose import GenerationPatch, Judge, JudgeOptions
+from webhook.generation import CustomResource, StatusSubresource
+
+
+def test_a_reinvoked_call_repeats_what_it_said_and_mends_no_second_time():
+    dependencies = judge()
+    first = ask(clobbered(), dependencies, now=0.0)
+    again = clobbered()
+    again["request"]["object"] = first.object
+    second = ask(again, dependencies, now=1.0)
+    assert second.patch == []
+    assert second.annotations == first.annotations != {}
+
+
+def test_a_reinvoked_call_mends_what_a_later_webhook_broke_and_says_the_same():
+    dependencies = judge()
+    first = ask(clobbered(), dependencies, now=0.0)
+    second = ask(clobbered(), dependencies, now=1.0)
+    assert second.patch == first.patch
+    assert second.annotations == first.annotations
+
+
+def test_a_new_intent_ends_what_an_earlier_write_was_told():
+    dependencies = judge()
+    ask(counted(), dependencies, now=0.0)
+    same = make_review(new={"spec": {"replicas": 1}}, old={"spec": {"replicas": 1}})
+    ask(same, dependencies, phase=Phase.INTENT, now=1.0)
+    assert ask(same, dependencies, now=2.0).annotations == {}
+
+
+@pytest.mark.parametrize(
+    ("mode", "connected", "patches"),
+    [
+        (GenerationPatch.ALWAYS, False, True),
+        (GenerationPatch.ALWAYS, True, True),
+        (GenerationPatch.NEVER, False, False),
+        (GenerationPatch.NEVER, True, False),
+        (GenerationPatch.AUTO, False, True),
+        (GenerationPatch.AUTO, True, False),
+    ],
+)
+def test_generation_is_patched_unless_a_connected_server_overrides_it(mode, connected, patches):
+    judging = Judge(JudgeOptions(generation_patch=mode))
+    if connected:
+        judging.learn("1.36", ())
+    assert bool(ask(counted(), judging.dependencies).patch) is patches
+
+
+def test_what_the_cluster_says_of_itself_wins_over_a_file():
+    said, learnt = (
+        CustomResource("example.org", "v1", "widgets", "Widget", status)
+        for status in (StatusSubresource.PRESENT, StatusSubresource.ABSENT)
+    )
+    judging = Judge(JudgeOptions(custom_resources=(said,)))
+    asked = make_review(
+        "UPDATE", "widgets", {"status": {"a": 1}}, {"metadata": {"generation": 1}, "status": {}}
+    )
+    assert ask(asked, judging.dependencies).verdict.prediction.step == 0
+    judging.learn("v1.36.3", (learnt,))
+    assert ask(asked, judging.dependencies).verdict.prediction.step == 1
+    assert judging.knows("example.org", "widgets")
+    assert judging.knows("", "pods")
+    assert not judging.knows("example.org", "gadgets")
+
+
+def test_learning_keeps_the_intents_that_are_on_their_way():
+    judging = Judge(JudgeOptions())
+    intent = make_review(new={"status": {"observedGeneration": 5}}, old={}, subresource="status")
+    ask(intent, judging.dependencies, phase=Phase.INTENT)
+    judging.learn("1.36", ())
+    answer = ask(make_review(new={}, old={}, subresource="status"), judging.dependencies)
+    assert answer.object["status"] == {"observedGeneration": 5}
+
+
+def test_what_is_put_back_is_no_change_that_counts():
+    """Without a status subresource status counts: a clobber that is mended must not."""
+    absent = CustomResource("example.org", "v1", "widgets", "Widget", StatusSubresource.ABSENT)
+    stored = {"metadata": {"generation": 4}, "status": {"observedGeneration": 3}}
+    asked = make_review("UPDATE", "widgets", {**stored, "status": {}}, stored)
+    dependencies = judge(generation_patch=GenerationPatch.ALWAYS, custom=[absent])
+    answer = ask(asked, dependencies)
+    assert answer.verdict.prediction.step == 0
+    assert answer.object["metadata"]["generation"] == 4
+    assert answer.object["status"] == {"observedGeneration": 3}
+    audited = ask(asked, judge(audit_only=True, custom=[absent]))
+    assert audited.verdict.prediction.step == 1, "nothing is mended there, so it does count"
