@@ -13,6 +13,7 @@ from webhook.admission.review import Phase
 from webhook.compose import GenerationPatch, Judge, JudgeOptions
 from webhook.generation import CustomResource
 from webhook.generation.table import load_rows
+from webhook.objects.intended import CONDITIONS, OWN, parse_restored
 from webhook.pipeline import Dependencies, Reply, review
 
 _uids = itertools.count(1)
@@ -111,9 +112,12 @@ def judge(
     shadow: tuple[str, ...] = (),
     custom: Iterable[CustomResource] = (),
     server_version: str = "1.36",
+    restore: str = f"{OWN},{CONDITIONS}",
 ) -> Dependencies:
     """What reviews are judged with; generation is not patched unless a test asks for it."""
-    options = JudgeOptions(audit_only, generation_patch, shadow, server_version, tuple(custom))
+    options = JudgeOptions(
+        audit_only, generation_patch, shadow, server_version, tuple(custom), parse_restored(restore)
+    )
     return Judge(options).dependencies
 
 

@@ -23,6 +23,7 @@ from webhook.generation.custom import (
 )
 from webhook.generation.table import DEFAULT_SERVER_VERSION, load_table
 from webhook.generation.transition import Engine
+from webhook.objects.intended import EVERY_OBSERVED_GENERATION, Restored
 from webhook.pipeline import Dependencies
 from webhook.rules.assign_generation import AssignGeneration
 from webhook.rules.preserve_observed_generation import PreserveObservedGeneration
@@ -54,6 +55,7 @@ class JudgeOptions:
     shadow_resources: tuple[str, ...] = ()
     server_version: str = DEFAULT_SERVER_VERSION
     custom_resources: tuple[CustomResource, ...] = ()
+    restored: Restored = EVERY_OBSERVED_GENERATION
 
 
 class BadFileError(Exception):
@@ -161,6 +163,7 @@ class Judge:
             intents=self._intents,
             rounds=self._rounds,
             audit_only=options.audit_only,
+            restored=options.restored,
         )
 
 

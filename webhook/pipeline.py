@@ -29,7 +29,7 @@ from webhook.generation.custom import StatusSubresource
 from webhook.generation.prediction import Cause, Prediction
 from webhook.generation.transition import Engine, predict_with
 from webhook.objects.fields import fields_of
-from webhook.objects.observed import Observed, read_observed
+from webhook.objects.intended import EVERY_OBSERVED_GENERATION, Restored
 from webhook.patch.edit import Edit
 from webhook.patch.operations import plan_patch
 from webhook.rules.restore_intent import Intents
@@ -60,6 +60,7 @@ class Dependencies:
     intents: Intents
     rounds: Rounds
     audit_only: bool = False
+    restored: Restored = EVERY_OBSERVED_GENERATION
 
 
 class Skipped(StrEnum):
@@ -102,8 +103,6 @@ class Reply:
 _ALLOWED: Final = 200
 _TOLD: Final = 20
 """How many edits an audit annotation names; the patch itself stands beside it in the audit log."""
-_LONGEST_TYPES: Final = 16_384
-"""Intents are remembered: nobody may fill the memory with the names of conditions."""
 _PATCHABLE: Final = (Operation.CREATE, Operation.UPDATE)
 
 
@@ -136,7 +135,7 @@ def _judge(request: AdmissionRequest, phase: Phase, deps: Dependencies, now: flo
     prediction = predict_with(strategy, status, request)
     if phase is not Phase.MUTATE:
         if phase is Phase.INTENT:
-            _remember_intent(RuleInput(request, prediction, status), deps.intents, now)
+            _remember_intent(RuleInput(request, prediction, status), deps, now)
             if (key := join_key(request)) is not None:
                 deps.rounds.put(key, {}, now)  # a new write: what a refused one was told is over
         answer = encode_allowed(request.api_version, request.wire.uid)
@@ -192,15 +191,14 @@ def _evaluate(rules: tuple[Rule, ...], given: RuleInput) -> tuple[tuple[Mend, ..
     return tuple(mends), edits
 
 
-def _remember_intent(given: RuleInput, intents: Intents, now: float) -> None:
+def _remember_intent(given: RuleInput, deps: Dependencies, now: float) -> None:
     key = join_key(given.request)
     if key is None or given.request.object is None or not writes_status(given):
         return
-    observed: Observed | None = read_observed(given.request.object.fields.get("status"))
-    if observed is None or sum(len(one.type) for one in observed.conditions) > _LONGEST_TYPES:
-        return
-    # One that observes nothing too: it takes the place of an earlier write that was refused.
-    intents.put(key, observed, now)
+    intended = deps.restored.read(given.request.object.fields.get("status"))
+    if intended is not None:
+        # One that asks for nothing too: it takes the place of an earlier write that was refused.
+        deps.intents.put(key, intended, now)
 
 
 def _annotations(
@@ -214,7 +212,7 @@ def _annotations(
         value = "moves" if prediction.generation is None else str(prediction.generation)
         annotations["generation"] = f"{value} {prediction.cause}"
     for mend in mends:
-        places = " ".join(f"{_place(edit)}={edit.value}" for edit in mend.edits[:_TOLD])
+        places = " ".join(f"{_place(edit)}={edit.told}" for edit in mend.edits[:_TOLD])
         if len(mend.edits) > _TOLD:
             places += f" and {len(mend.edits) - _TOLD} more"
         annotations[mend.rule] = f"would set {places}" if audit_only else f"set {places}"

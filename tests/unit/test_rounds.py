@@ -26,6 +26,21 @@ def test_a_reinvoked_call_mends_what_a_later_webhook_broke_and_says_the_same():
     assert second.annotations == first.annotations
 
 
+def test_round_1_that_mends_more_says_what_round_0_said():
+    """The API server refuses a second value for a key, and with it the whole patch."""
+    dependencies = judge()
+    stored = {"observedGeneration": 3, "conditions": [{"type": "Ready", "observedGeneration": 3}]}
+    lost = [{**stored, "observedGeneration": 0}, {"conditions": [{"type": "Ready"}]}]
+    asked = [
+        make_review(new={"status": one}, old={"status": stored}, subresource="status")
+        for one in lost
+    ]
+    first, second = ask(asked[0], dependencies), ask(asked[1], dependencies, now=1.0)
+    assert len(first.patch) == 1
+    assert len(second.patch) == 2
+    assert second.annotations == first.annotations
+
+
 def test_a_new_intent_ends_what_an_earlier_write_was_told():
     dependencies = judge()
     ask(counted(), dependencies, now=0.0)

@@ -19,6 +19,7 @@ from webhook.compose import (
 )
 from webhook.generation.strategy import UnknownServerVersionError
 from webhook.generation.table import DEFAULT_SERVER_VERSION
+from webhook.objects.intended import CONDITIONS, OWN, NotRestorableError, parse_restored
 from webhook.rules.shadow_generation import NotShadowableError
 from webhook.server.options import ServerOptions
 
@@ -70,6 +71,13 @@ def _given(path: Path, parameter: click.Parameter, value: Any) -> Any:
     default="auto",
     show_default=True,
     help="Patch metadata.generation; auto: unless a connected API server overrides it anyway.",
+)
+@click.option(
+    "--restore",
+    metavar="FIELD,...",
+    default=f"{OWN},{CONDITIONS}",
+    help="Status fields that are put back when another webhook clears what was sent. "
+    "[default: every observedGeneration]",
 )
 @click.option(
     "--shadow-generation",
@@ -145,6 +153,7 @@ def serve(**flags: Any) -> None:
             generation_patch=GenerationPatch(flags["generation_patch"]),
             shadow_resources=tuple(name for name in shadow.split(",") if name.strip()),
             server_version=flags["server_version"],
+            restored=parse_restored(flags["restore"]),
             custom_resources=load_definitions(flags["crds"]) if flags["crds"] else (),
         )
         server = ServerOptions(
@@ -160,7 +169,12 @@ def serve(**flags: Any) -> None:
         )
         alerts = AlertOptions(tuple(flags["alertmanagers"]), events=flags["events"])
         asyncio.run(run_server(judge, server, alerts, flags["kubeconfig"], flags["log_level"]))
-    except (BadFileError, UnknownServerVersionError, NotShadowableError) as error:
+    except (
+        BadFileError,
+        UnknownServerVersionError,
+        NotShadowableError,
+        NotRestorableError,
+    ) as error:
         raise click.UsageError(str(error)) from error
     except (certs.CertificateError, OSError) as error:
         raise click.ClickException(str(error)) from error

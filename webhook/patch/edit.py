@@ -12,3 +12,8 @@ class Edit:
 
     path: Path
     value: Any
+
+    @property
+    def told(self) -> Any:
+        """The value for logs and audit annotations: generations, and of other fields nothing."""
+        return self.value if str(self.path[-1]).lower().endswith("generation") else "..."

@@ -29,8 +29,8 @@ class AssignGeneration:
             return ()
         if prediction.step is None:
             return ()  # the review does not show enough to tell
-        if prediction.generation is None and prediction.moves:
-            return ()  # a Scale: the generation belongs to its target
+        if prediction.generation is None and request.subresource:
+            return ()  # a Scale or an Eviction: the generation belongs to its target
         stored = prediction.generation or 0
         if stored > _MAX_INT64:
             return ()  # the API server could not read it back, and would fail the user's request

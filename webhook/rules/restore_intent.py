@@ -1,17 +1,24 @@
-"""Put back an observedGeneration that another webhook cleared on the way.
+"""Put back a status field that another webhook cleared on the way: observedGeneration, or others.
 
 Reads   what the requester sent at /intent, and status of object at /mutate
 Acts on the writes preserve_observed_generation acts on, when their intent was seen
-Result  an edit for each value that the requester sent and that is now 0, null or absent, even if
-        it was never persisted: this ends the kubelet's endless loop of KEP-5067
+Result  an edit for each value that the requester sent and that is now 0, null, empty or absent,
+        even if it was never persisted: this ends the kubelet's endless loop of KEP-5067. Which
+        fields is the user's choice; without one, every observedGeneration
 Relies  on the two phases being joined (webhook/admission/join.py); an intent that cannot be told
         from another one restores nothing
 """
 
+from collections.abc import Iterator
 from typing import ClassVar, Protocol
 
+import msgspec
+
 from webhook.admission.join import JoinKey
-from webhook.objects.observed import Observed, read_observed, restorations
+from webhook.admission.review import ReviewedObject
+from webhook.objects.fields import decode_field, get
+from webhook.objects.intended import Intended, cleared
+from webhook.objects.observed import read_observed, restorations
 from webhook.patch.edit import Edit
 from webhook.rules.rule import RuleInput, writes_status
 
@@ -19,10 +26,10 @@ from webhook.rules.rule import RuleInput, writes_status
 class Intents(Protocol):
     """Remembers for a short time what requesters asked for. `now` is seconds on any clock."""
 
-    def put(self, key: JoinKey, observed: Observed, now: float) -> None:
+    def put(self, key: JoinKey, intended: Intended, now: float) -> None:
         """Remember an intent; two that differ under one key cancel each other."""
 
-    def get(self, key: JoinKey, now: float) -> Observed | None:
+    def get(self, key: JoinKey, now: float) -> Intended | None:
         """The intent of this write, also when asked again in round 1."""
 
 
@@ -39,4 +46,15 @@ class RestoreIntent:
         found = read_observed(new.fields.get("status"))
         if found is None:
             return ()
-        return tuple(Edit(path, value) for path, value in restorations(review.intent, found))
+        lost = restorations(review.intent.observed, found)
+        edits = [Edit(path, value) for path, value in lost]
+        return (*edits, *_other_fields(review.intent, new))
+
+
+def _other_fields(intent: Intended, new: ReviewedObject) -> Iterator[Edit]:
+    if not intent.fields:
+        return
+    document = {"status": decode_field(new.fields, "status")}
+    for path, value in intent.fields:
+        if cleared(get(document, *map(str, path))):
+            yield Edit(path, msgspec.json.decode(value))

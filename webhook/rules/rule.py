@@ -6,7 +6,7 @@ from typing import ClassVar, Protocol
 from webhook.admission.review import AdmissionRequest, Operation
 from webhook.generation.custom import StatusSubresource
 from webhook.generation.prediction import Prediction
-from webhook.objects.observed import Observed
+from webhook.objects.intended import Intended
 from webhook.patch.edit import Edit
 
 
@@ -20,7 +20,7 @@ class RuleInput:
     request: AdmissionRequest
     prediction: Prediction
     status: StatusSubresource
-    intent: Observed | None = None
+    intent: Intended | None = None
 
 
 class Rule(Protocol):

@@ -58,7 +58,7 @@ class Observations:
             facts = {
                 "rule": mend.rule,
                 "edits": len(mend.edits),
-                "set": {to_field_path(edit.path): edit.value for edit in mend.edits[:_TOLD]},
+                "set": {to_field_path(edit.path): edit.told for edit in mend.edits[:_TOLD]},
                 **_where(verdict),
             }
             # The generation rules act on every counted write: their lines are for debugging.

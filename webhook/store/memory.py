@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
 from webhook.admission.join import JoinKey
-from webhook.objects.observed import Observed
+from webhook.objects.intended import Intended
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -45,7 +45,7 @@ class Recent(Generic[K, V]):
 
 @dataclass(frozen=True, slots=True)
 class _Intent:
-    observed: Observed | None  # None: two intents that differ, neither can be told from the other
+    intended: Intended | None  # None: two intents that differ, neither can be told from the other
     asked: bool = False
 
 
@@ -55,15 +55,15 @@ class MemoryIntents:
     def __init__(self) -> None:
         self._recent: Final = Recent[JoinKey, _Intent]()
 
-    def put(self, key: JoinKey, observed: Observed, now: float) -> None:
+    def put(self, key: JoinKey, intended: Intended, now: float) -> None:
         """Remember an intent; two that differ and are both on their way cancel each other."""
         before = self._recent.get(key, now)
-        if before is not None and not before.asked and before.observed != observed:
+        if before is not None and not before.asked and before.intended != intended:
             self._recent.put(key, _Intent(None), now)
         else:
-            self._recent.put(key, _Intent(observed), now)
+            self._recent.put(key, _Intent(intended), now)
 
-    def get(self, key: JoinKey, now: float) -> Observed | None:
+    def get(self, key: JoinKey, now: float) -> Intended | None:
         """The intent of this write; asked again in round 1 it is still there."""
         found = self._recent.get(key, now)
         if found is None:
@@ -71,8 +71,8 @@ class MemoryIntents:
         if not found.asked:
             # Cancelled ones as well, or writes refused on their way would keep all later ones of
             # an object that does not change from being known.
-            self._recent.put(key, _Intent(found.observed, asked=True), now)
-        return found.observed
+            self._recent.put(key, _Intent(found.intended, asked=True), now)
+        return found.intended
 
 
 class MemoryRounds:

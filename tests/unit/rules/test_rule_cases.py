@@ -37,6 +37,7 @@ def only(rule: str, settings: dict[str, Any]) -> Dependencies:
         shadow=tuple(settings.get("shadow", ())),
         custom=custom,
         server_version=settings.get("server", "1.36"),
+        **({"restore": settings["restore"]} if "restore" in settings else {}),
     )
     name = rule.replace("_", "-")
 

@@ -1,0 +1,46 @@
+"""Which fields `--restore` takes, and that their contents are told to nobody."""
+
+import pytest
+
+from tests.reviews import ask, judge, make_review
+from webhook.admission.review import Phase
+from webhook.objects.intended import NotRestorableError, parse_restored
+
+
+@pytest.mark.parametrize(
+    ("text", "because"),
+    [
+        ("spec.replicas", "spec is the user's own"),
+        ("status", "the whole of it is no field"),
+        ("status.conditions[*].reason", "items of lists are not matched"),
+        ("status..phase", "an empty step"),
+        ("metadata.labels", "not status"),
+    ],
+)
+def test_what_cannot_be_put_back_is_refused_with_what_can(text, because):
+    with pytest.raises(NotRestorableError, match="name fields of status"):
+        parse_restored(text)
+
+
+def test_blanks_and_order_do_not_matter():
+    assert parse_restored(" status.phase , status.observedGeneration,") == parse_restored(
+        "status.observedGeneration,status.phase"
+    )
+
+
+def test_the_contents_of_a_field_are_put_back_and_told_to_nobody():
+    dependencies = judge(restore="status.message")
+    sent = {"status": {"message": "canary-7f3a"}}
+    request = {"operation": "UPDATE", "resource": "pods", "subresource": "status", "old": {}}
+    ask(make_review(new=sent, **request), dependencies, phase=Phase.INTENT)
+    answer = ask(make_review(new={"status": {}}, **request), dependencies)
+    assert answer.object["status"] == {"message": "canary-7f3a"}
+    assert answer.annotations == {"restore-intent": "set status.message=..."}
+
+
+def test_a_value_too_long_to_remember_is_not_put_back():
+    dependencies = judge(restore="status.message")
+    sent = {"status": {"message": "x" * 5_000}}
+    request = {"operation": "UPDATE", "resource": "pods", "subresource": "status", "old": {}}
+    ask(make_review(new=sent, **request), dependencies, phase=Phase.INTENT)
+    assert ask(make_review(new={"status": {}}, **request), dependencies).patch == []

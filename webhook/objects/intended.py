@@ -1,0 +1,79 @@
+"""What a requester asked of status, as far as it is to be put back: the fields the user named."""
+
+import re
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from webhook.objects.fields import ABSENT, get
+from webhook.objects.observed import NOTHING_OBSERVED, Observed, read_observed
+from webhook.objects.pointer import Path
+
+OWN: Final = "status.observedGeneration"
+CONDITIONS: Final = "status.conditions[*].observedGeneration"
+_FIELD: Final = re.compile(r"status(\.[A-Za-z][A-Za-z0-9_-]*)+")
+_LONGEST_VALUE: Final = 4_096
+"""Bytes of one value: intents are remembered, and nobody may fill the memory with them."""
+_LONGEST_TYPES: Final = 16_384
+
+
+class NotRestorableError(ValueError):
+    """A field name that `--restore` cannot take; the message says why."""
+
+
+class Intended(NamedTuple):
+    """The values that one write asked for; `fields` hold raw JSON by path."""
+
+    observed: Observed
+    fields: tuple[tuple[Path, bytes], ...] = ()
+
+
+class Restored(NamedTuple):
+    """Which fields are put back."""
+
+    own: bool = True
+    conditions: bool = True
+    paths: tuple[Path, ...] = ()
+
+    def read(self, status: msgspec.Raw | None) -> Intended | None:
+        """What a status asks for; None where it is no status. Raises msgspec.MsgspecError."""
+        observed = read_observed(status)
+        if observed is None:
+            return None
+        if sum(len(one.type) for one in observed.conditions) > _LONGEST_TYPES:
+            return None
+        kept = Observed(
+            observed.own if self.own else NOTHING_OBSERVED.own,
+            observed.conditions if self.conditions else NOTHING_OBSERVED.conditions,
+        )
+        if not self.paths or status is None:
+            return Intended(kept)
+        document = {"status": msgspec.json.decode(status)}
+        fields = []
+        for path in self.paths:
+            value = get(document, *map(str, path))
+            encoded = msgspec.json.encode(None if cleared(value) else value)
+            if not cleared(value) and len(encoded) <= _LONGEST_VALUE:
+                fields.append((path, encoded))
+        return Intended(kept, tuple(fields))
+
+
+EVERY_OBSERVED_GENERATION: Final = Restored()
+
+
+def cleared(value: Any) -> bool:
+    """Absent, null, or the zero of its type."""
+    return value is ABSENT or value is None or (value is not False and not value)
+
+
+def parse_restored(text: str) -> Restored:
+    """`status.observedGeneration,status.phase` → Restored; raises NotRestorableError."""
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    for name in names:
+        if name not in (OWN, CONDITIONS) and not _FIELD.fullmatch(name):
+            raise NotRestorableError(
+                f"--restore {name!r}: name fields of status, such as status.phase; of lists only "
+                f"{CONDITIONS} can be put back"
+            )
+    paths = tuple(tuple(name.split(".")) for name in names if name not in (OWN, CONDITIONS))
+    return Restored(OWN in names, CONDITIONS in names, paths)
