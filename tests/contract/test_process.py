@@ -81,12 +81,12 @@ async def test_sigterm_drains_and_a_second_one_ends_at_once(tmp_path):
         assert (await run.ask(run.facts["admission"], post())).status == 200
         run.process.send_signal(signal.SIGTERM)
         get = head("GET /readyz HTTP/1.1", [("Host", "x")])
-        async with asyncio.timeout(2):
+        async with asyncio.timeout(4):
             while (await run.ask(run.facts["ops"], get)).status != 503:
                 await asyncio.sleep(0.01)
         assert (await run.ask(run.facts["admission"], post())).closes
         run.process.send_signal(signal.SIGTERM)
-        async with asyncio.timeout(3):
+        async with asyncio.timeout(4):  # a drain would take five seconds
             code, lines = await run.end()
     assert code == 0
     messages = [line["message"] for line in lines]
@@ -99,7 +99,7 @@ async def test_sigterm_drains_and_a_second_one_ends_at_once(tmp_path):
 async def test_sigint_ends_at_once(tmp_path):
     async with served(tmp_path) as run:
         run.process.send_signal(signal.SIGINT)
-        async with asyncio.timeout(3):
+        async with asyncio.timeout(4):  # a drain would take five seconds
             code, lines = await run.end()
     assert (code, lines[-1]["message"]) == (0, "stopped")
 

@@ -53,7 +53,10 @@ def judged(recording: Path, kind: str) -> list[Judged]:
         command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
     )
     assert done.returncode == 0, done.stderr
-    *lines, summary = map(json.loads, done.stdout.splitlines())
+    *printed, summary = map(json.loads, done.stdout.splitlines())
+    lines = [line for line in printed if line["type"] == "review"]
+    loops = [line for line in printed if line["type"] == "finding" and line["severity"] != "info"]
+    assert loops == [], "ordinary traffic, and yet a loop is found"
     recorded = list(map(json.loads, recording.read_text().splitlines()))
     assert summary["reviews"] == len(lines) == len(recorded)
     assert not summary["unreadable"]

@@ -6,7 +6,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.property.strategies import CUSTOM
+from tests.property.strategies import CUSTOM, JSON, STATUSES
 from tests.property.writes import reviews
 from tests.reviews import ask, changes, judge
 from webhook.admission.review import Phase
@@ -75,6 +75,27 @@ def test_what_an_intent_made_is_right_too(sent, asked, custom):
     if first.patch:
         again = {**asked, "request": {**asked["request"], "object": first.object}}
         assert ask(again, dependencies).patch == []
+
+
+@given(reviews(), STATUSES | JSON, CUSTOM)
+def test_fields_that_the_user_names_are_put_back_and_no_other(asked, sent, custom):
+    """Of status.a and status.a.b, too, which overlap."""
+    named = "status.phase,status.a,status.a.b,status.conditions,status.observedGeneration"
+    dependencies = judge(custom=custom, restore=named)
+    if asked["request"]["object"] is None:
+        return
+    intent = {**asked["request"]["object"], "status": sent}
+    ask({**asked, "request": {**asked["request"], "object": intent}}, dependencies,
+        phase=Phase.INTENT)  # fmt: skip
+    first = ask(asked, dependencies)
+    assert first.verdict.dropped == ()
+    for place, value in changes(first).items():
+        allowed = re.match(r"/status(/(phase|a|conditions|observedGeneration)\b.*)?$", place)
+        assert allowed, place
+        if place == "/status":
+            assert value.keys() <= {"phase", "a", "conditions", "observedGeneration"}
+    again = {**asked, "request": {**asked["request"], "object": first.object}}
+    assert ask(again, dependencies).patch == []
 
 
 @given(reviews(), CUSTOM, st.sampled_from(Phase))

@@ -16,4 +16,6 @@ class Edit:
     @property
     def told(self) -> Any:
         """The value for logs and audit annotations: generations, and of other fields nothing."""
-        return self.value if str(self.path[-1]).lower().endswith("generation") else "..."
+        number = isinstance(self.value, int) or str(self.value).lstrip("-").isdecimal()
+        named = str(self.path[-1]).lower().endswith("generation")
+        return self.value if named and number else "..."

@@ -28,14 +28,15 @@ def test_blanks_and_order_do_not_matter():
     )
 
 
-def test_the_contents_of_a_field_are_put_back_and_told_to_nobody():
-    dependencies = judge(restore="status.message")
-    sent = {"status": {"message": "canary-7f3a"}}
+@pytest.mark.parametrize("field", ["message", "lastGeneration"])
+def test_the_contents_of_a_field_are_put_back_and_told_to_nobody(field):
+    dependencies = judge(restore=f"status.{field}")
+    sent = {"status": {field: "canary-7f3a"}}
     request = {"operation": "UPDATE", "resource": "pods", "subresource": "status", "old": {}}
     ask(make_review(new=sent, **request), dependencies, phase=Phase.INTENT)
     answer = ask(make_review(new={"status": {}}, **request), dependencies)
-    assert answer.object["status"] == {"message": "canary-7f3a"}
-    assert answer.annotations == {"restore-intent": "set status.message=..."}
+    assert answer.object["status"] == {field: "canary-7f3a"}
+    assert answer.annotations == {"restore-intent": f"set status.{field}=..."}
 
 
 def test_a_value_too_long_to_remember_is_not_put_back():
