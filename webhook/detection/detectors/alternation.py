@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from webhook.detection.changes import Change
+from webhook.detection.detectors.detector import Blame, Sign
 from webhook.detection.history import ObjectHistory
 from webhook.detection.write import Requester, Write
 
@@ -18,7 +19,21 @@ class Turn(NamedTuple):
     requester: Requester
 
 
-def alternations(
+def fight(write: Write, past: ObjectHistory, *, in_status: bool) -> Iterator[Sign]:
+    """One sign for a stored write that turned something back, blaming all who take turns."""
+    found = list(_alternations(write, past, in_status=in_status))
+    if found:
+        fighters = tuple(dict.fromkeys(one for _, some in found for one in some))
+        names = " and ".join(one.user for one in fighters)
+        yield Sign(
+            Blame.REQUESTER,
+            tuple(change.pointer for change, _ in found),
+            f"{names} turn {len(found)} {'status ' if in_status else ''}field(s) to and fro",
+            fighters,
+        )
+
+
+def _alternations(
     write: Write, past: ObjectHistory, *, in_status: bool
 ) -> Iterator[tuple[Change, tuple[Requester, ...]]]:
     """Leaves that this stored write turned back, with all who lately turned them back, it first.

@@ -10,7 +10,7 @@ Relies  on an explicit value: a field that a PUT leaves out and a webhook defaul
 from collections.abc import Iterator
 from typing import ClassVar
 
-from webhook.detection.detectors.alternation import alternations
+from webhook.detection.detectors.alternation import fight
 from webhook.detection.detectors.detector import Blame, Sign
 from webhook.detection.history import ObjectHistory
 from webhook.detection.write import Write
@@ -45,13 +45,4 @@ class SpecFight:
 
     def stored(self, write: Write, past: ObjectHistory) -> Iterator[Sign]:
         """One sign a write that turned a field once more."""
-        found = list(alternations(write, past, in_status=False))
-        if found:
-            fighters = tuple(dict.fromkeys(one for _, some in found for one in some))
-            names = " and ".join(one.user for one in fighters)
-            yield Sign(
-                Blame.REQUESTER,
-                tuple(change.pointer for change, _ in found),
-                f"{names} turn {len(found)} field(s) to and fro",
-                fighters,
-            )
+        return fight(write, past, in_status=False)

@@ -10,8 +10,8 @@ Relies  on conditions being matched by type (openshift/cluster-authentication-op
 from collections.abc import Iterator
 from typing import ClassVar
 
-from webhook.detection.detectors.alternation import alternations
-from webhook.detection.detectors.detector import Blame, Sign
+from webhook.detection.detectors.alternation import fight
+from webhook.detection.detectors.detector import Sign
 from webhook.detection.history import ObjectHistory
 from webhook.detection.write import Write
 
@@ -28,13 +28,4 @@ class StatusOscillation:
 
     def stored(self, write: Write, past: ObjectHistory) -> Iterator[Sign]:
         """One sign a write."""
-        found = list(alternations(write, past, in_status=True))
-        if found:
-            fighters = tuple(dict.fromkeys(one for _, some in found for one in some))
-            names = " and ".join(one.user for one in fighters)
-            yield Sign(
-                Blame.REQUESTER,
-                tuple(change.pointer for change, _ in found),
-                f"{names} turn {len(found)} status field(s) to and fro",
-                fighters,
-            )
+        return fight(write, past, in_status=True)
