@@ -176,6 +176,9 @@ def _changes(pointer: str, before: Any, after: Any) -> Iterator[tuple[str, Any]]
             else:
                 yield from _changes(path, before[key], value)
     elif isinstance(before, list) and isinstance(after, list):
+        if not before and after:
+            yield pointer, after
+            return
         assert len(before) == len(after), f"list at {pointer} has another length"
         for index, (left, right) in enumerate(zip(before, after, strict=True)):
             yield from _changes(f"{pointer}/{index}", left, right)

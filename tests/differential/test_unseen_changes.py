@@ -6,6 +6,7 @@ and that the API server counts all the same. genguard notices at /outcome, where
 moved although nothing else has.
 """
 
+import copy
 from collections.abc import Iterator
 from typing import Any
 
@@ -63,27 +64,37 @@ def test_one_point_nought_in_a_custom_resource_counts_and_no_review_shows_it(
     apiserver: ControlPlane, reviews
 ):
     name, seen = reviews
-    [definition] = [
-        d for d in definitions()["items"] if d["metadata"]["name"] == "doodads.example.org"
-    ]
-    apiserver.client.post(
-        "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition, check=False
-    )
-    path = f"/apis/example.org/v1/namespaces/{name}/doodads"
-    created = _doodad(1)
-    wait_until(lambda: apiserver.client.get(path).status == 200, what="doodads served")
-    assert _put_twice(apiserver.client, path, created, _doodad(1.0)) == 2
+    path = f"/apis/example.org/v1/namespaces/{name}/ratios"
+    definitions_path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    apiserver.client.post(definitions_path, _definition())
+    wait_until(lambda: apiserver.client.get(path).status == 200, what="ratios served")
+    created = _ratio(1)
+    assert _put_twice(apiserver.client, path, created, _ratio(1.0)) == 2
     request = _last_update(seen)
     assert repr(request["object"]["spec"]) == repr(request["oldObject"]["spec"])
     stored = {**created, "metadata": {"generation": 1}}
-    assert predict("UPDATE", "doodads.example.org", _doodad(1.0), stored).generation == 2
+    assert predict("UPDATE", "ratios.example.org", _ratio(1.0), stored).generation == 2
+    apiserver.client.delete(f"{definitions_path}/ratios.example.org")
 
 
-def _doodad(ratio: float) -> dict[str, Any]:
+def _definition() -> dict[str, Any]:
+    """A definition of this test alone: others may be going away when it begins."""
+    found = copy.deepcopy(definitions()["items"][1])
+    found["metadata"]["name"] = "ratios.example.org"
+    found["spec"]["names"] = {
+        "plural": "ratios",
+        "singular": "ratio",
+        "kind": "Ratio",
+        "listKind": "RatioList",
+    }
+    return found
+
+
+def _ratio(ratio: float) -> dict[str, Any]:
     return {
         "apiVersion": "example.org/v1",
-        "kind": "Doodad",
-        "metadata": {"name": "doodad"},
+        "kind": "Ratio",
+        "metadata": {"name": "ratio"},
         "spec": {"ratio": ratio},
     }
 

@@ -80,7 +80,7 @@ def test_what_an_intent_made_is_right_too(sent, asked, custom):
 @given(reviews(), STATUSES | JSON, CUSTOM)
 def test_fields_that_the_user_names_are_put_back_and_no_other(asked, sent, custom):
     """Of status.a and status.a.b, too, which overlap."""
-    named = "status.phase,status.a,status.a.b,status.conditions,status.observedGeneration"
+    named = "status.phase,status.a,status.a.b,status.observedGeneration"
     dependencies = judge(custom=custom, restore=named)
     if asked["request"]["object"] is None:
         return

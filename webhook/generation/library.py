@@ -92,7 +92,7 @@ def _kind(
     row = next((row for row in table.rows if (row.group, row.resource) == (group, plural)), None)
     if row is None:
         return GroupVersionKind(group, version, "")
-    # The version chooses the shapes that typed comparison needs; the first is the newest.
+    # The version chooses the shapes that typed comparison needs.
     return GroupVersionKind(
         group, version if version in row.versions else row.versions[0], row.kind
     )

@@ -70,7 +70,9 @@ def parse_restored(text: str) -> Restored:
     """`status.observedGeneration,status.phase` → Restored; raises NotRestorableError."""
     names = [name.strip() for name in text.split(",") if name.strip()]
     for name in names:
-        if name not in (OWN, CONDITIONS) and not _FIELD.fullmatch(name):
+        # A list put back whole would have its items judged again in round 1.
+        is_field = _FIELD.fullmatch(name) and name != "status.conditions"
+        if name not in (OWN, CONDITIONS) and not is_field:
             raise NotRestorableError(
                 f"--restore {name!r}: name fields of status, such as status.phase; of lists only "
                 f"{CONDITIONS} can be put back"

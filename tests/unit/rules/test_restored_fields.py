@@ -14,6 +14,7 @@ from webhook.objects.intended import NotRestorableError, parse_restored
         ("status", "the whole of it is no field"),
         ("status.conditions[*].reason", "items of lists are not matched"),
         ("status..phase", "an empty step"),
+        ("status.conditions", "a list put back whole would be judged again in round 1"),
         ("metadata.labels", "not status"),
     ],
 )
