@@ -88,29 +88,41 @@ def load_registrations(path: Path) -> tuple[Registered, ...]:
 _YAML_LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-def _items(path: Path, flag: str, kinds: set[str]) -> Iterator[dict[str, Any]]:
-    """The objects of a file, all of the given kinds; raises BadFileError."""
+def read_objects(content: bytes, where: str) -> Iterator[Any]:
+    """Each object of JSON or YAML: one, several documents, or Lists, whose items get their kind.
+
+    Raises BadFileError, which begins with `where`.
+    """
     try:
-        documents = list(yaml.load_all(path.read_bytes(), Loader=_YAML_LOADER))
-    except OSError as error:
-        raise BadFileError(f"{flag} {path}: {error.strerror}") from error
-    except yaml.YAMLError as error:
+        documents = list(yaml.load_all(content, Loader=_YAML_LOADER))
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
-        where = f" at line {mark.line + 1}" if mark else ""
-        raise BadFileError(f"{flag} {path}: neither JSON nor YAML{where}") from error
+        line = f" at line {mark.line + 1}" if mark else ""
+        raise BadFileError(f"{where}: neither JSON nor YAML{line}") from error
     for document in documents:
         is_list = isinstance(document, dict) and isinstance(document.get("items"), list)
         for item in document["items"] if is_list else [document]:
-            if item is None:
-                continue
-            kind = item.get("kind") if isinstance(item, dict) else type(item).__name__
-            if kind is None and is_list:  # the API server's own lists leave it out of their items
-                kind = str(document.get("kind", "")).removesuffix("List")
-                item = {**item, "kind": kind}  # noqa: PLW2901
-            if kind not in kinds:
-                expected = " or ".join(sorted(kinds))
-                raise BadFileError(f"{flag} {path}: expected {expected}, found {kind}")
-            yield item
+            if is_list and isinstance(item, dict) and item.get("kind") is None:
+                # The API server's own lists leave it out of their items.
+                yield {**item, "kind": str(document.get("kind", "")).removesuffix("List")}
+            else:
+                yield item
+
+
+def _items(path: Path, flag: str, kinds: set[str]) -> Iterator[dict[str, Any]]:
+    """The objects of a file, all of the given kinds; raises BadFileError."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise BadFileError(f"{flag} {path}: {error.strerror}") from error
+    for item in read_objects(content, f"{flag} {path}"):
+        if item is None:
+            continue
+        kind = item.get("kind") if isinstance(item, dict) else type(item).__name__
+        if kind not in kinds:
+            expected = " or ".join(sorted(kinds))
+            raise BadFileError(f"{flag} {path}: expected {expected}, found {kind}")
+        yield item
 
 
 class Judge:

@@ -5,16 +5,14 @@ import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import click
 import msgspec
-import yaml
 
+from webhook.compose import BadFileError, read_objects
 from webhook.lint.finding import Level, LintFinding
 from webhook.lint.lint import lint as look
-
-_LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 @click.command()
@@ -62,21 +60,11 @@ def _row(one: LintFinding) -> str:
 def _documents(name: str) -> Iterator[Any]:
     try:
         content = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
-        found = list(yaml.load_all(content, Loader=_LOADER))
+        yield from read_objects(content, name)
     except OSError as error:
         raise click.UsageError(f"{name}: {error.strerror}") from error
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f" at line {mark.line + 1}" if mark else ""
-        raise click.UsageError(f"{name}: neither JSON nor YAML{where}") from error
-    for document in found:
-        is_list = isinstance(document, dict) and isinstance(document.get("items"), list)
-        for item in document["items"] if is_list else [document]:
-            if is_list and isinstance(item, dict) and "kind" not in item:
-                # The API server's own lists leave it out of their items.
-                yield {**item, "kind": str(document.get("kind", "")).removesuffix("List")}
-            else:
-                yield item
+    except BadFileError as error:
+        raise click.UsageError(str(error)) from error
 
 
 async def _of_cluster(kubeconfig: str) -> list[Any]:
