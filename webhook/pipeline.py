@@ -136,8 +136,6 @@ def _judge(request: AdmissionRequest, phase: Phase, deps: Dependencies, now: flo
     if phase is not Phase.MUTATE:
         if phase is Phase.INTENT:
             _remember_intent(RuleInput(request, prediction, status), deps, now)
-            if (key := join_key(request)) is not None:
-                deps.rounds.put(key, {}, now)  # a new write: what a refused one was told is over
         answer = encode_allowed(request.api_version, request.wire.uid)
         return Reply(_ALLOWED, answer, Verdict(request, prediction, status))
     key = join_key(request)
@@ -193,12 +191,14 @@ def _evaluate(rules: tuple[Rule, ...], given: RuleInput) -> tuple[tuple[Mend, ..
 
 def _remember_intent(given: RuleInput, deps: Dependencies, now: float) -> None:
     key = join_key(given.request)
-    if key is None or given.request.object is None or not writes_status(given):
+    if key is None:
         return
-    intended = deps.restored.read(given.request.object.fields.get("status"))
-    if intended is not None:
-        # One that asks for nothing too: it takes the place of an earlier write that was refused.
-        deps.intents.put(key, intended, now)
+    if given.request.object is not None and writes_status(given):
+        intended = deps.restored.read(given.request.object.fields.get("status"))
+        if intended is not None:
+            # One that asks for nothing too: it takes the place of an earlier write, now refused.
+            deps.intents.put(key, intended, now)
+    deps.rounds.put(key, {}, now)  # a new write: what a refused one was told is over
 
 
 def _annotations(

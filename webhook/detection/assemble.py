@@ -42,7 +42,7 @@ def assemble(
     request = last.request
     old, new = _fields(request.old_object), _fields(request.object)
     status = _status(last, old, new, has_outcome=has_outcome)
-    keys = _compared(request, status)
+    keys = _compared(request, status, old.keys() | new.keys())
     asked = _fields(intent.object) if intent else None
     sent = _fields(mutates[0].object) if mutates else None
     asked_for = None if asked is None else changes(old, asked, keys)
@@ -102,13 +102,15 @@ def _status(last: Reviewed, old: Fields, new: Fields, *, has_outcome: bool) -> S
     return last.status
 
 
-def _compared(request: AdmissionRequest, status: StatusSubresource) -> tuple[str, ...]:
+def _compared(
+    request: AdmissionRequest, status: StatusSubresource, fields: set[str]
+) -> tuple[str, ...]:
     """The top-level fields that the server takes from this write."""
     if request.subresource == "status":
         return ("status",)
     if request.subresource == "scale":
         return ("spec",)
-    keys = (_fields(request.object).keys() | _fields(request.old_object).keys()) - _UNCOMPARED
+    keys = fields - _UNCOMPARED
     if status is not StatusSubresource.ABSENT:
         keys -= {"status"}  # the client's stale copy
     where = (request.wire.resource.group, request.wire.resource.resource)

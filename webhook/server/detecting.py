@@ -1,7 +1,7 @@
 """Runs detection behind the answers: a bounded queue, worked off in small bites on the loop.
 
-What does not fit is dropped and counted; an answer never waits. A bite is one review, some tens of
-microseconds, so answers in between are late by no more than that.
+What does not fit is dropped and counted; an answer never waits for its own. A bite is one review,
+for a status update about 0.2 ms, and answers in between are late by no more than that.
 """
 
 import asyncio

@@ -55,14 +55,16 @@ class Observations:
             facts = {"phase": phase, "why": verdict.skipped, **_where(verdict)}
             LOGGER.warning("not judged", extra={"facts": facts})
         for mend in verdict.mends:
+            # The generation rules act on every counted write: their lines are for debugging.
+            level = logging.DEBUG if mend.rule in _ORDINARY else logging.INFO
+            if not LOGGER.isEnabledFor(level):
+                continue
             facts = {
                 "rule": mend.rule,
                 "edits": len(mend.edits),
                 "set": {to_field_path(edit.path): edit.told for edit in mend.edits[:_TOLD]},
                 **_where(verdict),
             }
-            # The generation rules act on every counted write: their lines are for debugging.
-            level = logging.DEBUG if mend.rule in _ORDINARY else logging.INFO
             LOGGER.log(level, "would mend" if audit_only else "mended", extra={"facts": facts})
         if verdict.dropped:
             facts = {
