@@ -1,0 +1,1 @@
+"""Is this object ready, settled, healthy, and at which generation? For any kind."""

@@ -1,0 +1,54 @@
+"""What evaluate() answers, and what it may be told of an object's past."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from webhook.status.reason import Reason
+
+
+class Health(StrEnum):
+    """Seed 004's three colours, worst last."""
+
+    GREEN = "Green"
+    YELLOW = "Yellow"
+    RED = "Red"
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What earlier writes of one object told; times are Unix seconds."""
+
+    intent_since: float
+    """When the generation of now was stored."""
+    observed_since: float | None
+    """When its controller was first seen to have observed it."""
+    reconciled_generation: int | None
+    """The last generation at which the object was settled."""
+    ready_flips: int
+    """How often Ready turned within the window that counts as flapping."""
+
+
+@dataclass(frozen=True, slots=True)
+class StatusView:
+    """Whether one can go home now, and if not, why not."""
+
+    group: str
+    version: str
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    ready: bool | None
+    """None: not known yet, for its intent has just changed and nobody has acted on it."""
+    settled: bool
+    health: Health
+    progress: float | None
+    """Between 0 and 1; None for kinds whose status counts nothing."""
+    generation: int | None
+    observed_generation: int | None
+    reconciled_generation: int | None
+    terminating_replicas: int | None
+    """None where the status does not say: absent is not 0."""
+    table_ready: bool | None
+    """Seed 004's Ready table to the letter; None outside its nine kinds."""
+    reasons: tuple[Reason, ...]
