@@ -7,7 +7,7 @@ for what it is given; time and memory come in as arguments.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NamedTuple, Protocol
 
@@ -77,8 +77,7 @@ class Mend(NamedTuple):
     edits: tuple[Edit, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(msgspec.Struct, frozen=True):
     """What was learnt: for logs, metrics, replay and detection. Holds no object content."""
 
     request: AdmissionRequest | None = None
@@ -91,13 +90,12 @@ class Verdict:
     refused: UndecodableReviewError | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(msgspec.Struct, frozen=True):
     """The HTTP answer and the verdict behind it."""
 
     status: int
     body: bytes
-    verdict: Verdict = field(repr=False)
+    verdict: Verdict
 
 
 _ALLOWED: Final = 200
@@ -145,7 +143,7 @@ def _judge(request: AdmissionRequest, phase: Phase, deps: Dependencies, now: flo
     if edits and not deps.audit_only and status is not StatusSubresource.PRESENT:
         # Status counts here: what the server will compare is the object as it is mended.
         prediction = predict_with(strategy, status, _mended(request, edits))
-        given = replace(given, prediction=prediction)
+        given = msgspec.structs.replace(given, prediction=prediction)
     numbered, counts = _evaluate(deps.numbering, given)
     mends, edits = (*mends, *numbered), [*edits, *counts]
     patch: tuple[PatchOperation, ...] = ()

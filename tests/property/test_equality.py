@@ -13,7 +13,7 @@ from tests.property.strategies import JSON
 from webhook.objects.equality import same_json, same_raw
 from webhook.objects.instant import same_instant
 from webhook.objects.quantity import parse_quantity, same_quantity
-from webhook.objects.typed_equality import load_shapes, same_reflect, same_semantic
+from webhook.objects.typed_equality import load_shapes, same_raw_typed, same_typed
 
 CODES = st.sampled_from(
     ["", "value", "*value", "quantity", "time", "raw", "[]value", "{}value", "{}quantity",
@@ -54,18 +54,27 @@ def test_undecoded_values_compare_as_decoded_ones(a, b):
     assert same_raw(*raws) is same_json(*(msgspec.json.decode(raw) for raw in raws))
 
 
-@given(CODES, JSON)
-def test_a_field_of_any_type_is_equal_to_itself(code, value):
-    assert same_semantic(code, value, copy.deepcopy(value))
-    assert same_reflect(code, value, copy.deepcopy(value))
+@given(CODES, JSON, st.booleans())
+def test_a_field_of_any_type_is_equal_to_itself(code, value, nil_is_empty):
+    assert same_typed(code, value, copy.deepcopy(value), nil_is_empty=nil_is_empty)
 
 
 @given(CODES, JSON, JSON)
 def test_fields_of_any_type_compare_both_ways_alike(code, a, b):
-    assert same_semantic(code, a, b) is same_semantic(code, b, a)
-    assert same_reflect(code, a, b) is same_reflect(code, b, a)
-    if same_reflect(code, a, b):
-        assert same_semantic(code, a, b), "nil is empty only makes more equal"
+    semantic, reflect = (
+        {same_typed(code, *pair, nil_is_empty=nil_is_empty) for pair in ((a, b), (b, a))}
+        for nil_is_empty in (True, False)
+    )
+    assert len(semantic) == len(reflect) == 1
+    assert reflect <= {False} | semantic, "nil is empty only makes more equal"
+
+
+@given(CODES, JSON, JSON, st.booleans())
+def test_undecoded_fields_of_any_type_compare_as_decoded_ones(code, a, b, nil_is_empty):
+    raws = [msgspec.Raw(msgspec.json.encode(one)) for one in (a, b)]
+    values = [msgspec.json.decode(raw) for raw in raws]
+    decoded = same_typed(code, *values, nil_is_empty=nil_is_empty)
+    assert same_raw_typed(code, *raws, nil_is_empty=nil_is_empty) is decoded
 
 
 @given(QUANTITIES)

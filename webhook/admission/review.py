@@ -10,6 +10,7 @@ import msgspec
 
 from webhook.objects.fields import Fields
 from webhook.objects.metadata import ObjectMeta, decode_metadata
+from webhook.objects.observed import Observed, read_observed
 
 V1: Final = "admission.k8s.io/v1"
 V1BETA1: Final = "admission.k8s.io/v1beta1"
@@ -58,15 +59,20 @@ class UserInfo(msgspec.Struct, frozen=True):
     username: str = ""
 
 
-class ReviewedObject:
-    """An object in a review: raw top-level fields, and its metadata decoded once, when asked."""
+_NOT_READ: Final = Observed(None, ())
+"""A value of its own, told apart by identity."""
 
-    __slots__ = ("_metadata", "fields")
+
+class ReviewedObject:
+    """An object in a review: raw top-level fields, and what is read of them once, when asked."""
+
+    __slots__ = ("_metadata", "_observed", "fields")
 
     def __init__(self, fields: Fields) -> None:
         self.fields: Final = fields
         # By hand: functools.cached_property takes a lock on Python 3.11.
         self._metadata: ObjectMeta | None = None
+        self._observed: Observed | None = _NOT_READ
 
     @property
     def metadata(self) -> ObjectMeta:
@@ -74,6 +80,16 @@ class ReviewedObject:
         if self._metadata is None:
             self._metadata = decode_metadata(self.fields)
         return self._metadata
+
+    @property
+    def observed(self) -> Observed | None:
+        """The observedGeneration values of `status`; None where status is no object.
+
+        Raises msgspec.DecodeError when status is no JSON.
+        """
+        if self._observed is _NOT_READ:
+            self._observed = read_observed(self.fields.get("status"))
+        return self._observed
 
 
 class PatchOperation(msgspec.Struct, frozen=True):

@@ -4,7 +4,7 @@ Equal bytes answer without decoding: the API server writes object and oldObject 
 encoder, so most reviews never reach a comparison of values.
 """
 
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -13,7 +13,7 @@ from webhook.generation.strategy import Equality, Strategy
 from webhook.objects.equality import same_raw
 from webhook.objects.fields import Fields
 from webhook.objects.metadata import ObjectMeta
-from webhook.objects.typed_equality import field_code, same_reflect, same_semantic
+from webhook.objects.typed_equality import field_code, same_raw_typed
 
 _METADATA_CODES: Final = {"annotations": "{}value", "labels": "{}value"}
 
@@ -35,8 +35,7 @@ def counted_change(
         if a == b:
             continue
         code = field_code(kind.group, kind.version, kind.kind, first) if code is None else code
-        same = same_reflect if strategy.equality is Equality.REFLECT else same_semantic
-        if not same(code, _decoded(a), _decoded(b)):
+        if not same_raw_typed(code, a, b, nil_is_empty=strategy.equality is Equality.SEMANTIC):
             return True
     return False
 
@@ -56,7 +55,3 @@ def _untyped_change(excluded: frozenset[str], new: Fields, old: Fields) -> bool:
 def _metadata_field(metadata: ObjectMeta, name: str) -> msgspec.Raw | None:
     raw = metadata.annotations if name == "annotations" else metadata.labels
     return None if isinstance(raw, msgspec.UnsetType) else raw
-
-
-def _decoded(raw: msgspec.Raw | None) -> Any:
-    return None if raw is None else msgspec.json.decode(raw)

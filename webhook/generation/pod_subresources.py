@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from webhook.admission.review import GroupVersionKind, ReviewedObject
-from webhook.objects.typed_equality import field_code, same_semantic
+from webhook.objects.typed_equality import field_code, same_typed
 
 _RESIZABLE: Final = ("resources", "resizePolicy")
 
@@ -46,7 +46,7 @@ def _spec_changes(
     before, after = _spec(old), _spec(new)
     merged = {**before, **taken(after)}
     code = field_code(kind.group, kind.version, kind.kind, "spec")
-    return not same_semantic(code, merged, before)
+    return not same_typed(code, merged, before, nil_is_empty=True)
 
 
 def _resizable(before: dict[str, Any]) -> Any:

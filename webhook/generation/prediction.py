@@ -1,7 +1,8 @@
 """What the API server will make of metadata.generation, and why."""
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+import msgspec
 
 
 class Cause(StrEnum):
@@ -23,8 +24,7 @@ class Cause(StrEnum):
     UNKNOWN_STATUS_SUBRESOURCE = "unknown-status-subresource"
 
 
-@dataclass(frozen=True, slots=True)
-class Prediction:
+class Prediction(msgspec.Struct, frozen=True):
     """The generation the API server stores for one write.
 
     generation  the value after the write; None where the object keeps none (0 on the wire) or

@@ -40,4 +40,4 @@ def same_raw(a: msgspec.Raw | None, b: msgspec.Raw | None) -> bool:
     """
     if a is None or b is None:
         return a is b
-    return bytes(a) == bytes(b) or same_json(msgspec.json.decode(a), msgspec.json.decode(b))
+    return a == b or same_json(msgspec.json.decode(a), msgspec.json.decode(b))

@@ -45,6 +45,20 @@ NOTHING_OBSERVED: Final = Observed(None, ())
 _FOREIGN: Final = ""
 
 
+class _UsualCondition(msgspec.Struct, rename="camel"):
+    type: str = ""
+    observed_generation: int | None = None
+
+
+class _UsualStatus(msgspec.Struct, rename="camel"):
+    observed_generation: int | None = None
+    conditions: list[_UsualCondition] | None = None
+
+
+# What nearly every status is: one pass, and hardly a value left to look at.
+_usual_decoder: Final = msgspec.json.Decoder(_UsualStatus | None)
+
+
 class _Condition(msgspec.Struct, rename="camel"):
     type: Any = ""
     observed_generation: Any = None
@@ -73,6 +87,23 @@ def read_observed(status: msgspec.Raw | None) -> Observed | None:
     if status is None:
         return NOTHING_OBSERVED
     try:
+        usual = _usual_decoder.decode(status)
+    except msgspec.ValidationError:
+        return _read_any(status)
+    if usual is None:
+        return NOTHING_OBSERVED
+    conditions = usual.conditions or ()
+    if len(conditions) > _MOST_CONDITIONS:
+        conditions = ()
+    return Observed(
+        _generation(usual.observed_generation),
+        tuple([Condition(one.type, _generation(one.observed_generation)) for one in conditions]),
+    )
+
+
+def _read_any(status: msgspec.Raw) -> Observed | None:
+    """A status with a value of another type somewhere: what can be read of it."""
+    try:
         decoded = _status_decoder.decode(status)
     except msgspec.ValidationError:
         return None
@@ -100,10 +131,10 @@ def _conditions(raw: msgspec.Raw) -> tuple[Condition, ...]:
 
 def _generation(value: Any) -> Generation | None:
     """0, null, absent and "" are cleared (KEP-5067, requests to update observedGeneration)."""
-    if value is None or value == "" or (type(value) is int and value == 0):
+    if value is None or value == "":
         return None
     if type(value) is int:
-        return value if value in _INT64 else _FOREIGN
+        return (value or None) if value in _INT64 else _FOREIGN
     # Other texts may be contents, and what is restored is told in logs and audit annotations.
     return value if type(value) is str and _DIGITS.fullmatch(value) else _FOREIGN
 

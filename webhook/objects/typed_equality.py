@@ -45,21 +45,45 @@ def field_code(group: str, version: str, kind: str, field: str) -> str:
     return "" if root is None else shapes.types[root].get(field, "")
 
 
-def same_semantic(code: str, a: Any, b: Any) -> bool:
-    """Semantic.DeepEqual of two decoded values of one field; None stands for absent and null."""
-    return _same(code, a, b, nil_is_empty=True)
+def same_raw_typed(
+    code: str, a: msgspec.Raw | None, b: msgspec.Raw | None, *, nil_is_empty: bool
+) -> bool:
+    """Compare two undecoded values of one field; None stands for absent.
+
+    As same_typed, but of two objects only the fields whose bytes differ are decoded: of a pod's
+    spec that is mostly one.
+    Raises msgspec.MsgspecError and RecursionError as msgspec.json.decode does.
+    """
+    codes = load_shapes().types.get(code)
+    if codes is None or a is None or b is None:
+        return same_typed(code, _decoded(a), _decoded(b), nil_is_empty=nil_is_empty)
+    try:
+        left, right = _fields_decoder.decode(a), _fields_decoder.decode(b)
+    except msgspec.ValidationError:  # no object
+        return same_typed(code, _decoded(a), _decoded(b), nil_is_empty=nil_is_empty)
+    return all(
+        (one := left.get(key)) == (other := right.get(key))
+        or same_typed(codes.get(key, ""), _decoded(one), _decoded(other), nil_is_empty=nil_is_empty)
+        for key in left.keys() | right.keys()
+    )
 
 
-def same_reflect(code: str, a: Any, b: Any) -> bool:
-    """reflect.DeepEqual of two decoded values of one field; None stands for absent and null."""
-    return _same(code, a, b, nil_is_empty=False)
+_fields_decoder: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
-def _same(code: str, a: Any, b: Any, *, nil_is_empty: bool) -> bool:
+def _decoded(raw: msgspec.Raw | None) -> Any:
+    return None if raw is None else msgspec.json.decode(raw)
+
+
+def same_typed(code: str, a: Any, b: Any, *, nil_is_empty: bool) -> bool:
+    """Compare two decoded values of one field; None stands for absent and null.
+
+    `nil_is_empty` is what tells Semantic.DeepEqual from reflect.DeepEqual.
+    """
     if code.startswith("*"):
         if a is None or b is None:
             return a is b
-        return _same(code[1:], a, b, nil_is_empty=nil_is_empty)
+        return same_typed(code[1:], a, b, nil_is_empty=nil_is_empty)
     if code.startswith("[]"):
         return _same_list(code[2:], a, b, nil_is_empty=nil_is_empty)
     if code.startswith("{}"):
@@ -76,7 +100,7 @@ def _same_list(code: str, a: Any, b: Any, *, nil_is_empty: bool) -> bool:
     if not (isinstance(a, list) and isinstance(b, list)):
         return same_json(a, b)
     return len(a) == len(b) and all(
-        _same(code, left, right, nil_is_empty=nil_is_empty)
+        same_typed(code, left, right, nil_is_empty=nil_is_empty)
         for left, right in zip(a, b, strict=True)
     )
 
@@ -87,7 +111,7 @@ def _same_map(code: str, a: Any, b: Any, *, nil_is_empty: bool) -> bool:
     if not (isinstance(a, dict) and isinstance(b, dict)):
         return same_json(a, b)
     return a.keys() == b.keys() and all(
-        _same(code, value, b[key], nil_is_empty=nil_is_empty) for key, value in a.items()
+        same_typed(code, value, b[key], nil_is_empty=nil_is_empty) for key, value in a.items()
     )
 
 
@@ -97,7 +121,7 @@ def _same_struct(name: str, a: Any, b: Any, *, nil_is_empty: bool) -> bool:
         return same_json(left, right)
     codes = load_shapes().types[name]
     return all(
-        _same(codes.get(key, ""), left.get(key), right.get(key), nil_is_empty=nil_is_empty)
+        same_typed(codes.get(key, ""), left.get(key), right.get(key), nil_is_empty=nil_is_empty)
         for key in left.keys() | right.keys()
     )
 

@@ -6,12 +6,12 @@ do not survive the check are dropped, never sent.
 """
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from webhook.admission.review import PatchOperation
-from webhook.objects.fields import ABSENT, Fields, decode_field
+from webhook.objects.fields import ABSENT, Fields
 from webhook.objects.pointer import Path, to_pointer
 from webhook.patch.apply import CannotApplyError, apply_operation
 from webhook.patch.edit import Edit
@@ -20,7 +20,8 @@ from webhook.patch.edit import Edit
 class Plan(NamedTuple):
     """Operations to send, the edits that could not be turned into any, and what was edited.
 
-    `edited` holds the touched top-level fields, decoded, as they are after the operations.
+    `edited` holds the touched top-level fields as they are after the operations; what no edit led
+    into is still raw.
     """
 
     operations: tuple[PatchOperation, ...]
@@ -31,15 +32,15 @@ class Plan(NamedTuple):
 def plan_patch(fields: Fields, edits: Iterable[Edit]) -> Plan:
     """Operations that carry out `edits` on the object; edits already true need none.
 
-    Decodes only the top-level fields that are edited.
+    Decodes only what lies on the way to an edit: a pod's managedFields stay unread.
     """
     document: dict[str, Any] = {}
     operations: list[PatchOperation] = []
     dropped: list[Edit] = []
     for edit in edits:
         key = str(edit.path[0])
-        if key not in document and (value := decode_field(fields, key)) is not ABSENT:
-            document[key] = value
+        if key not in document and key in fields:
+            document[key] = fields[key]
         try:
             wanted = _operations(document, edit)
             for operation in wanted:
@@ -73,13 +74,25 @@ def _operations(document: Any, edit: Edit) -> list[PatchOperation]:
     return [PatchOperation("replace", to_pointer(edit.path), edit.value)]
 
 
+_Level = dict[str, msgspec.Raw] | list[msgspec.Raw] | str | float | int | bool | None
+_level_decoder: Final = msgspec.json.Decoder(_Level)
+
+
 def _child(parent: Any, path: Path, depth: int) -> Any:
+    """One step down; a raw value that is met is decoded in its place, to the end at the last."""
     token = path[depth]
     if isinstance(parent, dict) and isinstance(token, str):
-        return parent.get(token, ABSENT)
-    if isinstance(parent, list) and isinstance(token, int) and 0 <= token < len(parent):
-        return parent[token]
-    raise CannotApplyError(f"{to_pointer(path[:depth]) or 'the object'} has no place for an edit")
+        child = parent.get(token, ABSENT)
+    elif isinstance(parent, list) and isinstance(token, int) and 0 <= token < len(parent):
+        child = parent[token]
+    else:
+        place = to_pointer(path[:depth]) or "the object"
+        raise CannotApplyError(f"{place} has no place for an edit")
+    if isinstance(child, msgspec.Raw):
+        last = depth == len(path) - 1
+        child = msgspec.json.decode(child) if last else _level_decoder.decode(child)
+        parent[token] = child
+    return child
 
 
 def _check(document: Any, edit: Edit) -> None:

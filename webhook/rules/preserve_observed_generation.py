@@ -10,7 +10,7 @@ Relies  on the same care kube-apiserver takes for Pods alone
 
 from typing import ClassVar
 
-from webhook.objects.observed import read_observed, restorations
+from webhook.objects.observed import restorations
 from webhook.patch.edit import Edit
 from webhook.rules.rule import RuleInput, writes_status
 
@@ -30,10 +30,10 @@ class PreserveObservedGeneration:
         sent, stored = new.fields.get("status"), old.fields.get("status")
         if stored is None or sent == stored:
             return ()
-        found = read_observed(sent)
+        found = new.observed
         if found is None or found.complete:
             return ()
-        wanted = read_observed(stored)
+        wanted = old.observed
         if wanted is None:
             return ()
         return tuple(Edit(path, value) for path, value in restorations(wanted, found))

@@ -18,7 +18,7 @@ from webhook.admission.join import JoinKey
 from webhook.admission.review import ReviewedObject
 from webhook.objects.fields import decode_field, get
 from webhook.objects.intended import Intended, cleared
-from webhook.objects.observed import read_observed, restorations
+from webhook.objects.observed import restorations
 from webhook.patch.edit import Edit
 from webhook.rules.rule import RuleInput, writes_status
 
@@ -43,7 +43,7 @@ class RestoreIntent:
         new = review.request.object
         if review.intent is None or new is None or not writes_status(review):
             return ()
-        found = read_observed(new.fields.get("status"))
+        found = new.observed
         if found is None:
             return ()
         lost = restorations(review.intent.observed, found)

@@ -1,7 +1,8 @@
 """What every rule is given and gives back."""
 
-from dataclasses import dataclass
 from typing import ClassVar, Protocol
+
+import msgspec
 
 from webhook.admission.review import AdmissionRequest, Operation
 from webhook.generation.custom import StatusSubresource
@@ -10,8 +11,7 @@ from webhook.objects.intended import Intended
 from webhook.patch.edit import Edit
 
 
-@dataclass(frozen=True, slots=True)
-class RuleInput:
+class RuleInput(msgspec.Struct, frozen=True):
     """One write, and what is known about it.
 
     intent  what the requester's own write said at /intent; None where that is not known

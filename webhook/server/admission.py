@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from http import HTTPStatus
 from typing import Final, Protocol
 
 from aiohttp import web
@@ -9,6 +10,7 @@ from aiohttp import web
 from webhook.admission.encode import encode_refusal
 from webhook.admission.review import Phase
 from webhook.pipeline import Dependencies, Reply, review
+from webhook.server.answer import ReadyAnswer
 from webhook.server.body import BadRequestError, OverloadedError, read_body
 from webhook.server.connection import Connection
 from webhook.server.limits import RETRY_AFTER, BodyBudget, Limits
@@ -57,8 +59,7 @@ class AdmissionHandler:
         finally:
             if isinstance(connection, Connection):
                 connection.request_done()
-        if self.draining or (isinstance(connection, Connection) and connection.outdated):
-            # Connections outlive endpoint and certificate: only a closed one is made anew.
+        if not isinstance(response, ReadyAnswer) and not self._stays_open(request):
             response.force_close()
         return response
 
@@ -76,7 +77,15 @@ class AdmissionHandler:
         begun = self.last_request = time.monotonic()
         reply = review(body, phase, self._dependencies(), begun)
         self._observer.answered(phase, body, reply, time.monotonic() - begun)
+        if reply.status == HTTPStatus.OK and self._stays_open(request):
+            return ReadyAnswer(reply.body)
         return web.Response(body=reply.body, status=reply.status, content_type="application/json")
+
+    def _stays_open(self, request: web.BaseRequest) -> bool:
+        """Connections outlive endpoint and certificate: only a closed one is made anew."""
+        connection = request.protocol
+        outdated = isinstance(connection, Connection) and connection.outdated
+        return request.keep_alive and not outdated and not self.draining
 
 
 def _refusal(status: int, code: str, message: str) -> web.Response:

@@ -49,6 +49,11 @@ class Connection(web.RequestHandler):
             self.due = self._connections.due()
         super().data_received(data)
 
+    def resume_reading(self, resume_parser: bool = True) -> None:  # noqa: FBT001, FBT002
+        """Only after a pause: aiohttp's own parses nothing once more after each body."""
+        if self._reading_paused:
+            super().resume_reading(resume_parser)
+
     def headers_complete(self) -> None:
         """Called by the handler: the body has its own deadline."""
         self.due = _NEVER

@@ -44,6 +44,7 @@ class Metrics:
         """`known(group, resource)` says whether a resource may be a label of its own."""
         self._known: Final = known
         self._reviews: Final[Counter[_Labels]] = Counter()
+        self._resources: Final[dict[tuple[str, str, str], tuple[str, str]]] = {}
         self._mends: Final[Counter[tuple[str, str, str]]] = Counter()
         self._dropped: Final[Counter[str]] = Counter()
         self._refused: Final[Counter[str]] = Counter()
@@ -66,10 +67,8 @@ class Metrics:
         if verdict.request is not None:
             wire = verdict.request.wire
             operation = wire.operation.value
-            if self._known(wire.resource.group, wire.resource.resource):
-                group = wire.resource.group
-                resource = f"{wire.resource.resource}.{group}" if group else wire.resource.resource
-                subresource = wire.sub_resource if wire.sub_resource in _SUBRESOURCES else "other"
+            place = (wire.resource.group, wire.resource.resource, wire.sub_resource)
+            resource, subresource = self._resources.get(place) or self._place(*place)
         decision = _decision(verdict, audit_only=audit_only)
         self._reviews[_Labels(phase.value, operation, resource, subresource, decision)] += 1
         if verdict.prediction is not None and phase is Phase.MUTATE:
@@ -78,6 +77,16 @@ class Metrics:
             self._mends[mend.rule, resource, "would" if audit_only else "did"] += len(mend.edits)
         if verdict.dropped:
             self._dropped[resource] += len(verdict.dropped)
+
+    def _place(self, group: str, resource: str, subresource: str) -> tuple[str, str]:
+        """The labels of a resource; kept for those that the table or the cluster knows."""
+        if not self._known(group, resource):
+            return "other", ""
+        name = f"{resource}.{group}" if group else resource
+        if subresource not in _SUBRESOURCES:
+            return name, "other"
+        self._resources[group, resource, subresource] = name, subresource
+        return name, subresource
 
     def refuse(self, reason: str) -> None:
         """Count a request or connection that was refused before decoding."""

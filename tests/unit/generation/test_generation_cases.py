@@ -1,8 +1,7 @@
 """Predictions against tests/cases/generation, through the pipeline and through the library."""
 
-from dataclasses import asdict
-
 import pytest
+from msgspec.structs import asdict
 
 from tests.cases_loader import FOLDER, Case, load
 from tests.reviews import ask, judge, make_review
