@@ -166,7 +166,7 @@ def _mended(request: AdmissionRequest, edits: list[Edit]) -> AdmissionRequest:
     if request.object is None:
         return request
     fields = request.object.fields
-    edited = ReviewedObject({**fields, **fields_of(plan_patch(fields, edits).edited)})
+    edited = ReviewedObject.of({**fields, **fields_of(plan_patch(fields, edits).edited)})
     return AdmissionRequest(request.api_version, request.wire, edited, request.old_object)
 
 
@@ -192,7 +192,7 @@ def _remember_intent(given: RuleInput, deps: Dependencies, now: float) -> None:
     if key is None:
         return
     if given.request.object is not None and writes_status(given):
-        intended = deps.restored.read(given.request.object.fields.get("status"))
+        intended = deps.restored.read(given.request.object.status)
         if intended is not None:
             # One that asks for nothing too: it takes the place of an earlier write, now refused.
             deps.intents.put(key, intended, now)

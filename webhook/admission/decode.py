@@ -4,6 +4,7 @@ Error messages name the field path and what is wrong with it, never a value foun
 """
 
 import re
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -14,6 +15,7 @@ from webhook.admission.review import (
     AdmissionRequest,
     Operation,
     ReviewedObject,
+    WireObject,
     WireRequest,
     WireReview,
 )
@@ -46,7 +48,7 @@ def decode_review(body: bytes) -> AdmissionRequest:
     try:
         review = _decoder.decode(body)
     except msgspec.ValidationError as error:
-        raise _invalid(error, "") from None
+        raise _invalid(error) from None
     except msgspec.DecodeError as error:
         raise NotJSONError(_one_line(error)) from None
     if review.kind != "AdmissionReview" or review.api_version not in VERSIONS:
@@ -54,18 +56,18 @@ def decode_review(body: bytes) -> AdmissionRequest:
             "expected kind AdmissionReview of admission.k8s.io/v1 or admission.k8s.io/v1beta1",
             field="apiVersion" if review.kind == "AdmissionReview" else "kind",
         )
-    return _checked(review)
+    return _checked(review, body)
 
 
-def _checked(review: WireReview) -> AdmissionRequest:
+def _checked(review: WireReview, body: bytes) -> AdmissionRequest:
     wire = review.request
     if not wire.uid:
         raise InvalidFieldError("required, must not be empty", field="request.uid")
     return AdmissionRequest(
         review.api_version,
         wire,
-        _object(wire, wire.object, "object"),
-        _object(wire, wire.old_object, "oldObject"),
+        _object(wire, "object", wire.object, body),
+        _object(wire, "oldObject", wire.old_object, body),
     )
 
 
@@ -78,34 +80,45 @@ _REQUIRED: Final = {
 }
 
 
-def _object(wire: WireRequest, fields: Fields | None, name: str) -> ReviewedObject | None:
-    field = f"request.{name}"
-    if fields is None:
+def _object(
+    wire: WireRequest, name: str, found: WireObject | None, body: bytes
+) -> ReviewedObject | None:
+    if found is None:
         if (wire.operation, name) in _REQUIRED:
-            raise InvalidFieldError(f"required on {wire.operation}", field=field)
+            raise InvalidFieldError(f"required on {wire.operation}", field=f"request.{name}")
         return None
-    found = ReviewedObject(fields)
-    if wire.operation is not Operation.CONNECT:
-        if "metadata" not in fields:
-            raise InvalidFieldError("required", field=f"{field}.metadata")
-        try:
-            metadata = found.metadata
-        except msgspec.ValidationError as error:
-            raise _invalid(error, f"{field}.metadata") from None
-        except msgspec.DecodeError as error:
-            raise NotJSONError(_one_line(error)) from None
-        _check_int64(metadata, field)
-    return found
+    if isinstance(found.metadata, ObjectMeta):
+        _check_int64(found.metadata, name)
+    elif wire.operation is not Operation.CONNECT:
+        raise InvalidFieldError("required", field=f"request.{name}.metadata")
+    return ReviewedObject(found, partial(_fields, body, name))
 
 
-def _check_int64(metadata: ObjectMeta, field: str) -> None:
+class _FieldsRequest(msgspec.Struct, rename="camel"):
+    object: Fields | None = None
+    old_object: Fields | None = None
+
+
+class _FieldsReview(msgspec.Struct):
+    request: _FieldsRequest
+
+
+_fields_decoder: Final = msgspec.json.Decoder(_FieldsReview)
+
+
+def _fields(body: bytes, name: str) -> Fields:
+    request = _fields_decoder.decode(body).request
+    return (request.object if name == "object" else request.old_object) or {}
+
+
+def _check_int64(metadata: ObjectMeta, name: str) -> None:
     # The server decodes into an int64; the JSON decoder here also knows larger integers.
     generation = metadata.generation
     if isinstance(generation, int) and not -_MAX_INT64 - 1 <= generation <= _MAX_INT64:
-        raise InvalidFieldError("not a 64-bit integer", field=f"{field}.metadata.generation")
+        raise InvalidFieldError("not a 64-bit integer", field=f"request.{name}.metadata.generation")
 
 
-def _invalid(error: msgspec.ValidationError, prefix: str) -> InvalidFieldError:
+def _invalid(error: msgspec.ValidationError) -> InvalidFieldError:
     text = str(error)
     where = _WHERE.search(text)
     reason = text if where is None else text[: where.start()]
@@ -115,9 +128,7 @@ def _invalid(error: msgspec.ValidationError, prefix: str) -> InvalidFieldError:
     missing = re.fullmatch(r"Object missing required field `([^`]+)`", reason)
     if missing:
         reason, field = "required", f"{field}.{missing[1]}" if field else missing[1]
-    return InvalidFieldError(
-        reason.replace("`", "'"), field=".".join(part for part in (prefix, field) if part)
-    )
+    return InvalidFieldError(reason.replace("`", "'"), field=field)
 
 
 def _one_line(error: msgspec.DecodeError) -> str:

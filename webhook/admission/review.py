@@ -3,8 +3,9 @@
 Source: k8s.io/api admission/v1/types.go and admission/v1beta1/types.go, which have the same shape.
 """
 
+from collections.abc import Callable
 from enum import StrEnum
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Self
 
 import msgspec
 
@@ -17,7 +18,7 @@ V1BETA1: Final = "admission.k8s.io/v1beta1"
 VERSIONS: Final = frozenset({V1, V1BETA1})
 
 # `Raw | None` would accept nothing but null, so absent is an empty Raw.
-NO_OPTIONS: Final = msgspec.Raw()
+NO_RAW: Final = msgspec.Raw()
 
 
 class Operation(StrEnum):
@@ -59,27 +60,56 @@ class UserInfo(msgspec.Struct, frozen=True):
     username: str = ""
 
 
+class WireObject(msgspec.Struct, frozen=True):
+    """`object` or `oldObject`, read in one pass: what nearly every question is about."""
+
+    metadata: ObjectMeta | msgspec.UnsetType = msgspec.UNSET
+    spec: msgspec.Raw = NO_RAW
+    status: msgspec.Raw = NO_RAW
+
+
 _NOT_READ: Final = Observed(None, ())
 """A value of its own, told apart by identity."""
 
 
 class ReviewedObject:
-    """An object in a review: raw top-level fields, and what is read of them once, when asked."""
+    """An object in a review: what nearly every question is about, and the rest when asked.
 
-    __slots__ = ("_metadata", "_observed", "fields")
+    metadata      typed and partial
+    spec, status  raw JSON; None where the object has none
+    """
 
-    def __init__(self, fields: Fields) -> None:
-        self.fields: Final = fields
-        # By hand: functools.cached_property takes a lock on Python 3.11.
-        self._metadata: ObjectMeta | None = None
+    __slots__ = ("_fields", "_observed", "_read", "metadata", "spec", "status")
+
+    def __init__(self, wire: WireObject, read: Callable[[], Fields]) -> None:
+        """`read` finds every top-level field."""
+        self.metadata: Final = ObjectMeta() if wire.metadata is msgspec.UNSET else wire.metadata
+        self.spec: Final = None if wire.spec is NO_RAW else wire.spec
+        self.status: Final = None if wire.status is NO_RAW else wire.status
+        self._read: Final = read
+        self._fields: Fields | None = None
         self._observed: Observed | None = _NOT_READ
 
+    @classmethod
+    def of(cls, fields: Fields) -> Self:
+        """An object that is there as its fields. Raises msgspec.MsgspecError for bad metadata."""
+        wire = WireObject(
+            decode_metadata(fields), fields.get("spec", NO_RAW), fields.get("status", NO_RAW)
+        )
+        return cls(wire, lambda: fields)
+
     @property
-    def metadata(self) -> ObjectMeta:
-        """Typed metadata; decoded and checked by `decode_review` where the operation needs it."""
-        if self._metadata is None:
-            self._metadata = decode_metadata(self.fields)
-        return self._metadata
+    def fields(self) -> Fields:
+        """Every top-level field, undecoded."""
+        if self._fields is None:
+            self._fields = self._read()
+        return self._fields
+
+    def get(self, key: str) -> msgspec.Raw | None:
+        """One top-level field, undecoded; None where the object does not have it."""
+        if key == "spec":
+            return self.spec
+        return self.status if key == "status" else self.fields.get(key)
 
     @property
     def observed(self) -> Observed | None:
@@ -88,7 +118,7 @@ class ReviewedObject:
         Raises msgspec.DecodeError when status is no JSON.
         """
         if self._observed is _NOT_READ:
-            self._observed = read_observed(self.fields.get("status"))
+            self._observed = read_observed(self.status)
         return self._observed
 
 
@@ -101,7 +131,7 @@ class PatchOperation(msgspec.Struct, frozen=True):
 
 
 class WireRequest(msgspec.Struct, frozen=True, rename="camel"):
-    """`request` of an AdmissionReview; object and oldObject stay raw below their first level."""
+    """`request` of an AdmissionReview; object and oldObject are read in part."""
 
     uid: str
     kind: GroupVersionKind
@@ -111,10 +141,10 @@ class WireRequest(msgspec.Struct, frozen=True, rename="camel"):
     name: str = ""
     namespace: str = ""
     user_info: UserInfo = UserInfo()
-    object: Fields | None = None
-    old_object: Fields | None = None
+    object: WireObject | None = None
+    old_object: WireObject | None = None
     dry_run: bool | None = None
-    options: msgspec.Raw = NO_OPTIONS
+    options: msgspec.Raw = NO_RAW
 
 
 class WireReview(msgspec.Struct, frozen=True, rename="camel"):

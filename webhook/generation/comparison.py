@@ -30,7 +30,7 @@ def counted_change(
             a, b = _metadata_field(new.metadata, rest), _metadata_field(old.metadata, rest)
             code = _METADATA_CODES[rest]
         else:
-            a, b = new.fields.get(first), old.fields.get(first)
+            a, b = new.get(first), old.get(first)
             code = None
         if a == b:
             continue
@@ -38,11 +38,6 @@ def counted_change(
         if not same_raw_typed(code, a, b, nil_is_empty=strategy.equality is Equality.SEMANTIC):
             return True
     return False
-
-
-def status_change(new: Fields, old: Fields) -> bool:
-    """Whether `status` differs as untyped JSON: what decides where its place is unknown."""
-    return not same_raw(new.get("status"), old.get("status"))
 
 
 def _untyped_change(excluded: frozenset[str], new: Fields, old: Fields) -> bool:

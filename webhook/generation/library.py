@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from webhook.admission.review import (
-    NO_OPTIONS,
+    NO_RAW,
     V1,
     AdmissionRequest,
     GroupVersionKind,
@@ -70,7 +70,7 @@ def predict(
         resource=GroupVersionResource(group, kind.version, plural),
         operation=Operation(operation),
         sub_resource=subresource,
-        options=NO_OPTIONS if options is None else msgspec.Raw(msgspec.json.encode(options)),
+        options=NO_RAW if options is None else msgspec.Raw(msgspec.json.encode(options)),
     )
     request = AdmissionRequest(V1, wire, _reviewed(new), _reviewed(old))
     strategy, status = engine.strategy(request)
@@ -101,4 +101,4 @@ def _kind(
 def _reviewed(document: Mapping[str, Any] | None) -> ReviewedObject | None:
     if document is None:
         return None
-    return ReviewedObject(fields_of({"metadata": {}, **document}))
+    return ReviewedObject.of(fields_of({"metadata": {}, **document}))

@@ -33,7 +33,7 @@ def resize_change(kind: GroupVersionKind, new: ReviewedObject, old: ReviewedObje
 
 
 def _spec(pod: ReviewedObject) -> dict[str, Any]:
-    raw = pod.fields.get("spec")
+    raw = pod.spec
     spec = None if raw is None else msgspec.json.decode(raw)
     return spec if isinstance(spec, dict) else {}
 
@@ -41,7 +41,7 @@ def _spec(pod: ReviewedObject) -> dict[str, Any]:
 def _spec_changes(
     kind: GroupVersionKind, old: ReviewedObject, taken: Any, new: ReviewedObject
 ) -> bool:
-    if new.fields.get("spec") == old.fields.get("spec"):
+    if new.spec == old.spec:
         return False
     before, after = _spec(old), _spec(new)
     merged = {**before, **taken(after)}

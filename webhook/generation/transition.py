@@ -11,19 +11,20 @@ from typing import Final
 import msgspec
 
 from webhook.admission.review import (
-    NO_OPTIONS,
+    NO_RAW,
     AdmissionRequest,
     GroupVersionKind,
     Operation,
     ReviewedObject,
 )
-from webhook.generation.comparison import counted_change, status_change
+from webhook.generation.comparison import counted_change
 from webhook.generation.custom import CustomResources, StatusSubresource
 from webhook.generation.deletion import DeleteOptions, predict_delete
 from webhook.generation.pod_subresources import ephemeral_containers_change, resize_change
 from webhook.generation.prediction import Cause, Prediction
 from webhook.generation.strategy import OnCreate, Strategy, SubresourceRule
 from webhook.generation.table import GenerationTable
+from webhook.objects.equality import same_raw
 
 _Comparison = Callable[[GroupVersionKind, ReviewedObject, ReviewedObject], bool]
 
@@ -96,7 +97,7 @@ def _on_update(
         return _kept(generation, strategy)
     if counted_change(strategy, request.wire.kind, new, old):
         return _moved(generation, Cause.SPEC_CHANGED)
-    if status is StatusSubresource.UNKNOWN and status_change(new.fields, old.fields):
+    if status is StatusSubresource.UNKNOWN and not same_raw(new.status, old.status):
         return Prediction(None, None, Cause.UNKNOWN_STATUS_SUBRESOURCE)
     return _kept(generation, strategy)
 
@@ -134,8 +135,7 @@ def _on_scale(request: AdmissionRequest) -> Prediction:
     if new is None or old is None:
         return Prediction(None, None, Cause.NO_OBJECT)
     replicas = [
-        _scale_decoder.decode(raw).replicas if (raw := one.fields.get("spec")) else 0
-        for one in (new, old)
+        _scale_decoder.decode(raw).replicas if (raw := one.spec) else 0 for one in (new, old)
     ]
     if replicas[0] == replicas[1]:
         return Prediction(None, 0, Cause.NOTHING_COUNTED)
@@ -148,7 +148,7 @@ def _on_delete(strategy: Strategy, request: AdmissionRequest) -> Prediction:
         # A DELETE of a collection is reviewed once as a whole, then object by object.
         return Prediction(None, None, Cause.NO_OBJECT)
     raw = request.wire.options
-    options = _options_decoder.decode(raw) if raw != NO_OPTIONS else None
+    options = _options_decoder.decode(raw) if raw != NO_RAW else None
     return predict_delete(strategy, old.metadata, options or DeleteOptions())
 
 

@@ -27,7 +27,7 @@ class PreserveObservedGeneration:
         new, old = review.request.object, review.request.old_object
         if new is None or old is None:
             return ()
-        sent, stored = new.fields.get("status"), old.fields.get("status")
+        sent, stored = new.status, old.status
         if stored is None or sent == stored:
             return ()
         found = new.observed

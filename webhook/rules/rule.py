@@ -44,5 +44,5 @@ def writes_status(review: RuleInput) -> bool:
     if request.subresource:
         return request.subresource == "status"
     if review.status is StatusSubresource.UNKNOWN:
-        return "status" in request.object.fields
+        return request.object.status is not None
     return review.status is StatusSubresource.ABSENT
