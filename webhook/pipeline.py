@@ -45,6 +45,9 @@ class Rounds(Protocol):
     def get(self, key: JoinKey, now: float) -> Mapping[str, str] | None:
         """What the same write was answered before, if it was."""
 
+    def forget(self, key: JoinKey) -> None:
+        """A new write begins: what a refused one was told is over."""
+
 
 @dataclass(frozen=True, slots=True)
 class Dependencies:
@@ -196,7 +199,7 @@ def _remember_intent(given: RuleInput, deps: Dependencies, now: float) -> None:
         if intended is not None:
             # One that asks for nothing too: it takes the place of an earlier write, now refused.
             deps.intents.put(key, intended, now)
-    deps.rounds.put(key, {}, now)  # a new write: what a refused one was told is over
+    deps.rounds.forget(key)
 
 
 def _annotations(

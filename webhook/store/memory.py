@@ -42,6 +42,10 @@ class Recent(Generic[K, V]):
         found = self._kept.get(key)
         return found[1] if found is not None and found[0] > now - self._seconds else None
 
+    def forget(self, key: K) -> None:
+        """Drop the value, if there is one."""
+        self._kept.pop(key, None)
+
 
 @dataclass(frozen=True, slots=True)
 class _Intent:
@@ -88,3 +92,7 @@ class MemoryRounds:
     def get(self, key: JoinKey, now: float) -> Mapping[str, str] | None:
         """What the same write was answered before."""
         return self._recent.get(key, now)
+
+    def forget(self, key: JoinKey) -> None:
+        """A new write begins."""
+        self._recent.forget(key)

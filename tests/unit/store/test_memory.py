@@ -86,3 +86,11 @@ def test_what_a_write_was_told_is_kept_for_its_next_round():
     rounds.put(KEY, {"generation": "4 spec-changed"}, 0.0)
     assert rounds.get(KEY, 29.0) == {"generation": "4 spec-changed"}
     assert rounds.get(KEY, 31.0) is None
+
+
+def test_a_new_write_begins_with_nothing_told():
+    rounds = MemoryRounds()
+    rounds.put(KEY, {"generation": "4 spec-changed"}, 0.0)
+    rounds.forget(KEY)
+    rounds.forget(KEY)
+    assert rounds.get(KEY, 1.0) is None
