@@ -27,6 +27,8 @@ PACKAGES = {
     "kubectl": "k8s.io/kubernetes/cmd/kubectl",
     "kwok": "sigs.k8s.io/kwok/cmd/kwok",
 }
+PROGRAMS = ("statusviews",)
+"""Our own, each in a folder and Go module of its name: their libraries pin other versions."""
 _PINNED = re.compile(r"^\t(\S+) v([0-9]+\.[0-9]+\.[0-9]+)(?: |$)", re.MULTILINE)
 _GO = re.compile(r"^go (\S+)$", re.MULTILINE)
 
@@ -76,9 +78,18 @@ def provided(name: str) -> Path | None:
     return path if path is not None and os.access(path, os.X_OK) else None
 
 
+def program_folder(name: str) -> Path:
+    """The same for a program of ours: one folder for each state of its sources."""
+    digest = hashlib.sha256(f"{sys.platform} {platform.machine()}".encode())
+    for source in sorted((MODULE / name).iterdir()):
+        digest.update(source.name.encode() + source.read_bytes())
+    return cache_folder().parent.with_name(name) / digest.hexdigest()[:16]
+
+
 def binary(name: str) -> Path:
-    """The path of one binary of PACKAGES, building it when it is in neither place."""
-    path = provided(name) or cache_folder() / name
+    """The path of one binary of PACKAGES or PROGRAMS, building it when it is in neither place."""
+    folder = program_folder(name) if name in PROGRAMS else cache_folder()
+    path = provided(name) or folder / name
     if not path.exists():
         with _locked(path.parent):
             if not path.exists():  # another process may have built it while this one waited
@@ -103,20 +114,21 @@ def _build(name: str, path: Path) -> None:
             f"{''.join(_GO.findall((MODULE / 'go.mod').read_text()))} or newer "
             f"(https://go.dev/dl), or set KUBEBUILDER_ASSETS to a folder that has {name}."
         )
-    package = PACKAGES[name]
+    package = PACKAGES.get(name, ".")
+    module = MODULE / name if name in PROGRAMS else MODULE
     _say(f"building {name} ({package})")
     started = time.monotonic()
     with tempfile.TemporaryDirectory(dir=path.parent) as work:
         unfinished = str(Path(work) / name)
         done = subprocess.run(
             [go, "build", "-buildvcs=false", f"-ldflags={link_flags()}", "-o", unfinished, package],
-            cwd=MODULE,
+            cwd=module,
             env=os.environ | {"CGO_ENABLED": "0", "GOWORK": "off"},
             stdout=sys.stderr,
             check=False,
         )
         if done.returncode != 0:
-            raise BuildError(f"go build of {package} failed in {MODULE}; see its output above")
+            raise BuildError(f"go build of {package} failed in {module}; see its output above")
         Path(unfinished).replace(path)  # in one step: nobody ever runs half a binary
     _say(f"built {path} in {time.monotonic() - started:.0f} s")
 
@@ -128,7 +140,7 @@ def _say(line: str) -> None:
 def main() -> None:
     """Builds everything and prints the folder, or the folders in the way of PATH."""
     try:
-        folders = dict.fromkeys(str(binary(name).parent) for name in PACKAGES)
+        folders = dict.fromkeys(str(binary(name).parent) for name in (*PACKAGES, *PROGRAMS))
     except BuildError as error:
         sys.exit(f"controlplane: {error}")
     print(os.pathsep.join(folders))
