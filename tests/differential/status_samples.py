@@ -9,7 +9,7 @@ import json
 import random
 import re
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ import yaml
 from tests.scenarios.recording import FOLDER, read_lines
 
 Document = dict[str, Any]
-_TIME = re.compile(r"\$at([+-][0-9]+)")
+_TIME = re.compile(r"\$at([+-][0-9]+)([+-][0-9]{2}:[0-9]{2})?")
 _ABSENT = "$absent"
 _WRONG = 0.05
 """How often a random change is of a wrong type; few objects would be left to judge otherwise."""
@@ -78,7 +78,7 @@ def _one_by_one(row: dict[str, Any]) -> Iterator[Document]:
     for condition in _conditions(row):
         for place in ("before", "after", "instead"):
             yield _conditioned(row["object"], [(condition, place)])
-    for changes in row.get("more", ()):
+    for changes in [*row.get("more", ()), *_catalogue()["everything"]["more"]]:
         yield _changed(row["object"], changes)
 
 
@@ -166,4 +166,5 @@ def _dated(value: Any, at: float) -> Any:
     match = _TIME.fullmatch(value) if isinstance(value, str) else None
     if match is None:
         return value
-    return datetime.fromtimestamp(at + int(match[1]), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    zone = datetime.strptime(match[2] or "+00:00", "%z").tzinfo
+    return datetime.fromtimestamp(int(at) + int(match[1]), zone).isoformat()

@@ -131,9 +131,9 @@ def unix_nanoseconds(written: str) -> int | None:
     except ValueError:
         return None
     fraction, sign, hours, minutes = match.groups()[6:]
-    east = (int(hours or 0), int(minutes or 0))
-    if (hour, minute, second) > (23, 59, 59) or max(minute, second) > 59 or east > (24, 60):  # noqa: PLR2004
+    east_hours, east_minutes = int(hours or 0), int(minutes or 0)
+    if hour > 23 or max(minute, second) > 59 or east_hours > 24 or east_minutes > 60:  # noqa: PLR2004
         return None
-    offset = (east[0] * 3600 + east[1] * 60) * (-1 if sign == "-" else 1)
+    offset = (east_hours * 3600 + east_minutes * 60) * (-1 if sign == "-" else 1)
     whole = (days - _EPOCH) * 86_400 + hour * 3600 + minute * 60 + second - offset
     return whole * _SECOND + int((fraction or "")[:9].ljust(9, "0"))

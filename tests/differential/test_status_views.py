@@ -1,0 +1,128 @@
+"""The views of other tools, word for word: the tools themselves judge the same objects.
+
+kstatus, Argo CD's health checks and kubectl's rollout viewers are linked into the program
+tests/controlplane/statusviews. It and the product are given every variation of status_samples.yaml,
+random ones, and objects as real API servers sent them.
+"""
+
+import json
+import os
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.controlplane.build import binary
+from tests.differential.status_judges import Judged, judge
+from tests.differential.status_samples import generated, recorded
+from webhook.status.views.argo import argo
+from webhook.status.views.kstatus import kstatus
+from webhook.status.views.rollout import rollout
+
+pytestmark = pytest.mark.xdist_group("statusviews")
+
+SEED = int(os.environ.get("GENGUARD_SEED", "1"))
+RANDOM_OBJECTS_OF_EACH_KIND = 250
+# Each word that a tool has for a kind must have been said, or agreement about it means nothing.
+KSTATUS = dict.fromkeys(
+    (
+        "ConfigMap", "CustomResourceDefinition", "DaemonSet", "Deployment", "Job", "Node",
+        "PersistentVolumeClaim", "Pod", "PodDisruptionBudget", "ReplicaSet", "Service",
+        "StatefulSet", "Widget",
+    ),
+    "Current Failed InProgress Terminating Unknown",
+)  # fmt: skip
+ARGO = {
+    "APIService": "Healthy Progressing Unknown",
+    "DaemonSet": "Healthy Progressing Unknown",
+    "Deployment": "Degraded Healthy Progressing Suspended Unknown",
+    "HorizontalPodAutoscaler": "Degraded Healthy Progressing Unknown",
+    "Ingress": "Healthy Progressing",
+    "Job": "Degraded Healthy Progressing Suspended Unknown",
+    "PersistentVolumeClaim": "Degraded Healthy Progressing Unknown",
+    "Pod": "Degraded Healthy Progressing Unknown",
+    "ReplicaSet": "Degraded Healthy Progressing Unknown",
+    "Service": "Healthy Progressing Unknown",
+    "StatefulSet": "Healthy Progressing Unknown",
+    "Widget": "Progressing None",
+    "Workflow": "Degraded Healthy Progressing Unknown",
+}
+ROLLOUT = {
+    "DaemonSet": "complete waiting None",
+    "Deployment": "complete failed waiting None",
+    "Pod": "None",
+    "StatefulSet": "complete waiting None",
+}
+
+
+@pytest.fixture(scope="module")
+def at() -> float:
+    binary("statusviews")  # built before the clock counts: an unschedulable Pod is given 15 seconds
+    return time.time()
+
+
+@pytest.fixture(scope="module")
+def samples(at: float) -> list[Judged]:
+    return judge(generated(SEED, at, RANDOM_OBJECTS_OF_EACH_KIND))
+
+
+@pytest.fixture(scope="module")
+def recordings() -> list[Judged]:
+    return judge(recorded(600))
+
+
+@pytest.fixture(scope="module", params=["kstatus", "argo", "rollout"])
+def tool(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+@pytest.fixture
+def view(tool: str, at: float) -> Callable[[dict[str, Any]], str | None]:
+    """What the product says in that tool's words."""
+    return {"kstatus": lambda document: kstatus(document, at), "argo": argo, "rollout": rollout}[
+        tool
+    ]
+
+
+def test_generated_objects_are_judged_as_the_tool_judges_them(samples, tool, view):
+    assert len(samples) > 10_000
+    _agree(samples, tool, view)
+
+
+def test_recorded_objects_are_judged_as_the_tool_judges_them(recordings, tool, view):
+    assert len(recordings) > 300
+    _agree(recordings, tool, view)
+
+
+@pytest.mark.parametrize(
+    ("tool", "words"), [("kstatus", KSTATUS), ("argo", ARGO), ("rollout", ROLLOUT)]
+)
+def test_the_objects_bring_out_every_word_of_the_tool(samples, tool, words):
+    said = Counter((_kind(one), str(one.words[tool])) for one in samples)
+    missing = {
+        (kind, word)
+        for kind, named in words.items()
+        for word in named.split()
+        if not said[kind, word]
+    }
+    assert not missing, f"never said by {tool}; said: {sorted(said.items())}"
+
+
+def _agree(judged: list[Judged], tool: str, view: Callable[[dict[str, Any]], str | None]) -> None:
+    """Not one differs: there are no exceptions, for Argo CD neither."""
+    differ = [
+        f"{tool} says {one.words[tool]} ({one.messages[tool]}), genguard {word} of "
+        f"{json.dumps(one.document)}"
+        for one in judged
+        if (word := view(one.document)) != one.words[tool]
+    ]
+    said = Counter(f"{_kind(one)} {one.words[tool]}" for one in judged)
+    assert not differ, "\n".join(
+        [f"{len(differ)} of {len(judged)} differ", *differ[:20], f"said: {sorted(said.items())}"]
+    )
+
+
+def _kind(judged: Judged) -> str:
+    return str(judged.document.get("kind"))
