@@ -1,6 +1,7 @@
 """One collection of the API server, listed and then watched: every state it goes through."""
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from http import HTTPStatus
 from typing import Any, Final, TypeVar
@@ -56,16 +57,17 @@ async def watched(
         resource_version=listed["metadata"]["resourceVersion"],
         timeout_seconds=_WATCH_SECONDS,
     )
-    async for line in _lines(stream.content):
-        event = msgspec.json.decode(line)
-        if event["type"] == "ERROR":
-            return  # the resourceVersion is too old: list again
-        name = event["object"]["metadata"]["name"]
-        if event["type"] == "DELETED":
-            known.pop(name, None)
-        else:
-            known[name] = read(event["object"])
-        yield known
+    with contextlib.closing(stream):
+        async for line in _lines(stream.content):
+            event = msgspec.json.decode(line)
+            if event["type"] == "ERROR":
+                return  # the resourceVersion is too old: list again
+            name = event["object"]["metadata"]["name"]
+            if event["type"] == "DELETED":
+                known.pop(name, None)
+            else:
+                known[name] = read(event["object"])
+            yield known
 
 
 async def read_body(response: aiohttp.ClientResponse) -> bytes:
