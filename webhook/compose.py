@@ -1,6 +1,6 @@
 """Puts the parts together: the only module that knows the concrete adapters."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -14,7 +14,8 @@ from webhook.alerts.kube_event import KubeEventSink
 from webhook.alerts.log import LogSink
 from webhook.detection.detection import Detection
 from webhook.detection.finding import FoundObject
-from webhook.detection.suspects import Registered, Suspects, read_configurations
+from webhook.detection.policies import BINDING, POLICY, read_policies
+from webhook.detection.suspects import Suspects, read_configurations
 from webhook.generation.custom import (
     BadDefinitionError,
     CustomResource,
@@ -76,13 +77,25 @@ def load_definitions(path: Path) -> tuple[CustomResource, ...]:
     return tuple(found)
 
 
-def load_registrations(path: Path) -> tuple[Registered, ...]:
-    """The mutating webhooks of a file of webhook configurations, in the order of their calls.
+_REGISTRATIONS: Final = frozenset(
+    {
+        "MutatingWebhookConfiguration",
+        "ValidatingWebhookConfiguration",
+        POLICY,
+        BINDING,
+        "ValidatingAdmissionPolicy",
+        "ValidatingAdmissionPolicyBinding",
+    }
+)
+
+
+def load_registrations(path: Path) -> Suspects:
+    """The mutating webhooks and policies of a file; it may hold validating ones as well.
 
     Raises BadFileError.
     """
-    kinds = {"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"}
-    return read_configurations(_items(path, "--webhooks", kinds))
+    documents = list(_items(path, "--webhooks", _REGISTRATIONS))
+    return Suspects(read_configurations(documents), read_policies(documents))
 
 
 _YAML_LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -109,7 +122,7 @@ def read_objects(content: bytes, where: str) -> Iterator[Any]:
                 yield item
 
 
-def _items(path: Path, flag: str, kinds: set[str]) -> Iterator[dict[str, Any]]:
+def _items(path: Path, flag: str, kinds: Collection[str]) -> Iterator[dict[str, Any]]:
     """The objects of a file, all of the given kinds; raises BadFileError."""
     try:
         content = path.read_bytes()
@@ -214,7 +227,9 @@ async def run_server(
         from webhook.cluster.events import event_creator  # noqa: PLC0415
         from webhook.cluster.follow import Learners, follow_cluster  # noqa: PLC0415
 
-        learners = Learners(lambda facts: judge.learn(*facts), suspects.learn)
+        learners = Learners(
+            lambda facts: judge.learn(*facts), suspects.learn, suspects.learn_policies
+        )
         async with follow_cluster(kubeconfig, learners, metrics) as api:
             if alerts.events:
                 sinks.append(KubeEventSink(event_creator(api), judge.kind_of))

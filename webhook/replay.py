@@ -18,7 +18,8 @@ from webhook.audit.log import AuditLog
 from webhook.compose import Judge, JudgeOptions
 from webhook.detection.assemble import Reviewed
 from webhook.detection.detection import Detection
-from webhook.detection.suspects import Registered, Suspects
+from webhook.detection.finding import Actor
+from webhook.detection.suspects import Suspects
 from webhook.generation.custom import StatusSubresource
 from webhook.pipeline import Reply, Verdict, review
 
@@ -46,10 +47,10 @@ _recordings: Final = msgspec.json.Decoder(_Recording)
 class Replay:
     """One run over any number of files; memory of intents spans them."""
 
-    def __init__(self, options: JudgeOptions, registered: Iterable[Registered] = ()) -> None:
-        """`registered`: the cluster's mutating webhooks. Raise UnknownServerVersionError."""
+    def __init__(self, options: JudgeOptions, suspects: Suspects | None = None) -> None:
+        """`suspects`: the cluster's webhooks and policies. Raise UnknownServerVersionError."""
         self._dependencies: Final = Judge(options).dependencies
-        self._detection: Final = Detection(Suspects(registered))
+        self._detection: Final = Detection(suspects)
         self._audit: Final = AuditLog(self._status_counts)
         self._counts: Counter[str] = Counter()
         self._clock = 0.0
@@ -189,12 +190,10 @@ def _summary_row(line: ReplayLine) -> str:
 def _finding_row(line: ReplayLine) -> str:
     found = line["object"]
     target = "/".join(part for part in (found["namespace"], found["name"]) if part)
-    actors = (
-        ", ".join(f"{one['name']} ({one['confidence']})" for one in line["actors"]) or "unknown"
-    )
+    actors = ", ".join(one.told for one in msgspec.convert(line["actors"], list[Actor]))
     return (
         f"{line['severity']:8} {line['detector']:28} {found['resource']:24} {target:40} "
-        f"{line['count']:>5}x  {actors}: {line['message']}"
+        f"{line['count']:>5}x  {actors or 'unknown'}: {line['message']}"
     )
 
 

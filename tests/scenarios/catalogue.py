@@ -1,13 +1,14 @@
-"""Every scenario by name: a function that acts, and the other webhooks that are there meanwhile."""
+"""Every scenario by name: a function that acts, and the webhooks and policies meanwhile."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 
-from tests.scenarios.scene import Hook, Scene
+from tests.scenarios.scene import Hook, Policy, Scene
 
 _MODULES = (
     "loops_by_webhooks",
+    "loops_by_policies",
     "loops_by_writers",
     "loops_of_generation",
     "quiet_workloads",
@@ -25,15 +26,20 @@ class Scenario:
     name: str
     act: Callable[[Scene], None]
     hooks: tuple[Hook, ...]
+    policies: tuple[Policy, ...]
 
 
-def scenario(*hooks: Hook) -> Callable[[Callable[[Scene], None]], Callable[[Scene], None]]:
+def scenario(
+    *others: Hook | Policy,
+) -> Callable[[Callable[[Scene], None]], Callable[[Scene], None]]:
     """Enters a function into the catalogue; its name with dashes is the recording's."""
 
     def enter(act: Callable[[Scene], None]) -> Callable[[Scene], None]:
         name = act.__name__.replace("_", "-")
         assert name not in _known, name
-        _known[name] = Scenario(name, act, hooks)
+        hooks = tuple(one for one in others if isinstance(one, Hook))
+        policies = tuple(one for one in others if isinstance(one, Policy))
+        _known[name] = Scenario(name, act, hooks, policies)
         return act
 
     return enter

@@ -65,9 +65,9 @@ def expectations() -> dict[str, Expected]:
 def judge(lines: Iterable[bytes], webhooks: Path | None, server_version: str = "1.36") -> Result:
     """Replays lines of a recording one by one, as they happened."""
     definitions = load_definitions(recording.DEFINITIONS)
-    registered = load_registrations(webhooks) if webhooks else ()
+    suspects = load_registrations(webhooks) if webhooks else None
     options = JudgeOptions(server_version=server_version, custom_resources=definitions)
-    run = Replay(options, registered)
+    run = Replay(options, suspects)
     seen: dict[tuple[str, str, str], tuple[float, int]] = {}
     result = Result([])
     for line in lines:

@@ -10,6 +10,10 @@ _DEPLOYMENT_STATUS = ("deployments/status",)
 _WIDGET_STATUS = ("widgets/status",)
 
 
+def _only_if(expression: str) -> Json:
+    return {"matchConditions": [{"name": "when", "expression": expression}]}
+
+
 def _rollouts(scene: Scene, images: int = 3) -> None:
     scene.create("apps/v1/deployments", deployment("web"))
     for number in range(2, images + 1):
@@ -56,6 +60,14 @@ def custom_status_zeroed(scene: Scene) -> None:
 def custom_status_removed_by_one_of_three(scene: Scene) -> None:
     scene.create("apps/v1/deployments", deployment("web"))
     scene.pause(1.0)
+    _reconcile(scene.widget(), times=8)
+
+
+@scenario(
+    Hook("aaa-larger", no_patch, _WIDGET_STATUS, _only_if("object.spec.size > 100")),
+    Hook("mmm-guilty", culprits.removes_observed_generation, _WIDGET_STATUS),
+)
+def custom_status_removed_beside_a_condition_that_is_false(scene: Scene) -> None:
     _reconcile(scene.widget(), times=8)
 
 

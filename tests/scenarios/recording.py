@@ -53,14 +53,15 @@ def _trimmed(raw: bytes) -> Iterator[str]:
 
 
 def _registration(found: dict[str, Any]) -> dict[str, Any]:
+    kept = {
+        "apiVersion": found["apiVersion"],
+        "kind": found["kind"],
+        "metadata": {"name": found["metadata"]["name"]},
+    }
+    if "webhooks" not in found:
+        return {**kept, "spec": found["spec"]}
     hooks = []
     for hook in found["webhooks"]:
         client = {"url": hook["clientConfig"]["url"]}
         hooks.append({**hook, "clientConfig": client})
-    metadata = {"name": found["metadata"]["name"]}
-    return {
-        "apiVersion": found["apiVersion"],
-        "kind": found["kind"],
-        "metadata": metadata,
-        "webhooks": hooks,
-    }
+    return {**kept, "webhooks": hooks}

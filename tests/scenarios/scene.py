@@ -27,6 +27,19 @@ class Hook:
     settings: Mapping[str, Any] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """A MutatingAdmissionPolicy, bound in the namespace of the scenario.
+
+    `condition` is its one matchCondition, `mutation` as the API has it.
+    """
+
+    name: str
+    resources: tuple[str, ...]
+    condition: str
+    mutation: Json
+
+
 class Stored:
     """One object in the cluster, as a user or a controller handles it."""
 

@@ -12,11 +12,18 @@ from tests.controlplane.webhook_listener import WebhookListener
 from tests.e2e.genguard import RECORD, Genguard
 from tests.e2e.registrations import registered, rule
 from tests.scenarios.catalogue import Scenario
+from tests.scenarios.policies import bound
 from tests.scenarios.recording import DEFINITIONS
 from tests.scenarios.scene import Scene
 
 _CUSTOM = ("widgets", "widgets/status", "gauges")
 _API = "/apis/admissionregistration.k8s.io/v1"
+_REGISTRATIONS = {
+    "MutatingWebhookConfiguration": "mutatingwebhookconfigurations",
+    "ValidatingWebhookConfiguration": "validatingwebhookconfigurations",
+    "MutatingAdmissionPolicy": "mutatingadmissionpolicies",
+    "MutatingAdmissionPolicyBinding": "mutatingadmissionpolicybindings",
+}
 
 
 class Played(NamedTuple):
@@ -54,6 +61,8 @@ def play(plane: ControlPlane, played: Scenario, namespace: str) -> Played:
                     plane, namespace, list(hook.resources), name=hook.name, **hook.settings
                 )
             )
+        for policy in played.policies:
+            undo.enter_context(bound(plane, namespace, policy))
         with Genguard("--audit-only", RECORD) as guard:
             more = [rule(_CUSTOM, ["CREATE", "UPDATE"], group="example.org")]
             # The flag RECORD names a file of the process's own folder.
@@ -73,7 +82,7 @@ def make_namespace(plane: ControlPlane, name: str) -> None:
 
 
 def _configurations(plane: ControlPlane) -> Iterator[dict[str, Any]]:
-    for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"):
-        found = plane.client.get(f"{_API}/{kind.lower()}s").body
+    for kind, plural in _REGISTRATIONS.items():
+        found = plane.client.get(f"{_API}/{plural}").body
         for item in found["items"]:
             yield {**item, "kind": kind, "apiVersion": "admissionregistration.k8s.io/v1"}

@@ -20,6 +20,8 @@ LIVE = (
     "generation-chased-without-status-subresource",
     "replicas-pinned",
     "mutation-that-never-settles",
+    "custom-status-removed-beside-a-condition-that-is-false",
+    "observed-generation-pinned-by-a-policy",
     "rollouts",
     "eight-writers-of-one-object",
     "well-behaved-webhooks",

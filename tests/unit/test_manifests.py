@@ -156,7 +156,11 @@ def test_rights_are_these_and_no_others():
         },
         {
             "apiGroups": ["admissionregistration.k8s.io"],
-            "resources": ["mutatingwebhookconfigurations"],
+            "resources": [
+                "mutatingwebhookconfigurations",
+                "mutatingadmissionpolicies",
+                "mutatingadmissionpolicybindings",
+            ],
             "verbs": ["list", "watch"],
         },
         {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create"]},

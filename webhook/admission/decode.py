@@ -5,7 +5,7 @@ Error messages name the field path and what is wrong with it, never a value foun
 
 import re
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -68,6 +68,7 @@ def _checked(review: WireReview, body: bytes) -> AdmissionRequest:
         wire,
         _object(wire, "object", wire.object, body),
         _object(wire, "oldObject", wire.old_object, body),
+        partial(_attributes, body),
     )
 
 
@@ -104,6 +105,19 @@ class _FieldsReview(msgspec.Struct):
 
 
 _fields_decoder: Final = msgspec.json.Decoder(_FieldsReview)
+
+
+class _AttributesReview(msgspec.Struct):
+    request: Fields
+
+
+_attributes_decoder: Final = msgspec.json.Decoder(_AttributesReview)
+
+
+def _attributes(body: bytes) -> dict[str, Any]:
+    request = _attributes_decoder.decode(body).request
+    objects = ("object", "oldObject")
+    return {key: msgspec.json.decode(raw) for key, raw in request.items() if key not in objects}
 
 
 def _fields(body: bytes, name: str) -> Fields:

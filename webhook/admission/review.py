@@ -161,7 +161,7 @@ class AdmissionRequest:
     `object` is None on DELETE, `old_object` is None on CREATE and CONNECT.
     """
 
-    __slots__ = ("api_version", "object", "old_object", "wire")
+    __slots__ = ("_read", "api_version", "object", "old_object", "wire")
 
     def __init__(
         self,
@@ -169,11 +169,22 @@ class AdmissionRequest:
         wire: WireRequest,
         object_: ReviewedObject | None,
         old_object: ReviewedObject | None,
+        read: Callable[[], dict[str, Any]] = dict,
     ) -> None:
+        """`read` finds what is in `attributes`."""
         self.api_version: Final = api_version
         self.wire: Final = wire
         self.object: Final = object_
         self.old_object: Final = old_object
+        self._read: Final = read
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """`request` as it was sent, without the objects: decoded anew each time it is asked for.
+
+        Raises msgspec.MsgspecError for what `wire` does not check.
+        """
+        return self._read()
 
     @property
     def operation(self) -> Operation:

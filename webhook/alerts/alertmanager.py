@@ -77,7 +77,7 @@ def _is_alert(change: Change) -> bool:
 
 def _alert(finding: Finding, now: datetime) -> dict[str, Any]:
     where = finding.object
-    actors = ", ".join(f"{one.name} ({one.confidence})" for one in finding.actors) or "unknown"
+    actors = ", ".join(one.told for one in finding.actors) or "unknown"
     target = f"{where.namespace}/{where.name}" if where.namespace else where.name
     return {
         # Severity is no label: it rises, and would make another alert of the same finding.

@@ -70,7 +70,7 @@ class KubeEventSink:
     def _event(self, turn: Turn, finding: Finding, now: datetime) -> dict[str, Any]:
         where = finding.object
         version = f"{where.group}/{where.version}" if where.group else where.version
-        actors = ", ".join(f"{one.name} ({one.confidence})" for one in finding.actors) or "unknown"
+        actors = ", ".join(one.told for one in finding.actors) or "unknown"
         note = f"{finding.detector} {turn}: {finding.message} ({finding.count}x). By: {actors}"
         return {
             "apiVersion": "events.k8s.io/v1",

@@ -35,7 +35,8 @@ _GZIP_MAGIC = b"\x1f\x8b"
 @click.option(
     "--webhooks",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="The cluster's webhook configurations, JSON or YAML: findings then name the culprit.",
+    help="The cluster's webhook configurations and MutatingAdmissionPolicies with their bindings, "
+    "JSON or YAML: findings then name the culprit.",
 )
 @click.option(
     "-o", "output", type=click.Choice(["json", "table"]), default="table", show_default=True
@@ -56,9 +57,9 @@ def replay(
     """
     try:
         definitions = load_definitions(crds) if crds else ()
-        registered = load_registrations(webhooks) if webhooks else ()
+        suspects = load_registrations(webhooks) if webhooks else None
         options = JudgeOptions(server_version=server_version, custom_resources=definitions)
-        run = Replay(options, registered)
+        run = Replay(options, suspects)
     except (BadFileError, UnknownServerVersionError) as error:
         raise click.UsageError(str(error)) from error
     write = as_json if output == "json" else as_row

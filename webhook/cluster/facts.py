@@ -1,21 +1,27 @@
-"""What is asked of a cluster: its version, its custom resources, its mutating webhooks.
+"""What is asked of a cluster: its version, custom resources, mutating webhooks and policies.
 
 Everything is listed and watched, so that a new custom resource is judged right from its first
 object on. The admission path never waits for any of this.
 """
 
+import asyncio
 from collections.abc import AsyncIterator
+from http import HTTPStatus
 from typing import Any, Final, NamedTuple
 
 import msgspec
 from kubernetes.aio import client, config
+from kubernetes.aio.client.exceptions import ApiException
 from kubernetes.aio.config import ConfigException
 
-from webhook.cluster.watched import read_body, watched
+from webhook.cluster.watched import ListCall, read_body, watched
+from webhook.detection.policies import BINDING, POLICY
 from webhook.detection.suspects import Registered, read_configurations
 from webhook.generation.custom import BadDefinitionError, CustomResource, from_definition
 
 IN_CLUSTER: Final = "in-cluster"
+_UNSERVED_SECONDS: Final = 600.0
+"""Until a server without policies is asked again: it may have been upgraded."""
 
 
 class NoClusterError(Exception):
@@ -70,6 +76,37 @@ async def mutating_webhooks(api: client.ApiClient) -> AsyncIterator[tuple[Regist
         registrations.list_mutating_webhook_configuration_without_preload_content, typed
     ):
         yield read_configurations(known.values())
+
+
+async def policies(api: client.ApiClient, kind: str) -> AsyncIterator[tuple[dict[str, Any], ...]]:
+    """Every MutatingAdmissionPolicy, or every binding of one, by `kind`, as `mutating_webhooks`.
+
+    In the newest version that is served: v1 since 1.36, before that none by default. Where none is
+    there are no policies, for a while.
+    """
+    for version in _policy_apis(api):
+        calls: dict[str, ListCall] = {
+            POLICY: version.list_mutating_admission_policy_without_preload_content,
+            BINDING: version.list_mutating_admission_policy_binding_without_preload_content,
+        }
+        try:
+            async for known in watched(calls[kind], lambda found: {**found, "kind": kind}):
+                yield tuple(known.values())
+        except ApiException as error:
+            if error.status != HTTPStatus.NOT_FOUND:
+                raise
+        else:
+            return
+    yield ()
+    await asyncio.sleep(_UNSERVED_SECONDS)
+
+
+def _policy_apis(api: client.ApiClient) -> tuple[Any, ...]:
+    return (
+        client.AdmissionregistrationV1Api(api),
+        client.AdmissionregistrationV1beta1Api(api),
+        client.AdmissionregistrationV1alpha1Api(api),
+    )
 
 
 class _Version(msgspec.Struct, rename="camel"):

@@ -2,14 +2,22 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Final, NamedTuple
+from functools import partial
+from typing import Any, Final, NamedTuple
 
 from kubernetes.aio import client
 
-from webhook.cluster.facts import ClusterFacts, cluster_facts, connect, mutating_webhooks
+from webhook.cluster.facts import (
+    ClusterFacts,
+    cluster_facts,
+    connect,
+    mutating_webhooks,
+    policies,
+)
 from webhook.cluster.watched import follow
+from webhook.detection.policies import BINDING, POLICY, Policy, read_policies
 from webhook.detection.suspects import Registered
 from webhook.telemetry.logs import LOGGER
 from webhook.telemetry.metrics import Metrics
@@ -22,6 +30,7 @@ class Learners(NamedTuple):
 
     facts: Callable[[ClusterFacts], None]
     webhooks: Callable[[tuple[Registered, ...]], None]
+    policies: Callable[[tuple[Policy, ...]], None]
 
 
 @asynccontextmanager
@@ -46,6 +55,13 @@ async def follow_cluster(
             LOGGER.info("cluster connected", extra={"facts": known})
         looked.set()
 
+    # A policy acts through its bindings: each turn of either is a turn of both.
+    bound: dict[str, tuple[Mapping[str, Any], ...]] = {POLICY: (), BINDING: ()}
+
+    def on_policies(kind: str, found: tuple[Mapping[str, Any], ...]) -> None:
+        bound[kind] = found
+        learners.policies(read_policies((*bound[POLICY], *bound[BINDING])))
+
     def on_trouble(reason: str) -> None:
         LOGGER.warning("cluster not reached", extra={"facts": {"reason": reason}})
 
@@ -55,6 +71,12 @@ async def follow_cluster(
     following = [
         asyncio.create_task(follow(lambda: cluster_facts(api), on_facts, on_trouble)),
         asyncio.create_task(follow(lambda: mutating_webhooks(api), learners.webhooks, on_trouble)),
+        *(
+            asyncio.create_task(
+                follow(partial(policies, api, kind), partial(on_policies, kind), on_trouble)
+            )
+            for kind in bound
+        ),
     ]
     try:
         with contextlib.suppress(TimeoutError):

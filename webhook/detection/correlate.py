@@ -19,6 +19,7 @@ from typing import Final
 from webhook.admission.join import JoinKey, join_key
 from webhook.admission.review import AdmissionRequest, Operation, Phase
 from webhook.detection.assemble import Reviewed, assemble, stored_fields_differ
+from webhook.detection.suspects import Suspects
 from webhook.detection.write import Write
 
 SECONDS_WAITED: Final = 10.0
@@ -45,7 +46,9 @@ class _Pending:
 class Correlator:
     """Takes reviews in the order of arrival, gives writes. Bounded in entries and in time."""
 
-    def __init__(self) -> None:
+    def __init__(self, suspects: Suspects | None = None) -> None:
+        """`suspects` are asked while contents are at hand: a Write has none."""
+        self._suspects: Final = suspects or Suspects()
         self._pending: OrderedDict[JoinKey, _Pending] = OrderedDict()
         self._with_outcomes: set[tuple[str, str]] = set()
 
@@ -70,7 +73,7 @@ class Correlator:
             self._pending.setdefault(key, _Pending(now)).mutates.append(reviewed)
         else:
             pending = self._pending.pop(key, None) or _Pending(now)
-            yield assemble(*pending.told(), reviewed, now, has_outcome=True)
+            yield self._write(pending, reviewed, now, has_outcome=True)
 
     def finish(self) -> Iterator[Write]:
         """What is still waiting, at the end of a recording."""
@@ -95,7 +98,13 @@ class Correlator:
             one = self._pending.pop(key)
             # Where no outcome is registered the last mutate call is all there will be.
             if one.mutates and not waits:
-                yield assemble(*one.told(), one.mutates[-1], one.time, has_outcome=False)
+                yield self._write(one, one.mutates[-1], one.time, has_outcome=False)
+
+    def _write(self, pending: _Pending, last: Reviewed, now: float, *, has_outcome: bool) -> Write:
+        intent, mutates = pending.told()
+        write = assemble(intent, mutates, last, now, has_outcome=has_outcome)
+        first = [] if intent is None else [intent]
+        return self._suspects.narrow(write, [*first, *mutates] or [last.request])
 
     def _too_many(self, position: int) -> bool:
         return position < len(self._pending) - MOST_PENDING

@@ -23,7 +23,7 @@ class Detection:
     ) -> None:
         self._suspects: Final = suspects or Suspects()
         self._detectors: Final = detectors
-        self._correlator: Final = Correlator()
+        self._correlator: Final = Correlator(self._suspects)
         self.history: Final = History()
         self.ledger: Final = Ledger(self._suspects)
         self.unreadable = 0

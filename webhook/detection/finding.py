@@ -30,6 +30,12 @@ class Actor(msgspec.Struct, frozen=True, rename="camel"):
     field_manager: str
     confidence: Confidence
 
+    @property
+    def told(self) -> str:
+        """As people read it; a webhook is known by its slash, a policy by nothing in its name."""
+        kind = "policy " if self.type == "policy" else ""
+        return f"{kind}{self.name} ({self.confidence})"
+
 
 class FoundObject(msgspec.Struct, frozen=True):
     """The object it happens to."""

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from webhook.detection.askers import Askers
 from webhook.detection.detectors.detector import Blame, Sign
 from webhook.detection.evidence import Place
 from webhook.detection.finding import Actor, Confidence, Finding, FoundObject, Severity
 from webhook.detection.suspects import Suspects
-from webhook.detection.write import ObjectKey, Requester, Write
+from webhook.detection.write import ObjectKey, Write
 
 LOOP_COUNT: Final = 3
 CRITICAL_COUNT: Final = 20
@@ -23,7 +24,6 @@ QUIET_SECONDS: Final = 60.0
 MOST_FINDINGS: Final = 10_000
 _MOST_PATHS: Final = 20
 _MOST_EVIDENCE: Final = 5
-_MOST_REQUESTERS: Final = 4
 
 
 @dataclass(slots=True)
@@ -40,7 +40,7 @@ class _Entry:
     reopened: int = 0
     message: str = ""
     paths: dict[str, None] = field(default_factory=dict)
-    requesters: dict[Requester, int] = field(default_factory=dict)
+    askers: Askers = field(default_factory=Askers)
     by_others: int = 0
     by_either: int = 0
     by_server: int = 0
@@ -82,9 +82,9 @@ class Ledger:
         for path in sign.paths[:_MOST_PATHS]:
             if len(entry.paths) < _MOST_PATHS:
                 entry.paths[path] = None
-        for requester in sign.requesters:
-            if requester in entry.requesters or len(entry.requesters) < _MOST_REQUESTERS:
-                entry.requesters[requester] = entry.requesters.get(requester, 0) + 1
+        entry.askers.blame(sign.requesters)
+        if sign.blame in (Blame.REQUESTER, Blame.EITHER):
+            entry.askers.look(write, sign.paths, self._suspects)
         entry.by_server += sign.blame is Blame.SERVER
         if sign.blame in (Blame.OTHERS, Blame.EITHER):
             entry.by_others += sign.blame is Blame.OTHERS
@@ -152,17 +152,8 @@ class Ledger:
 
     def _actors(self, entry: _Entry) -> Iterator[Actor]:
         webhooks = list(self._webhooks(entry)) if entry.by_others or entry.by_either else []
-        sure = not entry.by_either and not entry.by_server
-        users = [
-            Actor(
-                "user",
-                requester.user,
-                requester.manager,
-                Confidence.CERTAIN if sure else Confidence.POSSIBLE,
-            )
-            for requester in sorted(entry.requesters, key=lambda one: -entry.requesters[one])
-        ]
-        yield from (*webhooks, *users) if entry.by_others else (*users, *webhooks)
+        askers = entry.askers.actors(is_sure=not entry.by_either and not entry.by_server)
+        yield from (*webhooks, *askers) if entry.by_others else (*askers, *webhooks)
 
     def _webhooks(self, entry: _Entry) -> Iterator[Actor]:
         # A candidate that was not there for every sign cannot be the only one to blame.

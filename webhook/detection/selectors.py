@@ -3,7 +3,7 @@
 Source: apimachinery pkg/apis/meta/v1/types.go:LabelSelector; an empty or absent one matches all.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Any
 
@@ -30,9 +30,15 @@ def matches_labels(
         _expression(one, labels, complete=complete)
         for one in selector.get("matchExpressions") or ()
     ]
-    if Truth.FALSE in answers:
+    return every(answers)
+
+
+def every(answers: Iterable[Truth]) -> Truth:
+    """One that is false decides, whatever is unknown; of none at all it is true."""
+    given = set(answers)
+    if Truth.FALSE in given:
         return Truth.FALSE
-    return Truth.UNKNOWN if Truth.UNKNOWN in answers else Truth.TRUE
+    return Truth.UNKNOWN if Truth.UNKNOWN in given else Truth.TRUE
 
 
 def _equals(labels: Mapping[str, str], key: str, value: str, *, complete: bool) -> Truth:

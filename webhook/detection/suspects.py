@@ -1,26 +1,33 @@
-"""Which other webhooks can have acted between genguard's two mutating registrations.
+"""Who besides the requester can have acted on a write: other webhooks, and policies.
 
-Rules, scope, selectors and operations are matched as the API server does it (apiserver
-pkg/admission/plugin/webhook/predicates); what cannot be told from a review (labels of a namespace,
-matchConditions) leaves a webhook possible. genguard's own are never suspects.
+Webhooks act between genguard's two mutating registrations, policies before them. Rules, scope,
+selectors, operations and matchConditions are matched as the API server does it; what cannot be
+told from a review (labels of a namespace, an authorizer) leaves a suspect possible. genguard's own
+are never suspects.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from webhook.admission.review import AdmissionRequest
+from webhook.detection.conditions import Conditions, reads_object
 from webhook.detection.evidence import Evidence, Place
 from webhook.detection.finding import Confidence
-from webhook.detection.selectors import Truth, matches_labels
-from webhook.detection.write import Matched
+from webhook.detection.matching import EVERYTHING, NAME_LABEL, matches_rules, selects
+from webhook.detection.policies import Policy
+from webhook.detection.selectors import Truth, every
+from webhook.detection.view import View
+from webhook.detection.write import Acted, Matched, Write
 
 _OWN: Final = "genguard"
 TRACE_LABEL: Final = "genguard.io/trace"
 """On the observers that `genguard trace` registers for a while."""
 _PHASES: Final = frozenset({"/intent", "/mutate", "/outcome"})
-_EVERYTHING: Final = "*"
-_NAME_LABEL: Final = "kubernetes.io/metadata.name"
+_MOST_POLICIES: Final = 8
+"""Remembered of one write."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +40,7 @@ class Registered:
     namespace_selector: Mapping[str, Any] | None
     object_selector: Mapping[str, Any] | None
     any_version: bool
-    conditional: bool
+    conditions: tuple[str, ...]
     phase: str
     reinvoked: bool = False
 
@@ -48,8 +55,8 @@ class Registered:
         selector = self.namespace_selector or {}
         keys = {*(selector.get("matchLabels") or {})}
         keys |= {one.get("key", "") for one in selector.get("matchExpressions") or ()}
-        wide = all(_EVERYTHING in "".join(rule.get("resources") or ()) for rule in self.rules)
-        return 2 * (self.conditional or bool(keys - {_NAME_LABEL})) + wide
+        wide = all(EVERYTHING in "".join(rule.get("resources") or ()) for rule in self.rules)
+        return 2 * bool(self.conditions or keys - {NAME_LABEL}) + wide
 
 
 def read_configurations(documents: Iterable[Any]) -> tuple[Registered, ...]:
@@ -76,7 +83,7 @@ def _read(configuration: str, hook: Mapping[str, Any]) -> Registered:
         namespace_selector=hook.get("namespaceSelector"),
         object_selector=hook.get("objectSelector"),
         any_version=hook.get("matchPolicy", "Equivalent") == "Equivalent",
-        conditional=bool(hook.get("matchConditions")),
+        conditions=tuple(one.get("expression", "") for one in hook.get("matchConditions") or ()),
         phase=_phase(configuration, hook),
         reinvoked=hook.get("reinvocationPolicy") == "IfNeeded",
     )
@@ -94,17 +101,70 @@ def _phase(configuration: str, hook: Mapping[str, Any]) -> str:
 class Suspects:
     """The registrations of now; counts where each could have acted and nothing was done."""
 
-    def __init__(self, registered: Iterable[Registered] = ()) -> None:
+    def __init__(
+        self, registered: Iterable[Registered] = (), policies: Iterable[Policy] = ()
+    ) -> None:
         self._others: tuple[Registered, ...] = tuple(_between(tuple(registered)))
+        self._policies = {one.name: one for one in policies}
+        self._conditions: Final = Conditions()
         self._evidence: Final = Evidence()
 
     def learn(self, registered: Iterable[Registered]) -> None:
         """These are the registrations from now on."""
         self._others = tuple(_between(tuple(registered)))
 
+    def learn_policies(self, policies: Iterable[Policy]) -> None:
+        """These are the bound policies from now on."""
+        self._policies = {one.name: one for one in policies}
+
+    def narrow(self, write: Write, requests: Sequence[AdmissionRequest]) -> Write:
+        """The write with what only contents tell about who can have acted on it.
+
+        `requests`: as they came, at least one; the intent first where it was seen. Conditions are
+        evaluated only for those who otherwise match, and only where something was changed.
+        """
+        views = [View(one) for one in requests]
+        if write.others or write.again:
+            unmet = frozenset(self._unmet(write.matched, views))
+            if unmet:
+                write = replace(write, matched=replace(write.matched, unmet=unmet))
+        # A status that a policy pins to what is stored makes a write that changes nothing.
+        if self._policies and (write.sent or write.writes_status):
+            acted = tuple(islice(self._acted(write.matched, views[0]), _MOST_POLICIES))
+            write = replace(write, policies=acted)
+        return write
+
+    def sets(self, policy: str, pointers: Iterable[str]) -> bool:
+        """Whether the mutations of a policy visibly set a field at any of these JSON Pointers."""
+        found = self._policies.get(policy)
+        return found is not None and any(found.sets(one) for one in pointers)
+
     def candidates(self, write: Matched) -> tuple[str, ...]:
         """The webhooks that are called for such a write, in the order of calls."""
-        return tuple(one.name for one in self._others if matches(one, write))
+        called = (one.name for one in self._others if matches(one, write))
+        return tuple(name for name in called if name not in write.unmet)
+
+    def _unmet(self, write: Matched, views: Sequence[View]) -> Iterator[str]:
+        """Webhooks that no state of the object that was seen would have them called for."""
+        for one in self._others:
+            # Conditions see the object in the version that a rule names.
+            if one.conditions and matches(replace(one, any_version=False), write):
+                answers = {self._conditions.hold(one.conditions, view) for view in views}
+                if answers == {Truth.FALSE}:
+                    yield one.name
+
+    def _acted(self, write: Matched, view: View) -> Iterator[Acted]:
+        for one in self._policies.values():
+            covers = one.covers(write)
+            if covers is Truth.FALSE:
+                continue
+            holds = self._conditions.hold(one.conditions, view)
+            # What the object was before the policy acted is not seen.
+            if not one.is_exact(write) or (holds is Truth.FALSE and reads_object(one.conditions)):
+                holds = Truth.UNKNOWN
+            answer = every((covers, holds))
+            if answer is not Truth.FALSE:
+                yield Acted(one.name, answer is Truth.TRUE)
 
     def acquit(self, write: Matched) -> None:
         """A write that nobody changed: whoever was called for it left it alone."""
@@ -153,48 +213,10 @@ def _between(registered: tuple[Registered, ...]) -> Iterator[Registered]:
 
 
 def matches(one: Registered, write: Matched) -> bool:
-    """Whether the API server calls the webhook for such a write, as far as a review shows."""
+    """Whether the API server calls the webhook for such a write, its matchConditions aside."""
     if write.reinvoked and not one.reinvoked:
         return False
-    if not any(_rule_matches(rule, write, any_version=one.any_version) for rule in one.rules):
-        return False
-    # Only one label of a namespace is known: the API server sets it to the name.
-    known = {_NAME_LABEL: write.namespace}
-    if write.namespace and (
-        matches_labels(one.namespace_selector, known, complete=False) is Truth.FALSE
-    ):
-        return False
-    return any(
-        matches_labels(one.object_selector, labels, complete=True) is Truth.TRUE
-        for labels in (write.labels, write.old_labels)
-    )
-
-
-def _rule_matches(rule: Mapping[str, Any], write: Matched, *, any_version: bool) -> bool:
     return (
-        _has(rule.get("apiGroups"), write.group)
-        and (any_version or _has(rule.get("apiVersions"), write.version))
-        and _has(rule.get("operations"), write.operation)
-        and _scope_matches(rule.get("scope") or _EVERYTHING, write)
-        and any(_resource_matches(name, write) for name in rule.get("resources") or ())
+        matches_rules(one.rules, write, any_version=one.any_version)
+        and selects(one.namespace_selector, one.object_selector, write) is not Truth.FALSE
     )
-
-
-def _has(allowed: Any, value: str) -> bool:
-    return _EVERYTHING in (allowed or ()) or value in (allowed or ())
-
-
-def _scope_matches(scope: str, write: Matched) -> bool:
-    if scope == "Namespaced":
-        return bool(write.namespace)
-    if scope == "Cluster":
-        return not write.namespace
-    return True
-
-
-def _resource_matches(name: str, write: Matched) -> bool:
-    """`pods` matches no subresource, `*/status` every status, `pods/*` all of pods and itself."""
-    resource, slash, subresource = name.partition("/")
-    if resource not in (_EVERYTHING, write.resource):
-        return False
-    return subresource == _EVERYTHING or (subresource if slash else "") == write.subresource

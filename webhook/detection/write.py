@@ -25,9 +25,19 @@ class Requester(NamedTuple):
     manager: str
 
 
+class Acted(NamedTuple):
+    """A MutatingAdmissionPolicy that acted on a write; `is_sure`: nothing about it is unknown."""
+
+    policy: str
+    is_sure: bool
+
+
 @dataclass(frozen=True, slots=True)
 class Matched:
-    """What the rules of a webhook registration are matched against."""
+    """What the rules of a webhook registration are matched against.
+
+    unmet    webhooks (`configuration/webhook`) whose matchConditions this write does not meet
+    """
 
     group: str
     version: str
@@ -40,6 +50,7 @@ class Matched:
     old_labels: dict[str, str]
     user: str
     reinvoked: bool = field(default=False, kw_only=True)
+    unmet: frozenset[str] = field(default=frozenset(), kw_only=True)
 
 
 FORGOTTEN: Final = Matched("", "", "", "", "", "", "", {}, {}, "")
@@ -56,6 +67,7 @@ class Write:
     result   what would be stored, compared with what was
     wanted        equal where the same was asked for, times aside; None where that is nothing
     observes      whether a status of this write has an observedGeneration at all, be it 0
+    policies      which may have acted before the intent was seen: part of what was asked is theirs
     """
 
     time: float
@@ -82,6 +94,7 @@ class Write:
     observed_sent: Observed
     observed_after: Observed
     observes: bool = True
+    policies: tuple[Acted, ...] = ()
 
     @property
     def changed_something(self) -> bool:

@@ -14,6 +14,7 @@ from tests.unit.cli.samples import (
     replay,
     write_lines,
 )
+from tests.unit.detection.policies import binding, policy, rule
 
 KEYS = {
     "type", "uid", "phase", "group", "resource", "subresource", "operation", "namespace", "name",
@@ -129,3 +130,33 @@ def test_the_order_in_which_python_keeps_its_sets_does_not_show(tmp_path):
         for seed in "123"
     }  # fmt: skip
     assert len(outputs) == 1
+
+
+def test_policies_and_validating_registrations_are_taken_with_the_webhooks(tmp_path):
+    kinds = (
+        "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding", "ValidatingAdmissionPolicy",
+        "ValidatingAdmissionPolicyBinding", "ValidatingWebhookConfiguration",
+        "MutatingWebhookConfiguration",
+    )  # fmt: skip
+    items = [{"kind": kind, "metadata": {"name": "x"}, "spec": {}} for kind in kinds]
+    given = write_lines(tmp_path / "given.json", {"kind": "List", "items": items})
+    path = write_lines(tmp_path / "a", clobbered())
+    assert replay("-o", "json", "--webhooks", given, path).exit_code == 0
+    items.append({"kind": "ClusterRole", "metadata": {"name": "x"}})
+    write_lines(given, {"kind": "List", "items": items})
+    refused = replay("--webhooks", given, path)
+    assert refused.exit_code == 2
+    assert "expected MutatingAdmissionPolicy or" in refused.stderr
+
+
+def test_a_policy_is_told_as_one(tmp_path):
+    items = [policy(rules=[rule("*/*")]), binding()]
+    given = write_lines(tmp_path / "given.json", {"kind": "List", "items": items})
+    rows = []
+    for turn in range(6):
+        sides = {"status": {"observedGeneration": 1}}, {"status": {"turn": turn}}
+        user, (new, old) = ("a", sides) if turn % 2 == 0 else ("b", sides[::-1])
+        asked = make_review(new=new, old=old, subresource="status", user=user)
+        rows += [recorded(phase, asked, turn) for phase in ("intent", "mutate", "outcome")]
+    result = replay("--webhooks", given, write_lines(tmp_path / "a", *rows))
+    assert "b (likely), policy pins (possible): b cleared 1 observedGeneration" in result.stdout

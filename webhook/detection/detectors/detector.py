@@ -13,7 +13,7 @@ class Blame(StrEnum):
     """Between which phases it happened, which decides who can have done it."""
 
     OTHERS = "others"  # between intent and mutate: other webhooks
-    REQUESTER = "requester"  # already there at intent
+    REQUESTER = "requester"  # already there at intent: the requester, or a policy before it
     EITHER = "either"  # the intent was not seen
     SERVER = "server"  # between mutate and outcome
 

@@ -1,0 +1,102 @@
+"""MutatingAdmissionPolicies are learned from the API server, in whatever version it serves them."""
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from tests.controlplane.options import Options
+from tests.controlplane.plane import ControlPlane
+from tests.unit.detection.policies import binding, policy
+from webhook.cluster.facts import connect, policies
+from webhook.cluster.follow import Learners, follow_cluster
+from webhook.detection.policies import BINDING, POLICY, Policy
+from webhook.telemetry.metrics import Metrics
+
+pytestmark = pytest.mark.xdist_group("apiserver")
+
+_GATE = {"MutatingAdmissionPolicy": True}
+
+
+def path(kind: str, version: str = "v1") -> str:
+    plural = {POLICY: "mutatingadmissionpolicies", BINDING: "mutatingadmissionpolicybindings"}
+    return f"/apis/admissionregistration.k8s.io/{version}/{plural[kind]}"
+
+
+def create(plane: ControlPlane, name: str, version: str = "v1") -> None:
+    for kind, found in ((POLICY, policy(name)), (BINDING, binding(name))):
+        body = found | {"apiVersion": f"admissionregistration.k8s.io/{version}"}
+        body["spec"] = {**body["spec"]}
+        if kind == POLICY:
+            body["spec"]["reinvocationPolicy"] = "Never"
+        plane.client.post(path(kind, version), body)
+
+
+async def first(plane: ControlPlane, kind: str) -> list[str]:
+    """The names of the first state that is told."""
+    api = await connect(str(plane.kubeconfig))
+    states = policies(api, kind)
+    try:
+        async with asyncio.timeout(10.0):
+            return [one["metadata"]["name"] for one in await anext(states)]
+    finally:
+        await states.aclose()
+        await api.close()
+
+
+async def test_a_policy_is_learned_when_it_is_bound_and_forgotten_with_its_binding(
+    apiserver: ControlPlane,
+) -> None:
+    told: asyncio.Queue[tuple[str, ...]] = asyncio.Queue()
+
+    def learn(found: tuple[Policy, ...]) -> None:
+        told.put_nowait(tuple(one.name for one in found))
+
+    async def until(names: tuple[str, ...]) -> None:
+        async with asyncio.timeout(10.0):
+            while await told.get() != names:
+                pass
+
+    learners = Learners(lambda _: None, lambda _: None, learn)
+    metrics = Metrics(lambda *_: True)
+    async with follow_cluster(str(apiserver.kubeconfig), learners, metrics):
+        await asyncio.to_thread(create, apiserver, "learned")
+        await until(("learned",))
+        await asyncio.to_thread(apiserver.client.delete, f"{path(BINDING)}/learned-everywhere")
+        await until(())
+    apiserver.client.delete(f"{path(POLICY)}/learned")
+
+
+@pytest.fixture(scope="module", params=["v1beta1", "v1alpha1"])
+def older(request: pytest.FixtureRequest) -> Iterator[tuple[ControlPlane, str]]:
+    version = request.param
+    options = Options(
+        emulated_version="1.34",
+        feature_gates=_GATE,
+        # Emulated or not, the plugin of this binary itself asks for v1 and waits for it.
+        admission_off=("MutatingAdmissionPolicy",),
+        runtime_config={f"admissionregistration.k8s.io/{version}": "true"},
+    )
+    with ControlPlane(options) as plane:
+        yield plane, version
+
+
+async def test_older_servers_that_serve_them_are_asked_in_their_version(
+    older: tuple[ControlPlane, str],
+) -> None:
+    plane, version = older
+    create(plane, "old", version)
+    assert await first(plane, POLICY) == ["old"]
+    assert await first(plane, BINDING) == ["old-everywhere"]
+
+
+async def test_a_server_without_policies_is_not_asked_again_at_once() -> None:
+    with ControlPlane(Options(emulated_version="1.34")) as plane:
+        assert await first(plane, POLICY) == []
+        api = await connect(str(plane.kubeconfig))
+        states = policies(api, POLICY)
+        assert await anext(states) == ()
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.5):
+                await anext(states)
+        await api.close()

@@ -1,0 +1,51 @@
+"""MutatingAdmissionPolicies and their bindings, as the API has them."""
+
+from typing import Any
+
+
+def apply(expression: str) -> dict[str, Any]:
+    return {"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": expression}}
+
+
+def patch(expression: str) -> dict[str, Any]:
+    return {"patchType": "JSONPatch", "jsonPatch": {"expression": expression}}
+
+
+def rule(*resources: str, **fields: Any) -> dict[str, Any]:
+    given = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"]}
+    return given | {"resources": list(resources or ("deployments",))} | fields
+
+
+def policy(
+    name: str = "pins",
+    *mutations: dict[str, Any],
+    rules: list[dict[str, Any]] | None = None,
+    conditions: tuple[str, ...] = (),
+    constraints: dict[str, Any] | None = None,
+    **spec: Any,
+) -> dict[str, Any]:
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "MutatingAdmissionPolicy",
+        "metadata": {"name": name},
+        "spec": {
+            "matchConstraints": {"resourceRules": rules or [rule()], **(constraints or {})},
+            "matchConditions": [
+                {"name": f"c{number}", "expression": one} for number, one in enumerate(conditions)
+            ],
+            "mutations": list(mutations or (apply(PINS_REPLICAS),)),
+            **spec,
+        },
+    }
+
+
+def binding(policy_name: str = "pins", **spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "MutatingAdmissionPolicyBinding",
+        "metadata": {"name": f"{policy_name}-everywhere"},
+        "spec": {"policyName": policy_name, **spec},
+    }
+
+
+PINS_REPLICAS = "Object{spec: Object.spec{replicas: 2}}"

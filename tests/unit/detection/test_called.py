@@ -1,0 +1,110 @@
+"""Of the webhooks that match a write only those are suspects whose matchConditions it meets."""
+
+import pytest
+
+from tests.unit.detection.builders import INTENT, MUTATE, OUTCOME, feed, status, update
+from tests.unit.detection.policies import binding, policy, rule
+from tests.unit.detection.test_suspects import hook
+from webhook.detection.conditions import Conditions
+from webhook.detection.detection import Detection
+from webhook.detection.policies import read_policies
+from webhook.detection.suspects import Suspects, read_configurations
+
+OLD, SENT, LEFT = status(), status(observedGeneration=1, n=1), status(n=1)
+
+
+def only_if(*expressions: str):
+    return {"matchConditions": [{"name": "c", "expression": one} for one in expressions]}
+
+
+def detect(suspects, sent=SENT, left=LEFT, **more):
+    detection = Detection(suspects)
+    for phase, new in ((INTENT, sent), (MUTATE, left), (OUTCOME, sent)):
+        feed(detection, phase, update(new, OLD, subresource="status", **more), 100.0)
+    return detection
+
+
+def accused(*hooks: dict):
+    """Who is said to have cleared an observedGeneration that was sent."""
+    found = detect(Suspects(read_configurations(hooks))).findings()
+    (cleared,) = [one for one in found if one.detector == "observed-generation-cleared"]
+    return [(one.name.partition("/")[0], one.confidence.value) for one in cleared.actors]
+
+
+@pytest.mark.parametrize(
+    ("condition", "named", "because"),
+    [
+        ("request.userInfo.username == 'nobody'", False, "another user is asking"),
+        ("request.resource.resource == 'pods'", False, "another resource"),
+        ("object.metadata.name == 'other'", False, "another object"),
+        ("oldObject.status.n == 1", True, "an error: what the API server made of it is not known"),
+        ("has(object.status.observedGeneration)", True, "true when it was called, not afterwards"),
+        ("!has(object.status.observedGeneration)", True, "true once another webhook had acted"),
+        ("authorizer.path('/').check('get').allowed()", True, "only the API server can tell"),
+        ("object.status.n == 1", True, "true"),
+    ],
+)
+def test_a_webhook_whose_condition_is_false_is_no_suspect(condition, named, because):
+    found = accused(hook("aaa", **only_if(condition)), hook("bbb"))
+    assert ("aaa" in dict(found)) is named, because
+    assert dict(found)["bbb"] == ("possible" if named else "certain"), because
+
+
+def test_one_false_condition_of_several_is_enough():
+    found = accused(hook("aaa", **only_if("true", "object.nope == 1", "false")), hook("bbb"))
+    assert found == [("bbb", "certain")]
+
+
+def test_conditions_that_see_another_version_of_the_object_are_not_judged():
+    other = hook("aaa", **only_if("false"))
+    other["webhooks"][0]["rules"][0]["apiVersions"] = ["v1beta1"]
+    assert dict(accused(other, hook("bbb"))) == {"aaa": "possible", "bbb": "possible"}
+
+
+class Counting(Conditions):
+    """Remembers what it was asked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = []
+
+    def hold(self, expressions, view):
+        self.asked += expressions
+        return super().hold(expressions, view)
+
+
+def asked(*documents: dict, **more):
+    suspects = Suspects(read_configurations(documents), read_policies(documents))
+    suspects._conditions = Counting()
+    detect(suspects, **more)
+    return suspects._conditions.asked
+
+
+def test_conditions_are_evaluated_only_where_something_was_changed():
+    conditional = hook("aaa", **only_if("true"))
+    assert asked(conditional) == ["true"] * 2  # as it came, and as it was left
+    assert asked(conditional, left=SENT) == []
+
+
+def test_conditions_are_evaluated_only_for_webhooks_that_match_and_sort_in_between():
+    own = hook("mmm-genguard-intent", path="/intent")
+    elsewhere = hook("zzz", ("pods",), **only_if("true"))
+    before = hook("aaa", **only_if("true"))
+    assert asked(own, before, elsewhere) == []
+
+
+def test_conditions_of_policies_are_evaluated_only_where_something_was_asked():
+    documents = [policy(rules=[rule("*", "*/*")], conditions=("true",)), binding()]
+    assert asked(*documents) == ["true"]
+    assert asked(*documents[:1]) == []
+
+
+def test_of_a_write_that_asks_for_nothing_no_policy_is_remembered():
+    documents = [policy(conditions=("true",)), binding()]
+    suspects = Suspects((), read_policies(documents))
+    suspects._conditions = Counting()
+    same = {"spec": {"replicas": 1}}
+    detection = Detection(suspects)
+    for phase in (INTENT, MUTATE, OUTCOME):
+        feed(detection, phase, update(same, same), 100.0)
+    assert suspects._conditions.asked == []

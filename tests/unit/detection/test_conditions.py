@@ -1,0 +1,163 @@
+"""matchConditions in CEL: right where they can be told, bounded whatever they say."""
+
+import pytest
+
+from tests.cases_loader import table
+from tests.reviews import make_review
+from tests.unit.detection.builders import INTENT, reviewed
+from webhook.detection.conditions import (
+    LONGEST,
+    MOST_BYTES,
+    MOST_PROGRAMS,
+    Conditions,
+    is_bounded,
+    reads_object,
+)
+from webhook.detection.selectors import Truth
+from webhook.detection.view import View
+
+STORED = {
+    "metadata": {
+        "name": "web",
+        "generation": 3,
+        "labels": {"app": "web", "team.example.org/x": "red"},
+    },
+    "spec": {
+        "replicas": 3,
+        "template": {
+            "spec": {
+                "containers": [
+                    {
+                        "name": "a",
+                        "image": "reg.example.org/a",
+                        "resources": {"limits": {"cpu": "1"}},
+                    },
+                    {"name": "b", "image": "elsewhere.example.org/b"},
+                ]
+            }
+        },
+    },
+    "status": {"observedGeneration": 1},
+}
+
+
+def view(new=STORED | {"status": {"observedGeneration": 2}}, old=STORED):
+    user = "system:serviceaccount:kube-system:deployment-controller"
+    options = {"fieldManager": "kcm"}
+    asked = make_review(new=new, old=old, subresource="status", user=user, options=options)
+    return View(reviewed(asked, INTENT).request)
+
+
+@table("conditions/holds.yaml", "expression", "holds")
+def test_a_condition_holds_as_on_the_api_server(case):
+    assert Conditions().hold([case["expression"]], view()).value == case["holds"], case.because
+
+
+@pytest.mark.parametrize(
+    ("expressions", "holds"),
+    [
+        ([], Truth.TRUE),
+        (["true", "true"], Truth.TRUE),
+        (["true", "object.nope == 1"], Truth.UNKNOWN),
+        (["object.nope == 1", "false"], Truth.FALSE),
+        (["authorizer.path('/').check('get').allowed()", "false"], Truth.FALSE),
+    ],
+)
+def test_one_false_condition_decides_whatever_is_unknown(expressions, holds):
+    assert Conditions().hold(expressions, view()) is holds
+
+
+def test_of_an_object_of_the_cluster_the_namespace_is_null():
+    asked = make_review(new=STORED, old=STORED)
+    del asked["request"]["namespace"]
+    for side in ("object", "oldObject"):
+        asked["request"][side]["metadata"].pop("namespace", None)
+    found = View(reviewed(asked, INTENT).request)
+    assert Conditions().hold(["namespaceObject == null"], found) is Truth.TRUE
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "(" * 5_000 + "true" + ")" * 5_000,
+        "!" * 4_000 + "object.nope",
+        "+".join(["1"] * 2_000) + " > 0",
+        "object" + ".a" * 2_000 + " == 1",
+        " || ".join(["object.nope"] * 300),
+        "[1, 2, 3].all(a, " * 12 + "true" + ")" * 12,
+        "''.matches('((((a{1,900}){1,900}){1,900}){1,900})')",
+        "object.metadata.name == '\x00'",
+        "object.metadata.name == '\ud800'",
+        "size('\\ud800') == 1",
+    ],
+    ids=lambda one: ascii(one)[:16],
+)
+def test_no_expression_ends_the_process_or_takes_long(expression):
+    assert Conditions().hold([expression], view()) in Truth
+
+
+@pytest.mark.parametrize(
+    ("expression", "bounded"),
+    [
+        ("object.list.all(x, x in [1, 2] && x != 3 && x > 0)", True),
+        ("(object.a + object.b).all(c, has(c.x) && c.x)", True),
+        ("['aaaa'].map(a, a + a + a + a).map(b, b + b + b + b).size() == 1", True),
+        ("['aaaa'].map(a, a + a + a + a).map(b, b + b + b + b + b).size() == 1", False),
+        ("[1].map(a, [a, a, a, a]).map(b, [b, b, b, b]).map(c, [c, c]) == []", False),
+        (
+            r"r'\'.size() > 0 && ['a'].map(a, a+a+a+a).map(a, a+a+a+a).size() == 1 || 'b' == ''",
+            False,
+        ),
+        ("'// ' == '' || ['a'].map(a, a+a+a+a+a).map(b, b+b+b+b).size() == 1", False),
+        ("object.a.replace('', object.a) == ''", False),
+        ("object.list.join(object.a) == ''", False),
+        ("'%s%s'.format([object.a, object.a]) == ''", False),
+        ("strings.quote(strings.quote(object.a)) == ''", False),
+        (f"'{'x' * LONGEST}' == ''", False),
+        ("object.a == 'a.replace(b)' // .join(", True),
+    ],
+)
+def test_values_that_may_grow_from_step_to_step_are_not_evaluated(expression, bounded):
+    assert is_bounded(expression) is bounded
+
+
+def test_large_objects_are_read_by_no_condition_but_the_request_still_is():
+    large = STORED | {"spec": {"text": "x" * MOST_BYTES}}
+    found = view(new=large, old=large)
+    assert Conditions().hold(["object.spec != null"], found) is Truth.UNKNOWN
+    assert Conditions().hold(["request.operation == 'CREATE'"], found) is Truth.FALSE
+
+
+def test_numbers_that_no_api_server_sends_leave_a_condition_unknown():
+    found = view(new=STORED | {"spec": {"replicas": 2**70}})
+    assert Conditions().hold(["object.spec.replicas > 1"], found) is Truth.UNKNOWN
+
+
+def test_an_expression_that_spent_its_budget_is_not_run_again():
+    conditions = Conditions()
+    spends = "object.spec.all(a, object.spec.all(b, object.spec.all(c, true)))"
+    many = STORED | {"spec": {f"k{number}": number for number in range(40)}}
+    assert conditions.hold([spends], view(new=many)) is Truth.UNKNOWN
+    assert conditions.hold([spends], view()) is Truth.UNKNOWN
+    assert Conditions().hold([spends], view()) is Truth.TRUE
+
+
+def test_only_so_many_compiled_expressions_are_kept():
+    conditions = Conditions()
+    for number in range(MOST_PROGRAMS + 5):
+        conditions.hold([f"{number} > 0"], view())
+    assert len(conditions._programs) == MOST_PROGRAMS
+
+
+@pytest.mark.parametrize(
+    ("expression", "reads"),
+    [
+        ("object.a == 1", True),
+        ("!has( object.a)", True),
+        ("oldObject.a == 1", False),
+        ("namespaceObject == null", False),
+        ("request.object == 1", False),
+    ],
+)
+def test_whether_a_condition_may_depend_on_the_new_object(expression, reads):
+    assert reads_object([expression]) is reads

@@ -1,0 +1,77 @@
+"""Who is behind what was already there at intent: the requester, or a policy that acted before.
+
+The requester stays the likely actor. A policy comes before it when it certainly acted on most of
+the requester's writes and its mutations visibly set what is told of; one that only matches makes
+the requester likely instead of certain.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from webhook.detection.finding import Actor, Confidence
+from webhook.detection.suspects import Suspects
+from webhook.detection.write import Requester, Write
+
+_MOST: Final = 4
+_ORDER: Final = tuple(Confidence)
+
+
+class Askers:
+    """The requesters of one finding, and the policies on their writes; bounded."""
+
+    def __init__(self) -> None:
+        self._requesters: Counter[Requester] = Counter()
+        self._writes: Counter[str] = Counter()  # by user
+        self._matched: Counter[tuple[str, str]] = Counter()  # by policy and user
+        self._visible: Counter[tuple[str, str]] = Counter()
+
+    def blame(self, requesters: Iterable[Requester]) -> None:
+        """These are behind a sign."""
+        for one in requesters:
+            if one in self._requesters or len(self._requesters) < _MOST:
+                self._requesters[one] += 1
+
+    def look(self, write: Write, paths: Iterable[str], suspects: Suspects) -> None:
+        """A sign about what was there at intent: which policies acted on its write."""
+        user = write.requester.user
+        if user not in self._writes and len(self._writes) >= _MOST:
+            return
+        self._writes[user] += 1
+        pointers = tuple(paths)
+        for policy, is_sure in write.policies:
+            if (policy, user) in self._matched or len(self._matched) < _MOST * _MOST:
+                self._matched[policy, user] += 1
+                self._visible[policy, user] += is_sure and suspects.sets(policy, pointers)
+
+    def actors(self, *, is_sure: bool) -> Iterator[Actor]:
+        """The likeliest first; all are only possible where it may have come after intent."""
+        setters = {key for key, count in self._visible.items() if 2 * count > self._writes[key[1]]}
+        if not is_sure:
+            yield from (_user(one, Confidence.POSSIBLE) for one in self._often())
+            names = dict.fromkeys(policy for policy, _ in sorted(self._matched))
+            yield from (_policy(name, Confidence.POSSIBLE) for name in names)
+            return
+        likely = {policy for policy, _ in setters}
+        found = [_policy(name, Confidence.LIKELY) for name in sorted(likely)]
+        found += [_user(one, self._confidence(one.user, setters)) for one in self._often()]
+        others = {policy for policy, _ in self._matched} - likely
+        found += [_policy(name, Confidence.POSSIBLE) for name in sorted(others)]
+        yield from sorted(found, key=lambda one: _ORDER.index(one.confidence))
+
+    def _often(self) -> list[Requester]:
+        return sorted(self._requesters, key=lambda one: -self._requesters[one])
+
+    def _confidence(self, user: str, setters: set[tuple[str, str]]) -> Confidence:
+        if any(one == user for _, one in setters):
+            return Confidence.POSSIBLE
+        matched = any(one == user for _, one in self._matched)
+        return Confidence.LIKELY if matched else Confidence.CERTAIN
+
+
+def _user(one: Requester, confidence: Confidence) -> Actor:
+    return Actor("user", one.user, one.manager, confidence)
+
+
+def _policy(name: str, confidence: Confidence) -> Actor:
+    return Actor("policy", name, "", confidence)

@@ -1,0 +1,65 @@
+"""Rules and selectors of registrations against a write, as the API server matches them.
+
+Source: apiserver pkg/admission/plugin/webhook/predicates, which webhooks and policies share.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from webhook.detection.selectors import Truth, every, matches_labels
+from webhook.detection.write import Matched
+
+NAME_LABEL: Final = "kubernetes.io/metadata.name"
+EVERYTHING: Final = "*"
+
+Rule = Mapping[str, Any]
+Selector = Mapping[str, Any] | None
+
+
+def matches_rules(rules: Iterable[Rule], write: Matched, *, any_version: bool) -> bool:
+    """Whether any rule covers the write; `any_version`: matchPolicy is Equivalent."""
+    return any(_matches_rule(rule, write, any_version=any_version) for rule in rules)
+
+
+def selects(namespaces: Selector, objects: Selector, write: Matched) -> Truth:
+    """Whether both selectors take the write; of a namespace only the name is known."""
+    # The API server sets this one label of a namespace to its name.
+    known = {NAME_LABEL: write.namespace}
+    inside = matches_labels(namespaces, known, complete=False) if write.namespace else Truth.TRUE
+    either = [
+        matches_labels(objects, labels, complete=True)
+        for labels in (write.labels, write.old_labels)
+    ]
+    return every((inside, Truth.TRUE if Truth.TRUE in either else Truth.FALSE))
+
+
+def _matches_rule(rule: Rule, write: Matched, *, any_version: bool) -> bool:
+    names = rule.get("resourceNames")
+    return (
+        _has(rule.get("apiGroups"), write.group)
+        and (any_version or _has(rule.get("apiVersions"), write.version))
+        and _has(rule.get("operations"), write.operation)
+        and _matches_scope(rule.get("scope") or EVERYTHING, write)
+        and any(_matches_resource(name, write) for name in rule.get("resources") or ())
+        and (not names or write.name in names)
+    )
+
+
+def _has(allowed: Any, value: str) -> bool:
+    return EVERYTHING in (allowed or ()) or value in (allowed or ())
+
+
+def _matches_scope(scope: str, write: Matched) -> bool:
+    if scope == "Namespaced":
+        return bool(write.namespace)
+    if scope == "Cluster":
+        return not write.namespace
+    return True
+
+
+def _matches_resource(name: str, write: Matched) -> bool:
+    """`pods` matches no subresource, `*/status` every status, `pods/*` all of pods and itself."""
+    resource, slash, subresource = name.partition("/")
+    if resource not in (EVERYTHING, write.resource):
+        return False
+    return subresource == EVERYTHING or (subresource if slash else "") == write.subresource
