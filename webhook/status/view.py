@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+import msgspec
+
 from webhook.status.reason import Reason
 
 
@@ -21,16 +23,17 @@ class Past:
     intent_since: float
     """When the generation of now was stored."""
     observed_since: float | None
-    """When its controller was first seen to have observed it."""
+    """When its controller was first seen to have acted on it: an observedGeneration caught up, or,
+    where a kind writes none, its status was written."""
     reconciled_generation: int | None
     """The last generation at which the object was settled."""
     ready_flips: int
     """How often Ready turned within the window that counts as flapping."""
 
 
-@dataclass(frozen=True, slots=True)
-class StatusView:
-    """Whether one can go home now, and if not, why not."""
+# A Struct and not a dataclass: made on each write of each tracked object, at a twentieth the cost.
+class StatusView(msgspec.Struct, frozen=True, gc=False):
+    """Whether one can go home now, and if not, why not; change one with msgspec.structs.replace."""
 
     group: str
     version: str
@@ -52,3 +55,7 @@ class StatusView:
     table_ready: bool | None
     """Seed 004's Ready table to the letter; None outside its nine kinds."""
     reasons: tuple[Reason, ...]
+    deleting: bool = False
+    """It has a deletionTimestamp."""
+    finished: bool = False
+    """It ran to its end and will not run again: a Succeeded or Failed Pod, a finished Job."""

@@ -1,0 +1,103 @@
+"""status.conditions by type, each with its own observedGeneration respected."""
+
+from typing import Any, Final, NamedTuple
+
+from webhook.objects.fields import ABSENT
+from webhook.status.observed import as_generation
+from webhook.status.reason import Blocks, Reason, short_word
+from webhook.status.subject import Subject, UnreadableError
+
+TRUE: Final = "True"
+FALSE: Final = "False"
+UNKNOWN: Final = "Unknown"
+
+
+class Condition(NamedTuple):
+    """One entry of status.conditions, as far as rules ask for it."""
+
+    type: str
+    status: str
+    reason: str
+    observed: Any
+    """Its own observedGeneration as it stands, or ABSENT."""
+    since: Any
+    """lastTransitionTime as it stands, or ABSENT."""
+
+    @property
+    def path(self) -> str:
+        """`status.conditions[Ready]`."""
+        return f"status.conditions[{self.type}]"
+
+    def stale(self, generation: int | None) -> bool:
+        """Whether it speaks of another generation; one that tells none speaks of now."""
+        if generation is None or not self.observed or self.observed is ABSENT:
+            return False
+        return as_generation(self.observed) != generation
+
+    def blocking(self, want: str, blocks: Blocks = Blocks.BOTH) -> Reason:
+        """`status.conditions[Ready] False, want True: ContainersNotReady`."""
+        note = short_word(self.reason) if self.reason else ""
+        return Reason(self.path, short_word(self.status), want, note, blocks)
+
+    def stale_reason(self, generation: int | None, blocks: Blocks = Blocks.BOTH) -> Reason:
+        """`status.conditions[Ready].observedGeneration 2, want 3`."""
+        observed = as_generation(self.observed)
+        have = short_word(self.observed) if observed is None else observed
+        return Reason(f"{self.path}.observedGeneration", have, str(generation), "", blocks)
+
+
+Conditions = dict[str, Condition]
+
+
+def read_conditions(subject: Subject) -> Conditions:
+    """The first condition of each type; raises UnreadableError when the list is malformed."""
+    items = subject.status.get("conditions")
+    found: Conditions = {}
+    if items is None:
+        return found
+    if not isinstance(items, list):
+        raise UnreadableError("status.conditions", items, "a list")
+    for index, item in enumerate(items):
+        if not isinstance(item, dict):
+            raise UnreadableError(f"status.conditions[{index}]", item, "an object")
+        name = item.get("type")
+        if not isinstance(name, str):
+            raise UnreadableError(f"status.conditions[{index}].type", name, "a text")
+        if name not in found:
+            reason = item.get("reason")
+            found[name] = Condition(
+                name,
+                item.get("status", ABSENT),
+                reason if isinstance(reason, str) else "",
+                item.get("observedGeneration", ABSENT),
+                item.get("lastTransitionTime", ABSENT),
+            )
+    return found
+
+
+def must_be_true(
+    conditions: Conditions, name: str, generation: int | None, blocks: Blocks = Blocks.BOTH
+) -> Reason | None:
+    """Why a condition that has to be True is not, or speaks of another generation; else None."""
+    found = conditions.get(name)
+    if found is None:
+        return Reason(f"status.conditions[{name}]", ABSENT, TRUE, "", blocks)
+    if found.status != TRUE:
+        return found.blocking(TRUE, blocks)
+    return found.stale_reason(generation, blocks) if found.stale(generation) else None
+
+
+def current_failures(subject: Subject) -> list[Reason]:
+    """Stalled or Failed that say themselves to speak of this generation.
+
+    They hold even while status.observedGeneration lags: Flux raises that one only on success.
+    """
+    conditions = read_conditions(subject)
+    found = (conditions.get(name) for name in ("Stalled", "Failed"))
+    return [
+        one.blocking(FALSE, Blocks.READY)
+        for one in found
+        if one is not None
+        and one.status == TRUE
+        and as_generation(one.observed) == subject.generation
+    ]

@@ -1,0 +1,1 @@
+"""How each kind is judged: one file for a kind or a small family."""

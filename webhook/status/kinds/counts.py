@@ -1,0 +1,20 @@
+"""Counters of status compared with what is wanted, and what share of it is there."""
+
+from webhook.status.reason import Blocks, Reason
+
+
+def missing(key: str, have: int, want: int, blocks: Blocks = Blocks.BOTH) -> Reason | None:
+    """`status.readyReplicas 2, want 3`, or None when enough are there."""
+    return None if have >= want else Reason(f"status.{key}", have, str(want), "", blocks)
+
+
+def inexact(key: str, have: int, want: int) -> Reason | None:
+    """`status.replicas 4, want 3`, or None when it is exactly so."""
+    return None if have == want else Reason(f"status.{key}", have, str(want))
+
+
+def share(desired: int, *counts: int) -> float:
+    """The least of the counts over what is desired, from 0 to 1; 1 when nothing is desired."""
+    if desired <= 0:
+        return 1.0
+    return round(min(1.0, min(counts) / desired), 2)
