@@ -1,6 +1,8 @@
 """status.conditions by type, each with its own observedGeneration respected."""
 
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
+
+import msgspec
 
 from webhook.objects.fields import ABSENT
 from webhook.status.observed import as_generation
@@ -9,14 +11,14 @@ from webhook.status.subject import Subject, UnreadableError
 
 TRUE: Final = "True"
 FALSE: Final = "False"
-UNKNOWN: Final = "Unknown"
 
 
-class Condition(NamedTuple):
+class Condition(msgspec.Struct, frozen=True, gc=False):
     """One entry of status.conditions, as far as rules ask for it."""
 
     type: str
-    status: str
+    status: Any
+    """True, False or Unknown for most; some controllers write other words."""
     reason: str
     observed: Any
     """Its own observedGeneration as it stands, or ABSENT."""
@@ -30,7 +32,7 @@ class Condition(NamedTuple):
 
     def stale(self, generation: int | None) -> bool:
         """Whether it speaks of another generation; one that tells none speaks of now."""
-        if generation is None or not self.observed or self.observed is ABSENT:
+        if self.observed is ABSENT or generation is None or not self.observed:
             return False
         return as_generation(self.observed) != generation
 
@@ -46,33 +48,53 @@ class Condition(NamedTuple):
         return Reason(f"{self.path}.observedGeneration", have, str(generation), "", blocks)
 
 
-Conditions = dict[str, Condition]
+class Conditions:
+    """The first condition of each type."""
+
+    __slots__ = ("_items",)
+
+    def __init__(self, items: dict[str, dict[str, Any]]) -> None:
+        self._items: Final = items
+
+    def get(self, name: str) -> Condition | None:
+        """The first of a type, or None."""
+        item = self._items.get(name)
+        if item is None:
+            return None
+        reason = item.get("reason")
+        return Condition(
+            name,
+            item.get("status", ABSENT),
+            reason if isinstance(reason, str) else "",
+            item.get("observedGeneration", ABSENT),
+            item.get("lastTransitionTime", ABSENT),
+        )
+
+    def true(self, name: str) -> Condition | None:
+        """The first of a type if it is True, of whatever generation, or None."""
+        item = self._items.get(name)
+        return self.get(name) if item is not None and item.get("status") == TRUE else None
 
 
 def read_conditions(subject: Subject) -> Conditions:
-    """The first condition of each type; raises UnreadableError when the list is malformed."""
+    """Index status.conditions; raises UnreadableError when the list is malformed."""
     items = subject.status.get("conditions")
-    found: Conditions = {}
+    found: dict[str, dict[str, Any]] = {}
     if items is None:
-        return found
+        return Conditions(found)
     if not isinstance(items, list):
         raise UnreadableError("status.conditions", items, "a list")
-    for index, item in enumerate(items):
+    for item in items:
         if not isinstance(item, dict):
-            raise UnreadableError(f"status.conditions[{index}]", item, "an object")
+            path = f"status.conditions[{items.index(item)}]"
+            raise UnreadableError(path, item, "an object")
         name = item.get("type")
         if not isinstance(name, str):
-            raise UnreadableError(f"status.conditions[{index}].type", name, "a text")
+            path = f"status.conditions[{items.index(item)}].type"
+            raise UnreadableError(path, item.get("type", ABSENT), "a text")
         if name not in found:
-            reason = item.get("reason")
-            found[name] = Condition(
-                name,
-                item.get("status", ABSENT),
-                reason if isinstance(reason, str) else "",
-                item.get("observedGeneration", ABSENT),
-                item.get("lastTransitionTime", ABSENT),
-            )
-    return found
+            found[name] = item
+    return Conditions(found)
 
 
 def must_be_true(
@@ -93,11 +115,9 @@ def current_failures(subject: Subject) -> list[Reason]:
     They hold even while status.observedGeneration lags: Flux raises that one only on success.
     """
     conditions = read_conditions(subject)
-    found = (conditions.get(name) for name in ("Stalled", "Failed"))
+    found = (conditions.true(name) for name in ("Stalled", "Failed"))
     return [
         one.blocking(FALSE, Blocks.READY)
         for one in found
-        if one is not None
-        and one.status == TRUE
-        and as_generation(one.observed) == subject.generation
+        if one is not None and as_generation(one.observed) == subject.generation
     ]

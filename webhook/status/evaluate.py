@@ -48,8 +48,10 @@ def evaluate(
     terminating = reported_terminating(subject)
     if children or terminating:
         terminating = _terminating(kind, terminating, children, reasons)
-    ready = not any(reason.against_ready for reason in reasons)
-    settled = not any(reason.against_settled for reason in reasons)
+    ready = settled = True
+    for reason in reasons:
+        ready = ready and not reason.against_ready
+        settled = settled and not reason.against_settled
     flaps = 0 if past is None else past.ready_flips
     if flaps >= FLAPPING:
         reasons.append(remark("Ready", have=flaps, note="turns of late: flapping"))

@@ -12,11 +12,11 @@ are read as `spec.replicas`. A row with a `type` holds for Services of that type
 from collections.abc import Callable
 from functools import cache
 from importlib import resources
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from webhook.objects.fields import ABSENT, get
+from webhook.objects.fields import ABSENT
 from webhook.status.subject import Subject
 
 
@@ -36,13 +36,19 @@ class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     amendment: str = ""
 
 
-class _Table(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+class ReadyTable(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """The whole file."""
+
     absent_means: dict[str, Any]
     rows: tuple[Row, ...]
 
 
-_Read = Callable[[Subject], Any]
-_Test = Callable[[Subject], bool]
+_Read = tuple[int, tuple[str, ...], Any]
+"""Section of _Sections, keys below it, and what absent and null mean there."""
+_Sections = tuple[dict[str, Any], dict[str, Any], dict[str, Any]]
+_SECTIONS: Final = ("metadata", "spec", "status")
+_Test = Callable[[_Sections], bool]
+_Shapes = tuple[tuple[tuple[str, str], ...], ...]
 
 
 class _Compiled(NamedTuple):
@@ -58,39 +64,35 @@ def table_ready(subject: Subject) -> bool | None:
         return None
     row = rows.get("")
     if row is None:
-        kind = subject.spec.get("type")
-        row = rows.get("ClusterIP" if kind is None else str(kind))
+        service_type = subject.spec.get("type")
+        row = rows.get("ClusterIP" if service_type is None else str(service_type))
         if row is None:
             return False
     if row.needs_status and not subject.has_status:
         return None
     if row.needs_generation and subject.metadata.get("generation") is None:
         return None
-    return all(holds(subject) for holds in row.tests)
+    sections = (subject.metadata, subject.spec, subject.status)
+    return all(holds(sections) for holds in row.tests)
 
 
 def amendment(subject: Subject) -> str:
     """In what `ready` asks for less than the table, or nothing."""
-    return next(
-        (
-            row.amendment
-            for row in load_rows().rows
-            if (row.group, row.kind) == (subject.group, subject.kind) and row.amendment
-        ),
-        "",
-    )
+    mine = (subject.group, subject.kind)
+    found = (row.amendment for row in load_ready_table().rows if (row.group, row.kind) == mine)
+    return next((text for text in found if text), "")
 
 
 @cache
-def load_rows() -> _Table:
+def load_ready_table() -> ReadyTable:
     """Read ready_table.json; raises msgspec.MsgspecError when it has another shape."""
     text = resources.files("webhook.status").joinpath("ready_table.json").read_bytes()
-    return msgspec.json.decode(text, type=_Table)
+    return msgspec.json.decode(text, type=ReadyTable)
 
 
 @cache
 def _compiled() -> dict[tuple[str, str], dict[str, _Compiled]]:
-    table = load_rows()
+    table = load_ready_table()
     found: dict[tuple[str, str], dict[str, _Compiled]] = {}
     for row in table.rows:
         found.setdefault((row.group, row.kind), {})[row.type] = _Compiled(
@@ -102,7 +104,7 @@ def _compiled() -> dict[tuple[str, str], dict[str, _Compiled]]:
 
 
 def compile_test(test: tuple[Any, ...], absent_means: dict[str, Any]) -> _Test:
-    """One test as a function of the object; raises BadReadyTableError when it is none."""
+    """One test as a function of metadata, spec and status; raises BadReadyTableError."""
     match test:
         case ("equal", str(left), str(right)):
             return _equal(_reader(left, absent_means), _reader(right, absent_means))
@@ -110,70 +112,76 @@ def compile_test(test: tuple[Any, ...], absent_means: dict[str, Any]) -> _Test:
             return _at_least(_reader(left, absent_means), _reader(right, absent_means))
         case ("is", str(path), str(value)):
             read = _reader(path, absent_means)
-            return lambda subject: bool(read(subject) == value)
+            return lambda sections: bool(_read(sections, read) == value)
         case ("notEmpty", str(path)):
             read = _reader(path, absent_means)
-            return lambda subject: _not_empty(read(subject))
+            return lambda sections: _not_empty(_read(sections, read))
         case ("every" | "some" | "none" as word, str(path), list(shapes)):
-            return _items(word, _reader(path, absent_means), shapes)
+            matches = tuple(tuple(shape.items()) for shape in shapes)
+            return _items(word, _reader(path, absent_means), matches)
     raise BadReadyTableError(f"ready_table.json: no such test as {test!r}")
 
 
 def _reader(path: str, absent_means: dict[str, Any]) -> _Read:
     section, *keys = path.split(".")
-    of = {
-        "metadata": lambda subject: subject.metadata,
-        "spec": lambda subject: subject.spec,
-        "status": lambda subject: subject.status,
-    }.get(section)
-    if of is None:
+    if section not in _SECTIONS or not keys:
         raise BadReadyTableError(f"ready_table.json: no such field as {path}")
-    absent = absent_means.get(path, ABSENT)
+    return _SECTIONS.index(section), tuple(keys), absent_means.get(path, ABSENT)
 
-    def read(subject: Subject) -> Any:
-        found = get(of(subject), *keys)
-        return absent if found is ABSENT or found is None else found
 
-    return read
+def _read(sections: _Sections, read: _Read) -> Any:
+    index, keys, absent = read
+    found: Any = sections[index]
+    for key in keys:
+        found = found.get(key) if isinstance(found, dict) else None
+    return absent if found is None else found
 
 
 def _equal(left: _Read, right: _Read) -> _Test:
-    def holds(subject: Subject) -> bool:
-        one, other = left(subject), right(subject)
+    def holds(sections: _Sections) -> bool:
+        one, other = _read(sections, left), _read(sections, right)
         return one == other and type(one) is type(other) and one is not ABSENT
 
     return holds
 
 
 def _at_least(left: _Read, right: _Read) -> _Test:
-    def holds(subject: Subject) -> bool:
-        one, other = left(subject), right(subject)
+    def holds(sections: _Sections) -> bool:
+        one, other = _read(sections, left), _read(sections, right)
         return type(one) is int and type(other) is int and one >= other
 
     return holds
 
 
-def _items(word: str, read: _Read, shapes: list[dict[str, str]]) -> _Test:
-    over = {"every": all, "some": any, "none": any}[word]
-    wanted = word != "none"
+def _items(word: str, read: _Read, shapes: _Shapes) -> _Test:
+    found_is_good, missed_is_bad = word == "some", word == "every"
 
-    def matches(item: Any) -> bool:
-        return any(
-            all(
-                _not_empty(found) if value == "*" else found == value
-                for key, value in shape.items()
-                for found in (get(item, key),)
-            )
-            for shape in shapes
-        )
-
-    def holds(subject: Subject) -> bool:
-        items = read(subject)
+    def holds(sections: _Sections) -> bool:
+        items = _read(sections, read)
         if not isinstance(items, list):
             return items is ABSENT and word != "some"
-        return over(map(matches, items)) is wanted
+        for item in items:
+            if _matches(item, shapes):
+                if not missed_is_bad:
+                    return found_is_good
+            elif missed_is_bad:
+                return False
+        return not found_is_good
 
     return holds
+
+
+def _matches(item: Any, shapes: _Shapes) -> bool:
+    if not isinstance(item, dict):
+        return False
+    for shape in shapes:
+        for key, value in shape:
+            found = item.get(key)
+            if found != value and not (value == "*" and _not_empty(found)):
+                break
+        else:
+            return True
+    return False
 
 
 def _not_empty(value: Any) -> bool:

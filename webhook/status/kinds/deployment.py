@@ -48,8 +48,8 @@ def judge_deployment(subject: Subject) -> Judgement:
     if blocked is not None:
         reasons.append(blocked)
     failed = _judge_progress(subject, conditions, reasons, paused=paused)
-    failure = conditions.get("ReplicaFailure")
-    if failure is not None and failure.status == TRUE:
+    failure = conditions.true("ReplicaFailure")
+    if failure is not None:
         reasons.append(failure.blocking("False"))
         failed = failed or (available == 0 and desired > 0)
     if paused and not reasons:

@@ -35,7 +35,7 @@ def judge_generic(subject: Subject) -> Judgement:
     conditions = read_conditions(subject)
     reasons: list[Reason] = []
     failed = _failures(subject, conditions, reasons)
-    decided = next((conditions[name] for name in _DECIDING if name in conditions), None)
+    decided = next(filter(None, map(conditions.get, _DECIDING)), None)
     if decided is None:
         failed = _by_phase(subject, reasons) or failed
     else:
@@ -52,8 +52,8 @@ def _failures(subject: Subject, conditions: Conditions, reasons: list[Reason]) -
     """Stalled and Failed of this generation: not ready, and nothing more is planned."""
     failed = False
     for name in ("Stalled", "Failed"):
-        found = conditions.get(name)
-        if found is not None and found.status == TRUE:
+        found = conditions.true(name)
+        if found is not None:
             if found.stale(subject.generation):
                 reasons.append(found.stale_reason(subject.generation))
             else:
@@ -94,8 +94,8 @@ def _unfinished(
     subject: Subject, conditions: Conditions, reasons: list[Reason], blocks: Blocks
 ) -> None:
     """Reconciling and Progressing: the controller plans more."""
-    reconciling = conditions.get("Reconciling")
-    if reconciling is not None and reconciling.status == TRUE:
+    reconciling = conditions.true("Reconciling")
+    if reconciling is not None:
         reasons.append(reconciling.blocking(FALSE, blocks))
     progressing = conditions.get("Progressing")
     if progressing is not None and progressing.status != FALSE and not _steady(progressing):
@@ -127,8 +127,8 @@ def _count(subject: Subject, reasons: list[Reason], blocks: Blocks) -> float | N
 
 
 def _degraded(conditions: Conditions, reasons: list[Reason]) -> bool:
-    found = conditions.get("Degraded")
-    if found is None or found.status != TRUE:
+    found = conditions.true("Degraded")
+    if found is None:
         return False
     reasons.append(remark(found.path, have=TRUE, note=short_word(found.reason)))
     return True

@@ -58,8 +58,8 @@ def judge_pod(subject: Subject) -> Judgement:
             (Reason("status.phase", short_word(phase), "Succeeded", note, Blocks.SETTLED),)
         )
     for name in _RESIZES:
-        resize = conditions.get(name)
-        if resize is not None and resize.status == TRUE:
+        resize = conditions.true(name)
+        if resize is not None:
             return Judgement((resize.blocking("False", Blocks.SETTLED),))
     return GOOD
 
