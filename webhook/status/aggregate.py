@@ -74,7 +74,6 @@ def aggregate(view: StatusView, children: Sequence[StatusView]) -> StatusView:
         ready=_both(view.ready, summary.ready),
         settled=view.settled and summary.settled and not leaving,
         health=health,
-        reconciled_generation=view.reconciled_generation,
         reasons=tuple(reasons),
     )
 

@@ -7,6 +7,8 @@ then status has to speak of the generation of now; only then is the kind asked.
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+import msgspec
+
 from webhook.objects.fields import ABSENT
 from webhook.status.aggregate import aggregate
 from webhook.status.conditions import current_failures
@@ -58,6 +60,7 @@ def evaluate(
     table = table_ready(subject)
     if table is not None and table is not ready:
         reasons.append(_difference(subject, table=table))
+    down = kind.counts and judgement.progress == 0.0 and _long_ago(subject, past)
     unknown = gap is not None and past is not None and past.observed_since is None
     view = StatusView(
         subject.group,
@@ -68,7 +71,7 @@ def evaluate(
         subject.uid,
         None if unknown else ready,
         settled,
-        _health(judgement, good=ready and settled and flaps < FLAPPING),
+        _health(judgement, down=down, good=ready and settled and flaps < FLAPPING),
         judgement.progress,
         subject.generation,
         highest_observed(subject),
@@ -77,9 +80,16 @@ def evaluate(
         table,
         tuple(reasons),
         subject.deleting,
+        judgement.failed,
         judgement.finished,
     )
-    return aggregate(view, children) if children else view
+    if not children:
+        return view
+    whole = aggregate(view, children)
+    if whole.settled is settled:
+        return whole
+    reconciled = _reconciled(subject, past, settled=False)
+    return msgspec.structs.replace(whole, reconciled_generation=reconciled)
 
 
 def _gap(subject: Subject, kind: Kind, past: Past | None) -> Reason | None:
@@ -96,8 +106,9 @@ def _gap(subject: Subject, kind: Kind, past: Past | None) -> Reason | None:
 
 
 def _judge(subject: Subject, kind: Kind, gap: Reason | None, past: Past | None) -> Judgement:
-    if subject.wrong is not None:
-        return Judgement((subject.wrong,))
+    wrong = subject.wrong or (subject.wrong_spec if kind.by_spec else None)
+    if wrong is not None:
+        return Judgement((wrong,))
     if subject.deleting:
         return _deletion(subject)
     try:
@@ -106,14 +117,18 @@ def _judge(subject: Subject, kind: Kind, gap: Reason | None, past: Past | None) 
         failures = current_failures(subject)
     except UnreadableError as error:
         return Judgement((error.reason,))
-    overdue = (
-        past is not None
-        and past.observed_since is None
-        and subject.at - past.intent_since > DEADLINE
-    )
+    overdue = past is not None and past.observed_since is None and _long_ago(subject, past)
     return Judgement(
-        (gap, *failures), failed=bool(failures) or overdue, progress=0.0 if kind.counts else None
+        (gap, *failures),
+        failed=bool(failures),
+        broken=overdue,
+        progress=0.0 if kind.counts else None,
     )
+
+
+def _long_ago(subject: Subject, past: Past | None) -> bool:
+    """Whether the intent of now is older than any deadline; False where nobody knows."""
+    return past is not None and subject.at - past.intent_since > DEADLINE
 
 
 def _deletion(subject: Subject) -> Judgement:
@@ -128,7 +143,7 @@ def _deletion(subject: Subject) -> Judgement:
     late = subject.overdue(subject.metadata.get("deletionTimestamp"))
     phase = subject.status.get("phase")
     finished = subject.kind == "Pod" and phase in ("Succeeded", "Failed")
-    return Judgement(reasons, failed=late, finished=finished)
+    return Judgement(reasons, broken=late, finished=finished)
 
 
 def _terminating(
@@ -138,10 +153,8 @@ def _terminating(
     counted = counted_terminating(children)
     lingering = max(reported or 0, counted or 0)
     if kind.drains and lingering:
-        counted_only = lingering if reported is None else reported
-        note = "" if lingering == counted_only else f"{lingering} counted from pods"
         have = ABSENT if reported is None else reported
-        note = f"{lingering} counted from pods" if reported is None else note
+        note = "" if lingering == reported else f"{lingering} counted from pods"
         reasons.append(Reason("status.terminatingReplicas", have, "0", note, Blocks.SETTLED))
     return counted if reported is None else reported
 
@@ -153,8 +166,8 @@ def _difference(subject: Subject, *, table: bool) -> Reason:
     return remark("tableReady", have=False, note=note)
 
 
-def _health(judgement: Judgement, *, good: bool) -> Health:
-    if judgement.failed:
+def _health(judgement: Judgement, *, down: bool, good: bool) -> Health:
+    if judgement.failed or judgement.broken or down:
         return Health.RED
     return Health.GREEN if good and not judgement.degraded else Health.YELLOW
 

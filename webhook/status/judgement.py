@@ -12,7 +12,9 @@ class Judgement(NamedTuple):
 
     reasons: Sequence[Reason] = ()
     failed: bool = False
-    """Red: not functional, or the intent is not met past its deadline."""
+    """Red, and to wait longer does not help: given up, or past the deadline of the object."""
+    broken: bool = False
+    """Red, though it may come right by itself: it does not function now."""
     degraded: bool = False
     """Yellow, although nothing blocks."""
     progress: float | None = None
@@ -30,6 +32,8 @@ class Kind(NamedTuple):
     judge: Judge
     observes: bool = False
     """Its controller writes status.observedGeneration always: without one it has not acted."""
+    by_spec: bool = True
+    """Its rules need spec: one that is no object blocks."""
     drains: bool = False
     """It is settled only when its terminating pods are gone (KEP-3973)."""
     silent: bool = False

@@ -43,7 +43,9 @@ class Subject(msgspec.Struct, frozen=True, gc=False):
     has_status: bool
     """False where status is absent or null."""
     wrong: Reason | None
-    """The first of metadata, generation, spec and status that has the wrong type."""
+    """The first of kind, apiVersion, metadata, generation and status with the wrong type."""
+    wrong_spec: Reason | None
+    """A spec that is no object; custom resources may have one."""
     at: float
 
     def count(self, key: str) -> int:
@@ -106,49 +108,48 @@ class Subject(msgspec.Struct, frozen=True, gc=False):
 
 def read_subject(document: Mapping[str, Any], at: float) -> Subject:
     """Read one decoded object; what has the wrong type is told in `wrong`, and never raised."""
-    wrong: Reason | None = None
-    metadata = document.get("metadata")
-    if not isinstance(metadata, dict):
-        if metadata is not None:
-            wrong = Reason("metadata", type_word(metadata), "an object")
-        metadata = _NOTHING
-    spec = document.get("spec")
-    if not isinstance(spec, dict):
-        if spec is not None:
-            wrong = wrong or Reason("spec", type_word(spec), "an object")
-        spec = _NOTHING
-    status = document.get("status")
-    has_status = status is not None
-    if not isinstance(status, dict):
-        if has_status:
-            wrong = wrong or Reason("status", type_word(status), "an object")
-        status = _NOTHING
+    kind, wrong_kind = _text(document, "kind")
+    version, wrong_version = _text(document, "apiVersion")
+    metadata, wrong_metadata = _object(document, "metadata")
+    spec, wrong_spec = _object(document, "spec")
+    status, wrong_status = _object(document, "status")
+    wrong = wrong_kind or wrong_version or wrong_metadata or wrong_status
     generation = metadata.get("generation")
     if type(generation) is not int:
         if generation is not None:
             wrong = wrong or Reason("metadata.generation", type_word(generation), "a whole number")
         generation = None
-    version = document.get("apiVersion")
-    group, _, version = version.rpartition("/") if isinstance(version, str) else ("", "", "")
-    kind = document.get("kind")
+    group, _, version = version.rpartition("/")
+    namespace, name, uid = metadata.get("namespace"), metadata.get("name"), metadata.get("uid")
     return Subject(
         group,
         version,
-        kind if isinstance(kind, str) else "",
-        _text(metadata.get("namespace")),
-        _text(metadata.get("name")),
-        _text(metadata.get("uid")),
+        kind,
+        namespace if isinstance(namespace, str) else "",
+        name if isinstance(name, str) else "",
+        uid if isinstance(uid, str) else "",
         generation,
         status.get("observedGeneration", ABSENT),
         metadata.get("deletionTimestamp") is not None,
         metadata,
         spec,
         status,
-        has_status,
+        document.get("status") is not None,
         wrong,
+        wrong_spec,
         at,
     )
 
 
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""
+def _text(document: Mapping[str, Any], key: str) -> tuple[str, Reason | None]:
+    value = document.get(key, ABSENT)
+    if isinstance(value, str) and value:
+        return value, None
+    return "", Reason(key, "empty" if value == "" else type_word(value), "a text")
+
+
+def _object(document: Mapping[str, Any], key: str) -> tuple[dict[str, Any], Reason | None]:
+    value = document.get(key)
+    if isinstance(value, dict):
+        return value, None
+    return _NOTHING, None if value is None else Reason(key, type_word(value), "an object")

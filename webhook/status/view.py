@@ -57,5 +57,7 @@ class StatusView(msgspec.Struct, frozen=True, gc=False):
     reasons: tuple[Reason, ...]
     deleting: bool = False
     """It has a deletionTimestamp."""
+    failed: bool = False
+    """Red, and to wait longer does not help: given up, or past the deadline of the object."""
     finished: bool = False
     """It ran to its end and will not run again: a Succeeded or Failed Pod, a finished Job."""

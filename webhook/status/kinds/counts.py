@@ -3,14 +3,18 @@
 from webhook.status.reason import Blocks, Reason
 
 
-def missing(key: str, have: int, want: int, blocks: Blocks = Blocks.BOTH) -> Reason | None:
-    """`status.readyReplicas 2, want 3`, or None when enough are there."""
-    return None if have >= want else Reason(f"status.{key}", have, str(want), "", blocks)
+def missing(
+    reasons: list[Reason], key: str, have: int, want: int, blocks: Blocks = Blocks.BOTH
+) -> None:
+    """Add `status.readyReplicas 2, want 3` unless enough are there."""
+    if have < want:
+        reasons.append(Reason(f"status.{key}", have, str(want), "", blocks))
 
 
-def inexact(key: str, have: int, want: int) -> Reason | None:
-    """`status.replicas 4, want 3`, or None when it is exactly so."""
-    return None if have == want else Reason(f"status.{key}", have, str(want))
+def inexact(reasons: list[Reason], key: str, have: int, want: int) -> None:
+    """Add `status.replicas 4, want 3` unless it is exactly so."""
+    if have != want:
+        reasons.append(Reason(f"status.{key}", have, str(want)))
 
 
 def share(desired: int, *counts: int) -> float:

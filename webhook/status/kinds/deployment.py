@@ -31,33 +31,30 @@ def judge_deployment(subject: Subject) -> Judgement:
     paused = subject.flag("paused")
     reasons: list[Reason] = []
     if not (desired == replicas == ready == available and updated >= desired):
-        short = missing("updatedReplicas", updated, desired)
-        if short is not None and paused:
-            short = short._replace(note="spec.paused true: nothing goes on until it is resumed")
-        reasons += [
-            reason
-            for reason in (
-                short,
-                inexact("replicas", replicas, desired),
-                inexact("readyReplicas", ready, desired),
-                inexact("availableReplicas", available, desired),
-            )
-            if reason is not None
-        ]
+        missing(reasons, "updatedReplicas", updated, desired)
+        if paused and reasons:
+            note = "spec.paused true: nothing goes on until it is resumed"
+            reasons[0] = reasons[0]._replace(note=note)
+        inexact(reasons, "replicas", replicas, desired)
+        inexact(reasons, "readyReplicas", ready, desired)
+        inexact(reasons, "availableReplicas", available, desired)
+    broken = False
     blocked = must_be_true(conditions, "Available", subject.generation)
     if blocked is not None:
         reasons.append(blocked)
+        available_condition = conditions.get("Available")
+        broken = available_condition is not None and subject.overdue(available_condition.since)
     failed = _judge_progress(subject, conditions, reasons, paused=paused)
     failure = conditions.true("ReplicaFailure")
     if failure is not None:
         reasons.append(failure.blocking("False"))
-        failed = failed or (available == 0 and desired > 0)
+        broken = broken or (available == 0 and desired > 0)
     if paused and not reasons:
         # What a person asks is whether what was rolled out is whole; the controller holds back
         # only changes to come, so it has acted on this generation and plans no more.
         note = "complete; later changes wait until it is resumed"
         reasons.append(remark("spec.paused", have=True, note=note))
-    return Judgement(reasons, failed, progress=share(desired, updated, ready, available))
+    return Judgement(reasons, failed, broken, progress=share(desired, updated, ready, available))
 
 
 def _judge_progress(

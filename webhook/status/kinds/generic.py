@@ -1,7 +1,8 @@
 """Every other kind, by the conditions that many controllers agree on.
 
 Reads    conditions Ready, else Available, else Succeeded, Complete or Completed; Reconciling,
-         Stalled, Progressing, Failed, Degraded; status.phase where none of them decides.
+         Stalled, Progressing, Failed, Degraded; where none of the first decides status.phase;
+         counters of replicas against spec.replicas; status.reconciledGeneration.
 Relies   on each condition's own observedGeneration: a Ready=True of another generation is none.
 Source   kstatus (sigs.k8s.io/cli-utils pkg/kstatus/README.md) for Reconciling and Stalled; the API
          conventions, "Typical status properties"; Improve .status, "Standardizing Conditions".
@@ -29,71 +30,73 @@ _COUNTS: Final = ("replicas", "readyReplicas", "availableReplicas", "updatedRepl
 
 
 def judge_generic(subject: Subject) -> Judgement:
-    """Ready when the deciding condition of this generation is True."""
+    """Ready when the deciding condition of this generation is True, or nothing speaks against it.
+
+    Settled also needs that nothing is Reconciling or Progressing and no counted replica missing.
+    """
     if not subject.has_status:
         return Judgement((remark("status", have=ABSENT, note="nobody has reported on it"),))
     conditions = read_conditions(subject)
     reasons: list[Reason] = []
-    failed = _failures(subject, conditions, reasons)
+    failed = _given_up(subject, conditions, reasons)
     decided = next(filter(None, map(conditions.get, _DECIDING)), None)
+    broken = False
     if decided is None:
-        failed = _by_phase(subject, reasons) or failed
+        failed = _failed_phase(subject, reasons) or failed
     else:
-        failed = _decide(subject, decided, reasons, failed=failed) or failed
+        ended = decided.type == "Succeeded" and decided.status == FALSE
+        failed = failed or (ended and not decided.stale(subject.generation))
+        broken = _undecided(subject, decided, reasons, failed=failed)
     blocks = Blocks.BOTH if decided is None else Blocks.SETTLED
     _unfinished(subject, conditions, reasons, blocks)
     progress = _count(subject, reasons, blocks)
-    degraded = _degraded(conditions, reasons)
-    finished = decided is not None and decided.type in _ENDS and (failed or decided.status == TRUE)
-    return Judgement(reasons, failed, degraded, progress, finished)
+    degraded = _degraded(conditions, decided, reasons)
+    if decided is None and progress is None and not reasons:
+        path = "status.conditions[Ready]"
+        reasons.append(remark(path, have=ABSENT, note="nothing in status speaks against it"))
+    finished = decided is not None and decided.type in _ENDS and (failed or not reasons)
+    return Judgement(reasons, failed, broken, degraded, progress, finished)
 
 
-def _failures(subject: Subject, conditions: Conditions, reasons: list[Reason]) -> bool:
-    """Stalled and Failed of this generation: not ready, and nothing more is planned."""
+def _given_up(subject: Subject, conditions: Conditions, reasons: list[Reason]) -> bool:
+    """Stalled and Failed: not ready, and nothing more is planned, if they are of this generation."""
     failed = False
-    for name in ("Stalled", "Failed"):
-        found = conditions.true(name)
-        if found is not None:
-            if found.stale(subject.generation):
-                reasons.append(found.stale_reason(subject.generation))
-            else:
-                reasons.append(found.blocking(FALSE, Blocks.READY))
-                failed = True
+    for found in map(conditions.true, ("Stalled", "Failed")):
+        if found is not None and found.stale(subject.generation):
+            reasons.append(found.stale_reason(subject.generation))
+        elif found is not None:
+            reasons.append(found.blocking(FALSE, Blocks.READY))
+            failed = True
     return failed
 
 
-def _decide(subject: Subject, decided: Condition, reasons: list[Reason], *, failed: bool) -> bool:
-    """Add why the deciding condition is no True of now; whether that is a failure."""
-    if decided.status == TRUE:
-        if decided.stale(subject.generation):
-            reasons.append(decided.stale_reason(subject.generation))
-        return False
+def _undecided(
+    subject: Subject, decided: Condition, reasons: list[Reason], *, failed: bool
+) -> bool:
+    """Add why the deciding condition is no True of now; whether it has been False for too long."""
     if decided.stale(subject.generation):
         reasons.append(decided.stale_reason(subject.generation))
         return False
-    ended = decided.type == "Succeeded" and decided.status == FALSE
-    blocks = Blocks.READY if failed or ended else Blocks.BOTH
-    reasons.append(decided.blocking(TRUE, blocks))
-    return ended or (decided.status == FALSE and subject.overdue(decided.since))
-
-
-def _by_phase(subject: Subject, reasons: list[Reason]) -> bool:
-    """Judge by status.phase where no condition decides; whether it names a failure."""
-    phase = subject.status.get("phase")
-    if not isinstance(phase, str):
+    if decided.status == TRUE:
         return False
-    if phase in _FAILED_PHASES:
-        reasons.append(Reason("status.phase", phase, "a phase of success", "", Blocks.READY))
-        return True
-    if phase in _WAITING_PHASES:
-        reasons.append(Reason("status.phase", phase, "a phase of success"))
-    return False
+    reasons.append(decided.blocking(TRUE, Blocks.READY if failed else Blocks.BOTH))
+    return decided.status == FALSE and subject.overdue(decided.since)
+
+
+def _failed_phase(subject: Subject, reasons: list[Reason]) -> bool:
+    """Add a phase that is no success; whether it is a failure."""
+    phase = subject.status.get("phase")
+    failed = isinstance(phase, str) and phase in _FAILED_PHASES
+    if failed or (isinstance(phase, str) and phase in _WAITING_PHASES):
+        blocks = Blocks.READY if failed else Blocks.BOTH
+        reasons.append(Reason("status.phase", phase, "another", "", blocks))
+    return failed
 
 
 def _unfinished(
     subject: Subject, conditions: Conditions, reasons: list[Reason], blocks: Blocks
 ) -> None:
-    """Reconciling and Progressing: the controller plans more."""
+    """Reconciling, Progressing, and a reconciledGeneration of before: the controller plans more."""
     reconciling = conditions.true("Reconciling")
     if reconciling is not None:
         reasons.append(reconciling.blocking(FALSE, blocks))
@@ -112,7 +115,7 @@ def _steady(progressing: Condition) -> bool:
 
 
 def _count(subject: Subject, reasons: list[Reason], blocks: Blocks) -> float | None:
-    """Compare the replica counters that are there with spec.replicas; None where none is."""
+    """Compare the counters that are there with spec.replicas; None where none is."""
     desired = subject.spec.get("replicas")
     if type(desired) is not int:
         return None
@@ -120,15 +123,18 @@ def _count(subject: Subject, reasons: list[Reason], blocks: Blocks) -> float | N
     if not counts:
         return None
     for key, value in counts.items():
-        short = missing(key, value, desired, blocks)
-        if short is not None:
-            reasons.append(short)
+        missing(reasons, key, value, desired, blocks)
     return share(desired, *counts.values())
 
 
-def _degraded(conditions: Conditions, reasons: list[Reason]) -> bool:
+def _degraded(conditions: Conditions, decided: Condition | None, reasons: list[Reason]) -> bool:
+    """Yellow for Degraded, and for Available=False beside a Ready that decides."""
     found = conditions.true("Degraded")
+    if found is None and decided is not None and decided.type == "Ready":
+        available = conditions.get("Available")
+        found = available if available is not None and available.status == FALSE else None
     if found is None:
         return False
-    reasons.append(remark(found.path, have=TRUE, note=short_word(found.reason)))
+    note = short_word(found.reason) if found.reason else ""
+    reasons.append(remark(found.path, have=short_word(found.status), note=note))
     return True

@@ -69,10 +69,10 @@ def _unready(subject: Subject, conditions: Conditions, blocked: Reason) -> Judge
     scheduled = conditions.get("PodScheduled")
     if scheduled is not None and scheduled.status != TRUE:
         late = subject.overdue(subject.metadata.get("creationTimestamp"))
-        return Judgement((scheduled.blocking(TRUE),), failed=late)
+        return Judgement((scheduled.blocking(TRUE),), broken=late)
     waiting = list(_waiting(subject.status))
     broken = any(reason.have in _BROKEN for reason in waiting)
-    return Judgement((*waiting, blocked), failed=broken)
+    return Judgement((*waiting, blocked), broken=broken)
 
 
 def _waiting(status: dict[str, Any]) -> Iterator[Reason]:

@@ -11,7 +11,7 @@ def judge_silent(subject: Subject) -> Judgement:  # noqa: ARG001 - every judge t
     return GOOD
 
 
-SILENT: Final = Kind(judge_silent, silent=True)
+SILENT: Final = Kind(judge_silent, silent=True, by_spec=False)
 """No type of these has a status in k8s.io/api v0.36, or no controller writes it."""
 SILENT_KINDS: Final = {
     "": (
