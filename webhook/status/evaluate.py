@@ -18,7 +18,11 @@ from webhook.status.observed import highest_observed, observed_gap
 from webhook.status.ready_table import amendment, table_ready
 from webhook.status.reason import Blocks, Reason, remark
 from webhook.status.subject import DEADLINE, Subject, UnreadableError, read_subject
-from webhook.status.terminating import counted_terminating, reported_terminating
+from webhook.status.terminating import (
+    counted_terminating,
+    reported_terminating,
+    unreadable_terminating,
+)
 from webhook.status.view import Health, Past, StatusView
 
 FLAPPING: Final = 5
@@ -50,6 +54,8 @@ def evaluate(
     terminating = reported_terminating(subject)
     if children or terminating:
         terminating = _terminating(kind, terminating, children, reasons)
+    elif kind.drains and terminating is None:
+        reasons += unreadable_terminating(subject)
     ready = settled = True
     for reason in reasons:
         ready = ready and not reason.against_ready

@@ -77,7 +77,7 @@ _TYPE_WORDS: Final = {
     type(None): "null",
     bool: "a boolean",
     int: "a number",
-    float: "a number",
+    float: "a number with a fraction",
     str: "a string",
     list: "a list",
     dict: "an object",

@@ -9,6 +9,7 @@ from webhook.objects.fields import ABSENT
 from webhook.objects.instant import parse_time
 from webhook.status.reason import Reason, type_word
 
+COUNT: Final = "a whole number from 0 on"
 _NOTHING: Final[dict[str, Any]] = {}
 
 DEADLINE: Final = 600.0
@@ -58,7 +59,7 @@ class Subject(msgspec.Struct, frozen=True, gc=False):
             return 0
         if type(value) is int and value >= 0:
             return value
-        raise UnreadableError(f"status.{key}", value, "a whole number")
+        raise UnreadableError(f"status.{key}", value, COUNT)
 
     def desired(self, key: str = "replicas", default: int = 1) -> int:
         """A number of spec; absent and null are the default of the API."""
@@ -67,7 +68,7 @@ class Subject(msgspec.Struct, frozen=True, gc=False):
             return default
         if type(value) is int and value >= 0:
             return value
-        raise UnreadableError(f"spec.{key}", value, "a whole number")
+        raise UnreadableError(f"spec.{key}", value, COUNT)
 
     def flag(self, key: str) -> bool:
         """A boolean of spec; absent and null are false."""

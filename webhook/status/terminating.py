@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from webhook.status.subject import Subject
+from webhook.status.reason import Blocks, Reason, type_word
+from webhook.status.subject import COUNT, Subject
 from webhook.status.view import StatusView
 
 
@@ -10,6 +11,15 @@ def reported_terminating(subject: Subject) -> int | None:
     """status.terminatingReplicas; None where it is absent, null or no count: absent is not 0."""
     value = subject.status.get("terminatingReplicas")
     return value if type(value) is int and value >= 0 else None
+
+
+def unreadable_terminating(subject: Subject) -> list[Reason]:
+    """That status.terminatingReplicas is there and no count; nothing for absent and null."""
+    value = subject.status.get("terminatingReplicas")
+    if value is None:
+        return []
+    path = "status.terminatingReplicas"
+    return [Reason(path, type_word(value), COUNT, "", Blocks.SETTLED)]
 
 
 def counted_terminating(children: Sequence[StatusView]) -> int | None:

@@ -7,7 +7,7 @@ Source   kubernetes pkg/controller/podautoscaler/horizontal.go:reconcileAutoscal
 
 from typing import Final
 
-from webhook.status.conditions import must_be_true, read_conditions
+from webhook.status.conditions import FALSE, TRUE, must_be_true, read_conditions
 from webhook.status.judgement import Judgement
 from webhook.status.reason import Blocks, Reason, remark
 from webhook.status.subject import Subject
@@ -26,7 +26,7 @@ def judge_autoscaler(subject: Subject) -> Judgement:
         reasons += [reason for reason in (able, active) if reason is not None]
         found = conditions.get("ScalingActive")
         if found is not None and found.reason == _SWITCHED_OFF:
-            return Judgement((remark(found.path, have=False, note=_SWITCHED_OFF),))
+            return Judgement((remark(found.path, have=FALSE, note=_SWITCHED_OFF),))
     current, desired = subject.count("currentReplicas"), subject.count("desiredReplicas")
     if current != desired:
         path = "status.currentReplicas"
@@ -35,5 +35,5 @@ def judge_autoscaler(subject: Subject) -> Judgement:
     at_most = limited is not None and limited.reason == "TooManyReplicas"
     if limited is not None and at_most:
         note = "TooManyReplicas: spec.maxReplicas holds it back"
-        reasons.append(remark(limited.path, have=True, note=note))
+        reasons.append(remark(limited.path, have=TRUE, note=note))
     return Judgement(reasons, degraded=at_most)

@@ -11,7 +11,7 @@ from webhook.objects.fields import ABSENT
 from webhook.status.judgement import Judgement
 from webhook.status.kinds.counts import inexact, missing, share
 from webhook.status.reason import Reason, remark
-from webhook.status.subject import Subject
+from webhook.status.subject import COUNT, Subject
 
 
 def judge_daemon_set(subject: Subject) -> Judgement:
@@ -19,7 +19,7 @@ def judge_daemon_set(subject: Subject) -> Judgement:
     if subject.status.get("desiredNumberScheduled") is None:
         # Never omitted by the controller (apps/v1): without it the other numbers mean nothing.
         path = "status.desiredNumberScheduled"
-        return Judgement((Reason(path, ABSENT, "a whole number"),), progress=0.0)
+        return Judgement((Reason(path, ABSENT, COUNT),), progress=0.0)
     desired = subject.count("desiredNumberScheduled")
     updated = subject.count("updatedNumberScheduled")
     ready, available = subject.count("numberReady"), subject.count("numberAvailable")

@@ -59,7 +59,7 @@ def judge_generic(subject: Subject) -> Judgement:
 
 
 def _given_up(subject: Subject, conditions: Conditions, reasons: list[Reason]) -> bool:
-    """Stalled and Failed: not ready, and nothing more is planned, if they are of this generation."""
+    """Stalled and Failed of this generation: not ready, and nothing more is planned."""
     failed = False
     for found in map(conditions.true, ("Stalled", "Failed")):
         if found is not None and found.stale(subject.generation):

@@ -9,8 +9,8 @@ Source   kubernetes pkg/controller/statefulset/stateful_set_control.go:updateSta
 
 from webhook.status.judgement import Judgement
 from webhook.status.kinds.counts import inexact, missing, share
-from webhook.status.reason import Blocks, Reason, remark, short_word
-from webhook.status.subject import Subject, UnreadableError
+from webhook.status.reason import Blocks, Reason, remark
+from webhook.status.subject import COUNT, Subject, UnreadableError
 
 
 def judge_stateful_set(subject: Subject) -> Judgement:
@@ -35,7 +35,7 @@ def _judge_update(subject: Subject, reasons: list[Reason], desired: int, ready: 
     partition = subject.inner("spec", "updateStrategy", "rollingUpdate").get("partition")
     if partition is not None and (type(partition) is not int or partition < 0):
         path = "spec.updateStrategy.rollingUpdate.partition"
-        raise UnreadableError(path, partition, "a whole number")
+        raise UnreadableError(path, partition, COUNT)
     updated = subject.count("updatedReplicas")
     if partition:
         wanted = max(0, desired - partition)
@@ -48,8 +48,7 @@ def _judge_update(subject: Subject, reasons: list[Reason], desired: int, ready: 
     inexact(reasons, "currentReplicas", current, desired)
     now, then = subject.word("status", "updateRevision"), subject.word("status", "currentRevision")
     if now != then and not reasons:
-        note = "another revision than status.updateRevision"
-        reasons.append(Reason("status.currentRevision", short_word(then), "the update", note))
+        reasons.append(Reason("status.currentRevision", "another", "status.updateRevision"))
     return share(desired, ready, max(updated, current) if partition is None else updated)
 
 

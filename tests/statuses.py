@@ -1,0 +1,70 @@
+"""Objects for tables of status: a good one of each kind, and what a row changes in it."""
+
+import copy
+import re
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.cases_loader import Case
+from webhook.status.evaluate import evaluate
+from webhook.status.view import Past, StatusView
+
+NOW = 1_800_000_000.0
+"""2027-01-15T08:00:00Z."""
+GOOD: dict[str, dict[str, Any]] = yaml.safe_load(
+    Path(__file__).with_suffix(".yaml").read_text("utf-8")
+)
+KEYS = ("of", "with", "without", "ready", "settled", "health", "reasons")
+"""What every row of a table of views holds, besides what it says of other fields."""
+_STEP = re.compile(r"([^.\[\]]+)|\[([^\]]*)\]")
+
+
+def changed(
+    of: str, with_: dict[str, Any] | None = None, without: list[str] | None = None
+) -> dict[str, Any]:
+    """A good object with other values at `status.conditions[Ready].status`, or without them.
+
+    In brackets stands the type of a condition, which is added when there is none.
+    """
+    document = copy.deepcopy(GOOD[of])
+    for path, value in (with_ or {}).items():
+        *walk, last = _steps(path)
+        place: Any = document
+        for step in walk:
+            place = _enter(place, step)
+        if last.startswith("["):
+            _enter(place, last).update(value)
+        else:
+            place[last] = value
+    for path in without or []:
+        *walk, last = _steps(path)
+        place = document
+        for step in walk:
+            place = _enter(place, step)
+        if last.startswith("["):
+            place.remove(_enter(place, last))
+        else:
+            del place[last]
+    return document
+
+
+def view_of(case: Case, past: Past | None = None) -> StatusView:
+    """What evaluate() says of a row's object."""
+    document = changed(case["of"], case.get("with"), case.get("without"))
+    return evaluate(document, past, at=NOW)
+
+
+def _steps(path: str) -> list[str]:
+    return [name or f"[{kind}]" for name, kind in _STEP.findall(path)]
+
+
+def _enter(place: Any, step: str) -> Any:
+    if not step.startswith("["):
+        return place.setdefault(step, [] if step == "conditions" else {})
+    for item in place:
+        if item["type"] == step[1:-1]:
+            return item
+    place.append({"type": step[1:-1]})
+    return place[-1]
