@@ -183,6 +183,8 @@ def test_no_free_text_of_an_object_reaches_a_reason(of, text, field):
     secret = f"password {text}"
     for condition in document.get("status", {}).get("conditions", []):
         condition.update({"status": "False", field: secret})
-    document.setdefault("status", {}).update(phase=secret, reason=secret)
+    status = document.setdefault("status", {})
+    status.update(phase=secret, reason=secret, observedGeneration=secret)
+    status["containerStatuses"] = [{"name": secret, "state": {"waiting": {"reason": secret}}}]
     told = " ".join(str(reason) for reason in evaluate(document, at=NOW).reasons)
     assert "password" not in told

@@ -21,18 +21,19 @@ def as_generation(value: Any) -> int | None:
 def observed_gap(subject: Subject, *, always_written: bool) -> Reason | None:
     """Why status does not speak of the generation of now, or None when it does.
 
-    Absent and null are no answer: they block where the kind's controller always writes one. Behind
-    is every lower number, 0 and Flux's -1 too; ahead, a status that came with a restored object,
-    or a forged one, speaks of another intent just as much.
+    Absent blocks where the kind's controller always writes one; null does everywhere, for a field
+    that is there and empty was never filled in, or cleared. Behind is every lower number, 0 and
+    Flux's -1 too. Ahead is a status that came with a restored object, or a forged one: it speaks of
+    another intent just as much.
     """
     observed, generation = subject.observed, subject.generation
     if observed == generation and type(observed) is int:
         return None
     if generation is None:
         return None
+    if observed is ABSENT and not always_written:
+        return None
     if observed is ABSENT or observed is None:
-        if not always_written:
-            return None
         return Reason("status.observedGeneration", observed, str(generation))
     number = as_generation(observed)
     if number == generation:

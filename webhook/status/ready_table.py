@@ -27,7 +27,7 @@ class BadReadyTableError(ValueError):
 class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One kind of the table. `amendment` says in what `ready` asks for less, or is empty."""
 
-    group: str
+    groups: tuple[str, ...]
     kind: str
     all: tuple[tuple[Any, ...], ...]
     """Tests: a name and its arguments, such as `["equal", "status.replicas", "spec.replicas"]`."""
@@ -78,8 +78,7 @@ def table_ready(subject: Subject) -> bool | None:
 
 def amendment(subject: Subject) -> str:
     """In what `ready` asks for less than the table, or nothing."""
-    mine = (subject.group, subject.kind)
-    found = (row.amendment for row in load_ready_table().rows if (row.group, row.kind) == mine)
+    found = (row.amendment for row in load_ready_table().rows if row.kind == subject.kind)
     return next((text for text in found if text), "")
 
 
@@ -95,11 +94,13 @@ def _compiled() -> dict[tuple[str, str], dict[str, _Compiled]]:
     table = load_ready_table()
     found: dict[tuple[str, str], dict[str, _Compiled]] = {}
     for row in table.rows:
-        found.setdefault((row.group, row.kind), {})[row.type] = _Compiled(
+        compiled = _Compiled(
             "status" in row.needs,
             "metadata.generation" in row.needs,
             tuple(compile_test(test, table.absent_means) for test in row.all),
         )
+        for group in row.groups:
+            found.setdefault((group, row.kind), {})[row.type] = compiled
     return found
 
 

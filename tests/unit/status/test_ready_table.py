@@ -32,7 +32,7 @@ def letter(of: str, with_: dict[str, Any] | None = None, without: list[str] | No
 
 
 def test_the_table_has_nine_kinds_and_each_has_a_judge_of_its_own():
-    assert {(row.group, row.kind) for row in load_ready_table().rows} == NINE
+    assert {(row.groups[0], row.kind) for row in load_ready_table().rows} == NINE
     assert KINDS.keys() >= NINE
 
 
@@ -115,3 +115,9 @@ def test_desired_healthy_equals_min_available_or_the_budget_is_not_ready(
 def test_a_test_that_does_not_exist_is_refused(test: tuple[Any, ...]):
     with pytest.raises(BadReadyTableError):
         compile_test(test, {})
+
+
+@pytest.mark.parametrize("kind", ["DaemonSet", "Deployment", "ReplicaSet"])
+def test_kinds_that_were_in_extensions_are_the_same_kinds(kind: str):
+    assert letter(kind, {"apiVersion": "extensions/v1beta1"}) is True
+    assert KINDS["extensions", kind] is KINDS["apps", kind]

@@ -21,12 +21,12 @@ def judge_autoscaler(subject: Subject) -> Judgement:
     conditions = read_conditions(subject)
     reasons: list[Reason] = []
     if subject.version != "v1":
-        able = must_be_true(conditions, "AbleToScale", subject.generation)
-        active = must_be_true(conditions, "ScalingActive", subject.generation)
-        reasons += [reason for reason in (able, active) if reason is not None]
         found = conditions.get("ScalingActive")
         if found is not None and found.reason == _SWITCHED_OFF:
             return Judgement((remark(found.path, have=FALSE, note=_SWITCHED_OFF),))
+        wanted = ("AbleToScale",) if found is None else ("AbleToScale", "ScalingActive")
+        blocked = (must_be_true(conditions, name, subject.generation) for name in wanted)
+        reasons += [reason for reason in blocked if reason is not None]
     current, desired = subject.count("currentReplicas"), subject.count("desiredReplicas")
     if current != desired:
         path = "status.currentReplicas"

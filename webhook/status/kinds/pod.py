@@ -17,23 +17,22 @@ from webhook.status.subject import Subject
 _BROKEN: Final = frozenset(
     {
         "CrashLoopBackOff",
-        "ImagePullBackOff",
-        "ErrImagePull",
-        "ErrImageNeverPull",
-        "ErrInvalidImageName",
-        "InvalidImageName",
-        "ImageInspectError",
-        "RegistryUnavailable",
         "CreateContainerConfigError",
         "CreateContainerError",
-        "PreStartHookError",
+        "ErrImageNeverPull",
+        "ErrImagePull",
+        "ImageInspectError",
+        "ImagePullBackOff",
+        "InvalidImageName",
         "PostStartHookError",
+        "PreCreateHookError",
+        "PreStartHookError",
         "RunContainerError",
-        "RunInitContainerError",
     }
 )
-"""Reasons to wait that do not pass by themselves (kubernetes pkg/kubelet/images/types.go and
-pkg/kubelet/container/sync_result.go)."""
+"""Reasons to wait that seldom pass by themselves (kubernetes pkg/kubelet/images/types.go,
+container/sync_result.go and kuberuntime/kuberuntime_container.go)."""
+_LONGEST_LABEL: Final = 63
 _RESIZES: Final = ("PodResizePending", "PodResizeInProgress")
 _LISTS: Final = ("initContainerStatuses", "containerStatuses")
 
@@ -70,20 +69,27 @@ def _unready(subject: Subject, conditions: Conditions, blocked: Reason) -> Judge
     if scheduled is not None and scheduled.status != TRUE:
         late = subject.overdue(subject.metadata.get("creationTimestamp"))
         return Judgement((scheduled.blocking(TRUE),), broken=late)
-    waiting = list(_waiting(subject.status))
+    waiting = list(_not_running(subject.status))
     broken = any(reason.have in _BROKEN for reason in waiting)
     return Judgement((*waiting, blocked), broken=broken)
 
 
-def _waiting(status: dict[str, Any]) -> Iterator[Reason]:
+def _not_running(status: dict[str, Any]) -> Iterator[Reason]:
     """`status.containerStatuses[web].state.waiting CrashLoopBackOff, want running`."""
     for key in _LISTS:
         items = status.get(key)
         for index, item in enumerate(items if isinstance(items, list) else ()):
             state = item.get("state") if isinstance(item, dict) else None
-            waiting = state.get("waiting") if isinstance(state, dict) else None
-            if isinstance(waiting, dict) and waiting.get("reason"):
-                name = item.get("name")
-                place = name if isinstance(name, str) and name else index
-                word = short_word(waiting["reason"])
-                yield Reason(f"status.{key}[{place}].state.waiting", word, "running")
+            for how in ("waiting", "terminated"):
+                found = state.get(how) if isinstance(state, dict) else None
+                reason = found.get("reason") if isinstance(found, dict) else None
+                if reason and reason != "Completed":
+                    path = f"status.{key}[{_place(item, index)}].state.{how}"
+                    yield Reason(path, short_word(reason), "running")
+
+
+def _place(item: dict[str, Any], index: int) -> str:
+    """A container's name, or its position where the name is no DNS label."""
+    name = item.get("name")
+    is_label = isinstance(name, str) and name.isascii() and name.replace("-", "").isalnum()
+    return str(name) if is_label and len(str(name)) <= _LONGEST_LABEL else str(index)

@@ -23,7 +23,7 @@ from webhook.status.kinds.stateful_set import judge_stateful_set
 from webhook.status.kinds.volume import judge_claim, judge_volume
 
 GENERIC: Final = Kind(judge_generic, by_spec=False)
-KINDS: Final = {
+_BUILT_IN: Final = {
     ("", "Namespace"): Kind(judge_namespace),
     ("", "Node"): Kind(judge_node),
     ("", "PersistentVolume"): Kind(judge_volume),
@@ -44,6 +44,17 @@ KINDS: Final = {
     ("policy", "PodDisruptionBudget"): Kind(judge_disruption_budget, observes=True),
     **{(group, kind): SILENT for group, kinds in SILENT_KINDS.items() for kind in kinds},
 }
+_MOVED: Final = {
+    "DaemonSet": "apps",
+    "Deployment": "apps",
+    "ReplicaSet": "apps",
+    "Ingress": "networking.k8s.io",
+}
+"""What was in extensions/v1beta1 until Kubernetes 1.22; kubectl and kstatus know it there still."""
+KINDS: Final = _BUILT_IN | {
+    ("extensions", kind): _BUILT_IN[group, kind] for kind, group in _MOVED.items()
+}
+"""Every (group, kind) that has a rule of its own."""
 
 
 def kind_of(group: str, kind: str) -> Kind:
