@@ -107,17 +107,3 @@ def must_be_true(
     if found.status != TRUE:
         return found.blocking(TRUE, blocks)
     return found.stale_reason(generation, blocks) if found.stale(generation) else None
-
-
-def current_failures(subject: Subject) -> list[Reason]:
-    """Stalled or Failed that say themselves to speak of this generation.
-
-    They hold even while status.observedGeneration lags: Flux raises that one only on success.
-    """
-    conditions = read_conditions(subject)
-    found = (conditions.true(name) for name in ("Stalled", "Failed"))
-    return [
-        one.blocking(FALSE, Blocks.READY)
-        for one in found
-        if one is not None and as_generation(one.observed) == subject.generation
-    ]

@@ -11,9 +11,9 @@ import msgspec
 
 from webhook.objects.fields import ABSENT
 from webhook.status.aggregate import aggregate
-from webhook.status.conditions import current_failures
+from webhook.status.declared import current_failures, with_declared
 from webhook.status.judgement import Judgement, Kind
-from webhook.status.kinds.table import kind_of
+from webhook.status.kinds.table import GENERIC, kind_of
 from webhook.status.observed import highest_observed, observed_gap
 from webhook.status.ready_table import amendment, table_ready
 from webhook.status.reason import Blocks, Reason, remark
@@ -119,7 +119,8 @@ def _judge(subject: Subject, kind: Kind, gap: Reason | None, past: Past | None) 
         return _deletion(subject)
     try:
         if gap is None:
-            return kind.judge(subject)
+            judgement = kind.judge(subject)
+            return judgement if kind is GENERIC else with_declared(subject, judgement)
         failures = current_failures(subject)
     except UnreadableError as error:
         return Judgement((error.reason,))

@@ -54,7 +54,8 @@ def judge_generic(subject: Subject) -> Judgement:
     if decided is None and progress is None and not reasons:
         path = "status.conditions[Ready]"
         reasons.append(remark(path, have=ABSENT, note="nothing in status speaks against it"))
-    finished = decided is not None and decided.type in _ENDS and (failed or not reasons)
+    ends = decided is not None and decided.type in _ENDS
+    finished = ends and (failed or not any(reason.blocks for reason in reasons))
     return Judgement(reasons, failed, broken, degraded, progress, finished)
 
 

@@ -15,14 +15,14 @@ from webhook.status.subject import Subject
 def judge_job(subject: Subject) -> Judgement:
     """Failed for good is settled too, and Red."""
     conditions = read_conditions(subject)
+    failed = conditions.true("Failed")
+    if failed is not None:
+        reason = failed.blocking(FALSE, Blocks.READY)
+        return Judgement((reason,), failed=True, progress=_progress(subject), finished=True)
     complete = must_be_true(conditions, "Complete", subject.generation)
     if complete is None:
         return Judgement(progress=1.0, finished=True)
     progress = _progress(subject)
-    failed = conditions.true("Failed")
-    if failed is not None:
-        reason = failed.blocking(FALSE, Blocks.READY)
-        return Judgement((reason,), failed=True, progress=progress, finished=True)
     # It has given up and waits for its last pods to end (KEP-3939).
     failing = conditions.true("FailureTarget")
     if failing is not None:

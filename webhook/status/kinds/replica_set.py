@@ -8,12 +8,31 @@ Source   kubernetes pkg/controller/replicaset/replica_set_utils.go:calculateStat
 from webhook.status.conditions import FALSE, read_conditions
 from webhook.status.judgement import Judgement
 from webhook.status.kinds.counts import inexact, share
-from webhook.status.reason import Reason
+from webhook.status.reason import Blocks, Reason
 from webhook.status.subject import Subject
 
 
 def judge_replica_set(subject: Subject) -> Judgement:
     """Red where pods cannot be made or deleted and none is available."""
+    judgement, reasons = _count(subject)
+    failure = read_conditions(subject).true("ReplicaFailure")
+    if failure is None:
+        return judgement
+    reasons.append(failure.blocking(FALSE))
+    return judgement._replace(broken=judgement.progress == 0)
+
+
+def judge_replication_controller(subject: Subject) -> Judgement:
+    """The table asks for no condition here; a ReplicaFailure beside whole counts is Yellow."""
+    judgement, reasons = _count(subject)
+    failure = read_conditions(subject).true("ReplicaFailure")
+    if failure is None:
+        return judgement
+    reasons.append(failure.blocking("", Blocks.NOTHING))
+    return judgement._replace(broken=judgement.progress == 0, degraded=True)
+
+
+def _count(subject: Subject) -> tuple[Judgement, list[Reason]]:
     desired = subject.desired()
     replicas = subject.count("replicas")
     ready = subject.count("readyReplicas")
@@ -23,8 +42,4 @@ def judge_replica_set(subject: Subject) -> Judgement:
         inexact(reasons, "replicas", replicas, desired)
         inexact(reasons, "readyReplicas", ready, desired)
         inexact(reasons, "availableReplicas", available, desired)
-    failure = read_conditions(subject).true("ReplicaFailure")
-    if failure is not None:
-        reasons.append(failure.blocking(FALSE))
-    broken = failure is not None and available == 0 and desired > 0
-    return Judgement(reasons, broken=broken, progress=share(desired, ready, available))
+    return Judgement(reasons, progress=share(desired, ready, available)), reasons

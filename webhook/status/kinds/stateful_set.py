@@ -1,8 +1,8 @@
 """StatefulSets: every pod ready, and as many updated as the update strategy asks for.
 
 Reads    spec.replicas, updateStrategy; status counts, currentRevision and updateRevision.
-Amends   the Ready table: under a partition updatedReplicas decides, as in kubectl; under OnDelete
-         the ready count, for nothing more is updated until somebody deletes pods.
+Amends   the Ready table: where a partition is given, 0 too, updatedReplicas decides, as in kubectl;
+         under OnDelete the ready count, for nothing more is updated until somebody deletes pods.
 Source   kubernetes pkg/controller/statefulset/stateful_set_control.go:updateStatefulSet,
          completeRollingUpdate; kubectl pkg/polymorphichelpers/rollout_status.go.
 """
@@ -37,19 +37,16 @@ def _judge_update(subject: Subject, reasons: list[Reason], desired: int, ready: 
         path = "spec.updateStrategy.rollingUpdate.partition"
         raise UnreadableError(path, partition, COUNT)
     updated = subject.count("updatedReplicas")
-    if partition:
+    if partition is not None:
         wanted = max(0, desired - partition)
         missing(reasons, "updatedReplicas", updated, wanted)
-        done = share(wanted, updated) if wanted else 1.0
-        return min(share(desired, ready), done)
+        return min(share(desired, ready), share(wanted, updated))
     current = subject.count("currentReplicas")
-    if partition is not None:
-        missing(reasons, "updatedReplicas", updated, desired)
     inexact(reasons, "currentReplicas", current, desired)
     now, then = subject.word("status", "updateRevision"), subject.word("status", "currentRevision")
     if now != then and not reasons:
         reasons.append(Reason("status.currentRevision", "another", "status.updateRevision"))
-    return share(desired, ready, max(updated, current) if partition is None else updated)
+    return share(desired, ready, max(updated, current))
 
 
 def _remark_old(subject: Subject, reasons: list[Reason], replicas: int) -> None:

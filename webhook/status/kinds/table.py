@@ -17,7 +17,7 @@ from webhook.status.kinds.generic import judge_generic
 from webhook.status.kinds.job import judge_cron_job, judge_job
 from webhook.status.kinds.load_balancer import judge_ingress, judge_service
 from webhook.status.kinds.pod import judge_pod
-from webhook.status.kinds.replica_set import judge_replica_set
+from webhook.status.kinds.replica_set import judge_replica_set, judge_replication_controller
 from webhook.status.kinds.silent import SILENT, SILENT_KINDS
 from webhook.status.kinds.stateful_set import judge_stateful_set
 from webhook.status.kinds.volume import judge_claim, judge_volume
@@ -29,7 +29,7 @@ _BUILT_IN: Final = {
     ("", "PersistentVolume"): Kind(judge_volume),
     ("", "PersistentVolumeClaim"): Kind(judge_claim),
     ("", "Pod"): Kind(judge_pod),
-    ("", "ReplicationController"): Kind(judge_replica_set, observes=True, counts=True),
+    ("", "ReplicationController"): Kind(judge_replication_controller, observes=True, counts=True),
     ("", "Service"): Kind(judge_service),
     ("apiextensions.k8s.io", "CustomResourceDefinition"): Kind(judge_definition),
     ("apiregistration.k8s.io", "APIService"): Kind(judge_api_service),
