@@ -27,6 +27,7 @@ KINDS = {
     "deployments": ("apps", "v1", "deployments", "Deployment"),
     "replicasets": ("apps", "v1", "replicasets", "ReplicaSet"),
     "widgets": ("example.org", "v1", "widgets", "Widget"),
+    "gadgets": ("example.org", "v1", "gadgets", "Gadget"),
 }
 
 
@@ -113,10 +114,17 @@ def judge(
     custom: Iterable[CustomResource] = (),
     server_version: str = "1.36",
     restore: str = f"{OWN},{CONDITIONS}",
+    flip: tuple[str, ...] = (),
 ) -> Dependencies:
     """What reviews are judged with; generation is not patched unless a test asks for it."""
     options = JudgeOptions(
-        audit_only, generation_patch, shadow, server_version, tuple(custom), parse_restored(restore)
+        audit_only,
+        generation_patch,
+        shadow,
+        server_version,
+        tuple(custom),
+        parse_restored(restore),
+        flip,
     )
     return Judge(options).dependencies
 
@@ -179,8 +187,10 @@ def _changes(pointer: str, before: Any, after: Any) -> Iterator[tuple[str, Any]]
         if not before and after:
             yield pointer, after
             return
-        assert len(before) == len(after), f"list at {pointer} has another length"
-        for index, (left, right) in enumerate(zip(before, after, strict=True)):
+        assert len(before) <= len(after), f"removed from the list at {pointer}"
+        for index, (left, right) in enumerate(zip(before, after, strict=False)):
             yield from _changes(f"{pointer}/{index}", left, right)
+        for index in range(len(before), len(after)):
+            yield f"{pointer}/{index}", after[index]
     elif type(before) is not type(after) or before != after:
         yield pointer, after

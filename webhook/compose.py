@@ -27,6 +27,7 @@ from webhook.generation.transition import Engine
 from webhook.objects.intended import EVERY_OBSERVED_GENERATION, Restored
 from webhook.pipeline import Dependencies
 from webhook.rules.assign_generation import AssignGeneration
+from webhook.rules.flip_status import FlipStatus, NotFlippableError
 from webhook.rules.preserve_observed_generation import PreserveObservedGeneration
 from webhook.rules.restore_intent import RestoreIntent
 from webhook.rules.rule import Rule
@@ -35,7 +36,7 @@ from webhook.server.detecting import Detecting
 from webhook.server.lifecycle import AdmissionService
 from webhook.server.options import ServerOptions
 from webhook.store.memory import MemoryIntents, MemoryRounds
-from webhook.telemetry.logs import logging_to_stderr
+from webhook.telemetry.logs import LOGGER, logging_to_stderr
 from webhook.telemetry.metrics import Metrics
 
 
@@ -57,6 +58,9 @@ class JudgeOptions:
     server_version: str = DEFAULT_SERVER_VERSION
     custom_resources: tuple[CustomResource, ...] = ()
     restored: Restored = EVERY_OBSERVED_GENERATION
+    flipped_resources: tuple[str, ...] = ()
+    connects: bool = False
+    """A cluster will tell of its custom resources: those not known yet may be flipped later."""
 
 
 class BadFileError(Exception):
@@ -138,19 +142,40 @@ def _items(path: Path, flag: str, kinds: Collection[str]) -> Iterator[dict[str, 
         yield item
 
 
+_UNDEFINED: Final = (
+    "no CustomResourceDefinition is known of it: give --crds or --kubeconfig, and its name as in "
+    "widgets.example.org"
+)
+
+
 class Judge:
     """Holds the Dependencies of now; replaced as a whole when the cluster is known or changes."""
 
     def __init__(self, options: JudgeOptions) -> None:
-        """Raise UnknownServerVersionError or NotShadowableError for options that cannot be."""
+        """Raise UnknownServerVersionError, NotShadowableError or NotFlippableError."""
         self._options: Final = options
+        self._flip: FlipStatus | None = None
         self._intents: Final = MemoryIntents()
         self._rounds: Final = MemoryRounds()
         self.dependencies = self._make(options.server_version, (), connected=False)
+        for resource, reason in self.not_flipped().items():
+            if not (options.connects and reason == _UNDEFINED):
+                raise NotFlippableError(f"--flip-status {resource}: {reason}")
+
+    def not_flipped(self) -> dict[str, str]:
+        """Of the resources whose status is to be flipped, those that cannot be, and why."""
+        if self._flip is None:
+            return {}
+        return {**self._flip.refused, **dict.fromkeys(sorted(self._flip.unknown), _UNDEFINED)}
 
     def learn(self, server_version: str, custom_resources: tuple[CustomResource, ...]) -> None:
         """Judge by what a connected cluster says of itself from now on."""
+        before = self.not_flipped()
         self.dependencies = self._make(server_version, custom_resources, connected=True)
+        for resource, reason in self.not_flipped().items():
+            if before.get(resource) != reason:
+                facts = {"resource": resource, "reason": reason}
+                LOGGER.warning("status is not flipped", extra={"facts": facts})
 
     def knows(self, group: str, resource: str) -> bool:
         """Whether a resource is of the table or a known custom one: bounds metric labels."""
@@ -181,9 +206,14 @@ class Judge:
             numbering.append(ShadowGeneration(table, options.shadow_resources))
         # What the cluster says of itself comes last and so wins over a file.
         custom = CustomResources((*options.custom_resources, *found))
+        mending: tuple[Rule, ...] = (RestoreIntent(), PreserveObservedGeneration())
+        if options.flipped_resources:
+            self._flip = FlipStatus(table, custom, options.flipped_resources)
+            # First, for it replaces the list that the others put values into.
+            mending = (self._flip, *mending)
         return Dependencies(
             engine=Engine(table, custom),
-            mending=(RestoreIntent(), PreserveObservedGeneration()),
+            mending=mending,
             numbering=tuple(numbering),
             intents=self._intents,
             rounds=self._rounds,
@@ -211,6 +241,12 @@ async def run_server(
     with logging_to_stderr(log_level):
         judge = Judge(judge_options)
         metrics = Metrics(judge.knows)
+        if judge_options.flipped_resources:
+            metrics.gauge(
+                "flip_status_refused",
+                "Resources of --flip-status whose status cannot be flipped.",
+                lambda: float(len(judge.not_flipped())),
+            )
         suspects = Suspects()
         sinks: list[Sink] = [LogSink()]
         if alerts.alertmanagers:

@@ -107,8 +107,15 @@ _TOLD: Final = 20
 _PATCHABLE: Final = (Operation.CREATE, Operation.UPDATE)
 
 
-def review(body: bytes, phase: Phase, deps: Dependencies, now: float) -> Reply:
-    """Judge one AdmissionReview. `now`: seconds on the clock that `deps` remembers by."""
+def review(
+    body: bytes, phase: Phase, deps: Dependencies, now: float, *, at: float | None = None
+) -> Reply:
+    """Judge one AdmissionReview.
+
+    now  seconds on the clock that `deps` remembers by
+    at   Unix seconds, for times that are written into objects; `now` where that is such a clock
+    """
+    at = now if at is None else at
     try:
         request = decode_review(body)
     except UndecodableReviewError as error:
@@ -116,7 +123,7 @@ def review(body: bytes, phase: Phase, deps: Dependencies, now: float) -> Reply:
     except RecursionError:
         return _unjudged(body)
     try:
-        return _judge(request, phase, deps, now)
+        return _judge(request, phase, deps, now, at)
     except RecursionError:
         skipped = Skipped.TOO_DEEP
     except msgspec.MsgspecError:
@@ -131,7 +138,9 @@ def review(body: bytes, phase: Phase, deps: Dependencies, now: float) -> Reply:
     )
 
 
-def _judge(request: AdmissionRequest, phase: Phase, deps: Dependencies, now: float) -> Reply:
+def _judge(
+    request: AdmissionRequest, phase: Phase, deps: Dependencies, now: float, at: float
+) -> Reply:
     strategy, status = deps.engine.strategy(request)
     prediction = predict_with(strategy, status, request)
     if phase is not Phase.MUTATE:
@@ -141,7 +150,7 @@ def _judge(request: AdmissionRequest, phase: Phase, deps: Dependencies, now: flo
         return Reply(_ALLOWED, answer, Verdict(request, prediction, status))
     key = join_key(request)
     intent = deps.intents.get(key, now) if key is not None else None
-    given = RuleInput(request, prediction, status, intent)
+    given = RuleInput(request, prediction, status, intent, at)
     mends, edits = _evaluate(deps.mending, given)
     if edits and not deps.audit_only and status is not StatusSubresource.PRESENT:
         # Status counts here: what the server will compare is the object as it is mended.

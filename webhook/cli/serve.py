@@ -20,6 +20,7 @@ from webhook.compose import (
 from webhook.generation.strategy import UnknownServerVersionError
 from webhook.generation.table import DEFAULT_SERVER_VERSION
 from webhook.objects.intended import CONDITIONS, OWN, NotRestorableError, parse_restored
+from webhook.rules.flip_status import NotFlippableError
 from webhook.rules.shadow_generation import NotShadowableError
 from webhook.server.options import ServerOptions
 
@@ -63,6 +64,10 @@ def _given(path: Path, parameter: click.Parameter, value: Any) -> Any:
     return items if parameter.multiple else ",".join(items)
 
 
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
 @click.command()
 @click.option("--audit-only", is_flag=True, help="Change nothing; say what would be done.")
 @click.option(
@@ -84,6 +89,13 @@ def _given(path: Path, parameter: click.Parameter, value: Any) -> Any:
     metavar="RESOURCE,...",
     default="",
     help="Keep a generation in an annotation for these, whose server keeps none: services,...",
+)
+@click.option(
+    "--flip-status",
+    metavar="KIND,...",
+    default="",
+    help="When spec of these custom resources changes, write Ready=Unknown and Settled=False into "
+    "their status in the same write: widgets.example.org,...",
 )
 @click.option("--bind-address", default="127.0.0.1", show_default=True, help="Admission port.")
 @click.option("--secure-port", type=click.IntRange(0, 65535), default=8443, show_default=True)
@@ -146,14 +158,15 @@ def serve(**flags: Any) -> None:
         raise click.UsageError("give either --tls-cert-file or --cert-dir")
     if flags["events"] and not flags["kubeconfig"]:
         raise click.UsageError("--events needs a cluster: give --kubeconfig")
-    shadow = flags["shadow_generation"]
     try:
         judge = JudgeOptions(
             audit_only=flags["audit_only"],
             generation_patch=GenerationPatch(flags["generation_patch"]),
-            shadow_resources=tuple(name for name in shadow.split(",") if name.strip()),
+            shadow_resources=_names(flags["shadow_generation"]),
             server_version=flags["server_version"],
             restored=parse_restored(flags["restore"]),
+            flipped_resources=_names(flags["flip_status"]),
+            connects=bool(flags["kubeconfig"]),
             custom_resources=load_definitions(flags["crds"]) if flags["crds"] else (),
         )
         server = ServerOptions(
@@ -172,6 +185,7 @@ def serve(**flags: Any) -> None:
     except (
         BadFileError,
         UnknownServerVersionError,
+        NotFlippableError,
         NotShadowableError,
         NotRestorableError,
     ) as error:

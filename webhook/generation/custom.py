@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
+from webhook.generation.flipped_conditions import condition_fault
 from webhook.generation.strategy import (
     Equality,
     OnCreate,
@@ -40,15 +41,17 @@ class CustomResource:
     resource: str
     kind: str
     status: StatusSubresource
+    condition_fault: str = ""
+    """Why its schema may refuse the conditions of webhook/generation/flipped_conditions.py."""
 
 
 class CustomResources:
     """The known custom resources, by (group, version, resource). Immutable."""
 
     def __init__(self, known: Iterable[CustomResource] = ()) -> None:
+        self._known: Final = {(one.group, one.version, one.resource): one for one in known}
         self._strategies: Final = {
-            (one.group, one.version, one.resource): (one.status, custom_strategy(one))
-            for one in known
+            key: (one.status, custom_strategy(one)) for key, one in self._known.items()
         }
         self._names: Final = frozenset((group, plural) for group, _, plural in self._strategies)
 
@@ -58,6 +61,14 @@ class CustomResources:
     def has(self, group: str, resource: str) -> bool:
         """Whether any version of the resource is known."""
         return (group, resource) in self._names
+
+    def versions(self, group: str, name: str) -> tuple[CustomResource, ...]:
+        """Every known version of a resource by its plural name or its kind."""
+        return tuple(
+            one
+            for one in self._known.values()
+            if one.group == group and name in (one.resource, one.kind)
+        )
 
     def find(self, group: str, version: str, resource: str) -> tuple[StatusSubresource, Strategy]:
         """The strategy of a custom resource; UNKNOWN for one that nobody has described."""
@@ -123,6 +134,7 @@ def from_definition(definition: Mapping[str, Any]) -> tuple[CustomResource, ...]
                 plural,
                 kind,
                 StatusSubresource.PRESENT if has_status else StatusSubresource.ABSENT,
+                condition_fault(_walk(version, "schema.openAPIV3Schema")),
             )
         )
     return tuple(found)

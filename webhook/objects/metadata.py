@@ -19,6 +19,7 @@ class ObjectMeta(msgspec.Struct, frozen=True, rename="camel", gc=False):
     uid: str | None = None
     resource_version: str | None = None
     generation: int | _Unset | None = msgspec.UNSET
+    creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
     deletion_grace_period_seconds: int | None = None
     finalizers: tuple[str, ...] | None = None

@@ -1,12 +1,13 @@
 """What every rule is given and gives back."""
 
-from typing import ClassVar, Protocol
+from typing import ClassVar, Final, Protocol
 
 import msgspec
 
-from webhook.admission.review import AdmissionRequest, Operation
+from webhook.admission.review import AdmissionRequest, Operation, ReviewedObject
 from webhook.generation.custom import StatusSubresource
 from webhook.generation.prediction import Prediction
+from webhook.objects.equality import same_raw
 from webhook.objects.intended import Intended
 from webhook.patch.edit import Edit
 
@@ -15,12 +16,14 @@ class RuleInput(msgspec.Struct, frozen=True):
     """One write, and what is known about it.
 
     intent  what the requester's own write said at /intent; None where that is not known
+    at      when it was asked for, in Unix seconds: for times that are written into objects
     """
 
     request: AdmissionRequest
     prediction: Prediction
     status: StatusSubresource
     intent: Intended | None = None
+    at: float = 0.0
 
 
 class Rule(Protocol):
@@ -46,3 +49,12 @@ def writes_status(review: RuleInput) -> bool:
     if review.status is StatusSubresource.UNKNOWN:
         return request.object.status is not None
     return review.status is StatusSubresource.ABSENT
+
+
+_NO_INTENT: Final = frozenset({"metadata", "status"})
+
+
+def intent_changed(new: ReviewedObject, old: ReviewedObject) -> bool:
+    """Whether any top-level field but metadata and status is another one: what spec is to most."""
+    keys = (new.fields.keys() | old.fields.keys()) - _NO_INTENT
+    return any(not same_raw(new.fields.get(key), old.fields.get(key)) for key in keys)

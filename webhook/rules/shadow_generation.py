@@ -16,12 +16,10 @@ import msgspec
 
 from webhook.admission.review import Operation, ReviewedObject
 from webhook.generation.table import GenerationTable
-from webhook.objects.equality import same_raw
 from webhook.patch.edit import Edit
-from webhook.rules.rule import RuleInput
+from webhook.rules.rule import RuleInput, intent_changed
 
 ANNOTATION: Final = "genguard.io/generation"
-_UNCOUNTED: Final = frozenset({"metadata", "status"})
 
 
 class NotShadowableError(ValueError):
@@ -53,7 +51,7 @@ class ShadowGeneration:
             stored = _annotation(request.old_object)
             generation = int(stored) if re.fullmatch(r"[0-9]{1,18}", stored) else 0
             # A write to a subresource takes nothing that counts from the request.
-            counts = not request.subresource and _changed(request.object, request.old_object)
+            counts = not request.subresource and intent_changed(request.object, request.old_object)
             wanted = str(generation + 1) if counts else stored
         else:
             return ()
@@ -95,8 +93,3 @@ def _annotation(reviewed: ReviewedObject) -> str:
     raw = reviewed.metadata.annotations
     decoded = None if isinstance(raw, msgspec.UnsetType) else _decoder.decode(raw)
     return decoded.generation if decoded and isinstance(decoded.generation, str) else ""
-
-
-def _changed(new: ReviewedObject, old: ReviewedObject) -> bool:
-    keys = (new.fields.keys() | old.fields.keys()) - _UNCOUNTED
-    return any(not same_raw(new.fields.get(key), old.fields.get(key)) for key in keys)

@@ -75,7 +75,7 @@ class AdmissionHandler:
             return refusal
         body = await read_body(request, self._budget, self._limits.body_seconds)
         begun = self.last_request = time.monotonic()
-        reply = review(body, phase, self._dependencies(), begun)
+        reply = review(body, phase, self._dependencies(), begun, at=time.time())
         self._observer.answered(phase, body, reply, time.monotonic() - begun)
         if reply.status == HTTPStatus.OK and self._stays_open(request):
             return ReadyAnswer(reply.body)

@@ -36,6 +36,7 @@ def only(rule: str, settings: dict[str, Any]) -> Dependencies:
         generation_patch=GenerationPatch.ALWAYS,
         shadow=tuple(settings.get("shadow", ())),
         custom=custom,
+        flip=tuple(settings.get("flip", ())),
         server_version=settings.get("server", "1.36"),
         **({"restore": settings["restore"]} if "restore" in settings else {}),
     )

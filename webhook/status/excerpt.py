@@ -1,0 +1,92 @@
+"""Of a raw object, what status is judged by: little is decoded, and nothing until it is asked for.
+
+A pod template is most of a Deployment, and the containers are most of a pod's spec: what is asked
+there is nobody's question here.
+"""
+
+import zlib
+from typing import Any, Final
+
+import msgspec
+
+from webhook.admission.review import ReviewedObject
+from webhook.objects.fields import Fields
+
+_LEFT_OUT: Final = frozenset({
+    "template", "containers", "initContainers", "ephemeralContainers", "volumes",
+    "volumeClaimTemplates", "jobTemplate", "affinity", "tolerations",
+})  # fmt: skip
+_EMPTY: Final = msgspec.Raw(b"")
+_MAX_INT64: Final = 2**63 - 1
+
+_raw_fields: Final = msgspec.json.Decoder(Fields | None)
+
+
+class Excerpt:
+    """One state of one object. Raises msgspec.MsgspecError where it is decoded and cannot be."""
+
+    __slots__ = ("_fields", "digest", "generation", "metadata", "version")
+
+    def __init__(self, reviewed: ReviewedObject) -> None:
+        self._fields: Final = reviewed.fields
+        self.metadata: Final = reviewed.metadata
+        generation = self.metadata.stored_generation
+        self.generation: Final = generation if 0 < generation <= _MAX_INT64 else 0
+        self.version: Final = _version(self.metadata.resource_version)
+        self.digest: Final = self._digest()
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The object as evaluate() takes it, without what it does not ask for."""
+        metadata = self.metadata
+        known = {
+            "name": metadata.name,
+            "namespace": metadata.namespace,
+            "uid": metadata.uid,
+            "creationTimestamp": metadata.creation_timestamp,
+            "deletionTimestamp": metadata.deletion_timestamp,
+        }
+        document: dict[str, Any] = {
+            "metadata": {key: value for key, value in known.items() if value is not None}
+        }
+        if not isinstance(metadata.generation, msgspec.UnsetType):
+            document["metadata"]["generation"] = metadata.generation
+        for key in ("apiVersion", "kind", "status"):
+            if key in self._fields:
+                document[key] = msgspec.json.decode(self._fields[key])
+        if "spec" in self._fields:
+            document["spec"] = _spec(self._fields["spec"])
+        return document
+
+    def _digest(self) -> int:
+        """Equal for sights that are judged equal: the generation stands for spec, where kept.
+
+        Never 0, or as good as never.
+        """
+        digest = zlib.crc32(self._fields.get("status", _EMPTY), 1)
+        if not self.generation:
+            digest = zlib.crc32(self._fields.get("spec", _EMPTY), digest)
+        return zlib.crc32((self.metadata.deletion_timestamp or "").encode(), digest)
+
+
+def _spec(raw: msgspec.Raw) -> Any:
+    try:
+        fields = _raw_fields.decode(raw)
+    except msgspec.ValidationError:
+        return msgspec.json.decode(raw)  # no object: evaluate() says so
+    if fields is None:
+        return None
+    return {
+        key: msgspec.json.decode(value) for key, value in fields.items() if key not in _LEFT_OUT
+    }
+
+
+def _version(text: str | None) -> int:
+    """A resourceVersion as the number that it is (KEP-5504); 0 for one that is none."""
+    if (
+        text is None
+        or not (text.isascii() and text.isdecimal())
+        or len(text) > len(str(_MAX_INT64))
+    ):
+        return 0
+    return min(int(text), _MAX_INT64)

@@ -1,0 +1,125 @@
+"""What is kept of one object between its writes, and how it is packed into some 150 bytes.
+
+100,000 of them are kept in memory, so that a Python object each would cost several times as much
+as what it says.
+"""
+
+from struct import Struct
+from typing import Final, NamedTuple
+
+from webhook.status.view import Health
+
+WINDOW_SECONDS: Final = 600.0
+"""Flips of Ready older than this are forgotten."""
+MOST_FLIPS: Final = 20
+LONGEST_NAME: Final = 253
+"""Bytes of a namespace or name that the API server lets through."""
+
+
+class Remembered(NamedTuple):
+    """One object as it is believed to be; times are Unix seconds."""
+
+    kind: int
+    """A position in `Tally.kinds`."""
+    namespace: str
+    name: str
+    version: int
+    """The resourceVersion of the latest state that is known to be stored; 0 where none is."""
+    digest: int
+    """Of the status: tells without decoding whether another sight shows the same."""
+    generation: int
+    """0 for kinds that keep none."""
+    observed: int | None
+    reconciled: int | None
+    intent_at: float
+    intent_seen: bool
+    """Whether `intent_at` is when the intent changed, and not when it was found changed."""
+    observed_at: float | None
+    settled_at: float | None
+    """When this generation was first seen observed and settled; it may have come unsettled."""
+    changed_at: float
+    """When ready, settled or health last became what they are."""
+    ready: bool | None
+    settled: bool
+    health: Health
+    has_been_ready: bool
+    """At this generation: what turns before it is convergence, and no flip."""
+    flips: tuple[int, ...]
+    """The seconds at which Ready turned, oldest first, no older than WINDOW_SECONDS."""
+
+    def shows(self, generation: int, digest: int) -> bool:
+        """Whether a sight tells nothing new."""
+        return (self.generation, self.digest) == (generation, digest)
+
+    def flips_since(self, at: float) -> tuple[int, ...]:
+        """Those that still count."""
+        return tuple(one for one in self.flips if one > at - WINDOW_SECONDS)
+
+
+_FIXED: Final = Struct("<HIQqqqddddBBB")
+_NONE: Final = -(2**63)
+_INT64: Final = range(-(2**63) + 1, 2**63)
+_NEVER: Final = -1.0
+_HEALTHS: Final = tuple(Health)
+_READY: Final = (None, False, True)
+_SETTLED, _INTENT_SEEN, _HAS_BEEN_READY = 1, 2, 4
+_READY_SHIFT: Final = 3
+_HEALTH_SHIFT: Final = 5
+
+
+def pack(one: Remembered) -> bytes:
+    """The bytes that `unpack` reads."""
+    namespace, name = one.namespace.encode(), one.name.encode()
+    return (
+        _FIXED.pack(
+            one.kind,
+            one.digest,
+            one.version,
+            one.generation,
+            _NONE if one.observed is None else one.observed,
+            _NONE if one.reconciled is None else one.reconciled,
+            one.intent_at,
+            _NEVER if one.observed_at is None else one.observed_at,
+            _NEVER if one.settled_at is None else one.settled_at,
+            one.changed_at,
+            _SETTLED * one.settled
+            | _INTENT_SEEN * one.intent_seen
+            | _HAS_BEEN_READY * one.has_been_ready
+            | _READY.index(one.ready) << _READY_SHIFT
+            | _HEALTHS.index(one.health) << _HEALTH_SHIFT,
+            len(one.flips),
+            len(namespace),
+        )
+        + b"".join(flip.to_bytes(5, "little") for flip in one.flips)
+        + namespace
+        + name
+    )
+
+
+def unpack(data: bytes) -> Remembered:
+    """What was packed."""
+    (
+        kind, digest, version, generation, observed, reconciled,
+        intent_at, observed_at, settled_at, changed_at, flags, flips, namespace,
+    ) = _FIXED.unpack_from(data)  # fmt: skip
+    names = _FIXED.size + 5 * flips
+    return Remembered(
+        kind,
+        data[names : names + namespace].decode(),
+        data[names + namespace :].decode(),
+        version,
+        digest,
+        generation,
+        None if observed == _NONE else observed,
+        None if reconciled == _NONE else reconciled,
+        intent_at,
+        bool(flags & _INTENT_SEEN),
+        None if observed_at == _NEVER else observed_at,
+        None if settled_at == _NEVER else settled_at,
+        changed_at,
+        _READY[flags >> _READY_SHIFT & 3],
+        bool(flags & _SETTLED),
+        _HEALTHS[flags >> _HEALTH_SHIFT],
+        bool(flags & _HAS_BEEN_READY),
+        tuple(int.from_bytes(data[at : at + 5], "little") for at in range(_FIXED.size, names, 5)),
+    )

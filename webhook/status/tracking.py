@@ -1,0 +1,262 @@
+"""Every tracked object's generation, readiness and how long each intent took, from what is seen.
+
+Two kinds of sights are told apart, since an allowed write is not a stored one (it may be refused
+by another webhook, lose against a rival, or change nothing):
+
+- A *stored* state: a watch's event, or the oldObject of a write. Of two the higher
+  resourceVersion is the newer one (KEP-5504); a lower generation than one known to be stored is
+  old news whatever its version (apiserver pkg/registry/rest/update.go:BeforeUpdate never lowers
+  it), and so is one below `reconciled`.
+- A *write* that was allowed: believed at once, for nobody should wait for the next write to learn
+  that a rollout is done. What was believed before is kept, until a stored state confirms the write
+  or has it taken back, or for WAITING_SECONDS. Then a kind that is watched would have shown it:
+  the write was refused, and is taken back. Otherwise it stays believed: without a watch a refused
+  intent cannot be told from one that nobody observes, until the object's next write. A creation
+  is the exception, it is forgotten: refused ones are repeated, each with a new uid.
+
+A new intent makes the object unsettled, its readiness unknown, until somebody acts on it; where
+nobody ever says so, for as long as evaluate() gives it the benefit of the doubt.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from webhook.admission.review import ReviewedObject
+from webhook.objects.fields import Fields
+from webhook.status.evaluate import JUST
+from webhook.status.excerpt import Excerpt
+from webhook.status.remembered import LONGEST_NAME, Remembered, pack, unpack
+from webhook.status.sighting import Sighting, judge, unfulfilled
+from webhook.status.tally import Kind, Tally
+from webhook.status.view import Past
+
+MOST_OBJECTS: Final = 200_000
+MOST_BYTES: Final = 128 * 1024 * 1024
+WAITING_SECONDS: Final = JUST
+MOST_WAITING: Final = 20_000
+
+_BYTES_OF_OBJECT: Final = 300
+_LONGEST_UID: Final = 128
+
+
+class Tracked(NamedTuple):
+    """One object as it is believed to be."""
+
+    uid: str
+    kind: Kind
+    state: Remembered
+    waiting: bool
+    """The state is that of a write of which nobody knows yet whether it was stored."""
+
+
+class _Waiting(NamedTuple):
+    """A write that is believed, or a new intent that waits for somebody to act on it."""
+
+    since: float
+    before: bytes | None
+    """What was believed before; None for a creation."""
+    after: bytes | None
+    """What is, when nothing more is heard of a new intent; None where that is believed already."""
+    stored: bool
+
+
+class Tracking:
+    """Bounded in objects and bytes; the objects longest unwritten go first."""
+
+    def __init__(self, most_objects: int = MOST_OBJECTS, most_bytes: int = MOST_BYTES) -> None:
+        self._objects: Final[OrderedDict[str, bytes]] = OrderedDict()
+        self._waiting: Final[OrderedDict[str, _Waiting]] = OrderedDict()
+        self._watched: Final[set[int]] = set()
+        self._most_objects: Final = most_objects
+        self._most_bytes: Final = most_bytes
+        self.tally: Final = Tally()
+        self.bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+    def uids(self) -> list[str]:
+        """Of every tracked object, the longest unwritten first."""
+        return list(self._objects)
+
+    def find(self, uid: str) -> Tracked | None:
+        """What is known of an object."""
+        data = self._objects.get(uid)
+        if data is None:
+            return None
+        state = unpack(data)
+        return Tracked(uid, self.tally.kind(state.kind), state, uid in self._waiting)
+
+    def objects(self) -> Iterator[Tracked]:
+        """Every tracked object, as `uids`."""
+        return (found for uid in self.uids() if (found := self.find(uid)) is not None)
+
+    def past(self, uid: str, at: float) -> Past | None:
+        """What evaluate() may be told of an object's past; None for an unknown one."""
+        found = self.find(uid)
+        if found is None:
+            return None
+        state = found.state
+        flips = len(state.flips_since(at))
+        return Past(state.intent_at, state.observed_at, state.reconciled, flips)
+
+    def see(self, group: str, resource: str, kind: str, document: Fields, at: float) -> None:
+        """Take in a stored state, from a watch; its kind is watched from now on.
+
+        Raises KeyError without metadata, msgspec.MsgspecError or RecursionError when undecodable.
+        """
+        position = self.tally.position(group, resource, kind)
+        self._watched.add(position)
+        self._stored(position, Excerpt(ReviewedObject(document)), at, is_base=False)
+
+    def review(
+        self, kind: Kind, old: ReviewedObject | None, new: ReviewedObject, at: float
+    ) -> None:
+        """Take in an allowed write of a whole object; `old` is None for a creation.
+
+        Raises msgspec.MsgspecError or RecursionError when undecodable.
+        """
+        position = self.tally.position(*kind)
+        sight = Excerpt(new)
+        if not _fits(sight) or (
+            old is not None and not self._stored(position, Excerpt(old), at, is_base=True)
+        ):
+            return  # a write of a stale copy is refused, or begins again
+        uid = sight.metadata.uid or ""
+        before = self._get(uid)
+        if before and before.shows(sight.generation, sight.digest):
+            return
+        found = judge(position, sight, before, at, created=old is None)
+        after = found.after._replace(version=before.version if before else 0)
+        self._take(uid, before, found._replace(after=after), at, stored=False)
+
+    def moved(self, uid: str, at: float) -> None:
+        """An allowed write that does not show the object moves its generation by one: a Scale's."""
+        before = self._get(uid)
+        if before is None or before.generation == 0:
+            return
+        # No digest: whatever is stored next is judged anew.
+        after = before._replace(
+            generation=before.generation + 1, digest=0, intent_at=at, intent_seen=True,
+            observed_at=None, settled_at=None,
+        )  # fmt: skip
+        found = Sighting(unfulfilled(after, before, at), moved=True)
+        self._take(uid, before, found, at, stored=False)
+
+    def forget(self, uid: str) -> None:
+        """The object is gone."""
+        self._waiting.pop(uid, None)
+        self._put(uid, self._get(uid), None)
+
+    def settle(self, at: float) -> None:
+        """Decide what has waited for long enough."""
+        while self._waiting:
+            uid, waiting = next(iter(self._waiting.items()))
+            is_due = waiting.since <= at - WAITING_SECONDS
+            if not is_due and len(self._waiting) <= MOST_WAITING:
+                return
+            believed = self._get(uid)
+            if believed is None or (
+                not waiting.stored and (waiting.before is None or believed.kind in self._watched)
+            ):
+                self._take_back(uid)
+                continue
+            del self._waiting[uid]
+            after = unpack(waiting.after) if waiting.after else believed
+            # Version 0, where it is not known: what the next write finds stored is right.
+            version = believed.version if waiting.stored else 0
+            self._put(uid, believed, after._replace(version=version))
+
+    def _stored(self, kind: int, sight: Excerpt, at: float, *, is_base: bool) -> bool:
+        """Take in a stored state; False for one that is older than what is known."""
+        if not _fits(sight):
+            return False
+        uid = sight.metadata.uid or ""
+        before, waiting = self._get(uid), self._waiting.get(uid)
+        if before and sight.version and sight.version <= before.version:
+            if is_base and sight.version == before.version and waiting and not waiting.stored:
+                self._take_back(uid)  # it goes out from where the believed write did
+            return sight.version == before.version
+        if before and waiting and not waiting.stored:
+            if sight.generation < before.generation and waiting.before is not None:
+                self._take_back(uid)
+                before = self._get(uid)
+            elif waiting.after is None:
+                del self._waiting[uid]
+            else:
+                # Also where it shows another status: the time of an intent is worth keeping.
+                self._waiting[uid] = waiting._replace(stored=True)
+        if before:
+            known = before.generation if before.version else before.reconciled or 0
+            if sight.generation < known:
+                return False
+            if before.shows(sight.generation, sight.digest):
+                self._put(uid, before, before._replace(version=sight.version))
+                return True
+        self._take(uid, before, judge(kind, sight, before, at), at, stored=True)
+        return True
+
+    def _take(
+        self, uid: str, before: Remembered | None, found: Sighting, at: float, *, stored: bool
+    ) -> None:
+        """Remember a sight, and what it measures."""
+        self._waiting.pop(uid, None)
+        shown = unfulfilled(found.after, before, at) if found.moved else found.after
+        if found.moved or not stored:
+            was = pack(before) if before else None
+            after = pack(found.after) if found.moved else None
+            self._waiting[uid] = _Waiting(at, was, after, stored)
+        self._put(uid, before, shown)
+        counts = self.tally.counts(shown.kind)
+        if found.observation is not None:
+            counts.observation.add(found.observation)
+        if found.reconcile is not None:
+            counts.reconcile.add(found.reconcile)
+        counts.flips += found.flipped
+        if len(self._waiting) > MOST_WAITING:
+            self.settle(at)
+
+    def _take_back(self, uid: str) -> None:
+        """The believed write was not stored; what it measured stays measured."""
+        waiting, believed = self._waiting.pop(uid), self._get(uid)
+        before = unpack(waiting.before) if waiting.before else None
+        if before and believed and before.generation == believed.generation:
+            before = before._replace(
+                observed_at=before.observed_at or believed.observed_at,
+                settled_at=before.settled_at or believed.settled_at,
+                reconciled=believed.reconciled,
+            )
+        self._put(uid, believed, before)
+
+    def _get(self, uid: str) -> Remembered | None:
+        data = self._objects.get(uid)
+        return None if data is None else unpack(data)
+
+    def _put(self, uid: str, before: Remembered | None, after: Remembered | None) -> None:
+        """Replace what is remembered, count it, and forget what is over the bounds."""
+        old = self._objects.pop(uid, None)
+        if before is not None and old is not None:
+            self.bytes -= _BYTES_OF_OBJECT + len(old)
+            self._enumerate(before, -1)
+        if after is None:
+            return
+        data = self._objects[uid] = pack(after)
+        self.bytes += _BYTES_OF_OBJECT + len(data)
+        self._enumerate(after, 1)
+        while len(self._objects) > self._most_objects or self.bytes > self._most_bytes:
+            self.forget(next(iter(self._objects)))
+
+    def _enumerate(self, one: Remembered, by: int) -> None:
+        counts = self.tally.counts(one.kind)
+        counts.healths[one.health] += by
+        if one.generation and (
+            counts.always_observes if one.observed is None else one.observed < one.generation
+        ):
+            counts.behind += by
+
+
+def _fits(sight: Excerpt) -> bool:
+    metadata = sight.metadata
+    names = len((metadata.namespace or "").encode()), len((metadata.name or "").encode())
+    return 0 < len(metadata.uid or "") <= _LONGEST_UID and max(names) <= LONGEST_NAME
