@@ -17,8 +17,8 @@ from typing import Final, NamedTuple
 import msgspec
 from cel_expr_python import cel
 
-from webhook.detection.selectors import Truth, every
 from webhook.detection.view import View, environment
+from webhook.objects.selectors import Truth, every
 
 MOST_BYTES: Final = 128 * 1024
 """Of object and oldObject: what is larger takes too long to convert and to compare."""

@@ -6,8 +6,8 @@ Source: apiserver pkg/admission/plugin/webhook/predicates, which webhooks and po
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from webhook.detection.selectors import Truth, every, matches_labels
 from webhook.detection.write import Matched
+from webhook.objects.selectors import Truth, every, matches_labels
 
 NAME_LABEL: Final = "kubernetes.io/metadata.name"
 EVERYTHING: Final = "*"

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from webhook.detection.matching import matches_rules, selects
-from webhook.detection.selectors import Truth, every
 from webhook.detection.write import Matched
 from webhook.objects.pointer import from_pointer
+from webhook.objects.selectors import Truth, every
 
 POLICY: Final = "MutatingAdmissionPolicy"
 BINDING: Final = "MutatingAdmissionPolicyBinding"

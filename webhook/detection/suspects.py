@@ -18,9 +18,9 @@ from webhook.detection.evidence import Evidence, Place
 from webhook.detection.finding import Confidence
 from webhook.detection.matching import EVERYTHING, NAME_LABEL, matches_rules, selects
 from webhook.detection.policies import Policy
-from webhook.detection.selectors import Truth, every
 from webhook.detection.view import View
 from webhook.detection.write import Acted, Matched, Write
+from webhook.objects.selectors import Truth, every
 
 _OWN: Final = "genguard"
 TRACE_LABEL: Final = "genguard.io/trace"

@@ -13,8 +13,8 @@ from webhook.detection.conditions import (
     is_bounded,
     reads_object,
 )
-from webhook.detection.selectors import Truth
 from webhook.detection.view import View
+from webhook.objects.selectors import Truth
 
 STORED = {
     "metadata": {

@@ -5,8 +5,8 @@ import pytest
 from tests.cases_loader import table
 from tests.unit.detection.policies import apply, binding, patch, policy, rule
 from webhook.detection.policies import read_policies
-from webhook.detection.selectors import Truth
 from webhook.detection.write import Matched
+from webhook.objects.selectors import Truth
 
 WRITE = Matched("apps", "v1", "deployments", "", "UPDATE", "shop", "web", {"a": "b"}, {}, "u")
 YES, NO, PERHAPS = Truth.TRUE, Truth.FALSE, Truth.UNKNOWN

@@ -1,0 +1,48 @@
+"""Pods, ReplicaSets and Deployments as watches show them, from a few words."""
+
+from typing import Any
+
+from webhook.objects.fields import Fields, fields_of
+from webhook.status.terminating_pods import Terminating
+
+
+def sight(
+    kind: str,
+    name: str,
+    *,
+    of: str = "",
+    app: str = "web",
+    ends: bool = True,
+    phase: str | None = "Running",
+    controller: bool = True,
+    says: int | None = None,
+) -> Fields:
+    """`of` is a controller's `Kind/name`, `says` what status.terminatingReplicas is."""
+    metadata: dict[str, Any] = {"name": name, "namespace": "shop", "uid": f"{kind}/{name}"}
+    metadata["labels"] = {"app": app}
+    if of:
+        owner = {"kind": of.partition("/")[0], "name": of.partition("/")[2], "uid": of}
+        metadata["ownerReferences"] = [owner | ({"controller": True} if controller else {})]
+    document: dict[str, Any] = {"metadata": metadata}
+    if kind == "Pod":
+        metadata |= {"deletionTimestamp": "2026-07-25T12:00:00Z"} if ends else {}
+        document |= {} if phase is None else {"status": {"phase": phase}}
+    else:
+        document["spec"] = {"selector": {"matchLabels": {"app": app}}}
+        document["status"] = {} if says is None else {"terminatingReplicas": says}
+    return fields_of(document)
+
+
+def see(terminating: Terminating, *, gone: bool = False, **words: Any) -> None:
+    """Show a sight, or the end of an object."""
+    if gone:
+        terminating.forget(f"{words['kind']}/{words['name']}")
+        return
+    seen = sight(**words)
+    match words["kind"]:
+        case "Pod":
+            terminating.see_pod(seen)
+        case "ReplicaSet":
+            terminating.see_replica_set(seen)
+        case "Deployment":
+            terminating.see_deployment(seen)

@@ -1,0 +1,84 @@
+"""Whose a terminating pod is, what is reported of it, and that nothing is kept of what is gone."""
+
+import msgspec
+import pytest
+
+from tests.cases_loader import table
+from tests.unit.status.sights import see, sight
+from webhook.status.terminating_pods import DEPLOYMENT, REPLICA_SET, Agreement, Count, Terminating
+
+
+@table("status/terminating_counts.yaml", "seen", "counted")
+def test_pods_count_where_the_controllers_count_them(case):
+    terminating = Terminating()
+    for words in case["seen"]:
+        see(terminating, **words)
+    assert {uid: terminating.counted(uid) for uid in case["counted"]} == case["counted"]
+
+
+@pytest.mark.parametrize(
+    ("says", "reported", "because"),
+    [
+        (0, 0, "nothing terminates"),
+        (2, 2, "two do"),
+        (None, None, "absent is not 0: who has the gate off does not say"),
+    ],
+)
+def test_what_a_controller_reports_stands_beside_the_count(says, reported, because):
+    terminating = Terminating()
+    see(terminating, kind="ReplicaSet", name="one", of="Deployment/web", says=says)
+    see(terminating, kind="Pod", name="a", of="ReplicaSet/one")
+    assert [*terminating.counts(REPLICA_SET)] == [Count("shop", "one", reported, 1)], because
+    assert [*terminating.counts(DEPLOYMENT)] == []
+
+
+def test_agreement_sorts_every_object_into_one_of_three():
+    terminating = Terminating()
+    see(terminating, kind="Deployment", name="web", says=1)
+    see(terminating, kind="ReplicaSet", name="right", of="Deployment/web", says=1)
+    see(terminating, kind="ReplicaSet", name="late", of="Deployment/web", says=0)
+    see(terminating, kind="ReplicaSet", name="stale", says=3)
+    see(terminating, kind="ReplicaSet", name="silent")
+    see(terminating, kind="ReplicaSet", name="quiet", says=0)
+    for pod, of in (("a", "right"), ("b", "late"), ("c", "silent")):
+        see(terminating, kind="Pod", name=pod, of=f"ReplicaSet/{of}")
+    assert terminating.agreement(REPLICA_SET) == Agreement(2, 2, 1)
+    assert terminating.agreement(DEPLOYMENT) == Agreement(0, 1, 0)
+    see(terminating, kind="Deployment", name="web", says=2)
+    assert terminating.agreement(DEPLOYMENT) == Agreement(1, 0, 0)
+
+
+def test_pods_are_summed_by_the_kind_of_their_controller():
+    terminating = Terminating()
+    for number, of in enumerate(["ReplicaSet/one", "ReplicaSet/two", "Job/once", ""]):
+        see(terminating, kind="Pod", name=f"{number}", of=of)
+    assert terminating.pods() == {"ReplicaSet": 2, "Job": 1, "": 1}
+
+
+def test_an_object_keeps_its_place_when_it_changes():
+    terminating = Terminating()
+    for says, name in ((0, "first"), (0, "second"), (1, "first")):
+        see(terminating, kind="ReplicaSet", name=name, says=says)
+    assert [one.name for one in terminating.counts(REPLICA_SET)] == ["first", "second"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "broken"),
+    [
+        ("Pod", {"metadata": b"[]"}),
+        ("Pod", {"status": b"1"}),
+        ("ReplicaSet", {"spec": b"{}"}),
+        ("ReplicaSet", {"status": b'{"terminatingReplicas": "2"}'}),
+    ],
+)
+def test_what_cannot_be_read_is_refused_and_changes_nothing(kind, broken):
+    terminating = Terminating()
+    see(terminating, kind="ReplicaSet", name="one", says=1)
+    see(terminating, kind="Pod", name="one", of="ReplicaSet/one")
+    seen = sight(kind, "one") | {key: msgspec.Raw(raw) for key, raw in broken.items()}
+    take_in = terminating.see_pod if kind == "Pod" else terminating.see_replica_set
+    with pytest.raises(msgspec.MsgspecError):
+        take_in(seen)
+    assert terminating.agreement(REPLICA_SET) == Agreement(1, 0, 0)
+    terminating.forget("ReplicaSet/one")
+    assert terminating.agreement(REPLICA_SET) == Agreement(0, 0, 0)
