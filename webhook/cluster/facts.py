@@ -11,10 +11,10 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 from kubernetes.aio import client, config
-from kubernetes.aio.client.exceptions import ApiException
 from kubernetes.aio.config import ConfigException
 
-from webhook.cluster.watched import ListCall, read_body, watched
+from webhook.cluster.rest import RefusedError, Rest
+from webhook.cluster.watched import watched
 from webhook.detection.policies import BINDING, POLICY
 from webhook.detection.suspects import Registered, read_configurations
 from webhook.generation.custom import BadDefinitionError, CustomResource, from_definition
@@ -22,6 +22,13 @@ from webhook.generation.custom import BadDefinitionError, CustomResource, from_d
 IN_CLUSTER: Final = "in-cluster"
 _UNSERVED_SECONDS: Final = 600.0
 """Until a server without policies is asked again: it may have been upgraded."""
+_DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+_ADMISSION: Final = "/apis/admissionregistration.k8s.io"
+_WEBHOOKS: Final = f"{_ADMISSION}/v1/mutatingwebhookconfigurations"
+_PLURALS: Final = {
+    POLICY: "mutatingadmissionpolicies",
+    BINDING: "mutatingadmissionpolicybindings",
+}
 
 
 class NoClusterError(Exception):
@@ -53,46 +60,30 @@ async def connect(kubeconfig: str) -> client.ApiClient:
     return client.ApiClient(configuration=settings)
 
 
-async def cluster_facts(api: client.ApiClient) -> AsyncIterator[ClusterFacts]:
+async def cluster_facts(rest: Rest) -> AsyncIterator[ClusterFacts]:
     """Version and custom resources, now and at each change, until the server ends the watch."""
-    version = await _server_version(api)
-    definitions = client.ApiextensionsV1Api(api)
-    async for known in watched(
-        definitions.list_custom_resource_definition_without_preload_content, _versions
-    ):
-        flat = tuple(one for name in sorted(known) for one in known[name])
-        yield ClusterFacts(version, flat)
+    version = await _server_version(rest)
+    async for known in watched(rest, _DEFINITIONS, _versions):
+        yield ClusterFacts(version, tuple(one for versions in known for one in versions))
 
 
-async def mutating_webhooks(api: client.ApiClient) -> AsyncIterator[tuple[Registered, ...]]:
+async def mutating_webhooks(rest: Rest) -> AsyncIterator[tuple[Registered, ...]]:
     """Every mutating webhook, now and at each change, until the server ends the watch."""
-    registrations = client.AdmissionregistrationV1Api(api)
-
-    def typed(document: dict[str, Any]) -> dict[str, Any]:
-        # The API server leaves the kind out of the items of its lists.
-        return {**document, "kind": "MutatingWebhookConfiguration"}
-
-    async for known in watched(
-        registrations.list_mutating_webhook_configuration_without_preload_content, typed
-    ):
-        yield read_configurations(known.values())
+    async for known in watched(rest, _WEBHOOKS, dict):
+        yield read_configurations(known)
 
 
-async def policies(api: client.ApiClient, kind: str) -> AsyncIterator[tuple[dict[str, Any], ...]]:
+async def policies(rest: Rest, kind: str) -> AsyncIterator[tuple[dict[str, Any], ...]]:
     """Every MutatingAdmissionPolicy, or every binding of one, by `kind`, as `mutating_webhooks`.
 
     In the newest version that is served: v1 since 1.36, before that none by default. Where none is
     there are no policies, for a while.
     """
-    for version in _policy_apis(api):
-        calls: dict[str, ListCall] = {
-            POLICY: version.list_mutating_admission_policy_without_preload_content,
-            BINDING: version.list_mutating_admission_policy_binding_without_preload_content,
-        }
+    for version in ("v1", "v1beta1", "v1alpha1"):
         try:
-            async for known in watched(calls[kind], lambda found: {**found, "kind": kind}):
-                yield tuple(known.values())
-        except ApiException as error:
+            async for known in watched(rest, f"{_ADMISSION}/{version}/{_PLURALS[kind]}", dict):
+                yield known
+        except RefusedError as error:
             if error.status != HTTPStatus.NOT_FOUND:
                 raise
         else:
@@ -101,24 +92,15 @@ async def policies(api: client.ApiClient, kind: str) -> AsyncIterator[tuple[dict
     await asyncio.sleep(_UNSERVED_SECONDS)
 
 
-def _policy_apis(api: client.ApiClient) -> tuple[Any, ...]:
-    return (
-        client.AdmissionregistrationV1Api(api),
-        client.AdmissionregistrationV1beta1Api(api),
-        client.AdmissionregistrationV1alpha1Api(api),
-    )
-
-
 class _Version(msgspec.Struct, rename="camel"):
     git_version: str
     emulation_major: str = ""
     emulation_minor: str = ""
 
 
-async def _server_version(api: client.ApiClient) -> str:
+async def _server_version(rest: Rest) -> str:
     """The version whose rules hold: the emulated one where the server says so (KEP-4330)."""
-    response = await client.VersionApi(api).get_code_without_preload_content()
-    version = msgspec.json.decode(await read_body(response), type=_Version)
+    version = msgspec.json.decode(await rest.read("/version"), type=_Version)
     if version.emulation_major and version.emulation_minor:
         return f"{version.emulation_major}.{version.emulation_minor}"
     return version.git_version

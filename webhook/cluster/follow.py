@@ -16,6 +16,8 @@ from webhook.cluster.facts import (
     mutating_webhooks,
     policies,
 )
+from webhook.cluster.rest import Rest
+from webhook.cluster.running import running
 from webhook.cluster.watched import follow
 from webhook.detection.policies import BINDING, POLICY, Policy, read_policies
 from webhook.detection.suspects import Registered
@@ -43,6 +45,7 @@ async def follow_cluster(
     down, since the API server may be waiting for the webhook. Raises NoClusterError.
     """
     api = await connect(kubeconfig)
+    rest = Rest(api)
     looked = asyncio.Event()
 
     def on_facts(facts: ClusterFacts) -> None:
@@ -68,24 +71,19 @@ async def follow_cluster(
     metrics.gauge(
         "cluster_known", "1 once version and CRDs are known.", lambda: float(looked.is_set())
     )
-    following = [
-        asyncio.create_task(follow(lambda: cluster_facts(api), on_facts, on_trouble)),
-        asyncio.create_task(follow(lambda: mutating_webhooks(api), learners.webhooks, on_trouble)),
+    following = (
+        follow(lambda: cluster_facts(rest), on_facts, on_trouble),
+        follow(lambda: mutating_webhooks(rest), learners.webhooks, on_trouble),
         *(
-            asyncio.create_task(
-                follow(partial(policies, api, kind), partial(on_policies, kind), on_trouble)
-            )
+            follow(partial(policies, rest, kind), partial(on_policies, kind), on_trouble)
             for kind in bound
         ),
-    ]
+    )
     try:
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_FIRST_LOOK_SECONDS):
-                await looked.wait()
-        yield api
+        async with running(following):
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_FIRST_LOOK_SECONDS):
+                    await looked.wait()
+            yield api
     finally:
-        for task in following:
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
         await api.close()  # type: ignore[no-untyped-call]

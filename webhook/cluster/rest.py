@@ -9,6 +9,7 @@ import msgspec
 from kubernetes.aio import client
 
 _SECONDS: Final = 15.0
+_LONG_SECONDS: Final = 60.0  # the API server's own --request-timeout
 MERGE_PATCH: Final = "application/merge-patch+json"
 UNREACHED: Final = (aiohttp.ClientError, TimeoutError, OSError)
 """What a call raises when the API server did not answer."""
@@ -47,21 +48,38 @@ class Rest:
         content_type: str = "application/json",
     ) -> Any:
         """One request; raises RefusedError, or one of UNREACHED."""
-        headers = {"Accept": "application/json", "Content-Type": content_type}
         async with asyncio.timeout(_SECONDS):
-            method, url, headers, body, _ = await self._api.param_serialize(
-                method,
-                path,
-                query_params=list((params or {}).items()),
-                header_params=headers,
-                body=body,
-                auth_settings=["BearerToken"],
-            )
-            response = await self._api.call_api(method, url, headers, body)
-            content: bytes = await response.read()  # type: ignore[no-untyped-call]
+            response = await self._send(method, path, body, params or {}, content_type)
+            return msgspec.json.decode(await response.read())
+
+    async def read(self, path: str, **params: str) -> bytes:
+        """Read what is long, undecoded. Raises as `call` does."""
+        async with asyncio.timeout(_LONG_SECONDS):
+            return await (await self.stream(path, **params)).read()
+
+    async def stream(self, path: str, **params: str) -> aiohttp.ClientResponse:
+        """Begin to read what never ends; to be closed by who asked. Raises as `call` does."""
+        return await self._send("GET", path, None, params, "application/json")
+
+    async def _send(
+        self, method: str, path: str, body: Any, params: dict[str, str], content_type: str
+    ) -> aiohttp.ClientResponse:
+        headers = {"Accept": "application/json", "Content-Type": content_type}
+        method, url, headers, body, _ = await self._api.param_serialize(
+            method,
+            path,
+            query_params=list(params.items()),
+            header_params=headers,
+            body=body,
+            auth_settings=["BearerToken"],
+        )
+        answer = await self._api.call_api(method, url, headers, body)
+        response: aiohttp.ClientResponse = answer.response
         if response.status >= HTTPStatus.BAD_REQUEST:
-            raise RefusedError(response.status, _message(content) or response.reason)
-        return msgspec.json.decode(content)
+            raise RefusedError(
+                response.status, _message(await response.read()) or str(response.reason)
+            )
+        return response
 
 
 def _message(content: bytes) -> str:

@@ -1,0 +1,147 @@
+"""A collection is listed once, page by page, and followed from where each watch ended."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import aiohttp
+import msgspec
+import pytest
+
+from tests.unit.cluster.api import PATH, Api, event, failure, item, serving
+from webhook.cluster.rest import RefusedError
+from webhook.cluster.watched import Collection, What, follow, watched
+
+
+@pytest.fixture
+async def api() -> Api:
+    return Api()
+
+
+@pytest.fixture
+async def collection(api: Api) -> AsyncIterator[Collection]:
+    async def locate() -> str:
+        return PATH
+
+    async with serving(api) as rest:
+        yield Collection(rest, locate)
+
+
+async def told(collection: Collection) -> list[str]:
+    return [f"{what.value} {uid}".strip() async for what, uid, _ in collection.changes()]
+
+
+async def test_a_list_comes_in_pages_and_is_then_watched_from_its_version(api, collection):
+    api.lists = [[item("a", 1), item("b", 2)], [item("c", 3)]]
+    api.watches = [[event("ADDED", "d", 101), event("DELETED", "a", 102)]]
+    assert await told(collection) == [
+        "seen a", "seen b", "seen c", "caught up", "seen d", "gone a",
+    ]  # fmt: skip
+    first, second, watch = api.asked
+    assert first == {"limit": "250", "continue": ""}
+    assert second == {"limit": "250", "continue": "more"}
+    assert watch["resourceVersion"] == "100"
+    assert watch["allowWatchBookmarks"] == "true"
+
+
+async def test_items_of_a_list_are_typed_like_those_of_a_watch(api, collection):
+    api.lists, api.watches = [[item("a", 1)]], [[event("MODIFIED", "a", 101)]]
+    seen = [found async for what, _, found in collection.changes() if what is What.SEEN]
+    for found in seen:
+        assert msgspec.json.decode(found["kind"]) == "Widget"
+        assert msgspec.json.decode(found["apiVersion"]) == "example.org/v1"
+    assert len(seen) == 2
+
+
+async def test_an_empty_collection_is_caught_up_with_too(api, collection):
+    api.lists, api.watches = [[]], [[]]
+    assert await told(collection) == ["caught up"]
+
+
+@pytest.mark.parametrize(
+    ("events", "place"),
+    [
+        ([event("ADDED", "a", 101)], "101"),
+        ([event("ADDED", "a", 101), {"type": "BOOKMARK", "object": item("", 140)}], "140"),
+        ([], "100"),
+    ],
+    ids=["an event", "a bookmark", "nothing"],
+)
+async def test_a_watch_goes_on_where_the_last_one_ended(api, collection, events, place):
+    api.lists, api.watches = [[]], [events, [event("ADDED", "b", 150)]]
+    await told(collection)
+    assert await told(collection) == ["caught up", "seen b"]
+    assert api.asked[-1]["resourceVersion"] == place
+    assert len(api.asked) == 3, "and nothing was listed again"
+
+
+@pytest.mark.parametrize("forgotten", [410, [failure(410)]], ids=["answer", "event"])
+async def test_a_place_that_the_server_has_forgotten_is_listed_again(api, collection, forgotten):
+    api.lists, api.watches = [[item("a", 1), item("b", 2)]], [[]]
+    await told(collection)
+    api.watches = [forgotten, []]
+    api.lists = [[item("b", 2), item("c", 3)]]
+    assert await told(collection) in ([], ["caught up"])
+    assert await told(collection) == ["seen b", "seen c", "gone a", "caught up"]
+
+
+async def test_what_half_a_list_has_shown_is_gone_if_the_whole_does_not_show_it(api, collection):
+    api.lists = [[item("a", 1)], [item("b", 2)], 500]
+    with pytest.raises(RefusedError):
+        await told(collection)
+    api.lists, api.watches = [[item("b", 2)]], [[]]
+    assert await told(collection) == ["seen b", "gone a", "caught up"]
+
+
+@pytest.mark.parametrize("status", [401, 403, 429, 500])
+@pytest.mark.parametrize("of_event", [False, True])
+async def test_any_other_refusal_is_told_and_the_place_is_kept(api, collection, status, of_event):
+    api.lists, api.watches = [[]], [[event("ADDED", "a", 101)]]
+    await told(collection)
+    api.watches = [[failure(status)] if of_event else status, []]
+    with pytest.raises(RefusedError, match=rf"told why \({status}\)"):
+        await told(collection)
+    assert await told(collection) == ["caught up"]
+    assert api.asked[-1]["resourceVersion"] == "101"
+
+
+async def test_a_resource_that_has_moved_is_looked_for_again(api, collection):
+    api.lists, api.watches = [[]], [404]
+    with pytest.raises(RefusedError):
+        await told(collection)
+    api.lists, api.watches = [[item("a", 1)]], [[]]
+    assert await told(collection) == ["seen a", "caught up"]
+
+
+async def test_a_small_collection_is_known_by_name_as_a_whole(api):
+    api.lists = [[item("b", 1)], [item("a", 2)]]
+    api.watches = [[event("ADDED", "c", 101), event("DELETED", "b", 102)]]
+    async with serving(api) as rest:
+        names = [known async for known in watched(rest, PATH, lambda one: one["metadata"]["name"])]
+    assert names == [("a", "b"), ("a", "b", "c"), ("a", "c")]
+
+
+async def test_trouble_is_told_and_waited_out_longer_each_time_until_it_is_over():
+    waits: list[float] = []
+    seen: list[str] = []
+    trouble: list[str] = []
+    turns = iter(
+        [RefusedError(403, "no"), TimeoutError(), aiohttp.ClientError(), "good", OSError()]
+    )
+
+    async def sleep(seconds: float) -> None:
+        if seconds:
+            waits.append(seconds)
+
+    async def states() -> AsyncIterator[str]:
+        turn = next(turns, None)
+        if turn is None:
+            raise asyncio.CancelledError
+        if isinstance(turn, Exception):
+            raise turn
+        yield turn
+
+    with pytest.raises(asyncio.CancelledError):
+        await follow(states, seen.append, trouble.append, sleep)
+    assert seen == ["good"]
+    assert trouble == ["no (403)", "TimeoutError", "ClientError", "OSError"]
+    assert waits == [1, 2, 4, 1, 1]

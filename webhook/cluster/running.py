@@ -1,0 +1,20 @@
+"""Work that runs beside what is done, and ends with it."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Coroutine, Iterable
+from contextlib import asynccontextmanager
+from typing import Any
+
+
+@asynccontextmanager
+async def running(work: Iterable[Coroutine[Any, Any, None]]) -> AsyncIterator[None]:
+    """Run these while the context is entered."""
+    tasks = [asyncio.create_task(one) for one in work]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
