@@ -35,6 +35,8 @@ from webhook.rules.shadow_generation import ShadowGeneration
 from webhook.server.detecting import Detecting
 from webhook.server.lifecycle import AdmissionService
 from webhook.server.options import ServerOptions
+from webhook.server.terminating_metrics import TerminatingMetrics
+from webhook.server.watching import Watching
 from webhook.store.memory import MemoryIntents, MemoryRounds
 from webhook.telemetry.logs import LOGGER, logging_to_stderr
 from webhook.telemetry.metrics import Metrics
@@ -230,11 +232,20 @@ class AlertOptions:
     events: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class ClusterOptions:
+    """Which cluster is asked, which of its objects are watched, how many metrics may name."""
+
+    kubeconfig: str | None = None
+    watched: tuple[str, ...] = ()
+    most_named: int = 0
+
+
 async def run_server(
     judge_options: JudgeOptions,
     options: ServerOptions,
     alerts: AlertOptions,
-    kubeconfig: str | None,
+    cluster: ClusterOptions,
     log_level: str,
 ) -> None:
     """Serve until told to stop; see AdmissionService.run for what it raises."""
@@ -248,25 +259,32 @@ async def run_server(
                 lambda: float(len(judge.not_flipped())),
             )
         suspects = Suspects()
+        watching = Watching(cluster.watched)
         sinks: list[Sink] = [LogSink()]
         if alerts.alertmanagers:
             sinks.append(AlertmanagerSink(alerts.alertmanagers))
 
         def service() -> AdmissionService:
             detecting = Detecting(Detection(suspects), sinks)
-            return AdmissionService(options, lambda: judge.dependencies, metrics, detecting)
+            shown = (TerminatingMetrics(watching, cluster.most_named),) if cluster.watched else ()
+            return AdmissionService(options, lambda: judge.dependencies, metrics, detecting, shown)
 
-        if kubeconfig is None:
+        if cluster.kubeconfig is None:
             await service().run()
             return
         # Imported when wanted: the client of the Kubernetes API takes half a second to load.
         from webhook.cluster.events import event_creator  # noqa: PLC0415
         from webhook.cluster.follow import Learners, follow_cluster  # noqa: PLC0415
+        from webhook.cluster.objects import follow_objects  # noqa: PLC0415
+        from webhook.cluster.rest import Rest  # noqa: PLC0415
 
         learners = Learners(
             lambda facts: judge.learn(*facts), suspects.learn, suspects.learn_policies
         )
-        async with follow_cluster(kubeconfig, learners, metrics) as api:
+        async with (
+            follow_cluster(cluster.kubeconfig, learners, metrics) as api,
+            follow_objects(Rest(api), cluster.watched, watching),
+        ):
             if alerts.events:
                 sinks.append(KubeEventSink(event_creator(api), judge.kind_of))
             await service().run()

@@ -54,9 +54,11 @@ class Custom:
 
 
 @contextmanager
-def served(plane: ControlPlane, namespace: str, *, status_subresource: bool) -> Iterator[Custom]:
-    """Defines `widgets` in a group of its own and waits until they can be written."""
-    group = f"e2e-{next(_numbers)}.genguard.io"
+def served(
+    plane: ControlPlane, namespace: str, *, status_subresource: bool, group: str = ""
+) -> Iterator[Custom]:
+    """Defines `widgets`, in a group of their own unless told, until they can be written."""
+    group = group or f"e2e-{next(_numbers)}.genguard.io"
     # A negative size is refused after mutating admission, in the strategy.
     part = {
         "type": "object",

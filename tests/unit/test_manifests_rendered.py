@@ -12,6 +12,8 @@ import yaml
 from certs import ensure, inspect, service_names
 from tests.controlplane.build import binary
 from tests.unit.manifest_files import MANIFESTS, registrations, webhook_of
+from webhook.cli.serve import serve
+from webhook.server.watching import parse_watched
 
 NOW = datetime.now(UTC)
 NAMES = service_names("genguard", "genguard-system")
@@ -146,6 +148,32 @@ def test_monitoring_is_a_component_that_adds_to_any_overlay(rendered, repository
     assert {"port": 9093, "protocol": "TCP"} in [
         port for rule in by_kind["NetworkPolicy"]["spec"]["egress"] for port in rule["ports"]
     ]
+
+
+def test_what_the_watch_component_watches_it_may_list_and_watch_and_nothing_else(
+    rendered, repository
+):
+    mine = repository / "watching"
+    mine.mkdir(exist_ok=True)
+    readme = (MANIFESTS / "README.md").read_text()
+    (example,) = re.findall(r"```yaml\n(# watching/kustomization\.yaml\n.*?)```", readme, re.DOTALL)
+    (mine / "kustomization.yaml").write_text(example)
+    plain, found = rendered("manifests/overlays/audit-only"), rendered("watching")
+    changed = [one["kind"] for one in found if one not in plain]
+    assert changed == ["ClusterRole", "Deployment"]
+    (deployment,), (role,) = (of_kind(found, kind).values() for kind in ("Deployment", "Role"))
+    verb, *flags = deployment["spec"]["template"]["spec"]["containers"][0]["args"]
+    assert verb == serve.name
+    watched = parse_watched(serve.make_context(verb, flags).params["watch"])
+    (before,) = of_kind(plain, "ClusterRole").values()
+    added = [rule for rule in role["rules"] if rule not in before["rules"]]
+    assert all(rule["verbs"] == ["list", "watch"] for rule in added)
+    granted = {
+        f"{resource}.{rule['apiGroups'][0]}".rstrip(".")
+        for rule in added
+        for resource in rule["resources"]
+    }
+    assert granted == {*watched}
 
 
 def test_the_pods_that_are_scraped_are_the_ones_that_run(rendered):

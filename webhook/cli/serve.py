@@ -12,6 +12,7 @@ import certs
 from webhook.compose import (
     AlertOptions,
     BadFileError,
+    ClusterOptions,
     GenerationPatch,
     JudgeOptions,
     load_definitions,
@@ -23,6 +24,7 @@ from webhook.objects.intended import CONDITIONS, OWN, NotRestorableError, parse_
 from webhook.rules.flip_status import NotFlippableError
 from webhook.rules.shadow_generation import NotShadowableError
 from webhook.server.options import ServerOptions
+from webhook.server.watching import NotWatchableError, parse_watched
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 _FOLDER = click.Path(file_okay=False, path_type=Path)
@@ -123,6 +125,20 @@ def _names(text: str) -> tuple[str, ...]:
     help="Learn version and custom resources from this cluster.",
 )
 @click.option(
+    "--watch",
+    metavar="RESOURCE,...",
+    default="",
+    help="Watch these objects in all namespaces: pods,replicasets.apps,... Needs a cluster.",
+)
+@click.option(
+    "--object-metrics",
+    metavar="MOST",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    help="Show metrics by name for so many watched objects of each kind.",
+)
+@click.option(
     "--server-version",
     default=DEFAULT_SERVER_VERSION,
     show_default=True,
@@ -158,6 +174,10 @@ def serve(**flags: Any) -> None:
         raise click.UsageError("give either --tls-cert-file or --cert-dir")
     if flags["events"] and not flags["kubeconfig"]:
         raise click.UsageError("--events needs a cluster: give --kubeconfig")
+    if flags["watch"] and not flags["kubeconfig"]:
+        raise click.UsageError("--watch needs a cluster: give --kubeconfig")
+    if flags["object_metrics"] and not flags["watch"]:
+        raise click.UsageError("--object-metrics shows what is watched: give --watch")
     try:
         judge = JudgeOptions(
             audit_only=flags["audit_only"],
@@ -181,13 +201,17 @@ def serve(**flags: Any) -> None:
             record=flags["record"],
         )
         alerts = AlertOptions(tuple(flags["alertmanagers"]), events=flags["events"])
-        asyncio.run(run_server(judge, server, alerts, flags["kubeconfig"], flags["log_level"]))
+        cluster = ClusterOptions(
+            flags["kubeconfig"], parse_watched(flags["watch"]), flags["object_metrics"]
+        )
+        asyncio.run(run_server(judge, server, alerts, cluster, flags["log_level"]))
     except (
         BadFileError,
         UnknownServerVersionError,
         NotFlippableError,
         NotShadowableError,
         NotRestorableError,
+        NotWatchableError,
     ) as error:
         raise click.UsageError(str(error)) from error
     except (certs.CertificateError, OSError) as error:

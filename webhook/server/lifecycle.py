@@ -9,12 +9,13 @@ import contextlib
 import signal
 import ssl
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Final
 
 from aiohttp import web
 from prometheus_client import CollectorRegistry
+from prometheus_client.registry import Collector
 
 from webhook.pipeline import Dependencies
 from webhook.server.admission import AdmissionHandler
@@ -44,14 +45,19 @@ class AdmissionService:
         dependencies: Callable[[], Dependencies],
         metrics: Metrics,
         detecting: Detecting,
+        collectors: Iterable[Collector] = (),
     ) -> None:
-        """Raise certs.CertificateError or OSError when certificate or recording cannot be."""
+        """`collectors`: more to show at /metrics.
+
+        Raises certs.CertificateError or OSError when certificate or recording cannot be.
+        """
         self._options: Final = options
         self._keeper: Final = CertificateKeeper(options)
         self._certificate: Final = self._keeper.serving
         self._recorder: Final = Recorder(options.record) if options.record else None
         self._metrics: Final = metrics
         self._detecting: Final = detecting
+        self._collectors: Final = tuple(collectors)
         observer = Observations(metrics, dependencies, self._recorder, detecting)
         self._handler: Final = AdmissionHandler(dependencies, observer, options.limits)
         self._server: AdmissionServer | None = None
@@ -87,7 +93,8 @@ class AdmissionService:
         self._gauges(self._server)
         registry = CollectorRegistry()
         registry.register(self._metrics)
-        registry.register(FindingMetrics(self._detecting))
+        for collector in (FindingMetrics(self._detecting), *self._collectors):
+            registry.register(collector)
         self._ops = web.AppRunner(
             ops_application(registry, self.missing, self._detecting.findings), access_log=None
         )

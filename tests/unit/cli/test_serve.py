@@ -30,6 +30,12 @@ from webhook.cli import main
         (["--secure-port", "https"], "'https' is not a valid integer range"),
         (["--store", "disk"], "'disk' is not"),
         (["--log-level", "LOUD"], "'LOUD' is not one of"),
+        (["--watch", "pods"], "--watch needs a cluster: give --kubeconfig"),
+        (["--object-metrics", "10"], "--object-metrics shows what is watched: give --watch"),
+        (
+            ["--watch", "deployments", "--kubeconfig", "none"],
+            "--watch 'deployments': it has a group; write deployments.apps",
+        ),
         (["--audit"], "No such option"),
         (["please"], "unexpected extra argument"),
     ],

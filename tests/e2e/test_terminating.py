@@ -1,0 +1,270 @@
+"""Terminating pods counted from watches, beside what the real controllers report or do not."""
+
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import pytest
+
+from tests.controlplane.client import STRATEGIC_MERGE_PATCH, wait_until
+from tests.controlplane.fixtures import NamespaceFactory
+from tests.controlplane.options import FULL_CLUSTER
+from tests.controlplane.plane import ControlPlane
+from tests.e2e.genguard import Genguard
+
+pytestmark = pytest.mark.xdist_group("cluster")
+
+GATE = "DeploymentReplicaSetTerminatingReplicas"
+OBJECTS = "genguard_terminating_replicas_objects"
+_KINDS = {
+    "deployments": (
+        "deployment",
+        (
+            "kube_deployment_status_replicas_terminating",
+            "kube_deployment_status_terminating_replicas",
+        ),
+        "genguard_deployment_terminating_pods",
+    ),
+    "replicasets": (
+        "replicaset",
+        ("kube_replicaset_status_terminating_replicas",),
+        "genguard_replicaset_terminating_pods",
+    ),
+}
+
+Numbers = dict[str, int | None]
+"""By `deployments/web`; None where there is none."""
+
+
+class Told(NamedTuple):
+    """What /metrics says of the objects of one namespace."""
+
+    reported: Numbers
+    counted: Numbers
+
+
+def watching(plane: ControlPlane, *flags: str) -> Genguard:
+    names = "pods,replicasets.apps,deployments.apps"
+    return Genguard(f"--kubeconfig={plane.kubeconfig}", f"--watch={names}", *flags)
+
+
+class Web:
+    """The Deployment `web` of one namespace; its pods end only when they are forced to."""
+
+    def __init__(self, plane: ControlPlane, namespace: str, **annotations: str) -> None:
+        self.plane, self.namespace = plane, namespace
+        self.path = f"/apis/apps/v1/namespaces/{namespace}"
+        self.pods = f"/api/v1/namespaces/{namespace}/pods"
+        marks = {"terminates-after": "1h", "ready-after": "0s"} | annotations
+        self.marks = {f"genguard.io/test-{key}": value for key, value in marks.items()}
+
+    def create(self, replicas: int, strategy: str = "RollingUpdate") -> None:
+        labels = {"app": "web"}
+        spec = {
+            "replicas": replicas,
+            "strategy": {"type": strategy},
+            "selector": {"matchLabels": labels},
+            "template": {
+                "metadata": {"labels": labels, "annotations": self.marks},
+                "spec": {"containers": [{"name": "c", "image": "image:1"}]},
+            },
+        }
+        self.plane.client.post(
+            f"{self.path}/deployments", {"metadata": {"name": "web"}, "spec": spec}
+        )
+        self.rolled_out()
+
+    def rolled_out(self) -> None:
+        here = f"--namespace={self.namespace}"
+        self.plane.kubectl("rollout", "status", "deployment/web", here, "--timeout=60s")
+
+    def change(self, **spec: Any) -> None:
+        body = {"spec": spec}
+        path = f"{self.path}/deployments/web"
+        self.plane.client.patch(path, body, content_type=STRATEGIC_MERGE_PATCH)
+
+    def roll(self, image: str) -> None:
+        self.change(template={"spec": {"containers": [{"name": "c", "image": image}]}})
+
+    def names(self) -> list[str]:
+        return [one["metadata"]["name"] for one in self.plane.client.get(self.pods).body["items"]]
+
+    def terminating(self) -> list[str]:
+        """The names of the pods that have been deleted and are still there."""
+        found = self.plane.client.get(self.pods).body["items"]
+        return sorted(p["metadata"]["name"] for p in found if "deletionTimestamp" in p["metadata"])
+
+    def force(self, pod: str) -> None:
+        """Ends a pod at once, as a node that is gone for good."""
+        self.plane.client.delete(f"{self.pods}/{pod}", {"gracePeriodSeconds": 0})
+
+    def stored(self) -> Numbers:
+        """What the controllers have written."""
+        return {
+            f"{kind}/{one['metadata']['name']}": one["status"].get("terminatingReplicas")
+            for kind in _KINDS
+            for one in self.plane.client.get(f"{self.path}/{kind}").body["items"]
+        }
+
+    def versions(self) -> Counter[str]:
+        """Changes whenever anything does."""
+        paths = [self.pods, *(f"{self.path}/{kind}" for kind in _KINDS)]
+        found = [one for path in paths for one in self.plane.client.get(path).body["items"]]
+        return Counter(one["metadata"]["resourceVersion"] for one in found)
+
+    def told(self, guard: Genguard) -> Told:
+        samples = [s for s in guard.metrics() if s.labels.get("namespace") == self.namespace]
+        reported: Numbers = {}
+        counted: Numbers = {}
+        for kind, (label, names, own) in _KINDS.items():
+            for sample in samples:
+                if sample.name == own:
+                    counted[f"{kind}/{sample.labels[label]}"] = int(sample.value)
+            for name in names:
+                found = {
+                    f"{kind}/{s.labels[label]}": int(s.value) for s in samples if s.name == name
+                }
+                assert name == names[0] or found.items() <= reported.items()
+                reported.update(found)
+        return Told({key: reported.get(key) for key in counted}, counted)
+
+    def agree(self, guard: Genguard, terminating: int) -> None:
+        """Waits for so many, and then they are the same however they are counted."""
+
+        def settled() -> bool:
+            stored, told = self.stored(), self.told(guard)
+            return stored["deployments/web"] == terminating and told == Told(stored, stored)
+
+        wait_until(settled, what=f"{terminating} terminating: {self.stored()} {self.told(guard)}")
+
+
+def test_both_counts_agree_while_pods_come_to_their_end_one_way_or_another(
+    cluster: ControlPlane, namespace: NamespaceFactory
+) -> None:
+    web = Web(cluster, namespace(cluster))
+    with watching(cluster, "--object-metrics=1000") as guard:
+        web.create(3)
+        web.agree(guard, 0)
+        held = f"{web.pods}/{web.names()[0]}"
+        cluster.client.patch(held, {"metadata": {"finalizers": ["genguard.io/test"]}})
+        web.roll("image:2")
+        web.rolled_out()
+        web.agree(guard, 3)
+        web.change(replicas=1)
+        web.agree(guard, 5)
+        # In a phase that nothing follows it has ended, however long it stays.
+        cluster.client.patch(f"{held}/status", {"status": {"phase": "Failed"}})
+        web.agree(guard, 4)
+        cluster.client.patch(held, {"metadata": {"finalizers": None}})
+        one, two, *_ = wait_until(lambda: len(web.terminating()) == 4 and web.terminating())
+        web.force(one)
+        web.agree(guard, 3)
+        # Relabelled it is none of the selector's; nobody takes its ownerReference away.
+        cluster.client.patch(f"{web.pods}/{two}", {"metadata": {"labels": {"app": "other"}}})
+        web.agree(guard, 2)
+        assert len(web.terminating()) == 3
+        for pod in web.terminating():
+            web.force(pod)
+        web.agree(guard, 0)
+
+
+def test_recreate_waits_for_the_old_pods_and_both_counts_say_for_how_many(
+    cluster: ControlPlane, namespace: NamespaceFactory
+) -> None:
+    web = Web(cluster, namespace(cluster))
+    with watching(cluster, "--object-metrics=1000") as guard:
+        web.create(2, "Recreate")
+        web.roll("image:2")
+        web.agree(guard, 2)
+        one, two = web.terminating()
+        web.force(one)
+        web.agree(guard, 1)
+        web.force(two)
+        web.rolled_out()
+        web.agree(guard, 0)
+
+
+def test_at_every_quiet_moment_of_a_slow_rollout_the_counts_are_the_controllers_own(
+    cluster: ControlPlane, namespace: NamespaceFactory
+) -> None:
+    web = Web(cluster, namespace(cluster), **{"ready-after": "1s", "terminates-after": "4s"})
+    seen: list[int | None] = []
+    with watching(cluster, "--object-metrics=1000") as guard:
+        web.create(4)
+        web.roll("image:2")
+        end = time.monotonic() + 60
+        while seen[-1:] != [0] or max(seen, default=0) == 0:
+            assert time.monotonic() < end, f"terminating at quiet moments: {seen}"
+            before = web.versions()
+            time.sleep(0.3)
+            stored = web.stored()
+
+            def same_or_moved(stored: Numbers = stored, before: Counter[str] = before) -> bool:
+                return web.told(guard) == Told(stored, stored) or web.versions() != before
+
+            wait_until(same_or_moved, timeout=5, what=f"{stored} told")
+            if web.versions() == before:
+                seen.append(stored["deployments/web"])
+    assert len({*seen}) > 2, seen
+
+
+SKEWED = [
+    pytest.param({GATE: False}, (), id="off everywhere"),
+    pytest.param({}, (f"--feature-gates={GATE}=false",), id="off in the controller manager"),
+    pytest.param({GATE: False}, (f"--feature-gates={GATE}=true",), id="off in the API server"),
+]
+
+
+@pytest.mark.parametrize(("gates", "of_controllers"), SKEWED)
+def test_with_the_gate_off_on_either_side_the_pods_tell_the_truth_and_nothing_is_made_up(
+    gates: dict[str, bool], of_controllers: tuple[str, ...]
+) -> None:
+    options = replace(
+        FULL_CLUSTER, kwok_nodes=1, feature_gates=gates, controller_manager_flags=of_controllers
+    )
+    with ControlPlane(options) as plane:
+        web = Web(plane, "default")
+        with watching(plane, "--object-metrics=1000") as guard:
+            web.create(3)
+            web.roll("image:2")
+            web.rolled_out()
+            for terminating in (3, 2):
+                wait_until(lambda n=terminating: _total(web.told(guard)) == n)
+                told = web.told(guard)
+                assert {*told.reported.values()} == {*web.stored().values()} == {None}
+                assert len(web.terminating()) == told.counted["deployments/web"] == terminating
+                assert sum(_sets(told.counted)) == terminating
+                web.force(web.terminating()[0])
+            assert guard.metric(OBJECTS, status="absent") == len(told.counted) == 3
+            assert guard.metric(OBJECTS, status="agrees") == 0
+            assert not [s for s in guard.metrics() if s.name.startswith("kube_")]
+
+
+def _total(told: Told) -> int | None:
+    return told.counted.get("deployments/web")
+
+
+def _sets(counted: Numbers) -> Iterator[int]:
+    return (n or 0 for name, n in counted.items() if name.startswith("replicasets/"))
+
+
+def test_without_opting_in_no_name_is_a_label_and_the_sums_are_there(
+    cluster: ControlPlane, namespace: NamespaceFactory
+) -> None:
+    web = Web(cluster, namespace(cluster))
+    with watching(cluster) as guard:
+        web.create(2)
+        web.roll("image:2")
+        web.rolled_out()
+
+        def terminating() -> float:
+            return guard.metric("genguard_terminating_pods", controller="ReplicaSet")
+
+        wait_until(lambda: terminating() >= 2)
+        wait_until(lambda: guard.metric("genguard_watch_current") == 3)
+        wait_until(lambda: not guard.metric(OBJECTS, status="differs"))
+        assert guard.metric(OBJECTS, kind="Deployment", status="agrees") >= 1
+        told = guard.metrics()
+        assert not [s for s in told if "namespace" in s.labels or s.name.startswith("kube_")]

@@ -1,0 +1,151 @@
+"""Terminating replicas at /metrics: reported and counted side by side, and nothing made up."""
+
+from collections import Counter
+from itertools import chain
+
+import pytest
+from prometheus_client.metrics_core import Metric
+
+from tests.cases_loader import table
+from tests.unit.status.sights import sight
+from webhook.server.terminating_metrics import TerminatingMetrics
+from webhook.server.watching import Watching
+
+ALL = ("pods", "replicasets.apps", "deployments.apps")
+REPORTED = {
+    "replicaset": ["kube_replicaset_status_terminating_replicas"],
+    "deployment": [
+        "kube_deployment_status_replicas_terminating",
+        "kube_deployment_status_terminating_replicas",
+    ],
+}
+
+
+def watching(*resources: str, says: dict[str, int] | None = None) -> Watching:
+    """A rollout of the Deployment web: three pods of its old ReplicaSet go, one of its new."""
+    said = says or {}
+    seen = Watching(resources or ALL)
+    sets = [sight("ReplicaSet", n, of="Deployment/web", says=said.get(n)) for n in ("old", "new")]
+    pods = [sight("Pod", f"{n}", of="ReplicaSet/old" if n else "ReplicaSet/new") for n in range(4)]
+    shown = {
+        "pods": pods,
+        "replicasets.apps": sets,
+        "deployments.apps": [sight("Deployment", "web", says=said.get("web"))],
+    }
+    for resource in resources or ALL:
+        for found in shown[resource]:
+            seen.seen(resource, found)
+        seen.current(resource, is_current=True)
+    return seen
+
+
+def families(seen: Watching, most_named: int = 1_000) -> dict[str, Metric]:
+    return {one.name: one for one in TerminatingMetrics(seen, most_named).collect()}
+
+
+def by_name(seen: Watching, label: str, names: list[str]) -> list[dict[str, float]]:
+    found = families(seen)
+    return [{s.labels[label]: s.value for s in found[name].samples} for name in names]
+
+
+@table("status/terminating_skew.yaml", "says", "shown", "objects")
+def test_whatever_the_servers_say_the_pods_tell_the_truth(case):
+    seen = watching(says=case["says"])
+    for label, names in (("replicaset", {"old", "new"}), ("deployment", {"web"})):
+        shown = {name: n for name, n in case["shown"].items() if name in names}
+        assert by_name(seen, label, REPORTED[label]) == [shown] * len(REPORTED[label])
+    counted = by_name(seen, "replicaset", ["genguard_replicaset_terminating_pods"])
+    counted += by_name(seen, "deployment", ["genguard_deployment_terminating_pods"])
+    assert counted == [{"old": 3, "new": 1}, {"web": 4}]
+    objects: Counter[str] = Counter()
+    for sample in families(seen)["genguard_terminating_replicas_objects"].samples:
+        objects[sample.labels["status"]] += int(sample.value)
+    assert objects == case["objects"]
+
+
+def test_names_and_labels_are_those_of_kube_state_metrics():
+    found = families(watching(says={"old": 3, "new": 1, "web": 4}))
+    for label, names in REPORTED.items():
+        for name in names:
+            assert found[name].type == "gauge"
+            for sample in found[name].samples:
+                assert sample.labels.keys() == {"namespace", label}
+                assert sample.labels["namespace"] == "shop"
+
+
+@pytest.mark.parametrize(
+    ("resources", "filled"),
+    [
+        (("pods",), {"genguard_terminating_pods"}),
+        (("replicasets.apps",), set(REPORTED["replicaset"])),
+        (("deployments.apps",), set(REPORTED["deployment"])),
+        (("pods", "deployments.apps"), {"genguard_terminating_pods", *REPORTED["deployment"]}),
+        (("replicasets.apps", "deployments.apps"), {*chain(*REPORTED.values())}),
+    ],
+)
+def test_what_is_not_watched_is_not_told(resources, filled):
+    found = families(watching(*resources, says={"old": 3, "new": 1, "web": 4}))
+    counts = {
+        name
+        for name, one in found.items()
+        if one.samples and name != "genguard_watch_current" and "without_series" not in name
+    }
+    assert counts == filled
+
+
+def test_before_all_has_been_seen_a_count_is_not_told():
+    """Half of a list would say that less terminates than does."""
+    seen = Watching(ALL)
+    for resource in ("replicasets.apps", "deployments.apps"):
+        seen.current(resource, is_current=True)
+    seen.seen("pods", sight("Pod", "a", of="ReplicaSet/one"))
+    found = families(seen)
+    assert not found["genguard_terminating_pods"].samples
+    assert not found["genguard_terminating_replicas_objects"].samples
+    assert {s.labels["resource"]: s.value for s in found["genguard_watch_current"].samples} == {
+        "pods": 0,
+        "replicasets.apps": 1,
+        "deployments.apps": 1,
+    }
+
+
+def test_a_broken_watch_is_told_and_the_last_that_was_known_stays():
+    seen = watching()
+    seen.current("pods", is_current=False)
+    found = families(seen)
+    assert 0 in {sample.value for sample in found["genguard_watch_current"].samples}
+    assert found["genguard_terminating_pods"].samples
+
+
+def test_a_custom_controller_makes_no_label_of_its_own():
+    seen = watching()
+    kinds = ["Rollout", "Game", "StatefulSet"]
+    for kind in kinds:
+        seen.seen("pods", sight("Pod", kind, of=f"{kind}/one"))
+    found = families(seen)["genguard_terminating_pods"].samples
+    values = {sample.labels["controller"]: sample.value for sample in found}
+    assert values["other"] == 2
+    assert values["StatefulSet"] == 1
+    assert values["ReplicaSet"] == 4
+    assert values["Job"] == 0
+    assert not values.keys() & {"Rollout", "Game"}
+
+
+def test_names_are_shown_only_when_asked_for_and_never_more_than_that():
+    seen = watching()
+    assert not any(
+        "namespace" in s.labels for one in families(seen, 0).values() for s in one.samples
+    )
+    found = families(seen, 1)
+    named = found["genguard_replicaset_terminating_pods"].samples
+    assert [sample.labels["replicaset"] for sample in named] == ["old"], "the first one seen"
+    assert found["genguard_replicasets_without_series"].samples[0].value == 1
+    assert found["genguard_deployments_without_series"].samples[0].value == 0
+
+
+def test_what_is_gone_has_no_sample_left():
+    seen = watching(says={"old": 3})
+    seen.gone("ReplicaSet/old")
+    shown = by_name(seen, "replicaset", REPORTED["replicaset"])
+    assert shown == [{}]
+    assert by_name(seen, "deployment", ["genguard_deployment_terminating_pods"]) == [{"web": 1}]

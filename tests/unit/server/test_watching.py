@@ -1,0 +1,55 @@
+"""Which resources can be watched, and what becomes of an object that cannot be read."""
+
+import logging
+
+import msgspec
+import pytest
+
+from tests.unit.status.sights import sight
+from webhook.server.watching import NotWatchableError, Watching, parse_watched
+
+
+@pytest.mark.parametrize(
+    ("text", "resources"),
+    [
+        ("", ()),
+        (" , ", ()),
+        ("pods", ("pods",)),
+        ("pods, deployments.apps,pods", ("pods", "deployments.apps")),
+        ("widgets.example.org", ("widgets.example.org",)),
+    ],
+)
+def test_resources_are_named_as_kubectl_names_them(text, resources):
+    assert parse_watched(text) == resources
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("deployments", "'deployments': it has a group; write deployments.apps"),
+        ("events.", "'events.': not a resource"),
+        ("Pods", "'Pods': not a resource"),
+        ("po", "'po': not a resource"),
+        ("widgets", "'widgets': not a resource"),
+        ("pods/status", "'pods/status': not a resource"),
+        ("subjectaccessreviews", "'subjectaccessreviews': not a resource"),
+    ],
+)
+def test_what_cannot_be_watched_is_refused_with_what_to_write(text, told):
+    with pytest.raises(NotWatchableError, match=f"^--watch {told}"):
+        parse_watched(text)
+
+
+def test_an_object_that_cannot_be_read_is_named_by_its_resource_alone(caplog):
+    watching = Watching(["pods"])
+    broken = sight("Pod", "secret-name") | {"status": msgspec.Raw(b'"secret"')}
+    with caplog.at_level(logging.WARNING):
+        watching.seen("pods", broken)
+        watching.seen("pods", {})
+    assert [record.message for record in caplog.records] == ["object not read"] * 2
+    assert [record.facts for record in caplog.records] == [
+        {"resource": "pods", "reason": "ValidationError"},
+        {"resource": "pods", "reason": "KeyError"},
+    ]
+    watching.seen("pods", sight("Pod", "good"))
+    assert watching.terminating.pods() == {"": 1}

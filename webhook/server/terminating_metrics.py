@@ -1,0 +1,145 @@
+"""Terminating replicas as metrics: as controllers report them, and beside it as pods say.
+
+| on the servers (KEP-3973, version skew)           | kube_*                 | genguard_*_pods |
+|---------------------------------------------------|------------------------|-----------------|
+| kube-apiserver and controller manager have it on  | status                 | the same number |
+| one is older than 1.33, or has its gate off       | no sample              | the truth       |
+| switched off, or an older controller manager,     | what was stored last,  | the truth       |
+| and status not written since                      | as kube-state-metrics  |                 |
+| part of the ReplicaSets written since             | Deployment: no sample  | the truth       |
+
+The kubelet's version changes neither: both sides read deletionTimestamp and phase of the same pods.
+A number counted from pods is shown only once all pods and ReplicaSets have been seen.
+"""
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Final, NamedTuple
+
+from prometheus_client.metrics_core import GaugeMetricFamily, Metric
+
+from webhook.server.watching import Watching
+from webhook.status.terminating_pods import DEPLOYMENT, REPLICA_SET
+
+_CONTROLLERS: Final = frozenset(
+    {"", "DaemonSet", "Job", "Node", "ReplicaSet", "ReplicationController", "StatefulSet"}
+)
+"""Who controls pods in Kubernetes itself; "" is nobody. Every other kind is "other"."""
+
+
+class _Named(NamedTuple):
+    kind: str
+    resource: str
+    label: str
+    reported: tuple[str, ...]
+    counted: str
+
+
+_NAMED: Final = (
+    _Named(
+        REPLICA_SET,
+        "replicasets.apps",
+        "replicaset",
+        ("kube_replicaset_status_terminating_replicas",),
+        "genguard_replicaset_terminating_pods",
+    ),
+    _Named(
+        DEPLOYMENT,
+        "deployments.apps",
+        "deployment",
+        # KEP-3973 and the changelog of kube-state-metrics have the first name; its releases since
+        # v2.18.0 export the second (its internal/store/deployment.go).
+        (
+            "kube_deployment_status_replicas_terminating",
+            "kube_deployment_status_terminating_replicas",
+        ),
+        "genguard_deployment_terminating_pods",
+    ),
+)
+
+
+class TerminatingMetrics:
+    """A collector to register."""
+
+    def __init__(self, watching: Watching, most_named: int) -> None:
+        """`most_named`: of each kind, so many objects have samples with their names; 0 is none."""
+        self._watching: Final = watching
+        self._most_named: Final = most_named
+
+    def collect(self) -> Iterator[Metric]:
+        """What is known: a family whose resources are not watched, or not seen yet, is empty."""
+        yield self._watches()
+        yield self._pods()
+        yield self._agreement()
+        if self._most_named:
+            for named in _NAMED:
+                yield from self._by_name(named)
+
+    def _watches(self) -> Metric:
+        family = GaugeMetricFamily(
+            "genguard_watch_current",
+            "1 while all objects of a watched resource are known as they are now.",
+            labels=("resource",),
+        )
+        for resource, is_current in self._watching.states().items():
+            family.add_metric((resource,), is_current)
+        return family
+
+    def _pods(self) -> Metric:
+        family = GaugeMetricFamily(
+            "genguard_terminating_pods",
+            "Pods with a deletionTimestamp that have not ended, by the kind of their controller.",
+            labels=("controller",),
+        )
+        if self._watching.knows("pods"):
+            counts = dict.fromkeys((*sorted(_CONTROLLERS), "other"), 0)
+            for kind, count in self._watching.terminating.pods().items():
+                counts[kind if kind in _CONTROLLERS else "other"] += count
+            for kind, count in counts.items():
+                family.add_metric((kind,), count)
+        return family
+
+    def _agreement(self) -> Metric:
+        family = GaugeMetricFamily(
+            "genguard_terminating_replicas_objects",
+            "Objects by what status.terminatingReplicas says: as many as pods do, another number, "
+            "or nothing.",
+            labels=("kind", "status"),
+        )
+        for named in _NAMED:
+            if self._watching.knows(named.resource, *_COUNTED_FROM):
+                agreeing, disagreeing, silent = self._watching.terminating.agreement(named.kind)
+                family.add_metric((named.kind, "agrees"), agreeing)
+                family.add_metric((named.kind, "differs"), disagreeing)
+                family.add_metric((named.kind, "absent"), silent)
+        return family
+
+    def _by_name(self, named: _Named) -> Iterator[Metric]:
+        labels = ("namespace", named.label)
+        reported = [
+            GaugeMetricFamily(name, f"status.terminatingReplicas of a {named.kind}.", labels=labels)
+            for name in named.reported
+        ]
+        counted = GaugeMetricFamily(
+            named.counted, f"Terminating pods of a {named.kind}, counted.", labels=labels
+        )
+        left_out = GaugeMetricFamily(
+            f"genguard_{named.label}s_without_series",
+            "Objects that --object-metrics left no room for.",
+        )
+        if self._watching.knows(named.resource):
+            is_counted = self._watching.knows(*_COUNTED_FROM)
+            terminating = self._watching.terminating
+            shown = tuple(islice(terminating.counts(named.kind), self._most_named))
+            for one in shown:
+                where = (one.namespace, one.name)
+                if one.reported is not None:
+                    for family in reported:
+                        family.add_metric(where, one.reported)
+                if is_counted:
+                    counted.add_metric(where, one.counted)
+            left_out.add_metric((), sum(terminating.agreement(named.kind)) - len(shown))
+        yield from (*reported, counted, left_out)
+
+
+_COUNTED_FROM: Final = ("pods", "replicasets.apps")
