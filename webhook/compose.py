@@ -37,6 +37,7 @@ from webhook.server.lifecycle import AdmissionService
 from webhook.server.options import ServerOptions
 from webhook.server.terminating_metrics import TerminatingMetrics
 from webhook.server.watching import Watching
+from webhook.status.tracking import Tracking
 from webhook.store.memory import MemoryIntents, MemoryRounds
 from webhook.telemetry.logs import LOGGER, logging_to_stderr
 from webhook.telemetry.metrics import Metrics
@@ -259,7 +260,7 @@ async def run_server(
                 lambda: float(len(judge.not_flipped())),
             )
         suspects = Suspects()
-        watching = Watching(cluster.watched)
+        watching = Watching(cluster.watched, Tracking())
         sinks: list[Sink] = [LogSink()]
         if alerts.alertmanagers:
             sinks.append(AlertmanagerSink(alerts.alertmanagers))

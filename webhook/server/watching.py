@@ -1,6 +1,7 @@
 """What the watches of `serve --watch` see, handed to those who keep something of it."""
 
 import re
+import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
@@ -9,6 +10,7 @@ import msgspec
 from webhook.generation.table import load_rows
 from webhook.objects.fields import Fields
 from webhook.status.terminating_pods import Terminating
+from webhook.status.tracking import Tracking
 from webhook.telemetry.logs import LOGGER
 
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
@@ -45,10 +47,11 @@ def _checked(name: str) -> str:
 class Watching:
     """The Watcher of cluster.objects. Whole objects pass through; none is kept."""
 
-    def __init__(self, resources: Iterable[str]) -> None:
+    def __init__(self, resources: Iterable[str], tracking: Tracking) -> None:
         """`resources`: those that are watched, such as pods and deployments.apps."""
         self.terminating: Final = Terminating()
-        self._sees: Final[Mapping[str, Callable[[Fields], None]]] = {
+        self._tracking: Final = tracking
+        self._counts: Final[Mapping[str, Callable[[Fields], None]]] = {
             "pods": self.terminating.see_pod,
             "replicasets.apps": self.terminating.see_replica_set,
             "deployments.apps": self.terminating.see_deployment,
@@ -58,17 +61,19 @@ class Watching:
 
     def seen(self, resource: str, found: Fields) -> None:
         """Take in an object, whole, as it is now."""
-        see = self._sees.get(resource)
-        if see is None:
-            return
+        name, _, group = resource.partition(".")
         try:
-            see(found)
+            kind = msgspec.json.decode(found["kind"], type=str)
+            self._tracking.see(group, name, kind, found, time.time())
+            if count := self._counts.get(resource):
+                count(found)
         except (KeyError, msgspec.MsgspecError, RecursionError) as error:
             facts = {"resource": resource, "reason": type(error).__name__}
             LOGGER.warning("object not read", extra={"facts": facts})
 
     def gone(self, uid: str) -> None:
         """Take in that an object is there no longer."""
+        self._tracking.forget(uid)
         self.terminating.forget(uid)
 
     def current(self, resource: str, *, is_current: bool) -> None:

@@ -10,6 +10,7 @@ from tests.cases_loader import table
 from tests.unit.status.sights import sight
 from webhook.server.terminating_metrics import TerminatingMetrics
 from webhook.server.watching import Watching
+from webhook.status.tracking import Tracking
 
 ALL = ("pods", "replicasets.apps", "deployments.apps")
 REPORTED = {
@@ -24,7 +25,7 @@ REPORTED = {
 def watching(*resources: str, says: dict[str, int] | None = None) -> Watching:
     """A rollout of the Deployment web: three pods of its old ReplicaSet go, one of its new."""
     said = says or {}
-    seen = Watching(resources or ALL)
+    seen = Watching(resources or ALL, Tracking())
     sets = [sight("ReplicaSet", n, of="Deployment/web", says=said.get(n)) for n in ("old", "new")]
     pods = [sight("Pod", f"{n}", of="ReplicaSet/old" if n else "ReplicaSet/new") for n in range(4)]
     shown = {
@@ -95,7 +96,7 @@ def test_what_is_not_watched_is_not_told(resources, filled):
 
 def test_before_all_has_been_seen_a_count_is_not_told():
     """Half of a list would say that less terminates than does."""
-    seen = Watching(ALL)
+    seen = Watching(ALL, Tracking())
     for resource in ("replicasets.apps", "deployments.apps"):
         seen.current(resource, is_current=True)
     seen.seen("pods", sight("Pod", "a", of="ReplicaSet/one"))

@@ -7,6 +7,7 @@ import pytest
 
 from tests.unit.status.sights import sight
 from webhook.server.watching import NotWatchableError, Watching, parse_watched
+from webhook.status.tracking import Tracking
 
 
 @pytest.mark.parametrize(
@@ -41,7 +42,7 @@ def test_what_cannot_be_watched_is_refused_with_what_to_write(text, told):
 
 
 def test_an_object_that_cannot_be_read_is_named_by_its_resource_alone(caplog):
-    watching = Watching(["pods"])
+    watching = Watching(["pods"], Tracking())
     broken = sight("Pod", "secret-name") | {"status": msgspec.Raw(b'"secret"')}
     with caplog.at_level(logging.WARNING):
         watching.seen("pods", broken)
@@ -53,3 +54,18 @@ def test_an_object_that_cannot_be_read_is_named_by_its_resource_alone(caplog):
     ]
     watching.seen("pods", sight("Pod", "good"))
     assert watching.terminating.pods() == {"": 1}
+
+
+@pytest.mark.parametrize(
+    ("resource", "kind"),
+    [("jobs.batch", "Job"), ("deployments.apps", "Deployment"), ("pods", "Pod")],
+)
+def test_every_watched_kind_is_tracked_from_its_first_sight_until_it_is_gone(resource, kind):
+    tracking = Tracking()
+    watching = Watching([resource], tracking)
+    watching.seen(resource, sight(kind, "one"))
+    found = tracking.find(f"{kind}/one")
+    assert found is not None
+    assert (found.kind.kind, found.state.namespace, found.state.name) == (kind, "shop", "one")
+    watching.gone(f"{kind}/one")
+    assert tracking.find(f"{kind}/one") is None

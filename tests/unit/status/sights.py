@@ -5,6 +5,8 @@ from typing import Any
 from webhook.objects.fields import Fields, fields_of
 from webhook.status.terminating_pods import Terminating
 
+_API_VERSION = {"Pod": "v1", "ReplicaSet": "apps/v1", "Deployment": "apps/v1", "Job": "batch/v1"}
+
 
 def sight(
     kind: str,
@@ -23,7 +25,8 @@ def sight(
     if of:
         owner = {"kind": of.partition("/")[0], "name": of.partition("/")[2], "uid": of}
         metadata["ownerReferences"] = [owner | ({"controller": True} if controller else {})]
-    document: dict[str, Any] = {"metadata": metadata}
+    document: dict[str, Any] = {"apiVersion": _API_VERSION[kind], "kind": kind}
+    document["metadata"] = metadata
     if kind == "Pod":
         metadata |= {"deletionTimestamp": "2026-07-25T12:00:00Z"} if ends else {}
         document |= {} if phase is None else {"status": {"phase": phase}}
