@@ -13,9 +13,14 @@ from webhook.admission.review import ReviewedObject
 from webhook.objects.fields import Fields
 
 _LEFT_OUT: Final = frozenset({
-    "template", "containers", "initContainers", "ephemeralContainers", "volumes",
-    "volumeClaimTemplates", "jobTemplate", "affinity", "tolerations",
+    "template", "jobTemplate", "volumeClaimTemplates",
+    "containers", "initContainers", "ephemeralContainers", "volumes", "imagePullSecrets",
+    "affinity", "nodeName", "nodeSelector", "tolerations", "topologySpreadConstraints",
+    "dnsConfig", "dnsPolicy", "hostNetwork", "hostname", "subdomain", "enableServiceLinks",
+    "preemptionPolicy", "priority", "priorityClassName", "schedulerName", "schedulingGates",
+    "securityContext", "serviceAccount", "serviceAccountName", "terminationGracePeriodSeconds",
 })  # fmt: skip
+"""What of spec evaluate() reads for no kind; nearly all of a pod's."""
 _EMPTY: Final = msgspec.Raw(b"")
 _MAX_INT64: Final = 2**63 - 1
 

@@ -5,7 +5,9 @@ as what it says.
 """
 
 from struct import Struct
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 from webhook.status.view import Health
 
@@ -16,7 +18,8 @@ LONGEST_NAME: Final = 253
 """Bytes of a namespace or name that the API server lets through."""
 
 
-class Remembered(NamedTuple):
+# A Struct and not a NamedTuple: to change one is several times as fast.
+class Remembered(msgspec.Struct, frozen=True, gc=False):
     """One object as it is believed to be; times are Unix seconds."""
 
     kind: int
@@ -49,14 +52,16 @@ class Remembered(NamedTuple):
 
     def shows(self, generation: int, digest: int) -> bool:
         """Whether a sight tells nothing new."""
-        return (self.generation, self.digest) == (generation, digest)
+        return self.digest == digest and self.generation == generation
 
     def flips_since(self, at: float) -> tuple[int, ...]:
         """Those that still count."""
+        if not self.flips:
+            return ()
         return tuple(one for one in self.flips if one > at - WINDOW_SECONDS)
 
 
-_FIXED: Final = Struct("<HIQqqqddddBBB")
+_FIXED: Final = Struct("<HIQqqqddddBBH")
 _NONE: Final = -(2**63)
 _INT64: Final = range(-(2**63) + 1, 2**63)
 _NEVER: Final = -1.0
@@ -69,31 +74,30 @@ _HEALTH_SHIFT: Final = 5
 
 def pack(one: Remembered) -> bytes:
     """The bytes that `unpack` reads."""
-    namespace, name = one.namespace.encode(), one.name.encode()
-    return (
-        _FIXED.pack(
-            one.kind,
-            one.digest,
-            one.version,
-            one.generation,
-            _NONE if one.observed is None else one.observed,
-            _NONE if one.reconciled is None else one.reconciled,
-            one.intent_at,
-            _NEVER if one.observed_at is None else one.observed_at,
-            _NEVER if one.settled_at is None else one.settled_at,
-            one.changed_at,
-            _SETTLED * one.settled
-            | _INTENT_SEEN * one.intent_seen
-            | _HAS_BEEN_READY * one.has_been_ready
-            | _READY.index(one.ready) << _READY_SHIFT
-            | _HEALTHS.index(one.health) << _HEALTH_SHIFT,
-            len(one.flips),
-            len(namespace),
-        )
-        + b"".join(flip.to_bytes(5, "little") for flip in one.flips)
-        + namespace
-        + name
+    namespace = one.namespace.encode()
+    fixed = _FIXED.pack(
+        one.kind,
+        one.digest,
+        one.version,
+        one.generation,
+        _NONE if one.observed is None else one.observed,
+        _NONE if one.reconciled is None else one.reconciled,
+        one.intent_at,
+        _NEVER if one.observed_at is None else one.observed_at,
+        _NEVER if one.settled_at is None else one.settled_at,
+        one.changed_at,
+        _SETTLED * one.settled
+        | _INTENT_SEEN * one.intent_seen
+        | _HAS_BEEN_READY * one.has_been_ready
+        | _READY.index(one.ready) << _READY_SHIFT
+        | _HEALTHS.index(one.health) << _HEALTH_SHIFT,
+        len(one.flips),
+        len(namespace),
     )
+    if not one.flips:
+        return b"".join((fixed, namespace, one.name.encode()))
+    flips = (flip.to_bytes(5, "little") for flip in one.flips)
+    return b"".join((fixed, *flips, namespace, one.name.encode()))
 
 
 def unpack(data: bytes) -> Remembered:

@@ -12,8 +12,9 @@
 - Kinds without a generation have no intent that could be told from status, so no durations.
 """
 
-from dataclasses import replace
 from typing import Final, NamedTuple
+
+import msgspec
 
 from webhook.status.evaluate import JUST, evaluate
 from webhook.status.excerpt import Excerpt
@@ -35,48 +36,73 @@ class Sighting(NamedTuple):
 
 
 def judge(
-    kind: int, sight: Excerpt, before: Remembered | None, at: float, *, created: bool = False
+    kind: int,
+    sight: Excerpt,
+    before: Remembered | None,
+    at: float,
+    version: int,
+    *,
+    created: bool = False,
 ) -> Sighting:
-    """Take in a sight that differs. `created`: it is the first state of a new object.
+    """Take in a sight that differs from what was before.
 
+    version  the resourceVersion of the latest state that is known to be stored
+    created  it is the first state of a new object
     Raises msgspec.MsgspecError and RecursionError for objects that cannot be decoded.
     """
     if before is None or before.generation != sight.generation:
-        return _new_intent(kind, sight, before, at, is_known=created or before is not None)
+        is_known = created or before is not None
+        return _new_intent(kind, sight, before, at, version, is_known=is_known)
     flips = before.flips_since(at)
     document, generation = sight.document, sight.generation
     # Where an observedGeneration is written it alone decides; see evaluate().
-    written = at if before.observed is None else None
-    past = Past(before.intent_at, before.observed_at or written, before.reconciled, len(flips))
+    acted = before.observed_at or (at if before.observed is None else None)
+    past = Past(before.intent_at, acted, before.reconciled, len(flips))
     view = evaluate(document, past, at=at)
     flipped = (
         before.has_been_ready
-        and None not in (before.ready, view.ready)
-        and before.ready != view.ready
+        and before.ready is not view.ready
+        and before.ready is not None
+        and view.ready is not None
     )
     if flipped:
         flips = (*flips, max(int(at), 0))[-MOST_FLIPS:]
-        view = evaluate(document, replace(past, ready_flips=len(flips)), at=at)
-    after = _remembered(kind, sight, view)
+        past = Past(before.intent_at, acted, before.reconciled, len(flips))
+        view = evaluate(document, past, at=at)
+    observed = _observed(view)
     observed_at, settled_at = before.observed_at, before.settled_at
     measures = before.intent_seen and generation > 0
     observation = reconcile = None
-    if observed_at is None and (after.observed is None or after.observed >= generation):
+    if observed_at is None and (observed is None or observed >= generation):
         observed_at = at
-        observation = at - before.intent_at if measures and after.observed is not None else None
+        observation = at - before.intent_at if measures and observed is not None else None
     if settled_at is None and view.settled:
         settled_at = at
         reconcile = at - before.intent_at if measures else None
-    same = (view.ready, view.settled, view.health) == (before.ready, before.settled, before.health)
-    after = after._replace(
-        reconciled=after.reconciled or before.reconciled,
-        intent_at=before.intent_at,
-        intent_seen=before.intent_seen,
-        observed_at=observed_at,
-        settled_at=settled_at,
-        changed_at=before.changed_at if same else at,
-        has_been_ready=before.has_been_ready or view.ready is True,
-        flips=flips,
+    same = (
+        view.ready is before.ready
+        and view.settled is before.settled
+        and view.health is before.health
+    )
+    after = Remembered(
+        kind,
+        before.namespace,
+        before.name,
+        version,
+        sight.digest,
+        generation,
+        observed,
+        generation if view.settled and generation else before.reconciled,
+        before.intent_at,
+        before.intent_seen,
+        observed_at,
+        settled_at,
+        before.changed_at if same else at,
+        view.ready,
+        view.settled,
+        view.health,
+        before.has_been_ready or view.ready is True,
+        flips,
     )
     return Sighting(
         after, moved=False, observation=observation, reconcile=reconcile, flipped=flipped
@@ -84,23 +110,39 @@ def judge(
 
 
 def _new_intent(
-    kind: int, sight: Excerpt, before: Remembered | None, at: float, *, is_known: bool
+    kind: int,
+    sight: Excerpt,
+    before: Remembered | None,
+    at: float,
+    version: int,
+    *,
+    is_known: bool,
 ) -> Sighting:
     """The first sight of a generation, or of an object; the latter is as it is, and not new."""
     reconciled = before.reconciled if before else None
     flips = before.flips_since(at) if before else ()
     past = Past(at - JUST, None, reconciled, len(flips)) if is_known else None
     view = evaluate(sight.document, past, at=at)
-    after = _remembered(kind, sight, view)
-    is_observed = after.observed is not None and after.observed >= sight.generation
-    moved = is_known and not is_observed and sight.generation > 0
-    after = after._replace(
-        reconciled=after.reconciled or reconciled,
+    generation, observed = sight.generation, _observed(view)
+    is_observed = observed is not None and observed >= generation
+    moved = is_known and not is_observed and generation > 0
+    after = Remembered(
+        kind=kind,
+        namespace=sight.metadata.namespace or "",
+        name=sight.metadata.name or "",
+        version=version,
+        digest=sight.digest,
+        generation=generation,
+        observed=observed,
+        reconciled=generation if view.settled and generation else reconciled,
         intent_at=at,
         intent_seen=moved,
         observed_at=at if is_observed or (view.settled and not moved) else None,
         settled_at=at if view.settled else None,
         changed_at=at,
+        ready=view.ready,
+        settled=view.settled,
+        health=view.health,
         has_been_ready=view.ready is True,
         flips=flips,
     )
@@ -109,8 +151,9 @@ def _new_intent(
 
 def unfulfilled(after: Remembered, before: Remembered | None, at: float) -> Remembered:
     """The same with an intent that nobody has acted on, and perhaps nobody has stored, yet."""
-    was_so = before is not None and (before.ready, before.settled) == (None, False)
-    return after._replace(
+    was_so = before is not None and before.ready is None and not before.settled
+    return msgspec.structs.replace(
+        after,
         ready=None,
         settled=False,
         health=Health.YELLOW if after.health is Health.GREEN else after.health,
@@ -121,29 +164,7 @@ def unfulfilled(after: Remembered, before: Remembered | None, at: float) -> Reme
     )
 
 
-def _remembered(kind: int, sight: Excerpt, view: StatusView) -> Remembered:
-    """What the sight alone tells; the rest is the caller's to put in."""
-    metadata = sight.metadata
+def _observed(view: StatusView) -> int | None:
+    """An int64, as it is packed."""
     observed = view.observed_generation
-    if observed is not None:
-        observed = max(-_MAX_INT64, min(observed, _MAX_INT64))  # as it is packed
-    return Remembered(
-        kind=kind,
-        namespace=metadata.namespace or "",
-        name=metadata.name or "",
-        version=sight.version,
-        digest=sight.digest,
-        generation=sight.generation,
-        observed=observed,
-        reconciled=sight.generation if view.settled and sight.generation else None,
-        intent_at=0.0,
-        intent_seen=False,
-        observed_at=None,
-        settled_at=None,
-        changed_at=0.0,
-        ready=view.ready,
-        settled=view.settled,
-        health=view.health,
-        has_been_ready=False,
-        flips=(),
-    )
+    return None if observed is None else max(-_MAX_INT64, min(observed, _MAX_INT64))

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from webhook.generation.table import load_rows
+from webhook.status.remembered import Remembered
 from webhook.status.view import Health
 
 OBSERVATION_SECONDS: Final = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 1_800.0)
@@ -87,6 +88,27 @@ class Tally:
     def kind(self, position: int) -> Kind:
         """The kind at a position."""
         return self._kinds[position]
+
+    def change(self, before: Remembered | None, after: Remembered | None) -> None:
+        """Count an object as it is now, and no more as it was; None where it was or is not."""
+        if (
+            before
+            and after
+            and before.kind == after.kind
+            and before.health is after.health
+            and self._lags(before) == self._lags(after)
+        ):
+            return
+        for one, by in ((before, -1), (after, 1)):
+            if one is not None:
+                counts = self._counts[one.kind]
+                counts.healths[one.health] += by
+                counts.behind += by * self._lags(one)
+
+    def _lags(self, one: Remembered) -> bool:
+        if one.observed is None:
+            return one.generation > 0 and self._counts[one.kind].always_observes
+        return one.observed < one.generation
 
     def counts(self, position: int) -> Counts:
         """Its counts, to be counted up and down."""

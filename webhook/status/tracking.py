@@ -22,6 +22,8 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from msgspec.structs import replace
+
 from webhook.admission.review import ReviewedObject
 from webhook.objects.fields import Fields
 from webhook.status.evaluate import JUST
@@ -108,7 +110,9 @@ class Tracking:
         """
         position = self.tally.position(group, resource, kind)
         self._watched.add(position)
-        self._stored(position, Excerpt(ReviewedObject(document)), at, is_base=False)
+        sight = Excerpt(ReviewedObject(document))
+        if _fits(sight):
+            self._stored(position, sight, at, is_base=False)
 
     def review(
         self, kind: Kind, old: ReviewedObject | None, new: ReviewedObject, at: float
@@ -119,17 +123,21 @@ class Tracking:
         """
         position = self.tally.position(*kind)
         sight = Excerpt(new)
-        if not _fits(sight) or (
-            old is not None and not self._stored(position, Excerpt(old), at, is_base=True)
-        ):
-            return  # a write of a stale copy is refused, or begins again
         uid = sight.metadata.uid or ""
-        before = self._get(uid)
-        if before and before.shows(sight.generation, sight.digest):
+        if not _fits(sight) or (old is not None and old.metadata.uid != uid):
             return
-        found = judge(position, sight, before, at, created=old is None)
-        after = found.after._replace(version=before.version if before else 0)
-        self._take(uid, before, found._replace(after=after), at, stored=False)
+        if old is None:
+            before = self._get(uid)
+        else:
+            before = self._stored(position, Excerpt(old), at, is_base=True)
+            if before is None:
+                return  # a write of a stale copy is refused, or begins again
+        if before and before.shows(sight.generation, sight.digest):
+            self._put(uid, before, before)
+            return
+        version = before.version if before else 0
+        found = judge(position, sight, before, at, version, created=old is None)
+        self._take(uid, before, found, at, stored=False)
 
     def moved(self, uid: str, at: float) -> None:
         """An allowed write that does not show the object moves its generation by one: a Scale's."""
@@ -137,8 +145,8 @@ class Tracking:
         if before is None or before.generation == 0:
             return
         # No digest: whatever is stored next is judged anew.
-        after = before._replace(
-            generation=before.generation + 1, digest=0, intent_at=at, intent_seen=True,
+        after = replace(
+            before, generation=before.generation + 1, digest=0, intent_at=at, intent_seen=True,
             observed_at=None, settled_at=None,
         )  # fmt: skip
         found = Sighting(unfulfilled(after, before, at), moved=True)
@@ -166,47 +174,56 @@ class Tracking:
             after = unpack(waiting.after) if waiting.after else believed
             # Version 0, where it is not known: what the next write finds stored is right.
             version = believed.version if waiting.stored else 0
-            self._put(uid, believed, after._replace(version=version))
+            self._put(uid, believed, replace(after, version=version))
 
-    def _stored(self, kind: int, sight: Excerpt, at: float, *, is_base: bool) -> bool:
-        """Take in a stored state; False for one that is older than what is known."""
-        if not _fits(sight):
-            return False
+    def _stored(self, kind: int, sight: Excerpt, at: float, *, is_base: bool) -> Remembered | None:
+        """Take in a stored state: what is believed now; None when it is older than what is known.
+
+        `is_base`: a write goes out from it.
+        """
         uid = sight.metadata.uid or ""
-        before, waiting = self._get(uid), self._waiting.get(uid)
+        before = self._get(uid)
         if before and sight.version and sight.version <= before.version:
+            waiting = self._waiting.get(uid)
             if is_base and sight.version == before.version and waiting and not waiting.stored:
-                self._take_back(uid)  # it goes out from where the believed write did
-            return sight.version == before.version
-        if before and waiting and not waiting.stored:
-            if sight.generation < before.generation and waiting.before is not None:
-                self._take_back(uid)
-                before = self._get(uid)
-            elif waiting.after is None:
-                del self._waiting[uid]
-            else:
-                # Also where it shows another status: the time of an intent is worth keeping.
-                self._waiting[uid] = waiting._replace(stored=True)
+                return self._take_back(uid)  # it goes out from where the believed write did
+            return before if sight.version == before.version else None
+        before = self._heard(uid, before, sight.generation)
         if before:
             known = before.generation if before.version else before.reconciled or 0
             if sight.generation < known:
-                return False
+                return None
             if before.shows(sight.generation, sight.digest):
-                self._put(uid, before, before._replace(version=sight.version))
-                return True
-        self._take(uid, before, judge(kind, sight, before, at), at, stored=True)
-        return True
+                now = replace(before, version=sight.version)
+                if not is_base:  # the write that goes out from it is put in its place
+                    self._put(uid, before, now)
+                return now
+        found = judge(kind, sight, before, at, sight.version)
+        return self._take(uid, before, found, at, stored=True)
+
+    def _heard(self, uid: str, before: Remembered | None, generation: int) -> Remembered | None:
+        """Confirm what waits, or take it back, now that a stored generation is known."""
+        waiting = self._waiting.get(uid)
+        if before is None or waiting is None or waiting.stored:
+            return before
+        if generation < before.generation and waiting.before is not None:
+            return self._take_back(uid)
+        # Also where another status is stored: the time of an intent is worth keeping.
+        if waiting.after is None:
+            del self._waiting[uid]
+        else:
+            self._waiting[uid] = waiting._replace(stored=True)
+        return before
 
     def _take(
         self, uid: str, before: Remembered | None, found: Sighting, at: float, *, stored: bool
-    ) -> None:
-        """Remember a sight, and what it measures."""
+    ) -> Remembered:
+        """Remember a sight, and what it measures; what is believed now."""
         self._waiting.pop(uid, None)
         shown = unfulfilled(found.after, before, at) if found.moved else found.after
         if found.moved or not stored:
-            was = pack(before) if before else None
             after = pack(found.after) if found.moved else None
-            self._waiting[uid] = _Waiting(at, was, after, stored)
+            self._waiting[uid] = _Waiting(at, self._objects.get(uid), after, stored)
         self._put(uid, before, shown)
         counts = self.tally.counts(shown.kind)
         if found.observation is not None:
@@ -216,18 +233,21 @@ class Tracking:
         counts.flips += found.flipped
         if len(self._waiting) > MOST_WAITING:
             self.settle(at)
+        return shown
 
-    def _take_back(self, uid: str) -> None:
+    def _take_back(self, uid: str) -> Remembered | None:
         """The believed write was not stored; what it measured stays measured."""
         waiting, believed = self._waiting.pop(uid), self._get(uid)
         before = unpack(waiting.before) if waiting.before else None
         if before and believed and before.generation == believed.generation:
-            before = before._replace(
+            before = replace(
+                before,
                 observed_at=before.observed_at or believed.observed_at,
                 settled_at=before.settled_at or believed.settled_at,
                 reconciled=believed.reconciled,
             )
         self._put(uid, believed, before)
+        return before
 
     def _get(self, uid: str) -> Remembered | None:
         data = self._objects.get(uid)
@@ -236,27 +256,21 @@ class Tracking:
     def _put(self, uid: str, before: Remembered | None, after: Remembered | None) -> None:
         """Replace what is remembered, count it, and forget what is over the bounds."""
         old = self._objects.pop(uid, None)
-        if before is not None and old is not None:
+        self.tally.change(before if old is not None else None, after)
+        if old is not None:
             self.bytes -= _BYTES_OF_OBJECT + len(old)
-            self._enumerate(before, -1)
         if after is None:
             return
         data = self._objects[uid] = pack(after)
         self.bytes += _BYTES_OF_OBJECT + len(data)
-        self._enumerate(after, 1)
         while len(self._objects) > self._most_objects or self.bytes > self._most_bytes:
             self.forget(next(iter(self._objects)))
-
-    def _enumerate(self, one: Remembered, by: int) -> None:
-        counts = self.tally.counts(one.kind)
-        counts.healths[one.health] += by
-        if one.generation and (
-            counts.always_observes if one.observed is None else one.observed < one.generation
-        ):
-            counts.behind += by
 
 
 def _fits(sight: Excerpt) -> bool:
     metadata = sight.metadata
-    names = len((metadata.namespace or "").encode()), len((metadata.name or "").encode())
-    return 0 < len(metadata.uid or "") <= _LONGEST_UID and max(names) <= LONGEST_NAME
+    return (
+        0 < len(metadata.uid or "") <= _LONGEST_UID
+        and len(metadata.name or "") <= LONGEST_NAME
+        and len(metadata.namespace or "") <= LONGEST_NAME
+    )

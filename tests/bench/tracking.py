@@ -1,0 +1,152 @@
+"""`python -m tests.bench.tracking`: memory of tracked objects, and the cost of one update.
+
+Status writes of pods (the bench's corpus) and Deployments (a scenario's recording), as the API
+server sent them; each object many times, with a uid and a name of its own. The objects that are
+updated come in random order, so that their memory is as cold as in a cluster.
+"""
+
+import argparse
+import gc
+import random
+import re
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from statistics import median
+from typing import Final, NamedTuple, TypeVar
+
+import msgspec
+
+from tests.bench.corpus import FILE, read_corpus
+from tests.bench.machine import machine_facts
+from webhook.admission.decode import decode_review
+from webhook.admission.review import AdmissionRequest, ReviewedObject
+from webhook.status.tally import Kind
+from webhook.status.tracking import WAITING_SECONDS, Tracking
+
+OBJECTS: Final = 100_000
+UPDATES: Final = 20_000
+BYTES_WANTED: Final = 1_024
+MICROSECONDS_WANTED: Final = 30
+_ROLLOUTS: Final = FILE.parents[1] / "scenarios" / "recordings" / "rollouts.ndjson.gz"
+WRITES: Final = (
+    (Kind("", "pods", "Pod"), FILE),
+    (Kind("apps", "deployments", "Deployment"), _ROLLOUTS),
+)
+T = TypeVar("T")
+_VERSION: Final = re.compile(rb'"resourceVersion":"\d+"')
+_BATCH: Final = 250
+_PAGE: Final = 4_096
+
+
+class Measured(NamedTuple):
+    """Bytes: what the process grew by. Microseconds: CPU time, the median of batches."""
+
+    bytes_of_object: float
+    bytes_counted: float
+    bytes_waiting: float
+    first_sight_us: float
+    update_us: float
+
+
+def recorded(kind: Kind, path: Path) -> list[AdmissionRequest]:
+    """The status writes of a kind in a recording that change something."""
+    found = [decode_review(one.body) for one in read_corpus(path) if one.write == "UPDATE status"]
+    return [
+        one
+        for one in found
+        if one.wire.resource.resource == kind.resource
+        and one.object
+        and one.old_object
+        and one.object.fields["status"] != one.old_object.fields.get("status")
+    ]
+
+
+def another(reviewed: ReviewedObject, number: int) -> ReviewedObject:
+    """The object under another identity, its metadata decoded, as it is after an answer."""
+    metadata, uid = bytes(reviewed.fields["metadata"]), (reviewed.metadata.uid or "").encode()
+    metadata = metadata.replace(uid, b"%0*x" % (len(uid), number))
+    name = (reviewed.metadata.name or "").encode()
+    metadata = metadata.replace(b'"name":"%s"' % name, b'"name":"%s-%05x"' % (name[:-6], number), 1)
+    metadata = _VERSION.sub(b'"resourceVersion":"%d"' % (number + 1), metadata)
+    other = ReviewedObject({**reviewed.fields, "metadata": msgspec.Raw(metadata)})
+    assert other.metadata.uid
+    return other
+
+
+def measure(writes: Sequence[AdmissionRequest], kind: Kind, objects: int, updates: int) -> Measured:
+    """Track so many objects in the state before a write, then do it to some of them."""
+    tracking = Tracking()
+
+    def first(number: int) -> ReviewedObject:
+        old = writes[number % len(writes)].old_object
+        assert old is not None
+        return another(old, number)
+
+    def written(number: int) -> tuple[ReviewedObject, ReviewedObject]:
+        new = writes[number % len(writes)].object
+        assert new is not None
+        return first(number), another(new, number)
+
+    gc.collect()
+    empty = _resident()
+    first_sight = _cost(range(objects), first, lambda seen: tracking.see(*kind, seen.fields, 0.0))
+    gc.collect()
+    resting = _resident()
+    tracking.settle(WAITING_SECONDS)
+    some = random.Random(1).sample(range(objects), updates)
+    update = _cost(some, written, lambda pair: tracking.review(kind, *pair, WAITING_SECONDS))
+    gc.collect()
+    assert len(tracking) == objects
+    waiting = (_resident() - resting) / updates
+    return Measured(
+        (resting - empty) / objects, tracking.bytes / objects, waiting, first_sight, update
+    )
+
+
+def _cost(numbers: Iterable[int], make: Callable[[int], T], take: Callable[[T], object]) -> float:
+    """Microseconds of CPU time of one `take`; what it is given is made beforehand."""
+    costs, queue = [], list(numbers)
+    gc.disable()
+    for at in range(0, len(queue), _BATCH):
+        made = [make(number) for number in queue[at : at + _BATCH]]
+        begun = time.process_time()
+        for one in made:
+            take(one)
+        costs.append((time.process_time() - begun) / len(made) * 1e6)
+    gc.enable()
+    return median(costs)
+
+
+def _resident() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * _PAGE
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure and print; 1 when a target is missed."""
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.tracking", description=__doc__)
+    parser.add_argument("--objects", type=int, default=OBJECTS)
+    parser.add_argument("--updates", type=int, default=UPDATES)
+    flags = parser.parse_args(arguments)
+    print(", ".join(f"{name} {value}" for name, value in machine_facts().items()))
+    print(f"{flags.objects} tracked objects, {flags.updates} updated")
+    print(f"{'':12}{'bytes':>8}{'counted':>9}{'waiting':>9}{'first us':>10}{'update us':>11}")
+    missed = False
+    for kind, path in WRITES:
+        found = measure(recorded(kind, path), kind, flags.objects, flags.updates)
+        print(
+            f"{kind.resource:12}{found.bytes_of_object:8.0f}{found.bytes_counted:9.0f}"
+            f"{found.bytes_waiting:9.0f}{found.first_sight_us:10.1f}{found.update_us:11.1f}"
+        )
+        missed |= found.bytes_of_object > BYTES_WANTED or found.update_us > MICROSECONDS_WANTED
+    print(
+        f"bytes: resident memory of an object (wanted: {BYTES_WANTED}); counted: what Tracking "
+        f"bounds itself by;\nwaiting: more for a write of the last {WAITING_SECONDS:.0f} s; us: "
+        f"CPU time of one sight and of one write (wanted: {MICROSECONDS_WANTED})"
+    )
+    return int(missed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
