@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import yaml
+from prometheus_client.registry import Collector
 
 from webhook.alerts.alertmanager import AlertmanagerSink
 from webhook.alerts.change import Sink
@@ -41,6 +42,7 @@ from webhook.status.tracking import Tracking
 from webhook.store.memory import MemoryIntents, MemoryRounds
 from webhook.telemetry.logs import LOGGER, logging_to_stderr
 from webhook.telemetry.metrics import Metrics
+from webhook.telemetry.tracked import TrackedMetrics
 
 
 class GenerationPatch(StrEnum):
@@ -260,14 +262,17 @@ async def run_server(
                 lambda: float(len(judge.not_flipped())),
             )
         suspects = Suspects()
-        watching = Watching(cluster.watched, Tracking())
+        tracking = Tracking()
+        watching = Watching(cluster.watched, tracking)
         sinks: list[Sink] = [LogSink()]
         if alerts.alertmanagers:
             sinks.append(AlertmanagerSink(alerts.alertmanagers))
 
         def service() -> AdmissionService:
-            detecting = Detecting(Detection(suspects), sinks)
-            shown = (TerminatingMetrics(watching, cluster.most_named),) if cluster.watched else ()
+            detecting = Detecting(Detection(suspects), sinks, tracking)
+            shown: list[Collector] = [TrackedMetrics(tracking, judge.knows)]
+            if cluster.watched:
+                shown.append(TerminatingMetrics(watching, cluster.most_named))
             return AdmissionService(options, lambda: judge.dependencies, metrics, detecting, shown)
 
         if cluster.kubeconfig is None:

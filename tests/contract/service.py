@@ -15,7 +15,9 @@ from webhook.server.detecting import Detecting
 from webhook.server.lifecycle import AdmissionService
 from webhook.server.limits import Limits
 from webhook.server.options import ServerOptions
+from webhook.status.tracking import Tracking
 from webhook.telemetry.metrics import Metrics
+from webhook.telemetry.tracked import TrackedMetrics
 
 PATIENCE = 5.0
 """Seconds after which a test gives up waiting for an answer."""
@@ -162,9 +164,9 @@ async def serving(
         record=record,
         limits=limits or Limits(),
     )
-    service = AdmissionService(
-        options, lambda: judging.dependencies, metrics, Detecting(Detection(), ())
-    )
+    detecting = Detecting(Detection(), (), Tracking())
+    shown = [TrackedMetrics(detecting.tracking, judging.knows)]
+    service = AdmissionService(options, lambda: judging.dependencies, metrics, detecting, shown)
     await service.start()
     trust = ssl.create_default_context(cafile=str(folder / "ca.crt"))
     running = Running(service, judging, metrics, trust)

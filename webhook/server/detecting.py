@@ -1,7 +1,7 @@
-"""Runs detection behind the answers: a bounded queue, worked off in small bites on the loop.
+"""Runs detection and tracking behind the answers: one bounded queue, worked off on the loop.
 
 What does not fit is dropped and counted; an answer never waits for its own. A bite is one review,
-for a status update about 0.2 ms, and answers in between are late by no more than that.
+for a status update about 0.25 ms, and answers in between are late by no more than that.
 """
 
 import asyncio
@@ -11,12 +11,16 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Final
 
+import msgspec
+
 from webhook.admission.review import Operation, Phase
 from webhook.alerts.change import Sink, Turns
 from webhook.detection.assemble import Reviewed
 from webhook.detection.detection import Detection
 from webhook.detection.finding import Finding
 from webhook.pipeline import Verdict
+from webhook.status.outcome import see_outcome
+from webhook.status.tracking import Tracking
 from webhook.telemetry.logs import LOGGER
 
 MOST_QUEUED: Final = 5_000
@@ -25,10 +29,11 @@ _LOOK_SECONDS: Final = 1.0
 
 
 class Detecting:
-    """Feeds a Detection and tells the sinks what turned."""
+    """Feeds a Detection and a Tracking, and tells the sinks what turned."""
 
-    def __init__(self, detection: Detection, sinks: Iterable[Sink]) -> None:
+    def __init__(self, detection: Detection, sinks: Iterable[Sink], tracking: Tracking) -> None:
         self.detection: Final = detection
+        self.tracking: Final = tracking
         self._sinks: Final = tuple(sinks)
         self._queue: deque[tuple[Phase, Reviewed, float, int]] = deque()
         self._bytes = 0
@@ -36,6 +41,7 @@ class Detecting:
         self._turns: Final = Turns()
         self._tasks: list[asyncio.Task[None]] = []
         self.dropped = 0
+        self.untracked = 0
 
     def __len__(self) -> int:
         return len(self._queue)
@@ -43,7 +49,10 @@ class Detecting:
     def put(self, phase: Phase, verdict: Verdict, size: int) -> None:
         """Take in an answered review of `size` bytes, if there is room."""
         request, prediction = verdict.request, verdict.prediction
-        if request is None or prediction is None or request.operation is not Operation.UPDATE:
+        if request is None or prediction is None:
+            return
+        # Detection looks at updates alone, tracking at outcomes alone.
+        if request.operation is not Operation.UPDATE and phase is not Phase.OUTCOME:
             return
         if len(self._queue) >= MOST_QUEUED or self._bytes + size > MOST_QUEUED_BYTES:
             self.dropped += 1
@@ -77,13 +86,23 @@ class Detecting:
             while self._queue:
                 phase, reviewed, now, size = self._queue.popleft()
                 self._bytes -= size
-                self.detection.see(phase, reviewed, now)
+                if reviewed.request.operation is Operation.UPDATE:
+                    self.detection.see(phase, reviewed, now)
+                if phase is Phase.OUTCOME:
+                    self._track(reviewed, now)
                 await asyncio.sleep(0)
+
+    def _track(self, reviewed: Reviewed, now: float) -> None:
+        try:
+            see_outcome(self.tracking, reviewed.request, reviewed.prediction, now)
+        except (msgspec.MsgspecError, RecursionError):
+            self.untracked += 1
 
     async def _look(self) -> None:
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
             self.detection.settle(time.time())
+            self.tracking.settle(time.time())
             findings = self.findings()
             changes = self._turns.since(findings)
             for sink in self._sinks:

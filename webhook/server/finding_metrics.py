@@ -34,7 +34,7 @@ class FindingMetrics:
         yield gauge
         yield CounterMetricFamily(
             "genguard_detection_dropped",
-            "Reviews that detection had no room for.",
+            "Reviews that detection and tracking had no room for.",
             value=self._detecting.dropped,
         )
         yield GaugeMetricFamily(

@@ -96,7 +96,10 @@ class AdmissionService:
         for collector in (FindingMetrics(self._detecting), *self._collectors):
             registry.register(collector)
         self._ops = web.AppRunner(
-            ops_application(registry, self.missing, self._detecting.findings), access_log=None
+            ops_application(
+                registry, self.missing, self._detecting.findings, self._detecting.tracking
+            ),
+            access_log=None,
         )
         await self._ops.setup()
         await web.TCPSite(self._ops, options.ops_address, options.ops_port).start()

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
@@ -12,18 +13,22 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.metrics_core import Metric
 
 from webhook.detection.finding import Finding
+from webhook.server.objects import answer_objects
+from webhook.status.tracking import Tracking
 
 _REGISTRY: Final = web.AppKey("registry", CollectorRegistry)
 _READY: Final[web.AppKey[Callable[[], str | None]]] = web.AppKey("ready")
 _FINDINGS: Final[web.AppKey[Callable[[], tuple[Finding, ...]]]] = web.AppKey("findings")
+_TRACKING: Final = web.AppKey("tracking", Tracking)
 
 
 def ops_application(
     registry: CollectorRegistry,
     ready: Callable[[], str | None],
     findings: Callable[[], tuple[Finding, ...]],
+    tracking: Tracking,
 ) -> web.Application:
-    """GET /livez, /readyz, /metrics and /api/findings.
+    """GET /livez, /readyz, /metrics, /api/findings and /api/objects.
 
     `ready` says what is missing, None when nothing is.
     """
@@ -31,12 +36,14 @@ def ops_application(
     application[_REGISTRY] = registry
     application[_READY] = ready
     application[_FINDINGS] = findings
+    application[_TRACKING] = tracking
     application.add_routes(
         [
             web.get("/livez", _livez),
             web.get("/readyz", _readyz),
             web.get("/metrics", _metrics),
             web.get("/api/findings", _findings),
+            web.get("/api/objects", _objects),
         ]
     )
     return application
@@ -45,6 +52,10 @@ def ops_application(
 async def _findings(request: web.Request) -> web.Response:
     body = msgspec.json.encode({"findings": request.app[_FINDINGS]()})
     return web.Response(body=body, content_type="application/json")
+
+
+async def _objects(request: web.Request) -> web.Response:
+    return await answer_objects(request.app[_TRACKING], request.query, time.time())
 
 
 async def _livez(_: web.Request) -> web.Response:

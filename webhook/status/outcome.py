@@ -7,10 +7,9 @@ registered, only watches tell.
 
 from typing import Final
 
-import msgspec
-
 from webhook.admission.review import AdmissionRequest, Operation
 from webhook.generation.prediction import Prediction
+from webhook.objects.metadata import ObjectMeta
 from webhook.status.tally import Kind
 from webhook.status.tracking import Tracking
 
@@ -20,44 +19,41 @@ _WHOLE: Final = frozenset({"", "status", "resize", "ephemeralcontainers"})
 
 def see_outcome(
     tracking: Tracking, request: AdmissionRequest, prediction: Prediction, at: float
-) -> bool:
-    """Take in the review of an outcome; False when the object cannot be decoded.
+) -> None:
+    """Take in the review of an outcome.
 
     A dry run tells nothing: it is never stored. After a DELETE, whatever still writes to an object
-    that finalizers or a grace period keep makes it known again.
+    that finalizers or a grace period keep makes it known again. Raises msgspec.MsgspecError or
+    RecursionError when the object cannot be decoded.
     """
     wire = request.wire
     if wire.dry_run:
-        return True
+        return
     new, old = request.object, request.old_object
-    if request.operation is Operation.DELETE and not request.subresource and old is not None:
-        tracking.forget(old.metadata.uid or "")
-        return True
-    if request.operation not in (Operation.CREATE, Operation.UPDATE) or new is None:
-        return True
-    if request.subresource == "scale" and prediction.moves and old is not None:
-        tracking.moved(new.metadata.uid or "", at)
-    if request.subresource not in _WHOLE:
-        return True
-    if _is_last(request):
-        tracking.forget(new.metadata.uid or "")
-        return True
-    kind = Kind(wire.resource.group, wire.resource.resource, wire.kind.kind)
-    try:
+    if request.operation is Operation.DELETE and old is not None:
+        if not request.subresource:
+            tracking.forget(old.metadata.uid or "")
+    elif request.operation not in (Operation.CREATE, Operation.UPDATE) or new is None:
+        return
+    elif request.subresource == "scale":
+        if prediction.moves:
+            tracking.moved(new.metadata.uid or "", at)
+    elif request.subresource in _WHOLE:
+        if old is not None and _ends(new.metadata, old.metadata):
+            tracking.forget(new.metadata.uid or "")
+            return
+        kind = Kind(wire.resource.group, wire.resource.resource, wire.kind.kind)
         tracking.review(kind, old, new, at)
-    except (msgspec.MsgspecError, RecursionError):
-        return False
-    return True
 
 
-def _is_last(request: AdmissionRequest) -> bool:
-    """The last finalizer goes: the object too (registry/store.go:deleteWithoutFinalizers)."""
-    new, old = request.object, request.old_object
+def _ends(new: ObjectMeta, old: ObjectMeta) -> bool:
+    """The last finalizer goes, and the object with it (registry/store.go:Update).
+
+    A grace period that is left keeps it: pods go with a last DELETE.
+    """
     return bool(
-        new is not None
-        and old is not None
-        and new.metadata.deletion_timestamp
-        and old.metadata.finalizers
-        and not new.metadata.finalizers
-        and not new.metadata.deletion_grace_period_seconds
+        new.deletion_timestamp
+        and old.finalizers
+        and not new.finalizers
+        and not new.deletion_grace_period_seconds
     )

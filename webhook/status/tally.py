@@ -36,17 +36,17 @@ OTHER: Final = Kind("other", "other", "other")
 class Durations:
     """A histogram: how often at most so many seconds, and their sum."""
 
-    __slots__ = ("_bounds", "counts", "sum")
+    __slots__ = ("bounds", "counts", "sum")
 
     def __init__(self, bounds: tuple[float, ...]) -> None:
-        self._bounds: Final = bounds
+        self.bounds: Final = bounds
         self.counts: Final = [0] * (len(bounds) + 1)
         self.sum = 0.0
 
     def add(self, seconds: float) -> None:
         """One duration; a clock that was set back gives 0."""
         seconds = max(seconds, 0.0)
-        self.counts[bisect_left(self._bounds, seconds)] += 1
+        self.counts[bisect_left(self.bounds, seconds)] += 1
         self.sum += seconds
 
 

@@ -11,6 +11,7 @@ from webhook.detection.finding import Finding
 from webhook.pipeline import Verdict, review
 from webhook.server import detecting as module
 from webhook.server.detecting import Detecting
+from webhook.status.tracking import Tracking
 
 
 class Told:
@@ -45,7 +46,7 @@ def clobbered_write(version: int) -> list[tuple[Phase, Verdict]]:
 async def test_a_loop_is_told_once_when_it_opens_and_a_broken_sink_stops_no_other(monkeypatch):
     monkeypatch.setattr(module, "_LOOK_SECONDS", 0.02)
     broken, told = Told(fails=True), Told()
-    detecting = Detecting(Detection(), [broken, told])
+    detecting = Detecting(Detection(), [broken, told], Tracking())
     detecting.start()
     for version in range(5):
         for phase, verdict in clobbered_write(version):
@@ -60,7 +61,7 @@ async def test_a_loop_is_told_once_when_it_opens_and_a_broken_sink_stops_no_othe
 
 
 async def test_what_does_not_fit_is_dropped_and_counted_and_nobody_waits():
-    detecting = Detecting(Detection(), [])
+    detecting = Detecting(Detection(), [], Tracking())
     [(phase, verdict), *_] = clobbered_write(1)
     for _ in range(module.MOST_QUEUED + 7):
         detecting.put(phase, verdict, 10)
@@ -70,7 +71,7 @@ async def test_what_does_not_fit_is_dropped_and_counted_and_nobody_waits():
 
 
 async def test_bytes_are_bounded_too():
-    detecting = Detecting(Detection(), [])
+    detecting = Detecting(Detection(), [], Tracking())
     [(phase, verdict), *_] = clobbered_write(1)
     detecting.put(phase, verdict, module.MOST_QUEUED_BYTES - 1)
     detecting.put(phase, verdict, 2)
@@ -79,7 +80,7 @@ async def test_bytes_are_bounded_too():
 
 
 async def test_only_updates_that_were_judged_are_looked_at():
-    detecting = Detecting(Detection(), [])
+    detecting = Detecting(Detection(), [], Tracking())
     created = json.dumps(make_review("CREATE", "deployments", {"spec": {}})).encode()
     detecting.put(Phase.MUTATE, review(created, Phase.MUTATE, judge(), 0.0).verdict, 10)
     detecting.put(Phase.MUTATE, Verdict(), 10)
