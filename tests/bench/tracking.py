@@ -59,7 +59,7 @@ def recorded(kind: Kind, path: Path) -> list[AdmissionRequest]:
         if one.wire.resource.resource == kind.resource
         and one.object
         and one.old_object
-        and one.object.fields["status"] != one.old_object.fields.get("status")
+        and one.object.status != one.old_object.status
     ]
 
 
@@ -70,14 +70,13 @@ def another(reviewed: ReviewedObject, number: int) -> ReviewedObject:
     name = (reviewed.metadata.name or "").encode()
     metadata = metadata.replace(b'"name":"%s"' % name, b'"name":"%s-%05x"' % (name[:-6], number), 1)
     metadata = _VERSION.sub(b'"resourceVersion":"%d"' % (number + 1), metadata)
-    other = ReviewedObject({**reviewed.fields, "metadata": msgspec.Raw(metadata)})
-    assert other.metadata.uid
-    return other
+    return ReviewedObject.of({**reviewed.fields, "metadata": msgspec.Raw(metadata)})
 
 
 def measure(writes: Sequence[AdmissionRequest], kind: Kind, objects: int, updates: int) -> Measured:
     """Track so many objects in the state before a write, then do it to some of them."""
     tracking = Tracking()
+    version = f"{kind.group}/v1".removeprefix("/")
 
     def first(number: int) -> ReviewedObject:
         old = writes[number % len(writes)].old_object
@@ -96,7 +95,9 @@ def measure(writes: Sequence[AdmissionRequest], kind: Kind, objects: int, update
     resting = _resident()
     tracking.settle(WAITING_SECONDS)
     some = random.Random(1).sample(range(objects), updates)
-    update = _cost(some, written, lambda pair: tracking.review(kind, *pair, WAITING_SECONDS))
+    update = _cost(
+        some, written, lambda pair: tracking.review(kind, version, *pair, WAITING_SECONDS)
+    )
     gc.collect()
     assert len(tracking) == objects
     waiting = (_resident() - resting) / updates

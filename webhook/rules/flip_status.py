@@ -15,11 +15,13 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, ClassVar, Final
 
+import msgspec
+
 from webhook.admission.review import Operation, ReviewedObject
 from webhook.generation.custom import CustomResource, CustomResources, StatusSubresource
 from webhook.generation.flipped_conditions import FLIPPED, MESSAGE, REASON
 from webhook.generation.table import GenerationTable
-from webhook.objects.fields import ABSENT, decode_field
+from webhook.objects.fields import ABSENT
 from webhook.patch.edit import Edit
 from webhook.rules.rule import RuleInput, intent_changed
 
@@ -105,7 +107,7 @@ def _is_built_in(table: GenerationTable, group: str, name: str) -> bool:
 
 def _conditions(reviewed: ReviewedObject) -> _Conditions | None:
     """None where there is no status to speak of, or no list of objects where conditions are."""
-    status = decode_field(reviewed.fields, "status")
+    status = ABSENT if reviewed.status is None else msgspec.json.decode(reviewed.status)
     conditions = status.get("conditions") if isinstance(status, dict) else ABSENT
     if conditions is None:
         return []

@@ -21,7 +21,6 @@ _LEFT_OUT: Final = frozenset({
     "securityContext", "serviceAccount", "serviceAccountName", "terminationGracePeriodSeconds",
 })  # fmt: skip
 """What of spec evaluate() reads for no kind; nearly all of a pod's."""
-_EMPTY: Final = msgspec.Raw(b"")
 _MAX_INT64: Final = 2**63 - 1
 
 _raw_fields: Final = msgspec.json.Decoder(Fields | None)
@@ -30,10 +29,22 @@ _raw_fields: Final = msgspec.json.Decoder(Fields | None)
 class Excerpt:
     """One state of one object. Raises msgspec.MsgspecError where it is decoded and cannot be."""
 
-    __slots__ = ("_fields", "digest", "generation", "metadata", "version")
+    __slots__ = (
+        "_spec",
+        "_status",
+        "api_version",
+        "digest",
+        "generation",
+        "kind",
+        "metadata",
+        "version",
+    )
 
-    def __init__(self, reviewed: ReviewedObject) -> None:
-        self._fields: Final = reviewed.fields
+    def __init__(self, reviewed: ReviewedObject, api_version: str, kind: str) -> None:
+        self._spec: Final = reviewed.spec
+        self._status: Final = reviewed.status
+        self.api_version: Final = api_version
+        self.kind: Final = kind
         self.metadata: Final = reviewed.metadata
         generation = self.metadata.stored_generation
         self.generation: Final = generation if 0 < generation <= _MAX_INT64 else 0
@@ -43,24 +54,19 @@ class Excerpt:
     @property
     def document(self) -> dict[str, Any]:
         """The object as evaluate() takes it, without what it does not ask for."""
-        metadata = self.metadata
-        known = {
-            "name": metadata.name,
-            "namespace": metadata.namespace,
-            "uid": metadata.uid,
-            "creationTimestamp": metadata.creation_timestamp,
-            "deletionTimestamp": metadata.deletion_timestamp,
-        }
-        document: dict[str, Any] = {
-            "metadata": {key: value for key, value in known.items() if value is not None}
-        }
-        if not isinstance(metadata.generation, msgspec.UnsetType):
-            document["metadata"]["generation"] = metadata.generation
-        for key in ("apiVersion", "kind", "status"):
-            if key in self._fields:
-                document[key] = msgspec.json.decode(self._fields[key])
-        if "spec" in self._fields:
-            document["spec"] = _spec(self._fields["spec"])
+        known = self.metadata
+        metadata: dict[str, Any] = {}
+        document = {"apiVersion": self.api_version, "kind": self.kind, "metadata": metadata}
+        if known.generation is not msgspec.UNSET:
+            metadata["generation"] = known.generation
+        if known.creation_timestamp is not None:
+            metadata["creationTimestamp"] = known.creation_timestamp
+        if known.deletion_timestamp is not None:
+            metadata["deletionTimestamp"] = known.deletion_timestamp
+        if self._spec is not None:
+            document["spec"] = _spec(self._spec)
+        if self._status is not None:
+            document["status"] = msgspec.json.decode(self._status)
         return document
 
     def _digest(self) -> int:
@@ -68,9 +74,9 @@ class Excerpt:
 
         Never 0, or as good as never.
         """
-        digest = zlib.crc32(self._fields.get("status", _EMPTY), 1)
+        digest = zlib.crc32(self._status or b"", 1)
         if not self.generation:
-            digest = zlib.crc32(self._fields.get("spec", _EMPTY), digest)
+            digest = zlib.crc32(self._spec or b"", digest)
         return zlib.crc32((self.metadata.deletion_timestamp or "").encode(), digest)
 
 

@@ -43,7 +43,8 @@ def see_outcome(
             tracking.forget(new.metadata.uid or "")
             return
         kind = Kind(wire.resource.group, wire.resource.resource, wire.kind.kind)
-        tracking.review(kind, old, new, at)
+        group, version = wire.kind.group, wire.kind.version
+        tracking.review(kind, f"{group}/{version}" if group else version, old, new, at)
 
 
 def _ends(new: ObjectMeta, old: ObjectMeta) -> bool:

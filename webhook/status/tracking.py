@@ -22,6 +22,7 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+import msgspec
 from msgspec.structs import replace
 
 from webhook.admission.review import ReviewedObject
@@ -106,30 +107,37 @@ class Tracking:
     def see(self, group: str, resource: str, kind: str, document: Fields, at: float) -> None:
         """Take in a stored state, from a watch; its kind is watched from now on.
 
-        Raises KeyError without metadata, msgspec.MsgspecError or RecursionError when undecodable.
+        Raises KeyError without apiVersion or metadata, msgspec.MsgspecError or RecursionError when
+        undecodable.
         """
         position = self.tally.position(group, resource, kind)
         self._watched.add(position)
-        sight = Excerpt(ReviewedObject(document))
+        api_version = msgspec.json.decode(document["apiVersion"], type=str)
+        sight = Excerpt(ReviewedObject.of(document), api_version, kind)
         if _fits(sight):
             self._stored(position, sight, at, is_base=False)
 
     def review(
-        self, kind: Kind, old: ReviewedObject | None, new: ReviewedObject, at: float
+        self,
+        kind: Kind,
+        api_version: str,
+        old: ReviewedObject | None,
+        new: ReviewedObject,
+        at: float,
     ) -> None:
         """Take in an allowed write of a whole object; `old` is None for a creation.
 
         Raises msgspec.MsgspecError or RecursionError when undecodable.
         """
         position = self.tally.position(*kind)
-        sight = Excerpt(new)
+        sight = Excerpt(new, api_version, kind.kind)
         uid = sight.metadata.uid or ""
         if not _fits(sight) or (old is not None and old.metadata.uid != uid):
             return
         if old is None:
             before = self._get(uid)
         else:
-            before = self._stored(position, Excerpt(old), at, is_base=True)
+            before = self._stored(position, Excerpt(old, api_version, kind.kind), at, is_base=True)
             if before is None:
                 return  # a write of a stale copy is refused, or begins again
         if before and before.shows(sight.generation, sight.digest):
