@@ -22,6 +22,7 @@ _LEFT_OUT: Final = frozenset({
 })  # fmt: skip
 """What of spec evaluate() reads for no kind; nearly all of a pod's."""
 _MAX_INT64: Final = 2**63 - 1
+_MAX_DIGITS: Final = 18
 
 _raw_fields: Final = msgspec.json.Decoder(Fields | None)
 
@@ -49,7 +50,13 @@ class Excerpt:
         generation = self.metadata.stored_generation
         self.generation: Final = generation if 0 < generation <= _MAX_INT64 else 0
         self.version: Final = _version(self.metadata.resource_version)
-        self.digest: Final = self._digest()
+        # The generation stands for spec, where it is kept. Never 0, or as good as never.
+        digest = zlib.crc32(self._status or b"", 1)
+        if not self.generation:
+            digest = zlib.crc32(self._spec or b"", digest)
+        if self.metadata.deletion_timestamp:
+            digest = zlib.crc32(self.metadata.deletion_timestamp.encode(), digest)
+        self.digest: Final = digest
 
     @property
     def document(self) -> dict[str, Any]:
@@ -69,16 +76,6 @@ class Excerpt:
             document["status"] = msgspec.json.decode(self._status)
         return document
 
-    def _digest(self) -> int:
-        """Equal for sights that are judged equal: the generation stands for spec, where kept.
-
-        Never 0, or as good as never.
-        """
-        digest = zlib.crc32(self._status or b"", 1)
-        if not self.generation:
-            digest = zlib.crc32(self._spec or b"", digest)
-        return zlib.crc32((self.metadata.deletion_timestamp or "").encode(), digest)
-
 
 def _spec(raw: msgspec.Raw) -> Any:
     try:
@@ -94,10 +91,6 @@ def _spec(raw: msgspec.Raw) -> Any:
 
 def _version(text: str | None) -> int:
     """A resourceVersion as the number that it is (KEP-5504); 0 for one that is none."""
-    if (
-        text is None
-        or not (text.isascii() and text.isdecimal())
-        or len(text) > len(str(_MAX_INT64))
-    ):
+    if text is None or not text.isdecimal() or len(text) > _MAX_DIGITS:
         return 0
-    return min(int(text), _MAX_INT64)
+    return int(text)

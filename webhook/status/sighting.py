@@ -42,21 +42,26 @@ def judge(
     at: float,
     version: int,
     *,
+    always_observes: bool,
     created: bool = False,
 ) -> Sighting:
     """Take in a sight that differs from what was before.
 
-    version  the resourceVersion of the latest state that is known to be stored
-    created  it is the first state of a new object
+    version          the resourceVersion of the latest state that is known to be stored
+    always_observes  its controller writes an observedGeneration: without one it has not acted
+    created          it is the first state of a new object
     Raises msgspec.MsgspecError and RecursionError for objects that cannot be decoded.
     """
     if before is None or before.generation != sight.generation:
-        is_known = created or before is not None
-        return _new_intent(kind, sight, before, at, version, is_known=is_known)
+        # A generation that goes back was believed and never stored: of the one before it nothing
+        # more is known than of an object that is seen for the first time.
+        is_new = created or (before is not None and before.generation < sight.generation)
+        return _new_intent(kind, sight, before, at, version, is_new=is_new)
     flips = before.flips_since(at)
     document, generation = sight.document, sight.generation
     # Where an observedGeneration is written it alone decides; see evaluate().
-    acted = before.observed_at or (at if before.observed is None else None)
+    silent = before.observed is None and not always_observes
+    acted = before.observed_at or (at if silent else None)
     past = Past(before.intent_at, acted, before.reconciled, len(flips))
     view = evaluate(document, past, at=at)
     flipped = (
@@ -73,9 +78,9 @@ def judge(
     observed_at, settled_at = before.observed_at, before.settled_at
     measures = before.intent_seen and generation > 0
     observation = reconcile = None
-    if observed_at is None and (observed is None or observed >= generation):
+    if observed_at is None and observed is not None and observed >= generation:
         observed_at = at
-        observation = at - before.intent_at if measures and observed is not None else None
+        observation = at - before.intent_at if measures else None
     if settled_at is None and view.settled:
         settled_at = at
         reconcile = at - before.intent_at if measures else None
@@ -116,16 +121,16 @@ def _new_intent(
     at: float,
     version: int,
     *,
-    is_known: bool,
+    is_new: bool,
 ) -> Sighting:
     """The first sight of a generation, or of an object; the latter is as it is, and not new."""
     reconciled = before.reconciled if before else None
     flips = before.flips_since(at) if before else ()
-    past = Past(at - JUST, None, reconciled, len(flips)) if is_known else None
+    past = Past(at - JUST, None, reconciled, len(flips)) if is_new else None
     view = evaluate(sight.document, past, at=at)
     generation, observed = sight.generation, _observed(view)
     is_observed = observed is not None and observed >= generation
-    moved = is_known and not is_observed and generation > 0
+    moved = is_new and not is_observed and generation > 0
     after = Remembered(
         kind=kind,
         namespace=sight.metadata.namespace or "",
@@ -137,7 +142,7 @@ def _new_intent(
         reconciled=generation if view.settled and generation else reconciled,
         intent_at=at,
         intent_seen=moved,
-        observed_at=at if is_observed or (view.settled and not moved) else None,
+        observed_at=at if is_observed else None,
         settled_at=at if view.settled else None,
         changed_at=at,
         ready=view.ready,

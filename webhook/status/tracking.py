@@ -101,8 +101,10 @@ class Tracking:
         if found is None:
             return None
         state = found.state
-        flips = len(state.flips_since(at))
-        return Past(state.intent_at, state.observed_at, state.reconciled, flips)
+        acted = state.observed_at
+        if acted is None and state.ready is not None and state.observed is None:
+            acted = state.changed_at  # a status was written, without an observedGeneration
+        return Past(state.intent_at, acted, state.reconciled, len(state.flips_since(at)))
 
     def see(self, group: str, resource: str, kind: str, document: Fields, at: float) -> None:
         """Take in a stored state, from a watch; its kind is watched from now on.
@@ -140,11 +142,16 @@ class Tracking:
             before = self._stored(position, Excerpt(old, api_version, kind.kind), at, is_base=True)
             if before is None:
                 return  # a write of a stale copy is refused, or begins again
+        if before and sight.generation < before.generation:
+            return  # no server writes that
         if before and before.shows(sight.generation, sight.digest):
             self._put(uid, before, before)
             return
         version = before.version if before else 0
-        found = judge(position, sight, before, at, version, created=old is None)
+        observes = self.tally.counts(position).always_observes
+        found = judge(
+            position, sight, before, at, version, always_observes=observes, created=old is None
+        )
         self._take(uid, before, found, at, stored=False)
 
     def moved(self, uid: str, at: float) -> None:
@@ -206,7 +213,8 @@ class Tracking:
                 if not is_base:  # the write that goes out from it is put in its place
                     self._put(uid, before, now)
                 return now
-        found = judge(kind, sight, before, at, sight.version)
+        observes = self.tally.counts(kind).always_observes
+        found = judge(kind, sight, before, at, sight.version, always_observes=observes)
         return self._take(uid, before, found, at, stored=True)
 
     def _heard(self, uid: str, before: Remembered | None, generation: int) -> Remembered | None:

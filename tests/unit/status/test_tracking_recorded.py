@@ -1,0 +1,85 @@
+"""What real control planes did, as tracking sees it: every recorded scenario, review by review."""
+
+import msgspec
+import pytest
+
+from tests.cases_loader import table
+from tests.scenarios.recording import FOLDER, read_lines
+from tests.statuses import KEYS, NOW, changed
+from tests.unit.status.test_status_cases import FIELDS
+from webhook.admission.decode import decode_review
+from webhook.admission.review import Phase, ReviewedObject
+from webhook.generation.custom import CustomResources
+from webhook.generation.table import load_table
+from webhook.generation.transition import Engine
+from webhook.objects.fields import fields_of
+from webhook.status.evaluate import evaluate
+from webhook.status.excerpt import Excerpt
+from webhook.status.outcome import see_outcome
+from webhook.status.tracking import WAITING_SECONDS, Tracking
+
+NAMES = sorted(path.name.partition(".")[0] for path in FOLDER.glob("*.ndjson.gz"))
+
+
+class Line(msgspec.Struct):
+    phase: Phase
+    review: msgspec.Raw
+
+
+def play(name: str) -> Tracking:
+    """Every review of a recording, a second apart, and quiet at the end."""
+    tracking, engine, at = Tracking(), Engine(load_table(), CustomResources()), 0.0
+    for at, line in enumerate(read_lines(name), start=1):
+        read = msgspec.json.decode(line, type=Line)
+        request = decode_review(bytes(read.review))
+        if read.phase is Phase.OUTCOME:
+            see_outcome(tracking, request, engine.predict(request), float(at))
+        for found in tracking.objects():
+            assert (found.state.reconciled or 0) <= found.state.generation
+    tracking.settle(at + WAITING_SECONDS)
+    return tracking
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_nothing_that_was_recorded_breaks_its_laws(name):
+    for _, counts in play(name).tally:
+        assert sum(counts.healths.values()) >= counts.behind >= 0
+
+
+@pytest.mark.parametrize("name", ["rollouts", "rollback-and-again", "well-behaved-webhooks"])
+def test_after_healthy_rollouts_every_deployment_is_settled_and_was_measured(name):
+    tracking = play(name)
+    deployments = [one for one in tracking.objects() if one.kind.resource == "deployments"]
+    assert deployments
+    for one in deployments:
+        assert (one.state.ready, one.state.settled) == (True, True)
+        assert one.state.reconciled == one.state.observed == one.state.generation
+    (counts,) = [each for kind, each in tracking.tally if kind.resource == "deployments"]
+    assert 2 < sum(counts.reconcile.counts) <= sum(counts.observation.counts)
+    assert counts.behind == 0
+
+
+def test_a_status_that_is_zeroed_for_ever_leaves_its_deployment_behind():
+    tracking = play("deployment-status-zeroed")
+    (counts,) = [each for kind, each in tracking.tally if kind.resource == "deployments"]
+    assert counts.behind == 1
+    assert sum(counts.reconcile.counts) == 0
+
+
+def test_each_scaling_is_measured():
+    (counts,) = [
+        each for kind, each in play("scaled-up-and-down").tally if kind.kind == "Deployment"
+    ]
+    assert sum(counts.observation.counts) == 6
+
+
+@table("status/kinds", *KEYS, *FIELDS)
+def test_what_is_left_out_of_an_object_changes_no_answer(case):
+    whole = changed(case["of"], case.get("with"), case.get("without"))
+    excerpt = Excerpt(ReviewedObject.of(fields_of(whole)), whole["apiVersion"], whole["kind"])
+    assert answer(excerpt.document) == answer(whole)
+
+
+def answer(document):
+    view = evaluate(document, at=NOW)
+    return (view.ready, view.settled, view.health, view.observed_generation, view.table_ready)
