@@ -34,8 +34,9 @@ controlplane: install ## build kube-apiserver, etcd and friends once (minutes; c
 test: check controlplane ## every test, the real control plane included
 	$(PY) -m pytest -n $(JOBS) --dist loadgroup
 
-bench: install controlplane ## recorded pod reviews over TLS: CPU, rate, latency, memory
+bench: install controlplane ## recorded reviews over TLS: CPU, rate, latency, memory; tracked objects
 	$(PY) -m tests.bench
+	$(PY) -m tests.bench.tracking
 
 lock: ## pin the dependencies again, with hashes (needs pip-tools in .venv)
 	$(PY) -m piptools compile --quiet --strip-extras --generate-hashes --allow-unsafe --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options -o requirements.lock pyproject.toml

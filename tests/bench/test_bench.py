@@ -18,6 +18,8 @@ from tests.bench.selection import TooFewError, select
 from tests.bench.servers import SERVERS, Answers, Server, servers_named
 from tests.bench.servers.plain import mutated
 from tests.bench.template import Filled, make_template, make_templates
+from tests.bench.tracking import WRITES
+from tests.bench.tracking import main as measure_tracking
 from webhook.admission.review import Phase
 
 TINY = Effort(repeats=1, seconds=0.1, warm_up=16)
@@ -149,6 +151,15 @@ def test_the_table_shows_median_spread_and_ratio() -> None:
     assert lines[0] == ["server", "CPU", "us", "x", "floor", "req/s"]
     assert lines[1] == ["floor", "45.0", "±5.0", "1.00", "2", "±1"]
     assert lines[2] == ["other", "80.0", "±7.5", "2.00", "1", "±0"]
+
+
+def test_tracking_is_measured_for_each_kind(capsys: pytest.CaptureFixture[str]) -> None:
+    assert measure_tracking(["--objects", "300", "--updates", "100"]) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    for kind, _ in WRITES:
+        (numbers,) = [row[1:] for row in rows if row[0] == kind.resource]
+        assert len(numbers) == 5
+        assert 200 < float(numbers[1]) < 1_024, "what Tracking bounds itself by"
 
 
 def test_percentiles_are_nearest_ranks() -> None:

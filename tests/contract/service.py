@@ -139,6 +139,11 @@ class Running:
         found = (line.rsplit(" ", 1) for line in text.splitlines() if line.startswith(family))
         return {name.removeprefix(family).strip("{}"): float(value) for name, value in found}
 
+    async def caught_up(self) -> None:
+        """Wait until detection and tracking have seen every answered review."""
+        while len(self.service._detecting):
+            await asyncio.sleep(0)
+
     async def close(self) -> None:
         for wire in self._wires:
             await wire.close()

@@ -16,7 +16,9 @@ from webhook.telemetry.metrics import Metrics
 FAMILIES = {
     "genguard_reviews", "genguard_mends", "genguard_dropped_edits", "genguard_refused_requests",
     "genguard_predictions", "genguard_review_seconds", "genguard_open_connections",
-    "genguard_certificate_expiry_seconds",
+    "genguard_certificate_expiry_seconds", "genguard_objects", "genguard_generation_lag_objects",
+    "genguard_ready_flips", "genguard_observation_lag_seconds",
+    "genguard_reconcile_duration_seconds", "genguard_tracked_bytes",
 }  # fmt: skip
 
 

@@ -26,6 +26,8 @@ from webhook.cli import main
             "(an annotation would even move it); leave it out of --shadow-generation",
         ),
         (["--shadow-generation", "services,widgets"], "'widgets': not a built-in resource"),
+        (["--flip-status", "deployments.apps"], "a built-in kind"),
+        (["--flip-status", "widgets.example.org"], "give --crds or --kubeconfig"),
         (["--secure-port", "70000"], "70000 is not in the range 0<=x<=65535"),
         (["--secure-port", "https"], "'https' is not a valid integer range"),
         (["--store", "disk"], "'disk' is not"),

@@ -56,6 +56,14 @@ class Story:
         old = self.stored[-1]
         self._review("UPDATE", old, self._made({"spec": spec}, old, 1), at)
 
+    def _metadata(self, metadata: dict[str, Any], at: float) -> None:
+        """Written to the main resource, in place of the metadata that was."""
+        old = self.stored[-1]
+        kept = {key: old["metadata"][key] for key in ("uid", "name", "resourceVersion")}
+        new = {**old, "metadata": kept | metadata}
+        self._review("UPDATE", old, new, at)
+        self._store(new)
+
     def _dry_run(self, spec: dict[str, Any], at: float) -> None:
         old = self.stored[-1]
         self._review("UPDATE", old, self._made({"spec": spec}, old, 1), at, dry_run=True)

@@ -2,9 +2,16 @@
 
 from typing import Any
 
+import pytest
+
 from tests.cases_loader import Case, table
 from tests.unit.status.story import Story
-from webhook.status.tracking import Tracked
+from webhook.admission.review import ReviewedObject
+from webhook.objects.fields import Fields, fields_of
+from webhook.status import tracking as tracking_module
+from webhook.status.tally import MOST_KINDS, OTHER, Kind, Tally
+from webhook.status.tracking import Tracked, Tracking
+from webhook.status.view import Past
 
 
 def told(found: Tracked | None) -> dict[str, Any] | None:
@@ -49,3 +56,82 @@ def assert_counted_right(story: Story) -> None:
         of_kind = [one.state for one in story.tracking.objects() if one.kind == kind]
         for health, count in counts.healths.items():
             assert count == sum(one.health is health for one in of_kind)
+
+
+@pytest.mark.parametrize(
+    ("new", "gone", "because"),
+    [
+        ({"finalizers": ["a"]}, False, "another finalizer is left"),
+        ({"finalizers": []}, True, "the last finalizer goes, and the object with it"),
+        ({"deletionGracePeriodSeconds": 30}, False, "its containers have time to end"),
+        ({"deletionGracePeriodSeconds": 0}, True, "the time is over"),
+    ],
+)
+def test_a_deleted_object_is_gone_with_its_last_finalizer(new, gone, because):
+    story = Story("pods")
+    deleted = {"deletionTimestamp": "2026-01-02T03:04:05Z"}
+    story.play({"at": 0, "is_there": {"metadata": deleted | {"finalizers": ["a", "b"]}}})
+    story.play({"at": 1, "watched": -1})
+    assert story.now is not None
+    story.play({"at": 2, "metadata": deleted | new})
+    assert (story.now is None) is gone, because
+
+
+def sight(uid: str) -> Fields:
+    metadata = {"uid": uid, "name": uid, "generation": 1, "resourceVersion": "1"}
+    return fields_of({"apiVersion": "v1", "kind": "Pod", "metadata": metadata})
+
+
+def test_the_longest_unseen_are_forgotten_first():
+    tracking = Tracking(most_objects=3)
+    for uid in ("a", "b", "c", "a", "d"):
+        tracking.see("", "pods", "Pod", sight(uid), 0.0)
+    assert tracking.uids() == ["b", "c", "d"]  # what a watch shows again is no write
+    tracking.see("", "pods", "Pod", fields_of({**CHANGED, "metadata": META | {"uid": "b"}}), 1.0)
+    tracking.see("", "pods", "Pod", sight("e"), 2.0)
+    assert tracking.uids() == ["d", "b", "e"]
+
+
+META = {"name": "b", "generation": 1, "resourceVersion": "2"}
+CHANGED = {"apiVersion": "v1", "kind": "Pod", "status": {"phase": "Running"}}
+
+
+def test_writes_that_wait_are_bounded_and_the_oldest_are_decided_early(monkeypatch):
+    monkeypatch.setattr(tracking_module, "MOST_WAITING", 2)
+    tracking = Tracking()
+    for number in range(5):
+        new = ReviewedObject.of(sight(f"uid-{number}"))
+        tracking.review(Kind("", "pods", "Pod"), "v1", None, new, float(number))
+    assert tracking.uids() == ["uid-3", "uid-4"]
+
+
+def test_names_that_no_api_server_lets_through_are_not_kept():
+    tracking = Tracking()
+    for key, value in (
+        ("uid", "u" * 129),
+        ("uid", ""),
+        ("name", "n" * 254),
+        ("namespace", "n" * 254),
+    ):
+        found = fields_of({**CHANGED, "metadata": META | {"uid": "b", key: value}})
+        tracking.see("", "pods", "Pod", found, 0.0)
+    assert len(tracking) == 0
+
+
+def test_kinds_without_number_share_one_count():
+    tally = Tally()
+    positions = {tally.position("example.org", f"things{n}", f"Thing{n}") for n in range(3_000)}
+    assert len(positions) == MOST_KINDS + 1
+    assert tally.kind(0) is OTHER
+    assert tally.position("example.org", "things5", "Thing5") != 0
+
+
+def test_evaluate_may_be_told_of_the_past():
+    story = Story()
+    found = {"generation": 3, "spec": {}, "status": {"observedGeneration": 3}}
+    story.play({"at": 5, "is_there": found})
+    story.play({"at": 10, "watched": -1})
+    assert story.tracking.past("object-1", 20.0) == Past(10.0, 10.0, None, 0)
+    story.play({"at": 30, "spec": {"paused": True}})
+    assert story.tracking.past("object-1", 31.0) == Past(30.0, None, None, 0)
+    assert story.tracking.past("nobody", 31.0) is None

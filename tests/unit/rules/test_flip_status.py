@@ -1,0 +1,133 @@
+"""Whose status may be flipped: proved from definitions, refused with the reason otherwise."""
+
+import json
+import logging
+from typing import Any
+
+import pytest
+
+from tests.cases_loader import Case, table
+from tests.reviews import KINDS, ask, changes, judge, make_review
+from webhook.compose import Judge, JudgeOptions
+from webhook.generation import CustomResource, StatusSubresource
+from webhook.generation.custom import from_definition
+from webhook.generation.flipped_conditions import condition_fault
+from webhook.rules.flip_status import NotFlippableError
+from webhook.telemetry.logs import LOGGER
+
+ABSENT = CustomResource(*KINDS["widgets"], StatusSubresource.ABSENT)
+PRESENT = CustomResource(*KINDS["widgets"], StatusSubresource.PRESENT)
+READY = {"conditions": [{"type": "Ready", "status": "True"}]}
+
+
+@table("conditions_schema.yaml", "root", "status", "conditions", "items", "fault")
+def test_a_schema_takes_the_conditions_only_where_that_is_certain(case: Case):
+    conditions = case.get("conditions") or {"type": "array", "items": case.get("items")}
+    status = case.get("status") or {"type": "object", "properties": {"conditions": conditions}}
+    schema = {"type": "object", **case.get("root", {}), "properties": {"status": status}}
+    assert condition_fault(schema) == case["fault"]
+
+
+def definition(status: dict[str, Any] | None, **version: Any) -> dict[str, Any]:
+    schema = {"type": "object", "properties": {"status": status} if status else {}}
+    return {
+        "metadata": {"name": "widgets.example.org"},
+        "spec": {
+            "group": "example.org",
+            "names": {"plural": "widgets", "kind": "Widget"},
+            "versions": [{"name": "v1", "schema": {"openAPIV3Schema": schema}, **version}],
+        },
+    }
+
+
+def edited(new: dict[str, Any], old: dict[str, Any]) -> dict[str, Any]:
+    """A change of spec."""
+    return make_review(
+        resource="widgets",
+        new={"spec": {"a": 2}, "status": new},
+        old={"spec": {"a": 1}, "status": old},
+    )
+
+
+FREE = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+
+
+@pytest.mark.parametrize(
+    ("custom", "name", "reason"),
+    [
+        (
+            definition(FREE, subresources={"status": {}}),
+            "widgets.example.org",
+            "status subresource",
+        ),
+        (definition(None), "widgets.example.org", "the schema has no status"),
+        (definition(FREE), "gadgets.example.org", "no CustomResourceDefinition is known of it"),
+        (definition(FREE), "widgets", "no CustomResourceDefinition is known of it"),
+        (definition(FREE), "deployments.apps", "a built-in kind"),
+        (definition(FREE), "Pod", "a built-in kind"),
+    ],
+)
+def test_what_cannot_be_flipped_ends_the_start_with_the_reason(custom, name, reason):
+    with pytest.raises(NotFlippableError, match=f"--flip-status {name}: .*{reason}"):
+        Judge(JudgeOptions(custom_resources=from_definition(custom), flipped_resources=(name,)))
+
+
+def test_a_cluster_may_tell_later_and_is_told_why_not():
+    judging = Judge(JudgeOptions(flipped_resources=("Widget.example.org",), connects=True))
+    assert list(judging.not_flipped()) == ["Widget.example.org"]
+    judging.learn("1.36", (ABSENT,))
+    assert judging.not_flipped() == {}
+
+
+def test_a_definition_that_changes_under_the_server_is_logged_and_no_write_fails(caplog):
+    judging = Judge(JudgeOptions(flipped_resources=("widgets.example.org",), connects=True))
+    judging.learn("1.36", (ABSENT,))
+    asked = edited(READY, READY)
+    assert "/status/conditions/1" in changes(ask(asked, judging.dependencies))
+    with caplog.at_level(logging.WARNING, LOGGER.name):
+        judging.learn("1.36", (PRESENT,))
+        judging.learn("1.36", (PRESENT,))
+    (said,) = [one for one in caplog.records if one.message == "status is not flipped"]
+    assert "status subresource" in said.facts["reason"]
+    assert changes(ask(asked, judging.dependencies)) == {}
+
+
+def test_of_a_resource_with_versions_only_those_without_the_subresource_are_flipped():
+    other = CustomResource("example.org", "v2", "widgets", "Widget", StatusSubresource.PRESENT)
+    dependencies = judge(custom=[ABSENT, other], flip=("widgets.example.org",))
+    asked = edited(READY, READY)
+    assert ask(asked, dependencies).patch
+    asked["request"]["resource"]["version"] = "v2"
+    assert not ask(asked, dependencies).patch
+
+
+def test_what_was_lost_is_put_back_into_the_flipped_list():
+    ready = {"type": "Ready", "status": "True"}
+    lost = {"conditions": [{"type": "Synced"}, ready]}
+    old = {"conditions": [{"type": "Synced", "observedGeneration": 3}, ready]}
+    dependencies = judge(custom=[ABSENT], flip=("widgets.example.org",))
+    asked = edited(lost, old)
+    conditions = ask(asked, dependencies).object["status"]["conditions"]
+    assert conditions[0] == {"type": "Synced", "observedGeneration": 3}
+    assert (conditions[1]["status"], conditions[2]["type"]) == ("Unknown", "Settled")
+
+
+def test_audit_only_tells_what_it_would_do():
+    dependencies = judge(audit_only=True, custom=[ABSENT], flip=("widgets.example.org",))
+    asked = edited(READY, READY)
+    answer = ask(asked, dependencies)
+    assert answer.patch == []
+    assert answer.annotations["flip-status"] == "would set status.conditions=..."
+
+
+def test_round_1_is_answered_with_the_same_bytes_and_no_second_time():
+    dependencies = judge(custom=[ABSENT], flip=("widgets.example.org",))
+    asked = edited(READY, READY)
+    first = ask(asked, dependencies, now=10.0)
+    assert ask(asked, judge(custom=[ABSENT], flip=("widgets.example.org",)), now=10.0).document == (
+        first.document
+    )
+    again = edited(first.object["status"], READY)
+    second = ask(again, dependencies, now=11.0)
+    assert second.patch == []
+    assert json.dumps(second.object) == json.dumps(again["request"]["object"])
