@@ -17,7 +17,7 @@ from webhook.status.view import Health
 _FILTERS: Final = frozenset({"group", "kind", "namespace", "name", "uid", "health"})
 _PARAMETERS: Final = _FILTERS | {"limit", "continue"}
 _LIMIT: Final = 500
-_MOST: Final = 5_000
+_MOST: Final = 1_000
 _BITE: Final = 500
 """Objects that are looked at before answers get their turn: about a millisecond."""
 _WORST: Final = {Health.RED: 0, Health.YELLOW: 1, Health.GREEN: 2}
@@ -99,7 +99,10 @@ async def page(tracking: Tracking, query: Query, at: float) -> dict[str, Any]:
     uid = query.filters.get("uid")
     uids = iter(tracking.uids() if uid is None else [uid])
     while bite := list(islice(uids, _BITE)):
-        best = heapq.nsmallest(query.limit + 1, [*best, *_ranked(tracking, query, bite)])
+        found = _ranked(tracking, query, bite)
+        if len(best) > query.limit:
+            found = (one for one in found if one[0] < best[-1][0])
+        best = heapq.nsmallest(query.limit + 1, [*best, *found])
         await asyncio.sleep(0)
     shown = best[: query.limit]
     more = len(best) > query.limit
