@@ -158,7 +158,7 @@ def test_tracking_is_measured_for_each_kind(capsys: pytest.CaptureFixture[str]) 
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]
     for kind, _ in WRITES:
         (numbers,) = [row[1:] for row in rows if row[0] == kind.resource]
-        assert len(numbers) == 5
+        assert len(numbers) == 6
         assert 200 < float(numbers[1]) < 1_024, "what Tracking bounds itself by"
 
 

@@ -41,13 +41,13 @@ _PAGE: Final = 4_096
 
 
 class Measured(NamedTuple):
-    """Bytes: what the process grew by. Microseconds: CPU time, the median of batches."""
+    """Bytes: what the process grew by. Microseconds of CPU time: of each batch, in ascending order."""
 
     bytes_of_object: float
     bytes_counted: float
     bytes_waiting: float
-    first_sight_us: float
-    update_us: float
+    first_sight: Sequence[float]
+    update: Sequence[float]
 
 
 def recorded(kind: Kind, path: Path) -> list[AdmissionRequest]:
@@ -90,12 +90,12 @@ def measure(writes: Sequence[AdmissionRequest], kind: Kind, objects: int, update
 
     gc.collect()
     empty = _resident()
-    first_sight = _cost(range(objects), first, lambda seen: tracking.see(*kind, seen.fields, 0.0))
+    first_sight = _costs(range(objects), first, lambda seen: tracking.see(*kind, seen.fields, 0.0))
     gc.collect()
     resting = _resident()
     tracking.settle(WAITING_SECONDS)
     some = random.Random(1).sample(range(objects), updates)
-    update = _cost(
+    update = _costs(
         some, written, lambda pair: tracking.review(kind, version, *pair, WAITING_SECONDS)
     )
     gc.collect()
@@ -106,7 +106,9 @@ def measure(writes: Sequence[AdmissionRequest], kind: Kind, objects: int, update
     )
 
 
-def _cost(numbers: Iterable[int], make: Callable[[int], T], take: Callable[[T], object]) -> float:
+def _costs(
+    numbers: Iterable[int], make: Callable[[int], T], take: Callable[[T], object]
+) -> list[float]:
     """Microseconds of CPU time of one `take`; what it is given is made beforehand."""
     costs, queue = [], list(numbers)
     gc.disable()
@@ -117,7 +119,7 @@ def _cost(numbers: Iterable[int], make: Callable[[int], T], take: Callable[[T], 
             take(one)
         costs.append((time.process_time() - begun) / len(made) * 1e6)
     gc.enable()
-    return median(costs)
+    return sorted(costs)
 
 
 def _resident() -> int:
@@ -132,17 +134,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     flags = parser.parse_args(arguments)
     print(", ".join(f"{name} {value}" for name, value in machine_facts().items()))
     print(f"{flags.objects} tracked objects, {flags.updates} updated")
-    print(f"{'':12}{'bytes':>8}{'counted':>9}{'waiting':>9}{'first us':>10}{'update us':>11}")
+    print(
+        f"{'':12}{'bytes':>8}{'counted':>9}{'waiting':>9}{'first us':>10}{'update us':>11}{'least':>7}"
+    )
     for kind, path in WRITES:
         found = measure(recorded(kind, path), kind, flags.objects, flags.updates)
         print(
             f"{kind.resource:12}{found.bytes_of_object:8.0f}{found.bytes_counted:9.0f}"
-            f"{found.bytes_waiting:9.0f}{found.first_sight_us:10.1f}{found.update_us:11.1f}"
+            f"{found.bytes_waiting:9.0f}{median(found.first_sight):10.1f}"
+            f"{median(found.update):11.1f}{found.update[0]:7.1f}"
         )
     print(
         f"bytes: resident memory of an object (wanted: {BYTES_WANTED}); counted: what Tracking "
         f"bounds itself by;\nwaiting: more for a write of the last {WAITING_SECONDS:.0f} s; us: "
-        f"CPU time of one sight and of one write (wanted: {MICROSECONDS_WANTED})"
+        f"CPU time of one sight and of one write (wanted: {MICROSECONDS_WANTED}), median of "
+        f"batches of {_BATCH};\nleast: the fastest batch, which other processes disturbed least"
     )
     return 0
 

@@ -38,13 +38,15 @@ def evaluate(
     children: Sequence[StatusView] = (),
     *,
     at: float,
+    with_table: bool = True,
 ) -> StatusView:
     """Judge one decoded object of any kind; never raises, whatever the JSON.
 
-    past      what earlier writes told; without it only the object speaks.
-    children  the views of the objects it owns: their pods count where status counts none, and the
-              answer is aggregated over them.
-    at        now, in Unix seconds.
+    past        what earlier writes told; without it only the object speaks.
+    children    the views of the objects it owns: their pods count where status counts none, and
+                the answer is aggregated over them.
+    at          now, in Unix seconds.
+    with_table  whether to ask the Ready table, which decides nothing, too.
     """
     subject = read_subject(document, at)
     kind = kind_of(subject.group, subject.kind)
@@ -63,7 +65,7 @@ def evaluate(
     flaps = 0 if past is None else past.ready_flips
     if flaps >= FLAPPING:
         reasons.append(remark("Ready", have=flaps, note="turns of late: flapping"))
-    table = table_ready(subject)
+    table = table_ready(subject) if with_table else None
     if table is not None and table is not ready:
         reasons.append(_difference(subject, table=table))
     down = kind.counts and judgement.progress == 0.0 and _long_ago(subject, past)

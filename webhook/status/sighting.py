@@ -63,7 +63,7 @@ def judge(
     silent = before.observed is None and not always_observes
     acted = before.observed_at or (at if silent else None)
     past = Past(before.intent_at, acted, before.reconciled, len(flips))
-    view = evaluate(document, past, at=at)
+    view = evaluate(document, past, at=at, with_table=False)
     flipped = (
         before.has_been_ready
         and before.ready is not view.ready
@@ -73,7 +73,7 @@ def judge(
     if flipped:
         flips = (*flips, max(int(at), 0))[-MOST_FLIPS:]
         past = Past(before.intent_at, acted, before.reconciled, len(flips))
-        view = evaluate(document, past, at=at)
+        view = evaluate(document, past, at=at, with_table=False)
     observed = _observed(view)
     observed_at, settled_at = before.observed_at, before.settled_at
     measures = before.intent_seen and generation > 0
@@ -127,7 +127,7 @@ def _new_intent(
     reconciled = before.reconciled if before else None
     flips = before.flips_since(at) if before else ()
     past = Past(at - JUST, None, reconciled, len(flips)) if is_new else None
-    view = evaluate(sight.document, past, at=at)
+    view = evaluate(sight.document, past, at=at, with_table=False)
     generation, observed = sight.generation, _observed(view)
     is_observed = observed is not None and observed >= generation
     moved = is_new and not is_observed and generation > 0
