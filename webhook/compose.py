@@ -3,10 +3,10 @@
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from io import BytesIO
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
 from prometheus_client.registry import Collector
 
 from webhook.alerts.alertmanager import AlertmanagerSink
@@ -25,6 +25,7 @@ from webhook.generation.custom import (
 )
 from webhook.generation.table import DEFAULT_SERVER_VERSION, load_table
 from webhook.generation.transition import Engine
+from webhook.objects.documents import Unreadable, read_documents
 from webhook.objects.intended import EVERY_OBSERVED_GENERATION, Restored
 from webhook.pipeline import Dependencies
 from webhook.rules.assign_generation import AssignGeneration
@@ -107,28 +108,15 @@ def load_registrations(path: Path) -> Suspects:
     return Suspects(read_configurations(documents), read_policies(documents))
 
 
-_YAML_LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-
-
-def read_objects(content: bytes, where: str) -> Iterator[Any]:
+def read_objects(content: bytes, where: str) -> Iterator[dict[str, Any]]:
     """Each object of JSON or YAML: one, several documents, or Lists, whose items get their kind.
 
     Raises BadFileError, which begins with `where`.
     """
-    try:
-        documents = list(yaml.load_all(content, Loader=_YAML_LOADER))
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        mark = getattr(error, "problem_mark", None)
-        line = f" at line {mark.line + 1}" if mark else ""
-        raise BadFileError(f"{where}: neither JSON nor YAML{line}") from error
-    for document in documents:
-        is_list = isinstance(document, dict) and isinstance(document.get("items"), list)
-        for item in document["items"] if is_list else [document]:
-            if is_list and isinstance(item, dict) and item.get("kind") is None:
-                # The API server's own lists leave it out of their items.
-                yield {**item, "kind": str(document.get("kind", "")).removesuffix("List")}
-            else:
-                yield item
+    for found in read_documents(BytesIO(content)):
+        if isinstance(found, Unreadable):
+            raise BadFileError(f"{where}: {found}")
+        yield found.value
 
 
 def _items(path: Path, flag: str, kinds: Collection[str]) -> Iterator[dict[str, Any]]:
@@ -138,9 +126,7 @@ def _items(path: Path, flag: str, kinds: Collection[str]) -> Iterator[dict[str, 
     except OSError as error:
         raise BadFileError(f"{flag} {path}: {error.strerror}") from error
     for item in read_objects(content, f"{flag} {path}"):
-        if item is None:
-            continue
-        kind = item.get("kind") if isinstance(item, dict) else type(item).__name__
+        kind = item.get("kind")
         if kind not in kinds:
             expected = " or ".join(sorted(kinds))
             raise BadFileError(f"{flag} {path}: expected {expected}, found {kind}")

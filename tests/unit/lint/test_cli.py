@@ -66,9 +66,9 @@ def test_lists_standard_input_and_other_kinds(tmp_path):
 
 
 def test_a_service_of_another_file_is_known(tmp_path):
-    hook = configuration("a", {"clientConfig": {"service": {"name": "s", "namespace": "n"}}})
+    hook = configuration("a", {"clientConfig": {"service": {"name": "s", "namespace": "a"}}})
     spec = {"ports": [{"port": 8443}]}
-    service = {"kind": "Service", "metadata": {"name": "s", "namespace": "n"}, "spec": spec}
+    service = {"kind": "Service", "metadata": {"name": "s", "namespace": "a"}, "spec": spec}
     files = written(tmp_path / "a.yaml", hook), written(tmp_path / "b.yaml", service)
     assert "has no port 443" in lint(*files).stdout
 
