@@ -122,7 +122,7 @@ def trace(target: str | None, **flags: Any) -> None:
     from webhook.cluster.facts import NoClusterError  # noqa: PLC0415
     from webhook.cluster.rest import UNREACHED, RefusedError  # noqa: PLC0415
     from webhook.cluster.target import NoTargetError  # noqa: PLC0415
-    from webhook.trace.target import UnknownTargetError  # noqa: PLC0415
+    from webhook.objects.served import UnknownTargetError  # noqa: PLC0415
 
     refusals = (UnknownTargetError, NoTargetError, RefusedError, NoClusterError)
     try:

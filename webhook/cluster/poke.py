@@ -11,7 +11,6 @@ from typing import Final
 
 from webhook.cluster.rest import MERGE_PATCH, UNREACHED, RefusedError, Rest
 from webhook.trace.plan import Traced
-from webhook.trace.target import object_path
 
 _EVERY_SECONDS: Final = 0.5
 _PARAMS: Final = {"dryRun": "All", "fieldManager": "genguard-trace"}
@@ -34,7 +33,7 @@ async def _poke(rest: Rest, traced: Traced, tell: Callable[[str], None]) -> None
     told = ""
     while True:
         for subresource in traced.subresources:
-            path = object_path(traced, subresource)
+            path = traced.path(subresource)
             try:
                 await rest.call("PATCH", path, {}, params=_PARAMS, content_type=MERGE_PATCH)
             except (RefusedError, *UNREACHED) as error:

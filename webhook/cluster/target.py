@@ -1,6 +1,5 @@
 """Finds the object that a person means, and the configurations that may act on it."""
 
-import asyncio
 import os
 from dataclasses import replace
 from http import HTTPStatus
@@ -10,10 +9,11 @@ from typing import Any, Final
 from kubernetes.aio import config
 from kubernetes.aio.config import ConfigException
 
+from webhook.cluster.discovery import discover
 from webhook.cluster.facts import IN_CLUSTER, NoClusterError
 from webhook.cluster.rest import RefusedError, Rest
+from webhook.objects.served import find, split_target
 from webhook.trace.plan import Traced
-from webhook.trace.target import Served, find, object_path, read_resources, split_target
 
 CONFIGURATIONS: Final = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
 _REVIEWS: Final = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
@@ -52,7 +52,7 @@ def default_namespace(kubeconfig: str) -> str:
 async def resolve(rest: Rest, text: str, namespace: str) -> Traced:
     """The object of KIND/NAME. Raises UnknownTargetError, NoTargetError, RefusedError."""
     kind, name = split_target(text)
-    one = find(kind, await _discover(rest))
+    one = find(kind, await discover(rest))
     namespace = namespace if one.namespaced else ""
     traced = Traced(
         group=one.group,
@@ -65,7 +65,7 @@ async def resolve(rest: Rest, text: str, namespace: str) -> Traced:
         has_status=one.has_status,
     )
     try:
-        found = await rest.get(object_path(traced))
+        found = await rest.get(traced.path())
     except RefusedError as error:
         if error.status != HTTPStatus.NOT_FOUND:
             raise
@@ -105,25 +105,3 @@ async def _may(rest: Rest, verb: str) -> bool:
     }
     answer = await rest.call("POST", _REVIEWS, review)
     return bool(answer["status"].get("allowed"))
-
-
-async def _discover(rest: Rest) -> list[Served]:
-    """Every resource: the core first, then groups as the server orders them, preferred first."""
-    groups = (await rest.get("/apis"))["groups"]
-    versions = ["v1"]
-    for group in groups:
-        preferred = group["preferredVersion"]["groupVersion"]
-        others = [one["groupVersion"] for one in group["versions"]]
-        versions += [preferred, *(one for one in others if one != preferred)]
-    lists = await asyncio.gather(*(_resources(rest, version) for version in versions))
-    return [one for resources in lists for one in resources]
-
-
-async def _resources(rest: Rest, version: str) -> list[Served]:
-    path = f"/apis/{version}" if "/" in version else f"/api/{version}"
-    try:
-        return list(read_resources(version, await rest.get(path)))
-    except RefusedError as error:
-        if error.is_passing or error.status == HTTPStatus.NOT_FOUND:
-            return []  # an aggregated API whose server is down hides nobody else's kinds
-        raise

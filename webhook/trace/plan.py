@@ -8,9 +8,11 @@ Relies  on webhook.detection.suspects for which webhook is called for what. Labe
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
+from urllib.parse import quote
 
 from webhook.detection.suspects import TRACE_LABEL, Registered, matches, read_configurations
 from webhook.detection.write import Matched
+from webhook.objects.served import collection_path
 from webhook.trace.names import between
 
 RUN_LABEL: Final = TRACE_LABEL
@@ -34,6 +36,12 @@ class Traced:
     def subresources(self) -> tuple[str, ...]:
         """Those that are watched; "" is the object itself."""
         return ("", "status") if self.has_status else ("",)
+
+    def path(self, subresource: str = "") -> str:
+        """Where the API server has the object, or a subresource of it."""
+        collection = collection_path(self.group, self.version, self.resource, self.namespace)
+        tail = f"/{subresource}" if subresource else ""
+        return f"{collection}/{quote(self.name, safe=':')}{tail}"
 
     def __str__(self) -> str:
         """As people write it: deployments.apps/web in namespace shop."""

@@ -1,11 +1,8 @@
-"""KIND/NAME as kubectl reads it: which served resource a person means."""
+"""What an API server serves, and what of it a person means by KIND/NAME, as with kubectl."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import quote
-
-from webhook.trace.plan import Traced
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,18 +17,26 @@ class Served:
     short_names: tuple[str, ...]
     namespaced: bool
     has_status: bool
+    watchable: bool
+
+    def path(self, namespace: str) -> str:
+        """Where the API server has the collection; "" is every namespace."""
+        return collection_path(self.group, self.version, self.resource, namespace)
+
+    def __str__(self) -> str:
+        """`deployments.apps`."""
+        return f"{self.resource}.{self.group}".rstrip(".")
 
 
 class UnknownTargetError(Exception):
     """Not KIND/NAME, or no such kind; the message says what to do."""
 
 
-def object_path(one: Traced, subresource: str = "") -> str:
-    """Where the API server has the object, or a subresource of it."""
-    root = f"/apis/{one.group}" if one.group else "/api"
-    where = f"/namespaces/{one.namespace}" if one.namespace else ""
-    tail = f"/{subresource}" if subresource else ""
-    return f"{root}/{one.version}{where}/{one.resource}/{quote(one.name, safe=':')}{tail}"
+def collection_path(group: str, version: str, resource: str, namespace: str) -> str:
+    """`/apis/apps/v1/namespaces/shop/deployments`."""
+    root = f"/apis/{group}" if group else "/api"
+    where = f"/namespaces/{namespace}" if namespace else ""
+    return f"{root}/{version}{where}/{resource}"
 
 
 def split_target(text: str) -> tuple[str, str]:
@@ -59,6 +64,7 @@ def read_resources(group_version: str, listed: Mapping[str, Any]) -> Iterator[Se
                 short_names=tuple(one.get("shortNames") or ()),
                 namespaced=bool(one["namespaced"]),
                 has_status=f"{one['name']}/status" in names,
+                watchable={"list", "watch"} <= set(one.get("verbs") or ()),
             )
 
 

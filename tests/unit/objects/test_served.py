@@ -1,9 +1,9 @@
-"""KIND/NAME as kubectl reads it."""
+"""KIND/NAME as kubectl reads it, and where the API server has it."""
 
 import pytest
 
+from webhook.objects.served import UnknownTargetError, find, read_resources, split_target
 from webhook.trace.plan import Traced
-from webhook.trace.target import UnknownTargetError, find, object_path, read_resources, split_target
 
 
 def resource(name, kind, *short: str, namespaced=True):
@@ -69,6 +69,22 @@ def test_status_and_scope_come_from_discovery():
     assert not find("nodes", SERVED).namespaced
 
 
+def test_what_can_be_followed_is_listed_and_watched():
+    verbs = {
+        "pods": ["get", "list", "watch"],
+        "bindings": ["create"],
+        "componentstatuses": ["list"],
+    }
+    listed = [resource(name, "K") | {"verbs": allowed} for name, allowed in verbs.items()]
+    found = read_resources("v1", {"resources": listed})
+    assert [one.resource for one in found if one.watchable] == ["pods"]
+
+
+def test_where_a_collection_is():
+    assert find("deploy.apps", SERVED).path("shop") == "/apis/apps/v1/namespaces/shop/deployments"
+    assert find("pods", SERVED).path("") == "/api/v1/pods"
+
+
 @pytest.mark.parametrize(
     ("one", "subresource", "path"),
     [
@@ -80,4 +96,4 @@ def test_status_and_scope_come_from_discovery():
     ],
 )  # fmt: skip
 def test_where_an_object_is(one, subresource, path):
-    assert object_path(one, subresource) == path
+    assert one.path(subresource) == path
