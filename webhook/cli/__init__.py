@@ -4,7 +4,7 @@ from importlib import import_module
 
 import click
 
-_VERBS = ("serve", "status", "replay", "trace", "lint")
+_VERBS = ("serve", "status", "wait", "replay", "trace", "lint")
 
 
 class _Verbs(click.Group):

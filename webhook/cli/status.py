@@ -1,20 +1,27 @@
 """`genguard status`: whether one can go home now, and if not, why not."""
 
+import asyncio
 import sys
 import time
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 import yaml
 
 from webhook.cli import terminal
+from webhook.cli.cluster import asks_cluster, namespace_of, telling
 from webhook.cli.objects import FileObjects
-from webhook.status.drawing import kstatus_table, table
+from webhook.objects.served import UnknownTargetError
+from webhook.status.asked import Asked, parse_asked
+from webhook.status.drawing import Row, kstatus_table, table
 from webhook.status.forest import Node, grow
 from webhook.status.judged import Judged, judge
 from webhook.status.line import line
+
+if TYPE_CHECKING:
+    from webhook.following import Sight
 
 _OUTPUTS = ("table", "wide", "json", "yaml", "kstatus")
 
@@ -29,15 +36,31 @@ _OUTPUTS = ("table", "wide", "json", "yaml", "kstatus")
     help="The objects of a file as they stand there: YAML, JSON, Lists, or one a line. Needs no "
     "cluster.",
 )
+@click.option("-w", "--watch", is_flag=True, help="Again after every change, until interrupted.")
 @click.option(
-    "-o", "output", type=click.Choice(_OUTPUTS), default="table", show_default=True,
-    help="json and yaml: one line, or document, an object.",
-)  # fmt: skip
-def status(files: tuple[str, ...], output: str) -> None:
+    "-o",
+    "output",
+    type=click.Choice(_OUTPUTS),
+    default="table",
+    show_default=True,
+    help="json and yaml: a line, or document, an object.",
+)
+@asks_cluster
+def status(
+    words: tuple[str, ...], files: tuple[str, ...], *, watch: bool, output: str, **flags: Any
+) -> None:
     """Tell whether objects are ready, settled and healthy, and which fields block.
 
-    The exit code is 0 whatever was found, and 1 when something could not be read.
+    KIND is a kind, plural or short name: deploy/web, deployments.apps/web. Without any, the
+    workloads of the namespace are told. Each object comes with everything that it owns.
+
+    The exit code is 0 whatever the answer, and 1 when something could not be read.
     """
+    if not files:
+        with telling():
+            sys.exit(_of_cluster(words, output, watch=watch, **flags))
+    if words or watch or any(flags.values()):
+        raise click.UsageError("-f needs no cluster: leave out everything but -o")
     objects = FileObjects(files)
     if output == "json":
         # At once and without a tree: a file may be longer than the memory.
@@ -48,20 +71,69 @@ def status(files: tuple[str, ...], output: str) -> None:
     sys.exit(1 if objects.unread else 0)
 
 
-def _print(roots: tuple[Node, ...], output: str) -> None:
+def _of_cluster(
+    words: tuple[str, ...],
+    output: str,
+    *,
+    watch: bool,
+    kubeconfig: str | None,
+    namespace: str | None,
+    all_namespaces: bool,
+    selector: str,
+) -> int:
+    asked = _asked(words, selector)
+    from webhook.cluster.target import default_kubeconfig  # noqa: PLC0415
+    from webhook.looking import LookOptions, look  # noqa: PLC0415
+
+    kubeconfig = kubeconfig or default_kubeconfig()
+    within = namespace_of(kubeconfig, namespace, asked, every=all_namespaces)
+    options = LookOptions(kubeconfig, tuple(asked), within, selector, everything=not words)
+    show = _shown_again(output) if watch else lambda sight: _print(sight.roots, output)
+    missing = asyncio.run(look(options, show, _tell, watch=watch))
+    for one in missing:
+        _tell(f"there is no {one}")
+    return 1 if missing else 0
+
+
+def _asked(words: Sequence[str], selector: str) -> list[Asked]:
+    try:
+        asked = parse_asked(words)
+    except UnknownTargetError as error:
+        raise click.UsageError(str(error)) from error
+    if selector and any(one.name for one in asked):
+        raise click.UsageError("an object is chosen by its name or by -l, not by both")
+    return asked
+
+
+def _print(roots: Sequence[Node], output: str) -> None:
     if output == "json":
         for judged in _each(roots):
             _print_json(judged)
     elif output == "yaml":
-        found = [msgspec.to_builtins(_line(judged)) for judged in _each(roots)]
-        click.echo(
-            yaml.safe_dump_all(found, sort_keys=False, explicit_start=True, allow_unicode=True),
-            nl=False,
-        )
-    else:
-        rows = kstatus_table(roots) if output == "kstatus" else table(roots, wide=output == "wide")
-        for text in terminal.lines(rows):
+        _print_yaml(_each(roots))
+    elif roots:
+        for text in terminal.lines(_rows(roots, output)):
             click.echo(text)
+
+
+def _shown_again(output: str) -> Callable[["Sight"], None]:
+    """On a terminal a table is drawn over the last one; elsewhere, what changed is printed."""
+    if output not in ("json", "yaml") and terminal.is_terminal():
+        screen = terminal.Screen()
+        return lambda sight: screen.draw(_rows(sight.roots, output))
+    told: dict[str, dict[str, Any]] = {}
+
+    def show(sight: "Sight") -> None:
+        now = {judged.view.uid: judged for judged in _each(sight.roots)}
+        changed = [uid for uid, judged in now.items() if told.get(uid) != _line(judged)]
+        told.update((uid, _line(now[uid])) for uid in changed)
+        _print([Node(now[uid], ()) for uid in changed], output)
+
+    return show
+
+
+def _rows(roots: Sequence[Node], output: str) -> list[Row]:
+    return kstatus_table(roots) if output == "kstatus" else table(roots, wide=output == "wide")
 
 
 def _each(roots: Iterable[Node]) -> Iterator[Judged]:
@@ -74,3 +146,13 @@ def _line(judged: Judged) -> dict[str, Any]:
 
 def _print_json(judged: Judged) -> None:
     click.echo(msgspec.json.encode(_line(judged)).decode())
+
+
+def _print_yaml(every: Iterable[Judged]) -> None:
+    found = [msgspec.to_builtins(_line(judged)) for judged in every]
+    text = yaml.safe_dump_all(found, sort_keys=False, explicit_start=True, allow_unicode=True)
+    click.echo(text, nl=False)
+
+
+def _tell(text: str) -> None:
+    click.echo(text, err=True)

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import re
 import sys
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -10,24 +9,15 @@ from urllib.parse import urlsplit
 import click
 
 import certs
+from webhook.cli.duration import duration
 from webhook.trace.plan import Plan
 from webhook.trace.table import as_table
 
 if TYPE_CHECKING:
     from webhook.tracing import Prepared, TraceOptions
 
-_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
-_LONGEST = 3600
 _NOTHING_WRITTEN = 2
 _SIGNALLED = 128
-
-
-def _duration(_: click.Context, __: click.Parameter, text: str) -> float:
-    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([smh]?)", text)
-    seconds = float(match[1]) * _UNITS[match[2]] if match else 0.0
-    if not 0 < seconds <= _LONGEST:
-        raise click.BadParameter(f"{text!r} is not a time up to 1h, such as 30s or 5m")
-    return seconds
 
 
 def _url(_: click.Context, __: click.Parameter, text: str | None) -> str | None:
@@ -68,7 +58,7 @@ def _address(_: click.Context, __: click.Parameter, text: str | None) -> str | N
     "seconds",
     default="30s",
     show_default=True,
-    callback=_duration,
+    callback=duration(1),
     help="How long to wait for writes.",
 )
 @click.option("--writes", type=click.IntRange(min=1), help="End after so many writes.")

@@ -11,6 +11,7 @@ from kubernetes.aio import client
 _SECONDS: Final = 15.0
 _LONG_SECONDS: Final = 60.0  # the API server's own --request-timeout
 MERGE_PATCH: Final = "application/merge-patch+json"
+_METADATA: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 UNREACHED: Final = (aiohttp.ClientError, TimeoutError, OSError)
 """What a call raises when the API server did not answer."""
 
@@ -57,14 +58,27 @@ class Rest:
         async with asyncio.timeout(_LONG_SECONDS):
             return await (await self.stream(path, **params)).read()
 
+    async def metadata(self, path: str) -> Any:
+        """Read a list of which only the metadata matters. Raises as `call` does."""
+        async with asyncio.timeout(_LONG_SECONDS):
+            answer = await self._send("GET", path, None, {}, "application/json", accept=_METADATA)
+            return msgspec.json.decode(await answer.read())
+
     async def stream(self, path: str, **params: str) -> aiohttp.ClientResponse:
         """Begin to read what never ends; to be closed by who asked. Raises as `call` does."""
         return await self._send("GET", path, None, params, "application/json")
 
     async def _send(
-        self, method: str, path: str, body: Any, params: dict[str, str], content_type: str
+        self,
+        method: str,
+        path: str,
+        body: Any,
+        params: dict[str, str],
+        content_type: str,
+        *,
+        accept: str = "application/json",
     ) -> aiohttp.ClientResponse:
-        headers = {"Accept": "application/json", "Content-Type": content_type}
+        headers = {"Accept": accept, "Content-Type": content_type}
         method, url, headers, body, _ = await self._api.param_serialize(
             method,
             path,

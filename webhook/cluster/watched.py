@@ -51,10 +51,14 @@ class Change(NamedTuple):
 class Collection:
     """Remembers how far it was followed: `changes` may be called again and again."""
 
-    def __init__(self, rest: Rest, locate: Callable[[], Awaitable[str]]) -> None:
-        """`locate` gives the path, such as /apis/apps/v1/deployments; asked before each list."""
+    def __init__(self, rest: Rest, locate: Callable[[], Awaitable[str]], **chosen: str) -> None:
+        """`locate` gives the path, such as /apis/apps/v1/deployments; asked before each list.
+
+        `chosen`: labelSelector and fieldSelector, where not all of it is asked for.
+        """
         self._rest: Final = rest
         self._locate: Final = locate
+        self._chosen: Final = chosen
         self._path = ""
         self._known: Final[set[str]] = set()
         self._version = ""
@@ -86,7 +90,7 @@ class Collection:
         listed: set[str] = set()
         page = _Page("", "", _ListMeta(""), ())
         while True:
-            asked = {"limit": str(_PAGE), "continue": page.metadata.next}
+            asked = {**self._chosen, "limit": str(_PAGE), "continue": page.metadata.next}
             page = msgspec.json.decode(await self._rest.read(self._path, **asked), type=_Page)
             # The API server leaves the kind out of the items of built-in lists.
             typed = fields_of(
@@ -107,6 +111,7 @@ class Collection:
     async def _watch(self, *, told: bool) -> AsyncIterator[Change]:
         """`told`: that all has been caught up with."""
         asked = {
+            **self._chosen,
             "watch": "true",
             "allowWatchBookmarks": "true",
             "resourceVersion": self._version,

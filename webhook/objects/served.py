@@ -19,6 +19,11 @@ class Served:
     has_status: bool
     watchable: bool
 
+    @property
+    def of(self) -> tuple[str, str]:
+        """Group and resource, whatever the version."""
+        return self.group, self.resource
+
     def path(self, namespace: str) -> str:
         """Where the API server has the collection; "" is every namespace."""
         return collection_path(self.group, self.version, self.resource, namespace)

@@ -1,0 +1,61 @@
+"""Flags of the verbs that ask a cluster, and what they say when it cannot be asked."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import click
+
+from webhook.status.asked import Asked
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_FLAGS = (
+    click.option("-n", "--namespace", help="[default: that of the kubeconfig's context]"),
+    click.option("-A", "--all-namespaces", is_flag=True),
+    click.option("-l", "--selector", default="", help="Only objects with these labels: app=web."),
+    click.option(
+        "--kubeconfig",
+        metavar="FILE|in-cluster",
+        help="[default: $KUBECONFIG, ~/.kube/config, the pod's account]",
+    ),
+    click.argument("words", nargs=-1, metavar="[KIND/NAME... | KIND [NAME...]]"),
+)
+
+
+def asks_cluster(verb: F) -> F:
+    """A verb that takes KIND/NAME and where to look for it."""
+    for flag in reversed(_FLAGS):
+        verb = flag(verb)
+    return verb
+
+
+def namespace_of(
+    kubeconfig: str, namespace: str | None, asked: Sequence[Asked], *, every: bool
+) -> str:
+    """Where to look; "" is every namespace."""
+    from webhook.cluster.target import default_namespace  # noqa: PLC0415
+
+    if not every:
+        return namespace or default_namespace(kubeconfig)
+    if any(one.name for one in asked):
+        raise click.UsageError("an object of a name is in one namespace: give -n instead of -A")
+    return ""
+
+
+@contextmanager
+def telling() -> Iterator[None]:
+    """What cannot be done is told in a line; the exit code is 1, or 130 when interrupted."""
+    # Imported when wanted: the client of the Kubernetes API takes half a second to load.
+    from webhook.cluster.facts import NoClusterError  # noqa: PLC0415
+    from webhook.cluster.rest import UNREACHED, RefusedError  # noqa: PLC0415
+    from webhook.objects.served import UnknownTargetError  # noqa: PLC0415
+
+    try:
+        yield
+    except (UnknownTargetError, RefusedError, NoClusterError) as error:
+        raise click.ClickException(str(error)) from error
+    except UNREACHED as error:
+        raise click.ClickException(f"not reached: {str(error) or type(error).__name__}") from error
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None

@@ -1,0 +1,25 @@
+"""Times on the command line, as `30s`, `5m` and `1m30s`."""
+
+import re
+from collections.abc import Callable
+from typing import Final
+
+import click
+
+_UNITS: Final = {"s": 1, "m": 60, "h": 3600}
+_PART: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)([smh])")
+_WHOLE: Final = re.compile(rf"(?:{_PART.pattern})+")
+
+
+def duration(longest: int) -> Callable[[click.Context, click.Parameter, str], float]:
+    """The callback of an option: seconds, more than none and no more than so many hours."""
+
+    def read(_: click.Context, __: click.Parameter, text: str) -> float:
+        whole = text if text[-1:] in _UNITS else f"{text}s"
+        parts = _PART.findall(whole) if _WHOLE.fullmatch(whole) else []
+        seconds = sum(float(number) * _UNITS[unit] for number, unit in parts)
+        if not 0 < seconds <= longest * _UNITS["h"]:
+            raise click.BadParameter(f"{text!r} is not a time up to {longest}h, such as 30s or 5m")
+        return seconds
+
+    return read

@@ -1,0 +1,99 @@
+"""`genguard wait`: until objects are what they are waited to be."""
+
+import asyncio
+import sys
+from typing import Any
+
+import click
+
+from webhook.cli.cluster import asks_cluster, namespace_of, telling
+from webhook.cli.duration import duration
+from webhook.cli.objects import FileObjects
+from webhook.objects.served import UnknownTargetError
+from webhook.status.asked import Asked, asked_by, parse_asked
+from webhook.status.goal import BadGoalError, Goal, parse_goal
+
+
+def _goals(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> tuple[Goal, ...]:
+    try:
+        return tuple(map(parse_goal, texts))
+    except BadGoalError as error:
+        raise click.BadParameter(str(error)) from error
+
+
+@click.command()
+@click.option(
+    "--for",
+    "goals",
+    multiple=True,
+    default=("ready", "settled"),
+    show_default=True,
+    metavar="GOAL",
+    callback=_goals,
+    help="ready, settled, health=green, reconciled (settled at the generation of now or a later "
+    "one) or reconciled=N. Repeat it to wait for several at once.",
+)
+@click.option("--timeout", "seconds", default="5m", show_default=True, callback=duration(24))
+@click.option(
+    "-f",
+    "--filename",
+    "files",
+    multiple=True,
+    metavar="FILE|-",
+    help="Wait for the objects that a file names, as kubectl apply -f has made them.",
+)
+@asks_cluster
+def wait(words: tuple[str, ...], **flags: Any) -> None:
+    """Wait until objects are ready and settled, and tell what they lack meanwhile.
+
+    Several objects are waited for until all are there at the same moment. What does not exist yet
+    is waited for, its kind included. Each object counts with everything that it owns.
+
+    The exit code is 0 when all is reached, 1 when an object has failed for good: past its progress
+    deadline, ended badly, Stalled, being deleted; or it could not be asked. 2 when time is up.
+    """
+    asked = _asked(words, flags.pop("files"), selector=flags["selector"])
+    numbered = [goal for goal in flags["goals"] if goal.generation is not None]
+    if numbered and (len(asked) > 1 or not asked[0].name):
+        raise click.UsageError(f"--for {numbered[0].text} is about one object: give KIND/NAME")
+    with telling():
+        ending = _wait(tuple(asked), **flags)
+    sys.exit(ending)
+
+
+def _asked(words: tuple[str, ...], files: tuple[str, ...], *, selector: str) -> list[Asked]:
+    if bool(words) == bool(files):
+        raise click.UsageError("give either KIND/NAME, KIND -l SELECTOR or -f FILE")
+    if not files:
+        try:
+            asked = parse_asked(words)
+        except UnknownTargetError as error:
+            raise click.UsageError(str(error)) from error
+        if selector and any(one.name for one in asked):
+            raise click.UsageError("an object is chosen by its name or by -l, not by both")
+        return asked
+    if selector:
+        raise click.UsageError("the objects of a file are all waited for: leave out -l")
+    objects = FileObjects(files)
+    found = [asked_by(document) for document in objects]
+    named = [one for one in found if one is not None]
+    if objects.unread or len(named) < len(found) or not named:
+        raise click.ClickException("not every object of the files has a kind and a name")
+    return named
+
+
+def _wait(
+    asked: tuple[Asked, ...],
+    *,
+    kubeconfig: str | None,
+    namespace: str | None,
+    all_namespaces: bool,
+    **flags: Any,
+) -> int:
+    from webhook.cluster.target import default_kubeconfig  # noqa: PLC0415
+    from webhook.waiting import WaitOptions, wait  # noqa: PLC0415
+
+    kubeconfig = kubeconfig or default_kubeconfig()
+    within = namespace_of(kubeconfig, namespace, asked, every=all_namespaces)
+    options = WaitOptions(kubeconfig=kubeconfig, asked=asked, namespace=within, **flags)
+    return asyncio.run(wait(options, click.echo))

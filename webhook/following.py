@@ -1,0 +1,200 @@
+"""The objects that are asked for and everything that they own, kept by watches."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from webhook.cluster.owned import owned_kinds
+from webhook.cluster.rest import Rest
+from webhook.cluster.watched import Change, Collection, What, follow
+from webhook.objects.fields import Fields
+from webhook.objects.served import Served
+from webhook.status.forest import APPLICATION, Document, Node, component_kinds, grow
+from webhook.status.owned import WORKLOADS, is_custom, owned_by
+from webhook.status.tracking import Tracking
+from webhook.status.view import Past
+from webhook.status.wanted import Wanted
+
+_APART: Final = 0.1
+"""Seconds between two looks: in a storm of changes every tenth of a second counts."""
+_SCANS_APART: Final = 2.0
+
+Tell = Callable[[str], None]
+
+
+class Sight(NamedTuple):
+    """What is there at one moment, in Unix seconds."""
+
+    at: float
+    roots: tuple[Node, ...]
+    there: Mapping[Wanted, frozenset[str]]
+    """The uids of the objects that were asked for."""
+
+
+@asynccontextmanager
+async def following(
+    rest: Rest, kinds: Sequence[Served], wanted: Iterable[Wanted], tell: Tell
+) -> AsyncIterator["Following"]:
+    """Follow while the context is entered; `tell` hears of what cannot be watched, and why."""
+    found = Following(rest, kinds, tuple(dict.fromkeys(wanted)), tell)
+    try:
+        yield found
+    finally:
+        await found.close()
+
+
+class Following:
+    """One watch for each thing that is wanted, and for each kind in a namespace that it may own."""
+
+    def __init__(
+        self, rest: Rest, kinds: Sequence[Served], wanted: tuple[Wanted, ...], tell: Tell
+    ) -> None:
+        self._rest: Final = rest
+        self._kinds: Final = kinds
+        self._wanted: Final = wanted
+        self._tell: Final = tell
+        self._told: Final[set[str]] = set()
+        self._seen: Final[dict[Wanted, dict[str, Document]]] = {}
+        self._listed: Final[set[Wanted]] = set()
+        self._to_scan: Final = asyncio.Event()
+        self._scanned: Final[set[str]] = set()
+        self._changed: Final = asyncio.Event()
+        self._looked = 0.0
+        self._tracking: Final = Tracking()
+        self._tasks: Final = [asyncio.create_task(self._scan())]
+        for one in wanted:
+            self._follow(one)
+
+    async def sight(self, seconds: float) -> Sight | None:
+        """What is there after the next change, or after so many seconds without one.
+
+        None: not everything has been listed yet. The first comes as soon as it has.
+        """
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await asyncio.sleep(self._looked + _APART - time.monotonic())
+                await self._changed.wait()
+                while not self._is_whole():
+                    self._changed.clear()
+                    await self._changed.wait()
+        for task in self._tasks:
+            if task.done():
+                task.result()  # none ends by itself: raise what ended it
+        if not self._is_whole():
+            return None
+        self._changed.clear()
+        self._looked = time.monotonic()
+        return self._look(time.time())
+
+    async def close(self) -> None:
+        """End every watch."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _look(self, at: float) -> Sight:
+        self._tracking.settle(at)
+        documents: dict[str, Document] = {}
+        for seen in self._seen.values():
+            for uid, document in seen.items():
+                # Two watches may show the same object: the later state counts.
+                if uid not in documents or _version(document) > _version(documents[uid]):
+                    documents[uid] = document
+        there = {one: frozenset(self._seen[one]) for one in self._wanted}
+        asked = frozenset[str]().union(*there.values())
+        past = lambda uid: self._past(uid, at)  # noqa: E731
+        return Sight(at, grow(list(documents.values()), asked, past, at=at), there)
+
+    def _past(self, uid: str, at: float) -> Past | None:
+        found, past = self._tracking.find(uid), self._tracking.past(uid, at)
+        if found is None or past is None or found.state.intent_seen:
+            return past
+        # Its intent was there before we were: nobody is waiting to see who acts on it.
+        return replace(past, observed_since=past.intent_since)
+
+    def _is_whole(self) -> bool:
+        owners = {uid for one in self._wanted if _may_own(one) for uid in self._seen[one]}
+        return self._listed.issuperset(self._seen) and owners <= self._scanned
+
+    def _follow(self, one: Wanted) -> None:
+        if one in self._seen:
+            return
+        seen = self._seen[one] = {}
+
+        async def locate() -> str:
+            return one.served.path(one.namespace)
+
+        def on_change(change: Change) -> None:
+            if change.what is What.SEEN:
+                self._see(one, change.uid, change.object)
+            elif change.what is What.GONE:
+                seen.pop(change.uid, None)
+            else:
+                self._listed.add(one)
+            self._changed.set()
+
+        def on_trouble(reason: str) -> None:
+            text = f"{one} is not watched, trying again: {reason}"
+            if text not in self._told:
+                self._told.add(text)
+                self._tell(text)
+            if one not in self._wanted:
+                self._listed.add(one)  # what is asked for is told without it
+            self._changed.set()
+
+        collection = Collection(self._rest, locate, **one.chosen)
+        self._tasks.append(asyncio.create_task(follow(collection.changes, on_change, on_trouble)))
+        self._follow_kinds(owned_by(one.served.of), one.namespace)
+        if _may_own(one) and one.namespace:
+            self._follow_kinds(set(WORKLOADS), one.namespace)
+
+    def _see(self, one: Wanted, uid: str, fields: Fields) -> None:
+        document = {key: msgspec.json.decode(raw) for key, raw in fields.items()}
+        self._seen[one][uid] = document
+        served = one.served
+        self._tracking.see(served.group, served.resource, served.kind, fields, time.time())
+        if one not in self._wanted:
+            return
+        if (served.group, served.kind) == APPLICATION:
+            members = set(component_kinds(document))
+            found = {kind.of for kind in self._kinds if (kind.group, kind.kind) in members}
+            self._follow_kinds(found, one.namespace)
+        elif _may_own(one):
+            self._to_scan.set()
+
+    def _follow_kinds(self, resources: set[tuple[str, str]], namespace: str) -> None:
+        for resource in resources:
+            kind = next((one for one in self._kinds if one.of == resource and one.watchable), None)
+            if kind is not None:
+                self._follow(Wanted(kind, namespace if kind.namespaced else ""))
+
+    async def _scan(self) -> None:
+        """Learn what objects own whose kind does not tell."""
+        while True:
+            await self._to_scan.wait()
+            self._to_scan.clear()
+            owners: dict[str, set[str]] = {}
+            for one in filter(_may_own, self._wanted):
+                owners.setdefault(one.namespace, set()).update(self._seen[one])
+            for namespace, uids in owners.items():
+                found = await owned_kinds(self._rest, self._kinds, namespace, uids)
+                self._follow_kinds({kind.of for kind in found}, namespace)
+                self._scanned.update(uids)
+            self._changed.set()
+            await asyncio.sleep(_SCANS_APART)
+
+
+def _may_own(one: Wanted) -> bool:
+    """Whether nobody can say beforehand what its objects own."""
+    served = one.served
+    return (served.group, served.kind) != APPLICATION and is_custom(served.of)
+
+
+def _version(document: Mapping[str, Any]) -> int:
+    text = document["metadata"].get("resourceVersion") or "0"
+    return int(text) if text.isdecimal() else 0
