@@ -5,11 +5,12 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from http import HTTPStatus
 from typing import Final
 
 from webhook.cluster.discovery import discover
 from webhook.cluster.facts import connect
-from webhook.cluster.rest import Rest
+from webhook.cluster.rest import RefusedError, Rest
 from webhook.following import Following, Tell, following
 from webhook.objects.served import Served, UnknownTargetError
 from webhook.status.asked import Asked
@@ -71,24 +72,31 @@ class _Wait:
         if resolved is None:
             return self._time_out("")
         kinds, found = resolved
-        for one in found:  # what may not be read is said at once, and not waited for
-            await self._rest.get(one.served.path(one.namespace), limit="1", **one.chosen)
         async with following(self._rest, kinds, found, self._tell) as objects:
             return await self._follow(objects, Standings(found, self._options.goals))
 
     async def _resolve(self) -> tuple[list[Served], list[Wanted]] | None:
         """The kinds that are served and what is wanted of them; None when time is up before.
 
-        A custom resource may be waited for before its definition is there.
+        A custom resource may be waited for before its definition is there; what may not be read
+        is not waited for.
         """
         options = self._options
         news = _News(self._tell)
         while True:
-            kinds = await discover(self._rest)
             try:
-                return kinds, wanted(options.asked, kinds, options.namespace, options.selector)
+                kinds = await discover(self._rest)
+                found = wanted(options.asked, kinds, options.namespace, options.selector)
+                for one in found:
+                    await self._rest.get(one.served.path(one.namespace), limit="1", **one.chosen)
             except UnknownTargetError as error:
                 news.tell(f"waiting: {error}")
+            except RefusedError as error:
+                if not error.is_passing and error.status != HTTPStatus.NOT_FOUND:
+                    raise
+                news.tell(f"waiting: {error}")
+            else:
+                return kinds, found
             if self._remaining <= 0:
                 return None
             await asyncio.sleep(min(_TICK / 2, self._remaining))

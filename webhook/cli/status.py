@@ -105,14 +105,14 @@ def _asked(words: Sequence[str], selector: str) -> list[Asked]:
     return asked
 
 
-def _print(roots: Sequence[Node], output: str) -> None:
+def _print(roots: Sequence[Node], output: str, *, headless: bool = False) -> None:
     if output == "json":
         for judged in _each(roots):
             _print_json(judged)
     elif output == "yaml":
         _print_yaml(_each(roots))
     elif roots:
-        for text in terminal.lines(_rows(roots, output)):
+        for text in terminal.lines(_rows(roots, output)[headless:]):
             click.echo(text)
 
 
@@ -124,10 +124,11 @@ def _shown_again(output: str) -> Callable[["Sight"], None]:
     told: dict[str, dict[str, Any]] = {}
 
     def show(sight: "Sight") -> None:
-        now = {judged.view.uid: judged for judged in _each(sight.roots)}
-        changed = [uid for uid, judged in now.items() if told.get(uid) != _line(judged)]
-        told.update((uid, _line(now[uid])) for uid in changed)
-        _print([Node(now[uid], ()) for uid in changed], output)
+        for judged in _each(sight.roots):
+            now = _line(judged)
+            if told.get(judged.view.uid) != now:
+                _print([Node(judged, ())], output, headless=bool(told))
+                told[judged.view.uid] = now
 
     return show
 

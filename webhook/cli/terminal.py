@@ -3,28 +3,28 @@
 import shutil
 import sys
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import click
 
 from webhook.status.drawing import Row, Tone
 
-_STYLES: Final[dict[Tone, dict[str, object]]] = {
+_STYLES: Final[dict[Tone, dict[str, Any]]] = {
     Tone.PLAIN: {},
     Tone.FAINT: {"dim": True},
     Tone.GOOD: {"fg": "green"},
     Tone.MILD: {"fg": "yellow"},
     Tone.BAD: {"fg": "red", "bold": True},
 }
-_GAP: Final = 2
+_GAP: Final = "  "
 
 
-def lines(rows: Sequence[Row], width: int | None = None) -> list[str]:
-    """A line a row, in colours; none longer than the width."""
+def lines(rows: Sequence[Row]) -> list[str]:
+    """A line a row, in columns and colours; click.echo takes the colours away for a pipe."""
     columns = max(len(row) for row in rows)
     full = [row for row in rows if len(row) == columns]
     widths = [max(len(row[index].text) for row in full) for index in range(columns - 1)]
-    return [_line(row, widths, width) for row in rows]
+    return [_line(row, widths) for row in rows]
 
 
 def is_terminal() -> bool:
@@ -39,24 +39,29 @@ class Screen:
         self._height = 0
 
     def draw(self, rows: Sequence[Row]) -> None:
-        """Replace it; as much as the terminal has room for."""
+        """Replace it, by as much as the terminal has room for."""
         size = shutil.get_terminal_size()
-        drawn = lines(rows, size.columns)
-        room = max(size.lines - 2, 1)
-        if len(drawn) > room:
-            drawn = [*drawn[:room], f"... and {len(drawn) - room} more lines"]
+        drawn: list[str] = []
+        height, left_out = 0, 0
+        for line in lines(rows):
+            # As the terminal wraps it.
+            needed = max(-(-len(click.unstyle(line)) // size.columns), 1)
+            if left_out or height + needed > size.lines - 2:
+                left_out += 1
+            else:
+                height += needed
+                drawn.append(line)
+        if left_out:
+            drawn.append(f"... and {left_out} more lines")
         up = f"\x1b[{self._height}A" if self._height else ""
-        self._height = len(drawn)
+        self._height = height + bool(left_out)
         click.echo(f"{up}\r\x1b[J" + "\n".join(drawn))
 
 
-def _line(row: Row, widths: Sequence[int], width: int | None) -> str:
-    text, room = "", width if width is not None else sys.maxsize
-    for index, cell in enumerate(row):
-        shown = cell.text[:room]
-        room -= len(shown)
-        padding = 0 if index == len(row) - 1 else widths[index] - len(cell.text) + _GAP
-        gap = (" " * padding)[:room]
-        room -= len(gap)
-        text += click.style(shown, **_STYLES[cell.tone]) + gap  # type: ignore[arg-type]
-    return text
+def _line(row: Row, widths: Sequence[int]) -> str:
+    *cells, last = row
+    padded = [
+        click.style(cell.text, **_STYLES[cell.tone]) + " " * (width - len(cell.text)) + _GAP
+        for cell, width in zip(cells, widths, strict=False)  # a remark has fewer
+    ]
+    return "".join(padded) + click.style(last.text, **_STYLES[last.tone])
