@@ -12,7 +12,8 @@ import msgspec
 from webhook.cluster.owned import owned_kinds
 from webhook.cluster.rest import Rest
 from webhook.cluster.watched import Change, Collection, What, follow
-from webhook.objects.fields import Fields
+from webhook.objects.fields import ABSENT, Fields, get
+from webhook.objects.instant import parse_time
 from webhook.objects.served import Served
 from webhook.status.forest import APPLICATION, Document, Node, component_kinds, grow
 from webhook.status.owned import WORKLOADS, is_custom, owned_by
@@ -101,20 +102,27 @@ class Following:
         self._tracking.settle(at)
         documents: dict[str, Document] = {}
         for seen in self._seen.values():
-            for uid, document in seen.items():
+            for uid, document in sorted(seen.items(), key=lambda item: _place(item[1])):
                 # Two watches may show the same object: the later state counts.
                 if uid not in documents or _version(document) > _version(documents[uid]):
                     documents[uid] = document
         there = {one: frozenset(self._seen[one]) for one in self._wanted}
         asked = frozenset[str]().union(*there.values())
-        past = lambda uid: self._past(uid, at)  # noqa: E731
+
+        def past(uid: str) -> Past | None:
+            return self._past(uid, documents[uid], at) if uid in documents else None
+
         return Sight(at, grow(list(documents.values()), asked, past, at=at), there)
 
-    def _past(self, uid: str, at: float) -> Past | None:
+    def _past(self, uid: str, document: Document, at: float) -> Past | None:
         found, past = self._tracking.find(uid), self._tracking.past(uid, at)
         if found is None or past is None or found.state.intent_seen:
             return past
-        # Its intent was there before we were: nobody is waiting to see who acts on it.
+        # Its intent was there before we were; who acts on it has, unless it is quite new.
+        is_first = found.state.generation == 1 and get(document, "status") in (ABSENT, None, {})
+        created = parse_time(str(get(document, "metadata", "creationTimestamp")))
+        if is_first and created is not None:
+            return replace(past, intent_since=created.timestamp(), observed_since=None)
         return replace(past, observed_since=past.intent_since)
 
     def _is_whole(self) -> bool:
@@ -193,6 +201,11 @@ def _may_own(one: Wanted) -> bool:
     """Whether nobody can say beforehand what its objects own."""
     served = one.served
     return (served.group, served.kind) != APPLICATION and is_custom(served.of)
+
+
+def _place(document: Document) -> tuple[str, str]:
+    metadata = document["metadata"]
+    return metadata.get("namespace") or "", metadata["name"]
 
 
 def _version(document: Mapping[str, Any]) -> int:

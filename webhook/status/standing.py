@@ -46,12 +46,11 @@ class Standings:
                 absent.append(Standing(str(one), Progress(state, why)))
             if uids:
                 self._were_there.add(one)
-            for uid in sorted(uids):
-                found[uid] = self._stand(uid, nodes[uid])
+            found |= {uid: self._stand(uid, nodes[uid]) for uid in uids}
         if not found and not absent:
             nothing = Progress(State.WAITING, "nothing matches yet")
             absent = [Standing(str(one), nothing) for one in self._wanted]
-        return [*absent, *found.values()]
+        return [*absent, *sorted(found.values(), key=lambda one: one.name)]
 
     def _stand(self, uid: str, node: Node) -> Standing:
         view = node.judged.view

@@ -1,0 +1,239 @@
+"""`genguard status` and `wait` on one namespace, beside what the API server showed and when."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Self
+
+from click.testing import CliRunner, Result
+
+from tests.controlplane.client import STRATEGIC_MERGE_PATCH, wait_until
+from tests.controlplane.plane import ControlPlane
+from tests.e2e.genguard import ROOT
+from webhook.cli import main
+
+Json = dict[str, Any]
+State = Mapping[str, Json]
+"""What is there by its path in the namespace: `{"pods/web-1": {...}}`."""
+GATE = "genguard.io/open"
+_TIMEOUT = 90.0
+PROMPT_SECONDS = 1.0
+APART_SECONDS = 0.5
+"""Two watches show the same thing at different moments."""
+NOISE_SECONDS = 2.0
+"""Of a machine that runs a cluster, a test and a process on two cores."""
+
+
+class Shop:
+    """One namespace: what is done in it, and what genguard says of it."""
+
+    def __init__(self, plane: ControlPlane, namespace: str) -> None:
+        self.plane, self.namespace = plane, namespace
+
+    def path(self, at: str) -> str:
+        """`pods/web`, `apps/v1/deployments/web/status`."""
+        group, rest = at.split("/v1/") if "/v1/" in at else ("", at)
+        root = f"/apis/{group}/v1" if group else "/api/v1"
+        return f"{root}/namespaces/{self.namespace}/{rest}"
+
+    def create(self, collection: str, body: Json) -> Json:
+        made: Json = self.plane.client.post(self.path(collection), body).body
+        return made
+
+    def change(self, at: str, **spec: Any) -> Json:
+        """A strategic patch of the spec: a template keeps what is not named."""
+        changed: Json = self.plane.client.patch(
+            self.path(at), {"spec": spec}, content_type=STRATEGIC_MERGE_PATCH
+        ).body
+        return changed
+
+    def get(self, at: str) -> Json:
+        found: Json = self.plane.client.get(self.path(at)).body
+        return found
+
+    def open(self, *, count: int) -> None:
+        """Lets so many pods become ready that have the readiness gate GATE."""
+
+        def closed() -> list[str]:
+            return [
+                one["metadata"]["name"]
+                for one in self.get("pods")["items"]
+                if one["spec"].get("readinessGates")
+                and GATE not in {each["type"] for each in one["status"].get("conditions", ())}
+            ]
+
+        names = wait_until(lambda: len(closed()) >= count and closed(), what=f"{count} pods")
+        for name in names[:count]:
+            body = {"status": {"conditions": [{"type": GATE, "status": "True"}]}}
+            path = self.path(f"pods/{name}/status")
+            self.plane.client.patch(path, body, content_type=STRATEGIC_MERGE_PATCH)
+
+    def force(self) -> None:
+        """Ends at once every pod that is being deleted, as a node that is gone for good."""
+        for one in self.get("pods")["items"]:
+            if "deletionTimestamp" in one["metadata"]:
+                path = self.path(f"pods/{one['metadata']['name']}")
+                self.plane.client.delete(path, {"gracePeriodSeconds": 0}, check=False)
+
+    def rollout(self, target: str) -> str:
+        """What `kubectl rollout status` says at this moment."""
+        here = f"--namespace={self.namespace}"
+        done = self.plane.kubectl("rollout", "status", target, "--watch=false", here, check=False)
+        return done.stdout + done.stderr
+
+    def run(self, *words: str) -> Result:
+        """`genguard status` in this process."""
+        flags = ["--kubeconfig", str(self.plane.kubeconfig), "-n", self.namespace]
+        return CliRunner().invoke(main, ["status", *words, *flags])
+
+    def tree(self, *words: str) -> list[Json]:
+        """The objects that are asked for, and what they own."""
+        result = self.run(*words, "-o", "json")
+        assert result.exit_code == 0, result.output
+        return [json.loads(line) for line in result.stdout.splitlines()]
+
+    def status(self, target: str) -> Json:
+        """Of one object."""
+        return self.tree(target)[0]
+
+    def until(self, target: str, **wanted: Any) -> Json:
+        """Asks until the answer has these values."""
+
+        def answers() -> Json | None:
+            found = self.status(target)
+            return found if wanted.items() <= found.items() else None
+
+        return wait_until(answers, what=f"{target} {wanted}")
+
+    def wait(self, *words: str) -> "Verb":
+        return Verb(self, "wait", *words)
+
+    def watch(self, *words: str) -> "Verb":
+        return Verb(self, "status", *words, "-w", "-o", "json")
+
+    @contextmanager
+    def history(self, *collections: str) -> Iterator["History"]:
+        """What the API server shows of these while the context is entered, and when."""
+        history = History(self, collections)
+        try:
+            yield history
+        finally:
+            history.close()
+
+
+class Verb:
+    """One run of a verb as a process: `with shop.wait("deploy/web") as run: run.ends(0)`."""
+
+    def __init__(self, shop: Shop, verb: str, *words: str) -> None:
+        flags = [f"--kubeconfig={shop.plane.kubeconfig}", "-n", shop.namespace]
+        path = os.pathsep.join((str(ROOT), *filter(None, sys.path)))
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "webhook", verb, *words, *flags],
+            env={"PYTHONPATH": path, "HOME": str(shop.plane.folder)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self.lines: list[str] = []
+        self._last_at = 0.0
+        self._reading = threading.Thread(target=self._read)
+        self._reading.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.runs:
+            self._process.kill()
+        self._reading.join()
+        self._process.wait()
+
+    @property
+    def runs(self) -> bool:
+        return self._process.poll() is None
+
+    def says(self, text: str) -> None:
+        """Waits until a line with this text is printed."""
+        wait_until(lambda: any(text in line for line in self.lines), what=f"{text} in {self.lines}")
+
+    def ends(self, code: int) -> float:
+        """Waits for the end; when the last line came, for what follows is the end of Python."""
+        assert self._process.wait(_TIMEOUT) == code, self.lines
+        self._reading.join()
+        return self._last_at
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        with self._process.stdout as stream:
+            for line in stream:
+                self._last_at = time.monotonic()
+                self.lines.append(line.rstrip())
+
+
+class History:
+    """Every state of some collections, each with the moment at which it was shown."""
+
+    def __init__(self, shop: Shop, collections: tuple[str, ...]) -> None:
+        self._states: list[tuple[float, State]] = [(time.monotonic(), {})]
+        self._lock = threading.Lock()
+        self._over = threading.Event()
+        self._threads = [
+            threading.Thread(target=self._watch, args=(shop, one), daemon=True)
+            for one in collections
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def first(self, true: Callable[[State], object]) -> float:
+        """When something was first shown to be true; waits for it."""
+
+        def found() -> float | None:
+            with self._lock:
+                states = list(self._states)
+            return next((at for at, state in states if _holds(true, state)), None)
+
+        return wait_until(found, what="true in the API")
+
+    def close(self) -> None:
+        self._over.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _watch(self, shop: Shop, collection: str) -> None:
+        resource, path = collection.rpartition("/")[2], shop.path(collection)
+        listed = shop.plane.client.get(path).body
+        for one in listed["items"]:
+            self._take(f"{resource}/{one['metadata']['name']}", one)
+        version = listed["metadata"]["resourceVersion"]
+        while not self._over.is_set():
+            params = {"resourceVersion": version, "allowWatchBookmarks": True}
+            for kind, one in shop.plane.client.watch(path, params=params, timeout=1):
+                version = one["metadata"]["resourceVersion"]
+                if kind != "BOOKMARK":
+                    key = f"{resource}/{one['metadata']['name']}"
+                    self._take(key, None if kind == "DELETED" else one)
+        shop.plane.client.close()
+
+    def _take(self, key: str, found: Json | None) -> None:
+        with self._lock:
+            state = {name: one for name, one in self._states[-1][1].items() if name != key}
+            if found is not None:
+                state[key] = found
+            self._states.append((time.monotonic(), state))
+
+
+def _holds(true: Callable[[State], object], state: State) -> bool:
+    try:
+        return bool(true(state))
+    except (KeyError, TypeError):
+        return False
+
+
+def assert_prompt(ended_at: float, true_at: float) -> None:
+    """A wait ended when it was true, not before, and soon after."""
+    assert -APART_SECONDS < ended_at - true_at < PROMPT_SECONDS + NOISE_SECONDS
