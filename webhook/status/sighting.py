@@ -12,7 +12,7 @@
 - Kinds without a generation have no intent that could be told from status, so no durations.
 """
 
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
@@ -24,7 +24,7 @@ from webhook.status.view import Health, Past, StatusView
 _MAX_INT64: Final = 2**63 - 1
 
 
-class Sighting(NamedTuple):
+class Sighting(msgspec.Struct, frozen=True, gc=False):
     """What is remembered from now on; durations in seconds where this sight has ended one."""
 
     after: Remembered

@@ -53,7 +53,7 @@ class Tracked(NamedTuple):
     """The state is that of a write of which nobody knows yet whether it was stored."""
 
 
-class _Waiting(NamedTuple):
+class _Waiting(msgspec.Struct, frozen=True, gc=False):
     """A write that is believed, or a new intent that waits for somebody to act on it."""
 
     since: float
@@ -228,7 +228,7 @@ class Tracking:
         if waiting.after is None:
             del self._waiting[uid]
         else:
-            self._waiting[uid] = waiting._replace(stored=True)
+            self._waiting[uid] = replace(waiting, stored=True)
         return before
 
     def _take(
