@@ -79,15 +79,15 @@ def _downwards(
     wanted: Collection[str] | None,
 ) -> list[int]:
     """What is asked for, owners before what they own."""
-    everything = range(len(documents))
-    if wanted is None:
-        # Owners in a circle have no root: the first of them is one then.
-        starts = [index for index in everything if index not in parents] + list(everything)
-    else:
-        asked = {index for index in everything if uid_of(documents[index]) in wanted}
-        starts = [index for index in asked if asked.isdisjoint(_above(index, parents))]
+    asked = {
+        index
+        for index, document in enumerate(documents)
+        if wanted is None or uid_of(document) in wanted
+    }
+    roots = [index for index in asked if asked.isdisjoint(_above(index, parents))]
     order: dict[int, None] = {}
-    for start in starts:
+    # Owners in a circle have no root: the first of them is one then.
+    for start in (*roots, *sorted(asked)):
         pending = [start]
         while pending:
             index = pending.pop()
