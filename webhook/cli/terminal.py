@@ -2,7 +2,7 @@
 
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import click
@@ -35,7 +35,8 @@ def is_terminal() -> bool:
 class Screen:
     """What was drawn last, to be drawn over."""
 
-    def __init__(self) -> None:
+    def __init__(self, echo: Callable[[str], object] = click.echo) -> None:
+        self._echo: Final = echo
         self._height = 0
 
     def draw(self, rows: Sequence[Row]) -> None:
@@ -55,7 +56,7 @@ class Screen:
             drawn.append(f"... and {left_out} more lines")
         up = f"\x1b[{self._height}A" if self._height else ""
         self._height = height + bool(left_out)
-        click.echo(f"{up}\r\x1b[J" + "\n".join(drawn))
+        self._echo(f"{up}\r\x1b[J" + "\n".join(drawn))
 
 
 def _line(row: Row, widths: Sequence[int]) -> str:

@@ -1,0 +1,121 @@
+"""Command lines of `genguard status` and `wait` that can be judged without a cluster."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from webhook.cli import main, terminal
+from webhook.cli.duration import duration
+from webhook.status.drawing import Cell, Tone
+
+NAMED = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}}
+
+
+def run(*words: object):
+    return CliRunner().invoke(
+        main, list(map(str, words)), env={"HOME": "/missing", "KUBECONFIG": ""}
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["wait"], "give either KIND/NAME, KIND -l SELECTOR or -f FILE"),
+        (["wait", "deploy/web", "-f", "x"], "give either"),
+        (["wait", "deploy/web", "--for=done"], "is nothing to wait for: give ready"),
+        (["wait", "deploy/web", "--timeout=soon"], "is not a time up to 24h"),
+        (["wait", "deploy", "--for=reconciled=3"], "is about one object"),
+        (["wait", "deploy/a", "deploy/b", "--for=reconciled=3"], "is about one object"),
+        (["wait", "deploy/web", "-l", "a=b"], "by its name or by -l, not by both"),
+        (["wait", "-f", "x", "-l", "a=b"], "leave out -l"),
+        (["wait", "deploy/web/status"], "is not KIND/NAME"),
+        (["wait", "deploy/web", "-A", "--kubeconfig=x"], "give -n instead of -A"),
+        (["status", "deploy/web", "-l", "a=b"], "by its name or by -l, not by both"),
+        (["status", "deploy/", "-n", "x"], "is not KIND/NAME"),
+        (["status", "-f", "-", "deploy/web"], "-f needs no cluster: leave out everything but -o"),
+        (["status", "-f", "-", "-w"], "-f needs no cluster"),
+        (["status", "-f", "-", "-n", "x"], "-f needs no cluster"),
+        (["status", "-o", "xml"], "is not one of"),
+    ],
+)
+def test_a_command_line_that_says_too_little_or_too_much_is_refused(words, told):
+    result = run(*words)
+    assert result.exit_code == 2
+    assert told in result.stderr
+
+
+@pytest.mark.parametrize("verb", ["status", "wait"])
+def test_without_a_cluster_it_says_how_to_name_one(verb, monkeypatch):
+    monkeypatch.setattr(Path, "home", lambda: Path("/missing"))
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    result = run(verb, "deploy/web")
+    assert result.exit_code == 1
+    assert "no cluster: set $KUBECONFIG, or give --kubeconfig" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('{"kind": ', "neither JSON nor YAML at line 1"),
+        (json.dumps({"kind": "Pod"}), "not every object of the files has a kind and a name"),
+        ("", "not every object of the files has a kind and a name"),
+    ],
+)
+def test_a_file_that_does_not_name_all_it_holds_is_not_waited_for(tmp_path, text, told):
+    path = tmp_path / "objects"
+    path.write_text(text)
+    result = run("wait", "-f", path)
+    assert result.exit_code == 1
+    assert told in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("30", 30), ("30s", 30), ("1.5m", 90), ("2h", 7200), ("1m30s", 90), ("1h1m1s", 3661)],
+)
+def test_times_are_written_as_for_kubectl(text, seconds):
+    assert duration(24)(None, None, text) == seconds
+
+
+def plain(*words: str) -> str:
+    return "\n".join(terminal.click.style(word) for word in words)
+
+
+class TestScreen:
+    @pytest.fixture(autouse=True)
+    def size(self, monkeypatch):
+        monkeypatch.setenv("COLUMNS", "20")
+        monkeypatch.setenv("LINES", "6")
+
+    def drawn(self, first, second):
+        out: list[str] = []
+        screen = terminal.Screen(out.append)
+        for rows in (first, second):
+            screen.draw([(Cell(one),) for one in rows])
+        return out
+
+    def test_the_next_is_drawn_over_the_last(self):
+        first, second = self.drawn("ab", "c")
+        assert first == "\r\x1b[J" + plain("a", "b")
+        assert second == "\x1b[2A\r\x1b[J" + plain("c")
+
+    def test_lines_count_as_the_terminal_wraps_them(self):
+        _, second = self.drawn(["x" * 21], "c")
+        assert second.startswith("\x1b[2A")
+
+    def test_what_the_terminal_has_no_room_for_is_counted(self):
+        first, second = self.drawn("abcdefg", "c")
+        assert first.endswith("\n... and 3 more lines")
+        assert second.startswith("\x1b[5A")
+
+
+def test_columns_are_as_wide_as_what_is_in_them_and_remarks_go_over_all():
+    rows = [
+        (Cell("OBJECT"), Cell("WHY")),
+        (Cell("Pod/x"), Cell("no", Tone.BAD)),
+        (Cell("a remark that is longer than any column"),),
+    ]
+    plain = [terminal.click.unstyle(line) for line in terminal.lines(rows)]
+    assert plain == ["OBJECT  WHY", "Pod/x   no", "a remark that is longer than any column"]
