@@ -15,6 +15,7 @@ from webhook.cluster.watched import Change, Collection, What, follow
 from webhook.objects.fields import ABSENT, Fields, get
 from webhook.objects.instant import parse_time
 from webhook.objects.served import Served
+from webhook.remembering import Memory
 from webhook.status.forest import APPLICATION, Document, Node, component_kinds, grow
 from webhook.status.owned import WORKLOADS, is_custom, owned_by
 from webhook.status.tracking import Tracking
@@ -39,10 +40,17 @@ class Sight(NamedTuple):
 
 @asynccontextmanager
 async def following(
-    rest: Rest, kinds: Sequence[Served], wanted: Iterable[Wanted], tell: Tell
+    rest: Rest,
+    kinds: Sequence[Served],
+    wanted: Iterable[Wanted],
+    tell: Tell,
+    memories: Mapping[str, Memory],
 ) -> AsyncIterator["Following"]:
-    """Follow while the context is entered; `tell` hears of what cannot be watched, and why."""
-    found = Following(rest, kinds, tuple(dict.fromkeys(wanted)), tell)
+    """Follow while the context is entered; `tell` hears of what cannot be watched, and why.
+
+    memories  what was seen before, by uid.
+    """
+    found = Following(rest, kinds, tuple(dict.fromkeys(wanted)), tell, memories)
     try:
         yield found
     finally:
@@ -53,12 +61,18 @@ class Following:
     """One watch for each thing that is wanted, and for each kind in a namespace that it may own."""
 
     def __init__(
-        self, rest: Rest, kinds: Sequence[Served], wanted: tuple[Wanted, ...], tell: Tell
+        self,
+        rest: Rest,
+        kinds: Sequence[Served],
+        wanted: tuple[Wanted, ...],
+        tell: Tell,
+        memories: Mapping[str, Memory],
     ) -> None:
         self._rest: Final = rest
         self._kinds: Final = kinds
         self._wanted: Final = wanted
         self._tell: Final = tell
+        self._memories: Final = memories
         self._told: Final[set[str]] = set()
         self._seen: Final[dict[Wanted, dict[str, Document]]] = {}
         self._listed: Final[set[Wanted]] = set()
@@ -110,7 +124,15 @@ class Following:
         asked = frozenset[str]().union(*there.values())
 
         def past(uid: str) -> Past | None:
-            return self._past(uid, documents[uid], at) if uid in documents else None
+            found = self._past(uid, documents[uid], at) if uid in documents else None
+            memory = self._memories.get(uid)
+            if found is None or memory is None:
+                return found
+            return replace(
+                found,
+                reconciled_generation=found.reconciled_generation or memory.reconciled_generation,
+                ready_flips=max(found.ready_flips, memory.ready_flips),
+            )
 
         return Sight(at, grow(list(documents.values()), asked, past, at=at), there)
 

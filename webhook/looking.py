@@ -10,6 +10,7 @@ from webhook.cluster.facts import connect
 from webhook.cluster.rest import RefusedError, Rest
 from webhook.following import Sight, Tell, following
 from webhook.objects.served import Served, UnknownTargetError
+from webhook.remembering import memories
 from webhook.status.asked import Asked
 from webhook.status.wanted import Wanted, wanted
 
@@ -25,6 +26,7 @@ class LookOptions:
     asked: tuple[Asked, ...]
     namespace: str
     selector: str
+    server: str | None
     everything: bool
     """Kinds were not named: those that are not there, or not to be read, are passed over."""
 
@@ -34,15 +36,16 @@ async def look(
 ) -> list[Wanted]:
     """Show what is there, and with `watch` again after each change and each second, for ever.
 
-    Gives the objects that do not exist. Raises NoClusterError, UnknownTargetError, RefusedError or
-    one of UNREACHED.
+    Gives the objects that do not exist. Raises NoClusterError, UnknownTargetError, RefusedError,
+    NoServerError or one of UNREACHED.
     """
     api = await connect(options.kubeconfig)
     try:
         rest = Rest(api)
         kinds = await discover(rest)
         found = await _readable(rest, options, kinds, tell)
-        async with following(rest, kinds, found, tell) as objects:
+        known = await memories(options.server, options.namespace) if options.server else {}
+        async with following(rest, kinds, found, tell, known) as objects:
             while True:
                 sight = await objects.sight(_TICK)
                 if sight is not None:

@@ -13,6 +13,7 @@ from webhook.cluster.facts import connect
 from webhook.cluster.rest import RefusedError, Rest
 from webhook.following import Following, Tell, following
 from webhook.objects.served import Served, UnknownTargetError
+from webhook.remembering import memories
 from webhook.status.asked import Asked
 from webhook.status.goal import Goal, State
 from webhook.status.standing import Standing, Standings
@@ -39,6 +40,7 @@ class WaitOptions:
     asked: tuple[Asked, ...]
     namespace: str
     selector: str
+    server: str | None
     goals: tuple[Goal, ...]
     seconds: float
 
@@ -51,7 +53,7 @@ class WaitOptions:
 async def wait(options: WaitOptions, tell: Tell) -> Ending:
     """Wait, and tell why: a line when the reason changes, and one for the end.
 
-    Raises NoClusterError, UnknownTargetError, RefusedError or one of UNREACHED.
+    Raises NoClusterError, UnknownTargetError, RefusedError, NoServerError or one of UNREACHED.
     """
     api = await connect(options.kubeconfig)
     try:
@@ -72,7 +74,9 @@ class _Wait:
         if resolved is None:
             return self._time_out("")
         kinds, found = resolved
-        async with following(self._rest, kinds, found, self._tell) as objects:
+        server, within = self._options.server, self._options.namespace
+        known = await memories(server, within) if server else {}
+        async with following(self._rest, kinds, found, self._tell, known) as objects:
             return await self._follow(objects, Standings(found, self._options.goals))
 
     async def _resolve(self) -> tuple[list[Served], list[Wanted]] | None:

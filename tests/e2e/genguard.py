@@ -95,6 +95,11 @@ class Genguard:
         wanted = labels.items()
         return sum(s.value for s in self.metrics() if s.name == name and wanted <= s.labels.items())
 
+    @property
+    def ops_url(self) -> str:
+        """Where the ops port is."""
+        return self._ops
+
     def ops(self, path: str) -> tuple[int, str]:
         """GET on the ops port: status and text."""
         connection = http.client.HTTPConnection(urlsplit(self._ops).netloc, timeout=10)

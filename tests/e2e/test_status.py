@@ -11,6 +11,7 @@ from tests.controlplane.nodes import node
 from tests.controlplane.plane import ControlPlane
 from tests.e2e.culprits import deployment, pod
 from tests.e2e.custom import served
+from tests.e2e.genguard import Genguard
 from tests.e2e.statuses import GATE, Shop, State, assert_prompt
 
 pytestmark = pytest.mark.xdist_group("cluster")
@@ -483,6 +484,27 @@ def test_a_file_names_what_is_waited_for_and_its_kind_may_come_later(
             good = {"observedGeneration": 1, "conditions": [condition("Ready", "True", 1)]}
             widgets.put(made, "status", status=good)
             run.ends(0)
+
+
+def test_a_server_knows_what_was_reconciled_before_anybody_asked(shop: Shop) -> None:
+    flags = (f"--kubeconfig={shop.plane.kubeconfig}", "--watch=deployments.apps")
+    with Genguard(*flags) as guard:
+        shop.create("apps/v1/deployments", workload(1))
+        shop.until("deploy/web", settled=True)
+        shop.change(WEB, template=image("image:2", ready_after=NEVER))
+        assert shop.until("deploy/web", settled=False)["reconciledGeneration"] is None
+        found = wait_until(
+            lambda: [
+                one
+                for one in shop.tree("deploy/web", f"--server={guard.ops_url}")
+                if one["reconciledGeneration"] == 1
+            ],
+            what="reconciled at 1",
+        )
+        assert found[0]["kind"] == "Deployment"
+    gone = shop.run("deploy/web", f"--server={guard.ops_url}")
+    assert gone.exit_code == 1
+    assert "no answer from /api/objects" in gone.stderr
 
 
 def test_what_is_not_there_or_not_served_is_told(shop: Shop) -> None:

@@ -19,6 +19,12 @@ _FLAGS = (
         metavar="FILE|in-cluster",
         help="[default: $KUBECONFIG, ~/.kube/config, the pod's account]",
     ),
+    click.option(
+        "--server",
+        metavar="URL",
+        help="The ops port of a genguard serve, which knows what was before: the generation that "
+        "was reconciled last, and how often Ready turned.",
+    ),
     click.argument("words", nargs=-1, metavar="[KIND/NAME... | KIND [NAME...]]"),
 )
 
@@ -50,10 +56,11 @@ def telling() -> Iterator[None]:
     from webhook.cluster.facts import NoClusterError  # noqa: PLC0415
     from webhook.cluster.rest import UNREACHED, RefusedError  # noqa: PLC0415
     from webhook.objects.served import UnknownTargetError  # noqa: PLC0415
+    from webhook.remembering import NoServerError  # noqa: PLC0415
 
     try:
         yield
-    except (UnknownTargetError, RefusedError, NoClusterError) as error:
+    except (UnknownTargetError, RefusedError, NoClusterError, NoServerError) as error:
         raise click.ClickException(str(error)) from error
     except UNREACHED as error:
         raise click.ClickException(f"not reached: {str(error) or type(error).__name__}") from error

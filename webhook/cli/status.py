@@ -80,6 +80,7 @@ def _of_cluster(
     namespace: str | None,
     all_namespaces: bool,
     selector: str,
+    server: str | None,
 ) -> int:
     asked = _asked(words, selector)
     from webhook.cluster.target import default_kubeconfig  # noqa: PLC0415
@@ -87,7 +88,7 @@ def _of_cluster(
 
     kubeconfig = kubeconfig or default_kubeconfig()
     within = namespace_of(kubeconfig, namespace, asked, every=all_namespaces)
-    options = LookOptions(kubeconfig, tuple(asked), within, selector, everything=not words)
+    options = LookOptions(kubeconfig, tuple(asked), within, selector, server, everything=not words)
     show = _shown_again(output) if watch else lambda sight: _print(sight.roots, output)
     missing = asyncio.run(look(options, show, _tell, watch=watch))
     for one in missing:
