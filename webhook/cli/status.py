@@ -113,7 +113,7 @@ def _print(roots: Sequence[Node], output: str, *, headless: bool = False) -> Non
     elif output == "yaml":
         _print_yaml(_each(roots))
     elif roots:
-        for text in terminal.lines(_rows(roots, output)[headless:]):
+        for text in terminal.lines(_rows(roots, output))[headless:]:
             click.echo(text)
 
 
