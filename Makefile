@@ -5,7 +5,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 JOBS ?= 2
 
-.PHONY: help install run test check controlplane bench clean lock
+.PHONY: help install run test check controlplane bench memory clean lock
 
 help: ## what people do here
 	@awk 'BEGIN{FS=":.*## "} /^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -37,6 +37,9 @@ test: check controlplane ## every test, the real control plane included
 bench: install controlplane ## recorded reviews over TLS: CPU, rate, latency, memory; tracked objects
 	$(PY) -m tests.bench
 	$(PY) -m tests.bench.tracking
+
+memory: install ## what 100,000 tracked objects take, by kind (minutes)
+	$(PY) -m tests.bench.memory
 
 lock: ## pin the dependencies again, with hashes (needs pip-tools in .venv)
 	$(PY) -m piptools compile --quiet --strip-extras --generate-hashes --allow-unsafe --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options -o requirements.lock pyproject.toml

@@ -10,6 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+import msgspec
+
 from webhook.audit.calls import Call, failed_open, read_calls
 from webhook.audit.event import NO_OBJECT, Event, ObjectReference, read_events
 from webhook.audit.fight import Fights
@@ -146,9 +148,10 @@ class AuditLog:
     def _enter(self, told: Told, write: Write) -> None:
         assert isinstance(write.matched, Named)  # noqa: S101 - Memory makes no other
         names = tuple(dict.fromkeys(call.name for call in told.calls))
-        matched = replace(write.matched, webhooks=names)
+        matched = msgspec.structs.replace(write.matched, webhooks=names)
         ledger = self._proved if told.proved else self._unproved
-        ledger.add(told.detector, told.sign, replace(write, matched=matched))
+        judged = msgspec.structs.replace(write, matched=matched)
+        ledger.add(told.detector, told.sign, judged)
 
 
 def _with_calls(sign: Sign, calls: Sequence[Call]) -> Sign:

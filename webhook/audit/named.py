@@ -1,7 +1,6 @@
 """Suspects that need no search: the audit log names the webhooks of a write."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from webhook.detection.finding import Confidence
@@ -9,8 +8,7 @@ from webhook.detection.suspects import Suspects
 from webhook.detection.write import Matched
 
 
-@dataclass(frozen=True, slots=True)
-class Named(Matched):
+class Named(Matched, frozen=True, array_like=True, kw_only=True):
     """A write with the webhooks that the API server says changed it."""
 
     webhooks: tuple[str, ...]

@@ -19,12 +19,15 @@ class Detection:
     """Everything that is remembered to tell a loop from a write."""
 
     def __init__(
-        self, suspects: Suspects | None = None, detectors: tuple[Detector, ...] = ALL
+        self,
+        suspects: Suspects | None = None,
+        detectors: tuple[Detector, ...] = ALL,
+        history: History | None = None,
     ) -> None:
         self._suspects: Final = suspects or Suspects()
         self._detectors: Final = detectors
         self._correlator: Final = Correlator(self._suspects)
-        self.history: Final = History()
+        self.history: Final = History() if history is None else history
         self.ledger: Final = Ledger(self._suspects)
         self.unreadable = 0
 

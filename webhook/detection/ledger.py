@@ -3,9 +3,11 @@
 import hashlib
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
+
+import msgspec
 
 from webhook.detection.askers import Askers
 from webhook.detection.detectors.detector import Blame, Sign
@@ -91,7 +93,7 @@ class Ledger:
             entry.by_either += sign.blame is Blame.EITHER
             matched = write.matched
             for name in self._suspects.candidates(
-                replace(matched, reinvoked=True) if sign.reinvoked else matched
+                msgspec.structs.replace(matched, reinvoked=True) if sign.reinvoked else matched
             ):
                 entry.candidates[name] = entry.candidates.get(name, 0) + 1
         evidence = {"time": _rfc3339(write.time), "user": write.requester.user, **sign.evidence}

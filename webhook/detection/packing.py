@@ -1,53 +1,96 @@
-"""The writes of an object that rests, as few bytes; unpacked when it is written again.
+"""The writes of an object that rests, as few bytes; unpacked as they were when it is written again.
 
-The lists share their writes, and keep sharing them: each is packed once, the lists as positions.
+Objects of one resource are written by the same users at the same leaves, with many values alike.
+So what rests is compressed against examples: the first objects that rested of its resource, and
+those after them that had something new, as far as zlib looks back. A pod with the three status
+writes of its start then takes a third of what it takes alone.
 """
 
 import zlib
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
 from webhook.detection.write import Write
 
-_LEVEL: Final = 1
+MOST_EXAMPLES: Final = 16 * 1024
+"""Bytes of a resource. Twice as many make nothing smaller that was measured, but take longer."""
+MOST_RESOURCES: Final = 128
+_NEWS: Final = 8
+"""What does not shrink to a part of this size has something that the examples do not have."""
+_LEVEL: Final = 3
+_RAW: Final = -zlib.MAX_WBITS
+"""Neither header nor checksum."""
+
+Resource = tuple[str, str]
+"""Group and resource."""
 
 
-class Remembered(msgspec.Struct, array_like=True):
-    """What an ObjectHistory consists of."""
+class Remembered(msgspec.Struct, frozen=True, array_like=True):
+    """What an ObjectHistory consists of: the lists share their writes."""
 
     writes: list[Write]
     stored: list[Write]
     candidates: list[Write]
 
 
-class _Packed(msgspec.Struct, array_like=True):
+class Packed(NamedTuple):
+    """`examples` is how many bytes of examples there were when it was packed."""
+
+    data: bytes
+    examples: int
+
+
+class _Wire(msgspec.Struct, array_like=True):
+    """Each write once. A write that came as it was asked for has its changes once."""
+
     every: list[Write]
+    as_asked: list[int]
     writes: list[int]
     stored: list[int]
     candidates: list[int]
 
 
 _encoder: Final = msgspec.msgpack.Encoder()
-_decoder: Final = msgspec.msgpack.Decoder(_Packed)
+_decoder: Final = msgspec.msgpack.Decoder(_Wire)
 
 
-def pack(remembered: Remembered, most: int) -> bytes:
-    """The latest of each list, at most so many."""
-    lists = remembered.writes[-most:], remembered.stored[-most:], remembered.candidates[-most:]
-    every = {id(one): one for some in lists for one in some}
-    position = {identity: index for index, identity in enumerate(every)}
-    writes, stored, candidates = ([position[id(one)] for one in some] for some in lists)
-    packed = _Packed(list(every.values()), writes, stored, candidates)
-    return zlib.compress(_encoder.encode(packed), _LEVEL)
+class Packer:
+    """Packs and unpacks. The examples are only ever added to: what was packed keeps its own."""
+
+    def __init__(self) -> None:
+        self._examples: Final[dict[Resource, bytes]] = {}
+
+    def pack(self, resource: Resource, remembered: Remembered) -> Packed:
+        """Pack, and learn from what is new."""
+        examples = self._examples.get(resource, b"")
+        raw = _encoder.encode(_wire(remembered))
+        packing = zlib.compressobj(_LEVEL, zlib.DEFLATED, _RAW, zdict=examples)
+        data = packing.compress(raw) + packing.flush()
+        if len(data) > len(raw) // _NEWS and (examples or len(self._examples) < MOST_RESOURCES):
+            self._examples[resource] = examples + raw[: MOST_EXAMPLES - len(examples)]
+        return Packed(data, len(examples))
+
+    def unpack(self, resource: Resource, packed: Packed) -> Remembered:
+        """What was packed, equal to the last."""
+        examples = self._examples.get(resource, b"")[: packed.examples]
+        unpacking = zlib.decompressobj(_RAW, zdict=examples)
+        return _remembered(_decoder.decode(unpacking.decompress(packed.data)))
 
 
-def unpack(data: bytes) -> Remembered:
-    """What was packed."""
-    packed = _decoder.decode(zlib.decompress(data))
-    every = packed.every
-    return Remembered(
-        [every[index] for index in packed.writes],
-        [every[index] for index in packed.stored],
-        [every[index] for index in packed.candidates],
-    )
+def _wire(remembered: Remembered) -> _Wire:
+    lists = remembered.writes, remembered.stored, remembered.candidates
+    every = list({id(one): one for some in lists for one in some}.values())
+    position = {id(one): index for index, one in enumerate(every)}
+    as_asked = [index for index, one in enumerate(every) if one.asked is one.result]
+    for index in as_asked:
+        every[index] = msgspec.structs.replace(every[index], asked=None)
+    return _Wire(every, as_asked, *([position[id(one)] for one in some] for some in lists))
+
+
+def _remembered(wire: _Wire) -> Remembered:
+    every = wire.every
+    for index in wire.as_asked:
+        every[index] = msgspec.structs.replace(every[index], asked=every[index].result)
+    lists = wire.writes, wire.stored, wire.candidates
+    return Remembered(*([every[index] for index in some] for some in lists))

@@ -12,6 +12,8 @@ from itertools import islice
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from msgspec import structs
+
 from webhook.admission.review import AdmissionRequest
 from webhook.detection.conditions import Conditions, reads_object
 from webhook.detection.evidence import Evidence, Place
@@ -127,11 +129,12 @@ class Suspects:
         if write.others or write.again:
             unmet = frozenset(self._unmet(write.matched, views))
             if unmet:
-                write = replace(write, matched=replace(write.matched, unmet=unmet))
+                matched = structs.replace(write.matched, unmet=unmet)
+                write = structs.replace(write, matched=matched)
         # A status that a policy pins to what is stored makes a write that changes nothing.
         if self._policies and (write.sent or write.writes_status):
             acted = tuple(islice(self._acted(write.matched, views[0]), _MOST_POLICIES))
-            write = replace(write, policies=acted)
+            write = structs.replace(write, policies=acted)
         return write
 
     def sets(self, policy: str, pointers: Iterable[str]) -> bool:

@@ -1,7 +1,8 @@
 """One write as detectors see it: its phases joined, and what each of them changed."""
 
-from dataclasses import dataclass, field
 from typing import Final, NamedTuple
+
+import msgspec
 
 from webhook.detection.changes import Changes
 from webhook.objects.observed import Observed
@@ -32,8 +33,7 @@ class Acted(NamedTuple):
     is_sure: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Matched:
+class Matched(msgspec.Struct, frozen=True, array_like=True):
     """What the rules of a webhook registration are matched against.
 
     unmet    webhooks (`configuration/webhook`) whose matchConditions this write does not meet
@@ -49,16 +49,15 @@ class Matched:
     labels: dict[str, str]
     old_labels: dict[str, str]
     user: str
-    reinvoked: bool = field(default=False, kw_only=True)
-    unmet: frozenset[str] = field(default=frozenset(), kw_only=True)
+    reinvoked: bool = False
+    unmet: frozenset[str] = frozenset()
 
 
 FORGOTTEN: Final = Matched("", "", "", "", "", "", "", {}, {}, "")
 """Of a write that is history: whom to suspect was asked when it came."""
 
 
-@dataclass(frozen=True, slots=True)
-class Write:
+class Write(msgspec.Struct, frozen=True, array_like=True):
     """An update with its phases joined. Digests and numbers, no contents.
 
     asked    what the requester changed of what was stored; None when its intent was not seen

@@ -2,13 +2,23 @@
 
 import gc
 import tracemalloc
-from dataclasses import replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
+from tests.bench.tracked import DEPLOYMENTS, PODS, Reviews, follow
 from tests.unit.detection.builders import OUTCOME, joined, status, update
-from webhook.detection.history import WRITES_AT_REST, WRITES_OF_AN_OBJECT, History
+from webhook.detection.detection import Detection
+from webhook.detection.history import (
+    MOST_BYTES,
+    MOST_BYTES_AWAKE,
+    MOST_OBJECTS,
+    WRITES_OF_AN_OBJECT,
+    History,
+)
+from webhook.detection.packing import MOST_EXAMPLES, MOST_RESOURCES, Packer, Remembered
 
 COUNT = 1_000_000
 """Of 1,000,000, which take 40 s: most of that is packing, since far more objects are written than
@@ -66,21 +76,46 @@ def test_an_object_that_rested_is_as_it_was(numbers):
     for number in set(numbers):
         key = write(number, 0.0).object
         one, other = awake.of(key), resting.of(key)
-        assert one.writes[-WRITES_AT_REST:] == other.writes[-WRITES_AT_REST:]
-        assert one.stored[-WRITES_AT_REST:] == other.stored[-WRITES_AT_REST:]
+        assert one.remembered() == other.remembered()
 
 
-def test_a_hundred_thousand_objects_at_rest_take_less_than_150_mib():
-    history = History(most_awake=50_000)
+def test_what_packs_badly_teaches_and_examples_stay_inside_their_bounds():
+    packer = Packer()
+    packed = []
+    for resource in range(MOST_RESOURCES + 5):
+        for number in range(40):
+            name = f"{resource}-{number}"
+            one = replace(write(number, float(number), name), wanted=hash(name))
+            remembered = Remembered([one], [one], [])
+            where = "example.org", str(resource)
+            packed.append((where, remembered, packer.pack(where, remembered)))
+    for where, remembered, data in packed:
+        assert packer.unpack(where, data) == remembered
+        assert data.examples <= MOST_EXAMPLES
+    with_examples = {where for where, _, data in packed if data.examples}
+    assert len(with_examples) == MOST_RESOURCES
+    alone, last = (packed[at][2] for at in (0, 39))
+    assert len(last.data) < len(alone.data) / 2
+
+
+SCALE = 50
+
+
+@pytest.mark.parametrize("example", [PODS, DEPLOYMENTS], ids=lambda one: one.resource)
+def test_a_hundred_thousand_objects_take_less_than_150_mib(example):
+    """In a model of a fiftieth. `make memory` measures all of it."""
+    reviews = Reviews(example)
+    bounds = (MOST_OBJECTS // SCALE, MOST_BYTES // SCALE, MOST_BYTES_AWAKE // SCALE)
+    history = History(*bounds)
+    follow(Detection(), reviews, 10)  # whatever is made once
     gc.collect()
     tracemalloc.start()
     try:
-        before = tracemalloc.get_traced_memory()[0]
-        for number in range(2_000):
-            for time in range(3):
-                add(history, write(number, float(time), str(time)))
+        follow(Detection(history=history), reviews, MOST_OBJECTS // SCALE)
         gc.collect()
-        each = (tracemalloc.get_traced_memory()[0] - before) / 2_000
+        taken = tracemalloc.get_traced_memory()[0] * SCALE
     finally:
         tracemalloc.stop()
-    assert each * 100_000 < 150 * 1024 * 1024
+    assert len(history) == MOST_OBJECTS // SCALE
+    assert taken < 150 * 1024 * 1024
+    assert taken < history.bytes * SCALE < MOST_BYTES, "more is counted than is used"

@@ -1,6 +1,8 @@
 """From signs to findings."""
 
-from dataclasses import replace
+import dataclasses
+
+from msgspec.structs import replace
 
 from tests.unit.detection.builders import OUTCOME, joined, spec, update
 from webhook.detection.detectors import Blame, Sign
@@ -36,7 +38,9 @@ def test_critical_takes_count_and_duration():
 
 
 def test_minor_signs_are_never_more_than_info():
-    assert severity(ledger_of(*range(50), sign=replace(SIGN, minor=True))) is Severity.INFO
+    assert (
+        severity(ledger_of(*range(50), sign=dataclasses.replace(SIGN, minor=True))) is Severity.INFO
+    )
 
 
 def test_signs_far_apart_are_not_the_same_loop():
@@ -63,5 +67,5 @@ def test_a_finding_that_comes_back_stays_open_for_longer():
 
 
 def test_whom_the_server_may_have_listened_to_is_only_possible():
-    (finding,) = ledger_of(0, sign=replace(SIGN, blame=Blame.SERVER)).findings()
+    (finding,) = ledger_of(0, sign=dataclasses.replace(SIGN, blame=Blame.SERVER)).findings()
     assert [actor.confidence.value for actor in finding.actors] == ["possible"]

@@ -1,8 +1,7 @@
 """Which webhooks can have acted, and which of several is named first."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from webhook.detection.evidence import Place
 from webhook.detection.finding import Confidence
