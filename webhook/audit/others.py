@@ -7,6 +7,7 @@ import msgspec
 
 from webhook.audit.calls import Call, Operation
 from webhook.detection.changes import Change, Changes, changes
+from webhook.detection.places import salt
 from webhook.objects.fields import Fields
 from webhook.objects.pointer import from_pointer
 
@@ -25,7 +26,7 @@ def changed_by_others(
             if any(from_pointer(change.pointer)[: len(path)] == path for path in prefixes)
         )
     return tuple(
-        Change(path, one.path, zlib.crc32(b""), _value(one))
+        Change(path, one.path, zlib.crc32(b""), _value(one), salt(path))
         for one in operations
         for path in _paths(one)
         if path[:1] and path[0] in keys

@@ -1,12 +1,13 @@
 """From the joined reviews of one write to the Write that detectors see."""
 
-from collections.abc import Sequence
+import zlib
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from webhook.admission.review import AdmissionRequest, ReviewedObject
-from webhook.detection.changes import Change, Changes, changes, digest, is_time
+from webhook.detection.changes import Change, Changes, changes
 from webhook.detection.write import Matched, ObjectKey, Requester, Write
 from webhook.generation.custom import StatusSubresource
 from webhook.generation.prediction import Prediction
@@ -15,6 +16,7 @@ from webhook.objects.observed import NOTHING_OBSERVED, Observed, read_observed
 
 _METADATA: Final = "metadata"
 _UNCOMPARED: Final = frozenset({_METADATA, "kind", "apiVersion"})
+_DIGESTS: Final = 2**61
 _METADATA_COUNTS: Final = frozenset({("apps", "deployments")})
 """Annotations count as spec does (pkg/registry/apps/deployment/strategy.go:PrepareForUpdate)."""
 
@@ -45,8 +47,14 @@ def assemble(
     keys = _compared(request, status, old.keys() | new.keys())
     asked = _fields(intent.object) if intent else None
     sent = _fields(mutates[0].object) if mutates else None
-    asked_for = None if asked is None else changes(old, asked, keys)
+    if _METADATA in keys:
+        old, new = _with_annotations(request.old_object), _with_annotations(request.object)
+        asked = _with_annotations(intent.object) if intent else None
+        sent = _with_annotations(mutates[0].object) if mutates else None
     result = changes(old, new, keys)
+    asked_for = None if asked is None else _changes_again(old, asked, keys, new, result)
+    states = _states(old, new)
+    observed = _observed_of(old, asked, sent, new)
     predicted = last.prediction.generation
     now_at = request.object.metadata.stored_generation if request.object else 0
     metadata = request.old_object.metadata if request.old_object else None
@@ -67,30 +75,30 @@ def assemble(
         base=(metadata.resource_version if metadata else None) or "",
         writes_status="status" in keys,
         status_counts=status is StatusSubresource.ABSENT and not request.subresource,
-        asked=result if asked_for == result else asked_for,
+        asked=asked_for,
         others=None if asked is None or sent is None else changes(asked, sent, keys),
         again=_again(mutates, keys) if intent is not None or has_outcome else (),
         result=result,
-        wanted=_wanted(asked_for if asked_for is not None else result),
-        state_before=_state(old),
-        state_after=_state(new),
+        wanted=_wanted(result if asked_for is None else asked_for),
+        state_before=states[0],
+        state_after=states[1],
         has_outcome=has_outcome,
         generation_before=metadata.stored_generation if metadata else 0,
         # Before the strategy has run an object still shows the generation that it comes from.
         generation_after=now_at if has_outcome or predicted is None else predicted,
         generation_predicted=predicted if has_outcome else None,
-        observed_before=_observed(old),
-        observed_asked=_observed(asked if asked is not None else sent if sent is not None else new),
-        observed_sent=_observed(sent if sent is not None else new),
-        observed_after=_observed(new),
-        observes=any(_observes(one) for one in (asked, sent, new) if one is not None),
+        observed_before=observed.before,
+        observed_asked=observed.asked,
+        observed_sent=observed.sent,
+        observed_after=observed.after,
+        observes=observed.anywhere,
     )
 
 
 def stored_fields_differ(one: AdmissionRequest, other: AdmissionRequest) -> bool:
     """Whether two requests would store something else, metadata aside."""
     a, b = _fields(one.object), _fields(other.object)
-    return any(a.get(key) != b.get(key) for key in (a.keys() | b.keys()) - _UNCOMPARED)
+    return not _alike(a, b, (a.keys() | b.keys()) - _UNCOMPARED)
 
 
 def _status(last: Reviewed, old: Fields, new: Fields, *, has_outcome: bool) -> StatusSubresource:
@@ -127,7 +135,8 @@ def _again(mutates: Sequence[AdmissionRequest], keys: Sequence[str]) -> Changes:
     """
     if len(mutates) != 2:  # noqa: PLR2004 - rounds 0 and 1
         return ()
-    one, other = (_fields(mutate.object) for mutate in mutates)
+    read = _with_annotations if _METADATA in keys else _fields
+    one, other = (read(mutate.object) for mutate in mutates)
     found = changes(one, other, keys)
     return tuple(change for change in found if not _is_repair(change))
 
@@ -137,6 +146,10 @@ def _is_repair(change: Change) -> bool:
 
 
 def _fields(reviewed: ReviewedObject | None) -> Fields:
+    return {} if reviewed is None else reviewed.fields
+
+
+def _with_annotations(reviewed: ReviewedObject | None) -> Fields:
     """The top-level fields, and of metadata the annotations alone."""
     if reviewed is None:
         return {}
@@ -147,17 +160,69 @@ def _fields(reviewed: ReviewedObject | None) -> Fields:
     return fields
 
 
-def _observed(fields: Fields) -> Observed:
-    return read_observed(fields.get("status")) or NOTHING_OBSERVED
+def _alike(one: Fields, other: Fields, keys: Iterable[str]) -> bool:
+    """Equal to the byte, as the API server writes one object twice."""
+    return all(one.get(key) == other.get(key) for key in keys)
 
 
-def _state(fields: Fields) -> int:
-    return hash(tuple(digest(fields.get(key)) for key in sorted(fields.keys() - _UNCOMPARED)))
+def _changes_again(
+    old: Fields, asked: Fields, keys: Sequence[str], new: Fields, result: Changes
+) -> Changes:
+    """What was asked: most often what came of it, and then one value in memory too."""
+    if _alike(asked, new, keys):
+        return result
+    found = changes(old, asked, keys)
+    return result if found == result else found
+
+
+def _states(old: Fields, new: Fields) -> tuple[int, int]:
+    """Digests of all that is stored, before and after; metadata is not meant."""
+    before = after = 0
+    for key in (old.keys() | new.keys()) - _UNCOMPARED:
+        seed, one, other = zlib.crc32(key.encode()), old.get(key), new.get(key)
+        part = 0 if one is None else zlib.crc32(one, seed)
+        before += part
+        if one != other:
+            part = 0 if other is None else zlib.crc32(other, seed)
+        after += part
+    return before, after
 
 
 def _wanted(asked: Changes) -> int | None:
-    leaves = [(one.key, one.after) for one in asked if not is_time(one)]
-    return digest(repr(sorted(leaves, key=repr)).encode()) if leaves else None
+    """The same for the same leaves in any order."""
+    parts = [one.salt * (1 if one.after is None else one.after) for one in asked if one.salt]
+    return sum(parts) % _DIGESTS if parts else None
+
+
+class _ObservedOf(NamedTuple):
+    before: Observed
+    asked: Observed
+    sent: Observed
+    after: Observed
+    anywhere: bool
+
+
+def _observed_of(
+    old: Fields, asked: Fields | None, sent: Fields | None, new: Fields
+) -> _ObservedOf:
+    """What is observed in each view of a write. Views with the same status are read once."""
+    known: list[tuple[msgspec.Raw | None, Observed]] = []
+
+    def read(fields: Fields) -> Observed:
+        raw = fields.get("status")
+        for other, found in known:
+            if other == raw:
+                return found
+        known.append((raw, read_observed(raw) or NOTHING_OBSERVED))
+        return known[-1][1]
+
+    after = read(new)
+    in_sent = after if sent is None else read(sent)
+    in_asked = in_sent if asked is None else read(asked)
+    anywhere = any(one.own is not None for _, one in known) or any(
+        _observes(raw) for raw, _ in known
+    )
+    return _ObservedOf(read(old), in_asked, in_sent, after, anywhere)
 
 
 class _Observes(msgspec.Struct, rename="camel"):
@@ -167,8 +232,7 @@ class _Observes(msgspec.Struct, rename="camel"):
 _observes_decoder: Final = msgspec.json.Decoder(_Observes | None)
 
 
-def _observes(fields: Fields) -> bool:
-    raw = fields.get("status")
+def _observes(raw: msgspec.Raw | None) -> bool:
     try:
         found = None if raw is None else _observes_decoder.decode(raw)
     except msgspec.ValidationError:
@@ -189,13 +253,17 @@ def _options(request: AdmissionRequest) -> _Options:
     return (_options_decoder.decode(raw) if bytes(raw) else None) or _Options()
 
 
-def _labels(reviewed: ReviewedObject | None) -> dict[str, str]:
-    raw = reviewed.metadata.labels if reviewed is not None else msgspec.UNSET
+def _labels(raw: msgspec.Raw | msgspec.UnsetType) -> dict[str, str]:
     return {} if isinstance(raw, msgspec.UnsetType) else _labels_decoder.decode(raw) or {}
 
 
 def _matched(request: AdmissionRequest) -> Matched:
     wire = request.wire
+    raw, old_raw = (
+        msgspec.UNSET if one is None else one.metadata.labels
+        for one in (request.object, request.old_object)
+    )
+    labels = _labels(raw)
     return Matched(
         group=wire.resource.group,
         version=wire.resource.version,
@@ -204,7 +272,7 @@ def _matched(request: AdmissionRequest) -> Matched:
         operation=wire.operation.value,
         namespace=wire.namespace,
         name=wire.name,
-        labels=_labels(request.object),
-        old_labels=_labels(request.old_object),
+        labels=labels,
+        old_labels=labels if old_raw == raw else _labels(old_raw),
         user=wire.user_info.username,
     )

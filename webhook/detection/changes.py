@@ -5,29 +5,35 @@ in changing order), by position otherwise.
 """
 
 import zlib
-from collections.abc import Iterable, Iterator
-from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterable
+from operator import attrgetter
+from typing import Any, Final
 
 import msgspec
 
+from webhook.detection.places import Item, Place, Tree
 from webhook.objects.fields import Fields
-from webhook.objects.pointer import Path, to_pointer
+from webhook.objects.pointer import Path
 
 MOST_LEAVES: Final = 5_000
-"""An object with more is compared as far as this, so that one object cannot take all the time."""
-MOST_SHARED: Final = 4_096
+"""Where more differ they are told as far as this, so that one object cannot take all the memory."""
 _ITEM_KEYS: Final = ("type", "name", "uid")
 _ABSENT: Final = None
+_CONTAINERS: Final = frozenset({dict, list})
+_TEXTS: Final = frozenset({str})
+_encode: Final = msgspec.json.encode
+_tree: Final = Tree()
+_fields_decoder: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
-class Change(NamedTuple):
+class Change(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One leaf that differs; a digest is None where the leaf is absent."""
 
     key: Path  # list items by identity: equal across reorderings
     pointer: str  # RFC 6901, as the object had it
     before: int | None
     after: int | None
+    salt: int  # of the key; see webhook/detection/places.py
 
     @property
     def removed(self) -> bool:
@@ -39,8 +45,14 @@ class Change(NamedTuple):
         """The leaf was not there."""
         return self.before is None
 
+    @property
+    def holds_time(self) -> bool:
+        """It says when: lastTransitionTime, heartbeatTimestamp."""
+        return not self.salt
+
 
 Changes = tuple[Change, ...]
+_pointer: Final = attrgetter("pointer")
 
 
 def digest(raw: bytes | msgspec.Raw | None) -> int | None:
@@ -48,63 +60,118 @@ def digest(raw: bytes | msgspec.Raw | None) -> int | None:
     return None if raw is None else zlib.crc32(bytes(raw))
 
 
-def is_time(change: Change) -> bool:
-    """A leaf that holds when, by its name: lastTransitionTime, heartbeatTimestamp."""
-    return str(change.key[-1]).lower().endswith(("time", "timestamp"))
-
-
 def changes(before: Fields, after: Fields, keys: Iterable[str]) -> Changes:
-    """Leaves that differ below the given top-level fields.
+    """Leaves that differ below the given top-level fields, by pointer.
 
     Raises msgspec.MsgspecError and RecursionError for values that cannot be decoded.
     """
     found: list[Change] = []
     for key in keys:
-        a, b = before.get(key), after.get(key)
-        if a == b:
+        old, new = before.get(key), after.get(key)
+        if old == new:
             continue
-        left, right = _leaves(key, a), _leaves(key, b)
-        for path in left.keys() | right.keys():
-            old, new = left.get(path), right.get(path)
-            if old is None or new is None or old[1] != new[1]:
-                where = (new or old or ((), 0))[0]
-                found.append(Change(*_shared(path, where), old and old[1], new and new[1]))
-    return tuple(sorted(found, key=lambda change: change.pointer))
+        at = _tree.root()[key]
+        left, right = _opened(old), _opened(new)
+        if left and right:
+            for name in left | right:
+                old, new = left.get(name), right.get(name)
+                if old != new:
+                    below = at[name]
+                    _compare(below, below, _decoded(old), _decoded(new), found)
+        else:
+            _compare(at, at, _decoded(old), _decoded(new), found)
+    found.sort(key=_pointer)
+    return tuple(found)
 
 
-@lru_cache(maxsize=MOST_SHARED)
-def _shared(key: Path, where: Path) -> tuple[Path, str]:
-    """One tuple and one text for the same leaf of however many objects."""
-    return key, to_pointer(where)
+def _opened(raw: msgspec.Raw | None) -> dict[str, msgspec.Raw] | None:
+    """The fields of an object, undecoded: most of them are equal to the byte."""
+    try:
+        return None if raw is None else _fields_decoder.decode(raw)
+    except msgspec.ValidationError:
+        return None
 
 
-def _leaves(key: str, raw: msgspec.Raw | None) -> dict[Path, tuple[Path, int]]:
-    if raw is None:
-        return {}
-    leaves: dict[Path, tuple[Path, int]] = {}
-    for path, where, value in _walk((key,), (key,), msgspec.json.decode(raw)):
-        if len(leaves) >= MOST_LEAVES:
-            break
-        leaves[path] = (where, zlib.crc32(msgspec.json.encode(value)))
-    return leaves
+def _decoded(raw: msgspec.Raw | None) -> Any:
+    return _ABSENT if raw is None else msgspec.json.decode(raw)
 
 
-def _walk(key: Path, where: Path, value: Any) -> Iterator[tuple[Path, Path, Any]]:
-    if isinstance(value, dict) and value:
+def _compare(old_at: Place, at: Place, old: Any, new: Any, found: list[Change]) -> None:
+    """Go down both sides at once, where they differ."""
+    if len(found) >= MOST_LEAVES:
+        return
+    kind = type(new)
+    if kind not in _CONTAINERS or type(old) is not kind or not old or not new:
+        if _is_leaf(old) and _is_leaf(new):
+            before, after = _digest(old), _digest(new)
+            if before != after:
+                found.append(Change(at.path, at.pointer, before, after, at.salt))
+        else:
+            _every_leaf(old_at, old, found, is_gone=True)
+            _every_leaf(at, new, found, is_gone=False)
+    else:
+        (_compare_objects if kind is dict else _compare_lists)(old_at, at, old, new, found)
+
+
+def _compare_objects(
+    old_at: Place, at: Place, old: dict[str, Any], new: dict[str, Any], found: list[Change]
+) -> None:
+    for name, value in new.items():
+        before = old.get(name)
+        if not _same(before, value):
+            below = at[name]
+            _compare(below if old_at is at else old_at[name], below, before, value, found)
+    for name in old.keys() - new.keys():
+        _every_leaf(old_at[name], old[name], found, is_gone=True)
+
+
+def _compare_lists(
+    old_at: Place, at: Place, old: list[Any], new: list[Any], found: list[Change]
+) -> None:
+    items = {(field, name): index for field, name, index in _items(old)}
+    for item in _items(new):
+        value, index = new[item[2]], items.pop(item[:2], None)
+        if index is None:
+            _every_leaf(at[item], value, found, is_gone=False)
+        elif not _same(old[index], value):
+            _compare(old_at[*item[:2], index], at[item], old[index], value, found)
+    for known, index in items.items():
+        _every_leaf(old_at[*known, index], old[index], found, is_gone=True)
+
+
+def _every_leaf(at: Place, value: Any, found: list[Change], *, is_gone: bool) -> None:
+    """Go down the only side there is."""
+    if len(found) >= MOST_LEAVES:
+        return
+    if value and type(value) is dict:
         for name, child in value.items():
-            yield from _walk((*key, name), (*where, name), child)
-    elif isinstance(value, list) and value:
-        names = _item_names(value)
-        for index, child in enumerate(value):
-            yield from _walk((*key, names[index]), (*where, index), child)
+            _every_leaf(at[name], child, found, is_gone=is_gone)
+    elif value and type(value) is list:
+        for item, child in zip(_items(value), value, strict=True):
+            _every_leaf(at[item], child, found, is_gone=is_gone)
     elif value is not _ABSENT:
-        yield key, where, value
+        digest = _digest(value)
+        before, after = (digest, None) if is_gone else (None, digest)
+        found.append(Change(at.path, at.pointer, before, after, at.salt))
 
 
-def _item_names(items: list[Any]) -> list[str | int]:
-    """The identity of each item, its position where identities are missing or repeated."""
+def _is_leaf(value: Any) -> bool:
+    return value is not _ABSENT and not (value and type(value) in _CONTAINERS)
+
+
+def _digest(value: Any) -> int:
+    return zlib.crc32(_encode(value))
+
+
+def _same(a: Any, b: Any) -> bool:
+    """Equal in JSON: to Python 1 is 1.0 and True as well."""
+    return bool(a == b) and (type(a) is str or _encode(a) == _encode(b))
+
+
+def _items(values: list[Any]) -> list[Item]:
+    """The identity of each item; nothing but its position where those are missing or repeated."""
     for field in _ITEM_KEYS:
-        names = [item.get(field) if isinstance(item, dict) else None for item in items]
-        if all(isinstance(name, str) for name in names) and len(set(names)) == len(names):
-            return [f"{field}={name}" for name in names]
-    return list(range(len(items)))
+        names: list[Any] = [value.get(field) if type(value) is dict else None for value in values]
+        if set(map(type, names)) == _TEXTS and len(set(names)) == len(names):
+            return [(field, name, index) for index, name in enumerate(names)]
+    return [("", index, index) for index in range(len(values))]

@@ -19,6 +19,7 @@ import msgspec
 
 from webhook.detection.packing import Packed, Packer, Remembered, Resource
 from webhook.detection.write import FORGOTTEN, ObjectKey, Requester, Write
+from webhook.objects.pointer import Path
 
 MOST_OBJECTS: Final = 100_000
 MOST_BYTES: Final = 140 * 1024 * 1024
@@ -28,14 +29,15 @@ SECONDS_KEPT: Final = 3_600.0
 
 _BYTES_OF_OBJECT: Final = 700
 _BYTES_OF_RESTING: Final = 450
-_BYTES_OF_WRITE: Final = 1_500
-_BYTES_OF_CHANGE: Final = 400
+_BYTES_OF_WRITE: Final = 800
+_BYTES_OF_CHANGE: Final = 250
+"""In each list; most writes are in two of them. What was unpacked shares no paths."""
 
 
 class ObjectHistory:
     """The latest writes of one object, oldest first."""
 
-    __slots__ = ("_candidates", "bytes", "resource", "seen", "stored", "writes")
+    __slots__ = ("_candidates", "_weight", "bytes", "resource", "seen", "stored", "writes")
 
     def __init__(self, resource: Resource, remembered: Remembered | None = None) -> None:
         self.resource: Final = resource
@@ -44,7 +46,9 @@ class ObjectHistory:
         self.stored: list[Write] = remembered.stored if remembered else []
         self._candidates: list[Write] = remembered.candidates if remembered else []
         self.seen = self.writes[-1].time if self.writes else 0.0
-        self.bytes = self._weight()
+        lists = self.writes, self.stored, self._candidates
+        self._weight = _BYTES_OF_OBJECT + sum(_weight(one) for some in lists for one in some)
+        self.bytes = self._weight
 
     def remembered(self) -> Remembered:
         """All of it, for an object that goes to rest."""
@@ -55,16 +59,18 @@ class ObjectHistory:
         last = self.writes[-1].object if self.writes else None
         where = last if last == write.object else write.object
         kept = msgspec.structs.replace(write, matched=FORGOTTEN, object=where)
-        _append(self.writes, kept)
+        self._append(self.writes, kept)
         self.seen = write.time
         # Without an outcome: none is registered, or the write would have been forgotten.
         if write.changed_something:
-            _append(self._candidates, kept)
-        self.bytes = self._weight()
+            self._append(self._candidates, kept)
+        self.bytes = self._weight
 
-    def _weight(self) -> int:
-        several = {id(one): one for one in (*self.writes, *self.stored, *self._candidates)}
-        return _BYTES_OF_OBJECT + sum(map(_weight, several.values()))
+    def _append(self, writes: list[Write], write: Write) -> None:
+        writes.append(write)
+        self._weight += _weight(write)
+        if len(writes) > WRITES_OF_AN_OBJECT:
+            self._weight -= _weight(writes.pop(0))
 
     @property
     def earlier(self) -> Sequence[Write]:
@@ -76,6 +82,7 @@ class ObjectHistory:
         if all(candidate.base == base for candidate in self._candidates):
             return
         waiting = [one for one in self._candidates if one.base != base]
+        self._weight -= sum(map(_weight, waiting))
         self._candidates = [one for one in self._candidates if one.base == base]
         by_base: dict[str, list[Write]] = {}
         for candidate in waiting:
@@ -88,15 +95,17 @@ class ObjectHistory:
                 is_last = position == len(by_base) - 1
                 kept = [one for one in rivals if is_last and one.state_after == state][:1]
             for write in kept:
-                _append(self.stored, write)
+                self._append(self.stored, write)
                 yield write
 
-    def last_setter(self, pointer_key: tuple[str | int, ...]) -> Requester | None:
-        """Who last asked for a value at a leaf, if that is remembered."""
+    def last_setter_but(self, user: str, leaf: Path) -> Requester | None:
+        """Who last asked for a value at a leaf, if that is remembered and was somebody else."""
+        if all(write.requester.user == user for write in self.writes):
+            return None  # as most objects
         for write in reversed(self.writes):
             for change in write.sent:
-                if change.key == pointer_key and change.after is not None:
-                    return write.requester
+                if change.key == leaf and change.after is not None:
+                    return write.requester if write.requester.user != user else None
         return None
 
 
@@ -178,16 +187,12 @@ class History:
         self.bytes += resting.bytes - awake.bytes
 
 
-def _append(writes: list[Write], write: Write) -> None:
-    writes.append(write)
-    if len(writes) > WRITES_OF_AN_OBJECT:
-        del writes[0]
-
-
 def _name(key: ObjectKey) -> str:
     return key.uid or f"{key.group}\x00{key.resource}\x00{key.namespace}\x00{key.name}"
 
 
 def _weight(write: Write) -> int:
-    leaves = len(write.result) + len(write.asked or ()) + len(write.others or ())
+    leaves = len(write.result) + len(write.others or ()) + len(write.again)
+    if write.asked is not write.result:
+        leaves += len(write.asked or ())
     return _BYTES_OF_WRITE + _BYTES_OF_CHANGE * leaves

@@ -57,7 +57,7 @@ FORGOTTEN: Final = Matched("", "", "", "", "", "", "", {}, {}, "")
 """Of a write that is history: whom to suspect was asked when it came."""
 
 
-class Write(msgspec.Struct, frozen=True, array_like=True):
+class Write(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """An update with its phases joined. Digests and numbers, no contents.
 
     asked    what the requester changed of what was stored; None when its intent was not seen

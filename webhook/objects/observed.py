@@ -16,14 +16,14 @@ _MOST_CONDITIONS: Final = 1_000
 """No kind has nearly as many: more are not worth the time, the patch and the memory."""
 
 
-class Condition(NamedTuple):
+class Condition(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One entry of status.conditions; `observed` is None when cleared."""
 
     type: str
     observed: Generation | None
 
 
-class Observed(NamedTuple):
+class Observed(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Every observedGeneration in one status; `own` is None when cleared."""
 
     own: Generation | None
@@ -122,10 +122,12 @@ def _conditions(raw: msgspec.Raw) -> tuple[Condition, ...]:
     if decoded is not None and len(decoded) > _MOST_CONDITIONS:
         return ()
     return tuple(
-        Condition(
-            one.type if isinstance(one.type, str) else "", _generation(one.observed_generation)
-        )
-        for one in decoded or ()
+        [
+            Condition(
+                one.type if isinstance(one.type, str) else "", _generation(one.observed_generation)
+            )
+            for one in decoded or ()
+        ]
     )
 
 
@@ -151,6 +153,8 @@ def restorations(wanted: Observed, found: Observed) -> Iterator[Restoration]:
 
     Source: kubernetes pkg/registry/core/pod/strategy.go:preserveOldObservedGeneration.
     """
+    if found.complete:
+        return
     if found.own is None and wanted.own:
         yield Restoration(("status", "observedGeneration"), wanted.own)
     queues: dict[str, list[Generation | None]] = {}

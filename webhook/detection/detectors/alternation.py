@@ -7,8 +7,10 @@ from webhook.detection.changes import Change
 from webhook.detection.detectors.detector import Blame, Sign
 from webhook.detection.history import ObjectHistory
 from webhook.detection.write import Requester, Write
+from webhook.objects.pointer import Path
 
 _TURNS: Final = 8
+_FIGHTERS: Final = 2
 _SECONDS: Final = 600.0
 
 
@@ -43,18 +45,23 @@ def _alternations(
     value that never comes back (a time, a counter) are no fight. In status a leaf that goes and
     comes is not meant: who takes it away is found by the detectors of what is lost.
     """
+    since = write.time - _SECONDS
+    # It takes two, and three turns: of most objects each field has one writer.
+    if len({one.requester.user for one in past.stored if one.time >= since}) < _FIGHTERS:
+        return
+    values = _values(write, past, since)
     for change in write.result:
         if (change.key[0] == "status") is not in_status:
             continue
         if in_status and (change.added or change.removed):
             continue
-        turns = _turns(change, past, write.time - _SECONDS)
+        turns = values[change.key][::-1]
         back = [turns[at].requester for at in range(len(turns)) if _turns_back(turns, at)]
         if not back or not _turns_back(turns, len(turns) - 1):
             continue
         fighters = {one.user: one for one in back}
         newest = write.requester
-        if len(fighters) > 1:
+        if len(fighters) >= _FIGHTERS:
             yield change, (newest, *(one for one in fighters.values() if one.user != newest.user))
 
 
@@ -72,14 +79,14 @@ def _turns_back(turns: list[Turn], at: int) -> bool:
     )
 
 
-def _turns(change: Change, past: ObjectHistory, since: float) -> list[Turn]:
-    """The latest values of a leaf with who wrote them, oldest first."""
-    turns: list[Turn] = []
-    for write in reversed(past.stored):
-        if write.time < since or len(turns) == _TURNS:
+def _values(write: Write, past: ObjectHistory, since: float) -> dict[Path, list[Turn]]:
+    """The latest values of each leaf of a write with who wrote them, newest first."""
+    values: dict[Path, list[Turn]] = {change.key: [] for change in write.result}
+    for one in reversed(past.stored):
+        if one.time < since:
             break
-        for other in write.result:
-            if other.key == change.key:
-                turns.append(Turn(other.after, write.requester))
-                break
-    return turns[::-1]
+        for change in one.result:
+            turns = values.get(change.key)
+            if turns is not None and len(turns) < _TURNS:
+                turns.append(Turn(change.after, one.requester))
+    return values

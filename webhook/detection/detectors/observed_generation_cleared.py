@@ -70,8 +70,8 @@ def _pointers(gone: Iterable[Restoration]) -> tuple[str, ...]:
 
 
 def _set_by_another(one: Restoration, write: Write, past: ObjectHistory) -> bool:
-    setter = past.last_setter(_leaf(one.path, write.observed_asked))
-    return setter is not None and setter.user != write.requester.user
+    leaf = _leaf(one.path, write.observed_asked)
+    return past.last_setter_but(write.requester.user, leaf) is not None
 
 
 def _leaf(path: Path, found: Observed) -> Path:

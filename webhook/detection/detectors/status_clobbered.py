@@ -69,8 +69,7 @@ def _is_ours(change: Change) -> bool:
 
 
 def _set_by_another(change: Change, write: Write, past: ObjectHistory) -> bool:
-    setter = past.last_setter(change.key)
-    return setter is not None and setter.user != write.requester.user
+    return past.last_setter_but(write.requester.user, change.key) is not None
 
 
 def _is_slow(write: Write, past: ObjectHistory) -> bool:

@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from itertools import takewhile
 from typing import ClassVar, Final
 
-from webhook.detection.changes import is_time
 from webhook.detection.detectors.detector import Blame, Sign
 from webhook.detection.history import ObjectHistory
 from webhook.detection.write import Write
@@ -35,6 +34,8 @@ class StatusWriteStorm:
         if not write.writes_status or write.asked == ():
             return
         mine = [one for one in _recent(write, past) if one.requester.user == write.requester.user]
+        if len(mine) < _ASKED_AGAIN:
+            return
         again = takewhile(lambda one: one.wanted == write.wanted, mine)
         same = [one for one in again if not _is_contended(one, past)]
         if write.wanted is not None and len(same) >= _ASKED_AGAIN:
@@ -48,8 +49,10 @@ class StatusWriteStorm:
                     () if write.others else (write.requester,),
                 )
             return
+        if not _only_times(write):
+            return
         churn = [one for one in mine if one.time > write.time - _TIMES_SECONDS and _only_times(one)]
-        if _only_times(write) and len(churn) >= _TIMES_ONLY:
+        if len(churn) >= _TIMES_ONLY:
             yield Sign(
                 Blame.REQUESTER,
                 tuple(change.pointer for change in write.result),
@@ -93,4 +96,4 @@ def _is_undone(write: Write, since: float, past: ObjectHistory) -> bool:
 
 
 def _only_times(write: Write) -> bool:
-    return bool(write.result) and all(map(is_time, write.result))
+    return bool(write.result) and all(one.holds_time for one in write.result)

@@ -28,8 +28,8 @@ class TerminatingReplicasDropped:
             message = f"another webhook dropped what {write.requester.user} reported"
             yield Sign(Blame.OTHERS, (_POINTER,), message)
         elif any(change.key == _KEY and change.removed for change in write.asked or ()):
-            setter = past.last_setter(_KEY)
-            if setter is not None and setter.user != write.requester.user:
+            setter = past.last_setter_but(write.requester.user, _KEY)
+            if setter is not None:
                 message = f"{write.requester.user} dropped what {setter.user} reports"
                 yield Sign(Blame.REQUESTER, (_POINTER,), message, (write.requester,))
 
