@@ -1,6 +1,6 @@
 """One leaf turned back by writers who take turns: A, B, A, B."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from webhook.detection.changes import Change
@@ -10,7 +10,7 @@ from webhook.detection.write import Requester, Write
 from webhook.objects.pointer import Path
 
 _TURNS: Final = 8
-_FIGHTERS: Final = 2
+_TWO: Final = 2
 _SECONDS: Final = 600.0
 
 
@@ -45,24 +45,27 @@ def _alternations(
     value that never comes back (a time, a counter) are no fight. In status a leaf that goes and
     comes is not meant: who takes it away is found by the detectors of what is lost.
     """
+    meant = [change for change in write.result if _is_meant(change, in_status=in_status)]
     since = write.time - _SECONDS
-    # It takes two, and three turns: of most objects each field has one writer.
-    if len({one.requester.user for one in past.stored if one.time >= since}) < _FIGHTERS:
+    # It takes two: of most objects each field has one writer, and nothing more is looked at.
+    if not meant or len({one.requester.user for one in past.stored if one.time >= since}) < _TWO:
         return
-    values = _values(write, past, since)
-    for change in write.result:
-        if (change.key[0] == "status") is not in_status:
-            continue
-        if in_status and (change.added or change.removed):
-            continue
+    values = _values(meant, past, since)
+    for change in meant:
         turns = values[change.key][::-1]
         back = [turns[at].requester for at in range(len(turns)) if _turns_back(turns, at)]
         if not back or not _turns_back(turns, len(turns) - 1):
             continue
         fighters = {one.user: one for one in back}
         newest = write.requester
-        if len(fighters) >= _FIGHTERS:
+        if len(fighters) >= _TWO:
             yield change, (newest, *(one for one in fighters.values() if one.user != newest.user))
+
+
+def _is_meant(change: Change, *, in_status: bool) -> bool:
+    if (change.key[0] == "status") is not in_status:
+        return False
+    return not in_status or not (change.added or change.removed)
 
 
 def _turns_back(turns: list[Turn], at: int) -> bool:
@@ -79,14 +82,16 @@ def _turns_back(turns: list[Turn], at: int) -> bool:
     )
 
 
-def _values(write: Write, past: ObjectHistory, since: float) -> dict[Path, list[Turn]]:
-    """The latest values of each leaf of a write with who wrote them, newest first."""
-    values: dict[Path, list[Turn]] = {change.key: [] for change in write.result}
+def _values(changes: Sequence[Change], past: ObjectHistory, since: float) -> dict[Path, list[Turn]]:
+    """The latest values of each leaf with who wrote them, newest first."""
+    values: dict[Path, list[Turn]] = {change.key: [] for change in changes}
+    wanted = len(values) * _TURNS
     for one in reversed(past.stored):
-        if one.time < since:
+        if one.time < since or not wanted:
             break
         for change in one.result:
             turns = values.get(change.key)
             if turns is not None and len(turns) < _TURNS:
                 turns.append(Turn(change.after, one.requester))
+                wanted -= 1
     return values
