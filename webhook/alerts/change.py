@@ -1,6 +1,5 @@
 """What happened to a finding since it was last looked at."""
 
-from collections.abc import Iterable
 from enum import StrEnum
 from typing import Final, NamedTuple, Protocol
 
@@ -40,9 +39,13 @@ class Turns:
 
     def __init__(self) -> None:
         self._seen: dict[str, tuple[str, Severity]] = {}
+        self._last: tuple[Finding, ...] = ()
 
-    def since(self, findings: Iterable[Finding]) -> tuple[Change, ...]:
+    def since(self, findings: tuple[Finding, ...]) -> tuple[Change, ...]:
         """The turns between the last look and this one."""
+        if findings is self._last:
+            return ()
+        self._last = findings
         found: list[Change] = []
         seen: dict[str, tuple[str, Severity]] = {}
         for finding in findings:

@@ -25,11 +25,8 @@ class NamedSuspects(Suspects):
         """The webhooks that the write names."""
         return write.webhooks if isinstance(write, Named) else ()
 
-    def ranked(
-        self, names: Iterable[str], shared: Iterable[Iterable[str]]
-    ) -> Iterator[tuple[str, Confidence]]:
+    def ranked(self, names: Iterable[str]) -> Iterator[tuple[str, Confidence]]:
         """Each of them acted: none makes another less likely."""
-        del shared
         counts = names if isinstance(names, Mapping) else dict.fromkeys(names, 0)
         for name in sorted(counts, key=lambda one: (-counts[one], one)):
             yield name, self._confidence

@@ -48,6 +48,27 @@ class Innocence(NamedTuple):
         return self.doubtful == other.doubtful and self.alone_in < other.alone_in
 
 
+class Shared(NamedTuple):
+    """What the findings of one kind have in common: who stood alone, and how often each stood."""
+
+    alone: frozenset[str]
+    support: Mapping[str, int]
+
+
+NOTHING_SHARED: Final = Shared(frozenset(), {})
+
+
+def share(candidates: Iterable[Collection[str]]) -> Shared:
+    """Of the candidates of every finding of the kind, the one asked about among them."""
+    support: Counter[str] = Counter()
+    alone: set[str] = set()
+    for names in candidates:
+        support.update(dict.fromkeys(names, 1))
+        if len(names) == 1:
+            alone.update(names)
+    return Shared(frozenset(alone), support)
+
+
 class Evidence:
     """Counts by webhook. Bounded."""
 
@@ -65,20 +86,18 @@ class Evidence:
     def weigh(
         self,
         names: Iterable[str],
-        sharing: Collection[frozenset[str]],
+        shared: Shared,
         where: Place,
         doubts: Mapping[str, int],
     ) -> dict[str, Innocence]:
-        """Of each candidate; `sharing` are the candidates of the findings like this one."""
-        proved = {name for finding in sharing if len(finding) == 1 for name in finding}
-        support = Counter(name for finding in sharing for name in finding)
+        """Of each candidate; `shared` is what the findings like this one share."""
         return {
             name: Innocence(
-                name not in proved,
+                name not in shared.alone,
                 self._here[where, name],
                 self._anywhere[_sort(where, name)],
                 doubts.get(name, 0),
-                -support[name],
+                -shared.support.get(name, 0),
             )
             for name in names
         }

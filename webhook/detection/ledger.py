@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -11,7 +11,7 @@ import msgspec
 
 from webhook.detection.askers import Askers
 from webhook.detection.detectors.detector import Blame, Sign
-from webhook.detection.evidence import Place
+from webhook.detection.evidence import NOTHING_SHARED, Place, Shared, share
 from webhook.detection.finding import Actor, Confidence, Finding, FoundObject, Severity
 from webhook.detection.suspects import Suspects
 from webhook.detection.write import ObjectKey, Write
@@ -48,6 +48,17 @@ class _Entry:
     by_server: int = 0
     candidates: dict[str, int] = field(default_factory=dict)
     evidence: list[dict[str, Any]] = field(default_factory=list)
+    told: Finding | None = None
+
+    @property
+    def webhooks(self) -> Mapping[str, int]:
+        """Those that may have done it, with how often each was there."""
+        if not (self.by_others or self.by_either):
+            return {}
+        # A candidate that was not there for every sign cannot be the only one to blame.
+        signs = self.by_others + self.by_either
+        always = {name: count for name, count in self.candidates.items() if count == signs}
+        return always or self.candidates
 
     @property
     def severity(self) -> Severity:
@@ -70,6 +81,7 @@ class Ledger:
     def __init__(self, suspects: Suspects) -> None:
         self._suspects: Final = suspects
         self._entries: OrderedDict[tuple[str, ...], _Entry] = OrderedDict()
+        self._told: tuple[Finding, ...] | None = None
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -77,6 +89,7 @@ class Ledger:
     def add(self, detector: str, sign: Sign, write: Write) -> Severity:
         """Enter a sign; the severity that its finding has now."""
         entry = self._entry(detector, write)
+        entry.told = self._told = None
         entry.count += 1
         entry.last = write.time
         entry.message = sign.message
@@ -105,12 +118,19 @@ class Ledger:
         for entry in self._entries.values():
             if not entry.resolved and now - entry.last >= entry.quiet_needed():
                 entry.resolved = True
-                yield self._finding(entry)
+                entry.told = self._told = None
+                yield self._finding(entry, {})
 
     def findings(self) -> tuple[Finding, ...]:
-        """All of them, oldest first."""
+        """All of them, oldest first; the very same tuple when nothing can have changed."""
+        if self._told is not None:
+            return self._told
         entries = sorted(self._entries.values(), key=lambda entry: (entry.first, entry.id))
-        return tuple(self._finding(entry) for entry in entries)
+        sharing: dict[str, Shared] = {}
+        found = tuple(entry.told or self._finding(entry, sharing) for entry in entries)
+        if not sharing:
+            self._told = found
+        return found
 
     def _entry(self, detector: str, write: Write) -> _Entry:
         where = write.object
@@ -135,8 +155,16 @@ class Ledger:
         self._entries.move_to_end(key)
         return entry
 
-    def _finding(self, entry: _Entry) -> Finding:
-        return Finding(
+    def _finding(self, entry: _Entry, sharing: dict[str, Shared]) -> Finding:
+        """`sharing`, by detector, is filled as far as it is asked for."""
+        webhooks = entry.webhooks
+        shared = NOTHING_SHARED
+        if len(webhooks) > 1:
+            # Which of several it was may be told otherwise whenever another write is seen.
+            if entry.detector not in sharing:
+                sharing[entry.detector] = share(self._candidates(entry.detector))
+            shared = sharing[entry.detector]
+        found = Finding(
             id=entry.id,
             detector=entry.detector,
             severity=entry.severity,
@@ -144,38 +172,30 @@ class Ledger:
             object=FoundObject(*entry.object),
             subresource=entry.subresource,
             paths=tuple(entry.paths),
-            actors=tuple(self._actors(entry)),
+            actors=tuple(self._actors(entry, webhooks, shared)),
             count=entry.count,
             first_seen=_rfc3339(entry.first),
             last_seen=_rfc3339(entry.last),
             message=entry.message,
             evidence=tuple(entry.evidence),
         )
+        if len(webhooks) <= 1:
+            entry.told = found
+        return found
 
-    def _actors(self, entry: _Entry) -> Iterator[Actor]:
-        webhooks = list(self._webhooks(entry)) if entry.by_others or entry.by_either else []
+    def _actors(self, entry: _Entry, names: Mapping[str, int], shared: Shared) -> Iterator[Actor]:
+        webhooks = [
+            Actor("webhook", name, "", confidence if entry.by_others else Confidence.POSSIBLE)
+            for name, confidence in self._suspects.accused(names, shared, _place(entry))
+        ]
         askers = entry.askers.actors(is_sure=not entry.by_either and not entry.by_server)
         yield from (*webhooks, *askers) if entry.by_others else (*askers, *webhooks)
 
-    def _webhooks(self, entry: _Entry) -> Iterator[Actor]:
-        # A candidate that was not there for every sign cannot be the only one to blame.
-        always = [
-            name
-            for name, count in entry.candidates.items()
-            if count == entry.by_others + entry.by_either
-        ]
-        ranked = self._suspects.accused(
-            always or entry.candidates, list(self._shared(entry)), _place(entry)
-        )
-        for name, confidence in ranked:
-            sure = confidence if entry.by_others else Confidence.POSSIBLE
-            yield Actor("webhook", name, "", sure)
-
-    def _shared(self, entry: _Entry) -> Iterable[Iterable[str]]:
-        """The candidates of every finding of the same kind that other webhooks are blamed for."""
-        for other in self._entries.values():
-            if other.detector == entry.detector and other.by_others and other.candidates:
-                yield other.candidates
+    def _candidates(self, detector: str) -> Iterator[Collection[str]]:
+        """Of every finding of a kind that other webhooks are blamed for."""
+        for entry in self._entries.values():
+            if entry.detector == detector and entry.by_others and entry.candidates:
+                yield entry.candidates
 
 
 def _place(entry: _Entry) -> Place:

@@ -16,7 +16,7 @@ from msgspec import structs
 
 from webhook.admission.review import AdmissionRequest
 from webhook.detection.conditions import Conditions, reads_object
-from webhook.detection.evidence import Evidence, Place
+from webhook.detection.evidence import Evidence, Place, Shared
 from webhook.detection.finding import Confidence
 from webhook.detection.matching import EVERYTHING, NAME_LABEL, matches_rules, selects
 from webhook.detection.policies import Policy
@@ -175,30 +175,23 @@ class Suspects:
         self._evidence.acquit(self.candidates(write), where)
 
     def accused(
-        self, names: Iterable[str], shared: Iterable[Iterable[str]], where: Place
+        self, names: Iterable[str], shared: Shared, where: Place
     ) -> Iterator[tuple[str, Confidence]]:
-        """The candidates of a finding as `ranked`, narrowed by what is known of each.
-
-        `shared`: the candidates of every finding of the kind, this one's among them.
-        """
-        order = list(self.ranked(names, shared))
+        """The candidates of a finding as `ranked`, several narrowed by what is known of each."""
+        order = list(self.ranked(names))
         if len(order) < 2 or not self._others:  # noqa: PLR2004 - nothing to choose between
             yield from order
             return
         doubts = {one.name: one.doubtful for one in self._others}
-        sharing = [frozenset(finding) for finding in shared]
-        weighed = self._evidence.weigh([name for name, _ in order], sharing, where, doubts)
+        weighed = self._evidence.weigh([name for name, _ in order], shared, where, doubts)
         likeliest, second, *_ = sorted(weighed.values())
         stands_out = likeliest.stands_out_from(second)
         for name in sorted(weighed, key=lambda one: (weighed[one], one)):
             sure = stands_out and weighed[name] is likeliest
             yield name, Confidence.LIKELY if sure else Confidence.POSSIBLE
 
-    def ranked(
-        self, names: Iterable[str], shared: Iterable[Iterable[str]]
-    ) -> Iterator[tuple[str, Confidence]]:
+    def ranked(self, names: Iterable[str]) -> Iterator[tuple[str, Confidence]]:
         """By nothing but who was there: one alone is certain."""
-        del shared
         candidates = sorted(names)
         for name in candidates:
             yield name, Confidence.POSSIBLE if len(candidates) > 1 else Confidence.CERTAIN

@@ -40,14 +40,14 @@ def turned(turns: Turns, *findings: Finding):
 def test_only_turns_are_told(looks, told):
     turns = Turns()
     for (state, severity), turn in zip(looks, told, strict=True):
-        found = [change.turn for change in turns.since([finding(state=state, severity=severity)])]
+        found = [change.turn for change in turns.since((finding(state=state, severity=severity),))]
         assert found == ([] if turn is None else [turn])
 
 
 def test_a_count_that_grows_is_no_turn():
     turns = Turns()
-    turns.since([finding(count=3)])
-    assert not turns.since([finding(count=30, message="more", last_seen="later")])
+    turns.since((finding(count=3),))
+    assert not turns.since((finding(count=30, message="more", last_seen="later"),))
 
 
 def test_findings_turn_each_by_itself():
@@ -59,6 +59,6 @@ def test_findings_turn_each_by_itself():
 
 def test_what_is_forgotten_opens_anew():
     turns = Turns()
-    turns.since([finding()])
-    assert not turns.since([])
-    assert [one.turn for one in turns.since([finding()])] == [Turn.OPENED]
+    turns.since((finding(),))
+    assert not turns.since(())
+    assert [one.turn for one in turns.since((finding(),))] == [Turn.OPENED]

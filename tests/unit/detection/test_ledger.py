@@ -5,10 +5,11 @@ import dataclasses
 from msgspec.structs import replace
 
 from tests.unit.detection.builders import OUTCOME, joined, spec, update
+from tests.unit.detection.test_suspects import hook
 from webhook.detection.detectors import Blame, Sign
 from webhook.detection.finding import Severity
 from webhook.detection.ledger import CRITICAL_COUNT, QUIET_SECONDS, WINDOW_SECONDS, Ledger
-from webhook.detection.suspects import Suspects
+from webhook.detection.suspects import Suspects, read_configurations
 
 (WRITE,) = joined((OUTCOME, update(spec(replicas=2), spec(replicas=1))))
 SIGN = Sign(Blame.REQUESTER, ("/spec/replicas",), "it happened", (WRITE.requester,))
@@ -69,3 +70,31 @@ def test_a_finding_that_comes_back_stays_open_for_longer():
 def test_whom_the_server_may_have_listened_to_is_only_possible():
     (finding,) = ledger_of(0, sign=dataclasses.replace(SIGN, blame=Blame.SERVER)).findings()
     assert [actor.confidence.value for actor in finding.actors] == ["possible"]
+
+
+def test_findings_are_made_anew_only_where_a_sign_was_added():
+    ledger = ledger_of(0)
+    other = replace(WRITE, object=WRITE.object._replace(uid="another"), time=1)
+    ledger.add("spec-fight", SIGN, other)
+    first, second = before = ledger.findings()
+    assert ledger.findings() is before
+    ledger.add("spec-fight", SIGN, replace(other, time=2))
+    (kept, counted) = ledger.findings()
+    assert kept is first
+    assert (second.count, counted.count) == (1, 2)
+    list(ledger.settle(QUIET_SECONDS))
+    assert [one.state for one in ledger.findings()] == ["resolved", "open"]
+
+
+def test_whom_to_suspect_is_told_anew_while_it_is_in_doubt():
+    suspects = Suspects(read_configurations([hook("aaa", ("*/status",)), hook("bbb")]))
+    ledger = Ledger(suspects)
+    matched = replace(WRITE.matched, resource="deployments", subresource="status")
+    sign = dataclasses.replace(SIGN, blame=Blame.OTHERS, requesters=())
+    ledger.add("status-clobbered", sign, replace(WRITE, matched=matched, subresource="status"))
+    (before,) = ledger.findings()
+    for _ in range(3):
+        suspects.acquit(replace(matched, resource="replicasets"))
+    (after,) = ledger.findings()
+    assert [one.confidence.value for one in before.actors] == ["possible", "possible"]
+    assert [one.confidence.value for one in after.actors] == ["likely", "possible"]

@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from webhook.detection.evidence import Place
+from webhook.detection.evidence import Place, share
 from webhook.detection.finding import Confidence
 from webhook.detection.suspects import Suspects, read_configurations
 from webhook.detection.write import Matched
@@ -67,9 +67,13 @@ def test_in_round_one_only_those_who_ask_for_it_are_called():
 
 def test_one_candidate_is_certain_and_of_equals_each_is_possible():
     both = suspects(hook("aaa"), hook("bbb"))
-    assert list(both.accused(["aaa/h"], [["aaa/h"]], HERE)) == [("aaa/h", Confidence.CERTAIN)]
+    assert list(both.accused(["aaa/h"], share([["aaa/h"]]), HERE)) == [
+        ("aaa/h", Confidence.CERTAIN)
+    ]
     pair = both.candidates(STATUS)
-    assert [sure for _, sure in both.accused(pair, [pair], HERE)] == [Confidence.POSSIBLE] * 2
+    assert [sure for _, sure in both.accused(pair, share([pair]), HERE)] == [
+        Confidence.POSSIBLE
+    ] * 2
 
 
 def test_who_left_other_writes_alone_is_less_likely():
@@ -77,12 +81,12 @@ def test_who_left_other_writes_alone_is_less_likely():
     for _ in range(3):
         both.acquit(replace(STATUS, resource="replicasets"))
     pair = both.candidates(STATUS)
-    (first, sure), (_, other) = both.accused(pair, [pair], HERE)
+    (first, sure), (_, other) = both.accused(pair, share([pair]), HERE)
     assert (names([first]), sure, other) == (["bbb"], Confidence.LIKELY, Confidence.POSSIBLE)
 
 
 def test_who_stood_alone_in_another_finding_is_named_first():
     both = suspects(hook("aaa"), hook("bbb", ("*/status",)))
     pair = both.candidates(STATUS)
-    (first, sure), _ = both.accused(pair, [pair, [pair[1]]], HERE)
+    (first, sure), _ = both.accused(pair, share([pair, [pair[1]]]), HERE)
     assert (names([first]), sure) == (["bbb"], Confidence.LIKELY)
