@@ -121,8 +121,9 @@ def _compare_objects(
         if not _same(before, value):
             below = at[name]
             _compare(below if old_at is at else old_at[name], below, before, value, found)
-    for name in old.keys() - new.keys():
-        _every_leaf(old_at[name], old[name], found, is_gone=True)
+    for name, value in old.items():
+        if name not in new:
+            _every_leaf(old_at[name], value, found, is_gone=True)
 
 
 def _compare_lists(
@@ -165,7 +166,7 @@ def _digest(value: Any) -> int:
 
 def _same(a: Any, b: Any) -> bool:
     """Equal in JSON: to Python 1 is 1.0 and True as well."""
-    return bool(a == b) and (type(a) is str or _encode(a) == _encode(b))
+    return a is b or bool(a == b and (type(a) is str or _encode(a) == _encode(b)))
 
 
 def _items(values: list[Any]) -> list[Item]:

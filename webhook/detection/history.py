@@ -27,6 +27,7 @@ MOST_BYTES_AWAKE: Final = 40 * 1024 * 1024
 WRITES_OF_AN_OBJECT: Final = 40
 SECONDS_KEPT: Final = 3_600.0
 
+_SEVERAL: Final = 2
 _BYTES_OF_OBJECT: Final = 700
 _BYTES_OF_RESTING: Final = 450
 _BYTES_OF_WRITE: Final = 800
@@ -37,7 +38,16 @@ _BYTES_OF_CHANGE: Final = 250
 class ObjectHistory:
     """The latest writes of one object, oldest first."""
 
-    __slots__ = ("_candidates", "_weight", "bytes", "resource", "seen", "stored", "writes")
+    __slots__ = (
+        "_candidates",
+        "_users",
+        "_weight",
+        "bytes",
+        "resource",
+        "seen",
+        "stored",
+        "writes",
+    )
 
     def __init__(self, resource: Resource, remembered: Remembered | None = None) -> None:
         self.resource: Final = resource
@@ -46,6 +56,8 @@ class ObjectHistory:
         self.stored: list[Write] = remembered.stored if remembered else []
         self._candidates: list[Write] = remembered.candidates if remembered else []
         self.seen = self.writes[-1].time if self.writes else 0.0
+        # Two at most: whether there are several is all that is asked.
+        self._users = {write.requester.user for write in (*self.writes, *self.stored)}
         lists = self.writes, self.stored, self._candidates
         self._weight = _BYTES_OF_OBJECT + sum(_weight(one) for some in lists for one in some)
         self.bytes = self._weight
@@ -61,6 +73,8 @@ class ObjectHistory:
         kept = msgspec.structs.replace(write, matched=FORGOTTEN, object=where)
         self._append(self.writes, kept)
         self.seen = write.time
+        if len(self._users) < _SEVERAL:
+            self._users.add(write.requester.user)
         # Without an outcome: none is registered, or the write would have been forgotten.
         if write.changed_something:
             self._append(self._candidates, kept)
@@ -98,10 +112,15 @@ class ObjectHistory:
                 self._append(self.stored, write)
                 yield write
 
+    @property
+    def several_wrote(self) -> bool:
+        """More than one user: of most objects each part has one writer."""
+        return len(self._users) >= _SEVERAL
+
     def last_setter_but(self, user: str, leaf: Path) -> Requester | None:
         """Who last asked for a value at a leaf, if that is remembered and was somebody else."""
-        if all(write.requester.user == user for write in self.writes):
-            return None  # as most objects
+        if not self.several_wrote and user in self._users:
+            return None
         for write in reversed(self.writes):
             for change in write.sent:
                 if change.key == leaf and change.after is not None:

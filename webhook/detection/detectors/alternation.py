@@ -45,9 +45,10 @@ def _alternations(
     value that never comes back (a time, a counter) are no fight. In status a leaf that goes and
     comes is not meant: who takes it away is found by the detectors of what is lost.
     """
+    if not past.several_wrote:
+        return
     meant = [change for change in write.result if _is_meant(change, in_status=in_status)]
     since = write.time - _SECONDS
-    # It takes two: of most objects each field has one writer, and nothing more is looked at.
     if not meant or len({one.requester.user for one in past.stored if one.time >= since}) < _TWO:
         return
     values = _values(meant, past, since)
