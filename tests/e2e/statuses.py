@@ -159,7 +159,14 @@ class Verb:
 
     def says(self, text: str) -> None:
         """Waits until a line with this text is printed."""
-        wait_until(lambda: any(text in line for line in self.lines), what=f"{text} in {self.lines}")
+
+        def said() -> bool:
+            found = any(text in line for line in self.lines)
+            if not found and not self.runs:
+                raise RuntimeError(f"it ended without a word of {text!r}: {self.lines}")
+            return found
+
+        wait_until(said, what=text)
 
     def ends(self, code: int) -> float:
         """Waits for the end; when the last line came, for what follows is the end of Python."""
