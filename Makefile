@@ -30,6 +30,7 @@ check: install ## ruff, mypy strict, import-linter: fast enough for every save
 controlplane: install ## build kube-apiserver, etcd and friends once (minutes; cached)
 	$(PY) -m tests.controlplane.build
 	$(PY) -m tests.monitoring.binaries
+	$(PY) -m tests.store.binaries
 
 test: check controlplane ## every test, the real control plane included
 	$(PY) -m pytest -n $(JOBS) --dist loadgroup

@@ -1,4 +1,4 @@
-"""Puts the parts together: the only module that knows the concrete adapters."""
+"""Puts a judge together from flags, files and what a cluster says of itself."""
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
@@ -7,13 +7,6 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any, Final
 
-from prometheus_client.registry import Collector
-
-from webhook.alerts.alertmanager import AlertmanagerSink
-from webhook.alerts.change import Sink
-from webhook.alerts.kube_event import KubeEventSink
-from webhook.alerts.log import LogSink
-from webhook.detection.detection import Detection
 from webhook.detection.finding import FoundObject
 from webhook.detection.policies import BINDING, POLICY, read_policies
 from webhook.detection.suspects import Suspects, read_configurations
@@ -27,23 +20,16 @@ from webhook.generation.table import DEFAULT_SERVER_VERSION, load_table
 from webhook.generation.transition import Engine
 from webhook.objects.documents import Unreadable, read_documents
 from webhook.objects.intended import EVERY_OBSERVED_GENERATION, Restored
-from webhook.pipeline import Dependencies
+from webhook.pipeline import Dependencies, Rounds
 from webhook.rules.assign_generation import AssignGeneration
 from webhook.rules.flip_status import FlipStatus, NotFlippableError
 from webhook.rules.preserve_observed_generation import PreserveObservedGeneration
-from webhook.rules.restore_intent import RestoreIntent
+from webhook.rules.restore_intent import Intents, RestoreIntent
 from webhook.rules.rule import Rule
 from webhook.rules.shadow_generation import ShadowGeneration
-from webhook.server.detecting import Detecting
-from webhook.server.lifecycle import AdmissionService
-from webhook.server.options import ServerOptions
-from webhook.server.terminating_metrics import TerminatingMetrics
-from webhook.server.watching import Watching
-from webhook.status.tracking import Tracking
 from webhook.store.memory import MemoryIntents, MemoryRounds
-from webhook.telemetry.logs import LOGGER, logging_to_stderr
-from webhook.telemetry.metrics import Metrics
-from webhook.telemetry.tracked import TrackedMetrics
+from webhook.store.shared import SharedWrites
+from webhook.telemetry.logs import LOGGER
 
 
 class GenerationPatch(StrEnum):
@@ -142,12 +128,15 @@ _UNDEFINED: Final = (
 class Judge:
     """Holds the Dependencies of now; replaced as a whole when the cluster is known or changes."""
 
-    def __init__(self, options: JudgeOptions) -> None:
-        """Raise UnknownServerVersionError, NotShadowableError or NotFlippableError."""
+    def __init__(self, options: JudgeOptions, shared: SharedWrites | None = None) -> None:
+        """`shared`: what replicas remember of writes together; without it, each alone.
+
+        Raises UnknownServerVersionError, NotShadowableError or NotFlippableError.
+        """
         self._options: Final = options
         self._flip: FlipStatus | None = None
-        self._intents: Final = MemoryIntents()
-        self._rounds: Final = MemoryRounds()
+        self._intents: Final[Intents] = MemoryIntents() if shared is None else shared.intents
+        self._rounds: Final[Rounds] = MemoryRounds() if shared is None else shared.rounds
         self.dependencies = self._make(options.server_version, (), connected=False)
         for resource, reason in self.not_flipped().items():
             if not (options.connects and reason == _UNDEFINED):
@@ -211,72 +200,3 @@ class Judge:
             audit_only=options.audit_only,
             restored=options.restored,
         )
-
-
-@dataclass(frozen=True, slots=True)
-class AlertOptions:
-    """Where findings are told besides the log."""
-
-    alertmanagers: tuple[str, ...] = ()
-    events: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterOptions:
-    """Which cluster is asked, which of its objects are watched, how many metrics may name."""
-
-    kubeconfig: str | None = None
-    watched: tuple[str, ...] = ()
-    most_named: int = 0
-
-
-async def run_server(
-    judge_options: JudgeOptions,
-    options: ServerOptions,
-    alerts: AlertOptions,
-    cluster: ClusterOptions,
-    log_level: str,
-) -> None:
-    """Serve until told to stop; see AdmissionService.run for what it raises."""
-    with logging_to_stderr(log_level):
-        judge = Judge(judge_options)
-        metrics = Metrics(judge.knows)
-        if judge_options.flipped_resources:
-            metrics.gauge(
-                "flip_status_refused",
-                "Resources of --flip-status whose status cannot be flipped.",
-                lambda: float(len(judge.not_flipped())),
-            )
-        suspects = Suspects()
-        tracking = Tracking()
-        watching = Watching(cluster.watched, tracking)
-        sinks: list[Sink] = [LogSink()]
-        if alerts.alertmanagers:
-            sinks.append(AlertmanagerSink(alerts.alertmanagers))
-
-        def service() -> AdmissionService:
-            detecting = Detecting(Detection(suspects), sinks, tracking)
-            shown: list[Collector] = [TrackedMetrics(tracking, judge.knows)]
-            if cluster.watched:
-                shown.append(TerminatingMetrics(watching, cluster.most_named))
-            return AdmissionService(options, lambda: judge.dependencies, metrics, detecting, shown)
-
-        if cluster.kubeconfig is None:
-            await service().run()
-            return
-        # Imported when wanted: the client of the Kubernetes API takes half a second to load.
-        from webhook.cluster.events import event_creator  # noqa: PLC0415
-        from webhook.cluster.follow import Learners, follow_cluster  # noqa: PLC0415
-        from webhook.cluster.objects import follow_objects  # noqa: PLC0415
-        from webhook.cluster.rest import Rest  # noqa: PLC0415
-
-        learners = Learners(
-            lambda facts: judge.learn(*facts), suspects.learn, suspects.learn_policies
-        )
-        async with (
-            follow_cluster(cluster.kubeconfig, learners, metrics) as api,
-            follow_objects(Rest(api), cluster.watched, watching),
-        ):
-            if alerts.events:
-                sinks.append(KubeEventSink(event_creator(api), judge.kind_of))
-            await service().run()

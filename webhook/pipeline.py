@@ -3,7 +3,8 @@
     bytes ─decode→ AdmissionRequest ─rules→ Edits ─patch→ PatchOperations ─encode→ bytes
 
 Pure and synchronous: server, replay, tests and fuzzers call this one function. It never raises
-for what it is given; time and memory come in as arguments.
+for what it is given; time and memory come in as arguments. Its two halves, decode() and judge(),
+are there for a server that must ask for an intent in between: awaited_intent() says which.
 """
 
 from collections.abc import Mapping
@@ -33,7 +34,7 @@ from webhook.objects.intended import EVERY_OBSERVED_GENERATION, Restored
 from webhook.patch.edit import Edit
 from webhook.patch.operations import plan_patch
 from webhook.rules.restore_intent import Intents
-from webhook.rules.rule import Rule, RuleInput, writes_status
+from webhook.rules.rule import Rule, RuleInput, is_status_write, writes_status
 
 
 class Rounds(Protocol):
@@ -115,13 +116,45 @@ def review(
     now  seconds on the clock that `deps` remembers by
     at   Unix seconds, for times that are written into objects; `now` where that is such a clock
     """
-    at = now if at is None else at
+    request = decode(body)
+    if isinstance(request, Reply):
+        return request
+    return judge(request, phase, deps, now, at=now if at is None else at)
+
+
+def decode(body: bytes) -> AdmissionRequest | Reply:
+    """The request of a review; a Reply where it cannot be judged."""
     try:
-        request = decode_review(body)
+        return decode_review(body)
     except UndecodableReviewError as error:
         return _refused(error)
     except RecursionError:
         return _unjudged(body)
+
+
+def awaited_intent(request: AdmissionRequest, phase: Phase, deps: Dependencies) -> JoinKey | None:
+    """The write whose intent may change the judgement; None where no intent could.
+
+    Nothing is put back into a write that still has every value, unless further fields are.
+    """
+    if phase is not Phase.MUTATE or request.object is None:
+        return None
+    _, status = deps.engine.strategy(request)
+    if not is_status_write(request, status):
+        return None
+    try:
+        found = request.object.observed
+    except (msgspec.MsgspecError, RecursionError):
+        return None
+    if found is None or (found.complete and not deps.restored.paths):
+        return None
+    return join_key(request)
+
+
+def judge(
+    request: AdmissionRequest, phase: Phase, deps: Dependencies, now: float, *, at: float
+) -> Reply:
+    """Judge one decoded review; see review()."""
     try:
         return _judge(request, phase, deps, now, at)
     except RecursionError:

@@ -171,7 +171,9 @@ async def serving(
     )
     detecting = Detecting(Detection(), (), Tracking())
     shown = [TrackedMetrics(detecting.tracking, judging.knows)]
-    service = AdmissionService(options, lambda: judging.dependencies, metrics, detecting, shown)
+    service = AdmissionService(
+        options, lambda: judging.dependencies, metrics, detecting, collectors=shown
+    )
     await service.start()
     trust = ssl.create_default_context(cafile=str(folder / "ca.crt"))
     running = Running(service, judging, metrics, trust)

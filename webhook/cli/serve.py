@@ -10,13 +10,10 @@ import yaml
 
 import certs
 from webhook.compose import (
-    AlertOptions,
     BadFileError,
-    ClusterOptions,
     GenerationPatch,
     JudgeOptions,
     load_definitions,
-    run_server,
 )
 from webhook.generation.strategy import UnknownServerVersionError
 from webhook.generation.table import DEFAULT_SERVER_VERSION
@@ -25,6 +22,8 @@ from webhook.rules.flip_status import NotFlippableError
 from webhook.rules.shadow_generation import NotShadowableError
 from webhook.server.options import ServerOptions
 from webhook.server.watching import NotWatchableError, parse_watched
+from webhook.serving import AlertOptions, ClusterOptions, run_server
+from webhook.store.address import BadStoreError, parse_store
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 _FOLDER = click.Path(file_okay=False, path_type=Path)
@@ -146,7 +145,11 @@ def _names(text: str) -> tuple[str, ...]:
 )
 @click.option("--crds", type=_FILE, help="CustomResourceDefinitions, JSON or YAML.")
 @click.option(
-    "--store", type=click.Choice(["memory"]), default="memory", show_default=True, help="Memory."
+    "--store",
+    metavar="memory|valkey://HOST/DB",
+    default="memory",
+    show_default=True,
+    help="Where intents are remembered; replicas that share a Valkey or Redis judge as one.",
 )
 @click.option("--record", type=_FILE, help="Append every review to this file, for replay.")
 @click.option(
@@ -204,9 +207,11 @@ def serve(**flags: Any) -> None:
         cluster = ClusterOptions(
             flags["kubeconfig"], parse_watched(flags["watch"]), flags["object_metrics"]
         )
-        asyncio.run(run_server(judge, server, alerts, cluster, flags["log_level"]))
+        store = parse_store(flags["store"])
+        asyncio.run(run_server(judge, server, alerts, cluster, store, log_level=flags["log_level"]))
     except (
         BadFileError,
+        BadStoreError,
         UnknownServerVersionError,
         NotFlippableError,
         NotShadowableError,

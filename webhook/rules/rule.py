@@ -35,20 +35,24 @@ class Rule(Protocol):
         """The edits that make the object right; none when it is."""
 
 
-def writes_status(review: RuleInput) -> bool:
+def is_status_write(request: AdmissionRequest, status: StatusSubresource) -> bool:
     """Whether the server takes `status` from this write.
 
     On the main endpoint of a kind with a status subresource it is the client's stale copy, which
     the server throws away. Where that is unknown, only a status that was sent counts as written.
     """
-    request = review.request
     if request.operation is not Operation.UPDATE or request.object is None:
         return False
     if request.subresource:
         return request.subresource == "status"
-    if review.status is StatusSubresource.UNKNOWN:
+    if status is StatusSubresource.UNKNOWN:
         return request.object.status is not None
-    return review.status is StatusSubresource.ABSENT
+    return status is StatusSubresource.ABSENT
+
+
+def writes_status(review: RuleInput) -> bool:
+    """is_status_write, for rules."""
+    return is_status_write(review.request, review.status)
 
 
 _NO_INTENT: Final = frozenset({"metadata", "status"})

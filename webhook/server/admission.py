@@ -8,8 +8,9 @@ from typing import Final, Protocol
 from aiohttp import web
 
 from webhook.admission.encode import encode_refusal
+from webhook.admission.join import JoinKey
 from webhook.admission.review import Phase
-from webhook.pipeline import Dependencies, Reply, review
+from webhook.pipeline import Dependencies, Reply, awaited_intent, decode, judge, review
 from webhook.server.answer import ReadyAnswer
 from webhook.server.body import BadRequestError, OverloadedError, read_body
 from webhook.server.connection import Connection
@@ -28,13 +29,28 @@ class Observer(Protocol):
         """A request was refused before its body was decoded."""
 
 
+class Elsewhere(Protocol):
+    """What other replicas know of the writes on their way. `now` as review() takes it."""
+
+    def lacks(self, key: JoinKey, now: float) -> bool:
+        """Whether it has to be fetched: it is not known here already."""
+
+    async def fetch(self, key: JoinKey, now: float) -> None:
+        """Put it where review() finds it. Never raises, and takes 20 ms at most."""
+
+
 class AdmissionHandler:
     """Answers POST /intent, /mutate and /outcome."""
 
     def __init__(
-        self, dependencies: Callable[[], Dependencies], observer: Observer, limits: Limits
+        self,
+        dependencies: Callable[[], Dependencies],
+        observer: Observer,
+        limits: Limits,
+        elsewhere: Elsewhere | None = None,
     ) -> None:
         """`dependencies` is asked at each request: they are replaced when the cluster changes."""
+        self._elsewhere: Final = elsewhere
         self._dependencies: Final = dependencies
         self._observer: Final = observer
         self._limits: Final = limits
@@ -75,11 +91,29 @@ class AdmissionHandler:
             return refusal
         body = await read_body(request, self._budget, self._limits.body_seconds)
         begun = self.last_request = time.monotonic()
-        reply = review(body, phase, self._dependencies(), begun, at=time.time())
-        self._observer.answered(phase, body, reply, time.monotonic() - begun)
+        if self._elsewhere is None:
+            reply = review(body, phase, self._dependencies(), begun, at=time.time())
+            waited = 0.0
+        else:
+            reply, waited = await self._review(body, phase, self._elsewhere, begun)
+        self._observer.answered(phase, body, reply, time.monotonic() - begun - waited)
         if reply.status == HTTPStatus.OK and self._stays_open(request):
             return ReadyAnswer(reply.body)
         return web.Response(body=reply.body, status=reply.status, content_type="application/json")
+
+    async def _review(
+        self, body: bytes, phase: Phase, elsewhere: Elsewhere, now: float
+    ) -> tuple[Reply, float]:
+        """review(), and in between the wait for what another replica knows; how long it took."""
+        request, waited = decode(body), 0.0
+        if isinstance(request, Reply):
+            return request, waited
+        key = awaited_intent(request, phase, self._dependencies())
+        if key is not None and elsewhere.lacks(key, now):
+            began = time.monotonic()
+            await elsewhere.fetch(key, now)
+            waited = time.monotonic() - began
+        return judge(request, phase, self._dependencies(), now, at=time.time()), waited
 
     def _stays_open(self, request: web.BaseRequest) -> bool:
         """Connections outlive endpoint and certificate: only a closed one is made anew."""

@@ -18,7 +18,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.registry import Collector
 
 from webhook.pipeline import Dependencies
-from webhook.server.admission import AdmissionHandler
+from webhook.server.admission import AdmissionHandler, Elsewhere
 from webhook.server.certificate import CertificateKeeper
 from webhook.server.connection import AdmissionServer
 from webhook.server.detecting import Detecting
@@ -45,7 +45,9 @@ class AdmissionService:
         dependencies: Callable[[], Dependencies],
         metrics: Metrics,
         detecting: Detecting,
+        *,
         collectors: Iterable[Collector] = (),
+        elsewhere: Elsewhere | None = None,
     ) -> None:
         """`collectors`: more to show at /metrics.
 
@@ -59,7 +61,7 @@ class AdmissionService:
         self._detecting: Final = detecting
         self._collectors: Final = tuple(collectors)
         observer = Observations(metrics, dependencies, self._recorder, detecting)
-        self._handler: Final = AdmissionHandler(dependencies, observer, options.limits)
+        self._handler: Final = AdmissionHandler(dependencies, observer, options.limits, elsewhere)
         self._server: AdmissionServer | None = None
         self._listener: asyncio.Server | None = None
         self._ops: web.AppRunner | None = None

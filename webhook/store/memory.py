@@ -1,11 +1,10 @@
 """The memory of one process: bounded in entries and in time, oldest out first."""
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
-from webhook.admission.join import JoinKey
 from webhook.objects.intended import Intended
 
 K = TypeVar("K")
@@ -46,6 +45,10 @@ class Recent(Generic[K, V]):
         """Drop the value, if there is one."""
         self._kept.pop(key, None)
 
+    def clear(self) -> None:
+        """Drop every value."""
+        self._kept.clear()
+
 
 @dataclass(frozen=True, slots=True)
 class _Intent:
@@ -54,12 +57,12 @@ class _Intent:
 
 
 class MemoryIntents:
-    """restore_intent's Intents in this process's memory."""
+    """restore_intent's Intents in this process's memory; a key is whatever tells writes apart."""
 
     def __init__(self) -> None:
-        self._recent: Final = Recent[JoinKey, _Intent]()
+        self._recent: Final = Recent[Hashable, _Intent]()
 
-    def put(self, key: JoinKey, intended: Intended, now: float) -> None:
+    def put(self, key: Hashable, intended: Intended, now: float) -> None:
         """Remember an intent; two that differ and are both on their way cancel each other."""
         before = self._recent.get(key, now)
         if before is not None and not before.asked and before.intended != intended:
@@ -67,7 +70,7 @@ class MemoryIntents:
         else:
             self._recent.put(key, _Intent(intended), now)
 
-    def get(self, key: JoinKey, now: float) -> Intended | None:
+    def get(self, key: Hashable, now: float) -> Intended | None:
         """The intent of this write; asked again in round 1 it is still there."""
         found = self._recent.get(key, now)
         if found is None:
@@ -78,21 +81,47 @@ class MemoryIntents:
             self._recent.put(key, _Intent(found.intended, asked=True), now)
         return found.intended
 
+    def learn(self, key: Hashable, intended: Intended | None, now: float) -> None:
+        """Take over what is remembered elsewhere, where it counts as asked for."""
+        self._recent.put(key, _Intent(intended, asked=True), now)
+
+    def has(self, key: Hashable, now: float) -> bool:
+        """Whether the intent is known, and not cancelled."""
+        found = self._recent.get(key, now)
+        return found is not None and found.intended is not None
+
+    def was_asked(self, key: Hashable, now: float) -> bool:
+        """Whether the intent, known or cancelled, was asked for before."""
+        found = self._recent.get(key, now)
+        return found is not None and found.asked
+
+    def forget(self, key: Hashable) -> None:
+        """Drop an intent that is out of date."""
+        self._recent.forget(key)
+
+    def clear(self) -> None:
+        """Drop all of them."""
+        self._recent.clear()
+
 
 class MemoryRounds:
     """The pipeline's Rounds in this process's memory."""
 
     def __init__(self) -> None:
-        self._recent: Final = Recent[JoinKey, Mapping[str, str]]()
+        self._recent: Final = Recent[Hashable, Mapping[str, str]]()
 
-    def put(self, key: JoinKey, annotations: Mapping[str, str], now: float) -> None:
+    def put(self, key: Hashable, annotations: Mapping[str, str], now: float) -> None:
         """Remember what was answered."""
         self._recent.put(key, annotations, now)
 
-    def get(self, key: JoinKey, now: float) -> Mapping[str, str] | None:
+    def get(self, key: Hashable, now: float) -> Mapping[str, str] | None:
         """What the same write was answered before."""
         return self._recent.get(key, now)
 
-    def forget(self, key: JoinKey) -> None:
+    def forget(self, key: Hashable) -> None:
         """A new write begins."""
         self._recent.forget(key)
+
+    def clear(self) -> None:
+        """Drop all of them."""
+        self._recent.clear()

@@ -29,6 +29,9 @@ _BUCKETS: Final = (
 _SUBRESOURCES: Final = {"", "scale", "status"}.union(*(row.subresources for row in load_rows()))
 
 
+Counts = Callable[[], Iterable[tuple[tuple[str, ...], int]]]
+
+
 class _Labels(NamedTuple):
     phase: str
     operation: str
@@ -52,11 +55,16 @@ class Metrics:
         self._seconds: Final = [0] * (len(_BUCKETS) + 1)
         self._seconds_sum = 0.0
         self._gauges: Final[dict[str, tuple[str, Callable[[], float]]]] = {}
+        self._counts: Final[list[tuple[str, str, tuple[str, ...], Counts]]] = []
         self._started: Final = time.time()
 
     def gauge(self, name: str, documentation: str, read: Callable[[], float]) -> None:
         """Export `genguard_<name>`, read at each scrape."""
         self._gauges[name] = (documentation, read)
+
+    def counts(self, name: str, documentation: str, labels: tuple[str, ...], read: Counts) -> None:
+        """Export `genguard_<name>_total`; `read` gives the counts by values of the labels."""
+        self._counts.append((f"genguard_{name}", documentation, labels, read))
 
     def record(self, phase: Phase, reply: Reply, seconds: float, *, audit_only: bool) -> None:
         """Count one answered review."""
@@ -121,6 +129,8 @@ class Metrics:
             ("cause",),
             ((((name,), count)) for name, count in self._causes.items()),
         )
+        for name, documentation, labels, counted in self._counts:
+            yield _counter(name, documentation, labels, counted())
         yield self._histogram()
         for name, (documentation, read) in self._gauges.items():
             yield GaugeMetricFamily(f"genguard_{name}", documentation, value=read())

@@ -1,0 +1,1 @@
+"""Replicas that share a real Valkey or Redis."""

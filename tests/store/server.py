@@ -1,0 +1,62 @@
+"""A real Valkey or Redis server on a socket file, which can be killed, filled and locked."""
+
+import shutil
+import tempfile
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import valkey
+
+from tests.controlplane.client import wait_until
+from tests.controlplane.processes import ProcessGroup
+from tests.store.binaries import PACKAGES
+
+_NAME = "store"
+
+
+class StoreServer:
+    """A context manager. It keeps nothing on disk: a restarted one is empty."""
+
+    def __init__(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="genguard-store-"))
+        self.socket = self.folder / "store.sock"
+        self._processes: ProcessGroup | None = None
+
+    def __enter__(self) -> Self:
+        binary = PACKAGES.binary("valkey-server")
+        self._command = [binary, "--port", "0", "--unixsocket", self.socket, "--save", ""]
+        self._processes = ProcessGroup(self.folder)
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        assert self._processes is not None
+        self._processes.stop()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def start(self) -> None:
+        assert self._processes is not None
+        self._server = self._processes.start(_NAME, self._command, PACKAGES.environment)
+        wait_until(self._ready, what="store ready")
+
+    def kill(self) -> None:
+        self._server.kill()
+        self._server.wait()
+
+    def run(self, *command: Any, password: str | None = None) -> Any:
+        """One command of the administrator's."""
+        client = valkey.Valkey(unix_socket_path=str(self.socket), password=password)
+        with client:
+            return client.execute_command(*command)
+
+    def _ready(self) -> bool:
+        try:
+            return bool(self.run("PING"))
+        except valkey.ConnectionError:
+            return False

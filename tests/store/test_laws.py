@@ -1,0 +1,120 @@
+"""Whatever the order: replicas with a store remember what one process would."""
+
+import asyncio
+import secrets
+from collections.abc import Awaitable, Callable
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from tests.store.proxy import Proxy
+from webhook.admission.join import JoinKey
+from webhook.objects.intended import Intended
+from webhook.objects.observed import Observed
+from webhook.store import circuit as module
+from webhook.store.address import ValkeyAddress
+from webhook.store.circuit import Circuit, Way
+from webhook.store.line import listen, open_line
+from webhook.store.memory import MemoryIntents
+from webhook.store.scripts import Scripts
+from webhook.store.shared import SharedWrites
+
+pytestmark = pytest.mark.xdist_group("store")
+
+KEY = JoinKey("apps", "deployments", "status", "default", "a", "uid", "someone", "7", dry_run=False)
+NOW = 1000.0
+REPLICAS = 3
+_PATIENCE = 10.0
+
+
+class Member:
+    """One replica in this process: it counts what it has heard."""
+
+    def __init__(self, address: ValkeyAddress) -> None:
+        self.scripts = Scripts(address.prefix, secrets.token_bytes(8))
+        way = Way(
+            lambda: open_line(address),
+            lambda on_open, on_message: listen(
+                address, self.scripts.channel, on_open, on_message
+            ),
+            self.scripts.probe(),
+        )  # fmt: skip
+        self.circuit = Circuit(way, lambda turn: None)
+        self.writes = SharedWrites(self.circuit, self.scripts)
+        self.heard: set[bytes] = set()
+
+    def call_back(self, message: bytes) -> None:
+        self.heard.add(message)
+        self.writes.call_back(message)
+
+    def call_back_all(self) -> None:
+        self.writes.call_back_all()
+
+    async def ask(self) -> Intended | None:
+        """As the handler does at /mutate."""
+        if self.writes.lacks(KEY, NOW):
+            await self.writes.fetch(KEY, NOW)
+        return self.writes.intents.get(KEY, NOW)
+
+
+steps = st.lists(
+    st.tuples(
+        st.integers(0, REPLICAS - 1), st.sampled_from(["put 4", "put 5", "ask", "ask", "blip"])
+    ),
+    min_size=1,
+    max_size=12,
+)
+
+
+@given(steps)
+@example([(0, "put 4"), (0, "put 5"), (0, "put 4"), (0, "ask")])
+@settings(
+    max_examples=100,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+def test_every_replica_answers_as_one_process_would(
+    proxy: Proxy, monkeypatch: pytest.MonkeyPatch, story: list[tuple[int, str]]
+):
+    # A busy machine must not make the story another one: here the store is waited for.
+    monkeypatch.setattr(module, "ANSWER_SECONDS", _PATIENCE)
+    prefix = f"{secrets.token_hex(4)}:"
+    asyncio.run(_play(ValkeyAddress("127.0.0.1", proxy.port, prefix=prefix), story))
+
+
+async def _play(address: ValkeyAddress, story: list[tuple[int, str]]) -> None:
+    members = [Member(address) for _ in range(REPLICAS)]
+    running = [asyncio.create_task(one.circuit.run(one)) for one in members]
+    alone = MemoryIntents()
+    try:
+        await _until(lambda: all(one.circuit.up for one in members))
+        for who, what in story:
+            member = members[who]
+            if what == "ask":
+                assert await member.ask() == alone.get(KEY, NOW)
+            elif what == "blip":
+                member.call_back_all()
+            else:
+                intended = Intended(Observed(int(what[-1]), ()))
+                member.writes.intents.put(KEY, intended, NOW)
+                alone.put(KEY, intended, NOW)
+            await _heard(member, members)
+    finally:
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
+
+async def _heard(sender: Member, members: list[Member]) -> None:
+    """All that was published before this has arrived."""
+    mark = secrets.token_bytes(24)
+    command = ("PUBLISH", sender.scripts.channel, mark)
+    await sender.circuit.ask("test", command)
+    await _until(lambda: all(mark in one.heard for one in members))
+
+
+async def _until(true: Callable[[], bool]) -> Awaitable[None] | None:
+    async with asyncio.timeout(_PATIENCE):
+        while not true():
+            await asyncio.sleep(0.0005)

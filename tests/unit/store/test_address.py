@@ -1,0 +1,82 @@
+"""`--store`: what is taken, and what is refused with a word about what to do."""
+
+import pytest
+
+from webhook.store.address import (
+    BadStoreError,
+    MemoryAddress,
+    ValkeyAddress,
+    parse_store,
+)
+
+SECRET = "hunter2"  # noqa: S105
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("memory", MemoryAddress()),
+        ("valkey://cache", ValkeyAddress("cache", 6379)),
+        ("redis://cache:7000/2", ValkeyAddress("cache", 7000, 2)),
+        ("valkeys://cache", ValkeyAddress("cache", 6379, tls=True)),
+        ("rediss://[::1]:7000/", ValkeyAddress("::1", 7000, tls=True)),
+        ("valkey://cache/0?prefix=blue:", ValkeyAddress("cache", 6379, prefix="blue:")),
+        (f"valkey://:{SECRET}@cache", ValkeyAddress("cache", 6379, password=SECRET)),
+        (
+            "valkey://u%40x:hunter%2F2@cache",
+            ValkeyAddress("cache", 6379, user="u@x", password=f"{SECRET[:-1]}/2"),
+        ),
+    ],
+)
+def test_a_store_is_read(text, address):
+    assert parse_store(text) == address
+
+
+def test_files_are_named_in_the_query(tmp_path):
+    for name in ("ca.crt", "password"):
+        (tmp_path / name).write_text("")
+    read = parse_store(
+        f"valkeys://me@cache?cafile={tmp_path}/ca.crt&password-file={tmp_path}/password"
+    )
+    assert isinstance(read, ValkeyAddress)
+    assert (read.user, read.password) == ("me", None)
+    assert (read.cafile, read.password_file) == (tmp_path / "ca.crt", tmp_path / "password")
+
+
+@pytest.mark.parametrize(
+    ("text", "advice"),
+    [
+        ("", "give memory"),
+        ("disk", "give memory or valkey://"),
+        ("sqlite:state.db", "give memory"),
+        ("valkey:cache", "give memory"),
+        ("http://cache", "give memory"),
+        ("valkey://", "host is missing"),
+        (f"valkey://:{SECRET}@", "host is missing"),
+        ("valkey://cache:port", "host and port"),
+        ("valkey://cache:70000", "host and port"),
+        (f"valkey://:{SECRET}/more@cache", "as %XX"),
+        (f"valkey://:{SECRET}#more@cache", "as %XX|host is missing|%23"),
+        (f"valkey://:a?{SECRET}@cache", "host and port|host is missing|unknown parameter"),
+        (f"valkey://cache?{SECRET}=1", "unknown parameter .* cafile, password-file, prefix"),
+        ("valkey://cache/first", "number of a database"),
+        ("valkey://me@cache", "needs a password"),
+        ("valkey://cache?prefix=", "prefix takes 1 to 128"),
+        ("valkey://cache?prefix=a&prefix=b", "given twice"),
+        ("valkey://cache?cafile=/etc/hosts", "write valkeys://"),
+        ("valkeys://cache?cafile=/nowhere", "no such file"),
+        ("valkey://cache?password-file=/nowhere", "no such file"),
+        (f"valkey://:{SECRET}@cache?password-file=/etc/hosts", "not both"),
+    ],
+)
+def test_what_cannot_be_a_store_is_refused(text, advice):
+    with pytest.raises(BadStoreError, match=advice) as refused:
+        parse_store(text)
+    assert str(refused.value).startswith("--store")
+    assert SECRET not in str(refused.value)
+
+
+def test_a_password_is_shown_nowhere():
+    address = parse_store(f"valkeys://me:{SECRET}@cache/1")
+    assert str(address) == "valkeys://cache:6379/1"
+    assert SECRET not in repr(address)

@@ -1,0 +1,52 @@
+"""awaited_intent(): the reviews for which a server with a shared store has to ask."""
+
+import json
+
+import pytest
+
+from tests.reviews import clobbered, judge, make_review
+from webhook.admission.join import join_key
+from webhook.admission.review import AdmissionRequest, Phase
+from webhook.pipeline import awaited_intent, decode
+
+LOST = clobbered()
+ALL_THERE = make_review(
+    new={"status": {"observedGeneration": 3, "conditions": [{"observedGeneration": 3}]}},
+    old={"status": {"observedGeneration": 3}},
+    subresource="status",
+)
+
+
+def decoded(review: dict) -> AdmissionRequest:
+    request = decode(json.dumps(review).encode())
+    assert isinstance(request, AdmissionRequest)
+    return request
+
+
+@pytest.mark.parametrize(
+    ("asked", "phase", "because"),
+    [
+        (ALL_THERE, Phase.MUTATE, "nothing that was sent can be missing"),
+        (LOST, Phase.INTENT, "it is the intent"),
+        (LOST, Phase.OUTCOME, "nothing is put back any more"),
+        (make_review(new={"spec": {"a": 1}}, old={"spec": {}}), Phase.MUTATE, "no status"),
+        (make_review(new={"status": {}}, old={"status": {}}), Phase.MUTATE, "status is dropped"),
+        (make_review("DELETE", old={"status": {}}), Phase.MUTATE, "no object"),
+        (make_review("CREATE", new={"status": {}}), Phase.MUTATE, "nothing joins its phases"),
+        (make_review(new={"status": 1}, old={}, subresource="status"), Phase.MUTATE, "no status"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_no_intent_could_change_the_judgement(asked, phase, because):
+    assert awaited_intent(decoded(asked), phase, judge()) is None
+
+
+def test_the_intent_of_a_write_that_lost_something_is_awaited():
+    key = awaited_intent(decoded(LOST), Phase.MUTATE, judge())
+    assert key is not None
+    assert key == join_key(decoded(LOST))
+
+
+def test_further_fields_that_are_restored_may_be_missing_from_any_status():
+    dependencies = judge(restore="status.observedGeneration,status.phase")
+    assert awaited_intent(decoded(ALL_THERE), Phase.MUTATE, dependencies) is not None

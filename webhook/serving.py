@@ -1,0 +1,127 @@
+"""From flags to a running server: connects judge, detection, sinks, cluster and store."""
+
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+
+from prometheus_client.registry import Collector
+
+from webhook.alerts.alertmanager import AlertmanagerSink
+from webhook.alerts.change import Sink
+from webhook.alerts.kube_event import KubeEventSink
+from webhook.alerts.log import LogSink
+from webhook.alerts.store_event import StoreEvents
+from webhook.compose import Judge, JudgeOptions
+from webhook.detection.detection import Detection
+from webhook.detection.suspects import Suspects
+from webhook.server.detecting import Detecting
+from webhook.server.lifecycle import AdmissionService
+from webhook.server.options import ServerOptions
+from webhook.server.terminating_metrics import TerminatingMetrics
+from webhook.server.watching import Watching
+from webhook.status.tracking import Tracking
+from webhook.store.address import StoreAddress, ValkeyAddress
+from webhook.store.replicas import Replicas
+from webhook.telemetry.logs import logging_to_stderr
+from webhook.telemetry.metrics import Metrics
+from webhook.telemetry.tracked import TrackedMetrics
+
+
+@dataclass(frozen=True, slots=True)
+class AlertOptions:
+    """Where findings are told besides the log."""
+
+    alertmanagers: tuple[str, ...] = ()
+    events: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterOptions:
+    """Which cluster is asked, which of its objects are watched, how many metrics may name."""
+
+    kubeconfig: str | None = None
+    watched: tuple[str, ...] = ()
+    most_named: int = 0
+
+
+Tell = Callable[[bool, str], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    judge: Judge
+    metrics: Metrics
+    suspects: Suspects
+    watching: Watching
+    sinks: list[Sink]
+
+
+async def run_server(
+    judge_options: JudgeOptions,
+    options: ServerOptions,
+    alerts: AlertOptions,
+    cluster: ClusterOptions,
+    store: StoreAddress,
+    *,
+    log_level: str,
+) -> None:
+    """Serve until told to stop; see AdmissionService.run for what it raises."""
+    with logging_to_stderr(log_level):
+        replicas = Replicas(store) if isinstance(store, ValkeyAddress) else None
+        writes = None if replicas is None else replicas.writes
+        judge, tracking = Judge(judge_options, writes), Tracking()
+        watching = Watching(cluster.watched, tracking)
+        parts = _Parts(judge, Metrics(judge.knows), Suspects(), watching, [LogSink()])
+        if judge_options.flipped_resources:
+            parts.metrics.gauge(
+                "flip_status_refused",
+                "Resources of --flip-status whose status cannot be flipped.",
+                lambda: float(len(judge.not_flipped())),
+            )
+        if alerts.alertmanagers:
+            parts.sinks.append(AlertmanagerSink(alerts.alertmanagers))
+        shown: list[Collector] = [TrackedMetrics(tracking, judge.knows)]
+        if cluster.watched:
+            shown.append(TerminatingMetrics(watching, cluster.most_named))
+        async with AsyncExitStack() as stack:
+            tell = None
+            if cluster.kubeconfig is not None:
+                tell = await _connect(stack, cluster.kubeconfig, cluster, alerts, parts)
+            if replicas is not None:
+                await stack.enter_async_context(replicas.joined(parts.metrics, tell))
+            detecting = Detecting(Detection(parts.suspects), parts.sinks, tracking)
+            service = AdmissionService(
+                options,
+                lambda: judge.dependencies,
+                parts.metrics,
+                detecting,
+                collectors=shown,
+                elsewhere=writes,
+            )
+            await service.run()
+
+
+async def _connect(
+    stack: AsyncExitStack,
+    kubeconfig: str,
+    cluster: ClusterOptions,
+    alerts: AlertOptions,
+    parts: _Parts,
+) -> Tell | None:
+    """Follow a cluster until the stack is left; how to make an Event there about the store."""
+    # Imported when wanted: the client of the Kubernetes API takes half a second to load.
+    from webhook.cluster.events import event_creator  # noqa: PLC0415
+    from webhook.cluster.follow import Learners, follow_cluster  # noqa: PLC0415
+    from webhook.cluster.objects import follow_objects  # noqa: PLC0415
+    from webhook.cluster.own import own_object  # noqa: PLC0415
+    from webhook.cluster.rest import Rest  # noqa: PLC0415
+
+    judge, suspects = parts.judge, parts.suspects
+    learners = Learners(lambda facts: judge.learn(*facts), suspects.learn, suspects.learn_policies)
+    api = await stack.enter_async_context(follow_cluster(kubeconfig, learners, parts.metrics))
+    await stack.enter_async_context(follow_objects(Rest(api), cluster.watched, parts.watching))
+    if not alerts.events:
+        return None
+    create = event_creator(api)
+    parts.sinks.append(KubeEventSink(create, judge.kind_of))
+    return StoreEvents(create, own_object(kubeconfig)).tell

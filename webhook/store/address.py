@@ -1,0 +1,136 @@
+"""`--store`: which store is meant, read and checked before anything is started.
+
+    memory
+    valkey://[user[:password]@]host[:port][/db][?prefix=P&password-file=F]
+    valkeys://…[&cafile=F]                                                  over TLS
+
+redis:// and rediss:// are the same. User and password are percent-encoded. A password is never
+repeated: not in an error, not in a log, not in a repr.
+"""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
+
+DEFAULT_PREFIX: Final = "genguard:"
+_DEFAULT_PORT: Final = 6379
+_TLS_BY_SCHEME: Final = {"valkey": False, "redis": False, "valkeys": True, "rediss": True}
+_PARAMETERS: Final = frozenset({"prefix", "cafile", "password-file"})
+_FORMS: Final = "memory or valkey://[user[:password]@]host:port/db?prefix=P"
+_LONGEST_PREFIX: Final = 128
+
+
+class BadStoreError(Exception):
+    """A store that cannot be used; the message says what is wrong, where, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryAddress:
+    """The memory of each process."""
+
+
+@dataclass(frozen=True, slots=True)
+class ValkeyAddress:
+    """A server that replicas share. `prefix` begins every key and channel."""
+
+    host: str
+    port: int
+    db: int = 0
+    user: str | None = None
+    password: str | None = field(default=None, repr=False)
+    password_file: Path | None = None
+    tls: bool = False
+    cafile: Path | None = None
+    prefix: str = DEFAULT_PREFIX
+
+    def __str__(self) -> str:
+        """For logs: where it is, and nothing that opens it."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"valkey{'s' if self.tls else ''}://{host}:{self.port}/{self.db}"
+
+
+StoreAddress = MemoryAddress | ValkeyAddress
+
+
+def parse_store(text: str) -> StoreAddress:
+    """What `--store` names. Raises BadStoreError."""
+    if text == "memory":
+        return MemoryAddress()
+    scheme, _, rest = text.partition(":")
+    if scheme in _TLS_BY_SCHEME and rest.startswith("//"):
+        return _valkey(text, tls=_TLS_BY_SCHEME[scheme])
+    raise BadStoreError(f"--store: give {_FORMS}")
+
+
+def _valkey(text: str, *, tls: bool) -> ValkeyAddress:
+    try:
+        url = urlsplit(text)
+        port = url.port or _DEFAULT_PORT
+    except ValueError:
+        # Its message may quote the password.
+        raise _bad("host and port cannot be read; write / @ : ? # in a password as %XX") from None
+    if not url.hostname:
+        raise _bad("the host is missing")
+    if url.fragment:
+        raise _bad("there is a #; write it as %23 in a password")
+    given = _parameters(url)
+    password = None if url.password is None else unquote(url.password)
+    password_file = given.get("password-file")
+    if password is not None and password_file is not None:
+        raise _bad("give the password or password-file, not both")
+    if url.username and password is None and password_file is None:
+        raise _bad("a user needs a password: user:password@, or password-file=")
+    if given.get("cafile") is not None and not tls:
+        raise _bad("cafile is for TLS: write valkeys://")
+    return ValkeyAddress(
+        host=url.hostname,
+        port=port,
+        db=_db(url),
+        user=unquote(url.username) if url.username else None,
+        password=password,
+        password_file=_file("password-file", password_file),
+        tls=tls,
+        cafile=_file("cafile", given.get("cafile")),
+        prefix=_prefix(given.get("prefix", DEFAULT_PREFIX)),
+    )
+
+
+def _parameters(url: SplitResult) -> dict[str, str]:
+    given: dict[str, str] = {}
+    for name, value in parse_qsl(url.query, keep_blank_values=True):
+        if name not in _PARAMETERS:
+            # Not repeated: it may be the rest of a password with a ? in it.
+            raise _bad(f"unknown parameter after ?; known are {', '.join(sorted(_PARAMETERS))}")
+        if name in given:
+            raise _bad(f"{name} is given twice")
+        given[name] = value
+    return given
+
+
+def _db(url: SplitResult) -> int:
+    text = url.path.strip("/")
+    if not text:
+        return 0
+    if not (text.isascii() and text.isdigit()):
+        raise _bad("after the host comes the number of a database, such as /0")
+    return int(text)
+
+
+def _file(name: str, value: str | None) -> Path | None:
+    if value is None:
+        return None
+    path = Path(value)
+    if not path.is_file():
+        raise _bad(f"{name} {value}: there is no such file")
+    return path
+
+
+def _prefix(text: str) -> str:
+    if not text or len(text) > _LONGEST_PREFIX or not text.isascii() or not text.isprintable():
+        raise _bad(f"prefix takes 1 to {_LONGEST_PREFIX} printable ASCII characters")
+    return text
+
+
+def _bad(what: str) -> BadStoreError:
+    return BadStoreError(f"--store valkey://…: {what}")

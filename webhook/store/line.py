@@ -1,0 +1,192 @@
+"""A line to a Valkey or Redis server: many commands on their way at once, answers in order.
+
+The client library connects, speaks TLS, authenticates, packs and parses. What its own client does
+beyond that, one command and one wait at a time on a connection of a pool, costs more than judging
+a review; here commands of one turn of the event loop are written together.
+"""
+
+import asyncio
+import contextlib
+import ssl
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final
+
+from valkey.asyncio.connection import Connection, SSLConnection
+from valkey.exceptions import (
+    AuthenticationError,
+    BusyLoadingError,
+    NoPermissionError,
+    OutOfMemoryError,
+    ReadOnlyError,
+    ResponseError,
+    ValkeyError,
+)
+from valkey.exceptions import TimeoutError as ValkeyTimeoutError
+
+from webhook.store.address import ValkeyAddress
+from webhook.store.circuit import Answer, LostError
+from webhook.store.scripts import Command
+
+_CONNECT_SECONDS: Final = 1.0
+_REASONS: Final = (
+    (AuthenticationError, "user or password refused"),
+    (NoPermissionError, "the user may not do all that is needed; see its ACL"),
+    (OutOfMemoryError, "the store is full"),
+    (ReadOnlyError, "the store is a replica that cannot be written to"),
+    (BusyLoadingError, "the store is loading its data"),
+    (ResponseError, "a command was refused"),
+    (ssl.SSLError, "TLS failed; is the certificate's authority the one of cafile?"),
+    (TimeoutError, "no answer in time"),
+    (ValkeyTimeoutError, "no answer in time"),
+)
+
+
+def reason_of(error: BaseException) -> str:
+    """Why something failed. The server's own text may quote what it was sent."""
+    causes = (error, error.__cause__, error.__context__)
+    for kind, reason in _REASONS:
+        if any(isinstance(one, kind) for one in causes):
+            return reason
+    return "not connected"
+
+
+class ValkeyLine:
+    """A circuit's Line over one connection."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection: Final = connection
+        self._unsent: list[Command] = []
+        self._awaited: Final[deque[Callable[[Answer], None]]] = deque()
+        self._wake: Final = asyncio.Event()
+        self.ended: Final[asyncio.Future[str]] = asyncio.get_running_loop().create_future()
+        self._tasks: Final = [
+            asyncio.create_task(self._write()),
+            asyncio.create_task(self._read()),
+        ]
+
+    def __len__(self) -> int:
+        """How many commands have no answer yet."""
+        return len(self._awaited)
+
+    def send(self, command: Command, done: Callable[[Answer], None]) -> None:
+        """Send a command soon; `done` gets its answer, or a LostError. It must not raise."""
+        if self.ended.done():
+            done(LostError(self.ended.result()))
+            return
+        self._unsent.append(command)
+        self._awaited.append(done)
+        self._wake.set()
+
+    def end(self, reason: str) -> None:
+        """Give up: who waits for an answer gets a LostError at once."""
+        if self.ended.done():
+            return
+        self.ended.set_result(reason)
+        while self._awaited:
+            self._awaited.popleft()(LostError(reason))
+
+    async def close(self) -> None:
+        """End, and close the connection."""
+        self.end("closed")
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await _disconnect(self._connection)
+
+    async def _write(self) -> None:
+        try:
+            while True:
+                await self._wake.wait()
+                self._wake.clear()
+                commands, self._unsent = self._unsent, []
+                packed = self._connection.pack_commands(commands)
+                await self._connection.send_packed_command(packed, check_health=False)
+        except (ValkeyError, OSError) as error:
+            self.end(reason_of(error))
+
+    async def _read(self) -> None:
+        try:
+            while True:
+                answer = await self._connection.read_response(disable_decoding=True)
+                self._awaited.popleft()(answer)
+        except (ValkeyError, OSError) as error:
+            # What a command was refused for, the next one is refused for too.
+            self.end(reason_of(error))
+
+
+async def open_line(address: ValkeyAddress) -> ValkeyLine:
+    """Connect and authenticate. Raises LostError."""
+    return ValkeyLine(await _connected(address))
+
+
+async def listen(
+    address: ValkeyAddress,
+    channel: bytes,
+    on_open: Callable[[], None],
+    on_message: Callable[[bytes], None],
+) -> str:
+    """Hand on every message of a channel until the connection fails; why it did."""
+    try:
+        connection = await _connected(address)
+    except LostError as error:
+        return str(error)
+    try:
+        await connection.send_command("SUBSCRIBE", channel, check_health=False)
+        while True:
+            kind, _, content = await connection.read_response(disable_decoding=True)
+            if kind == b"subscribe":
+                on_open()
+            elif kind == b"message":
+                on_message(content)
+    except (ValkeyError, OSError) as error:
+        return reason_of(error)
+    finally:
+        await _disconnect(connection)
+
+
+async def _connected(address: ValkeyAddress) -> Connection:
+    """A connection that is authenticated. Raises LostError."""
+    try:
+        password = address.password
+        if address.password_file is not None:  # each time anew: it may have been renewed
+            password = (await asyncio.to_thread(address.password_file.read_text)).strip()
+    except (OSError, UnicodeDecodeError):
+        raise LostError("the password-file cannot be read") from None
+    try:
+        connection = _connection(address, password)
+    except OSError as error:
+        raise LostError("the cafile cannot be used") from error
+    try:
+        async with asyncio.timeout(_CONNECT_SECONDS):
+            await connection.connect()  # type: ignore[no-untyped-call]
+    except (ValkeyError, OSError) as error:
+        await _disconnect(connection)
+        raise LostError(reason_of(error)) from error
+    return connection
+
+
+def _connection(address: ValkeyAddress, password: str | None) -> Connection:
+    arguments: dict[str, Any] = {
+        "host": address.host,
+        "port": address.port,
+        "db": address.db,
+        "username": address.user,
+        "password": password,
+        "socket_timeout": None,
+        "socket_connect_timeout": _CONNECT_SECONDS,
+        "lib_name": None,  # to tell it takes a right that a narrow ACL does not give
+        "lib_version": None,
+    }
+    if not address.tls:
+        return Connection(**arguments)
+    connection = SSLConnection(**arguments)
+    cafile = None if address.cafile is None else str(address.cafile)
+    # The library's own would trust every authority of the system besides the given one.
+    connection.ssl_context.context = ssl.create_default_context(cafile=cafile)
+    return connection
+
+
+async def _disconnect(connection: Connection) -> None:
+    with contextlib.suppress(ValkeyError, OSError):
+        await connection.disconnect(nowait=True)

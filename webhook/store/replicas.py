@@ -1,0 +1,67 @@
+"""Joins this replica to the others through a Valkey or Redis store."""
+
+import asyncio
+import contextlib
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Final
+
+from webhook.store.address import ValkeyAddress
+from webhook.store.circuit import Circuit, Turn, Way
+from webhook.store.scripts import REPLICA_BYTES, Scripts
+from webhook.store.shared import SharedWrites
+from webhook.telemetry.logs import LOGGER
+from webhook.telemetry.metrics import Metrics
+
+Tell = Callable[[bool, str], Awaitable[None]]
+"""Is told when the store was lost, and why, and when it is back."""
+
+
+class Replicas:
+    """What the replicas of one store have in common. Until `joined`, each has its own."""
+
+    def __init__(self, address: ValkeyAddress) -> None:
+        """Connect to nothing yet."""
+        # Imported when wanted: the client is of no use to a server without a shared store.
+        from webhook.store.line import listen, open_line  # noqa: PLC0415
+
+        self._address: Final = address
+        self._turns: Final[asyncio.Queue[Turn]] = asyncio.Queue()
+        scripts = Scripts(address.prefix, secrets.token_bytes(REPLICA_BYTES))
+        way = Way(
+            lambda: open_line(address),
+            lambda on_open, on_message: listen(address, scripts.channel, on_open, on_message),
+            scripts.probe(),
+        )
+        self.circuit: Final = Circuit(way, self._turns.put_nowait)
+        self.writes: Final = SharedWrites(self.circuit, scripts)
+
+    @asynccontextmanager
+    async def joined(self, metrics: Metrics, tell: Tell | None) -> AsyncIterator[None]:
+        """Keep up the connection; does not wait for it, for a webhook must come up without."""
+        metrics.gauge(
+            "store_up", "1 while the shared store is asked.", lambda: float(self.circuit.up)
+        )
+        metrics.counts(
+            "store_requests",
+            "Commands for the shared store, by what became of them.",
+            ("operation", "result"),
+            self.circuit.requests.items,
+        )
+        LOGGER.info("joining replicas", extra={"facts": {"store": str(self._address)}})
+        running = asyncio.create_task(self.circuit.run(self.writes))
+        telling = asyncio.create_task(self._pass_on(tell))
+        try:
+            yield
+        finally:
+            for task in (running, telling):
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await task
+
+    async def _pass_on(self, tell: Tell | None) -> None:
+        while True:
+            turn = await self._turns.get()
+            if tell is not None:
+                await tell(turn.up, turn.reason)
