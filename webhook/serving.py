@@ -19,9 +19,12 @@ from webhook.server.lifecycle import AdmissionService
 from webhook.server.options import ServerOptions
 from webhook.server.terminating_metrics import TerminatingMetrics
 from webhook.server.watching import Watching
+from webhook.status.kept import KeptObjects
 from webhook.status.tracking import Tracking
-from webhook.store.address import StoreAddress, ValkeyAddress
+from webhook.store.address import SqliteAddress, StoreAddress, ValkeyAddress
+from webhook.store.keeping import Keeping
 from webhook.store.replicas import Replicas
+from webhook.store.sqlite import SqliteFile
 from webhook.telemetry.logs import logging_to_stderr
 from webhook.telemetry.metrics import Metrics
 from webhook.telemetry.tracked import TrackedMetrics
@@ -72,6 +75,7 @@ async def run_server(
         judge, tracking = Judge(judge_options, writes), Tracking()
         watching = Watching(cluster.watched, tracking)
         parts = _Parts(judge, Metrics(judge.knows), Suspects(), watching, [LogSink()])
+        detection = Detection(parts.suspects)
         if judge_options.flipped_resources:
             parts.metrics.gauge(
                 "flip_status_refused",
@@ -89,7 +93,11 @@ async def run_server(
                 tell = await _connect(stack, cluster.kubeconfig, cluster, alerts, parts)
             if replicas is not None:
                 await stack.enter_async_context(replicas.joined(parts.metrics, tell))
-            detecting = Detecting(Detection(parts.suspects), parts.sinks, tracking)
+            if isinstance(store, SqliteAddress):
+                kept = {"findings": detection.ledger, "objects": KeptObjects(tracking)}
+                keeping = Keeping(SqliteFile(store.path), kept)
+                await stack.enter_async_context(keeping.running(parts.metrics))
+            detecting = Detecting(detection, parts.sinks, tracking)
             service = AdmissionService(
                 options,
                 lambda: judge.dependencies,

@@ -146,10 +146,10 @@ def _names(text: str) -> tuple[str, ...]:
 @click.option("--crds", type=_FILE, help="CustomResourceDefinitions, JSON or YAML.")
 @click.option(
     "--store",
-    metavar="memory|valkey://HOST/DB",
+    metavar="memory|sqlite:PATH|valkey://HOST/DB",
     default="memory",
     show_default=True,
-    help="Where intents are remembered; replicas that share a Valkey or Redis judge as one.",
+    help="A file keeps findings over a restart; a Valkey or Redis lets replicas judge as one.",
 )
 @click.option("--record", type=_FILE, help="Append every review to this file, for replay.")
 @click.option(

@@ -7,7 +7,9 @@ the requester likely instead of certain.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import Final
+from typing import Any, Final, NamedTuple, Self
+
+import msgspec
 
 from webhook.detection.finding import Actor, Confidence
 from webhook.detection.suspects import Suspects
@@ -15,6 +17,13 @@ from webhook.detection.write import Requester, Write
 
 _MOST: Final = 4
 _ORDER: Final = tuple(Confidence)
+
+
+class _Plain(NamedTuple):
+    requesters: list[tuple[Requester, int]]
+    writes: list[tuple[str, int]]
+    matched: list[tuple[tuple[str, str], int]]
+    visible: list[tuple[tuple[str, str], int]]
 
 
 class Askers:
@@ -58,6 +67,22 @@ class Askers:
         others = {policy for policy, _ in self._matched} - likely
         found += [_policy(name, Confidence.POSSIBLE) for name in sorted(others)]
         yield from sorted(found, key=lambda one: _ORDER.index(one.confidence))
+
+    def plain(self) -> tuple[list[Any], ...]:
+        """All of it, for `from_plain`."""
+        counters = self._requesters, self._writes, self._matched, self._visible
+        return tuple(list(one.items()) for one in counters)
+
+    @classmethod
+    def from_plain(cls, value: Any) -> Self:
+        """What was `plain`. Raises msgspec.MsgspecError."""
+        found = cls()
+        plain = msgspec.convert(value, _Plain)
+        found._requesters.update(dict(plain.requesters))
+        found._writes.update(dict(plain.writes))
+        found._matched.update(dict(plain.matched))
+        found._visible.update(dict(plain.visible))
+        return found
 
     def _often(self) -> list[Requester]:
         return sorted(self._requesters, key=lambda one: -self._requesters[one])

@@ -26,6 +26,7 @@ QUIET_SECONDS: Final = 60.0
 MOST_FINDINGS: Final = 10_000
 _MOST_PATHS: Final = 20
 _MOST_EVIDENCE: Final = 5
+_SEPARATOR: Final = "\0"
 
 
 @dataclass(slots=True)
@@ -132,6 +133,24 @@ class Ledger:
             self._told = found
         return found
 
+    def marks(self) -> Iterator[tuple[str, Any]]:
+        """Each finding, by the name that `export` takes, and what differs once it has changed."""
+        for key in list(self._entries):
+            entry = self._entries.get(key)
+            if entry is not None:
+                yield _SEPARATOR.join(key), (entry.count, entry.last, entry.resolved)
+
+    def export(self, name: str) -> bytes | None:
+        """All that is known of a finding, as `restore` takes it; None for one that is gone."""
+        entry = self._entries.get(tuple(name.split(_SEPARATOR)))
+        return None if entry is None else msgspec.msgpack.encode(entry, enc_hook=_plain)
+
+    def restore(self, rows: Iterable[tuple[str, bytes]]) -> None:
+        """Take over what was exported, by its names. Raises msgspec.MsgspecError or ValueError."""
+        found = [(name, _decoder.decode(content)) for name, content in rows]
+        for name, entry in sorted(found, key=lambda one: one[1].last):
+            self._entries.setdefault(tuple(name.split(_SEPARATOR)), entry)
+
     def _entry(self, detector: str, write: Write) -> _Entry:
         where = write.object
         name = where.uid or f"{where.namespace}/{where.name}"
@@ -143,7 +162,7 @@ class Ledger:
             del self._entries[key]
             entry = None
         if entry is None:
-            identity = hashlib.blake2b("\0".join(key).encode(), digest_size=8).hexdigest()
+            identity = hashlib.blake2b(_SEPARATOR.join(key).encode(), digest_size=8).hexdigest()
             entry = self._entries[key] = _Entry(
                 identity, detector, where, subresource, write.time, write.time
             )
@@ -196,6 +215,19 @@ class Ledger:
         for entry in self._entries.values():
             if entry.detector == detector and entry.by_others and entry.candidates:
                 yield entry.candidates
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Askers):
+        return value.plain()
+    raise NotImplementedError
+
+
+def _from_plain(wanted: type, value: Any) -> Any:
+    return Askers.from_plain(value) if wanted is Askers else value
+
+
+_decoder: Final = msgspec.msgpack.Decoder(_Entry, dec_hook=_from_plain)
 
 
 def _place(entry: _Entry) -> Place:

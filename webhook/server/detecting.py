@@ -63,7 +63,8 @@ class Detecting:
         self._wake.set()
 
     def start(self) -> None:
-        """Begin to work; needs a running loop."""
+        """Begin to work; needs a running loop. What is known by now is no news."""
+        self._turns.since(self.findings())
         self._tasks = [asyncio.create_task(self._work()), asyncio.create_task(self._look())]
 
     async def stop(self) -> None:

@@ -33,6 +33,7 @@ from webhook.status.remembered import LONGEST_NAME, Remembered, pack, unpack
 from webhook.status.sighting import Sighting, judge, unfulfilled
 from webhook.status.tally import Kind, Tally
 from webhook.status.view import Past
+from webhook.status.waiting import Waiting
 
 MOST_OBJECTS: Final = 200_000
 MOST_BYTES: Final = 128 * 1024 * 1024
@@ -53,23 +54,12 @@ class Tracked(NamedTuple):
     """The state is that of a write of which nobody knows yet whether it was stored."""
 
 
-class _Waiting(msgspec.Struct, frozen=True, gc=False):
-    """A write that is believed, or a new intent that waits for somebody to act on it."""
-
-    since: float
-    before: bytes | None
-    """What was believed before; None for a creation."""
-    after: bytes | None
-    """What is, when nothing more is heard of a new intent; None where that is believed already."""
-    stored: bool
-
-
 class Tracking:
     """Bounded in objects and bytes; the objects longest unwritten go first."""
 
     def __init__(self, most_objects: int = MOST_OBJECTS, most_bytes: int = MOST_BYTES) -> None:
         self._objects: Final[OrderedDict[str, bytes]] = OrderedDict()
-        self._waiting: Final[OrderedDict[str, _Waiting]] = OrderedDict()
+        self._waiting: Final[OrderedDict[str, Waiting]] = OrderedDict()
         self._watched: Final[set[int]] = set()
         self._most_objects: Final = most_objects
         self._most_bytes: Final = most_bytes
@@ -105,6 +95,24 @@ class Tracking:
         if acted is None and state.ready is not None and state.observed is None:
             acted = state.changed_at  # a status was written, without an observedGeneration
         return Past(state.intent_at, acted, state.reconciled, len(state.flips_since(at)))
+
+    def packed(self) -> Iterator[tuple[str, bytes | tuple[bytes, bool]]]:
+        """Each object by uid, and what is another value once `lasting` is."""
+        for uid in self.uids():
+            if (data := self._objects.get(uid)) is not None:
+                yield uid, (data, True) if uid in self._waiting else data
+
+    def lasting(self, uid: str) -> Remembered | None:
+        """What is to be known of an object after a restart: as if settle() decided now."""
+        state, waiting = self._get(uid), self._waiting.get(uid)
+        if state is None or waiting is None:
+            return state
+        return None if waiting.is_creation else waiting.decided(state)
+
+    def restore(self, uid: str, kind: Kind, state: Remembered) -> None:
+        """Take over what lasted, unless more is known already."""
+        if uid not in self._objects:
+            self._put(uid, None, replace(state, kind=self.tally.position(*kind)))
 
     def see(self, group: str, resource: str, kind: str, document: Fields, at: float) -> None:
         """Take in a stored state, from a watch; its kind is watched from now on.
@@ -186,10 +194,7 @@ class Tracking:
                 self._take_back(uid)
                 continue
             del self._waiting[uid]
-            after = unpack(waiting.after) if waiting.after else believed
-            # Version 0, where it is not known: what the next write finds stored is right.
-            version = believed.version if waiting.stored else 0
-            self._put(uid, believed, replace(after, version=version))
+            self._put(uid, believed, waiting.decided(believed))
 
     def _stored(self, kind: int, sight: Excerpt, at: float, *, is_base: bool) -> Remembered | None:
         """Take in a stored state: what is believed now; None when it is older than what is known.
@@ -239,7 +244,7 @@ class Tracking:
         shown = unfulfilled(found.after, before, at) if found.moved else found.after
         if found.moved or not stored:
             after = pack(found.after) if found.moved else None
-            self._waiting[uid] = _Waiting(at, self._objects.get(uid), after, stored)
+            self._waiting[uid] = Waiting(at, self._objects.get(uid), after, stored)
         self._put(uid, before, shown)
         counts = self.tally.counts(shown.kind)
         if found.observation is not None:

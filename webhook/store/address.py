@@ -1,6 +1,7 @@
 """`--store`: which store is meant, read and checked before anything is started.
 
     memory
+    sqlite:PATH
     valkey://[user[:password]@]host[:port][/db][?prefix=P&password-file=F]
     valkeys://…[&cafile=F]                                                  over TLS
 
@@ -17,7 +18,7 @@ DEFAULT_PREFIX: Final = "genguard:"
 _DEFAULT_PORT: Final = 6379
 _TLS_BY_SCHEME: Final = {"valkey": False, "redis": False, "valkeys": True, "rediss": True}
 _PARAMETERS: Final = frozenset({"prefix", "cafile", "password-file"})
-_FORMS: Final = "memory or valkey://[user[:password]@]host:port/db?prefix=P"
+_FORMS: Final = "memory, sqlite:PATH or valkey://[user[:password]@]host:port/db?prefix=P"
 _LONGEST_PREFIX: Final = 128
 
 
@@ -28,6 +29,13 @@ class BadStoreError(Exception):
 @dataclass(frozen=True, slots=True)
 class MemoryAddress:
     """The memory of each process."""
+
+
+@dataclass(frozen=True, slots=True)
+class SqliteAddress:
+    """A file on this machine."""
+
+    path: Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +58,18 @@ class ValkeyAddress:
         return f"valkey{'s' if self.tls else ''}://{host}:{self.port}/{self.db}"
 
 
-StoreAddress = MemoryAddress | ValkeyAddress
+StoreAddress = MemoryAddress | SqliteAddress | ValkeyAddress
 
 
 def parse_store(text: str) -> StoreAddress:
     """What `--store` names. Raises BadStoreError."""
     if text == "memory":
         return MemoryAddress()
-    scheme, _, rest = text.partition(":")
+    scheme, colon, rest = text.partition(":")
+    if colon and scheme == "sqlite":
+        if not rest or rest.startswith("//"):
+            raise BadStoreError("--store sqlite: takes a path: sqlite:/var/lib/genguard/state.db")
+        return SqliteAddress(Path(rest))
     if scheme in _TLS_BY_SCHEME and rest.startswith("//"):
         return _valkey(text, tls=_TLS_BY_SCHEME[scheme])
     raise BadStoreError(f"--store: give {_FORMS}")

@@ -31,6 +31,7 @@ from webhook.cli import main
         (["--secure-port", "70000"], "70000 is not in the range 0<=x<=65535"),
         (["--secure-port", "https"], "'https' is not a valid integer range"),
         (["--store", "disk"], "--store: give memory"),
+        (["--store", "sqlite:/nowhere/state.db"], "it cannot be opened; is its folder there"),
         (["--store", "valkey://:secret@"], "--store valkey://…: the host is missing"),
         (["--log-level", "LOUD"], "'LOUD' is not one of"),
         (["--watch", "pods"], "--watch needs a cluster: give --kubeconfig"),

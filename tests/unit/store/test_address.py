@@ -1,10 +1,13 @@
 """`--store`: what is taken, and what is refused with a word about what to do."""
 
+from pathlib import Path
+
 import pytest
 
 from webhook.store.address import (
     BadStoreError,
     MemoryAddress,
+    SqliteAddress,
     ValkeyAddress,
     parse_store,
 )
@@ -16,6 +19,8 @@ SECRET = "hunter2"  # noqa: S105
     ("text", "address"),
     [
         ("memory", MemoryAddress()),
+        ("sqlite:state.db", SqliteAddress(Path("state.db"))),
+        ("sqlite:/var/lib/genguard/state.db", SqliteAddress(Path("/var/lib/genguard/state.db"))),
         ("valkey://cache", ValkeyAddress("cache", 6379)),
         ("redis://cache:7000/2", ValkeyAddress("cache", 7000, 2)),
         ("valkeys://cache", ValkeyAddress("cache", 6379, tls=True)),
@@ -47,8 +52,9 @@ def test_files_are_named_in_the_query(tmp_path):
     ("text", "advice"),
     [
         ("", "give memory"),
-        ("disk", "give memory or valkey://"),
-        ("sqlite:state.db", "give memory"),
+        ("disk", "give memory, sqlite:PATH or valkey://"),
+        ("sqlite:", "takes a path"),
+        ("sqlite://state.db", "takes a path"),
         ("valkey:cache", "give memory"),
         ("http://cache", "give memory"),
         ("valkey://", "host is missing"),

@@ -1,0 +1,73 @@
+"""Findings outlive the process, with all that their next turn depends on."""
+
+import msgspec
+import pytest
+
+from tests.unit.detection.builders import INTENT, MUTATE, feed, update
+from webhook.detection.detection import Detection
+from webhook.detection.finding import Severity
+from webhook.detection.ledger import QUIET_SECONDS, WINDOW_SECONDS, Ledger
+from webhook.detection.suspects import Suspects
+
+
+def clobber(detection: Detection, now: float, base: int) -> None:
+    """A webhook takes away what a controller sent."""
+    sent, stored = {"status": {"observedGeneration": 1}}, {"status": {}}
+    for phase, new in ((INTENT, sent), (MUTATE, stored)):
+        asked = update(new, stored, str(base), subresource="status", user="system:controller")
+        feed(detection, phase, asked, now)
+
+
+def looping(times: int = 4) -> Detection:
+    detection = Detection()
+    for number in range(times):
+        clobber(detection, 100.0 + number, 10 + number)
+    return detection
+
+
+def restarted(ledger: Ledger) -> Detection:
+    rows = [(name, ledger.export(name)) for name, _ in ledger.marks()]
+    fresh = Detection()
+    fresh.ledger.restore((name, content) for name, content in rows if content is not None)
+    return fresh
+
+
+def test_a_finding_is_told_as_before():
+    before = looping()
+    assert before.findings()
+    assert restarted(before.ledger).findings() == before.findings()
+
+
+def test_a_loop_goes_on_where_it_was():
+    before = looping()
+    after = restarted(before.ledger)
+    for number in range(4, 8):
+        clobber(after, 100.0 + number, 10 + number)
+    (one,), (same,) = before.findings(), after.findings()
+    assert (same.id, same.first_seen) == (one.id, one.first_seen)
+    assert same.count > one.count
+    assert same.severity is Severity.WARNING
+
+
+def test_what_was_quiet_meanwhile_is_resolved():
+    after = restarted(looping().ledger)
+    assert after.settle(103.0 + max(QUIET_SECONDS, WINDOW_SECONDS)) != ()
+    assert {one.state for one in after.findings()} == {"resolved"}
+
+
+def test_what_is_marked_alike_is_alike():
+    detection = looping()
+    marks = dict(detection.ledger.marks())
+    assert dict(detection.ledger.marks()) == marks
+    clobber(detection, 104.0, 14)
+    assert dict(detection.ledger.marks()) != marks
+
+
+def test_one_that_is_gone_is_not_exported():
+    assert Ledger(Suspects()).export("never\0there") is None
+
+
+@pytest.mark.parametrize("content", [b"", b"\xc1", msgspec.msgpack.encode({"id": "1"})])
+def test_rows_of_another_kind_are_refused(content):
+    with pytest.raises(msgspec.MsgspecError):
+        Ledger(Suspects()).restore([("a", content)])

@@ -1,0 +1,81 @@
+"""What is tracked outlives the process, as far as it is known to be stored."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.unit.status.story import Story
+from webhook.status.kept import KeptObjects
+from webhook.status.tracking import WAITING_SECONDS, Tracking
+
+
+def told(*steps: dict[str, Any]) -> Tracking:
+    story = Story()
+    for at, step in enumerate(steps):
+        story.play({"at": at, **step})
+    return story.tracking
+
+
+def restarted(tracking: Tracking) -> Tracking:
+    fresh = Tracking()
+    fresh.tally.position("", "pods", "Pod")  # positions of kinds are others in another process
+    kept = KeptObjects(tracking)
+    rows = [(name, kept.export(name)) for name, _ in kept.marks()]
+    KeptObjects(fresh).restore((name, content) for name, content in rows if content is not None)
+    return fresh
+
+
+CREATED = {"create": {"spec": {"replicas": 1}}}
+READY = {
+    "status": {
+        "observedGeneration": 1,
+        "replicas": 1,
+        "readyReplicas": 1,
+        "updatedReplicas": 1,
+        "availableReplicas": 1,
+        "conditions": [{"type": "Available", "status": "True"}],
+    }
+}
+
+
+def test_what_was_reconciled_still_is():
+    before = told(CREATED, READY)
+    before.settle(WAITING_SECONDS + 10)
+    after = restarted(before)
+    (one,), (same,) = before.objects(), after.objects()
+    assert one.state.reconciled == 1
+    assert same.kind == one.kind
+    assert msgspec.structs.replace(same.state, kind=one.state.kind) == one.state
+    assert (
+        after.tally.counts(same.state.kind).healths == before.tally.counts(one.state.kind).healths
+    )
+
+
+def test_a_write_nobody_confirmed_yet_is_believed_until_the_next_sight():
+    before = told(CREATED, READY)
+    (one,), (same,) = before.objects(), restarted(before).objects()
+    assert one.waiting
+    assert (same.state.reconciled, same.state.version, same.waiting) == (1, 0, False)
+
+
+def test_a_creation_nobody_confirmed_is_not_kept():
+    assert len(restarted(told(CREATED))) == 0
+
+
+def test_what_is_marked_alike_is_alike():
+    tracking = told(CREATED, READY)
+    kept = KeptObjects(tracking)
+    marks = dict(kept.marks())
+    assert dict(kept.marks()) == marks
+    tracking.settle(WAITING_SECONDS + 10)
+    assert dict(kept.marks()) != marks
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"\xc1", msgspec.msgpack.encode((("apps", "deployments", "Deployment"), b"short"))],
+)
+def test_rows_of_another_kind_are_refused(content):
+    with pytest.raises((msgspec.MsgspecError, ValueError)):
+        KeptObjects(Tracking()).restore([("uid", content)])

@@ -1,0 +1,121 @@
+"""A file of rows: what it keeps, and what it refuses without a change to the file."""
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from webhook.store.address import BadStoreError
+from webhook.store.sqlite import Changes, NotSavedError, SqliteFile
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "state.db"
+
+
+def saved(path: Path, *rows: tuple[str, bytes], gone: tuple[str, ...] = ()) -> None:
+    file = SqliteFile(path)
+    file.save({"findings": Changes(rows, gone)})
+    file.close()
+
+
+def loaded(path: Path, kind: str = "findings") -> dict[str, bytes]:
+    file = SqliteFile(path)
+    found = dict(file.load(kind))
+    file.close()
+    return found
+
+
+def test_rows_are_there_the_next_time(path):
+    saved(path, ("a", b"1"), ("b", b"\0"))
+    saved(path, ("a", b"2"), gone=("b", "never there"))
+    assert loaded(path) == {"a": b"2"}
+    assert loaded(path, "objects") == {}
+
+
+def test_nobody_else_may_read_the_file(path):
+    saved(path, ("a", b"1"))
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_all_of_a_save_is_there_or_nothing(path):
+    file = SqliteFile(path)
+
+    def rows():
+        yield "a", b"1"
+        yield "\ud800", b"a name that cannot be stored"
+
+    with pytest.raises(NotSavedError):
+        file.save({"findings": Changes(rows(), ())})
+    assert file.load("findings") == []
+    file.save({"findings": Changes([("a", b"2")], ())})
+    file.close()
+    assert loaded(path) == {"a": b"2"}
+
+
+def _text(path: Path) -> None:
+    path.write_text("kind: Secret\n" * 100)
+
+
+def _database_of_others(path: Path) -> None:
+    with sqlite3.connect(path) as other:
+        other.execute("CREATE TABLE theirs (a)")
+    other.close()
+
+
+def _newer(path: Path) -> None:
+    saved(path, ("a", b"1"))
+    with sqlite3.connect(path) as file:
+        file.execute("PRAGMA user_version = 2")
+    file.close()
+
+
+def _damaged(path: Path) -> None:
+    saved(path, *((str(number), b"x" * 500) for number in range(100)))
+    content = bytearray(path.read_bytes())
+    content[4096:] = b"\x5a" * (len(content) - 4096)
+    path.write_bytes(content)
+
+
+def _cut_off(path: Path) -> None:
+    saved(path, *((str(number), b"x" * 500) for number in range(100)))
+    path.write_bytes(path.read_bytes()[:5000])
+
+
+@pytest.mark.parametrize(
+    ("make", "advice"),
+    [
+        (_text, "no file of genguard's; move it away to start with nothing"),
+        (_database_of_others, "no file of genguard's"),
+        (_newer, "another version of genguard"),
+        (_damaged, "damaged; move it away"),
+        (_cut_off, "damaged; move it away"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_and_left_as_it_is(path, make, advice):
+    make(path)
+    before = path.read_bytes()
+    with pytest.raises(BadStoreError, match=f"--store sqlite:{path}: .*{advice}"):
+        SqliteFile(path)
+    assert path.read_bytes() == before
+
+
+def test_an_empty_file_is_as_good_as_none(path):
+    path.touch()
+    saved(path, ("a", b"1"))
+    assert loaded(path) == {"a": b"1"}
+
+
+def test_a_file_is_one_servers(path):
+    first = SqliteFile(path)
+    with pytest.raises(BadStoreError, match="another process uses it"):
+        SqliteFile(path)
+    first.close()
+    SqliteFile(path).close()
+
+
+@pytest.mark.parametrize("place", ["nowhere/state.db", "."])
+def test_a_file_that_cannot_be_made_says_why(tmp_path, place):
+    with pytest.raises(BadStoreError, match="it cannot be opened"):
+        SqliteFile(tmp_path / place)
