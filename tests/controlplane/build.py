@@ -27,8 +27,11 @@ PACKAGES = {
     "kubectl": "k8s.io/kubernetes/cmd/kubectl",
     "kwok": "sigs.k8s.io/kwok/cmd/kwok",
 }
-PROGRAMS = ("statusviews",)
-"""Our own, each in a folder and Go module of its name: their libraries pin other versions."""
+PROGRAMS = {
+    "statusviews": MODULE / "statusviews",
+    "gowebhook": MODULE.parent / "bench" / "gowebhook",
+}
+"""Our own, each a folder with a Go module: their libraries pin other versions."""
 _PINNED = re.compile(r"^\t(\S+) v([0-9]+\.[0-9]+\.[0-9]+)(?: |$)", re.MULTILINE)
 _GO = re.compile(r"^go (\S+)$", re.MULTILINE)
 
@@ -81,7 +84,7 @@ def provided(name: str) -> Path | None:
 def program_folder(name: str) -> Path:
     """The same for a program of ours: one folder for each state of its sources."""
     digest = hashlib.sha256(f"{sys.platform} {platform.machine()}".encode())
-    for source in sorted((MODULE / name).iterdir()):
+    for source in sorted(PROGRAMS[name].iterdir()):
         digest.update(source.name.encode() + source.read_bytes())
     return cache_folder().parent.with_name(name) / digest.hexdigest()[:16]
 
@@ -115,7 +118,7 @@ def _build(name: str, path: Path) -> None:
             f"(https://go.dev/dl), or set KUBEBUILDER_ASSETS to a folder that has {name}."
         )
     package = PACKAGES.get(name, ".")
-    module = MODULE / name if name in PROGRAMS else MODULE
+    module = PROGRAMS.get(name, MODULE)
     _say(f"building {name} ({package})")
     started = time.monotonic()
     with tempfile.TemporaryDirectory(dir=path.parent) as work:

@@ -45,10 +45,8 @@ def test_a_cached_binary_is_not_built_again(empty_cache: Path) -> None:
 def test_a_program_of_ours_is_built_again_only_when_its_sources_change(
     empty_cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    sources = shutil.copytree(build.MODULE / "statusviews", tmp_path / "sources" / "statusviews")
-    monkeypatch.setattr(build, "MODULE", sources.parent)
-    for name in ("go.mod", "go.sum"):
-        shutil.copy(ROOT / "tests" / "controlplane" / name, sources.parent)
+    sources = shutil.copytree(build.PROGRAMS["statusviews"], tmp_path / "sources")
+    monkeypatch.setitem(build.PROGRAMS, "statusviews", sources)
     cached = executable(build.program_folder("statusviews") / "statusviews")
     assert build.binary("statusviews") == cached
     (sources / "main.go").write_text("package main")
@@ -59,7 +57,7 @@ def test_the_judges_of_status_are_of_the_control_planes_version() -> None:
     def replaced(module: Path) -> list[str]:
         return [line for line in (module / "go.mod").read_text().splitlines() if "=>" in line]
 
-    assert replaced(build.MODULE / "statusviews") == replaced(build.MODULE)
+    assert replaced(build.PROGRAMS["statusviews"]) == replaced(build.MODULE)
 
 
 def test_kubebuilder_assets_come_first(
