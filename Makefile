@@ -5,7 +5,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 JOBS ?= 2
 
-.PHONY: help install run test check controlplane bench memory clean lock
+.PHONY: help install run test check controlplane bench bench-check memory clean lock
 
 help: ## what people do here
 	@awk 'BEGIN{FS=":.*## "} /^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,10 +34,14 @@ controlplane: install ## build kube-apiserver, etcd and friends once (minutes; c
 
 test: check controlplane ## every test, the real control plane included
 	$(PY) -m pytest -n $(JOBS) --dist loadgroup
+	$(PY) -m tests.bench --check
 
-bench: install controlplane ## recorded reviews over TLS: CPU, rate, latency, memory; tracked objects
+bench: install controlplane ## genguard beside Go, kopf and others: writes tests/bench/RESULTS.md
 	$(PY) -m tests.bench
 	$(PY) -m tests.bench.tracking
+
+bench-check: install controlplane ## fail where a review costs 25 % more than is recorded
+	$(PY) -m tests.bench --check
 
 memory: install ## what 100,000 tracked objects take, by kind (minutes)
 	$(PY) -m tests.bench.memory

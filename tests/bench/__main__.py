@@ -1,64 +1,144 @@
-"""`make bench`: python -m tests.bench [--quick] [--json FILE] [--server NAME]...
+"""`make bench`: everything measured, side by side, and told; `--help` says what else there is.
 
-Exits with 1 when a server did not start or any answer was wrong.
+Without a flag it measures everything and writes RESULTS.md, results.json and results.svg beside
+this file, and the README's table. Exits with 1 when a server did not start, any answer was wrong,
+or --check found something worse.
 """
 
 import argparse
-import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime
 from pathlib import Path
 from textwrap import fill
 from typing import Final
 
-from tests.bench.corpus import read_corpus
+from tests.bench.check import check
+from tests.bench.corpus import mean_bytes, read_corpus
 from tests.bench.generator import LoadFailedError
+from tests.bench.growth import GROWTHS
 from tests.bench.load import CONNECTIONS
 from tests.bench.machine import machine_facts
-from tests.bench.report import document, heading, table
-from tests.bench.rounds import run_rounds
+from tests.bench.publish import README, publish, with_table
+from tests.bench.report import growth_table, heading, legend, main_table, through_table
+from tests.bench.results import COMPARED, FOLDER, Results, read_results
+from tests.bench.rounds import Samples, run_rounds
 from tests.bench.running import ServerFailedError
 from tests.bench.scenarios import SCENARIOS, Effort, WrongAnswersError
-from tests.bench.servers import SERVERS, servers_named
+from tests.bench.servers import SERVERS, Server, servers_named
+from tests.bench.through import LEGEND, run_through
+from tests.controlplane.plane import ControlPlane
 
-FULL: Final = Effort(repeats=7, seconds=1.5, warm_up=500)
-QUICK: Final = Effort(repeats=2, seconds=0.5, warm_up=200)
 _WIDTH: Final = 100
-_LEGEND: Final = (
-    "RSS MB: memory once the server accepts connections, and after all of this. Every number is "
-    "the median of the rounds, ± half of what lies between the smallest and the largest."
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How much is done of what; None: not at all."""
+
+    servers: Effort | None = None
+    growth: Effort | None = None
+    through: Effort | None = None
+
+
+FULL: Final = Plan(
+    servers=Effort(repeats=3, seconds=1.2, warm_up=0.5),
+    growth=Effort(repeats=1, seconds=1.0, warm_up=0.5),
+    through=Effort(repeats=3, seconds=1.5, warm_up=0.5),
 )
+QUICK: Final = Plan(servers=Effort(repeats=1, seconds=0.5, warm_up=0.5))
+CHECK: Final = Plan(servers=Effort(repeats=2, seconds=1.0, warm_up=0.5))
 
 
-def main(arguments: Sequence[str] | None = None, effort: Effort | None = None) -> int:
-    """Measure and print; `effort` is for tests."""
+def main(arguments: Sequence[str] | None = None, plan: Plan | None = None) -> int:
+    """Measure and print; `plan` is for tests."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="rough numbers in under 20 s")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write every number there")
+    parser.add_argument("--quick", action="store_true", help="rough numbers in 40 s, not kept")
+    parser.add_argument(
+        "--check", action="store_true", help="fail where a ratio is worse than in results.json"
+    )
+    parts = [field.name for field in fields(Plan)]
+    parser.add_argument("--only", choices=parts, help="measure this alone, not kept")
     names = [server.name for server in SERVERS]
     parser.add_argument(
         "--server", action="append", default=[], choices=names, help="only these, and the floor"
     )
+    parser.add_argument("--into", type=Path, metavar="FOLDER", help="write the files there")
     flags = parser.parse_args(arguments)
-    facts = machine_facts()
-    print(heading(facts, read_corpus(), CONNECTIONS))
-    servers = servers_named(flags.server)
-    for server in servers:
-        print(f"  {server.name}: {server.about}")
     try:
-        samples = run_rounds(
-            servers, SCENARIOS, effort or (QUICK if flags.quick else FULL), _progress
-        )
+        if flags.check:
+            return _check(flags.into or FOLDER, plan or CHECK)
+        wanted = plan or (QUICK if flags.quick or flags.server else FULL)
+        if flags.only:
+            wanted = Plan(**{flags.only: getattr(FULL, flags.only)})
+        results = _measured(servers_named(flags.server), wanted)
     except (ServerFailedError, LoadFailedError, WrongAnswersError) as error:
         print(f"\n{type(error).__name__}: {error}", file=sys.stderr)
         return 1
-    print(f"\n{table(samples)}\n")
-    for scenario in SCENARIOS:
-        print(fill(scenario.legend, _WIDTH))
-    print(fill(_LEGEND, _WIDTH))
-    if flags.json is not None:
-        flags.json.write_text(json.dumps(document(samples, facts), indent=1) + "\n")
+    print("\n\n".join(_told(results)))
+    into = flags.into or (FOLDER if wanted is FULL else None)
+    if into is not None:
+        publish(results, into)
+    if into == FOLDER:
+        README.write_text(with_table(README.read_text("utf-8"), results), "utf-8")
     return 0
+
+
+def _measured(servers: Sequence[Server], plan: Plan) -> Results:
+    corpus = read_corpus()
+    sizes = [len(one.body) / 1e3 for one in corpus]
+    facts = machine_facts()
+    measured: Samples = {}
+    if plan.servers is not None:
+        measured = run_rounds(servers, SCENARIOS, plan.servers, _progress)
+    growth: dict[str, Samples] = {}
+    if plan.growth is not None:
+        for one in GROWTHS:
+            _progress(f"growth: {one.title}")
+            chosen = [server for server in servers if server.name in one.servers]
+            growth[one.key] = run_rounds(chosen, (one,), plan.growth, _progress)
+    through: Samples = {}
+    if plan.through is not None:
+        with ControlPlane() as plane:
+            through = run_through(plane, plan.through, _progress)
+    return Results(
+        date=datetime.now(UTC).date().isoformat(),
+        machine=dict(facts),
+        reviews=f"{len(corpus)} recorded pod reviews of {min(sizes):.1f} to {max(sizes):.1f} KB, "
+        f"mean {mean_bytes(corpus) / 1e3:.1f}; {CONNECTIONS} keep-alive TLS connections",
+        servers=measured,
+        growth=growth,
+        through=through,
+    )
+
+
+def _told(results: Results) -> Iterator[str]:
+    yield heading(results)
+    if results.servers:
+        yield main_table(results)
+    yield "\n".join(fill(line, _WIDTH) for line in legend(results.servers))
+    for one in GROWTHS:
+        if one.key in results.growth:
+            yield fill(f"{one.title}: {one.legend}", _WIDTH)
+            yield growth_table(one, results)
+    if results.through:
+        yield fill(f"Through the API server: {LEGEND}", _WIDTH)
+        yield through_table(results)
+
+
+def _check(folder: Path, plan: Plan) -> int:
+    servers = servers_named([name for pair in COMPARED.values() for name in pair])
+    effort, recorded = plan.servers, read_results(folder)
+    assert effort is not None
+
+    def measure() -> Samples:
+        return run_rounds(servers, SCENARIOS[:1], effort, _progress)
+
+    worse = check(recorded, measure, _progress)
+    for line in worse:
+        print(line, file=sys.stderr)
+    return 1 if worse else 0
 
 
 def _progress(text: str) -> None:

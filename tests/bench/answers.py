@@ -10,7 +10,7 @@ from typing import Any, Final
 import jsonpatch
 
 from tests.bench.servers import CONSTANT_UID, Answers, Server
-from tests.bench.servers.plain import mutated
+from tests.bench.servers.two_rules import mutated
 from tests.bench.template import Template
 from webhook.admission.contract import violations
 from webhook.admission.review import Phase

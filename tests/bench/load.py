@@ -7,29 +7,50 @@ import gc
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, closing
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
+from tests.bench.bodies import RECORDED, REVIEWS
 from tests.bench.connection import BrokenConnectionError, Connection
-from tests.bench.corpus import read_corpus
 from tests.bench.glance import Glance
-from tests.bench.loops import Requests, UnansweredError, closed_loop, open_loop
-from tests.bench.processes import cpu_seconds, own_core
+from tests.bench.loops import (
+    Answered,
+    Requests,
+    UnansweredError,
+    closed_loop,
+    fresh_loop,
+    open_loop,
+)
+from tests.bench.processes import own_core, wait_until_quiet
 from tests.bench.running import client_context
-from tests.bench.template import Template, make_templates
+from tests.bench.template import make_templates
+from webhook.server.detecting import MOST_QUEUED
 
 CONNECTIONS: Final = 16
+BURST: Final = MOST_QUEUED
+"""The most requests in a row: genguard puts no more aside for detection, so none is left out."""
+_WARM_UP: Final = 500
+_FILL: Final = 2_000
+_UPDATES_AMONG: Final = 16  # of requests in a row one is an update at least
+_LONG: Final = 120.0
 
 
 class Job(msgspec.Struct, frozen=True):
     """One measurement of one server.
 
-    rate     requests a second of an open loop; 0 for a closed one
-    seconds  how long; an open loop sends rate x seconds requests
-    warm_up  requests before anything is counted
+    seconds     how long; an open loop sends rate x seconds requests
+    warm_up     seconds before anything is counted, used as in the measurement
+    rate        requests a second of an open loop; 0 for a closed one
+    fresh       whether each request has a connection of its own, one after the other
+    reviews     what is asked: a key of bodies.REVIEWS
+    objects     how many objects the requests are about, in turn; 0: the recorded ones
+    fill        requests before anything else, in turns short enough for all to be looked into
+    puts_aside  seconds for which the server puts work aside at most, waiting for more to come
     """
 
     port: int
@@ -37,19 +58,25 @@ class Job(msgspec.Struct, frozen=True):
     folder: str
     path: str
     seconds: float
-    warm_up: int
+    warm_up: float
     rate: float = 0.0
-    limit: int = 1_000_000
     connections: int = CONNECTIONS
     constant_uid: str = ""
+    reviews: str = RECORDED
+    objects: int = 0
+    fill: int = 0
+    puts_aside: float = 0.0
+    fresh: bool = False
 
 
 class Measured(msgspec.Struct, frozen=True):
-    """What was counted between the first request after warming up and the last answer.
+    """What was counted from the first request after warming up.
 
-    latencies    seconds from when a request was due until its answer was whole
-    cpu_seconds  the server's; own_seconds the generator's
-    wrong        the first answers that were not right
+    seconds          until the last answer
+    latencies        seconds from when a request was due until its answer was whole
+    cpu_seconds      the server's, until all work was done
+    own_seconds      the generator's
+    wrong            the first answers that were not right
     """
 
     requests: int
@@ -63,49 +90,82 @@ class Measured(msgspec.Struct, frozen=True):
 def measure(job: Job, requests: Requests) -> Measured:
     """Do a job. Raises OSError, BrokenConnectionError and UnansweredError."""
     context = client_context(Path(job.folder))
-    connections = [Connection(job.port, context) for _ in range(job.connections)]
-    try:
-        return _measure(job, requests, connections)
-    finally:
-        for connection in connections:
-            connection.close()
+    with ExitStack() as opened:
+
+        def connect() -> Connection:
+            return Connection(job.port, context)
+
+        connections = [opened.enter_context(closing(connect())) for _ in range(job.connections)]
+        warming, glance = Glance(job.constant_uid), Glance(job.constant_uid)
+
+        def settle() -> float:
+            """Have all work done, what was put aside as well; the processor time up to then."""
+            wait_until_quiet(job.pid)
+            if job.puts_aside:
+                time.sleep(job.puts_aside)
+                limit = _UPDATES_AMONG
+                closed_loop(connections, requests, warming, seconds=_LONG, limit=limit)
+            return wait_until_quiet(job.pid)
+
+        for done in range(0, job.fill, _FILL):
+            limit = min(_FILL, job.fill - done)
+            closed_loop(connections, requests, warming, seconds=_LONG, limit=limit)
+            wait_until_quiet(job.pid)
+        use = partial(_use, job, connections, connect, requests)
+        if job.rate:
+            # Nothing is counted up to now, and then all goes on as it does in the end.
+            settle()
+            use(warming, seconds=job.warm_up, limit=BURST)
+            before = wait_until_quiet(job.pid)
+        else:
+            use(warming, seconds=job.warm_up, limit=_WARM_UP)
+            before = settle()
+        own, begun_at = time.process_time(), time.perf_counter()
+        use(glance, seconds=job.seconds, limit=BURST)
+        seconds, own_seconds = time.perf_counter() - begun_at, time.process_time() - own
+        after = wait_until_quiet(job.pid) if job.rate else settle()
+        return Measured(
+            requests=len(glance.latencies),
+            seconds=seconds,
+            cpu_seconds=after - before,
+            own_seconds=own_seconds,
+            latencies=tuple(glance.latencies),
+            wrong=(*warming.wrong, *glance.wrong),
+        )
 
 
-def _measure(job: Job, requests: Requests, connections: Sequence[Connection]) -> Measured:
-    warming, glance = Glance(job.constant_uid), Glance(job.constant_uid)
-    closed_loop(connections, requests, warming, seconds=job.seconds, limit=job.warm_up)
-    cpu, own, begun = cpu_seconds(job.pid), time.process_time(), time.perf_counter()
-    if job.rate:
-        limit = min(job.limit, round(job.rate * job.seconds))
-        open_loop(connections, requests, glance, rate=job.rate, limit=limit)
+def _use(
+    job: Job,
+    connections: Sequence[Connection],
+    connect: Callable[[], Connection],
+    requests: Requests,
+    answered: Answered,
+    *,
+    seconds: float,
+    limit: int,
+) -> None:
+    if job.fresh:
+        fresh_loop(connect, requests, answered, seconds=seconds, limit=limit)
+    elif job.rate:
+        limit = min(limit, round(job.rate * seconds))
+        open_loop(connections, requests, answered, rate=job.rate, limit=limit)
     else:
-        closed_loop(connections, requests, glance, seconds=job.seconds, limit=job.limit)
-    seconds = time.perf_counter() - begun
-    return Measured(
-        requests=len(glance.latencies),
-        seconds=seconds,
-        cpu_seconds=cpu_seconds(job.pid) - cpu,
-        own_seconds=time.process_time() - own,
-        latencies=tuple(glance.latencies),
-        wrong=(*warming.wrong, *glance.wrong),
-    )
+        closed_loop(connections, requests, answered, seconds=seconds, limit=limit)
 
 
 def main() -> None:
     """Work until there are no more jobs."""
     os.sched_setaffinity(0, own_core(server=False))
-    corpus = read_corpus()
-    by_path: dict[str, tuple[Template, ...]] = {}
-    requests: dict[str, Requests] = {}
+    supply: dict[tuple[str, str, int], Requests] = {}
     gc.disable()
     for line in sys.stdin.buffer:
         job = msgspec.json.decode(line, type=Job)
-        if job.path not in requests:
-            by_path[job.path] = make_templates(corpus, job.path)
-            requests[job.path] = Requests(by_path[job.path])
+        wanted = job.path, job.reviews, job.objects
+        if wanted not in supply:
+            supply[wanted] = Requests(make_templates(REVIEWS[job.reviews](), job.path), job.objects)
         gc.collect()
         try:
-            answer: Measured | dict[str, str] = measure(job, requests[job.path])
+            answer: Measured | dict[str, str] = measure(job, supply[wanted])
         except (OSError, BrokenConnectionError, UnansweredError) as error:
             answer = {"error": f"{type(error).__name__}: {error}"}
         sys.stdout.buffer.write(msgspec.json.encode(answer) + b"\n")

@@ -22,16 +22,21 @@ class UnansweredError(Exception):
 
 
 class Requests:
-    """An endless supply: the templates in turn, each time new."""
+    """An endless supply: the templates in turn, each time new.
 
-    def __init__(self, templates: Sequence[Template]) -> None:
+    With `objects`, every request is about the next of so many objects.
+    """
+
+    def __init__(self, templates: Sequence[Template], objects: int = 0) -> None:
         self._templates: Final = templates
+        self._objects: Final = objects
         self.count = 0
 
     def next(self) -> Filled:
         """A request that was never sent."""
         self.count += 1
-        return self._templates[self.count % len(self._templates)].fill(self.count)
+        template = self._templates[self.count % len(self._templates)]
+        return template.fill(self.count, self.count % self._objects if self._objects else None)
 
 
 def closed_loop(
@@ -60,6 +65,32 @@ def closed_loop(
             else:
                 del waiting[connection.fileno()]
     return asked
+
+
+def fresh_loop(
+    connect: Callable[[], Connection],
+    requests: Requests,
+    answered: Answered,
+    *,
+    seconds: float,
+    limit: int,
+) -> None:
+    """Ask on a new connection each time, one after the other; latency has the handshake in it."""
+    end = _clock() + seconds
+    for _ in range(limit):
+        begun = _clock()
+        if begun >= end:
+            return
+        connection = connect()
+        try:
+            connection.send(requests.next(), begun)
+            waiting = {connection.fileno(): connection}
+            while not (found := _answers(waiting, _GIVE_UP_SECONDS)):
+                pass
+            assert connection.request is not None
+            answered(connection.request, found[0][1], _clock() - begun)
+        finally:
+            connection.close()
 
 
 def open_loop(

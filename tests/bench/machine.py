@@ -2,10 +2,21 @@
 
 import os
 import platform
+import re
+import shutil
 import ssl
+import subprocess
 from collections.abc import Mapping
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Final
+
+from tests.controlplane.build import PROGRAMS, pinned
+
+_LIBRARIES: Final = ("aiohttp", "msgspec", "uvloop", "kopf")
+_GO_MOD: Final = PROGRAMS["gowebhook"] / "go.mod"
+_CONTROLLER_RUNTIME: Final = re.compile(r"sigs\.k8s\.io/controller-runtime v(\S+)")
 
 
 def machine_facts() -> Mapping[str, str]:
@@ -16,9 +27,21 @@ def machine_facts() -> Mapping[str, str]:
         "kernel": platform.release().partition("-")[0],
         "load": f"{os.getloadavg()[0]:.1f}",
         "python": platform.python_version(),
-        **{name: version(name) for name in ("aiohttp", "msgspec")},
         "openssl": ssl.OPENSSL_VERSION.split()[1],
+        **{name: version(name) for name in _LIBRARIES if find_spec(name) is not None},
+        "controller-runtime": "".join(_CONTROLLER_RUNTIME.findall(_GO_MOD.read_text())),
+        **_go(),
+        "kube-apiserver": pinned("k8s.io/kubernetes"),
     }
+
+
+def _go() -> Mapping[str, str]:
+    """The compiler, where there is one: a cached program does without."""
+    go = shutil.which("go")
+    if go is None:
+        return {}
+    said = subprocess.run([go, "env", "GOVERSION"], capture_output=True, text=True, check=True)
+    return {"go": said.stdout.strip().removeprefix("go")}
 
 
 def _cpu_model() -> str:

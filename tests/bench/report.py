@@ -1,94 +1,155 @@
-"""Samples as a table to read and as a document to compare with another run."""
+"""Results as RESULTS.md: tables of medians and ratios, what they mean, and how to look further."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from statistics import median
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final, NamedTuple
 
-from tests.bench.corpus import Recorded, mean_bytes
-from tests.bench.rounds import Samples
-from tests.bench.scenarios import Column
-from tests.bench.servers import FLOOR
+from tests.bench.growth import GROWTHS, Growth
+from tests.bench.results import COMPARED, Results, best_ratio, middle, ratio, spread
+from tests.bench.rounds import AFTER_MB, IDLE_MB, START_S
+from tests.bench.scenarios import OPEN_RATES, SCENARIOS
+from tests.bench.servers import FLOOR, GO, SERVERS
+from tests.bench.tables import fixed, table
+from tests.bench.through import LEGEND as THROUGH_LEGEND
+from tests.bench.through import NOTHING, THROUGH_KEYS
 
+_LEGEND: Final = (
+    "start s: from exec to the first TLS handshake; RSS MB: memory then, and after all of this.",
+    "± is half of what lies between the smallest and the largest of the rounds.",
+)
+_OPENING: Final = """# What a review costs
 
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """One number of one server: the median of all rounds, and how far they lie apart."""
+Made by `make bench` from [results.json](results.json), which has every number of every round; do
+not edit."""
+_PLOT: Final = "![Processor time, rate and latency](results.svg)"
+_FURTHER: Final = """## Look further
 
-    median: float
-    spread: float  # largest less smallest
-    ratio: float | None  # to the floor, where that is of interest
-
-
-def cells(samples: Samples) -> dict[str, dict[str, Cell]]:
-    """Server → column → number."""
-    floor = samples.values.get(FLOOR, {})
-    return {
-        server: {
-            column.key: _cell(column, found[column.key], floor.get(column.key))
-            for column in samples.columns
-        }
-        for server, found in samples.values.items()
-    }
-
-
-def _cell(column: Column, values: Sequence[float], floor: Sequence[float] | None) -> Cell:
-    ratio = None
-    if column.compared and floor:
-        # Round by round: what slowed a whole round down is in both.
-        ratio = median(own / least for own, least in zip(values, floor, strict=True))
-    return Cell(median(values), max(values) - min(values), ratio)
-
-
-def table(samples: Samples) -> str:
-    """One line a server; `±` is half of the spread over the rounds."""
-    head = ["server"]
-    for column in samples.columns:
-        head.append(column.title)
-        head += ["x floor"] * column.compared
-    rows = [head]
-    for server, found in cells(samples).items():
-        rows.append([server, *(text for c in samples.columns for text in _texts(c, found[c.key]))])
-    widths = [max(len(row[at]) for row in rows) for at in range(len(head))]
-    return "\n".join(_line(row, widths) for row in rows)
+- `python -m tests.bench.profile` says where the time of a review goes, by kind of write and phase,
+  and shows a cProfile; with `--of detection` of what happens after the answer.
+- `python -m tests.bench --quick` measures roughly, `--only through` a part, `--server NAME` some.
+- `make bench-check`, a part of `make test`, fails when a ratio of processor time, best round to
+  best round, is 25 % worse than it was here: {best}.
+"""
+_TITLES: Final = {
+    "cpu_us": ("CPU µs", 0),
+    "us_per_kb": ("µs a KB", 1),
+    "rate": ("req/s", 0),
+    "rss_mb": ("RSS MB", 0),
+    "remembered": ("remembered", 0),
+    "left_out": ("left out", 0),
+}
 
 
-def _texts(column: Column, cell: Cell) -> Iterator[str]:
-    yield f"{cell.median:.{column.digits}f} ±{cell.spread / 2:.{column.digits}f}"
-    if column.compared:
-        yield "" if cell.ratio is None else f"{cell.ratio:.2f}"
+class Column(NamedTuple):
+    """One column of the main table: its title, and its text for a server."""
+
+    title: str
+    text: Callable[[Results, str], str]
 
 
-def _line(row: Sequence[str], widths: Sequence[int]) -> str:
-    name, *numbers = (text.rjust(width) for text, width in zip(row, widths, strict=True))
-    return "  ".join((name.strip().ljust(widths[0]), *numbers)).rstrip()
+def _number(key: str, digits: int = 0, *, spreads: bool = False) -> Callable[[Results, str], str]:
+    def text(results: Results, server: str) -> str:
+        samples = results.servers[server]
+        value = fixed(middle(samples, key), digits)
+        return f"{value} ±{spread(samples, key):,.{digits}f}" if spreads else value
+
+    return text
 
 
-def heading(facts: Mapping[str, str], corpus: Sequence[Recorded], connections: int) -> str:
-    """What was measured, and on what."""
-    sizes = [len(one.body) / 1e3 for one in corpus]
-    machine = ", ".join(f"{name} {value}" for name, value in facts.items())
-    reviews = (
-        f"{len(corpus)} recorded pod reviews of {min(sizes):.1f} to {max(sizes):.1f} KB, "
-        f"mean {mean_bytes(corpus) / 1e3:.1f}; {connections} keep-alive TLS connections"
+def _two(first: str, second: str, digits: int) -> Callable[[Results, str], str]:
+    def text(results: Results, server: str) -> str:
+        samples = results.servers[server]
+        return " / ".join(fixed(middle(samples, key), digits) for key in (first, second))
+
+    return text
+
+
+def _ratio(key: str, to: str) -> Callable[[Results, str], str]:
+    return lambda results, server: fixed(ratio(results.servers, key, server, to), 2)
+
+
+MAIN: Final = (
+    Column("server", lambda _, server: server),
+    Column("CPU µs", _number("cpu_us", spreads=True)),
+    Column("x floor", _ratio("cpu_us", FLOOR)),
+    Column("x go", _ratio("cpu_us", GO)),
+    Column("req/s", _number("rate")),
+    Column("x go", _ratio("rate", GO)),
+    *(
+        Column(f"p50 / p99 ms at {rate:,}/s", _two(f"p50_ms_{rate}", f"p99_ms_{rate}", 1))
+        for rate in OPEN_RATES
+    ),
+    Column("start s", _number(START_S, 2)),
+    Column("RSS MB", _two(IDLE_MB, AFTER_MB, 0)),
+)
+
+
+def main_table(results: Results) -> str:
+    """One line a server; the README shows this one."""
+    rows = [[column.text(results, server) for column in MAIN] for server in results.servers]
+    return table([column.title for column in MAIN], rows)
+
+
+def growth_table(growth: Growth, results: Results) -> str:
+    """One line a step, genguard's cost beside that of the others."""
+    found = results.growth[growth.key]
+    head = [growth.along]
+    head += [f"{server} {_TITLES[key][0]}" for server in found for key in growth.numbers]
+    rows = []
+    for step in growth.steps:
+        cells = [
+            fixed(middle(samples, f"{step.name}/{key}"), _TITLES[key][1])
+            for samples in found.values()
+            for key in growth.numbers
+        ]
+        rows.append([step.name, *cells])
+    return table(head, rows)
+
+
+def through_table(results: Results) -> str:
+    """One line for what was registered; what it adds to nothing registered stands in brackets."""
+    bare = results.through[NOTHING]
+    head = ["registered", *(title for _, title, _ in THROUGH_KEYS)]
+    rows = []
+    for name, samples in results.through.items():
+        cells = [name]
+        for key, _, digits in THROUGH_KEYS:
+            value, least = middle(samples, key), middle(bare, key)
+            text = fixed(value, digits)
+            if name != NOTHING and value is not None and least is not None:
+                text += f" ({value - least:+,.{digits}f})"
+            cells.append(text)
+        rows.append(cells)
+    return table(head, rows)
+
+
+def heading(results: Results) -> str:
+    """What was measured, when, and on what."""
+    machine = ", ".join(f"{name} {value}" for name, value in results.machine.items())
+    return f"{results.date}. {machine}.\n{results.reviews}."
+
+
+def legend(servers: Mapping[str, object]) -> Iterator[str]:
+    """What servers and columns are."""
+    for server in SERVERS:
+        if server.name in servers:
+            yield f"`{server.name}`: {server.about}."
+    for text in dict.fromkeys(scenario.legend for scenario in SCENARIOS):
+        yield f"{text}."
+    yield from _LEGEND
+
+
+def markdown(results: Results) -> str:
+    """The whole of RESULTS.md; equal results give equal text."""
+    items = "\n".join(f"- {item}" for item in legend(results.servers))
+    parts = [_OPENING, heading(results), _PLOT, main_table(results), items]
+    for growth in GROWTHS:
+        if growth.key in results.growth:
+            parts += [f"## {growth.title}", growth.legend, growth_table(growth, results)]
+    if results.through:
+        parts += ["## Through the API server", THROUGH_LEGEND, through_table(results)]
+    best = "; ".join(
+        f"{name} {best_ratio(results.servers, 'cpu_us', *pair):.2f}"
+        for name, pair in COMPARED.items()
+        if {*pair} <= results.servers.keys()
     )
-    return f"{machine}\n{reviews}"
-
-
-def document(samples: Samples, facts: Mapping[str, str]) -> dict[str, Any]:
-    """For `--json`: medians, spreads, ratios and every sample."""
-    return {
-        "machine": dict(facts),
-        "servers": {
-            server: {
-                key: {
-                    "median": cell.median,
-                    "spread": cell.spread,
-                    **({} if cell.ratio is None else {"ratioToFloor": cell.ratio}),
-                    "samples": samples.values[server][key],
-                }
-                for key, cell in found.items()
-            }
-            for server, found in cells(samples).items()
-        },
-    }
+    return "\n\n".join([*parts, _FURTHER.format(best=best)])

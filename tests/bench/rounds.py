@@ -4,10 +4,8 @@ What disturbs a machine lasts longer than one measurement; taking turns spreads 
 """
 
 import tempfile
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -18,20 +16,16 @@ from tests.bench.corpus import read_corpus
 from tests.bench.generator import Generator
 from tests.bench.processes import resident_bytes
 from tests.bench.running import client_context, running
-from tests.bench.scenarios import Column, Context, Effort, Scenario, WrongAnswersError
+from tests.bench.scenarios import Context, Effort, Scenario, WrongAnswersError
 from tests.bench.servers import Server
 from tests.bench.template import make_templates
 
-MEMORY: Final = (Column("idle_mb", "RSS MB"), Column("after_mb", "after"))
+START_S, IDLE_MB, AFTER_MB = "start_s", "idle_mb", "after_mb"
+"""Of every round: seconds from exec to the first handshake; memory then and at the end."""
 _MB: Final = 1e6
 
-
-@dataclass(frozen=True, slots=True)
-class Samples:
-    """Every number of every round: server → column → one value a round."""
-
-    columns: tuple[Column, ...]
-    values: dict[str, dict[str, list[float]]]
+Samples = dict[str, dict[str, list[float]]]
+"""Every number of every round: server → key → one value a round."""
 
 
 def run_rounds(
@@ -41,21 +35,20 @@ def run_rounds(
     say: Callable[[str], None],
 ) -> Samples:
     """Measure. Raises ServerFailedError, LoadFailedError and WrongAnswersError."""
-    columns = (*(column for one in scenarios for column in one.columns), *MEMORY)
-    values: dict[str, dict[str, list[float]]] = {}
-    with _certificate() as folder, Generator() as generator:
+    samples: Samples = {}
+    with certificate() as folder, Generator() as generator:
         context = Context(generator, folder, effort)
         for number in range(effort.repeats):
             for server in servers:
                 say(f"round {number + 1} of {effort.repeats}: {server.name}")
-                found = values.setdefault(server.name, defaultdict(list))
+                found = samples.setdefault(server.name, {})
                 for key, value in _one(server, scenarios, context):
-                    found[key].append(value)
-    return Samples(columns, values)
+                    found.setdefault(key, []).append(value)
+    return samples
 
 
 @contextmanager
-def _certificate() -> Iterator[Path]:
+def certificate() -> Iterator[Path]:
     """A folder with a P-256 pair, the same for all."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -68,10 +61,11 @@ def _one(
 ) -> Iterator[tuple[str, float]]:
     templates = make_templates(read_corpus(), server.path)
     with running(server, context.folder) as started:
-        yield "idle_mb", resident_bytes(started.pid) / _MB
+        yield START_S, started.start_seconds
+        yield IDLE_MB, resident_bytes(started.pid) / _MB
         wrong = check_all(server, started.port, client_context(context.folder), templates)
         if wrong:
             raise WrongAnswersError("; ".join(wrong))
         for scenario in scenarios:
             yield from scenario.measure(started, context).items()
-        yield "after_mb", resident_bytes(started.pid) / _MB
+        yield AFTER_MB, resident_bytes(started.pid) / _MB

@@ -16,6 +16,7 @@ from tests.bench.servers import Listen, Server
 
 REPOSITORY: Final = Path(__file__).parents[2]
 _START_SECONDS: Final = 30.0
+_LOOK_SECONDS: Final = 0.005
 _TAIL: Final = 2_000
 
 
@@ -25,11 +26,17 @@ class ServerFailedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A server that accepts connections."""
+    """A server that accepts connections.
+
+    start_seconds  from exec to the first TLS handshake that it completed
+    log            what it has said, on standard output and standard error
+    """
 
     server: Server
     port: int
     pid: int
+    start_seconds: float
+    log: Path
 
 
 def free_port() -> int:
@@ -52,7 +59,8 @@ def running(server: Server, folder: Path) -> Iterator[Running]:
     """
     port = free_port()
     log = folder / f"{server.name}.log"
-    with log.open("wb") as said:
+    with log.open("wb") as said, _on_cores(own_core(server=True), everywhere=server.uses_cores):
+        begun = time.perf_counter()
         process = subprocess.Popen(
             server.command(Listen(port, folder)),
             cwd=REPOSITORY,
@@ -61,12 +69,22 @@ def running(server: Server, folder: Path) -> Iterator[Running]:
             stderr=said,
         )
     try:
-        os.sched_setaffinity(process.pid, own_core(server=True))
         _wait(process, port, client_context(folder), log)
-        yield Running(server, port, process.pid)
+        yield Running(server, port, process.pid, time.perf_counter() - begun, log)
     finally:
         process.kill()
         process.wait()
+
+
+@contextmanager
+def _on_cores(cores: set[int], *, everywhere: bool) -> Iterator[None]:
+    """What is started here inherits the cores, with every thread that it will ever have."""
+    own = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, own if everywhere else cores)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, own)
 
 
 def _wait(process: subprocess.Popen[bytes], port: int, context: ssl.SSLContext, log: Path) -> None:
@@ -77,7 +95,7 @@ def _wait(process: subprocess.Popen[bytes], port: int, context: ssl.SSLContext, 
             how = f"exited with {process.returncode}" if ended else "does not accept connections"
             tail = log.read_bytes()[-_TAIL:].decode(errors="replace")
             raise ServerFailedError(f"{log.stem} {how}:\n{tail}")
-        time.sleep(0.02)
+        time.sleep(_LOOK_SECONDS)
 
 
 def _accepts(port: int, context: ssl.SSLContext) -> bool:

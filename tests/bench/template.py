@@ -6,15 +6,20 @@ that never help, and never grow, in production.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from tests.bench.corpus import Recorded
 
 _UID: Final = re.compile(rb'"request":\{"uid":"([0-9a-f-]{36})"')
+_OBJECT: Final = re.compile(
+    rb'"metadata":\{"name":"([^"]{6,})",(?:"(?:generateName|namespace)":"[^"]*",)*'
+    rb'"uid":"([0-9a-f-]{36})"'
+)
 _RESOURCE_VERSION: Final = re.compile(rb'("resourceVersion":")\d+"')
 _DIGITS: Final = 12
+_DIGITS_OF_OBJECT: Final = 5
 
 
 class Filled(NamedTuple):
@@ -33,15 +38,20 @@ class Template:
     body: bytes = field(repr=False)
     uid_at: int
     versions_at: tuple[int, ...]
+    objects_at: tuple[int, ...]
 
-    def fill(self, number: int) -> Filled:
-        """Equal numbers give equal bytes."""
+    def fill(self, number: int, object_number: int | None = None) -> Filled:
+        """Equal numbers give equal bytes; with `object_number`, of another object than recorded."""
         uid = b"00000000-0000-4000-8000-%012x" % number
         body = bytearray(self.body)
         body[self.uid_at : self.uid_at + len(uid)] = uid
         version = b"%0*d" % (_DIGITS, 10 ** (_DIGITS - 1) + number)
         for at in self.versions_at:
             body[at : at + _DIGITS] = version
+        if object_number is not None:
+            name = b"%0*d" % (_DIGITS_OF_OBJECT, object_number)
+            for at in self.objects_at:
+                body[at : at + _DIGITS_OF_OBJECT] = name
         return Filled(self.head, bytes(body), uid)
 
 
@@ -63,7 +73,15 @@ def make_template(recorded: Recorded, path: str) -> Template:
         "\r\n"
     )
     versions = tuple(match.end(1) for match in _RESOURCE_VERSION.finditer(body))
-    return Template(head.encode(), body, found.start(1), versions)
+    return Template(head.encode(), body, found.start(1), versions, tuple(_objects(body)))
+
+
+def _objects(body: bytes) -> Iterator[int]:
+    """Where the ends of the object's name and uid are, which tell it from others."""
+    found = _OBJECT.search(body)
+    for word in () if found is None else found.groups():
+        for match in re.finditer(b'"%s"' % re.escape(word), body):
+            yield match.end() - 1 - _DIGITS_OF_OBJECT
 
 
 def make_templates(corpus: Iterable[Recorded], path: str) -> tuple[Template, ...]:

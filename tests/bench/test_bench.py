@@ -3,45 +3,117 @@
 import gzip
 import json
 import re
+import subprocess
+import sys
+from dataclasses import replace
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
 import pytest
 
-from tests.bench.__main__ import main
+from tests.bench.__main__ import Plan, main
+from tests.bench.bodies import RECORDED as RECORDED_REVIEWS
+from tests.bench.bodies import REVIEWS, SIZES, STATUS
+from tests.bench.check import ATTEMPTS, check, regressions
 from tests.bench.connection import BrokenConnectionError, Response, whole_response
 from tests.bench.corpus import FILE, Recorded, mean_bytes, read_corpus, write_corpus
 from tests.bench.glance import Glance
-from tests.bench.report import table
+from tests.bench.growth import GROWTHS, Growth, Step
+from tests.bench.plot import PANELS, plot
+from tests.bench.publish import README, with_table
+from tests.bench.report import growth_table, main_table, markdown, through_table
+from tests.bench.results import FOLDER, Results, read_results, write_results
 from tests.bench.rounds import Samples, run_rounds
-from tests.bench.scenarios import Column, Effort, WrongAnswersError, percentile
+from tests.bench.scenarios import Effort, WrongAnswersError, percentile
 from tests.bench.selection import TooFewError, select
-from tests.bench.servers import SERVERS, Answers, Server, servers_named
-from tests.bench.servers.plain import mutated
+from tests.bench.servers import GENGUARD, SERVERS, Answers, Server, servers_named
+from tests.bench.servers.two_rules import mutated
 from tests.bench.template import Filled, make_template, make_templates
+from tests.bench.through import SETTINGS, THROUGH_KEYS, believe, run_through
 from tests.bench.tracking import WRITES
 from tests.bench.tracking import main as measure_tracking
+from tests.controlplane.plane import ControlPlane
 from webhook.admission.review import Phase
+from webhook.detection.correlate import SECONDS_WITHOUT_OUTCOMES
 
-TINY = Effort(repeats=1, seconds=0.1, warm_up=16)
+TINY = Effort(repeats=1, seconds=0.05, warm_up=0.02, patient=False)
 
 
-def test_every_server_answers_right_and_has_every_column(
+def test_every_server_answers_right_and_everything_is_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    written = tmp_path / "bench.json"
-    assert main(["--json", str(written)], TINY) == 0, capsys.readouterr().err
-    document = json.loads(written.read_text())
-    assert set(document["servers"]) == {one.name for one in SERVERS if one.is_available}
-    wanted = {"cpu_us", "rate", "p50_ms", "p99_ms", "idle_mb", "after_mb"}
-    for found in document["servers"].values():
+    assert main(["--into", str(tmp_path)], Plan(TINY)) == 0, capsys.readouterr().err
+    results = read_results(tmp_path)
+    assert set(results.servers) == {one.name for one in SERVERS if one.is_available}
+    wanted = {"cpu_us", "rate", "p50_ms_500", "p99_ms_1000", "start_s", "idle_mb", "after_mb"}
+    for found in results.servers.values():
         assert wanted <= found.keys()
-        assert all(number["median"] > 0 for number in found.values())
-        assert found["cpu_us"]["ratioToFloor"] > 0
-    assert document["servers"]["floor"]["cpu_us"]["ratioToFloor"] == 1
-    assert {"cores", "cpu", "python", "aiohttp", "msgspec"} <= document["machine"].keys()
+        assert all(number > 0 for numbers in found.values() for number in numbers)
+    assert {
+        "cores",
+        "cpu",
+        "python",
+        "aiohttp",
+        "msgspec",
+        "kopf",
+        "controller-runtime",
+    } <= results.machine.keys()
     printed = capsys.readouterr().out
-    for text in ("CPU us", "x floor", "p99 ms", "RSS MB", *document["servers"]):
+    document = (tmp_path / "RESULTS.md").read_text()
+    for text in ("CPU µs", "x floor", "p50 / p99 ms at 1,000/s", "RSS MB", *results.servers):
         assert text in printed
+        assert text in document
+    assert document == markdown(results)
+    assert (tmp_path / "results.svg").read_text() == plot(results)
+
+
+def test_a_growth_is_measured_at_each_step() -> None:
+    steps = (
+        Step("fresh", {"reviews": "2 KB", "objects": 1, "connections": 1, "fresh": True}, 2.0),
+        Step("many", {"objects": 40, "reviews": STATUS, "fill": 40}, 8.0),
+    )
+    numbers = ("cpu_us", "us_per_kb", "rate", "rss_mb", "remembered", "left_out")
+    growth = Growth("tried", "Tried", "step", "Legend.", steps, numbers, (GENGUARD,))
+    (genguard,) = (one for one in servers_named([GENGUARD]) if one.name == GENGUARD)
+    found = run_rounds([genguard], (growth,), replace(TINY, patient=True), lambda _: None)[GENGUARD]
+    assert set(growth.keys) <= found.keys()
+    assert found["fresh/us_per_kb"][0] == pytest.approx(found["fresh/cpu_us"][0] / 2)
+    assert found["many/remembered"][0] == found["fresh/remembered"][0] + 40
+    assert found["many/left_out"] == [0]
+    results = Results("", {}, "", {}, {"tried": {GENGUARD: found}})
+    lines = growth_table(growth, results).splitlines()
+    assert [line.split("|")[1].strip() for line in lines[2:]] == ["fresh", "many"]
+
+
+@pytest.mark.xdist_group("apiserver")
+def test_writes_through_the_api_server_are_all_seen(apiserver: ControlPlane) -> None:
+    samples = run_through(apiserver, TINY, lambda _: None)
+    assert list(samples) == [one.name for one in SETTINGS]
+    for found in samples.values():
+        assert found.keys() == {key for key, *_ in THROUGH_KEYS}
+        assert all(number > 0 for numbers in found.values() for number in numbers)
+    lines = through_table(Results("", {}, "", {}, {}, samples)).splitlines()
+    assert len(lines) == 2 + len(SETTINGS)
+    assert ["(" in line for line in lines[2:]] == [False, True, True, True]
+
+
+def test_a_webhook_that_was_not_called_is_not_measured() -> None:
+    called = {"z-mutate.bench.genguard.io": 5.0}
+    believe(SETTINGS[1], 4, {}, called)
+    with pytest.raises(WrongAnswersError, match="called 2 times for 3 writes"):
+        believe(SETTINGS[1], 4, {"z-mutate.bench.genguard.io": 3.0}, called)
+
+
+def test_what_genguard_puts_aside_is_waited_for() -> None:
+    (genguard,) = (one for one in servers_named([GENGUARD]) if one.name == GENGUARD)
+    assert genguard.puts_aside > SECONDS_WITHOUT_OUTCOMES
+
+
+@pytest.mark.parametrize("name", ["floor", "plain"])
+def test_a_server_to_compare_with_has_nothing_of_detection_in_it(name: str) -> None:
+    code = f"import sys, tests.bench.servers.{name}; print('webhook.detection' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
 
 
 def test_a_wrong_answer_ends_the_run() -> None:
@@ -49,6 +121,90 @@ def test_a_wrong_answer_ends_the_run() -> None:
     pretender = Server("pretender", "", floor.command, Answers.JUDGED)
     with pytest.raises(WrongAnswersError, match="uid"):
         run_rounds([pretender], (), TINY, lambda _: None)
+
+
+def costs(floor: list[float], genguard: list[float], go: list[float]) -> Samples:
+    found = {"floor": floor, "genguard": genguard, "go": go}
+    return {name: {"cpu_us": values} for name, values in found.items()}
+
+
+RECORDED = Results("", {}, "", costs([100.0, 90.0], [150.0, 180.0], [600.0, 640.0]))
+
+
+@pytest.mark.parametrize(
+    ("measured", "told"),
+    [
+        (costs([90.0], [150.0], [600.0]), []),
+        (costs([45.0], [75.0], [300.0]), []),
+        (costs([90.0, 900.0], [1500.0, 187.0], [600.0, 9.9e9]), []),
+        (costs([90.0], [189.0], [760.0]), ["genguard / floor is 2.10; recorded is 1.67"]),
+        (costs([200.0], [190.0], [600.0]), ["genguard / go is 0.32; recorded is 0.25"]),
+        (costs([90.0], [300.0], [600.0]), ["genguard / floor", "genguard / go"]),
+    ],
+    ids=["as it was", "faster machine", "best rounds", "to the floor", "to Go", "to both"],
+)
+def test_a_ratio_may_be_a_quarter_worse_than_recorded(measured: Samples, told: list[str]) -> None:
+    found = list(regressions(RECORDED, measured))
+    assert len(found) == len(told)
+    assert all(text in line for text, line in zip(told, found, strict=True))
+
+
+def test_what_looks_worse_is_measured_again_before_it_is_believed() -> None:
+    rounds = iter([costs([90.0], [999.0], [600.0]), costs([300.0], [150.0], [800.0])])
+    assert check(RECORDED, lambda: next(rounds), lambda _: None) == []
+    assert list(rounds) == []
+    tried: list[int] = []
+
+    def always() -> Samples:
+        tried.append(1)
+        return costs([90.0], [300.0], [600.0])
+
+    assert len(check(RECORDED, always, lambda _: None)) == 2
+    assert len(tried) == ATTEMPTS
+
+
+def test_the_check_runs_servers_and_fails_for_what_was_cheaper_before(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    results = Results("", {}, "", costs([1.0], [1_000.0], [1.0]))
+    write_results(results, tmp_path)
+    assert main(["--check", "--into", str(tmp_path)], Plan(TINY)) == 0
+    write_results(Results("", {}, "", costs([1_000.0], [1.0], [1.0])), tmp_path)
+    capsys.readouterr()
+    assert main(["--check", "--into", str(tmp_path)], Plan(TINY)) == 1
+    assert "CPU of genguard / floor is" in capsys.readouterr().err
+
+
+def test_what_is_shown_is_what_was_recorded() -> None:
+    results = read_results()
+    assert (FOLDER / "RESULTS.md").read_text("utf-8") == markdown(results)
+    assert (FOLDER / "results.svg").read_text("utf-8") == plot(results)
+    readme = README.read_text("utf-8")
+    assert with_table(readme, results) == readme
+    assert set(results.growth) == {one.key for one in GROWTHS}
+    assert list(results.through) == [one.name for one in SETTINGS]
+    with pytest.raises(ValueError, match="README"):
+        with_table("# genguard", results)
+
+
+def test_the_plot_is_xml_with_a_bar_for_each_number() -> None:
+    names = ("floor", "genguard", "<go>")
+    samples = {name: {panel.key: [2.0, 4.0] for panel in PANELS} for name in names}
+    root = ET.fromstring(plot(Results("", {}, "", samples)))  # noqa: S314 - our own
+    bars = [one for one in root.iter() if one.tag.endswith("rect")]
+    assert len(bars) == len(names) * len(PANELS)
+    assert sum(one.get("class") == "own" for one in bars) == len(PANELS)
+    assert "<go>" in "".join(root.itertext())
+
+
+@pytest.mark.parametrize("name", [RECORDED_REVIEWS, *SIZES])
+def test_bodies_have_their_size_and_change_what_they_say(name: str) -> None:
+    for one in REVIEWS[name]():
+        request = json.loads(one.body)["request"]
+        if name in SIZES:
+            assert abs(len(one.body) - SIZES[name]) <= 2
+            assert mutated(request) != request["object"]
+        assert one.write == f"{request['operation']} {request.get('subResource', '')}".strip()
 
 
 @pytest.mark.parametrize(
@@ -142,15 +298,26 @@ def test_a_selection_meets_its_mean_or_says_why_not() -> None:
 
 
 def test_the_table_shows_median_spread_and_ratio() -> None:
-    columns = (Column("cpu_us", "CPU us", compared=True), Column("rate", "req/s", digits=0))
-    values = {
-        "floor": {"cpu_us": [50.0, 40.0, 45.0], "rate": [3.0, 1.0, 2.0]},
-        "other": {"cpu_us": [75.0, 80.0, 90.0], "rate": [1.0, 1.0, 1.0]},
-    }
-    lines = [line.split() for line in table(Samples(columns, values)).splitlines()]
-    assert lines[0] == ["server", "CPU", "us", "x", "floor", "req/s"]
-    assert lines[1] == ["floor", "45.0", "±5.0", "1.00", "2", "±1"]
-    assert lines[2] == ["other", "80.0", "±7.5", "2.00", "1", "±0"]
+    samples = costs([50.0, 40.0, 45.0], [75.0, 80.0, 90.0], [160.0, 160.0, 180.0])
+    lines = main_table(Results("", {}, "", samples)).splitlines()
+    rows = [[cell.strip() for cell in line.split("|")[1:5]] for line in lines]
+    assert rows[0] == ["server", "CPU µs", "x floor", "x go"]
+    assert rows[2] == ["floor", "45 ±5", "1.00", "0.25"]
+    assert rows[3] == ["genguard", "80 ±8", "2.00", "0.50"]
+    assert rows[4] == ["go", "160 ±10", "4.00", "1.00"]
+
+
+def test_an_object_number_makes_another_object_of_the_same_length() -> None:
+    (recorded,) = REVIEWS[STATUS]()
+    template = make_template(recorded, "/mutate")
+    requests = [json.loads(template.fill(7, number).body)["request"] for number in (1, 2)]
+    names = [one["name"] for one in requests]
+    uids = [one["object"]["metadata"]["uid"] for one in requests]
+    assert len({*names}) == len({*uids}) == 2
+    for one, name in zip(requests, names, strict=True):
+        for side in ("object", "oldObject"):
+            assert one[side]["metadata"]["name"] == name
+            assert one[side]["metadata"]["uid"] in uids
 
 
 def test_tracking_is_measured_for_each_kind(capsys: pytest.CaptureFixture[str]) -> None:

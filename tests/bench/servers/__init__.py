@@ -12,6 +12,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
+from tests.controlplane.build import binary
+
 CONSTANT_UID: Final = "00000000-0000-0000-0000-000000000000"
 """What the floor answers, whatever it was asked."""
 
@@ -36,7 +38,10 @@ class Listen:
 class Server:
     """How to start one server, and what it is compared as.
 
-    needs  a Python module that must be there; without it the server is left out
+    needs       a Python module that must be there; without it the server is left out
+    uses_cores  whether it may run on every core, or on the one that the load leaves alone: what
+                runs on one core at a time anyway is measured more evenly there
+    puts_aside  seconds that it may wait for more of a write before it finishes its work on it
     """
 
     name: str
@@ -45,6 +50,8 @@ class Server:
     answers: Answers
     path: str = "/mutate"
     needs: str = ""
+    uses_cores: bool = False
+    puts_aside: float = 0.0
 
     @property
     def is_available(self) -> bool:
@@ -70,11 +77,22 @@ def _genguard(*start: str, more: Sequence[str] = ()) -> Callable[[Listen], Seque
     return command
 
 
+def _go(listen: Listen) -> Sequence[str]:
+    return (str(binary("gowebhook")), str(listen.port), str(listen.folder))
+
+
 EVERYTHING_ON: Final = ("--generation-patch=always", "--shadow-generation=services,configmaps")
 """Enforcing, with every rule; metrics and logs cannot be turned off."""
 
 FLOOR: Final = "floor"
 """What the others are measured against."""
+GENGUARD: Final = "genguard"
+GO: Final = "go"
+"""What genguard is measured against: what one would write instead."""
+
+# Longer than SECONDS_WITHOUT_OUTCOMES of webhook/detection/correlate.py. Every server imports this
+# module: what it imports would be part of the floor.
+_PUTS_ASIDE: Final = 2.1
 
 SERVERS: Final = (
     Server(
@@ -84,10 +102,11 @@ SERVERS: Final = (
         Answers.CONSTANT,
     ),
     Server(
-        "genguard",
+        GENGUARD,
         f"genguard serve {' '.join(EVERYTHING_ON)}",
         _genguard("-m", "webhook"),
         Answers.JUDGED,
+        puts_aside=_PUTS_ASIDE,
     ),
     Server(
         "genguard+uvloop",
@@ -95,12 +114,26 @@ SERVERS: Final = (
         _genguard("-m", "tests.bench.servers.on_uvloop"),
         Answers.JUDGED,
         needs="uvloop",
+        puts_aside=_PUTS_ASIDE,
     ),
     Server(
         "plain",
         "aiohttp, json and jsonpatch: the two rules as one would first write them",
         _module("plain"),
         Answers.JUDGED,
+    ),
+    Server(
+        "kopf",
+        "a handler of kopf with the two rules: its web server and its admission engine",
+        _module("with_kopf"),
+        Answers.JUDGED,
+    ),
+    Server(
+        GO,
+        "a webhook of controller-runtime in Go with the two rules, on every core",
+        _go,
+        Answers.JUDGED,
+        uses_cores=True,
     ),
 )
 

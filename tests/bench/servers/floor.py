@@ -5,6 +5,7 @@ python -m tests.bench.servers.floor PORT FOLDER
 
 import asyncio
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -12,6 +13,7 @@ from aiohttp import web
 
 from tests.bench.servers import CONSTANT_UID
 from tests.bench.servers.listen import listen
+from webhook.admission.decode import MAX_BODY_BYTES
 from webhook.server.limits import KEEPALIVE_SECONDS
 
 ANSWER: Final = (
@@ -28,7 +30,12 @@ async def handle(request: web.BaseRequest) -> web.Response:
 
 async def main(port: int, folder: Path) -> None:
     """Serve until told to stop."""
-    server = web.Server(handle, keepalive_timeout=KEEPALIVE_SECONDS, access_log=None)
+    loop = asyncio.get_running_loop()
+    # aiohttp reads no more than 1 MiB unless it is told so where the request is made.
+    request = partial(web.BaseRequest, loop=loop, client_max_size=MAX_BODY_BYTES)
+    server = web.Server(
+        handle, request_factory=request, keepalive_timeout=KEEPALIVE_SECONDS, access_log=None
+    )
     await listen(server, port, folder)
 
 

@@ -1,0 +1,150 @@
+"""How a server's cost moves when one thing grows: bodies, connections, objects."""
+
+import http.client
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.bench.bodies import SIZES, STATUS
+from tests.bench.load import Measured
+from tests.bench.processes import resident_bytes
+from tests.bench.running import Running
+from tests.bench.scenarios import Context, run_job
+from tests.bench.servers import FLOOR, GENGUARD, GO
+
+_MB: Final = 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One measurement of a growth: what it is called, and what of the job is not as usual."""
+
+    name: str
+    job: Mapping[str, Any]
+    kilobytes: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """A Scenario whose keys are `step/number`.
+
+    key      its name in results.json
+    along    what grows, as the table's first column says it
+    numbers  what is measured at each step, of NUMBERS
+    servers  whose
+    """
+
+    key: str
+    title: str
+    along: str
+    legend: str
+    steps: tuple[Step, ...]
+    numbers: tuple[str, ...]
+    servers: tuple[str, ...] = (FLOOR, GENGUARD, GO)
+
+    @property
+    def keys(self) -> Sequence[str]:
+        """See Scenario."""
+        return [f"{step.name}/{number}" for step in self.steps for number in self.numbers]
+
+    def measure(self, running: Running, context: Context) -> Mapping[str, float]:
+        """See Scenario."""
+        found = {}
+        for step in self.steps:
+            measured = run_job(running, context, **step.job)
+            for number in self.numbers:
+                found[f"{step.name}/{number}"] = NUMBERS[number](step, measured, running)
+        return found
+
+
+def _cpu_us(_: Step, measured: Measured, __: Running) -> float:
+    return measured.cpu_seconds / measured.requests * 1e6
+
+
+def _us_per_kb(step: Step, measured: Measured, running: Running) -> float:
+    return _cpu_us(step, measured, running) / step.kilobytes
+
+
+def _rate(_: Step, measured: Measured, __: Running) -> float:
+    return measured.requests / measured.seconds
+
+
+def _rss_mb(_: Step, __: Measured, running: Running) -> float:
+    return resident_bytes(running.pid) / _MB
+
+
+def _remembered(_: Step, __: Measured, running: Running) -> float:
+    return _metric(running, "genguard_detection_objects")
+
+
+def _left_out(_: Step, __: Measured, running: Running) -> float:
+    return _metric(running, "genguard_detection_dropped_total")
+
+
+def _metric(running: Running, name: str) -> float:
+    """What genguard says of itself, on the port that it has logged."""
+    lines = running.log.read_text().splitlines()
+    (ops,) = (json.loads(line)["ops"] for line in lines if '"message": "serving"' in line)
+    connection = http.client.HTTPConnection(urlsplit(ops).netloc, timeout=10)
+    try:
+        connection.request("GET", "/metrics")
+        text = connection.getresponse().read().decode()
+    finally:
+        connection.close()
+    families = text_string_to_metric_families(text)
+    return next(one.value for family in families for one in family.samples if one.name == name)
+
+
+NUMBERS: Final = {
+    "cpu_us": _cpu_us,
+    "us_per_kb": _us_per_kb,
+    "rate": _rate,
+    "rss_mb": _rss_mb,
+    "remembered": _remembered,
+    "left_out": _left_out,
+}
+
+BODIES: Final = Growth(
+    "bodies",
+    "Bodies",
+    "body",
+    "A status update and a spec update of a pod in turn; half of a body is the old object. "
+    "One connection. kopf and the plain webhook refuse more than 1 MiB.",
+    tuple(
+        Step(name, {"reviews": name, "connections": 1, "objects": 0}, size / 1e3)
+        for name, size in SIZES.items()
+    ),
+    ("cpu_us", "us_per_kb"),
+)
+CONNECTIONS: Final = Growth(
+    "connections",
+    "Connections",
+    "connections",
+    "Recorded reviews as above. A new connection for each request costs a full TLS handshake "
+    "with a P-256 certificate on top: the API server keeps 25 idle connections, so that a burst "
+    "makes new ones. One after the other, so req/s says how long one takes.",
+    (
+        Step("a new one each time", {"connections": 1, "fresh": True}),
+        *(Step(f"{count}", {"connections": count}) for count in (1, 16, 100, 500)),
+    ),
+    ("cpu_us", "rate"),
+)
+OBJECTS: Final = Growth(
+    "objects",
+    "Objects remembered",
+    "objects",
+    "genguard remembers the latest writes of each object to find loops. Status updates of "
+    "8.9 KB, of each object in turn; each was written once before the measurement. Left out: "
+    "reviews that there was no room to look into.",
+    tuple(
+        Step(f"{count:,}", {"objects": count, "reviews": STATUS, "fill": count})
+        for count in (1, 1_000, 100_000)
+    ),
+    ("cpu_us", "rss_mb", "remembered", "left_out"),
+    (GENGUARD,),
+)
+GROWTHS: Final = (BODIES, CONNECTIONS, OBJECTS)

@@ -1,0 +1,31 @@
+"""Results into files: results.json, RESULTS.md, results.svg, and the table of the README."""
+
+from pathlib import Path
+from typing import Final
+
+from tests.bench.plot import plot
+from tests.bench.report import main_table, markdown
+from tests.bench.results import Results, read_results, write_results
+from tests.bench.running import REPOSITORY
+
+README: Final = REPOSITORY / "README.md"
+_BEGIN: Final = "<!-- make bench writes from here -->\n"
+_END: Final = "\n<!-- to here -->"
+
+
+def publish(results: Results, folder: Path) -> None:
+    """Write the three files of one run."""
+    folder.mkdir(parents=True, exist_ok=True)
+    write_results(results, folder)
+    kept = read_results(folder)  # what is shown is what can be read again
+    (folder / "RESULTS.md").write_text(markdown(kept), "utf-8")
+    (folder / "results.svg").write_text(plot(kept), "utf-8")
+
+
+def with_table(readme: str, results: Results) -> str:
+    """A README with these numbers between its two marks. Raises ValueError without them."""
+    head, begin, rest = readme.partition(_BEGIN)
+    _, end, tail = rest.partition(_END)
+    if not begin or not end:
+        raise ValueError(f"the README has no {_BEGIN.strip()} ... {_END.strip()}")
+    return f"{head}{begin}\n{main_table(results)}\n{end}{tail}"
