@@ -65,12 +65,17 @@ def load_definitions(path: Path) -> tuple[CustomResource, ...]:
     Raises BadFileError.
     """
     found: list[CustomResource] = []
-    for item in _items(path, "--crds", {"CustomResourceDefinition"}):
+    for item in read_definitions(path):
         try:
             found += from_definition(item)
         except BadDefinitionError as error:
             raise BadFileError(f"--crds {path}: {error}") from error
     return tuple(found)
+
+
+def read_definitions(path: Path) -> Iterator[dict[str, Any]]:
+    """Each CustomResourceDefinition of a file as it stands there; raises BadFileError."""
+    return _items(path, "--crds", {"CustomResourceDefinition"})
 
 
 _REGISTRATIONS: Final = frozenset(

@@ -23,6 +23,7 @@ class LookOptions:
     """What the flags say."""
 
     kubeconfig: str
+    context: str | None
     asked: tuple[Asked, ...]
     namespace: str
     selector: str
@@ -39,7 +40,7 @@ async def look(
     Gives the objects that do not exist. Raises NoClusterError, UnknownTargetError, RefusedError,
     NoServerError or one of UNREACHED.
     """
-    api = await connect(options.kubeconfig)
+    api = await connect(options.kubeconfig, options.context)
     try:
         rest = Rest(api)
         kinds = await discover(rest)

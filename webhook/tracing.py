@@ -45,6 +45,7 @@ class TraceOptions:
     """What the flags say."""
 
     kubeconfig: str
+    context: str | None
     target: str
     namespace: str
     seconds: float
@@ -73,16 +74,16 @@ class Ended:
     signal: int
 
 
-async def clean(kubeconfig: str, *, everything: bool) -> list[str]:
+async def clean(kubeconfig: str, context: str | None, *, everything: bool) -> list[str]:
     """Delete what other runs left behind; the names."""
-    async with _connected(kubeconfig) as (rest, _):
+    async with _connected(kubeconfig, context) as (rest, _):
         await check_rights(rest)
         return await clean_up(rest, everything=everything)
 
 
 async def prepare(options: TraceOptions) -> Prepared:
     """Raise NoClusterError, UnknownTargetError, NoTargetError, RefusedError or UNREACHED."""
-    async with _connected(options.kubeconfig) as (rest, _):
+    async with _connected(options.kubeconfig, options.context) as (rest, _):
         traced = await resolve(rest, options.target, options.namespace)
         await check_rights(rest)
         cleaned = await clean_up(rest, everything=options.everything)
@@ -102,7 +103,7 @@ async def run(prepared: Prepared, options: TraceOptions, tell: Tell) -> Ended:
             over.set()
 
     with _signals(over) as received:
-        async with _connected(options.kubeconfig) as (rest, server):
+        async with _connected(options.kubeconfig, options.context) as (rest, server):
             async with _listening(Reach.of(options.url, options.listen, server), on_view) as at:
                 async with _bracketed(rest, prepared.plan, at, options.seconds):
                     count = len(prepared.plan.observers)
@@ -116,9 +117,9 @@ async def run(prepared: Prepared, options: TraceOptions, tell: Tell) -> Ended:
 
 
 @asynccontextmanager
-async def _connected(kubeconfig: str) -> AsyncIterator[tuple[Rest, str]]:
+async def _connected(kubeconfig: str, context: str | None) -> AsyncIterator[tuple[Rest, str]]:
     """Calls of the API server, and its URL."""
-    api = await connect(kubeconfig)
+    api = await connect(kubeconfig, context)
     try:
         yield Rest(api), str(api.configuration.host)
     finally:

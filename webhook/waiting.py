@@ -37,6 +37,7 @@ class WaitOptions:
     """What the flags say."""
 
     kubeconfig: str
+    context: str | None
     asked: tuple[Asked, ...]
     namespace: str
     selector: str
@@ -55,7 +56,7 @@ async def wait(options: WaitOptions, tell: Tell) -> Ending:
 
     Raises NoClusterError, UnknownTargetError, RefusedError, NoServerError or one of UNREACHED.
     """
-    api = await connect(options.kubeconfig)
+    api = await connect(options.kubeconfig, options.context)
     try:
         return await _Wait(Rest(api), options, tell).run()
     finally:

@@ -222,7 +222,7 @@ def test_names_at_the_limit_of_length_are_bracketed_too(cluster: ControlPlane, w
     ("arguments", "told"),
     [
         (["deploy/nobody"], "there is no deployments.apps/nobody in namespace"),
-        (["gadget/web"], "the server has no kind 'gadget'"),
+        (["gadget/web"], "there is no kind 'gadget'"),
         (["web"], "'web' is not KIND/NAME"),
     ],
 )

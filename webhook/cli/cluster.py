@@ -1,4 +1,4 @@
-"""Flags of the verbs that ask a cluster, and what they say when it cannot be asked."""
+"""Flags that verbs share, as kubectl calls them, and what is said when no cluster can be asked."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -10,15 +10,29 @@ from webhook.status.asked import Asked
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+KUBECONFIG = click.option(
+    "--kubeconfig",
+    metavar="FILE|in-cluster",
+    help="[default: $KUBECONFIG, ~/.kube/config, the pod's account]",
+)
+CONTEXT = click.option("--context", metavar="NAME", help="[default: the kubeconfig's current one]")
+NAMESPACE = click.option(
+    "-n", "--namespace", metavar="NAME", help="[default: that of the kubeconfig's context]"
+)
+OUTPUT = click.option(
+    "-o",
+    "output",
+    type=click.Choice(["json", "table"]),
+    default="table",
+    show_default=True,
+    help="A table for people, or JSON for programs: an object a line.",
+)
 _FLAGS = (
-    click.option("-n", "--namespace", help="[default: that of the kubeconfig's context]"),
-    click.option("-A", "--all-namespaces", is_flag=True),
+    NAMESPACE,
+    click.option("-A", "--all-namespaces", is_flag=True, help="In every namespace."),
     click.option("-l", "--selector", default="", help="Only objects with these labels: app=web."),
-    click.option(
-        "--kubeconfig",
-        metavar="FILE|in-cluster",
-        help="[default: $KUBECONFIG, ~/.kube/config, the pod's account]",
-    ),
+    KUBECONFIG,
+    CONTEXT,
     click.option(
         "--server",
         metavar="URL",
@@ -37,13 +51,18 @@ def asks_cluster(verb: F) -> F:
 
 
 def namespace_of(
-    kubeconfig: str, namespace: str | None, asked: Sequence[Asked], *, every: bool
+    kubeconfig: str,
+    context: str | None,
+    namespace: str | None,
+    asked: Sequence[Asked],
+    *,
+    every: bool,
 ) -> str:
     """Where to look; "" is every namespace."""
     from webhook.cluster.target import default_namespace  # noqa: PLC0415
 
     if not every:
-        return namespace or default_namespace(kubeconfig)
+        return namespace or default_namespace(kubeconfig, context)
     if any(one.name for one in asked):
         raise click.UsageError("an object of a name is in one namespace: give -n instead of -A")
     return ""

@@ -10,16 +10,18 @@ from typing import Any
 import click
 import msgspec
 
+from webhook.cli.cluster import CONTEXT, OUTPUT
 from webhook.compose import BadFileError, read_objects
 from webhook.lint.finding import Level, LintFinding
 from webhook.lint.lint import lint as look
 
 
 @click.command()
+@OUTPUT
 @click.option(
-    "-o", "output", type=click.Choice(["json", "table"]), default="table", show_default=True
+    "--kubeconfig", metavar="FILE|in-cluster", help="Check those of a cluster instead of FILEs."
 )
-@click.option("--kubeconfig", help='Check those of a cluster: a file, or "in-cluster".')
+@CONTEXT
 @click.option(
     "--fail-on",
     type=click.Choice([level.value for level in Level]),
@@ -28,19 +30,29 @@ from webhook.lint.lint import lint as look
     help="The least severity that makes the exit code 1.",
 )
 @click.argument("files", nargs=-1, metavar="[FILE...|-]")
-def lint(output: str, kubeconfig: str | None, fail_on: str, files: tuple[str, ...]) -> None:
+def lint(
+    files: tuple[str, ...],
+    *,
+    output: str,
+    kubeconfig: str | None,
+    context: str | None,
+    fail_on: str,
+) -> None:
     """Check webhook configurations for what breaks clusters.
 
     FILE holds JSON or YAML, one, several documents or a List; what is no webhook configuration or
-    Service is passed over; - is standard input. The exit code is 1 when something was found that
-    is severe enough, 2 when the input cannot be read.
+    Service is passed over; - is standard input.
+
+    The exit code is 0 when nothing was found that is severe enough, 1 when something was, 2 when
+    the input cannot be read or the command line is wrong.
     """
-    if bool(files) == bool(kubeconfig):
-        raise click.UsageError("give either FILEs or --kubeconfig")
+    of_cluster = bool(kubeconfig or context)
+    if bool(files) == of_cluster:
+        raise click.UsageError("give either FILEs or --kubeconfig or --context")
     documents = [one for name in files for one in _documents(name)]
-    if kubeconfig:
-        documents = asyncio.run(_of_cluster(kubeconfig))
-    found = look(documents, at=datetime.now(UTC), live=bool(kubeconfig))
+    if of_cluster:
+        documents = asyncio.run(_of_cluster(kubeconfig, context))
+    found = look(documents, at=datetime.now(UTC), live=of_cluster)
     for one in found:
         click.echo(msgspec.json.encode(one).decode() if output == "json" else _row(one))
     counts = {level.value: sum(one.severity is level for one in found) for level in Level}
@@ -67,7 +79,7 @@ def _documents(name: str) -> Iterator[Any]:
         raise click.UsageError(str(error)) from error
 
 
-async def _of_cluster(kubeconfig: str) -> list[Any]:
+async def _of_cluster(given: str | None, context: str | None) -> list[Any]:
     """Both kinds of configuration as the API server has them."""
     # Imported when wanted: the client of the Kubernetes API takes half a second to load.
     import aiohttp  # noqa: PLC0415
@@ -75,9 +87,11 @@ async def _of_cluster(kubeconfig: str) -> list[Any]:
     from kubernetes.aio.client.exceptions import ApiException  # noqa: PLC0415
 
     from webhook.cluster.facts import NoClusterError, connect  # noqa: PLC0415
+    from webhook.cluster.target import default_kubeconfig  # noqa: PLC0415
 
     try:
-        api = await connect(kubeconfig)
+        kubeconfig = given or default_kubeconfig()
+        api = await connect(kubeconfig, context)
     except NoClusterError as error:
         raise click.UsageError(str(error)) from error
     try:

@@ -11,6 +11,7 @@ from typing import BinaryIO, cast
 
 import click
 
+from webhook.cli.cluster import OUTPUT
 from webhook.cli.progress import Position, Progress
 from webhook.compose import BadFileError, JudgeOptions, load_definitions, load_registrations
 from webhook.generation.strategy import UnknownServerVersionError
@@ -38,9 +39,7 @@ _GZIP_MAGIC = b"\x1f\x8b"
     help="The cluster's webhook configurations and MutatingAdmissionPolicies with their bindings, "
     "JSON or YAML: findings then name the culprit.",
 )
-@click.option(
-    "-o", "output", type=click.Choice(["json", "table"]), default="table", show_default=True
-)
+@OUTPUT
 @click.argument("files", nargs=-1, required=True, metavar="FILE...|-")
 def replay(
     server_version: str,
@@ -53,7 +52,10 @@ def replay(
 
     FILE holds one AdmissionReview, recording or event of an audit log (audit.k8s.io/v1) a line,
     plain or .gz; - is standard input. Give the files of a rotated log the oldest first. Lines
-    that cannot be read are reported on standard error and make the exit code 1; the rest goes on.
+    that cannot be read are reported on standard error, and the rest goes on.
+
+    The exit code is 0 whatever is found, 1 when a line or a file could not be read, 2 when the
+    command line is wrong.
     """
     try:
         definitions = load_definitions(crds) if crds else ()

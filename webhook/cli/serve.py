@@ -69,7 +69,7 @@ def _names(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
-@click.command()
+@click.command(short_help="Serve admission reviews over TLS.")
 @click.option("--audit-only", is_flag=True, help="Change nothing; say what would be done.")
 @click.option(
     "--generation-patch",
@@ -98,8 +98,16 @@ def _names(text: str) -> tuple[str, ...]:
     help="When spec of these custom resources changes, write Ready=Unknown and Settled=False into "
     "their status in the same write: widgets.example.org,...",
 )
-@click.option("--bind-address", default="127.0.0.1", show_default=True, help="Admission port.")
-@click.option("--secure-port", type=click.IntRange(0, 65535), default=8443, show_default=True)
+@click.option(
+    "--bind-address", default="127.0.0.1", show_default=True, help="Where reviews arrive."
+)
+@click.option(
+    "--secure-port",
+    type=click.IntRange(0, 65535),
+    default=8443,
+    show_default=True,
+    help="Its port, TLS; 0 is any.",
+)
 @click.option("--tls-cert-file", type=_FILE, help="Certificate to serve, with its chain; PEM.")
 @click.option("--tls-private-key-file", type=_FILE, help="Its key; PEM.")
 @click.option(
@@ -117,7 +125,13 @@ def _names(text: str) -> tuple[str, ...]:
 @click.option(
     "--ops-address", default="127.0.0.1", show_default=True, help="/livez /readyz /metrics"
 )
-@click.option("--ops-port", type=click.IntRange(0, 65535), default=8080, show_default=True)
+@click.option(
+    "--ops-port",
+    type=click.IntRange(0, 65535),
+    default=8080,
+    show_default=True,
+    help="Its port, plain HTTP; 0 is any.",
+)
 @click.option(
     "--kubeconfig",
     metavar="FILE|in-cluster",
@@ -160,7 +174,13 @@ def _names(text: str) -> tuple[str, ...]:
     help="Send findings there as alerts; repeat for each peer.",
 )
 @click.option("--events", is_flag=True, help="Make Kubernetes Events of findings; needs a cluster.")
-@click.option("--log-level", type=click.Choice(["DEBUG", "INFO", "WARNING"]), default="INFO")
+@click.option(
+    "--log-level",
+    type=click.Choice(["DEBUG", "INFO", "WARNING"]),
+    default="INFO",
+    show_default=True,
+    help="JSON on standard error.",
+)
 @click.option(
     "--config",
     type=_FILE,
@@ -170,7 +190,11 @@ def _names(text: str) -> tuple[str, ...]:
     help="YAML with these flags as keys.",
 )
 def serve(**flags: Any) -> None:
-    """Serve admission reviews over TLS; with no flag it makes its own certificate and enforces."""
+    """Serve admission reviews over TLS; with no flag it makes its own certificate and enforces.
+
+    The exit code is 0 after SIGTERM or SIGINT, 1 when it cannot serve: a port is taken, a
+    certificate is bad; 2 when the command line is wrong.
+    """
     if bool(flags["tls_cert_file"]) != bool(flags["tls_private_key_file"]):
         raise click.UsageError("--tls-cert-file and --tls-private-key-file go together")
     if flags["tls_cert_file"] and flags["cert_dir"]:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _OUTPUTS = ("table", "wide", "json", "yaml", "kstatus")
 
 
-@click.command()
+@click.command(short_help="Tell what is ready, settled and healthy, and what blocks.")
 @click.option(
     "-f",
     "--filename",
@@ -54,7 +54,8 @@ def status(
     KIND is a kind, plural or short name: deploy/web, deployments.apps/web. Without any, the
     workloads of the namespace are told. Each object comes with everything that it owns.
 
-    The exit code is 0 whatever the answer, and 1 when something could not be read.
+    The exit code is 0 whatever the answer, 1 when something could not be read, 2 when the command
+    line is wrong.
     """
     if not files:
         with telling():
@@ -77,6 +78,7 @@ def _of_cluster(
     *,
     watch: bool,
     kubeconfig: str | None,
+    context: str | None,
     namespace: str | None,
     all_namespaces: bool,
     selector: str,
@@ -87,8 +89,10 @@ def _of_cluster(
     from webhook.looking import LookOptions, look  # noqa: PLC0415
 
     kubeconfig = kubeconfig or default_kubeconfig()
-    within = namespace_of(kubeconfig, namespace, asked, every=all_namespaces)
-    options = LookOptions(kubeconfig, tuple(asked), within, selector, server, everything=not words)
+    within = namespace_of(kubeconfig, context, namespace, asked, every=all_namespaces)
+    options = LookOptions(
+        kubeconfig, context, tuple(asked), within, selector, server, everything=not words
+    )
     show = _shown_again(output) if watch else lambda sight: _print(sight.roots, output)
     missing = asyncio.run(look(options, show, _tell, watch=watch))
     for one in missing:

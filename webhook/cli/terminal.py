@@ -1,5 +1,6 @@
 """Tables on a terminal: columns, colours, and one drawn over the one before."""
 
+import os
 import shutil
 import sys
 from collections.abc import Callable, Sequence
@@ -28,8 +29,18 @@ def lines(rows: Sequence[Row]) -> list[str]:
 
 
 def is_terminal() -> bool:
-    """Whether somebody looks at standard output."""
-    return sys.stdout.isatty()
+    """Whether somebody looks at standard output, on what can move its cursor."""
+    return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def width() -> int:
+    """Columns of the terminal; 80 where there is none."""
+    return shutil.get_terminal_size().columns
+
+
+def heading(text: str) -> str:
+    """A line above others."""
+    return _styled(text, bold=True)
 
 
 class Screen:
@@ -62,7 +73,12 @@ class Screen:
 def _line(row: Row, widths: Sequence[int]) -> str:
     *cells, last = row
     padded = [
-        click.style(cell.text, **_STYLES[cell.tone]) + " " * (width - len(cell.text)) + _GAP
+        _styled(cell.text, **_STYLES[cell.tone]) + " " * (width - len(cell.text)) + _GAP
         for cell, width in zip(cells, widths, strict=False)  # a remark has fewer
     ]
-    return "".join(padded) + click.style(last.text, **_STYLES[last.tone])
+    return "".join(padded) + _styled(last.text, **_STYLES[last.tone])
+
+
+def _styled(text: str, **style: Any) -> str:
+    """In colour, unless NO_COLOR is set to anything (no-color.org)."""
+    return text if os.environ.get("NO_COLOR") else click.style(text, **style)

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 import click
 
 import certs
+from webhook.cli.cluster import CONTEXT, KUBECONFIG, NAMESPACE, OUTPUT
 from webhook.cli.duration import duration
 from webhook.trace.plan import Plan
 from webhook.trace.table import as_table
@@ -47,17 +48,15 @@ def _address(_: click.Context, __: click.Parameter, text: str | None) -> str | N
 
 
 @click.command()
-@click.option("-n", "--namespace", help="[default: that of the kubeconfig's context]")
-@click.option(
-    "--kubeconfig",
-    metavar="FILE|in-cluster",
-    help="[default: $KUBECONFIG, ~/.kube/config, the pod's account]",
-)
+@NAMESPACE
+@KUBECONFIG
+@CONTEXT
 @click.option(
     "--for",
     "seconds",
     default="30s",
     show_default=True,
+    metavar="DURATION",
     callback=duration(1),
     help="How long to wait for writes.",
 )
@@ -90,9 +89,7 @@ def _address(_: click.Context, __: click.Parameter, text: str | None) -> str | N
     help="First remove what every other trace registered, running ones too; alone, do only that.",
 )
 @click.option("--yes", is_flag=True, help="Register without asking.")
-@click.option(
-    "-o", "output", type=click.Choice(["json", "table"]), default="table", show_default=True
-)
+@OUTPUT
 @click.argument("target", metavar="KIND/NAME", required=False)
 def trace(target: str | None, **flags: Any) -> None:
     """Name for certain which webhook changes one object.
@@ -103,7 +100,8 @@ def trace(target: str | None, **flags: Any) -> None:
     of 2 s, a write goes on without them. KIND is a kind, plural or short name: deploy/web,
     deployments.apps/web.
 
-    The exit code is 2 when nothing was written in time, and 1 when it could not be done.
+    The exit code is 0 when writes were seen or nothing can change it, 1 when it could not be done,
+    2 when nothing was written in time or the command line is wrong.
     """
     if target is None and not flags["everything"]:
         raise click.UsageError("give KIND/NAME, such as deployment/web")
@@ -130,9 +128,9 @@ def _trace(target: str | None, *, yes: bool, output: str, **flags: Any) -> int:
 
     kubeconfig = flags.pop("kubeconfig") or default_kubeconfig()
     if target is None:
-        _tell_cleaned(asyncio.run(clean(kubeconfig, everything=True)))
+        _tell_cleaned(asyncio.run(clean(kubeconfig, flags["context"], everything=True)))
         return 0
-    namespace = flags.pop("namespace") or default_namespace(kubeconfig)
+    namespace = flags.pop("namespace") or default_namespace(kubeconfig, flags["context"])
     options = TraceOptions(kubeconfig=kubeconfig, target=target, namespace=namespace, **flags)
     prepared = asyncio.run(prepare(options))
     _tell_cleaned(prepared.cleaned)

@@ -21,7 +21,7 @@ def _goals(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> tup
         raise click.BadParameter(str(error)) from error
 
 
-@click.command()
+@click.command(short_help="Wait until objects are ready and settled.")
 @click.option(
     "--for",
     "goals",
@@ -33,7 +33,15 @@ def _goals(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> tup
     help="ready, settled, health=green, reconciled (settled at the generation of now or a later "
     "one) or reconciled=N. Repeat it to wait for several at once.",
 )
-@click.option("--timeout", "seconds", default="5m", show_default=True, callback=duration(24))
+@click.option(
+    "--timeout",
+    "seconds",
+    default="5m",
+    show_default=True,
+    metavar="DURATION",
+    callback=duration(24),
+    help="How long to wait: 30s, 1m30s, up to 24h.",
+)
 @click.option(
     "-f",
     "--filename",
@@ -50,7 +58,8 @@ def wait(words: tuple[str, ...], **flags: Any) -> None:
     is waited for, its kind included. Each object counts with everything that it owns.
 
     The exit code is 0 when all is reached, 1 when an object has failed for good: past its progress
-    deadline, ended badly, Stalled, being deleted; or it could not be asked. 2 when time is up.
+    deadline, ended badly, Stalled, being deleted; or it could not be asked. 2 when time is up, or
+    the command line is wrong.
     """
     asked = _asked(words, flags.pop("files"), selector=flags["selector"])
     numbered = [goal for goal in flags["goals"] if goal.generation is not None]
@@ -86,6 +95,7 @@ def _wait(
     asked: tuple[Asked, ...],
     *,
     kubeconfig: str | None,
+    context: str | None,
     namespace: str | None,
     all_namespaces: bool,
     **flags: Any,
@@ -94,6 +104,8 @@ def _wait(
     from webhook.waiting import WaitOptions, wait  # noqa: PLC0415
 
     kubeconfig = kubeconfig or default_kubeconfig()
-    within = namespace_of(kubeconfig, namespace, asked, every=all_namespaces)
-    options = WaitOptions(kubeconfig=kubeconfig, asked=asked, namespace=within, **flags)
+    within = namespace_of(kubeconfig, context, namespace, asked, every=all_namespaces)
+    options = WaitOptions(
+        kubeconfig=kubeconfig, context=context, asked=asked, namespace=within, **flags
+    )
     return asyncio.run(wait(options, click.echo))

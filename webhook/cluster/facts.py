@@ -42,9 +42,10 @@ class ClusterFacts(NamedTuple):
     custom_resources: tuple[CustomResource, ...]
 
 
-async def connect(kubeconfig: str) -> client.ApiClient:
+async def connect(kubeconfig: str, context: str | None = None) -> client.ApiClient:
     """A client for a kubeconfig file, or for the pod's own cluster: "in-cluster".
 
+    context  one of the file's; without it the file's current one
     Raises NoClusterError. The connection itself is made by the first call.
     """
     settings = client.Configuration()
@@ -53,7 +54,7 @@ async def connect(kubeconfig: str) -> client.ApiClient:
             config.load_incluster_config(client_configuration=settings)  # type: ignore[no-untyped-call]
         else:
             await config.load_kube_config(  # type: ignore[no-untyped-call]
-                config_file=kubeconfig, client_configuration=settings
+                config_file=kubeconfig, context=context, client_configuration=settings
             )
     except (ConfigException, OSError, ValueError) as error:
         raise NoClusterError(f"--kubeconfig {kubeconfig}: {error}") from error
@@ -62,9 +63,15 @@ async def connect(kubeconfig: str) -> client.ApiClient:
 
 async def cluster_facts(rest: Rest) -> AsyncIterator[ClusterFacts]:
     """Version and custom resources, now and at each change, until the server ends the watch."""
-    version = await _server_version(rest)
+    version = await server_version(rest)
     async for known in watched(rest, _DEFINITIONS, _versions):
         yield ClusterFacts(version, tuple(one for versions in known for one in versions))
+
+
+async def definitions(rest: Rest) -> list[dict[str, Any]]:
+    """Every CustomResourceDefinition of now. Raises RefusedError or one of UNREACHED."""
+    found: list[dict[str, Any]] = msgspec.json.decode(await rest.read(_DEFINITIONS))["items"]
+    return found
 
 
 async def mutating_webhooks(rest: Rest) -> AsyncIterator[tuple[Registered, ...]]:
@@ -98,8 +105,11 @@ class _Version(msgspec.Struct, rename="camel"):
     emulation_minor: str = ""
 
 
-async def _server_version(rest: Rest) -> str:
-    """The version whose rules hold: the emulated one where the server says so (KEP-4330)."""
+async def server_version(rest: Rest) -> str:
+    """The version whose rules hold: the emulated one where the server says so (KEP-4330).
+
+    Raises RefusedError or one of UNREACHED.
+    """
     version = msgspec.json.decode(await rest.read("/version"), type=_Version)
     if version.emulation_major and version.emulation_minor:
         return f"{version.emulation_major}.{version.emulation_minor}"

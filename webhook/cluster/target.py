@@ -38,15 +38,16 @@ def default_kubeconfig() -> str:
     raise NoClusterError(f"no cluster: set $KUBECONFIG, or give --kubeconfig; {usual} is not there")
 
 
-def default_namespace(kubeconfig: str) -> str:
-    """The namespace of the kubeconfig's context, or of the pod."""
+def default_namespace(kubeconfig: str, context: str | None = None) -> str:
+    """The namespace of a context of the kubeconfig, the current one by default, or of the pod."""
     try:
         if kubeconfig == IN_CLUSTER:
             return _ACCOUNT.read_text().strip() or "default"
-        _, active = config.list_kube_config_contexts(kubeconfig)  # type: ignore[no-untyped-call]
+        every, active = config.list_kube_config_contexts(kubeconfig)  # type: ignore[no-untyped-call]
     except (ConfigException, OSError, ValueError):
         return "default"
-    return str(active["context"].get("namespace") or "default")
+    meant = next((one for one in every if one["name"] == context), active)
+    return str(meant["context"].get("namespace") or "default")
 
 
 async def resolve(rest: Rest, text: str, namespace: str) -> Traced:

@@ -81,6 +81,11 @@ class Strategy:
         """Some write sets or moves it by itself."""
         return self.on_create is OnCreate.ONE or bool(self.compare)
 
+    @property
+    def stores_what_is_sent(self) -> bool:
+        """A generation that comes with a CREATE is stored; no update ever stores one."""
+        return self.on_create is OnCreate.KEPT
+
 
 _LONGEST_MINOR: Final = 3
 

@@ -40,6 +40,21 @@ class Behaviour(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     gate: str = ""
 
 
+class Writer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The part of Kubernetes that writes observedGeneration, and the file that does it."""
+
+    component: str
+    source: str
+    since: str = ""
+
+
+class Keeper(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Since when, and where, the API server keeps an observedGeneration that an update clears."""
+
+    since: str
+    source: str
+
+
 class Row(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     """One resource of the API server."""
 
@@ -59,6 +74,9 @@ class Row(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=Tru
     source: str
     served_until: str = ""
     observed_generation_gate: dict[str, dict[str, bool]] = {}
+    observed_by: Writer | None = None
+    observed_kept: Keeper | None = None
+    short_names: tuple[str, ...] = ()
     note: str = ""
 
     @property
@@ -75,10 +93,15 @@ class GenerationTable:
     ) -> None:
         self.server_version: Final = server_version
         self.rows: Final = rows
-        reached = parse_version(server_version)
+        self._reached: Final = parse_version(server_version)
         self._strategies: Final = {
-            (row.group, row.resource): _resolve(row, reached, gates) for row in rows
+            (row.group, row.resource): _resolve(row, self._reached, gates) for row in rows
         }
+
+    def serves(self, row: Row) -> bool:
+        """Whether a server of this version has the resource at all, enabled or not."""
+        until = parse_version(row.served_until) if row.served_until else self._reached
+        return parse_version(row.served_since) <= self._reached <= until
 
     def find(self, group: str, resource: str) -> Strategy | None:
         """The strategy of a built-in resource, None for everything else."""
@@ -97,6 +120,14 @@ def load_table(
     Raises UnknownServerVersionError when the version cannot be read.
     """
     return GenerationTable(server_version, gates or {}, load_rows())
+
+
+def known_versions() -> tuple[str, str]:
+    """The oldest and the newest Kubernetes that the table tells anything new of."""
+    rows = load_rows()
+    told = {row.served_since for row in rows}
+    told |= {entry.since for row in rows for entry in row.behaviour if entry.since}
+    return min(told, key=parse_version), max(told, key=parse_version)
 
 
 @cache
@@ -123,6 +154,8 @@ def check_rows(rows: tuple[Row, ...]) -> tuple[Row, ...]:
             raise BadTableError(f"{row.name}: persisted and create contradict each other")
         if row.persisted == (row.delete is OnDelete.NONE):
             raise BadTableError(f"{row.name}: persisted and delete contradict each other")
+        if not row.observed_generation and (row.observed_by or row.observed_kept):
+            raise BadTableError(f"{row.name}: says who writes an observedGeneration it has not")
         for entry in row.behaviour:
             if any(not pointer.startswith("/") for pointer in entry.compare):
                 raise BadTableError(f"{row.name}: compare takes JSON Pointers")

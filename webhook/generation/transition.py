@@ -76,7 +76,7 @@ def predict_with(
 
 
 def _on_create(strategy: Strategy, request: AdmissionRequest) -> Prediction:
-    if strategy.on_create is OnCreate.ONE:
+    if not strategy.stores_what_is_sent:
         return Prediction(1, 1, Cause.CREATED)
     # Nothing on the way clears it (rest/meta.go:WipeObjectMetaSystemFields): stored as sent.
     sent = request.object.metadata.stored_generation if request.object else 0

@@ -2,7 +2,12 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from difflib import get_close_matches
+from typing import Any, Final
+
+_OFFERED: Final = 3
+_LIKE: Final = 0.7
+"""How alike a name must be to be offered, from 0 to 1: `depoyment` is 0.95 of `deployment`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +90,21 @@ def find(kind: str, served: Iterable[Served]) -> Served:
         for one in known:
             if name in of_kind(one) and _in_group(one, rest):
                 return one
-    raise UnknownTargetError(
-        f"the server has no kind {kind!r}; kubectl api-resources lists what it has"
-    )
+    close = ", ".join(nearest(kind, known))
+    meant = f"did you mean {close}?" if close else "kubectl api-resources lists what it has"
+    raise UnknownTargetError(f"there is no kind {kind!r}; {meant}")
+
+
+def nearest(kind: str, served: Iterable[Served]) -> list[str]:
+    """Up to three resources that are called nearly so, the nearest first."""
+    name = kind.lower().partition(".")[0]
+    named: dict[str, list[Served]] = {}
+    for one in served:
+        for each in (*_names(one), *_short_names(one)):
+            named.setdefault(each, []).append(one)
+    close = get_close_matches(name, sorted(named), n=_OFFERED, cutoff=_LIKE)
+    meant = dict.fromkeys(str(one) for word in close for one in named[word])
+    return list(meant)[:_OFFERED]
 
 
 def _names(one: Served) -> set[str]:

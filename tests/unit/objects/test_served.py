@@ -53,7 +53,7 @@ def test_a_kind_is_found_by_each_of_its_names(kind, expected):
 
 @pytest.mark.parametrize("kind", ["gadget", "pods.apps", "pods/status", "deployment.v2.apps", ""])
 def test_an_unknown_kind_is_refused(kind):
-    with pytest.raises(UnknownTargetError, match="the server has no kind"):
+    with pytest.raises(UnknownTargetError, match="there is no kind"):
         find(kind, SERVED)
 
 

@@ -17,7 +17,11 @@ _SWITCHED_OFF: Final = "ScalingDisabled"
 
 
 def judge_autoscaler(subject: Subject) -> Judgement:
-    """Yellow at its maximum: it would have more."""
+    """Yellow at its maximum: it would have more.
+
+    Ready    conditions AbleToScale and, if there, ScalingActive are True, or it is switched off
+    Settled  the same, and status.currentReplicas is desiredReplicas
+    """
     conditions = read_conditions(subject)
     reasons: list[Reason] = []
     if subject.version != "v1":

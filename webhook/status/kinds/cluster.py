@@ -18,7 +18,11 @@ _PRESSURES: Final = ("MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUn
 
 
 def judge_node(subject: Subject) -> Judgement:
-    """Red unless Ready; Yellow when cordoned or under pressure, for it carries less."""
+    """Red unless Ready; Yellow when cordoned or under pressure, for it carries less.
+
+    Ready    condition Ready is True
+    Settled  the same
+    """
     conditions = read_conditions(subject)
     blocked = must_be_true(conditions, "Ready", subject.generation)
     if blocked is not None:
@@ -34,7 +38,11 @@ def judge_node(subject: Subject) -> Judgement:
 
 
 def judge_namespace(subject: Subject) -> Judgement:
-    """Active; the API server itself sets the phase on creation."""
+    """Active; the API server itself sets the phase on creation.
+
+    Ready    status.phase is Active
+    Settled  the same
+    """
     phase = subject.word("status", "phase")
     if phase == "Active":
         return GOOD
@@ -42,7 +50,11 @@ def judge_namespace(subject: Subject) -> Judgement:
 
 
 def judge_api_service(subject: Subject) -> Judgement:
-    """Red when its server has been out of reach for longer than a start takes."""
+    """Red when its server has been out of reach for longer than a start takes.
+
+    Ready    condition Available is True
+    Settled  the same
+    """
     conditions = read_conditions(subject)
     blocked = must_be_true(conditions, "Available", subject.generation)
     if blocked is None:
@@ -53,7 +65,11 @@ def judge_api_service(subject: Subject) -> Judgement:
 
 
 def judge_definition(subject: Subject) -> Judgement:
-    """Established; names that another definition has taken stay so until somebody acts."""
+    """Established; names that another definition has taken stay so until somebody acts.
+
+    Ready    condition Established is True, and NamesAccepted is not False
+    Settled  the same, or NamesAccepted is False
+    """
     conditions = read_conditions(subject)
     accepted = conditions.get("NamesAccepted")
     if accepted is not None and accepted.status == FALSE:

@@ -15,7 +15,12 @@ from webhook.status.subject import COUNT, Subject
 
 
 def judge_daemon_set(subject: Subject) -> Judgement:
-    """Without nodes it is complete."""
+    """Without nodes it is complete.
+
+    Ready    numberReady and numberAvailable are desiredNumberScheduled; updatedNumberScheduled is
+             no less, unless OnDelete
+    Settled  the same
+    """
     if subject.status.get("desiredNumberScheduled") is None:
         # Never omitted by the controller (apps/v1): without it the other numbers mean nothing.
         path = "status.desiredNumberScheduled"

@@ -21,7 +21,13 @@ _NO_DEADLINE: Final = 2**31 - 1
 
 
 def judge_deployment(subject: Subject) -> Judgement:
-    """Ready when complete as the controller counts; Red past the progress deadline."""
+    """Ready when complete as the controller counts; Red past the progress deadline.
+
+    Ready    replicas, readyReplicas and availableReplicas are spec.replicas, updatedReplicas no
+             less; Available is True, ReplicaFailure is not; Progressing is True with
+             NewReplicaSetAvailable, unless paused or without a deadline
+    Settled  the same
+    """
     desired = subject.desired()
     replicas = subject.count("replicas")
     updated = subject.count("updatedReplicas")

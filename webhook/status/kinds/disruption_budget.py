@@ -14,7 +14,11 @@ from webhook.status.subject import Subject
 
 
 def judge_disruption_budget(subject: Subject) -> Judgement:
-    """Settled once observed: its controller makes no pods, it only counts them."""
+    """Settled once observed: its controller makes no pods, it only counts them.
+
+    Ready    status.currentHealthy is no less than desiredHealthy
+    Settled  as soon as it is observed
+    """
     desired = subject.count("desiredHealthy")
     reasons: list[Reason] = []
     missing(reasons, "currentHealthy", subject.count("currentHealthy"), desired, Blocks.READY)

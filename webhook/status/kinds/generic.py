@@ -30,9 +30,12 @@ _COUNTS: Final = ("replicas", "readyReplicas", "availableReplicas", "updatedRepl
 
 
 def judge_generic(subject: Subject) -> Judgement:
-    """Ready when the deciding condition of this generation is True, or nothing speaks against it.
+    """By the first of five conditions that is there, or, without any, by what speaks against it.
 
-    Settled also needs that nothing is Reconciling or Progressing and no counted replica missing.
+    Ready    the first of the conditions Ready, Available, Succeeded, Complete and Completed that is
+             there is True at this generation; without any, nothing in status speaks against it
+    Settled  the same, nothing is Reconciling or Progressing, no counted replica is missing, and
+             reconciledGeneration, where there is one, is the generation
     """
     if not subject.has_status:
         return Judgement((remark("status", have=ABSENT, note="nobody has reported on it"),))

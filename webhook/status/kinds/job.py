@@ -13,7 +13,11 @@ from webhook.status.subject import Subject
 
 
 def judge_job(subject: Subject) -> Judgement:
-    """Failed for good is settled too, and Red."""
+    """Failed for good is settled too, and Red.
+
+    Ready    condition Complete is True
+    Settled  Complete or Failed is True
+    """
     conditions = read_conditions(subject)
     failed = conditions.true("Failed")
     if failed is not None:
@@ -33,7 +37,11 @@ def judge_job(subject: Subject) -> Judgement:
 
 
 def judge_cron_job(subject: Subject) -> Judgement:
-    """Ready as soon as it is stored: the controller writes no condition."""
+    """Ready as soon as it is stored: the controller writes no condition.
+
+    Ready    as soon as it is stored
+    Settled  the same
+    """
     if subject.flag("suspend"):
         note = "it starts no Jobs until it is resumed"
         return Judgement((remark("spec.suspend", have=True, note=note),))

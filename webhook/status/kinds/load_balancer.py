@@ -15,7 +15,12 @@ _PATH = "status.loadBalancer.ingress"
 
 
 def judge_service(subject: Subject) -> Judgement:
-    """Only type LoadBalancer waits for anybody."""
+    """Only type LoadBalancer waits for anybody.
+
+    Ready    as soon as it is stored; type LoadBalancer when status.loadBalancer.ingress has an
+             address
+    Settled  the same
+    """
     if subject.word("spec", "type", "ClusterIP") != "LoadBalancer":
         return GOOD
     reasons = _address_missing(subject)
@@ -25,7 +30,11 @@ def judge_service(subject: Subject) -> Judgement:
 
 
 def judge_ingress(subject: Subject) -> Judgement:
-    """Its controller publishes where it listens."""
+    """Its controller publishes where it listens.
+
+    Ready    status.loadBalancer.ingress has an ip or a hostname
+    Settled  the same
+    """
     return Judgement(_address_missing(subject))
 
 

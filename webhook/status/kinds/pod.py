@@ -38,7 +38,12 @@ _LISTS: Final = ("initContainerStatuses", "containerStatuses")
 
 
 def judge_pod(subject: Subject) -> Judgement:
-    """Settled when Ready, or, where containers are not restarted for ever, when they ended."""
+    """Settled when Ready, or, where containers are not restarted for ever, when they ended.
+
+    Ready    condition Ready is True, or status.phase is Succeeded
+    Settled  phase Succeeded or Failed; with restartPolicy Always also Ready with no resize under
+             way
+    """
     phase = subject.word("status", "phase")
     if phase == "Succeeded":
         return Judgement(finished=True)

@@ -13,7 +13,12 @@ from webhook.status.subject import Subject
 
 
 def judge_replica_set(subject: Subject) -> Judgement:
-    """Red where pods cannot be made or deleted and none is available."""
+    """Red where pods cannot be made or deleted and none is available.
+
+    Ready    replicas, readyReplicas and availableReplicas are spec.replicas; ReplicaFailure is not
+             True
+    Settled  the same
+    """
     judgement, reasons = _count(subject)
     failure = read_conditions(subject).true("ReplicaFailure")
     if failure is None:
@@ -23,7 +28,11 @@ def judge_replica_set(subject: Subject) -> Judgement:
 
 
 def judge_replication_controller(subject: Subject) -> Judgement:
-    """The table asks for no condition here; a ReplicaFailure beside whole counts is Yellow."""
+    """The table asks for no condition here; a ReplicaFailure beside whole counts is Yellow.
+
+    Ready    replicas, readyReplicas and availableReplicas are spec.replicas
+    Settled  the same
+    """
     judgement, reasons = _count(subject)
     failure = read_conditions(subject).true("ReplicaFailure")
     if failure is None:

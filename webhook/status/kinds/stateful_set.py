@@ -14,7 +14,13 @@ from webhook.status.subject import COUNT, Subject, UnreadableError
 
 
 def judge_stateful_set(subject: Subject) -> Judgement:
-    """Settled also needs the pods available, where the controller counts that."""
+    """Settled also needs the pods available, where the controller counts that.
+
+    Ready    replicas and readyReplicas are spec.replicas; with a partition updatedReplicas are
+             those above it, else currentReplicas are all, of updateRevision; OnDelete asks for
+             neither
+    Settled  the same, and availableReplicas are no less, where they are counted
+    """
     desired = subject.desired()
     replicas, ready = subject.count("replicas"), subject.count("readyReplicas")
     reasons: list[Reason] = []

@@ -18,7 +18,11 @@ _TROUBLES: Final = ("ControllerResizeError", "NodeResizeError", "ModifyVolumeErr
 
 
 def judge_claim(subject: Subject) -> Judgement:
-    """Bound, and no change of its volume under way; Lost is for good."""
+    """Bound, and no change of its volume under way; Lost is for good.
+
+    Ready    status.phase is Bound
+    Settled  the same with no resize or modification under way; or Lost
+    """
     phase = subject.word("status", "phase")
     if phase == "Lost":
         note = "the volume that it was bound to is gone"
@@ -33,7 +37,11 @@ def judge_claim(subject: Subject) -> Judgement:
 
 
 def judge_volume(subject: Subject) -> Judgement:
-    """Available or Bound; Released waits for an administrator, Failed was not reclaimed."""
+    """Available or Bound; Released waits for an administrator, Failed was not reclaimed.
+
+    Ready    status.phase is Available or Bound
+    Settled  the same, Released or Failed
+    """
     phase = subject.word("status", "phase")
     if phase in ("Available", "Bound"):
         return GOOD

@@ -1,0 +1,61 @@
+"""`genguard explain`: names, versions, custom resources of a file, and what is not known."""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from tests.unit.explain.samples import DEFINITIONS
+from webhook.cli import main
+
+
+def run(*args: str, **env):
+    nowhere = {"KUBECONFIG": "", "HOME": "/nonexistent", "COLUMNS": "100"}
+    return CliRunner().invoke(main, ["explain", *args], env={**nowhere, **env})
+
+
+@pytest.mark.parametrize(
+    "name", ["deploy", "Deployment", "deployments", "deployment.apps", "deployments.v1.apps"]
+)
+def test_a_kind_has_the_names_that_kubectl_takes(name):
+    result = run(name)
+    assert result.exit_code == 0
+    assert result.stdout.startswith("Deployment  deployments.apps\n")
+
+
+def test_as_json_it_is_one_object():
+    found = json.loads(run("po", "-o", "json", "--server-version", "1.32").stdout)
+    assert (found["resource"], found["serverVersion"]) == ("pods", "1.32")
+    assert found["generation"]["storedAsSent"] == ["CREATE"]
+    assert [entry["since"] for entry in found["generation"]["history"]] == ["", "1.33"]
+
+
+def test_a_custom_resource_of_a_file_is_explained():
+    result = run("gd", "--crds", str(DEFINITIONS))
+    assert result.exit_code == 0
+    assert "v1alpha1, without status subresource" in result.stdout
+
+
+def test_no_line_is_wider_than_the_terminal():
+    lines = run("deploy", COLUMNS="80").stdout.splitlines()
+    assert all(len(line) <= 80 for line in lines)
+    assert max(len(line) for line in run("deploy", COLUMNS="300").stdout.splitlines()) <= 100
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "told"),
+    [
+        (["depoyment"], 1, "there is no kind 'depoyment'; did you mean deployments.apps?"),
+        (["widgets"], 1, "no built-in kind is called 'widgets'; for a custom resource give"),
+        (["gadgte", "--crds", str(DEFINITIONS)], 1, "did you mean gadgets.example.org?"),
+        (["po", "--server-version", "soon"], 2, "'soon' is no Kubernetes version"),
+        (["po", "--crds", "/nonexistent.yaml"], 2, "/nonexistent.yaml: No such file"),
+        (["po", "--kubeconfig", "/nonexistent"], 1, "--kubeconfig /nonexistent:"),
+        (["po", "--context", "kind"], 1, "no cluster: set $KUBECONFIG"),
+    ],
+)
+def test_what_cannot_be_explained_is_told_in_a_line(args, code, told):
+    result = run(*args)
+    assert (result.exit_code, result.stdout) == (code, "")
+    assert told in result.stderr
+    assert result.stderr.count("\n") == 1

@@ -1,0 +1,155 @@
+"""What every verb has in common: complete help, one line for what is wrong, colours for people."""
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+import webhook
+from tests.cases_loader import FOLDER
+from webhook.cli import main, terminal
+from webhook.status.drawing import Cell, Tone
+
+ROOT = FOLDER.parents[1]
+CONTEXT = click.Context(main, info_name="genguard")
+VERBS = main.list_commands(CONTEXT)
+
+
+def verb(name):
+    found = main.get_command(CONTEXT, name)
+    assert found is not None
+    return found
+
+
+def run(*args: str, **env):
+    return CliRunner().invoke(main, args, prog_name="genguard", env=env)
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_help_tells_every_flag_and_the_exit_codes(name):
+    result = run(name, "--help")
+    assert result.exit_code == 0
+    assert re.search(r"The\s+exit\s+code\s+is\s+0", result.stdout)
+    for parameter in verb(name).params:
+        if isinstance(parameter, click.Option):
+            assert parameter.help, parameter.opts
+            assert parameter.opts[-1] in result.stdout
+
+
+def test_the_list_of_verbs_tells_each_in_a_whole_sentence():
+    listed = run("--help").stdout.partition("Commands:")[2]
+    for name in VERBS:
+        assert re.search(rf"^  {name} +[A-Z].*[^.]\.$", listed, re.MULTILINE), name
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_an_unknown_flag_is_told_in_a_line_with_the_next_step(name):
+    result = run(name, "--frobnicate")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith("Error: No such option")
+    assert result.stderr.endswith(f"see genguard {name} --help\n")
+    assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("args", "told"),
+    [
+        (["frob"], "No such command 'frob'; see genguard --help"),
+        (["--frob"], "No such option '--frob'; see genguard --help"),
+        (["replay"], "Missing argument 'FILE...|-'; see genguard replay --help"),
+        (["serve", "--ops-port", "x"], "'x' is not a valid integer"),
+        (["lint"], "give either FILEs or --kubeconfig or --context; see genguard lint --help"),
+    ],
+)
+def test_what_is_wrong_is_told_in_a_line(args, told):
+    result = run(*args)
+    assert result.exit_code == 2
+    assert told in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_a_verb_that_asks_a_cluster_has_the_flags_of_kubectl():
+    for name in VERBS:
+        flags = {flag for parameter in verb(name).params for flag in parameter.opts}
+        if "--kubeconfig" in flags and name != "serve":
+            assert "--context" in flags, name
+        if "--namespace" in flags:
+            assert "-n" in flags
+
+
+def test_the_version_is_that_of_the_package():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["version"] == webhook.__version__
+    assert run("version").stdout.startswith(f"genguard {webhook.__version__}, Kubernetes 1.28 to")
+    assert f'"genguard":"{webhook.__version__}"' in run("version", "-o", "json").stdout
+
+
+def test_colours_are_for_terminals_and_for_those_who_want_them(monkeypatch):
+    rows = [(Cell("web"), Cell("no", Tone.BAD))]
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    (line,) = terminal.lines(rows)
+    assert "\x1b[31m" in line
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert terminal.lines(rows) == ["web  no"]
+
+
+@pytest.mark.parametrize("name", ["genguard", "kubectl-genguard", "kubectl_complete-genguard"])
+def test_each_program_starts(name, tmp_path):
+    """As the installed script would: module and function from pyproject.toml."""
+    scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
+    module, _, function = scripts[name].partition(":")
+    program = tmp_path / name
+    program.write_text(f"from {module} import {function}\n{function}()\n")
+    args = ["expl"] if "complete" in name else ["replay", "--nothing"]
+    done = subprocess.run(
+        [sys.executable, program, *args], cwd=ROOT, capture_output=True, text=True, check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    if "complete" in name:
+        assert done.stdout.splitlines() == [f"explain\t{verb('explain').short_help}", ":4"]
+    else:
+        path = name.replace("-", " ")
+        assert done.stderr == f"Error: No such option '--nothing'; see {path} replay --help\n"
+        assert done.returncode == 2
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_script_for_each_shell(shell):
+    result = run("completion", shell)
+    assert result.exit_code == 0
+    assert "_GENGUARD_COMPLETE" in result.stdout
+
+
+def test_bash_completes_verbs_flags_and_kinds(tmp_path):
+    """The real shell with the real script."""
+    program = tmp_path / "genguard"
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m webhook "$@"\n')
+    program.chmod(0o755)
+    ask = """
+        source <(genguard completion bash)
+        complete_words() {
+            COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMPREPLY=()
+            _genguard_completion genguard
+            echo "${COMPREPLY[@]}"
+        }
+        complete_words genguard repl
+        complete_words genguard lint --fail
+        complete_words genguard explain deploym
+    """
+    done = subprocess.run(
+        ["bash", "-c", ask], cwd=ROOT, capture_output=True, text=True, check=True,
+        env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
+    )  # fmt: skip
+    assert done.stdout.split() == ["replay", "--fail-on", "deployments.apps"]
+
+
+def test_the_readme_names_every_verb():
+    text = (Path(ROOT) / "README.md").read_text()
+    for name in VERBS:
+        assert f"genguard {name}" in text, name

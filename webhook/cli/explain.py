@@ -1,0 +1,140 @@
+"""`genguard explain`: when a kind's generation moves, who writes its status, how it is judged."""
+
+import asyncio
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from webhook.cli import terminal
+from webhook.cli.cluster import CONTEXT, KUBECONFIG, OUTPUT, telling
+from webhook.compose import BadFileError, read_definitions
+from webhook.explain.catalogue import Catalogue
+from webhook.explain.explanation import Explanation
+from webhook.explain.page import page
+from webhook.generation.custom import BadDefinitionError
+from webhook.generation.strategy import UnknownServerVersionError
+from webhook.generation.table import DEFAULT_SERVER_VERSION, load_table
+from webhook.objects.served import UnknownTargetError
+
+_WIDEST = 100
+_NOT_BUILT_IN = "no built-in kind is called {!r}; for a custom resource give --crds or --kubeconfig"
+
+
+def _names(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
+    """What completes a RESOURCE in a shell: names of the table; no cluster is asked."""
+    known = Catalogue(load_table(), ()).names
+    return [name for name in known if name.startswith(incomplete)]
+
+
+@click.command(short_help="Tell when a kind's generation moves, and how it is judged.")
+@click.option(
+    "--server-version",
+    metavar="VERSION",
+    help=f"As a Kubernetes of this version has it. [default: the cluster's, where one is asked, "
+    f"else {DEFAULT_SERVER_VERSION}]",
+)
+@click.option(
+    "--crds",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="CustomResourceDefinitions, JSON or YAML.",
+)
+@KUBECONFIG
+@CONTEXT
+@OUTPUT
+@click.argument("resource", metavar="RESOURCE", shell_complete=_names)
+def explain(
+    resource: str,
+    *,
+    server_version: str | None,
+    crds: Path | None,
+    kubeconfig: str | None,
+    context: str | None,
+    output: str,
+) -> None:
+    """Tell when a kind's generation moves, who may write its status, and how it is judged.
+
+    RESOURCE is a kind, plural or short name, followed by .GROUP or .VERSION.GROUP if need be:
+    deploy, widgets.example.org. Built-in kinds are explained without a cluster; what is not
+    built in is looked for in --crds, else in the cluster.
+
+    The exit code is 0, 1 when there is no such kind or the cluster cannot be asked, 2 when the
+    command line is wrong.
+    """
+    try:
+        definitions = list(read_definitions(crds)) if crds else []
+        known = Catalogue(load_table(server_version or DEFAULT_SERVER_VERSION), definitions)
+    except (BadFileError, BadDefinitionError, UnknownServerVersionError) as error:
+        raise click.UsageError(str(error)) from error
+    if kubeconfig or context:
+        found = _of_cluster(resource, server_version, kubeconfig, context)
+    else:
+        try:
+            found = known.explain(resource)
+        except UnknownTargetError as error:
+            if crds:
+                raise click.ClickException(str(error)) from error
+            near = str(error) if known.knows(resource) else _NOT_BUILT_IN.format(resource)
+            found = _of_some_cluster(resource, server_version, near)
+    if output == "json":
+        click.echo(msgspec.json.encode(found).decode())
+    else:
+        _print(found)
+
+
+def _of_some_cluster(resource: str, server_version: str | None, unknown: str) -> Explanation:
+    """What is not built in, from the cluster that kubectl would ask, if there is any."""
+    from webhook.cluster.facts import NoClusterError  # noqa: PLC0415
+    from webhook.cluster.target import default_kubeconfig  # noqa: PLC0415
+
+    try:
+        kubeconfig = default_kubeconfig()
+    except NoClusterError as error:
+        raise click.ClickException(unknown) from error
+    return _of_cluster(resource, server_version, kubeconfig, None)
+
+
+def _of_cluster(
+    resource: str, server_version: str | None, kubeconfig: str | None, context: str | None
+) -> Explanation:
+    # Imported when wanted: the client of the Kubernetes API takes half a second to load.
+    from webhook.cluster.target import default_kubeconfig  # noqa: PLC0415
+
+    with telling():
+        version, definitions = asyncio.run(_ask(kubeconfig or default_kubeconfig(), context))
+        return Catalogue(load_table(server_version or version), definitions).explain(resource)
+
+
+async def _ask(kubeconfig: str, context: str | None) -> tuple[str, list[dict[str, Any]]]:
+    """The cluster's version, and its definitions."""
+    from webhook.cluster.facts import connect, definitions, server_version  # noqa: PLC0415
+    from webhook.cluster.rest import Rest  # noqa: PLC0415
+
+    api = await connect(kubeconfig, context)
+    try:
+        rest = Rest(api)
+        return await server_version(rest), await definitions(rest)
+    finally:
+        await api.close()  # type: ignore[no-untyped-call]
+
+
+def _print(found: Explanation) -> None:
+    sections = page(found)
+    column = max(len(word) for section in sections for word, _ in section.lines)
+    for section in sections:
+        click.echo(terminal.heading(section.heading))
+        for word, text in section.lines:
+            click.echo(_wrapped(f"  {word:<{column}}  ", text))
+
+
+def _wrapped(lead: str, text: str) -> str:
+    return textwrap.fill(
+        text,
+        width=min(terminal.width(), _WIDEST),
+        initial_indent=lead,
+        subsequent_indent=" " * len(lead),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

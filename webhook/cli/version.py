@@ -1,0 +1,26 @@
+"""`genguard version`: which genguard this is, and whose rules it knows."""
+
+import platform
+
+import click
+import msgspec
+
+from webhook import __version__
+from webhook.cli.cluster import OUTPUT
+from webhook.generation.table import known_versions
+
+
+@click.command(short_help="Tell which genguard this is, and what it knows.")
+@OUTPUT
+def version(*, output: str) -> None:
+    """Tell the version of genguard, and which versions of Kubernetes it knows the rules of.
+
+    The exit code is 0.
+    """
+    oldest, newest = known_versions()
+    python = platform.python_version()
+    if output == "json":
+        facts = {"genguard": __version__, "kubernetes": [oldest, newest], "python": python}
+        click.echo(msgspec.json.encode(facts).decode())
+    else:
+        click.echo(f"genguard {__version__}, Kubernetes {oldest} to {newest}, Python {python}")

@@ -1,0 +1,96 @@
+"""One version of a CustomResourceDefinition, as far as it tells how its objects are counted.
+
+Source: apiextensions-apiserver pkg/apis/apiextensions/v1/types.go.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from webhook.generation.custom import CustomResource, from_definition
+
+_OBSERVED: Final = "observedGeneration"
+
+
+class Column(msgspec.Struct, frozen=True, rename="camel"):
+    """A printer column: what `kubectl get` shows."""
+
+    name: str
+    json_path: str
+
+
+class Version(msgspec.Struct, frozen=True):
+    """One version: what the engine knows of it, and what only explain tells."""
+
+    custom: CustomResource
+    names: tuple[str, ...]
+    """Singular and short names."""
+    namespaced: bool
+    stored: bool
+    scales: bool
+    observed: tuple[str, ...] | None
+    """The fields of its schema that hold an observedGeneration; None where the schema is open."""
+    columns: tuple[Column, ...]
+
+
+def read_versions(definition: Mapping[str, Any]) -> tuple[Version, ...]:
+    """Every version of a decoded definition, the stored one first.
+
+    Raises BadDefinitionError when a field that the engine needs is missing.
+    """
+    known = from_definition(definition)
+    spec = definition["spec"]
+    names = spec["names"]
+    singular = names.get("singular") or str(names["kind"]).lower()
+    found = [
+        Version(
+            custom=custom,
+            names=(singular, *_texts(names.get("shortNames"))),
+            namespaced=spec.get("scope") == "Namespaced",
+            stored=bool(version.get("storage")),
+            scales=bool(_at(version, "subresources", "scale")),
+            observed=_observed(version),
+            columns=tuple(_columns(version.get("additionalPrinterColumns"))),
+        )
+        for custom, version in zip(known, spec["versions"], strict=True)
+    ]
+    return tuple(sorted(found, key=lambda version: not version.stored))
+
+
+def _observed(version: Mapping[str, Any]) -> tuple[str, ...] | None:
+    schema = _at(version, "schema", "openAPIV3Schema")
+    status = _at(schema, "properties", "status")
+    if any(_is_open(part) for part in (schema, status)):
+        return None
+    condition = _at(status, "properties", "conditions", "items", "properties")
+    own = ("status.observedGeneration",) if _OBSERVED in _at(status, "properties") else ()
+    return (*own, "status.conditions[].observedGeneration") if _OBSERVED in condition else own
+
+
+def _is_open(schema: Mapping[str, Any]) -> bool:
+    return schema.get("x-kubernetes-preserve-unknown-fields") is True
+
+
+def _at(value: Any, *keys: str) -> Mapping[str, Any]:
+    """What is below these keys; nothing where that is no object."""
+    for key in keys:
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value if isinstance(value, Mapping) else {}
+
+
+def _texts(value: Any) -> list[str]:
+    return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
+
+
+def _columns(value: Any) -> list[Column]:
+    found = []
+    for one in value if isinstance(value, list) else ():
+        name, path = (one.get(key) for key in ("name", "jsonPath")) if _is_object(one) else ("", "")
+        if isinstance(name, str) and isinstance(path, str) and name:
+            found.append(Column(name, path))
+    return found
+
+
+def _is_object(value: Any) -> bool:
+    return isinstance(value, Mapping)
