@@ -1,11 +1,26 @@
 """What a running server exports."""
 
+import json
 import re
 from collections.abc import Iterator
 
 import pytest
 
-from tests.e2e.genguard import Genguard
+from tests.e2e.genguard import RECORD, Genguard
+
+EVERYTHING = (
+    "--watch=pods,replicasets.apps,deployments.apps",
+    "--object-metrics=10",
+    "--flip-status=unknown.example.org",
+    RECORD,
+)
+"""Flags that add metrics; each needs a cluster, or does no harm without one."""
+_NOWHERE = {
+    "current-context": "nowhere",
+    "contexts": [{"name": "nowhere", "context": {"cluster": "nowhere", "user": "nobody"}}],
+    "clusters": [{"name": "nowhere", "cluster": {"server": "https://127.0.0.1:1"}}],
+    "users": [{"name": "nobody", "user": {"token": "none"}}],
+}
 
 
 def exported_by(guard: Genguard) -> set[str]:
@@ -14,7 +29,9 @@ def exported_by(guard: Genguard) -> set[str]:
 
 
 @pytest.fixture(scope="session")
-def exported() -> Iterator[set[str]]:
-    """Of a server without a cluster, and the one metric that needs one: see test_alerting."""
-    with Genguard() as guard:
-        yield exported_by(guard) | {"genguard_cluster_known"}
+def exported(tmp_path_factory: pytest.TempPathFactory) -> Iterator[set[str]]:
+    """Of a server with every flag that adds metrics, and a cluster that does not answer."""
+    kubeconfig = tmp_path_factory.mktemp("nowhere") / "kubeconfig"
+    kubeconfig.write_text(json.dumps(_NOWHERE))
+    with Genguard(f"--kubeconfig={kubeconfig}", *EVERYTHING) as guard:
+        yield exported_by(guard)

@@ -140,8 +140,8 @@ class Stack:
             "--cluster.listen-address=",
         )
 
-    def scrape(self, target: str) -> Prometheus:
-        """Start Prometheus on one target, `host:port`."""
+    def scrape(self, target: str, *jobs: dict[str, Any], **labels: str) -> Prometheus:
+        """Start Prometheus on one genguard, `host:port`, and whatever else the jobs scrape."""
         at = urllib.parse.urlsplit(self.alertmanager.url).netloc
         config = self._write(
             "prometheus.yaml",
@@ -150,7 +150,11 @@ class Stack:
                 "rule_files": [str(write_rules(self._folder))],
                 "alerting": {"alertmanagers": [{"static_configs": [{"targets": [at]}]}]},
                 "scrape_configs": [
-                    {"job_name": "genguard", "static_configs": [{"targets": [target]}]}
+                    {
+                        "job_name": "genguard",
+                        "static_configs": [{"targets": [target], "labels": labels}],
+                    },
+                    *jobs,
                 ],
             },
         )

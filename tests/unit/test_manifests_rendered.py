@@ -139,7 +139,7 @@ def test_monitoring_is_a_component_that_adds_to_any_overlay(rendered, repository
     plain = {str(document) for document in rendered("manifests/overlays/enforce")}
     added = [one for one in rendered("watched") if str(one) not in plain]
     by_kind = {document["kind"]: document for document in added}
-    assert set(by_kind) == {"PodMonitor", "PrometheusRule", "NetworkPolicy"}
+    assert set(by_kind) == {"PodMonitor", "PrometheusRule", "NetworkPolicy", "ConfigMap"}
     for kind in ("PodMonitor", "PrometheusRule"):
         labels = by_kind[kind]["metadata"]["labels"]
         assert labels["app.kubernetes.io/component"] == "monitoring"
