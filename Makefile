@@ -34,7 +34,6 @@ controlplane: install ## build kube-apiserver, etcd and friends once (minutes; c
 
 test: check controlplane ## every test, the real control plane included
 	$(PY) -m pytest -n $(JOBS) --dist loadgroup
-	$(PY) -m tests.bench --check
 
 bench: install controlplane ## genguard beside Go, kopf and others: writes tests/bench/RESULTS.md
 	$(PY) -m tests.bench

@@ -22,7 +22,7 @@ from webhook.server.watching import Watching
 from webhook.status.kept import KeptObjects
 from webhook.status.tracking import Tracking
 from webhook.store.address import SqliteAddress, StoreAddress, ValkeyAddress
-from webhook.store.keeping import Keeping
+from webhook.store.keeping import Keeping, Kept
 from webhook.store.replicas import Replicas
 from webhook.store.sqlite import SqliteFile
 from webhook.telemetry.logs import logging_to_stderr
@@ -94,7 +94,10 @@ async def run_server(
             if replicas is not None:
                 await stack.enter_async_context(replicas.joined(parts.metrics, tell))
             if isinstance(store, SqliteAddress):
-                kept = {"findings": detection.ledger, "objects": KeptObjects(tracking)}
+                kept: dict[str, Kept] = {
+                    "findings": detection.ledger,
+                    "objects": KeptObjects(tracking),
+                }
                 keeping = Keeping(SqliteFile(store.path), kept)
                 await stack.enter_async_context(keeping.running(parts.metrics))
             detecting = Detecting(detection, parts.sinks, tracking)

@@ -2,8 +2,8 @@
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -143,13 +143,17 @@ class Ledger:
     def export(self, name: str) -> bytes | None:
         """All that is known of a finding, as `restore` takes it; None for one that is gone."""
         entry = self._entries.get(tuple(name.split(_SEPARATOR)))
-        return None if entry is None else msgspec.msgpack.encode(entry, enc_hook=_plain)
+        if entry is None:
+            return None
+        # What was told of it can be told again.
+        return msgspec.msgpack.encode(replace(entry, told=None), enc_hook=_plain)
 
     def restore(self, rows: Iterable[tuple[str, bytes]]) -> None:
         """Take over what was exported, by its names. Raises msgspec.MsgspecError or ValueError."""
         found = [(name, _decoder.decode(content)) for name, content in rows]
         for name, entry in sorted(found, key=lambda one: one[1].last):
             self._entries.setdefault(tuple(name.split(_SEPARATOR)), entry)
+        self._told = None
 
     def _entry(self, detector: str, write: Write) -> _Entry:
         where = write.object
