@@ -63,11 +63,12 @@ def _checked(review: WireReview, body: bytes) -> AdmissionRequest:
     wire = review.request
     if not wire.uid:
         raise InvalidFieldError("required, must not be empty", field="request.uid")
+    fields = _Fields(body)
     return AdmissionRequest(
         review.api_version,
         wire,
-        _object(wire, "object", wire.object, body),
-        _object(wire, "oldObject", wire.old_object, body),
+        _object(wire, "object", wire.object, fields),
+        _object(wire, "oldObject", wire.old_object, fields),
         partial(_attributes, body),
     )
 
@@ -82,7 +83,7 @@ _REQUIRED: Final = {
 
 
 def _object(
-    wire: WireRequest, name: str, found: WireObject | None, body: bytes
+    wire: WireRequest, name: str, found: WireObject | None, fields: "_Fields"
 ) -> ReviewedObject | None:
     if found is None:
         if (wire.operation, name) in _REQUIRED:
@@ -92,7 +93,7 @@ def _object(
         _check_int64(found.metadata, name)
     elif wire.operation is not Operation.CONNECT:
         raise InvalidFieldError("required", field=f"request.{name}.metadata")
-    return ReviewedObject(found, partial(_fields, body, name))
+    return ReviewedObject(found, partial(fields.of, name))
 
 
 class _FieldsRequest(msgspec.Struct, rename="camel"):
@@ -107,6 +108,21 @@ class _FieldsReview(msgspec.Struct):
 _fields_decoder: Final = msgspec.json.Decoder(_FieldsReview)
 
 
+class _Fields:
+    """Every field of both objects, found in one pass when one of them is asked for."""
+
+    __slots__ = ("_body", "_found")
+
+    def __init__(self, body: bytes) -> None:
+        self._body: Final = body
+        self._found: _FieldsRequest | None = None
+
+    def of(self, name: str) -> Fields:
+        if self._found is None:
+            self._found = _fields_decoder.decode(self._body).request
+        return (self._found.object if name == "object" else self._found.old_object) or {}
+
+
 class _AttributesReview(msgspec.Struct):
     request: Fields
 
@@ -118,11 +134,6 @@ def _attributes(body: bytes) -> dict[str, Any]:
     request = _attributes_decoder.decode(body).request
     objects = ("object", "oldObject")
     return {key: msgspec.json.decode(raw) for key, raw in request.items() if key not in objects}
-
-
-def _fields(body: bytes, name: str) -> Fields:
-    request = _fields_decoder.decode(body).request
-    return (request.object if name == "object" else request.old_object) or {}
 
 
 def _check_int64(metadata: ObjectMeta, name: str) -> None:

@@ -2,17 +2,17 @@
 
 import zlib
 from collections.abc import Iterable, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
 from webhook.admission.review import AdmissionRequest, ReviewedObject
 from webhook.detection.changes import Change, Changes, changes
+from webhook.detection.observed_views import observed_in, viewed
 from webhook.detection.write import Matched, ObjectKey, Requester, Write
 from webhook.generation.custom import StatusSubresource
 from webhook.generation.prediction import Prediction
 from webhook.objects.fields import Fields
-from webhook.objects.observed import NOTHING_OBSERVED, Observed, read_observed
 
 _METADATA: Final = "metadata"
 _UNCOMPARED: Final = frozenset({_METADATA, "kind", "apiVersion"})
@@ -45,16 +45,14 @@ def assemble(
     old, new = _fields(request.old_object), _fields(request.object)
     status = _status(last, old, new, has_outcome=has_outcome)
     keys = _compared(request, status, old.keys() | new.keys())
-    asked = _fields(intent.object) if intent else None
-    sent = _fields(mutates[0].object) if mutates else None
+    first = mutates[0] if mutates else None
+    asked, sent = _picked(intent, keys), _picked(first, keys)
     if _METADATA in keys:
         old, new = _with_annotations(request.old_object), _with_annotations(request.object)
-        asked = _with_annotations(intent.object) if intent else None
-        sent = _with_annotations(mutates[0].object) if mutates else None
     result = changes(old, new, keys)
     asked_for = None if asked is None else _changes_again(old, asked, keys, new, result)
     states = _states(old, new)
-    observed = _observed_of(old, asked, sent, new)
+    observed = observed_in(request, intent, first)
     predicted = last.prediction.generation
     now_at = request.object.metadata.stored_generation if request.object else 0
     metadata = request.old_object.metadata if request.old_object else None
@@ -149,6 +147,16 @@ def _fields(reviewed: ReviewedObject | None) -> Fields:
     return {} if reviewed is None else reviewed.fields
 
 
+def _picked(request: AdmissionRequest | None, keys: Sequence[str]) -> Fields | None:
+    """These fields of what a request would store, without looking for the others."""
+    if request is None:
+        return None
+    if _METADATA in keys:
+        return _with_annotations(request.object)
+    found = ((key, viewed(request).get(key)) for key in keys)
+    return {key: raw for key, raw in found if raw is not None}
+
+
 def _with_annotations(reviewed: ReviewedObject | None) -> Fields:
     """The top-level fields, and of metadata the annotations alone."""
     if reviewed is None:
@@ -192,52 +200,6 @@ def _wanted(asked: Changes) -> int | None:
     """The same for the same leaves in any order."""
     parts = [one.salt * (1 if one.after is None else one.after) for one in asked if one.salt]
     return sum(parts) % _DIGESTS if parts else None
-
-
-class _ObservedOf(NamedTuple):
-    before: Observed
-    asked: Observed
-    sent: Observed
-    after: Observed
-    anywhere: bool
-
-
-def _observed_of(
-    old: Fields, asked: Fields | None, sent: Fields | None, new: Fields
-) -> _ObservedOf:
-    """What is observed in each view of a write. Views with the same status are read once."""
-    known: list[tuple[msgspec.Raw | None, Observed]] = []
-
-    def read(fields: Fields) -> Observed:
-        raw = fields.get("status")
-        for other, found in known:
-            if other == raw:
-                return found
-        known.append((raw, read_observed(raw) or NOTHING_OBSERVED))
-        return known[-1][1]
-
-    after = read(new)
-    in_sent = after if sent is None else read(sent)
-    in_asked = in_sent if asked is None else read(asked)
-    anywhere = any(one.own is not None for _, one in known) or any(
-        _observes(raw) for raw, _ in known
-    )
-    return _ObservedOf(read(old), in_asked, in_sent, after, anywhere)
-
-
-class _Observes(msgspec.Struct, rename="camel"):
-    observed_generation: Any = None
-
-
-_observes_decoder: Final = msgspec.json.Decoder(_Observes | None)
-
-
-def _observes(raw: msgspec.Raw | None) -> bool:
-    try:
-        found = None if raw is None else _observes_decoder.decode(raw)
-    except msgspec.ValidationError:
-        return False
-    return found is not None and found.observed_generation is not None
 
 
 class _Options(msgspec.Struct, rename="camel"):

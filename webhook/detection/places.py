@@ -6,6 +6,7 @@ from typing import Final
 from webhook.objects.pointer import Path, to_pointer
 
 _TIMES: Final = ("time", "timestamp")
+_SALTS: Final = 65_535
 MOST_PLACES: Final = 8_192
 """Some 3 MB. With more a new tree is begun: names may be any, as keys of annotations are."""
 
@@ -17,10 +18,10 @@ An item that is only told by where it is has no field, and its index as name."""
 
 
 def salt(path: Path) -> int:
-    """A digest of a path; 0 where its name says that it holds when: lastTransitionTime."""
+    """A short digest of a path, for it is kept; 0 where its name says that it holds when."""
     if path and str(path[-1]).lower().endswith(_TIMES):
         return 0
-    return zlib.crc32(repr(path).encode()) | 1
+    return zlib.crc32(repr(path).encode()) % _SALTS + 1
 
 
 class Place(dict[str | Item, "Place"]):
