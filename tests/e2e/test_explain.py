@@ -59,7 +59,10 @@ def test_the_rules_are_those_of_the_clusters_version(apiserver: ControlPlane) ->
 def test_names_and_scopes_of_the_table_are_those_of_discovery(apiserver: ControlPlane) -> None:
     rows = {(row.group, row.resource): row for row in load_rows() if row.persisted}
     groups = apiserver.client.get("/apis").body["groups"]
-    versions = [one["preferredVersion"]["groupVersion"] for one in groups]
+    built_in = {group for group, _ in rows}  # a definition that is going away may be listed still
+    versions = [
+        one["preferredVersion"]["groupVersion"] for one in groups if one["name"] in built_in
+    ]
     compared = set()
     for version in ("v1", *versions):
         path = f"/apis/{version}" if "/" in version else f"/api/{version}"

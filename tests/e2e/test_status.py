@@ -476,7 +476,7 @@ def test_a_file_names_what_is_waited_for_and_its_kind_may_come_later(
     path = tmp_path / "objects.json"
     path.write_text("\n".join(map(json.dumps, documents)))
     with shop.wait("-f", str(path)) as run:
-        run.says("the server has no kind 'Widget.v1.late.genguard.io'")
+        run.says("there is no kind 'Widget.v1.late.genguard.io'")
         with served(shop.plane, shop.namespace, status_subresource=True, group=group) as widgets:
             run.says("it does not exist yet")
             shop.create("configmaps", documents[1])
@@ -514,4 +514,4 @@ def test_what_is_not_there_or_not_served_is_told(shop: Shop) -> None:
     assert missing.stderr == where
     unknown = shop.run("gadget/x")
     assert unknown.exit_code == 1
-    assert "the server has no kind 'gadget'" in unknown.stderr
+    assert "there is no kind 'gadget'" in unknown.stderr
