@@ -15,6 +15,8 @@ EVERYTHING = (
     RECORD,
 )
 """Flags that add metrics; each needs a cluster, or does no harm without one."""
+KEPT = "--store=sqlite:kept.db"
+"""Instead of a store that is shared."""
 _NOWHERE = {
     "current-context": "nowhere",
     "contexts": [{"name": "nowhere", "context": {"cluster": "nowhere", "user": "nobody"}}],
@@ -30,8 +32,9 @@ def exported_by(guard: Genguard) -> set[str]:
 
 @pytest.fixture(scope="session")
 def exported(tmp_path_factory: pytest.TempPathFactory) -> Iterator[set[str]]:
-    """Of a server with every flag that adds metrics, and a cluster that does not answer."""
+    """Of two servers with every flag that adds metrics: cluster and store do not answer."""
     kubeconfig = tmp_path_factory.mktemp("nowhere") / "kubeconfig"
     kubeconfig.write_text(json.dumps(_NOWHERE))
-    with Genguard(f"--kubeconfig={kubeconfig}", *EVERYTHING) as guard:
-        yield exported_by(guard)
+    flags = (f"--kubeconfig={kubeconfig}", "--store=valkey://127.0.0.1:1", *EVERYTHING)
+    with Genguard(*flags) as guard, Genguard(KEPT) as alone:
+        yield exported_by(guard) | exported_by(alone)

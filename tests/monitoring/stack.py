@@ -8,7 +8,7 @@ import threading
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -140,8 +140,10 @@ class Stack:
             "--cluster.listen-address=",
         )
 
-    def scrape(self, target: str, *jobs: dict[str, Any], **labels: str) -> Prometheus:
-        """Start Prometheus on one genguard, `host:port`, and whatever else the jobs scrape."""
+    def scrape(
+        self, *targets: str, jobs: Sequence[dict[str, Any]] = (), **labels: str
+    ) -> Prometheus:
+        """Start Prometheus on genguards, each `host:port`, and what else the jobs scrape."""
         at = urllib.parse.urlsplit(self.alertmanager.url).netloc
         config = self._write(
             "prometheus.yaml",
@@ -152,7 +154,7 @@ class Stack:
                 "scrape_configs": [
                     {
                         "job_name": "genguard",
-                        "static_configs": [{"targets": [target], "labels": labels}],
+                        "static_configs": [{"targets": list(targets), "labels": labels}],
                     },
                     *jobs,
                 ],

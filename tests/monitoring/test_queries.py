@@ -1,8 +1,9 @@
 """Each query of the dashboard and of the rules has data in a real Prometheus of a real run.
 
-The run is `genguard serve` with every flag that adds metrics, beside a real API server that is
-scraped too. It is fed with the recorded reviews of three scenarios, and what only happens when
-something is wrong is made to happen: a body that cannot be read, a webhook that is not there.
+The run is `genguard serve` with every flag that adds metrics, beside a real store and a real API
+server that is scraped too. It is fed with the recorded reviews of three scenarios, and what only
+happens when something is wrong is made to happen: a body that cannot be read, a webhook that is
+not there, a store that is lost.
 """
 
 import http.client
@@ -21,11 +22,13 @@ from tests.controlplane.plane import ControlPlane
 from tests.e2e.culprits import deployment
 from tests.e2e.genguard import Genguard
 from tests.e2e.registrations import registered
-from tests.monitoring.conftest import EVERYTHING
+from tests.monitoring.conftest import EVERYTHING, KEPT
 from tests.monitoring.queries import Query, dashboard_queries, families, rule_selectors
 from tests.monitoring.rules import alerts
 from tests.monitoring.stack import Prometheus, running
 from tests.scenarios import recording
+from tests.store.proxy import Proxy
+from tests.store.server import StoreServer
 
 pytestmark = pytest.mark.xdist_group("apiserver")
 
@@ -108,23 +111,33 @@ def scraped(prometheus: Prometheus, reviews: float) -> None:
 
 
 @pytest.fixture(scope="module")
-def prometheus(apiserver: ControlPlane) -> Iterator[Prometheus]:
+def store() -> Iterator[Proxy]:
+    """A real store, and a way to it that can be cut."""
+    with StoreServer() as server, Proxy(server.socket) as proxy:
+        yield proxy
+
+
+@pytest.fixture(scope="module")
+def prometheus(apiserver: ControlPlane, store: Proxy) -> Iterator[Prometheus]:
     """Scrapes a run in which everything has happened at least twice, and goes on."""
     where = "test-queries"
     apiserver.client.post("/api/v1/namespaces", {"metadata": {"name": where}})
     deployments = f"/apis/apps/v1/namespaces/{where}/deployments"
     apiserver.client.post(deployments, deployment("web", 1))
-    flags = (f"--kubeconfig={apiserver.kubeconfig}", *EVERYTHING)
+    shared = f"--store=valkey://127.0.0.1:{store.port}/0"
+    flags = (f"--kubeconfig={apiserver.kubeconfig}", shared, *EVERYTHING)
     with (
         running() as stack,
         Genguard(*flags) as guard,
+        Genguard(KEPT) as alone,
         registered(apiserver, where, guard),
         not_there(apiserver, where),
     ):
-        target = urlsplit(guard.log_lines("serving")[0]["ops"]).netloc
+        targets = [urlsplit(one.log_lines("serving")[0]["ops"]).netloc for one in (guard, alone)]
         labels = {"cluster": "one", "namespace": "genguard-system"}
-        found = stack.scrape(target, api_server(apiserver), **labels)
+        found = stack.scrape(*targets, jobs=[api_server(apiserver)], **labels)
         poster = Poster(guard)
+        wait_until(lambda: guard.metric("genguard_store_up"), what="store asked")
         for round_ in range(2):
             for name in SCENARIOS:
                 poster.feed(name)
@@ -176,3 +189,12 @@ def test_what_is_made_to_happen_is_alerted_on(prometheus: Prometheus) -> None:
         lambda: at_once <= {one["labels"]["alertname"] for one in prometheus.firing()},
         what="firing",
     )
+
+
+def test_a_lost_store_is_seen_and_so_is_its_return(prometheus: Prometheus, store: Proxy) -> None:
+    """The alert itself waits for five minutes; its expression does not."""
+    (rule,) = (rule for rule in alerts() if rule["alert"] == "GenguardStoreLost")
+    store.close()
+    wait_until(lambda: finite(prometheus, rule["expr"]), what="a lost store")
+    store.open()
+    wait_until(lambda: not finite(prometheus, rule["expr"]), what="a store that is back")
