@@ -23,6 +23,7 @@ RUN sed -n '/^setuptools==/,/[^\\]$/p' requirements-dev.lock > requirements-buil
 
 COPY pyproject.toml README.md ./
 COPY certs certs
+COPY manifests manifests
 COPY webhook webhook
 RUN pip wheel --no-deps --no-index --no-build-isolation --wheel-dir /wheels . \
  && pip --python /opt/genguard/bin/python install --no-deps --no-index /wheels/*.whl

@@ -3,6 +3,7 @@
 `issue`    pure: an authority and a leaf for some names at some time, as PEM values
 `inspect`  pure: PEM in, facts and problems in plain words out; never raises for bad PEM
 `ensure`   a folder with a pair that works: read it, or make what is missing or worn out
+`renew`    pure: a pair that works as a value: the one given, or one in its place
 `PairFiles.read`  one consistent snapshot of a mounted Secret or of plain files
 
 Every error is a `CertificateError`; errors.py draws the tree. The package knows nothing of
@@ -36,6 +37,7 @@ from certs.issue import (
 )
 from certs.names import LOOPBACK, service_names
 from certs.problems import Problem
+from certs.renew import Renewed, renew
 
 __all__ = [
     "AUTHORITY_LIFETIME",
@@ -59,11 +61,13 @@ __all__ = [
     "PairSnapshot",
     "PairUnreadableError",
     "Problem",
+    "Renewed",
     "UnusablePairError",
     "ensure",
     "inspect",
     "issue",
     "issue_authority",
+    "renew",
     "service_names",
     "write_files",
 ]

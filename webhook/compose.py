@@ -1,6 +1,6 @@
 """Puts a judge together from flags, files and what a cluster says of itself."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from io import BytesIO
@@ -133,12 +133,20 @@ _UNDEFINED: Final = (
 class Judge:
     """Holds the Dependencies of now; replaced as a whole when the cluster is known or changes."""
 
-    def __init__(self, options: JudgeOptions, shared: SharedWrites | None = None) -> None:
+    def __init__(
+        self,
+        options: JudgeOptions,
+        shared: SharedWrites | None = None,
+        about: Callable[[], Mapping[str, str]] = dict,
+    ) -> None:
         """`shared`: what replicas remember of writes together; without it, each alone.
+
+        `about` is what probes are told of the server.
 
         Raises UnknownServerVersionError, NotShadowableError or NotFlippableError.
         """
         self._options: Final = options
+        self._about: Final = about
         self._flip: FlipStatus | None = None
         self._intents: Final[Intents] = MemoryIntents() if shared is None else shared.intents
         self._rounds: Final[Rounds] = MemoryRounds() if shared is None else shared.rounds
@@ -204,4 +212,5 @@ class Judge:
             rounds=self._rounds,
             audit_only=options.audit_only,
             restored=options.restored,
+            about=self._about,
         )

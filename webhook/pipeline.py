@@ -7,13 +7,14 @@ for what it is given; time and memory come in as arguments. Its two halves, deco
 are there for a server that must ask for an intent in between: awaited_intent() says which.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
+from webhook.admission import probe
 from webhook.admission.decode import decode_review
 from webhook.admission.encode import encode_allowed, encode_refusal
 from webhook.admission.errors import UndecodableReviewError
@@ -56,6 +57,7 @@ class Dependencies:
 
     mending    the rules that put back what was lost
     numbering  the rules that count; asked after, since what is put back is no change
+    about      what a probe is told of this server
     """
 
     engine: Engine
@@ -65,6 +67,7 @@ class Dependencies:
     rounds: Rounds
     audit_only: bool = False
     restored: Restored = EVERY_OBSERVED_GENERATION
+    about: Callable[[], Mapping[str, str]] = dict
 
 
 class Skipped(StrEnum):
@@ -179,8 +182,10 @@ def _judge(
     if phase is not Phase.MUTATE:
         if phase is Phase.INTENT:
             _remember_intent(RuleInput(request, prediction, status), deps, now)
-        answer = encode_allowed(request.api_version, request.wire.uid)
-        return Reply(_ALLOWED, answer, Verdict(request, prediction, status))
+        body = encode_allowed(
+            request.api_version, request.wire.uid, warnings=_warnings(request, phase, deps)
+        )
+        return Reply(_ALLOWED, body, Verdict(request, prediction, status))
     key = join_key(request)
     intent = deps.intents.get(key, now) if key is not None else None
     given = RuleInput(request, prediction, status, intent, at)
@@ -203,8 +208,17 @@ def _judge(
         request.wire.uid,
         patch=() if deps.audit_only else patch,
         audit_annotations=annotations,
+        warnings=_warnings(request, phase, deps),
     )
     return Reply(_ALLOWED, body, Verdict(request, prediction, status, mends, patch, dropped))
+
+
+def _warnings(request: AdmissionRequest, phase: Phase, deps: Dependencies) -> tuple[str, ...]:
+    value = probe.asked(request)
+    if value is None:
+        return ()
+    mode = "audit-only" if deps.audit_only else "enforcing"
+    return (probe.answer(value, phase, {"mode": mode, **deps.about()}),)
 
 
 def _mended(request: AdmissionRequest, edits: list[Edit]) -> AdmissionRequest:

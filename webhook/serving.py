@@ -14,6 +14,7 @@ from webhook.alerts.store_event import StoreEvents
 from webhook.compose import Judge, JudgeOptions
 from webhook.detection.detection import Detection
 from webhook.detection.suspects import Suspects
+from webhook.server.about import about
 from webhook.server.detecting import Detecting
 from webhook.server.lifecycle import AdmissionService
 from webhook.server.options import ServerOptions
@@ -72,7 +73,8 @@ async def run_server(
     with logging_to_stderr(log_level):
         replicas = Replicas(store) if isinstance(store, ValkeyAddress) else None
         writes = None if replicas is None else replicas.writes
-        judge, tracking = Judge(judge_options, writes), Tracking()
+        judge = Judge(judge_options, writes, lambda: about(parts.metrics, _state(store, replicas)))
+        tracking = Tracking()
         watching = Watching(cluster.watched, tracking)
         parts = _Parts(judge, Metrics(judge.knows), Suspects(), watching, [LogSink()])
         detection = Detection(parts.suspects)
@@ -110,6 +112,13 @@ async def run_server(
                 elsewhere=writes,
             )
             await service.run()
+
+
+def _state(store: StoreAddress, replicas: Replicas | None) -> str:
+    """The kind of store, and whether a shared one is lost."""
+    if replicas is not None:
+        return "valkey" if replicas.circuit.up else "valkey-lost"
+    return "sqlite" if isinstance(store, SqliteAddress) else "memory"
 
 
 async def _connect(

@@ -114,6 +114,14 @@ class Genguard:
         """Sends SIGTERM, and does not wait."""
         self._server.send_signal(signal.SIGTERM)
 
+    def pause(self) -> None:
+        """Stops it from answering, and keeps its connections."""
+        self._server.send_signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """Ends a pause."""
+        self._server.send_signal(signal.SIGCONT)
+
     def wait(self, timeout: float = 60.0) -> int:
         """Waits for the end; the exit code."""
         return self._server.wait(timeout)

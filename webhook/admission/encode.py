@@ -36,6 +36,7 @@ def encode_allowed(
     *,
     patch: Sequence[PatchOperation] = (),
     audit_annotations: Mapping[str, str] | None = None,
+    warnings: Sequence[str] = (),
 ) -> bytes:
     """Allow the request `uid`; without operations the answer carries no patch at all."""
     return _encoder.encode(
@@ -48,6 +49,7 @@ def encode_allowed(
                 patch=b64encode(_encoder.encode(patch)).decode() if patch else None,
                 patch_type="JSONPatch" if patch else None,
                 audit_annotations=audit_annotations or None,
+                warnings=warnings or None,
             ),
         )
     )

@@ -10,7 +10,7 @@ import click
 from webhook import __version__
 
 _VERBS = (
-    *("serve", "status", "wait", "explain", "replay", "trace", "lint"),
+    *("serve", "install", "uninstall", "status", "wait", "explain", "replay", "trace", "lint"),
     *("version", "completion"),
 )
 

@@ -74,12 +74,14 @@ def telling() -> Iterator[None]:
     # Imported when wanted: the client of the Kubernetes API takes half a second to load.
     from webhook.cluster.facts import NoClusterError  # noqa: PLC0415
     from webhook.cluster.rest import UNREACHED, RefusedError  # noqa: PLC0415
+    from webhook.cluster.until import NotInTimeError  # noqa: PLC0415
     from webhook.objects.served import UnknownTargetError  # noqa: PLC0415
     from webhook.remembering import NoServerError  # noqa: PLC0415
 
+    refused = (RefusedError, NoClusterError, NoServerError, NotInTimeError, UnknownTargetError)
     try:
         yield
-    except (UnknownTargetError, RefusedError, NoClusterError, NoServerError) as error:
+    except refused as error:
         raise click.ClickException(str(error)) from error
     except UNREACHED as error:
         raise click.ClickException(f"not reached: {str(error) or type(error).__name__}") from error

@@ -11,6 +11,7 @@ import click
 import certs
 from webhook.cli.cluster import CONTEXT, KUBECONFIG, NAMESPACE, OUTPUT
 from webhook.cli.duration import duration
+from webhook.cli.url import https_url
 from webhook.trace.plan import Plan
 from webhook.trace.table import as_table
 
@@ -19,19 +20,6 @@ if TYPE_CHECKING:
 
 _NOTHING_WRITTEN = 2
 _SIGNALLED = 128
-
-
-def _url(_: click.Context, __: click.Parameter, text: str | None) -> str | None:
-    if text is None:
-        return None
-    try:
-        found = urlsplit(text)
-        fits = found.scheme == "https" and found.hostname and found.port != 0
-    except ValueError:
-        fits = False
-    if not fits or found.path.strip("/") or found.query:
-        raise click.BadParameter(f"{text!r} is not https://HOST:PORT")
-    return text.rstrip("/")
 
 
 def _address(_: click.Context, __: click.Parameter, text: str | None) -> str | None:
@@ -71,7 +59,7 @@ def _address(_: click.Context, __: click.Parameter, text: str | None) -> str | N
 @click.option(
     "--url",
     metavar="https://HOST:PORT",
-    callback=_url,
+    callback=https_url,
     help="How the API server reaches this process. [default: this machine's address, a free port]",
 )
 @click.option(

@@ -1,8 +1,9 @@
 """Plain JSON calls of the API server, for kinds that are known only when the program runs."""
 
 import asyncio
+import re
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import aiohttp
 import msgspec
@@ -29,6 +30,15 @@ class RefusedError(Exception):
         return self.status == HTTPStatus.TOO_MANY_REQUESTS or self.status >= 500  # noqa: PLR2004
 
 
+class Told(NamedTuple):
+    """What came back: the message of a refusal, warnings, and the server's time as it wrote it."""
+
+    status: int
+    message: str
+    warnings: tuple[str, ...]
+    date: str
+
+
 class Rest:
     """Calls by path."""
 
@@ -52,6 +62,17 @@ class Rest:
         async with asyncio.timeout(_SECONDS):
             response = await self._send(method, path, body, params or {}, content_type)
             return msgspec.json.decode(await response.read())
+
+    async def tell(
+        self, method: str, path: str, body: Any = None, *, params: dict[str, str] | None = None
+    ) -> Told:
+        """One request whose refusal is an answer like any other; raises one of UNREACHED."""
+        async with asyncio.timeout(_SECONDS):
+            response = await self._ask(method, path, body, params or {}, "application/json")
+            content = await response.read()
+        warnings = tuple(map(_warning, response.headers.getall("Warning", ())))
+        date = response.headers.get("Date", "")
+        return Told(response.status, _message(content), warnings, date)
 
     async def read(self, path: str, **params: str) -> bytes:
         """Read what is long, undecoded. Raises as `call` does."""
@@ -78,6 +99,23 @@ class Rest:
         *,
         accept: str = "application/json",
     ) -> aiohttp.ClientResponse:
+        response = await self._ask(method, path, body, params, content_type, accept=accept)
+        if response.status >= HTTPStatus.BAD_REQUEST:
+            raise RefusedError(
+                response.status, _message(await response.read()) or str(response.reason)
+            )
+        return response
+
+    async def _ask(
+        self,
+        method: str,
+        path: str,
+        body: Any,
+        params: dict[str, str],
+        content_type: str,
+        *,
+        accept: str = "application/json",
+    ) -> aiohttp.ClientResponse:
         headers = {"Accept": accept, "Content-Type": content_type}
         method, url, headers, body, _ = await self._api.param_serialize(
             method,
@@ -89,11 +127,13 @@ class Rest:
         )
         answer = await self._api.call_api(method, url, headers, body)
         response: aiohttp.ClientResponse = answer.response
-        if response.status >= HTTPStatus.BAD_REQUEST:
-            raise RefusedError(
-                response.status, _message(await response.read()) or str(response.reason)
-            )
         return response
+
+
+def _warning(header: str) -> str:
+    """The text of `299 - "text"`; apimachinery pkg/util/net/http.go:NewWarningHeader."""
+    _, _, quoted = header.partition('"')
+    return re.sub(r"\\(.)", r"\1", quoted.rpartition('"')[0])
 
 
 def _message(content: bytes) -> str:

@@ -57,6 +57,7 @@ class Metrics:
         self._gauges: Final[dict[str, tuple[str, Callable[[], float]]]] = {}
         self._counts: Final[list[tuple[str, str, tuple[str, ...], Counts]]] = []
         self._started: Final = time.time()
+        self.last_review = 0.0
 
     def gauge(self, name: str, documentation: str, read: Callable[[], float]) -> None:
         """Export `genguard_<name>`, read at each scrape."""
@@ -74,6 +75,8 @@ class Metrics:
         resource, subresource, operation = "other", "", ""
         if verdict.request is not None:
             wire = verdict.request.wire
+            if not wire.dry_run:
+                self.last_review = time.time()
             operation = wire.operation.value
             place = (wire.resource.group, wire.resource.resource, wire.sub_resource)
             resource, subresource = self._resources.get(place) or self._place(*place)
@@ -132,6 +135,11 @@ class Metrics:
         for name, documentation, labels, counted in self._counts:
             yield _counter(name, documentation, labels, counted())
         yield self._histogram()
+        yield GaugeMetricFamily(
+            "genguard_last_review_timestamp_seconds",
+            "When the last review came that was no dry run; 0 before the first.",
+            value=self.last_review,
+        )
         for name, (documentation, read) in self._gauges.items():
             yield GaugeMetricFamily(f"genguard_{name}", documentation, value=read())
 

@@ -1,0 +1,235 @@
+"""install and uninstall on a real API server, also interrupted in each phase and run again."""
+
+import signal
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.controlplane.client import wait_until
+from tests.controlplane.plane import ControlPlane
+from tests.e2e.genguard import Genguard
+from tests.e2e.kubelet import PLANE, SYSTEM, Kubelet
+from tests.e2e.verbs import Verb, run
+
+pytestmark = pytest.mark.xdist_group("cluster")
+
+API = "/apis/admissionregistration.k8s.io/v1"
+REGISTRATIONS = {
+    "intent": f"{API}/mutatingwebhookconfigurations/0--genguard-intent",
+    "mutate": f"{API}/mutatingwebhookconfigurations/zzzzzz-genguard-mutate",
+    "outcome": f"{API}/validatingwebhookconfigurations/zzzzzz-genguard-outcome",
+}
+LOOKED_AT = (
+    "/api/v1/namespaces",
+    "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+    "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+    f"{API}/mutatingwebhookconfigurations",
+    f"{API}/validatingwebhookconfigurations",
+)
+PHASES = ("1/4", "2/4", "3/4", "4/4")
+
+
+@pytest.fixture(scope="module")
+def plane() -> Iterator[ControlPlane]:
+    with ControlPlane(PLANE) as plane, Kubelet(plane):
+        yield plane
+
+
+@pytest.fixture(scope="module")
+def guard() -> Iterator[Genguard]:
+    """A server outside the cluster."""
+    with Genguard() as guard:
+        yield guard
+
+
+@pytest.fixture
+def clean(plane: ControlPlane) -> Iterator[ControlPlane]:
+    """Nothing of genguard's before the test, and nothing after."""
+    before = there(plane)
+    yield plane
+    if f"/api/v1/namespaces/{SYSTEM}" in there(plane):
+        run(plane, "uninstall", "--yes")
+    for phase in registered(plane):
+        plane.client.delete(REGISTRATIONS[phase])
+    wait_until(lambda: there(plane) == before, what="everything gone")
+
+
+def there(plane: ControlPlane) -> set[str]:
+    """Every object of the whole cluster that install could have made, and every namespace."""
+    lists = {path: plane.client.get(path).body["items"] for path in LOOKED_AT}
+    return {f"{path}/{one['metadata']['name']}" for path in lists for one in lists[path]}
+
+
+def registered(plane: ControlPlane) -> list[str]:
+    found = {phase: plane.client.get(path, check=False) for phase, path in REGISTRATIONS.items()}
+    return [phase for phase, answer in found.items() if answer.status == 200]
+
+
+def webhook(plane: ControlPlane, phase: str) -> dict[str, Any]:
+    (found,) = plane.client.get(REGISTRATIONS[phase]).body["webhooks"]
+    return found
+
+
+def outside(guard: Genguard) -> list[str]:
+    return [f"--url={guard.url('')}", f"--ca-file={guard.folder}/certs/ca.crt"]
+
+
+def test_it_is_installed_in_four_phases_and_then_there_is_nothing_to_do(
+    clean: ControlPlane,
+) -> None:
+    first = run(clean, "install", "--yes", "--audit-only")
+    assert [line[:3] for line in first.err.splitlines() if line[1:3] == "/4"] == list(PHASES)
+    assert all(line.split()[0] == "create" for line in first.out.splitlines())
+    assert registered(clean) == list(REGISTRATIONS)
+    assert "matchExpressions" in webhook(clean, "mutate")["namespaceSelector"]
+    again = run(clean, "install", "--dry-run", "--audit-only")
+    assert {line.split()[0] for line in again.out.splitlines()} == {"unchanged"}
+    enforcing = run(clean, "install", "--dry-run")
+    (changed,) = (line for line in enforcing.out.splitlines() if "unchanged" not in line)
+    assert changed.split() == [
+        *("update", "deployment/genguard", "-n", SYSTEM),
+        "(spec.template.spec.containers[0].args)",
+    ]
+
+
+def test_a_dry_run_changes_nothing(plane: ControlPlane) -> None:
+    before = there(plane)
+    found = run(plane, "install", "--dry-run")
+    assert found.out.count("create") == 13
+    assert there(plane) == before
+
+
+def test_without_yes_and_a_terminal_nothing_is_done(plane: ControlPlane) -> None:
+    before = there(plane)
+    found = run(plane, "install", code=1)
+    assert "nobody to ask: give --yes" in found.err
+    assert there(plane) == before
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_killed_in_any_phase_it_is_finished_by_the_next_run(
+    clean: ControlPlane, phase: str
+) -> None:
+    with Verb(clean, "install", "--yes") as killed:
+        killed.until(phase)
+        killed.send(signal.SIGKILL)
+    run(clean, "install", "--yes")
+    assert registered(clean) == list(REGISTRATIONS)
+    for name in REGISTRATIONS:
+        assert "matchLabels" not in webhook(clean, name)["namespaceSelector"]
+    wait_until(
+        lambda: not [one for one in there(clean) if "genguard-test-" in one],
+        what="nothing left of the trials",
+    )
+
+
+@pytest.mark.parametrize("phase", PHASES[2:])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
+def test_interrupted_while_it_registers_it_puts_everything_back(
+    clean: ControlPlane, phase: str, number: signal.Signals
+) -> None:
+    with Genguard() as guard, Verb(clean, "install", "--yes", *outside(guard)) as interrupted:
+        interrupted.until(phase)
+        guard.pause()  # so that the phase does not end by itself
+        wait_until(lambda: registered(clean), what="registered")
+        interrupted.send(number)
+        assert interrupted.end().code == 128 + number
+        assert registered(clean) == []
+        guard.go_on()
+
+
+def test_what_was_registered_before_is_put_back_when_the_new_is_not_proven(
+    clean: ControlPlane,
+) -> None:
+    with Genguard() as guard:
+        run(clean, "install", "--yes", *outside(guard))
+        path = REGISTRATIONS["mutate"]
+        edit = [{"op": "replace", "path": "/webhooks/0/timeoutSeconds", "value": 7}]
+        clean.client.patch(path, edit)
+        with Verb(clean, "install", "--yes", "--timeout=3s", *outside(guard)) as failing:
+            failing.until("4/4")
+            guard.pause()
+            assert failing.end().code == 1
+            guard.go_on()
+        assert "put back" in failing.err
+        assert "after 3 s: a dry run in default passed, not seen by" in failing.err
+        assert webhook(clean, "mutate")["timeoutSeconds"] == 7
+        run(clean, "install", "--yes", *outside(guard))
+        assert webhook(clean, "mutate")["timeoutSeconds"] == 2
+
+
+def test_the_api_server_says_itself_why_it_cannot_reach_the_server(
+    clean: ControlPlane, guard: Genguard
+) -> None:
+    wrong = clean.folder / "ca.crt"  # the API server's own authority
+    flags = [f"--url={guard.url('')}", f"--ca-file={wrong}", "--timeout=2s"]
+    refused = run(clean, "install", "--yes", *flags, code=1)
+    assert "certificate signed by unknown authority" in refused.err
+    assert registered(clean) == []
+    nobody = ["--url=https://127.0.0.1:9", f"--ca-file={wrong}", "--timeout=2s"]
+    assert "connection refused" in run(clean, "install", "--yes", *nobody, code=1).err
+    assert registered(clean) == []
+
+
+def test_rules_for_custom_resources_are_kept_and_wildcards_are_not(
+    clean: ControlPlane, guard: Genguard
+) -> None:
+    run(clean, "install", "--yes", *outside(guard))
+    mine = {
+        "apiGroups": ["example.com"],
+        "apiVersions": ["v1"],
+        "resources": ["widgets"],
+        "operations": ["UPDATE"],
+        "scope": "*",
+    }
+    wild = mine | {"apiGroups": ["*"], "resources": ["*/*"]}
+    for rule in (mine, wild):
+        edit = [{"op": "add", "path": "/webhooks/0/rules/-", "value": rule}]
+        clean.client.patch(REGISTRATIONS["outcome"], edit)
+    run(clean, "install", "--yes", *outside(guard))
+    rules = webhook(clean, "outcome")["rules"]
+    assert mine in rules
+    assert wild not in rules
+
+
+def test_a_probe_that_is_refused_after_all_have_seen_it_is_proof_enough(
+    clean: ControlPlane, guard: Genguard
+) -> None:
+    refuse = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "none"}}
+    refuse["spec"] = {"hard": {"count/podtemplates": "0"}}
+    quotas = "/api/v1/namespaces/default/resourcequotas"
+    clean.client.post(quotas, refuse)
+    try:
+        wait_until(
+            lambda: clean.client.get(f"{quotas}/none").body.get("status"), what="a quota in force"
+        )
+        done = run(clean, "install", "--yes", *outside(guard))
+    finally:
+        clean.client.delete(f"{quotas}/none")
+    # A quota is asked after every webhook.
+    assert "not proven" not in done.err
+    assert registered(clean) == list(REGISTRATIONS)
+
+
+def test_uninstall_takes_registrations_alone_when_it_is_to_be_off(clean: ControlPlane) -> None:
+    run(clean, "install", "--yes")
+    gone = run(clean, "uninstall", "--registrations-only", "--yes")
+    assert len(gone.out.splitlines()) == 3
+    assert registered(clean) == []
+    assert clean.client.get(f"/apis/apps/v1/namespaces/{SYSTEM}/deployments/genguard").body
+
+
+def test_uninstall_leaves_a_namespace_that_others_use(clean: ControlPlane) -> None:
+    run(clean, "install", "--yes")
+    path = f"/api/v1/namespaces/{SYSTEM}/configmaps"
+    clean.client.post(path, {"metadata": {"name": "somebody-elses"}})
+    left = run(clean, "uninstall", "--yes")
+    assert "namespace/genguard-system  (it holds configmap/somebody-elses)" in left.out
+    assert clean.client.get(f"{path}/somebody-elses").body
+    assert registered(clean) == []
+    clean.client.delete(f"{path}/somebody-elses")
+
+
+def test_uninstall_of_nothing_says_so(plane: ControlPlane) -> None:
+    assert "there is nothing of genguard's" in run(plane, "uninstall", "--yes").err

@@ -1,0 +1,55 @@
+"""The command line of install: what fits together, and manifests without a cluster."""
+
+from datetime import UTC, datetime
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+import manifests
+from certs import ensure, service_names
+from webhook.cli import main
+from webhook.manifest.rendering import Choices, pair_files, render
+
+
+def run(*arguments: str):
+    return CliRunner().invoke(main, ["install", *arguments], env={"KUBECONFIG": "/nowhere"})
+
+
+def test_yaml_is_what_kustomize_renders_with_the_same_certificate(tmp_path):
+    names = service_names("genguard", "genguard-system")
+    pair = ensure(tmp_path, names=names, at=datetime.now(UTC)).pair
+    found = run("-o", "yaml", "--audit-only", "--cert-dir", str(tmp_path))
+    assert found.exit_code == 0, found.output
+    expected = render(Choices(audit_only=True), manifests.read, pair_files(pair))
+    assert list(yaml.safe_load_all(found.stdout)) == expected
+
+
+def test_yaml_needs_no_certificate_of_anybody_s():
+    documents = list(yaml.safe_load_all(run("-o", "yaml", "-n", "guards").stdout))
+    (secret,) = (one for one in documents if one["kind"] == "Secret")
+    assert secret["metadata"]["namespace"] == "guards"
+    assert set(secret["data"]) == {"tls.crt", "tls.key", "ca.crt"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--url", "https://h:1"], "--url needs --ca-file"),
+        (["--url", "http://h:1"], "is not https://HOST:PORT"),
+        (["--ca-file", __file__], "give --url"),
+        (["--url", "https://h:1", "--ca-file", __file__, "--audit-only"], "where it is started"),
+        (["--cert-dir", "x", "--cert-manager"], "either --cert-dir or --cert-manager"),
+        (["-o", "json"], "'json' is not"),
+    ],
+)
+def test_what_does_not_fit_together_is_refused(arguments, told):
+    found = run(*arguments)
+    assert found.exit_code == 2
+    assert told in found.stderr
+
+
+def test_a_kubeconfig_that_is_not_there_is_told_in_a_line():
+    found = run("--dry-run")
+    assert found.exit_code == 1
+    assert found.stderr.startswith("Error: --kubeconfig /nowhere")

@@ -1,0 +1,121 @@
+"""`genguard install`: what it will touch, and then, when that is agreed to, in four phases."""
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+import certs
+from webhook.cli.administer import ask, carry_out, changes, tell
+from webhook.cli.cluster import telling
+from webhook.cli.duration import duration
+from webhook.cli.url import https_url
+from webhook.manifest.rendering import Choices, Outside, as_yaml
+
+if TYPE_CHECKING:
+    from webhook.installation import InstallOptions, Prepared
+
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+_FOLDER = click.Path(file_okay=False, path_type=Path)
+
+
+@click.command()
+@click.option("--audit-only", is_flag=True, help="Watch, warn and count; change nothing.")
+@click.option("--image", help="The server's image. [default: genguard:VERSION]")
+@click.option(
+    "--url",
+    metavar="https://HOST:PORT",
+    callback=https_url,
+    help="The server runs outside the cluster, and the API server reaches it here: only the "
+    "registrations are made.",
+)
+@click.option("--ca-file", type=_FILE, help="With --url: the bundle that the server is known by.")
+@click.option(
+    "--cert-dir",
+    type=_FOLDER,
+    help="Take the certificate from this folder, made if absent. [default: the Secret's own, as "
+    "long as it is good; then a new one, by an authority that is forgotten]",
+)
+@click.option("--cert-manager", is_flag=True, help="Let cert-manager see to the certificate.")
+@click.option(
+    "--timeout",
+    "seconds",
+    default="3m",
+    show_default=True,
+    callback=duration(1),
+    help="How long each phase may take.",
+)
+@click.option("-o", "output", type=click.Choice(["yaml"]), help="Print the manifests, and be done.")
+@changes
+def install(*, dry_run: bool, output: str | None, yes: bool, **flags: Any) -> None:
+    """Put genguard into a cluster, so that nothing breaks on the way.
+
+    First the server; then the API server must reach it over TLS; then it is registered for a
+    trial namespace and must be seen to answer; then for the whole cluster, which must be seen as
+    well. What is interrupted or fails is put back, and goes on when it is run again.
+
+    The exit code is 1 when it could not be done.
+    """
+    from webhook.installation import manifests_of  # noqa: PLC0415
+
+    options = _options(**flags)
+    try:
+        if output == "yaml":
+            click.echo(as_yaml(manifests_of(options)), nl=False)
+            return
+        with telling():
+            _install(options, dry_run=dry_run, yes=yes)
+    except certs.CertificateError as error:
+        raise click.ClickException(str(error)) from error
+
+
+def _install(options: "InstallOptions", *, dry_run: bool, yes: bool) -> None:
+    from webhook.installation import prepare  # noqa: PLC0415
+    from webhook.phases import run  # noqa: PLC0415
+
+    prepared = asyncio.run(prepare(options))
+    _explain(prepared)
+    if dry_run:
+        return
+    if not yes:
+        ask("Install it?")
+    carry_out(run(prepared, options, tell))
+    tell("installed; genguard doctor looks whether all is well")
+
+
+def _options(
+    *,
+    url: str | None,
+    ca_file: Path | None,
+    cert_dir: Path | None,
+    image: str | None,
+    audit_only: bool,
+    cert_manager: bool,
+    namespace: str,
+    kubeconfig: str | None,
+    context: str | None,
+    seconds: float,
+) -> "InstallOptions":
+    from webhook.installation import InstallOptions  # noqa: PLC0415
+
+    outside = None
+    if url is not None:
+        if ca_file is None:
+            raise click.UsageError("--url needs --ca-file: the ca.crt in the server's --cert-dir")
+        if audit_only or image or cert_dir or cert_manager:
+            raise click.UsageError("with --url, how the server runs is said where it is started")
+        outside = Outside(url, ca_file.read_bytes())
+    elif ca_file is not None:
+        raise click.UsageError("--ca-file is for a server outside the cluster: give --url")
+    if cert_dir and cert_manager:
+        raise click.UsageError("give either --cert-dir or --cert-manager")
+    choices = Choices(audit_only, namespace, image, cert_manager, outside)
+    return InstallOptions(kubeconfig, context, choices, cert_dir, seconds)
+
+
+def _explain(prepared: "Prepared") -> None:
+    tell(f"In the cluster {prepared.cluster}:")
+    for step in prepared.steps:
+        click.echo(f"  {step}")
+    tell("and for a while, to try it out: a namespace and a webhook configuration genguard-test-*")

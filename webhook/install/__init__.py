@@ -1,0 +1,1 @@
+"""What `install` and `uninstall` are about to do, decided without a cluster."""

@@ -1,0 +1,107 @@
+"""Registrations on their way: one that only checks, three for one namespace, three for all.
+
+check    a validating webhook that fails, for dry runs of a probe in the trial namespace and nothing
+         else: so the API server itself says why it cannot reach the server
+limited  one of the three registrations, for the trial namespace alone
+merged   one of the three, with the rules that somebody has added for other resources
+"""
+
+from collections.abc import Iterator, Mapping
+from copy import deepcopy
+from typing import Any, Final
+
+from webhook.manifest.kustomize import Document
+
+RUN: Final = "genguard.io/install"
+"""The label of whatever an installation makes for a while."""
+_NAME: Final = "kubernetes.io/metadata.name"  # the API server puts it on every namespace
+_TIMEOUT_SECONDS: Final = 5
+
+
+def trial_name(run: str) -> str:
+    """The name of all that a run makes for a while."""
+    return f"genguard-test-{run}"
+
+
+def trial_namespace(run: str) -> Document:
+    """Where a run tries itself out."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {"name": trial_name(run), "labels": {RUN: run}},
+    }
+
+
+def check(registration: Document, run: str) -> Document:
+    """A configuration that calls where `registration`, the validating one, will call."""
+    (webhook,) = registration["webhooks"]
+    rule = {
+        "apiGroups": [""],
+        "apiVersions": ["v1"],
+        "resources": ["podtemplates"],
+        "operations": ["CREATE"],
+    }
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": trial_name(run), "labels": {RUN: run}},
+        "webhooks": [
+            {
+                "name": "check.genguard.io",
+                "clientConfig": webhook["clientConfig"],
+                "rules": [rule],
+                "namespaceSelector": _only(trial_name(run)),
+                "objectSelector": {"matchLabels": {RUN: run}},
+                "failurePolicy": "Fail",
+                "matchPolicy": "Equivalent",
+                "sideEffects": "None",
+                "timeoutSeconds": _TIMEOUT_SECONDS,
+                "admissionReviewVersions": ["v1"],
+            }
+        ],
+    }
+
+
+def limited(registration: Document, run: str) -> Document:
+    """The same for the trial namespace alone."""
+    found = deepcopy(registration)
+    for webhook in found["webhooks"]:
+        webhook["namespaceSelector"] = _only(trial_name(run))
+    return found
+
+
+def is_limited(registration: Mapping[str, Any]) -> bool:
+    """It names the namespaces it is for: an installation did not get to its end."""
+    selectors = [one.get("namespaceSelector") or {} for one in registration.get("webhooks") or ()]
+    return any(_NAME in (one.get("matchLabels") or {}) for one in selectors)
+
+
+def merged(registration: Document, live: Mapping[str, Any] | None) -> Document:
+    """The same with the rules of `live` for resources that `registration` does not name.
+
+    Those were added for custom resources; a wildcard was not, and goes.
+    """
+    found = deepcopy(registration)
+    rules = {one.get("name"): one.get("rules") or () for one in (live or {}).get("webhooks") or ()}
+    for webhook in found["webhooks"]:
+        known = {pair for rule in webhook["rules"] for pair in named(rule)}
+        there = rules.get(webhook["name"], ())
+        webhook["rules"] += [rule for rule in there if is_addition(rule, known)]
+    return found
+
+
+def is_addition(rule: Mapping[str, Any], known: set[tuple[str, str]]) -> bool:
+    """A rule for resources of which none is known, and no wildcard."""
+    pairs = set(named(rule))
+    return not pairs & known and not any("*" in word for pair in pairs for word in pair)
+
+
+def named(rule: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Group and resource of all that a rule names."""
+    for group in rule.get("apiGroups") or ():
+        for resource in rule.get("resources") or ():
+            yield group, resource
+
+
+def _only(name: str) -> dict[str, Any]:
+    return {"matchLabels": {_NAME: name}}

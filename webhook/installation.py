@@ -1,0 +1,132 @@
+"""Installing, prepared: what each object would become, by dry runs that change nothing."""
+
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from http import HTTPStatus
+from pathlib import Path
+
+import certs
+import manifests
+from webhook.cluster.applied import find, plan_step
+from webhook.cluster.facts import connect
+from webhook.cluster.left import leftovers
+from webhook.cluster.rest import RefusedError, Rest
+from webhook.cluster.rollout import read_pair
+from webhook.cluster.target import default_kubeconfig
+from webhook.install.plan import Action, Step
+from webhook.install.registering import (
+    is_limited,
+    merged,
+)
+from webhook.manifest.kustomize import Document
+from webhook.manifest.rendering import (
+    Choices,
+    is_registration,
+    pair_files,
+    render,
+    secret_of,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class InstallOptions:
+    """What the flags say; `seconds` is how long each phase may take."""
+
+    kubeconfig: str | None
+    context: str | None
+    choices: Choices
+    cert_dir: Path | None = None
+    seconds: float = 180.0
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What is about to be done; `before` are the registrations as they were, None for none."""
+
+    run: str
+    cluster: str
+    server: tuple[Step, ...]
+    registrations: tuple[Step, ...]
+    before: tuple[Document | None, ...]
+    leftovers: tuple[Document, ...]
+
+    @property
+    def steps(self) -> list[Step]:
+        """In the order in which they are done."""
+        gone = [Step(Action.DELETE, one, note="left behind") for one in self.leftovers]
+        return [*gone, *self.server, *self.registrations]
+
+    @property
+    def is_done(self) -> bool:
+        """There is nothing to change."""
+        return all(step.action is Action.UNCHANGED for step in self.steps)
+
+
+def manifests_of(options: InstallOptions) -> list[Document]:
+    """The documents alone, without a cluster: the certificate is a new one, or of the folder.
+
+    Raises CertificateError.
+    """
+    renewed = _pair(options, None)
+    return render(options.choices, manifests.read, pair_files(renewed.pair))
+
+
+async def prepare(options: InstallOptions) -> Prepared:
+    """Raise NoClusterError, CertificateError, RefusedError or UNREACHED."""
+    async with connected(options.kubeconfig, options.context) as (rest, cluster):
+        if options.choices.cert_manager:
+            await _check_cert_manager(rest)
+        secret = await find(rest, secret_of(options.choices.namespace))
+        renewed = _pair(options, secret)
+        server: list[Step] = []
+        registrations: list[Step] = []
+        before: list[Document | None] = []
+        for document in render(options.choices, manifests.read, pair_files(renewed.pair)):
+            if is_registration(document):
+                live = await find(rest, document)
+                before.append(None if live is None or is_limited(live) else live)
+                registrations.append(await plan_step(rest, merged(document, live)))
+            else:
+                step = await plan_step(rest, document)
+                is_secret = document["kind"] == "Secret"
+                server.append(step._replace(note=renewed.reason) if is_secret else step)
+        left = await leftovers(rest)
+    run = secrets.token_hex(4)
+    return Prepared(run, cluster, tuple(server), tuple(registrations), tuple(before), tuple(left))
+
+
+@asynccontextmanager
+async def connected(kubeconfig: str | None, context: str | None) -> AsyncIterator[tuple[Rest, str]]:
+    """Calls of the API server, and its URL. Raises NoClusterError."""
+    api = await connect(kubeconfig or default_kubeconfig(), context)
+    try:
+        yield Rest(api), str(api.configuration.host)
+    finally:
+        await api.close()  # type: ignore[no-untyped-call]
+
+
+async def _check_cert_manager(rest: Rest) -> None:
+    try:
+        await rest.get("/apis/cert-manager.io/v1")
+    except RefusedError as error:
+        if error.status != HTTPStatus.NOT_FOUND:
+            raise
+        told = "cert-manager is not in this cluster: install it, or leave out --cert-manager"
+        raise RefusedError(error.status, told) from error
+
+
+def _pair(options: InstallOptions, secret: Document | None) -> certs.Renewed:
+    """What is in the cluster as long as it is good; a folder's pair comes before it."""
+    choices = options.choices
+    if choices.outside is not None or choices.cert_manager:
+        return certs.Renewed(certs.PairSnapshot(b"", b"", None), "")
+    now = datetime.now(UTC)
+    names = certs.service_names("genguard", choices.namespace)
+    if options.cert_dir is None:
+        return certs.renew(read_pair(secret), names=names, at=now)
+    lifetime = certs.AUTHORITY_LIFETIME  # nothing renews it by itself
+    done = certs.ensure(options.cert_dir, names=names, at=now, leaf_lifetime=lifetime)
+    return certs.Renewed(done.pair, done.reason)

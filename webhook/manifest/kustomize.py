@@ -1,0 +1,178 @@
+"""The part of kustomize that manifests/ uses, so that one set of files serves both.
+
+Reads   kustomization.yaml, resources, components, JSON 6902 patches that add, labels, generated
+        Secrets and replacements
+Result  the documents in kustomize's own order: namespaces first, webhook configurations last
+Relies  on nothing being passed over: a field that is not understood here is an error, and a test
+        compares every overlay with `kubectl kustomize`
+"""
+
+import base64
+import posixpath
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import deepcopy
+from typing import Any, Final
+
+import yaml
+
+from webhook.manifest.place import add, read_field, write_fields
+
+Document = dict[str, Any]
+Read = Callable[[str], bytes]
+
+# kustomize api/resmap: kinds that others depend on come first, webhook configurations last.
+_FIRST: Final = (
+    "Namespace", "ResourceQuota", "StorageClass", "CustomResourceDefinition", "ServiceAccount",
+    "Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding", "ConfigMap", "Secret", "Endpoints",
+    "Service", "LimitRange", "PriorityClass", "PersistentVolume", "PersistentVolumeClaim",
+    "Deployment", "StatefulSet", "CronJob", "PodDisruptionBudget",
+)  # fmt: skip
+_LAST: Final = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
+
+
+class UnreadableManifestError(Exception):
+    """A manifest holds what this reader of kustomize does not know; the message says what."""
+
+
+def build(folder: str, read: Read) -> list[Document]:
+    """Every document of a kustomization. `read` finds a file by its path.
+
+    Raises UnreadableManifestError; what `read` raises goes through.
+    """
+    return sorted(_build(folder, read, []), key=_order)
+
+
+def _order(document: Document) -> tuple[int, str, str, str]:
+    kind, metadata = document["kind"], document["metadata"]
+    if kind in _FIRST:
+        place = _FIRST.index(kind) - len(_FIRST)
+    else:
+        place = _LAST.index(kind) + 1 if kind in _LAST else 0
+    return place, kind, metadata.get("namespace", ""), metadata["name"]
+
+
+def _build(folder: str, read: Read, given: Sequence[Document]) -> list[Document]:
+    """What a kustomization, or a component, makes of the documents it is given."""
+    (spec,) = _documents(read, posixpath.join(folder, "kustomization.yaml"))
+    documents = list(given)
+    steps: dict[str, Callable[[Any], None]] = {
+        "apiVersion": _nothing,
+        "kind": _nothing,
+        "resources": lambda names: documents.extend(_resources(folder, read, names)),
+        "components": lambda names: _components(folder, read, names, documents),
+        "secretGenerator": lambda made: documents.extend(_secrets(folder, read, made)),
+        "patches": lambda patches: _patch(folder, read, patches, documents),
+        "labels": lambda labels: _label(labels, documents),
+        "replacements": lambda replaced: _replace(replaced, documents),
+    }
+    _known(spec, steps, folder)
+    for field, step in steps.items():  # in the order in which kustomize takes them
+        if field in spec:
+            step(spec[field])
+    return documents
+
+
+def _nothing(_: Any) -> None:
+    """Type and version of the file itself."""
+
+
+def _resources(folder: str, read: Read, names: Sequence[str]) -> Iterator[Document]:
+    for name in names:
+        path = posixpath.normpath(posixpath.join(folder, name))
+        yield from _documents(read, path) if name.endswith(".yaml") else _build(path, read, [])
+
+
+def _components(folder: str, read: Read, names: Sequence[str], documents: list[Document]) -> None:
+    for name in names:
+        path = posixpath.normpath(posixpath.join(folder, name))
+        documents[:] = _build(path, read, documents)
+
+
+def _secrets(folder: str, read: Read, specs: Sequence[Mapping[str, Any]]) -> Iterator[Document]:
+    return (_secret(folder, read, spec) for spec in specs)
+
+
+def _secret(folder: str, read: Read, spec: Mapping[str, Any]) -> Document:
+    options = spec.get("options") or {}
+    _known(spec, ("name", "namespace", "type", "files", "options"), folder)
+    _known(options, ("disableNameSuffixHash", "labels"), folder)
+    if not options.get("disableNameSuffixHash"):
+        raise UnreadableManifestError(f"{folder}: a Secret's name with a hash is not made here")
+    contents = {name: read(posixpath.join(folder, name)) for name in spec["files"]}
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {
+            "name": spec["name"],
+            "namespace": spec["namespace"],
+            "labels": dict(options.get("labels") or {}),
+        },
+        "type": spec["type"],
+        "data": {name: base64.b64encode(content).decode() for name, content in contents.items()},
+    }
+
+
+def _patch(
+    folder: str, read: Read, patches: Sequence[Mapping[str, Any]], documents: list[Document]
+) -> None:
+    for patch in patches:
+        _known(patch, ("target", "path", "patch"), folder)
+        _known(patch["target"], ("kind", "name"), folder)
+        if "path" in patch:
+            text = read(posixpath.join(folder, patch["path"]))
+        else:
+            text = patch["patch"].encode()
+        operations = _loaded(text, folder)
+        for document in _selected(patch["target"], documents):
+            for operation in operations:
+                if operation["op"] != "add":
+                    raise UnreadableManifestError(f"{folder}: a patch that is no add")
+                # Each document gets a value of its own: a later patch may add to it.
+                add(document, operation["path"], deepcopy(operation["value"]))
+
+
+def _label(labels: Sequence[Mapping[str, Any]], documents: Sequence[Document]) -> None:
+    for one in labels:
+        _known(one, ("pairs",), "labels")
+        for document in documents:
+            document["metadata"].setdefault("labels", {}).update(one["pairs"])
+
+
+def _replace(replacements: Sequence[Mapping[str, Any]], documents: list[Document]) -> None:
+    for one in replacements:
+        source = one["source"]
+        (found,) = _selected({"kind": source["kind"], "name": source["name"]}, documents)
+        value = read_field(found, source["fieldPath"])
+        for target in one["targets"]:
+            _known(target, ("select", "fieldPaths", "options"), "replacements")
+            for document in _selected(target["select"], documents):
+                for path in target["fieldPaths"]:
+                    write_fields(document, path, value)
+
+
+def _selected(target: Mapping[str, str], documents: Sequence[Document]) -> list[Document]:
+    """Kind and name are regular expressions of the whole."""
+    kind, name = target.get("kind", ".*"), target.get("name", ".*")
+    return [
+        one
+        for one in documents
+        if re.fullmatch(kind, one["kind"]) and re.fullmatch(name, one["metadata"]["name"])
+    ]
+
+
+def _documents(read: Read, path: str) -> list[Document]:
+    return [one for one in yaml.safe_load_all(read(path)) if one is not None]
+
+
+def _loaded(text: bytes, where: str) -> list[dict[str, Any]]:
+    found = yaml.safe_load(text)
+    if not isinstance(found, list):
+        raise UnreadableManifestError(f"{where}: a patch that is no list of operations")
+    return found
+
+
+def _known(spec: Mapping[str, Any], fields: Any, where: str) -> None:
+    unknown = sorted(set(spec) - set(fields))
+    if unknown:
+        raise UnreadableManifestError(f"{where}: {', '.join(unknown)} is not understood here")

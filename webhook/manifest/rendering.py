@@ -1,0 +1,121 @@
+"""The documents of one installation: an overlay of manifests/, and what somebody chose."""
+
+import base64
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import yaml
+
+from certs.files import CA_FILE, CERT_FILE, KEY_FILE, PairSnapshot
+from webhook.manifest.kustomize import Document, Read, build
+
+NAMESPACE: Final = "genguard-system"
+"""The namespace that the files name; another takes its place wherever it stands."""
+SECRET: Final = "genguard-tls"  # noqa: S105 - its name
+PHASES: Final = ("intent", "mutate", "outcome")
+_TLS: Final = "tls"
+_REGISTRATIONS: Final = "base/registrations"
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """A server that runs outside the cluster: https://HOST:PORT, and the bundle it is known by."""
+
+    url: str
+    ca_pem: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """What the flags of `install` say. With `outside`, only registrations are rendered."""
+
+    audit_only: bool = False
+    namespace: str = NAMESPACE
+    image: str | None = None
+    cert_manager: bool = False
+    outside: Outside | None = None
+
+
+def render(choices: Choices, read: Read, pair: Mapping[str, bytes]) -> list[Document]:
+    """Every document, as kustomize renders the overlay, in its order.
+
+    `pair` holds tls.crt, tls.key and ca.crt; it is not asked for with `outside` or `cert_manager`.
+    Raises UnreadableManifestError.
+    """
+    if choices.outside is not None:
+        documents = build(_REGISTRATIONS, read)
+        for one in documents:
+            _divert(one, choices.outside)
+    else:
+        overlay = "overlays/audit-only" if choices.audit_only else "overlays/enforce"
+        documents = build(overlay, _reading(choices, read, pair))
+    if choices.image is not None:
+        for one in documents:
+            _set_image(one, choices.image)
+    return [_moved(one, choices.namespace) for one in documents]
+
+
+def is_registration(document: Mapping[str, Any]) -> bool:
+    """A webhook configuration, which comes after the server."""
+    return str(document["kind"]).endswith("WebhookConfiguration")
+
+
+def phase_of(webhook: Mapping[str, Any]) -> str:
+    """intent, mutate or outcome: the first part of the webhook's name."""
+    return str(webhook["name"]).partition(".")[0]
+
+
+def secret_of(namespace: str) -> Document:
+    """Where the pair is."""
+    metadata = {"name": SECRET, "namespace": namespace}
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata}
+
+
+def pair_files(pair: PairSnapshot) -> dict[str, bytes]:
+    """The pair under the names that kustomize would read."""
+    return {CERT_FILE: pair.cert_pem, KEY_FILE: pair.key_pem, CA_FILE: pair.ca_pem or b""}
+
+
+def as_yaml(documents: Iterable[Document]) -> str:
+    """As `kubectl apply -f -` takes them."""
+    return yaml.safe_dump_all(documents, sort_keys=True, width=100, allow_unicode=True)
+
+
+def _reading(choices: Choices, read: Read, pair: Mapping[str, bytes]) -> Read:
+    """The files, with the pair where a user of kustomize would have put it."""
+
+    def reading(path: str) -> bytes:
+        folder, _, name = path.rpartition("/")
+        if folder == _TLS and name in pair:
+            return pair[name]
+        content = read(path)
+        if choices.cert_manager and path.startswith("overlays/"):
+            return content.replace(b"../../tls", b"../../cert-manager")
+        return content
+
+    return reading
+
+
+def _divert(registration: Document, outside: Outside) -> None:
+    bundle = base64.b64encode(outside.ca_pem).decode()
+    for webhook in registration["webhooks"]:
+        path = webhook["clientConfig"]["service"]["path"]
+        webhook["clientConfig"] = {"url": outside.url + path, "caBundle": bundle}
+
+
+def _set_image(document: Document, image: str) -> None:
+    if document["kind"] == "Deployment":
+        for container in document["spec"]["template"]["spec"]["containers"]:
+            container["image"] = image
+
+
+def _moved(value: Any, namespace: str) -> Any:
+    """The same with another namespace: in names, selectors, subjects and CEL expressions."""
+    if isinstance(value, str):
+        return value.replace(NAMESPACE, namespace)
+    if isinstance(value, list):
+        return [_moved(one, namespace) for one in value]
+    if isinstance(value, dict):
+        return {key: _moved(one, namespace) for key, one in value.items()}
+    return value

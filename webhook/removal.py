@@ -1,0 +1,103 @@
+"""Uninstalling: what there is of genguard's, and its removal, the registrations first."""
+
+from dataclasses import dataclass
+from typing import Final
+
+import manifests
+from webhook.cluster.applied import find, listed, remove
+from webhook.cluster.left import leftovers
+from webhook.cluster.rest import Rest
+from webhook.cluster.until import until
+from webhook.install.plan import Action, Step
+from webhook.install.where import path_of, title_of
+from webhook.installation import connected
+from webhook.manifest.kustomize import Document
+from webhook.manifest.rendering import Choices, is_registration, render, secret_of
+
+_NAME: Final = "app.kubernetes.io/name"
+_OTHERS: Final = (
+    ("v1", "Pod"),
+    ("v1", "Service"),
+    ("v1", "Secret"),
+    ("v1", "ConfigMap"),
+    ("v1", "PersistentVolumeClaim"),
+    ("apps/v1", "Deployment"),
+    ("apps/v1", "StatefulSet"),
+    ("apps/v1", "DaemonSet"),
+    ("batch/v1", "Job"),
+    ("batch/v1", "CronJob"),
+)
+"""What somebody would miss if the namespace went."""
+_CLUSTERS_OWN: Final = "kube-root-ca.crt"  # the ConfigMap that every namespace is given
+
+
+@dataclass(frozen=True, slots=True)
+class RemovalOptions:
+    """What the flags say."""
+
+    kubeconfig: str | None
+    context: str | None
+    namespace: str
+    seconds: float
+    registrations_only: bool
+
+
+async def prepare(options: RemovalOptions) -> list[Step]:
+    """What would be deleted, in order. Raises NoClusterError, RefusedError or UNREACHED."""
+    async with connected(options.kubeconfig, options.context) as (rest, _):
+        documents = _installed(options.namespace)
+        first = [one for one in documents if is_registration(one)]
+        found = [one for one in first if await find(rest, one)] + await leftovers(rest)
+        if not options.registrations_only:
+            # Last what was created first: the namespace, with all that is in it.
+            server = reversed([one for one in documents if not is_registration(one)])
+            found += await listed(rest, secret_of(options.namespace), f"{_NAME}=genguard")
+            found += [one for one in server if one["kind"] != "Secret" and await find(rest, one)]
+        steps = [Step(Action.DELETE, one) for one in found]
+        namespaces = [step for step in steps if _is_home(step, options.namespace)]
+        if namespaces and (others := await _others(rest, options.namespace)):
+            told = f"it holds {', '.join(others[:3])}"
+            steps[steps.index(namespaces[0])] = Step(
+                Action.UNCHANGED, namespaces[0].document, note=told
+            )
+    return steps
+
+
+async def run(steps: list[Step], options: RemovalOptions) -> None:
+    """Raise NotInTimeError, RefusedError or UNREACHED; it can be run again."""
+    gone = [step.document for step in steps if step.action is Action.DELETE]
+    async with connected(options.kubeconfig, options.context) as (rest, _):
+        for document in gone:
+            await remove(rest, document)
+
+        async def look() -> str:
+            left = [title_of(one) for one in gone if await find(rest, one)]
+            return f"{', '.join(left)} is still being deleted" if left else ""
+
+        await until(look, options.seconds)
+
+
+def _installed(namespace: str) -> list[Document]:
+    """Whatever any way to install would have put there."""
+    empty = dict.fromkeys(("tls.crt", "tls.key", "ca.crt"), b"")
+    ways = (Choices(namespace=namespace), Choices(namespace=namespace, cert_manager=True))
+    rendered = [one for choices in ways for one in render(choices, manifests.read, empty)]
+    return list({path_of(one): one for one in rendered}.values())
+
+
+def _is_home(step: Step, namespace: str) -> bool:
+    metadata = step.document["metadata"]
+    return bool(step.document["kind"] == "Namespace" and metadata["name"] == namespace)
+
+
+async def _others(rest: Rest, namespace: str) -> list[str]:
+    """Objects in the namespace that are not genguard's."""
+    found = []
+    for version, kind in _OTHERS:
+        like = {"apiVersion": version, "kind": kind, "metadata": {"namespace": namespace}}
+        for one in await listed(rest, like):
+            metadata = one["metadata"]
+            is_ours = (metadata.get("labels") or {}).get(_NAME) == "genguard"
+            if not is_ours and metadata["name"] != _CLUSTERS_OWN:
+                found.append(f"{kind.lower()}/{metadata['name']}")
+    return found

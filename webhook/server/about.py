@@ -1,0 +1,19 @@
+"""What this server says of itself to a probe: words, and nothing of any object."""
+
+import platform
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+from webhook import __version__
+from webhook.telemetry.metrics import Metrics
+
+
+def about(metrics: Metrics, store: str) -> Mapping[str, str]:
+    """Version, pod, kind of store, and when the last write was seen that was no dry run."""
+    last = metrics.last_review
+    return {
+        "version": __version__,
+        "instance": platform.node() or "unknown",
+        "store": store,
+        "last": f"{datetime.fromtimestamp(last, UTC):%FT%TZ}" if last else "never",
+    }
