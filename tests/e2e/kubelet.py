@@ -6,6 +6,7 @@ lead to a pod; the API server must resolve Services by itself (--enable-aggregat
 
 import base64
 import os
+import shutil
 import socket
 import sys
 import tempfile
@@ -14,7 +15,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from tests.controlplane.client import ApiError, wait_until
+from certs import write_files
+from tests.controlplane.client import ApiError, Client, wait_until
 from tests.controlplane.options import Options
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.processes import ProcessGroup
@@ -43,12 +45,11 @@ class Kubelet:
 
     def __init__(self, plane: ControlPlane) -> None:
         self._plane = plane
-        self._folder = Path(tempfile.mkdtemp(prefix="genguard-kubelet-"))
-        self._processes = ProcessGroup(self._folder)
+        self._folder = Path()
+        self._processes: ProcessGroup | None = None
+        self._mounted: dict[str, bytes] = {}
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run)
-        self.paused = threading.Event()
-        self._server: Any = None
 
     def __enter__(self) -> Self:
         self._plane.client.post("/api/v1/nodes", {"metadata": {"name": _NODE}})
@@ -63,44 +64,52 @@ class Kubelet:
     ) -> None:
         self._over.set()
         self._thread.join()
-        self._processes.stop()
+        self._stop()
 
     def _run(self) -> None:
         client = self._plane.client_of("admin")
         while not self._over.wait(0.3):
-            if not self.paused.is_set():
-                try:
-                    self._look(client)
-                except ApiError as error:
-                    if error.status not in (404, 409):  # gone or changed since it was listed
-                        raise
+            try:
+                self._look(client)
+            except ApiError as error:
+                if error.status not in (404, 409):  # gone or changed since it was listed
+                    raise
         client.close()
 
-    def _look(self, client: Any) -> None:
+    def _look(self, client: Client) -> None:
         pods = client.get(f"/api/v1/namespaces/{SYSTEM}/pods").body["items"]
+        if not pods:
+            self._stop()
         for pod in pods:
-            name = pod["metadata"]["name"]
-            path = f"/api/v1/namespaces/{SYSTEM}/pods/{name}"
+            path = f"/api/v1/namespaces/{SYSTEM}/pods/{pod['metadata']['name']}"
             if "deletionTimestamp" in pod["metadata"]:
-                options = {"gracePeriodSeconds": 0}
-                client.delete(path, options)
-            elif (pod.get("status") or {}).get("phase") != "Running":
+                client.delete(path, {"gracePeriodSeconds": 0})
+                continue
+            secret = client.get(f"/api/v1/namespaces/{SYSTEM}/secrets/genguard-tls").body
+            self._serve(pod, secret)
+            if pod["status"].get("phase") != "Running":
                 if "nodeName" not in pod["spec"]:
-                    target = {"apiVersion": "v1", "kind": "Node", "name": _NODE}
-                    client.post(f"{path}/binding", {"metadata": {"name": name}, "target": target})
-                self._serve(client, pod)
+                    self._bind(client, path, pod)
                 client.patch(f"{path}/status", _running())
-        if not pods and self._server is not None:
-            self._processes.stop()
-            self._processes, self._server = ProcessGroup(self._folder), None
 
-    def _serve(self, client: Any, pod: dict[str, Any]) -> None:
-        """One process stands for all pods of the Deployment; a new pair is loaded as it runs."""
-        secret = client.get(f"/api/v1/namespaces/{SYSTEM}/secrets/genguard-tls").body
-        for name, value in secret["data"].items():
-            (self._folder / name).write_bytes(base64.b64decode(value))
-        if self._server is not None:
-            return
+    def _bind(self, client: Client, path: str, pod: dict[str, Any]) -> None:
+        target = {"apiVersion": "v1", "kind": "Node", "name": _NODE}
+        client.post(f"{path}/binding", {"metadata": pod["metadata"], "target": target})
+
+    def _serve(self, pod: dict[str, Any], secret: dict[str, Any]) -> None:
+        """One process stands for all pods; a new pair in the Secret is loaded as it runs."""
+        if self._processes is None:
+            self._folder = Path(tempfile.mkdtemp(prefix="genguard-kubelet-"))
+            self._processes = ProcessGroup(self._folder)
+        found = {name: base64.b64decode(value) for name, value in secret["data"].items()}
+        if found != self._mounted:
+            write_files(self._folder, found)
+        if not self._mounted:
+            self._start(pod)
+        self._mounted = found
+
+    def _start(self, pod: dict[str, Any]) -> None:
+        assert self._processes is not None
         (container,) = pod["spec"]["containers"]
         mode = [flag for flag in container["args"] if flag == "--audit-only"]
         files = [
@@ -110,9 +119,15 @@ class Kubelet:
         where = [f"--bind-address={own_address()}", f"--secure-port={_PORT}", "--ops-port=0"]
         command = [sys.executable, "-m", "webhook", "serve", *where, *files, *mode]
         path = os.pathsep.join((str(ROOT), *filter(None, sys.path)))
-        self._server = self._processes.start("genguard", command, {"PYTHONPATH": path})
+        self._processes.start("genguard", command, {"PYTHONPATH": path})
         log = self._folder / "genguard.log"
         wait_until(lambda: '"serving"' in log.read_text(), what="the pods' process serving")
+
+    def _stop(self) -> None:
+        if self._processes is not None:
+            self._processes.stop()
+            shutil.rmtree(self._folder, ignore_errors=True)
+        self._processes, self._mounted = None, {}
 
 
 def _running() -> dict[str, Any]:

@@ -10,8 +10,8 @@ import click
 from webhook import __version__
 
 _VERBS = (
-    *("serve", "install", "uninstall", "status", "wait", "explain", "replay", "trace", "lint"),
-    *("version", "completion"),
+    *("serve", "install", "doctor", "uninstall", "status", "wait"),
+    *("explain", "replay", "trace", "lint", "version", "completion"),
 )
 
 

@@ -1,8 +1,8 @@
-"""Objects as they are wanted: server-side apply, and deletion of what was applied.
+"""Objects as they are wanted: applied or replaced, put back, and deleted.
 
-Source: kubernetes.io/docs/reference/using-api/server-side-apply. Fields that genguard no longer
-sends and nobody else owns go away; fields of others are taken over, since the person who installs
-has seen them in the plan.
+The server's objects are applied (kubernetes.io/docs/reference/using-api/server-side-apply): what
+others have added to them stays. Registrations are replaced as a whole: one more matchCondition or
+an objectSelector decides whether genguard is called at all.
 """
 
 from collections.abc import Mapping
@@ -13,6 +13,7 @@ from webhook.cluster.rest import RefusedError, Rest
 from webhook.install.plan import Action, Step, compare
 from webhook.install.where import collection_of, path_of
 from webhook.manifest.kustomize import Document
+from webhook.manifest.rendering import is_registration
 
 MANAGER: Final = "genguard"
 _IDENTITY: Final = ("uid", "resourceVersion")
@@ -32,12 +33,29 @@ async def find(rest: Rest, document: Mapping[str, Any]) -> Document | None:
 
 
 async def apply(rest: Rest, document: Document, *, dry_run: bool = False) -> Document:
-    """Apply it; gives the object as it then is. Raises RefusedError or UNREACHED."""
-    params = {**_PARAMS, "dryRun": "All"} if dry_run else _PARAMS
+    """Make it so; gives the object as it then is. Raises RefusedError or UNREACHED."""
+    dry = {"dryRun": "All"} if dry_run else {}
+    if is_registration(document):
+        return await _replace(rest, document, dry)
     applied: Document = await rest.call(
-        "PATCH", path_of(document), document, params=params, content_type=_APPLY
+        "PATCH", path_of(document), document, params=_PARAMS | dry, content_type=_APPLY
     )
     return applied
+
+
+async def _replace(rest: Rest, document: Document, dry: dict[str, str]) -> Document:
+    live = await find(rest, document)
+    params = {"fieldManager": MANAGER} | dry
+    if live is None:
+        made: Document = await rest.call("POST", collection_of(document), document, params=params)
+        return made
+    metadata = live["metadata"] | {
+        key: {**(live["metadata"].get(key) or {}), **document["metadata"].get(key, {})}
+        for key in ("labels", "annotations")
+    }
+    body = document | {"metadata": metadata}
+    replaced: Document = await rest.call("PUT", path_of(document), body, params=params)
+    return replaced
 
 
 async def plan_step(rest: Rest, document: Document) -> Step:

@@ -79,24 +79,28 @@ def is_limited(registration: Mapping[str, Any]) -> bool:
 def merged(registration: Document, live: Mapping[str, Any] | None) -> Document:
     """The same with the rules of `live` for resources that `registration` does not name.
 
-    Those were added for custom resources; a wildcard was not, and goes.
+    Those were added for custom resources; a wildcard was not, and goes. A bundle that somebody
+    else sees to stays.
     """
     found = deepcopy(registration)
-    rules = {one.get("name"): one.get("rules") or () for one in (live or {}).get("webhooks") or ()}
+    there = {one.get("name"): one for one in (live or {}).get("webhooks") or ()}
     for webhook in found["webhooks"]:
-        known = {pair for rule in webhook["rules"] for pair in named(rule)}
-        there = rules.get(webhook["name"], ())
-        webhook["rules"] += [rule for rule in there if is_addition(rule, known)]
+        known = {pair for rule in webhook["rules"] for pair in _named(rule)}
+        old = there.get(webhook["name"], {})
+        webhook["rules"] += [rule for rule in old.get("rules") or () if _is_other(rule, known)]
+        bundle = (old.get("clientConfig") or {}).get("caBundle")
+        if bundle and "caBundle" not in webhook["clientConfig"]:
+            webhook["clientConfig"]["caBundle"] = bundle
     return found
 
 
-def is_addition(rule: Mapping[str, Any], known: set[tuple[str, str]]) -> bool:
+def _is_other(rule: Mapping[str, Any], known: set[tuple[str, str]]) -> bool:
     """A rule for resources of which none is known, and no wildcard."""
-    pairs = set(named(rule))
+    pairs = set(_named(rule))
     return not pairs & known and not any("*" in word for pair in pairs for word in pair)
 
 
-def named(rule: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _named(rule: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Group and resource of all that a rule names."""
     for group in rule.get("apiGroups") or ():
         for resource in rule.get("resources") or ():

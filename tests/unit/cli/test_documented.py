@@ -9,7 +9,7 @@ from tests.unit.manifest_files import REPOSITORY
 from webhook.cli import main
 
 DOCUMENTS = ("README.md", "manifests/README.md", "manifests/kind/README.md")
-VERBS = ("install", "uninstall")
+VERBS = ("install", "doctor", "uninstall")
 _SHOWN = re.compile(rf"genguard (?:{'|'.join(VERBS)})\b[^`\n#]*")
 
 

@@ -1,0 +1,97 @@
+"""Facts of an installation on which all is well, to be made worse one by one."""
+
+from base64 import b64encode
+from copy import deepcopy
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import manifests
+from certs import renew, service_names
+from webhook import __version__
+from webhook.admission.probe import Seen
+from webhook.doctor.diagnose import diagnose
+from webhook.doctor.facts import Facts, Right
+from webhook.doctor.line import Level, Line
+from webhook.generation.table import load_rows
+from webhook.install.where import path_of
+from webhook.manifest.rendering import PHASES, Choices, is_registration, pair_files, render
+
+NOW = datetime(2026, 5, 1, tzinfo=UTC)
+PAIR = renew(None, names=service_names("genguard", "genguard-system"), at=NOW).pair
+
+
+def healthy(**choices: Any) -> Facts:
+    """As `install` leaves it."""
+    rendered = render(Choices(**choices), manifests.read, pair_files(PAIR))
+    live = {path_of(one): deepcopy(one) for one in rendered}
+    deployment = next(one for one in live.values() if one["kind"] == "Deployment")
+    deployment["status"] = {"availableReplicas": 2}
+    said = {"version": __version__, "mode": "enforcing", "store": "memory"}
+    said["last"] = "2026-04-30T23:59:50Z"
+    return Facts(
+        at=NOW,
+        namespace=choices.get("namespace", "genguard-system"),
+        version="v1.36.3",
+        expected=tuple(
+            render(
+                Choices(namespace=choices.get("namespace", "genguard-system")),
+                manifests.read,
+                pair_files(PAIR),
+            )
+        ),
+        live=live,
+        configurations=tuple(one for one in live.values() if is_registration(one)),
+        endpoints=2,
+        pair=PAIR,
+        probe={phase: Seen(phase, said) for phase in PHASES},
+        served=served(),
+        rights=(Right("list", "apiextensions.k8s.io", "customresourcedefinitions", True),),
+    )
+
+
+def served(*without: str) -> frozenset[tuple[str, str, str]]:
+    """All that the manifests name, but for some."""
+    return frozenset(
+        (row.group, version, row.resource)
+        for row in load_rows()
+        for version in row.versions
+        if row.resource not in without
+    )
+
+
+def with_hook(facts: Facts, name: str, **changes: Any) -> Facts:
+    """A registration, by a part of its name, whose webhook is changed; None takes a field away."""
+    documents = deepcopy(facts.configurations)
+    (document,) = (one for one in documents if name in one["metadata"]["name"])
+    (hook,) = document["webhooks"]
+    for field, value in changes.items():
+        hook[field] = value
+    return replace(facts, configurations=documents)
+
+
+def with_bundle(facts: Facts, pem: bytes) -> Facts:
+    """Another caBundle in one registration."""
+    service = facts.registered["mutate"].hook.body["clientConfig"]["service"]
+    config = {"service": service, "caBundle": b64encode(pem).decode()}
+    return with_hook(facts, "mutate", clientConfig=config)
+
+
+def with_deployment(facts: Facts, spec: dict[str, Any], status: dict[str, Any]) -> Facts:
+    """More or fewer pods."""
+    live = deepcopy(dict(facts.live))
+    deployment = next(one for one in live.values() if one and one["kind"] == "Deployment")
+    deployment["spec"] |= spec
+    deployment["status"] = status
+    return replace(facts, live=live)
+
+
+def with_said(facts: Facts, **said: str) -> Facts:
+    """What the server says of itself."""
+    probe = {phase: Seen(phase, {**seen.facts, **said}) for phase, seen in facts.probe.items()}
+    return replace(facts, probe=probe)
+
+
+def worst(facts: Facts) -> dict[str, Line]:
+    """What is not well."""
+    return {line.id: line for line in diagnose(facts) if line.level is not Level.OK}

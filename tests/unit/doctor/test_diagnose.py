@@ -1,0 +1,217 @@
+"""Each thing that can be wrong, found alone, with how bad it is and the command that mends it."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from certs import issue_authority, renew, service_names
+from tests.unit.doctor.healthy import (
+    NOW,
+    PAIR,
+    healthy,
+    served,
+    with_bundle,
+    with_deployment,
+    with_hook,
+    with_said,
+    worst,
+)
+from webhook.doctor.diagnose import CHECKS, diagnose
+from webhook.doctor.facts import Right
+from webhook.doctor.line import Level
+
+WELL = healthy()
+SET_CLOCK = "sudo timedatectl set-ntp true"
+INSTALL = "genguard install"
+KUBECTL = "kubectl -n genguard-system"
+TEMPLATE = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "genguard-test-0a1b"}}
+OLD_LEAF = renew(
+    None, names=service_names("genguard", "genguard-system"), at=NOW - timedelta(days=300)
+).pair
+
+
+def without(facts, kind):
+    live = {path: None if one["kind"] == kind else one for path, one in facts.live.items()}
+    return replace(facts, live=live)
+
+
+def test_all_is_well_after_an_installation():
+    lines = diagnose(WELL)
+    assert {line.level for line in lines} == {Level.OK}
+    assert len(lines) == len(CHECKS)
+    assert not any(line.mend for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("facts", "name", "level", "told", "mend"),
+    [
+        (replace(WELL, version="v1.29.15"), "api-server", "fail", "too old", "kubectl version"),
+        (
+            replace(WELL, unread={"the Secret": "no (403)"}),
+            "api-server",
+            "warn",
+            "the Secret could not be looked at: no (403)",
+            "kubectl auth whoami",
+        ),
+        (without(WELL, "NetworkPolicy"), "installed", "fail", "networkpolicy/genguard", INSTALL),
+        (
+            with_deployment(WELL, {}, {"availableReplicas": 1}),
+            "pods",
+            "warn",
+            "1 of 2 are ready",
+            f"{KUBECTL} describe pods",
+        ),
+        (with_deployment(WELL, {}, {}), "pods", "fail", "none of 2", f"{KUBECTL} describe pods"),
+        (
+            with_deployment(WELL, {"replicas": 1}, {"availableReplicas": 1}),
+            "pods",
+            "warn",
+            "a single one",
+            f"{KUBECTL} scale deployment/genguard --replicas=2",
+        ),
+        (replace(WELL, endpoints=0), "pods", "fail", "leads to none of them", INSTALL),
+        (replace(WELL, pair=None), "certificate", "fail", "no Secret", INSTALL),
+        (replace(WELL, leftovers=(TEMPLATE,)), "registered", "warn", "genguard-test-0a1b", INSTALL),
+        (
+            with_hook(WELL, "intent", rules=[]),
+            "rules",
+            "fail",
+            "is not asked about CREATE namespaces, UPDATE namespaces, ",
+            INSTALL,
+        ),
+        (with_hook(WELL, "mutate", failurePolicy="Fail"), "settings", "fail", "Fail", INSTALL),
+        (with_hook(WELL, "mutate", timeoutSeconds=30), "settings", "warn", "30", INSTALL),
+        (
+            with_hook(WELL, "intent", reinvocationPolicy="IfNeeded"),
+            "settings",
+            "warn",
+            "has reinvocationPolicy IfNeeded instead of Never",
+            INSTALL,
+        ),
+        (
+            with_hook(WELL, "outcome", objectSelector={"matchLabels": {"a": "b"}}),
+            "settings",
+            "warn",
+            "whoever sets labels is not seen",
+            INSTALL,
+        ),
+        (
+            with_hook(WELL, "mutate", matchConditions=[]),
+            "settings",
+            "warn",
+            "has lost the matchCondition not-genguard",
+            INSTALL,
+        ),
+        (with_bundle(WELL, b"garbage"), "ca-bundle", "fail", "is no base64 of", INSTALL),
+        (with_bundle(WELL, b""), "ca-bundle", "fail", "is empty", INSTALL),
+        (
+            with_bundle(WELL, issue_authority(at=NOW).cert_pem),
+            "ca-bundle",
+            "fail",
+            "is not the server's",
+            INSTALL,
+        ),
+        (replace(WELL, probe={}), "reached", "fail", "without intent, mutate, outcome", INSTALL),
+        (
+            replace(WELL, probe={}, refusal="denied by policy"),
+            "reached",
+            "warn",
+            "a dry run is refused: denied by policy",
+            f"{INSTALL} --dry-run",
+        ),
+        (with_said(WELL, version="0.0.9"), "reached", "warn", "of version 0.0.9", INSTALL),
+        (
+            with_said(WELL, store="valkey-lost"),
+            "store",
+            "warn",
+            "each replica remembers its own until it is back",
+            f"{KUBECTL} logs deployment/genguard | grep store",
+        ),
+        (
+            with_said(WELL, last="2026-04-29T00:00:00Z"),
+            "last-seen",
+            "warn",
+            "172800 s ago",
+            "kubectl get --raw /metrics | grep 'webhook_fail_open_count.*genguard'",
+        ),
+        (
+            replace(WELL, rights=(Right("list", "apps", "deployments", allowed=False),)),
+            "rights",
+            "fail",
+            "the server may not list deployments.apps",
+            INSTALL,
+        ),
+        (
+            replace(WELL, skew=41.2),
+            "clock",
+            "warn",
+            "41 s ahead of",
+            "sudo timedatectl set-ntp true",
+        ),
+        (
+            replace(WELL, skew=-50.0),
+            "clock",
+            "warn",
+            "50 s behind",
+            "sudo timedatectl set-ntp true",
+        ),
+    ],
+)
+def test_one_thing_is_wrong_and_nothing_else_is_said(facts, name, level, told, mend):
+    (line,) = worst(facts).values()
+    assert (line.id, line.level, line.mend) == (name, level, mend)
+    assert told in line.message
+
+
+def test_a_certificate_that_is_due_is_a_warning_before_it_is_an_outage():
+    facts = replace(with_bundle(WELL, PAIR.ca_pem + OLD_LEAF.ca_pem), pair=OLD_LEAF)
+    found = worst(facts)
+    assert found["certificate"].level is Level.WARN
+    assert "due for renewal" in found["certificate"].message
+    late = worst(replace(WELL, at=NOW + timedelta(days=350)))
+    assert "the caBundle of" in late["ca-bundle"].message
+    assert late["ca-bundle"].level is Level.WARN
+
+
+def test_where_genguard_is_not_that_is_all_that_is_said():
+    nowhere = replace(WELL, live=dict.fromkeys(WELL.live), configurations=(), probe={})
+    assert [line.id for line in diagnose(nowhere)] == ["api-server", "installed"]
+
+
+def test_what_is_registered_but_not_installed_is_no_noise():
+    """A registration that is gone is told once, not again by all that follows from it."""
+    facts = replace(WELL, configurations=(), probe={})
+    assert set(worst(facts)) == {"registered"}
+
+
+@pytest.mark.parametrize(
+    ("choices", "command"),
+    [
+        ({}, "genguard install"),
+        ({"audit_only": True}, "genguard install --audit-only"),
+        ({"namespace": "guards"}, "genguard install -n guards"),
+        ({"image": "r.example.org/g:2"}, "genguard install --image r.example.org/g:2"),
+    ],
+)
+def test_the_command_installs_it_as_it_was_installed(choices, command):
+    facts = replace(healthy(**choices), endpoints=0)
+    assert {line.mend for line in worst(facts).values()} <= {command}
+    assert facts.install == command
+
+
+def test_kinds_are_told_as_this_server_has_them():
+    (now,) = (line.message for line in diagnose(WELL) if line.id == "kinds")
+    assert "not" not in now
+    few = replace(WELL, served=served("servicecidrs"), custom=(("example.com", "widgets"),))
+    (then,) = (line.message for line in diagnose(few) if line.id == "kinds")
+    assert "; not served here: servicecidrs; " in then
+    assert then.endswith("custom resources that are not watched: widgets.example.com")
+
+
+def test_a_write_that_was_never_seen_is_no_fault_of_a_fresh_server():
+    (line,) = (one for one in diagnose(with_said(WELL, last="never")) if one.id == "last-seen")
+    assert (line.level, line.message) == (
+        Level.OK,
+        "no write yet, since this replica was started",
+    )

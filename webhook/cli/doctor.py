@@ -1,0 +1,56 @@
+"""`genguard doctor`: what is well, what is not, and the command that mends it."""
+
+import asyncio
+import sys
+
+import click
+import msgspec
+
+from webhook.cli.administer import looks
+from webhook.cli.cluster import telling
+from webhook.doctor.diagnose import diagnose
+from webhook.doctor.line import Level, Line
+
+_COLOURS = {Level.OK: "green", Level.WARN: "yellow", Level.FAIL: "red"}
+
+
+@click.command()
+@click.option(
+    "-o", "output", type=click.Choice(["json", "table"]), default="table", show_default=True
+)
+@looks
+def doctor(output: str, namespace: str, kubeconfig: str | None, context: str | None) -> None:
+    """Look whether genguard does its work in a cluster, and nobody's work is held up by it.
+
+    Creates nothing: a dry run in namespace default must be seen in every phase. Each line says
+    how something stands, and if it is not well, the command that mends it.
+
+    The exit code is 0 when all is well, 1 when something warns, 2 when something fails or the
+    cluster cannot be asked.
+    """
+    lines = _look(kubeconfig, context, namespace)
+    for line in lines:
+        click.echo(msgspec.json.encode(line).decode() if output == "json" else _row(line))
+    counts = {level.value: sum(line.level is level for line in lines) for level in Level}
+    if output == "json":
+        click.echo(msgspec.json.encode({"type": "summary", **counts}).decode())
+    else:
+        click.echo(", ".join(f"{count} {name}" for name, count in counts.items()))
+    sys.exit(max(line.level.rank for line in lines))
+
+
+def _look(kubeconfig: str | None, context: str | None, namespace: str) -> tuple[Line, ...]:
+    from webhook.examination import examine  # noqa: PLC0415
+
+    try:
+        with telling():
+            return diagnose(asyncio.run(examine(kubeconfig, context, namespace)))
+    except click.ClickException as error:
+        return (Line(Level.FAIL, "api-server", error.format_message(), "kubectl cluster-info"),)
+
+
+def _row(line: Line) -> str:
+    level = click.style(f"{line.level.value:5}", fg=_COLOURS[line.level])
+    # Names come from the cluster: none may forge a row or move the cursor.
+    told = "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in line.message)
+    return f"{level}{line.id:14}{told}{f'  — {line.mend}' if line.mend else ''}"

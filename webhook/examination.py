@@ -1,0 +1,192 @@
+"""One look at genguard in a cluster, for the doctor: it creates nothing and changes nothing."""
+
+import asyncio
+import ssl
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any, Final, TypeVar
+from urllib.parse import urlsplit
+
+import manifests
+from certs import PairSnapshot
+from webhook.cluster.applied import find, listed
+from webhook.cluster.discovery import discover
+from webhook.cluster.left import leftovers
+from webhook.cluster.rest import RefusedError, Rest
+from webhook.cluster.rollout import read_pair
+from webhook.cluster.trial import Probed, send_probe
+from webhook.doctor.facts import Facts, Right
+from webhook.generation.custom import BadDefinitionError, from_definition
+from webhook.install.where import path_of, title_of
+from webhook.installation import connected
+from webhook.lint.hook import MUTATING, VALIDATING
+from webhook.manifest.kustomize import Document
+from webhook.manifest.rendering import Choices, pair_files, render, secret_of
+
+_ADMISSION: Final = "admissionregistration.k8s.io/v1"
+_REVIEWS: Final = "/apis/authorization.k8s.io/v1"
+_WATCHED: Final = "default"
+"""A namespace that is always there, and that the registrations do not leave out."""
+_DIAL_SECONDS: Final = 3.0
+_NO_PAIR: Final = PairSnapshot(b"", b"", None)
+T = TypeVar("T")
+
+
+async def examine(kubeconfig: str | None, context: str | None, namespace: str) -> Facts:
+    """Raise NoClusterError, RefusedError or UNREACHED; what may not be looked at is noted."""
+    choices = Choices(namespace=namespace)
+    expected = tuple(render(choices, manifests.read, pair_files(_NO_PAIR)))
+    async with connected(kubeconfig, context) as (rest, _):
+        look = _Look(rest, namespace)
+        version = await rest.get("/version")
+        configurations = await look.noted("the registrations", look.configurations) or ()
+        probed = await send_probe(rest, _WATCHED)
+        now = datetime.now(UTC)
+        facts = Facts(
+            at=now,
+            namespace=namespace,
+            version=version["gitVersion"],
+            expected=expected,
+            configurations=configurations,
+            live={path_of(one): await look.live(one) for one in expected},
+            leftovers=await look.noted("what is left of installations", look.leftovers) or (),
+            endpoints=await look.noted("the endpoints", look.endpoints) or 0,
+            pair=await look.noted("the Secret", look.pair),
+            probe=probed.seen,
+            refusal=probed.refusal,
+            skew=_skew(probed, now),
+            served=await look.noted("what is served", look.served) or frozenset(),
+            custom=await look.noted("custom resources", look.custom) or (),
+            unread=look.unread,
+        )
+        return await look.completed(facts)
+
+
+class _Look:
+    """What is asked of the API server; what may not be looked at is noted, the rest goes on."""
+
+    def __init__(self, rest: Rest, namespace: str) -> None:
+        self._rest: Final = rest
+        self._namespace: Final = namespace
+        self.unread: Final[dict[str, str]] = {}
+
+    async def noted(self, what: str, ask: Callable[[], Awaitable[T]]) -> T | None:
+        """The answer; None where it is refused."""
+        try:
+            return await ask()
+        except RefusedError as error:
+            self.unread[what] = str(error)
+            return None
+
+    async def live(self, document: Document) -> Document | None:
+        """An object as it is; its own document where it may not be seen."""
+        try:
+            return await find(self._rest, document)
+        except RefusedError as error:
+            self.unread[title_of(document)] = str(error)
+            return document
+
+    async def configurations(self) -> tuple[Document, ...]:
+        """Every webhook configuration."""
+        found: list[Document] = []
+        for kind in (MUTATING, VALIDATING):
+            found += await listed(self._rest, {"apiVersion": _ADMISSION, "kind": kind})
+        return tuple(found)
+
+    async def leftovers(self) -> tuple[Document, ...]:
+        """Of installations that did not get to their end."""
+        return tuple(await leftovers(self._rest))
+
+    async def endpoints(self) -> int:
+        """How many ready addresses the Service leads to."""
+        path = f"/apis/discovery.k8s.io/v1/namespaces/{self._namespace}/endpointslices"
+        slices = await self._rest.get(path, labelSelector="kubernetes.io/service-name=genguard")
+        return sum(
+            len(one["addresses"])
+            for found in slices["items"]
+            for one in found.get("endpoints") or ()
+            if (one.get("conditions") or {}).get("ready", True)
+        )
+
+    async def pair(self) -> PairSnapshot | None:
+        """What the Secret holds."""
+        return read_pair(await find(self._rest, secret_of(self._namespace)))
+
+    async def served(self) -> frozenset[tuple[str, str, str]]:
+        """Group, version and resource of every kind."""
+        return frozenset(
+            (one.group, one.version, one.resource) for one in await discover(self._rest)
+        )
+
+    async def custom(self) -> tuple[tuple[str, str], ...]:
+        """Custom resources that have something to watch: group and plural."""
+        path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+        listed_ = await self._rest.get(path)
+        return tuple(sorted({pair for one in listed_["items"] for pair in _custom(one)}))
+
+    async def completed(self, facts: Facts) -> Facts:
+        """What depends on where the server runs."""
+        pair = await _served(facts.outside) if facts.outside else facts.pair
+        rights = await self.noted("rights", lambda: self._rights(facts)) or ()
+        return replace(facts, pair=pair, rights=rights)
+
+    async def _rights(self, facts: Facts) -> tuple[Right, ...]:
+        """Those of the ClusterRole: of the server's account, or of whoever asks."""
+        found = []
+        account = f"system:serviceaccount:{self._namespace}:genguard"
+        groups = ["system:serviceaccounts", f"system:serviceaccounts:{self._namespace}"]
+        for verb, group, resource in _needed(facts.expected):
+            spec: dict[str, Any] = {
+                "resourceAttributes": {"verb": verb, "group": group, "resource": resource}
+            }
+            kind = "SelfSubjectAccessReview"
+            if not facts.outside:
+                kind = "SubjectAccessReview"
+                spec |= {"user": account, "groups": [*groups, "system:authenticated"]}
+            body = {"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec}
+            answer = await self._rest.call("POST", f"{_REVIEWS}/{kind.lower()}s", body)
+            allowed = bool(answer["status"].get("allowed"))
+            found.append(Right(verb, group, resource, allowed))
+        return tuple(found)
+
+
+def _needed(expected: tuple[Document, ...]) -> Iterator[tuple[str, str, str]]:
+    for document in expected:
+        for rule in document["rules"] if document["kind"] == "ClusterRole" else ():
+            for group in rule["apiGroups"]:
+                for resource in rule["resources"]:
+                    for verb in rule["verbs"]:
+                        yield verb, group, resource
+
+
+def _custom(definition: Mapping[str, Any]) -> list[tuple[str, str]]:
+    try:
+        return [(one.group, one.resource) for one in from_definition(dict(definition))]
+    except BadDefinitionError:
+        return []
+
+
+def _skew(probed: Probed, now: datetime) -> float:
+    """Seconds that this clock is ahead; the API server tells whole seconds."""
+    try:
+        return (now - parsedate_to_datetime(probed.date)).total_seconds() - 0.5
+    except ValueError:
+        return 0.0
+
+
+async def _served(url: str) -> PairSnapshot | None:
+    """The certificate that a server shows, as far as it can be reached from here."""
+    at = urlsplit(url)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    try:
+        async with asyncio.timeout(_DIAL_SECONDS):
+            _, writer = await asyncio.open_connection(at.hostname, at.port or 443, ssl=context)
+    except (OSError, TimeoutError):
+        return None
+    shown = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+    writer.close()
+    return PairSnapshot(ssl.DER_cert_to_PEM_cert(shown).encode(), b"", None)
