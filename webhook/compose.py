@@ -187,6 +187,7 @@ class Judge:
         self, server_version: str, found: tuple[CustomResource, ...], *, connected: bool
     ) -> Dependencies:
         options = self._options
+        mode = "audit-only" if options.audit_only else "enforcing"
         table = load_table(server_version)
         numbering: list[Rule] = []
         # A connected kube-apiserver overrides what is patched: the patch would be noise that
@@ -212,5 +213,5 @@ class Judge:
             rounds=self._rounds,
             audit_only=options.audit_only,
             restored=options.restored,
-            about=self._about,
+            about=lambda: {"mode": mode, **self._about()},
         )

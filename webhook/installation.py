@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from http import HTTPStatus
 from pathlib import Path
+from typing import Final
 
 import certs
 import manifests
@@ -19,7 +20,6 @@ from webhook.cluster.target import default_kubeconfig
 from webhook.install.plan import Action, Step
 from webhook.install.registering import (
     is_limited,
-    merged,
 )
 from webhook.manifest.kustomize import Document
 from webhook.manifest.rendering import (
@@ -29,6 +29,9 @@ from webhook.manifest.rendering import (
     render,
     secret_of,
 )
+
+_OTHERS_OWN: Final = "cert-manager.io/certificate-name"
+"""The annotation of a Secret that cert-manager keeps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +62,6 @@ class Prepared:
         gone = [Step(Action.DELETE, one, note="left behind") for one in self.leftovers]
         return [*gone, *self.server, *self.registrations]
 
-    @property
-    def is_done(self) -> bool:
-        """There is nothing to change."""
-        return all(step.action is Action.UNCHANGED for step in self.steps)
-
 
 def manifests_of(options: InstallOptions) -> list[Document]:
     """The documents alone, without a cluster: the certificate is a new one, or of the folder.
@@ -88,7 +86,7 @@ async def prepare(options: InstallOptions) -> Prepared:
             if is_registration(document):
                 live = await find(rest, document)
                 before.append(None if live is None or is_limited(live) else live)
-                registrations.append(await plan_step(rest, merged(document, live)))
+                registrations.append(await plan_step(rest, document))
             else:
                 step = await plan_step(rest, document)
                 is_secret = document["kind"] == "Secret"
@@ -125,6 +123,10 @@ def _pair(options: InstallOptions, secret: Document | None) -> certs.Renewed:
         return certs.Renewed(certs.PairSnapshot(b"", b"", None), "")
     now = datetime.now(UTC)
     names = certs.service_names("genguard", choices.namespace)
+    if _OTHERS_OWN in ((secret or {}).get("metadata", {}).get("annotations") or {}):
+        raise certs.CertificateError(
+            "the Secret is cert-manager's, which would change it again: give --cert-manager"
+        )
     if options.cert_dir is None:
         return certs.renew(read_pair(secret), names=names, at=now)
     lifetime = certs.AUTHORITY_LIFETIME  # nothing renews it by itself

@@ -179,12 +179,11 @@ def _judge(
 ) -> Reply:
     strategy, status = deps.engine.strategy(request)
     prediction = predict_with(strategy, status, request)
+    told = probe.warnings(request, phase, deps.about)
     if phase is not Phase.MUTATE:
         if phase is Phase.INTENT:
             _remember_intent(RuleInput(request, prediction, status), deps, now)
-        body = encode_allowed(
-            request.api_version, request.wire.uid, warnings=_warnings(request, phase, deps)
-        )
+        body = encode_allowed(request.api_version, request.wire.uid, warnings=told)
         return Reply(_ALLOWED, body, Verdict(request, prediction, status))
     key = join_key(request)
     intent = deps.intents.get(key, now) if key is not None else None
@@ -208,17 +207,9 @@ def _judge(
         request.wire.uid,
         patch=() if deps.audit_only else patch,
         audit_annotations=annotations,
-        warnings=_warnings(request, phase, deps),
+        warnings=told,
     )
     return Reply(_ALLOWED, body, Verdict(request, prediction, status, mends, patch, dropped))
-
-
-def _warnings(request: AdmissionRequest, phase: Phase, deps: Dependencies) -> tuple[str, ...]:
-    value = probe.asked(request)
-    if value is None:
-        return ()
-    mode = "audit-only" if deps.audit_only else "enforcing"
-    return (probe.answer(value, phase, {"mode": mode, **deps.about()}),)
 
 
 def _mended(request: AdmissionRequest, edits: list[Edit]) -> AdmissionRequest:

@@ -8,6 +8,7 @@ import pytest
 
 from tests.controlplane.client import wait_until
 from tests.controlplane.plane import ControlPlane
+from tests.e2e.cert_manager import CertManager
 from tests.e2e.genguard import Genguard
 from tests.e2e.kubelet import PLANE, SYSTEM, Kubelet
 from tests.e2e.verbs import Verb, run
@@ -210,6 +211,18 @@ def test_a_probe_that_is_refused_after_all_have_seen_it_is_proof_enough(
     # A quota is asked after every webhook.
     assert "not proven" not in done.err
     assert registered(clean) == list(REGISTRATIONS)
+
+
+def test_cert_manager_may_see_to_the_certificate(clean: ControlPlane) -> None:
+    absent = run(clean, "install", "--cert-manager", "--yes", code=1)
+    assert "cert-manager is not in this cluster" in absent.err
+    with CertManager(clean):
+        run(clean, "install", "--cert-manager", "--yes")
+        assert webhook(clean, "mutate")["clientConfig"]["caBundle"]
+        again = run(clean, "install", "--cert-manager", "--dry-run")
+        assert {line.split()[0] for line in again.out.splitlines()} == {"unchanged"}
+        assert "give --cert-manager" in run(clean, "install", "--yes", code=1).err
+        run(clean, "uninstall", "--yes")
 
 
 def test_uninstall_takes_registrations_alone_when_it_is_to_be_off(clean: ControlPlane) -> None:

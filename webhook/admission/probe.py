@@ -9,7 +9,7 @@ It is the only proof from end to end: it went through the API server, over TLS, 
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 
 import msgspec
@@ -28,6 +28,14 @@ class Seen(NamedTuple):
 
     phase: str
     facts: Mapping[str, str]
+
+
+def warnings(
+    request: AdmissionRequest, phase: Phase, about: Callable[[], Mapping[str, str]]
+) -> tuple[str, ...]:
+    """What a probe is told; nothing, for every other request."""
+    value = asked(request)
+    return () if value is None else (answer(value, phase, about()),)
 
 
 def asked(request: AdmissionRequest) -> str | None:

@@ -7,7 +7,7 @@ import click
 import msgspec
 
 from webhook.cli.administer import looks
-from webhook.cli.cluster import telling
+from webhook.cli.cluster import OUTPUT, telling
 from webhook.doctor.diagnose import diagnose
 from webhook.doctor.line import Level, Line
 
@@ -15,15 +15,14 @@ _COLOURS = {Level.OK: "green", Level.WARN: "yellow", Level.FAIL: "red"}
 
 
 @click.command()
-@click.option(
-    "-o", "output", type=click.Choice(["json", "table"]), default="table", show_default=True
-)
+@OUTPUT
 @looks
 def doctor(output: str, namespace: str, kubeconfig: str | None, context: str | None) -> None:
-    """Look whether genguard does its work in a cluster, and nobody's work is held up by it.
+    """Tell whether genguard is well in a cluster.
 
-    Creates nothing: a dry run in namespace default must be seen in every phase. Each line says
-    how something stands, and if it is not well, the command that mends it.
+    Whether it does its work, and holds up nobody else's. Creates nothing: a dry run in namespace
+    default must be seen in every phase. Each line says how something stands, and if it is not
+    well, the command that mends it.
 
     The exit code is 0 when all is well, 1 when something warns, 2 when something fails or the
     cluster cannot be asked.

@@ -49,13 +49,13 @@ _FOLDER = click.Path(file_okay=False, path_type=Path)
 @click.option("-o", "output", type=click.Choice(["yaml"]), help="Print the manifests, and be done.")
 @changes
 def install(*, dry_run: bool, output: str | None, yes: bool, **flags: Any) -> None:
-    """Put genguard into a cluster, so that nothing breaks on the way.
+    """Put genguard into a cluster, in proven steps.
 
     First the server; then the API server must reach it over TLS; then it is registered for a
     trial namespace and must be seen to answer; then for the whole cluster, which must be seen as
     well. What is interrupted or fails is put back, and goes on when it is run again.
 
-    The exit code is 1 when it could not be done.
+    The exit code is 0 when it is installed, 1 when that could not be done.
     """
     from webhook.installation import manifests_of  # noqa: PLC0415
 

@@ -38,12 +38,12 @@ def uninstall(
     dry_run: bool,
     yes: bool,
 ) -> None:
-    """Take genguard out of a cluster, and leave nothing behind.
+    """Take genguard out of a cluster.
 
-    The registrations go first, so that no write waits for a server that is gone. The namespace
-    stays when it holds anything that is not genguard's.
+    The registrations go first, so that no write waits for a server that is gone. Nothing is left
+    behind; only the namespace stays when it holds anything that is not genguard's.
 
-    The exit code is 1 when it could not be done.
+    The exit code is 0 when it is gone, 1 when that could not be done.
     """
     from webhook.removal import RemovalOptions  # noqa: PLC0415
 

@@ -1,8 +1,8 @@
 """Objects as they are wanted: applied or replaced, put back, and deleted.
 
 The server's objects are applied (kubernetes.io/docs/reference/using-api/server-side-apply): what
-others have added to them stays. Registrations are replaced as a whole: one more matchCondition or
-an objectSelector decides whether genguard is called at all.
+others have added to them stays. Registrations are replaced as a whole, but for rules of other
+resources: one more matchCondition or an objectSelector decides whether genguard is called at all.
 """
 
 from collections.abc import Mapping
@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from webhook.cluster.rest import RefusedError, Rest
 from webhook.install.plan import Action, Step, compare
+from webhook.install.registering import merged
 from webhook.install.where import collection_of, path_of
 from webhook.manifest.kustomize import Document
 from webhook.manifest.rendering import is_registration
@@ -53,7 +54,7 @@ async def _replace(rest: Rest, document: Document, dry: dict[str, str]) -> Docum
         key: {**(live["metadata"].get(key) or {}), **document["metadata"].get(key, {})}
         for key in ("labels", "annotations")
     }
-    body = document | {"metadata": metadata}
+    body = merged(document, live) | {"metadata": metadata}
     replaced: Document = await rest.call("PUT", path_of(document), body, params=params)
     return replaced
 

@@ -11,7 +11,7 @@ from webhook.admission.probe import Seen
 from webhook.install.registering import is_limited
 from webhook.lint.hook import Hook, items, mapping, read_hooks
 from webhook.manifest.kustomize import Document
-from webhook.manifest.rendering import NAMESPACE, PHASES, is_registration, phase_of
+from webhook.manifest.rendering import INJECTED, NAMESPACE, PHASES, is_registration, phase_of
 
 Path = str
 
@@ -102,6 +102,8 @@ class Facts:
         if self.outside:
             return f"genguard install --url {shlex.quote(self.outside)} --ca-file ca.crt"
         flags = [] if self.namespace == NAMESPACE else ["-n", self.namespace]
+        if any(INJECTED in found.hook.annotations for found in self.registered.values()):
+            flags.append("--cert-manager")
         spec = mapping(mapping((self.deployment or {}).get("spec")).get("template")).get("spec")
         for container in map(mapping, items(mapping(spec).get("containers"))):
             if "--audit-only" in items(container.get("args")):

@@ -14,6 +14,8 @@ NAMESPACE: Final = "genguard-system"
 """The namespace that the files name; another takes its place wherever it stands."""
 SECRET: Final = "genguard-tls"  # noqa: S105 - its name
 PHASES: Final = ("intent", "mutate", "outcome")
+INJECTED: Final = "cert-manager.io/inject-ca-from"
+"""The annotation by which cert-manager sees to a caBundle."""
 _TLS: Final = "tls"
 _REGISTRATIONS: Final = "base/registrations"
 

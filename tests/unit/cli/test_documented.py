@@ -5,17 +5,17 @@ import shlex
 
 import pytest
 
-from tests.unit.manifest_files import REPOSITORY
+from tests.unit.manifest_files import MANIFESTS, REPOSITORY
 from webhook.cli import main
 
-DOCUMENTS = ("README.md", "manifests/README.md", "manifests/kind/README.md")
+DOCUMENTS = [REPOSITORY / "README.md", *MANIFESTS.rglob("*.md")]
 VERBS = ("install", "doctor", "uninstall")
 _SHOWN = re.compile(rf"genguard (?:{'|'.join(VERBS)})\b[^`\n#]*")
 
 
 def shown():
     for name in DOCUMENTS:
-        for command in _SHOWN.findall((REPOSITORY / name).read_text()):
+        for command in _SHOWN.findall(name.read_text()):
             yield command.strip()
 
 

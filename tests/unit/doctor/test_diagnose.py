@@ -191,6 +191,7 @@ def test_what_is_registered_but_not_installed_is_no_noise():
         ({}, "genguard install"),
         ({"audit_only": True}, "genguard install --audit-only"),
         ({"namespace": "guards"}, "genguard install -n guards"),
+        ({"cert_manager": True}, "genguard install --cert-manager"),
         ({"image": "r.example.org/g:2"}, "genguard install --image r.example.org/g:2"),
     ],
 )
