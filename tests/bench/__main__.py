@@ -79,9 +79,9 @@ def main(arguments: Sequence[str] | None = None, plan: Plan | None = None) -> in
     print("\n\n".join(_told(results)))
     into = flags.into or (FOLDER if wanted is FULL else None)
     if into is not None:
-        publish(results, into)
-    if into == FOLDER:
-        README.write_text(with_table(README.read_text("utf-8"), results), "utf-8")
+        kept = publish(results, into)
+        if into == FOLDER:
+            README.write_text(with_table(README.read_text("utf-8"), kept), "utf-8")
     return 0
 
 

@@ -13,7 +13,7 @@ from tests.bench.rounds import Samples
 
 WORSE: Final = 0.25
 """Share by which a ratio may be larger than the recorded one."""
-ATTEMPTS: Final = 3
+ATTEMPTS: Final = 4
 
 
 def regressions(recorded: Results, measured: Samples) -> Iterator[str]:

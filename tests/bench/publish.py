@@ -13,13 +13,14 @@ _BEGIN: Final = "<!-- make bench writes from here -->\n"
 _END: Final = "\n<!-- to here -->"
 
 
-def publish(results: Results, folder: Path) -> None:
-    """Write the three files of one run."""
+def publish(results: Results, folder: Path) -> Results:
+    """Write the three files of one run; what can be read again of it is what is shown."""
     folder.mkdir(parents=True, exist_ok=True)
     write_results(results, folder)
-    kept = read_results(folder)  # what is shown is what can be read again
+    kept = read_results(folder)
     (folder / "RESULTS.md").write_text(markdown(kept), "utf-8")
     (folder / "results.svg").write_text(plot(kept), "utf-8")
+    return kept
 
 
 def with_table(readme: str, results: Results) -> str:
