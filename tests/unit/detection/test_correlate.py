@@ -1,6 +1,15 @@
 """Which reviews make one write."""
 
-from tests.unit.detection.builders import INTENT, MUTATE, OUTCOME, joined, spec, update
+from tests.unit.detection.builders import (
+    INTENT,
+    MUTATE,
+    OUTCOME,
+    joined,
+    reviewed,
+    spec,
+    update,
+)
+from webhook.detection.correlate import MOST_AT_ONCE, SECONDS_WITHOUT_OUTCOMES, Correlator
 
 OLD, NEW, OTHER = spec(replicas=1), spec(replicas=2), spec(replicas=3)
 
@@ -79,3 +88,18 @@ def test_a_create_with_a_generated_name_is_not_joined():
     one = update(NEW, OLD)
     one["request"] |= {"operation": "CREATE", "oldObject": None, "name": ""}
     assert not joined((INTENT, one), (MUTATE, one), (OUTCOME, one))
+
+
+def test_after_a_burst_a_review_ends_only_some_of_the_writes_that_have_waited():
+    correlator = Correlator()
+    for number in range(3 * MOST_AT_ONCE):
+        assert not list(
+            correlator.see(MUTATE, reviewed(update(NEW, OLD, str(number)), MUTATE), 0.0)
+        )
+    late = SECONDS_WITHOUT_OUTCOMES + 1.0
+    ended = [
+        [write.base for write in correlator.see(MUTATE, reviewed(one, MUTATE), late)]
+        for one in (update(NEW, OLD, f"late-{turn}") for turn in range(4))
+    ]
+    assert [len(bases) for bases in ended] == [MOST_AT_ONCE] * 3 + [0]
+    assert [base for bases in ended for base in bases] == list(map(str, range(3 * MOST_AT_ONCE)))
