@@ -23,6 +23,7 @@ from webhook.server.certificate import CertificateKeeper
 from webhook.server.connection import AdmissionServer
 from webhook.server.detecting import Detecting
 from webhook.server.finding_metrics import FindingMetrics
+from webhook.server.lag import LoopLag
 from webhook.server.limits import KEEPALIVE_SECONDS
 from webhook.server.observe import Observations
 from webhook.server.ops import ops_application
@@ -66,6 +67,7 @@ class AdmissionService:
         self._listener: asyncio.Server | None = None
         self._ops: web.AppRunner | None = None
         self._ticker: asyncio.Task[None] | None = None
+        self._lag: LoopLag | None = None
         self._probe_failed = ""
         self.secure_port = 0
         self.ops_port = 0
@@ -92,7 +94,8 @@ class AdmissionService:
             backlog=limits.backlog,
         )
         self.secure_port = self._listener.sockets[0].getsockname()[1]
-        self._gauges(self._server)
+        self._lag = LoopLag()
+        self._gauges(self._server, self._lag)
         registry = CollectorRegistry()
         registry.register(self._metrics)
         for collector in (FindingMetrics(self._detecting), *self._collectors):
@@ -149,6 +152,8 @@ class AdmissionService:
             self._ticker.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._ticker
+        if self._lag is not None:
+            self._lag.stop()
         if self._listener is not None:
             self._listener.close()
         if self._server is not None:
@@ -196,7 +201,7 @@ class AdmissionService:
         finally:
             await self.stop()
 
-    def _gauges(self, server: AdmissionServer) -> None:
+    def _gauges(self, server: AdmissionServer, lag: LoopLag) -> None:
         def connections() -> float:
             return len(server.open_connections)
 
@@ -205,6 +210,11 @@ class AdmissionService:
 
         gauge, recorder = self._metrics.gauge, self._recorder
         gauge("open_connections", "Connections of the admission port.", connections)
+        gauge(
+            "event_loop_lag_seconds",
+            "How late the event loop was at most of late: what every answer waited for.",
+            lag.longest,
+        )
         gauge(
             "certificate_expiry_seconds",
             "Seconds until the served certificate expires.",
