@@ -1,14 +1,15 @@
 """From flags to a running server: connects judge, detection, sinks, cluster and store."""
 
-from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from prometheus_client.registry import Collector
 
 from webhook.alerts.alertmanager import AlertmanagerSink
 from webhook.alerts.change import Sink
 from webhook.alerts.kube_event import KubeEventSink
+from webhook.alerts.leader import Candidate, LeaderSink, running
 from webhook.alerts.log import LogSink
 from webhook.alerts.store_event import StoreEvents
 from webhook.compose import Judge, JudgeOptions
@@ -24,7 +25,7 @@ from webhook.status.kept import KeptObjects
 from webhook.status.tracking import Tracking
 from webhook.store.address import SqliteAddress, StoreAddress, ValkeyAddress
 from webhook.store.keeping import Keeping, Kept
-from webhook.store.replicas import Replicas
+from webhook.store.replicas import Replicas, Tell
 from webhook.store.sqlite import SqliteFile
 from webhook.telemetry.logs import logging_to_stderr
 from webhook.telemetry.metrics import Metrics
@@ -48,7 +49,11 @@ class ClusterOptions:
     most_named: int = 0
 
 
-Tell = Callable[[bool, str], Awaitable[None]]
+class _Connected(NamedTuple):
+    """A cluster; `tell` is for news of the store."""
+
+    lease: Candidate
+    tell: Tell | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +81,7 @@ async def run_server(
         judge = Judge(judge_options, writes, lambda: about(parts.metrics, _state(store, replicas)))
         tracking = Tracking()
         watching = Watching(cluster.watched, tracking)
-        parts = _Parts(judge, Metrics(judge.knows), Suspects(), watching, [LogSink()])
+        parts = _Parts(judge, Metrics(judge.knows), Suspects(), watching, [])
         detection = Detection(parts.suspects)
         if judge_options.flipped_resources:
             parts.metrics.gauge(
@@ -90,11 +95,11 @@ async def run_server(
         if cluster.watched:
             shown.append(TerminatingMetrics(watching, cluster.most_named))
         async with AsyncExitStack() as stack:
-            tell = None
+            connected = None
             if cluster.kubeconfig is not None:
-                tell = await _connect(stack, cluster.kubeconfig, cluster, alerts, parts)
+                connected = await _connect(stack, cluster.kubeconfig, cluster, alerts, parts)
             if replicas is not None:
-                await stack.enter_async_context(replicas.joined(parts.metrics, tell))
+                await _join(stack, replicas, connected, parts)
             if isinstance(store, SqliteAddress):
                 kept: dict[str, Kept] = {
                     "findings": detection.ledger,
@@ -102,12 +107,11 @@ async def run_server(
                 }
                 keeping = Keeping(SqliteFile(store.path), kept)
                 await stack.enter_async_context(keeping.running(parts.metrics))
-            detecting = Detecting(detection, parts.sinks, tracking)
             service = AdmissionService(
                 options,
                 lambda: judge.dependencies,
                 parts.metrics,
-                detecting,
+                Detecting(detection, (LogSink(), *parts.sinks), tracking),
                 collectors=shown,
                 elsewhere=writes,
             )
@@ -127,21 +131,36 @@ async def _connect(
     cluster: ClusterOptions,
     alerts: AlertOptions,
     parts: _Parts,
-) -> Tell | None:
-    """Follow a cluster until the stack is left; how to make an Event there about the store."""
+) -> _Connected:
+    """Follow a cluster until the stack is left."""
     # Imported when wanted: the client of the Kubernetes API takes half a second to load.
     from webhook.cluster.events import event_creator  # noqa: PLC0415
     from webhook.cluster.follow import Learners, follow_cluster  # noqa: PLC0415
+    from webhook.cluster.lease import Lease  # noqa: PLC0415
     from webhook.cluster.objects import follow_objects  # noqa: PLC0415
-    from webhook.cluster.own import own_object  # noqa: PLC0415
+    from webhook.cluster.own import own_identity, own_object  # noqa: PLC0415
     from webhook.cluster.rest import Rest  # noqa: PLC0415
 
     judge, suspects = parts.judge, parts.suspects
     learners = Learners(lambda facts: judge.learn(*facts), suspects.learn, suspects.learn_policies)
     api = await stack.enter_async_context(follow_cluster(kubeconfig, learners, parts.metrics))
-    await stack.enter_async_context(follow_objects(Rest(api), cluster.watched, parts.watching))
+    rest = Rest(api)
+    await stack.enter_async_context(follow_objects(rest, cluster.watched, parts.watching))
+    own = own_object(kubeconfig)
+    lease = Lease(rest, own["namespace"], "genguard", own_identity())
     if not alerts.events:
-        return None
+        return _Connected(lease, None)
     create = event_creator(api)
     parts.sinks.append(KubeEventSink(create, judge.kind_of))
-    return StoreEvents(create, own_object(kubeconfig)).tell
+    return _Connected(lease, StoreEvents(create, own).tell)
+
+
+async def _join(
+    stack: AsyncExitStack, replicas: Replicas, connected: _Connected | None, parts: _Parts
+) -> None:
+    """Share a store until the stack is left; one of the replicas speaks for all."""
+    tell = None if connected is None else connected.tell
+    await stack.enter_async_context(replicas.joined(parts.metrics, tell))
+    candidate = replicas.lock if connected is None else connected.lease
+    await stack.enter_async_context(running(candidate, parts.metrics))
+    parts.sinks[:] = [LeaderSink(sink, candidate) for sink in parts.sinks]

@@ -122,6 +122,11 @@ class Genguard:
         """Ends a pause."""
         self._server.send_signal(signal.SIGCONT)
 
+    def kill(self) -> None:
+        """Ends it as a crash does."""
+        self._server.kill()
+        self._server.wait()
+
     def wait(self, timeout: float = 60.0) -> int:
         """Waits for the end; the exit code."""
         return self._server.wait(timeout)

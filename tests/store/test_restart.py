@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import pytest
 
 from tests.controlplane.client import wait_until
 from tests.reviews import make_review
+from tests.store.loop import Loop, findings
 from tests.store.replica import Replica
 
 pytestmark = pytest.mark.xdist_group("store")
@@ -28,31 +28,6 @@ DONE = {
 }
 
 
-class Loop:
-    """A webhook that clears what a controller sent, each time upon another state."""
-
-    def __init__(self) -> None:
-        self._version = 10
-
-    def until(self, server: Replica, true: Callable[[], Any], what: str) -> None:
-        """It turns until this is true: writes are joined and judged as later ones come."""
-
-        def turned() -> bool:
-            self._turn(server)
-            return bool(true())
-
-        wait_until(turned, what=what)
-
-    def _turn(self, server: Replica) -> None:
-        self._version += 1
-        meta = {"generation": 1, "resourceVersion": str(self._version)}
-        stored = {"metadata": meta, "status": {"replicas": 1}}
-        sent, cleared = {"observedGeneration": 1, "replicas": 1}, {"replicas": 1}
-        for phase, status in (("intent", sent), ("mutate", cleared), ("outcome", sent)):
-            asked = {**stored, "status": status}
-            server.call(phase, make_review(new=asked, old=stored, subresource="status"))
-
-
 def _roll_out(server: Replica) -> None:
     """Written, and observed by its controller."""
     meta = {"uid": "object-2", "generation": 2, "resourceVersion": "7"}
@@ -60,10 +35,6 @@ def _roll_out(server: Replica) -> None:
     server.call(
         "outcome", make_review(new={**old, "status": DONE}, old=old, subresource="status", name="b")
     )
-
-
-def _findings(server: Replica) -> dict[str, dict[str, Any]]:
-    return {one["id"]: one for one in json.loads(server.ops("/api/findings")[1])["findings"]}
 
 
 def _reconciled(server: Replica) -> dict[str, Any]:
@@ -76,18 +47,18 @@ def test_findings_and_reconciled_generations_survive_a_kill(tmp_path: Path):
     flag = f"--store=sqlite:{file}"
     with Replica(flag) as server:
         _roll_out(server)
-        loop.until(server, lambda: _findings(server), what="found")
+        loop.until(server, lambda: findings(server), what="found")
         wait_until(lambda: _reconciled(server).get("object-2") == 2, what="tracked")
-        before, seen = _findings(server), time.time_ns()
+        before, seen = findings(server), time.time_ns()
         wait_until(lambda: file.stat().st_mtime_ns > seen, what="saved")
     with Replica(flag) as server:  # leaving the first one has killed it
-        after = _findings(server)
+        after = findings(server)
         assert after.keys() == before.keys()
         assert _reconciled(server).get("object-2") == 2
         loop.until(
             server,
             lambda: all(
-                one["count"] > after[name]["count"] for name, one in _findings(server).items()
+                one["count"] > after[name]["count"] for name, one in findings(server).items()
             ),
             what="counted on",
         )
@@ -97,11 +68,11 @@ def test_findings_and_reconciled_generations_survive_a_kill(tmp_path: Path):
 def test_what_is_known_at_the_end_is_saved(tmp_path: Path):
     flag = f"--store=sqlite:{tmp_path}/state.db"
     with Replica(flag) as server:
-        Loop().until(server, lambda: _findings(server), what="found")
-        before = _findings(server)
+        Loop().until(server, lambda: findings(server), what="found")
+        before = findings(server)
         assert server.stop(at_once=True) == 0
     with Replica(flag) as server:
-        assert _findings(server).keys() == before.keys()
+        assert findings(server).keys() == before.keys()
 
 
 def test_a_damaged_file_is_told_and_left_as_it_is(tmp_path: Path):

@@ -5,6 +5,8 @@ import re
 import shutil
 import subprocess
 from datetime import UTC, datetime
+from pathlib import PurePath
+from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 import yaml
@@ -174,6 +176,39 @@ def test_what_the_watch_component_watches_it_may_list_and_watch_and_nothing_else
         for resource in rule["resources"]
     }
     assert granted == {*watched}
+
+
+def test_replicas_get_a_store_the_way_to_it_and_the_right_to_one_lease(rendered):
+    plain, found = rendered("manifests/overlays/enforce"), rendered("manifests/overlays/ha")
+    changed = {one["kind"]: one for one in found if one not in plain}
+    assert set(changed) == {"Deployment", "NetworkPolicy", "Role", "RoleBinding"}
+    deployment = changed["Deployment"]["spec"]
+    assert deployment["replicas"] == 3
+    pod = deployment["template"]["spec"]
+    verb, *flags = pod["containers"][0]["args"]
+    assert verb == serve.name
+    store = urlsplit(serve.make_context(verb, flags).params["store"])
+    named = dict(parse_qsl(store.query))
+    (mount,) = (one for one in pod["containers"][0]["volumeMounts"] if one["name"] == "store")
+    (volume,) = (one for one in pod["volumes"] if one["name"] == "store")
+    assert volume["secret"]["secretName"] == "genguard-store"
+    assert {str(PurePath(path).parent) for path in named.values()} == {mount["mountPath"]}
+    readme = (MANIFESTS / "README.md").read_text()
+    for path in named.values():
+        assert f"--from-file={PurePath(path).name}" in readme
+    (way,) = changed["NetworkPolicy"]["spec"]["egress"][-1:]
+    assert [port["port"] for port in way["ports"]] == [store.port]
+    assert changed["Role"]["rules"] == [
+        {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create"]},
+        {
+            "apiGroups": ["coordination.k8s.io"],
+            "resources": ["leases"],
+            "resourceNames": ["genguard"],
+            "verbs": ["get", "update"],
+        },
+    ]
+    (quota,) = of_kind(found, "ResourceQuota").values()
+    assert int(quota["spec"]["hard"]["pods"]) >= deployment["replicas"] + 1
 
 
 def test_the_pods_that_are_scraped_are_the_ones_that_run(rendered):

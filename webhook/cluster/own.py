@@ -1,5 +1,6 @@
-"""What stands for this server in the cluster, for Events that are about nothing else."""
+"""Who this server is in the cluster: for Events about itself, and among its replicas."""
 
+import secrets
 import socket
 
 from webhook.cluster.facts import IN_CLUSTER
@@ -13,3 +14,8 @@ def own_object(kubeconfig: str) -> dict[str, str]:
     if kubeconfig == IN_CLUSTER:
         kind, name = "Pod", socket.gethostname()
     return {"apiVersion": "v1", "kind": kind, "namespace": namespace, "name": name}
+
+
+def own_identity() -> str:
+    """Of this process alone, also where a restarted one has the same host."""
+    return f"{socket.gethostname()}_{secrets.token_hex(8)}"

@@ -9,6 +9,7 @@ from typing import Final
 
 from webhook.store.address import ValkeyAddress
 from webhook.store.circuit import Circuit, Turn, Way
+from webhook.store.lock import StoreLock
 from webhook.store.scripts import REPLICA_BYTES, Scripts
 from webhook.store.shared import SharedWrites
 from webhook.telemetry.logs import LOGGER
@@ -28,7 +29,8 @@ class Replicas:
 
         self._address: Final = address
         self._turns: Final[asyncio.Queue[Turn]] = asyncio.Queue()
-        scripts = Scripts(address.prefix, secrets.token_bytes(REPLICA_BYTES))
+        replica = secrets.token_bytes(REPLICA_BYTES)
+        scripts = Scripts(address.prefix, replica)
         way = Way(
             lambda: open_line(address),
             lambda on_open, on_message: listen(address, scripts.channel, on_open, on_message),
@@ -36,6 +38,7 @@ class Replicas:
         )
         self.circuit: Final = Circuit(way, self._turns.put_nowait)
         self.writes: Final = SharedWrites(self.circuit, scripts)
+        self.lock: Final = StoreLock(self.circuit, address.prefix, replica)
 
     @asynccontextmanager
     async def joined(self, metrics: Metrics, tell: Tell | None) -> AsyncIterator[None]:

@@ -1,0 +1,38 @@
+"""A loop that a server can find."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from tests.controlplane.client import wait_until
+from tests.reviews import make_review
+from tests.store.replica import Replica
+
+
+class Loop:
+    """A webhook that clears what a controller sent, each time upon another state."""
+
+    def __init__(self) -> None:
+        self._version = 10
+
+    def until(self, server: Replica, true: Callable[[], Any], what: str) -> None:
+        """It turns until this is true: writes are joined and judged as later ones come."""
+
+        def turned() -> bool:
+            self._turn(server)
+            return bool(true())
+
+        wait_until(turned, what=what)
+
+    def _turn(self, server: Replica) -> None:
+        self._version += 1
+        meta = {"generation": 1, "resourceVersion": str(self._version)}
+        stored = {"metadata": meta, "status": {"replicas": 1}}
+        sent, cleared = {"observedGeneration": 1, "replicas": 1}, {"replicas": 1}
+        for phase, status in (("intent", sent), ("mutate", cleared), ("outcome", sent)):
+            asked = {**stored, "status": status}
+            server.call(phase, make_review(new=asked, old=stored, subresource="status"))
+
+
+def findings(server: Replica) -> dict[str, dict[str, Any]]:
+    return {one["id"]: one for one in json.loads(server.ops("/api/findings")[1])["findings"]}

@@ -1,0 +1,128 @@
+"""Who speaks for all of them: one, and soon another when it is gone."""
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any, Self
+
+import pytest
+
+from tests.controlplane.client import wait_until
+from tests.controlplane.plane import ControlPlane
+from tests.store.loop import Loop, findings
+from tests.store.proxy import Proxy
+from tests.store.replica import Replica
+from tests.store.server import StoreServer
+
+pytestmark = pytest.mark.xdist_group("apiserver")
+
+_HANDOVER_SECONDS = 15.0
+_RELEASED_SECONDS = 8.0  # a tick, and a machine that is busy
+
+
+class Alertmanager:
+    """Keeps the alerts that are sent to its API."""
+
+    def __init__(self) -> None:
+        self.alerts: list[dict[str, Any]] = []
+        self._server = HTTPServer(("127.0.0.1", 0), self._handler())
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+
+    def __enter__(self) -> Self:
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,))
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+    def _handler(self) -> type[BaseHTTPRequestHandler]:
+        kept = self.alerts
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:  # the name http.server asks for
+                kept.extend(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+                self.send_response(200)
+                self.end_headers()
+
+            def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 (inherited)
+                """Says nothing."""
+
+        return Handler
+
+
+def _leaders(*replicas: Replica) -> list[Replica]:
+    return [one for one in replicas if one.metric("genguard_leader") == 1]
+
+
+def _told_loudly(replica: Replica) -> bool:
+    return any(
+        line["level"] == "warning" and line["message"].startswith("finding ")
+        for line in replica.log_lines()
+    )
+
+
+@contextmanager
+def _three(*flags: str) -> Iterator[list[Replica]]:
+    with Replica(*flags) as one, Replica(*flags) as two, Replica(*flags) as three:
+        yield [one, two, three]
+
+
+@pytest.mark.parametrize("by", ["lease", "key"])
+def test_exactly_one_leads_and_hands_over(apiserver: ControlPlane, by: str):
+    with StoreServer() as store, Proxy(store.socket) as proxy:
+        flags = [f"--store=valkey://127.0.0.1:{proxy.port}/0"]
+        if by == "lease":
+            flags.append(f"--kubeconfig={apiserver.kubeconfig}")
+        with _three(*flags) as replicas:
+            (first,) = wait_until(lambda: _leaders(*replicas), what="a leader")
+            others = [one for one in replicas if one is not first]
+            first.kill()
+            began = time.monotonic()
+            (second,) = wait_until(
+                lambda: _leaders(*others), _HANDOVER_SECONDS, what="another leader"
+            )
+            assert time.monotonic() - began <= _HANDOVER_SECONDS
+            (third,) = (one for one in others if one is not second)
+            second.stop(at_once=True)
+            wait_until(lambda: _leaders(third), _RELEASED_SECONDS, what="the last one leads")
+
+
+def test_a_follower_tells_its_log_and_alertmanager_once_it_leads(apiserver: ControlPlane):
+    with StoreServer() as store, Proxy(store.socket) as proxy, Alertmanager() as alertmanager:
+        flags = (
+            f"--store=valkey://127.0.0.1:{proxy.port}/0",
+            f"--alertmanager={alertmanager.url}",
+        )
+        with Replica(*flags) as one, Replica(*flags) as two:
+            (leader,) = wait_until(lambda: _leaders(one, two), what="a leader")
+            follower = two if leader is one else one
+            Loop().until(follower, lambda: _told_loudly(follower), what="a loop told in the log")
+            assert alertmanager.alerts == []
+            leader.kill()
+            wait_until(lambda: alertmanager.alerts, _HANDOVER_SECONDS, what="an alert")
+            assert _leaders(follower) == [follower]
+            assert {alert["labels"]["finding"] for alert in alertmanager.alerts} == {
+                *findings(follower)
+            }
+
+
+def test_by_a_lease_there_is_a_lease(apiserver: ControlPlane):
+    with StoreServer() as store, Proxy(store.socket) as proxy:
+        flags = (
+            f"--store=valkey://127.0.0.1:{proxy.port}/0?prefix=other:",
+            f"--kubeconfig={apiserver.kubeconfig}",
+        )
+        with Replica(*flags) as one:
+            wait_until(lambda: _leaders(one), _HANDOVER_SECONDS, what="a leader")
+            path = "/apis/coordination.k8s.io/v1/namespaces/default/leases/genguard"
+            spec = apiserver.client.get(path).body["spec"]
+            assert spec["holderIdentity"]
+            assert spec["leaseDurationSeconds"] == 10
+            one.stop(at_once=True)
+        assert not apiserver.client.get(path).body["spec"].get("holderIdentity")

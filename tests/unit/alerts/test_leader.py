@@ -1,0 +1,77 @@
+"""One speaks for all, and whoever takes over tells what the last one may not have told."""
+
+from tests.unit.alerts.findings import change
+from webhook.alerts.change import Change, Turn
+from webhook.alerts.leader import KEPT_SECONDS, LeaderSink
+
+
+class Ballot:
+    is_leader = False
+    vacant_since = float("-inf")
+
+
+class Told:
+    """A Sink that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[Change, ...]] = []
+        self.closed = False
+
+    async def tell(self, changes, findings) -> None:
+        self.calls.append(changes)
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+class Replica:
+    def __init__(self) -> None:
+        self.now, self.ballot, self.told = 100.0, Ballot(), Told()
+        self.sink = LeaderSink(self.told, self.ballot, lambda: self.now)
+
+    async def look(self, *changes: Change) -> None:
+        await self.sink.tell(changes, tuple(one.finding for one in changes))
+        self.now += 1.0
+
+
+OPENED, RESOLVED = change(Turn.OPENED), change(Turn.RESOLVED)
+
+
+async def test_a_follower_tells_nothing():
+    replica = Replica()
+    await replica.look(OPENED)
+    assert replica.told.calls == []
+
+
+async def test_a_leader_tells_all_it_is_told_also_that_nothing_turned():
+    replica = Replica()
+    replica.ballot.is_leader = True
+    await replica.look(OPENED)
+    await replica.look()
+    assert replica.told.calls == [(OPENED,), ()]
+
+
+async def test_a_new_leader_tells_what_turned_since_the_last_one_was_there():
+    replica = Replica()
+    await replica.look(OPENED)  # the leader has told that
+    replica.ballot.vacant_since = replica.now
+    await replica.look(RESOLVED)  # and was gone by then
+    replica.ballot.is_leader = True
+    await replica.look(OPENED)
+    await replica.look()
+    assert replica.told.calls == [(RESOLVED, OPENED), ()]
+
+
+async def test_what_turned_long_ago_is_no_news():
+    replica = Replica()
+    await replica.look(OPENED)
+    replica.now += KEPT_SECONDS
+    replica.ballot.is_leader = True
+    await replica.look()
+    assert replica.told.calls == [()]
+
+
+async def test_the_sink_behind_it_is_closed():
+    replica = Replica()
+    await replica.sink.close()
+    assert replica.told.closed

@@ -1,0 +1,153 @@
+"""Leadership by a Lease of coordination.k8s.io, held as client-go holds one.
+
+A candidate takes the Lease when it is nobody's, or when the holder has not renewed it for as long
+as it is good, by the candidate's own clock: clocks of machines are not compared (client-go
+tools/leaderelection/leaderelection.go:tryAcquireOrRenew). A holder that cannot renew stops to lead
+before anybody else may begin. The resourceVersion decides between two who reach for it at once.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from http import HTTPStatus
+from typing import Any, Final, Protocol
+
+from webhook.cluster.rest import UNREACHED, RefusedError
+from webhook.telemetry.logs import LOGGER
+
+LEASE_SECONDS: Final = 10
+LEAD_SECONDS: Final = 7.0
+"""How long a holder leads after it asked for a renewal that was granted."""
+_CALL_SECONDS: Final = 4.0
+_NEVER: Final = float("-inf")
+
+
+class Calls(Protocol):
+    """What a Rest does."""
+
+    async def call(self, method: str, path: str, body: Any = None) -> Any:
+        """One request; raises RefusedError, or one of UNREACHED."""
+
+
+class Lease:
+    """A Candidate."""
+
+    def __init__(
+        self,
+        calls: Calls,
+        namespace: str,
+        name: str,
+        identity: str,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`identity` is this process's alone."""
+        self._calls: Final = calls
+        self._namespace: Final = namespace
+        self._name: Final = name
+        self._identity: Final = identity
+        self._clock: Final = clock
+        self._renewed = _NEVER
+        self._seen: tuple[str, str] | None = None
+        self._seen_at = _NEVER
+        self._held_at = _NEVER
+
+    @property
+    def is_leader(self) -> bool:
+        """Renewed lately."""
+        return self._clock() < self._renewed + LEAD_SECONDS
+
+    @property
+    def vacant_since(self) -> float:
+        """When another one was last seen to renew; long ago where there was none."""
+        return self._held_at
+
+    async def tick(self) -> None:
+        """Look at the Lease, and take or renew it where that is due. Never raises."""
+        try:
+            async with asyncio.timeout(_CALL_SECONDS):
+                await self._tick()
+        except RefusedError as error:
+            if error.status != HTTPStatus.CONFLICT:  # another one was faster
+                self._trouble(f"{error.status}")
+        except UNREACHED as error:
+            self._trouble(type(error).__name__)
+
+    async def release(self) -> None:
+        """Give the Lease back, if it is held. Never raises."""
+        if self._renewed == _NEVER:
+            return
+        self._renewed = _NEVER
+        try:
+            async with asyncio.timeout(_CALL_SECONDS):
+                lease = await self._calls.call("GET", self._path)
+                if lease["spec"].get("holderIdentity") == self._identity:
+                    lease["spec"] |= {"holderIdentity": "", "renewTime": _now()}
+                    await self._calls.call("PUT", self._path, lease)
+        except (RefusedError, *UNREACHED) as error:
+            self._trouble(type(error).__name__)
+
+    async def _tick(self) -> None:
+        asked = self._clock()
+        try:
+            lease = await self._calls.call("GET", self._path)
+        except RefusedError as error:
+            if error.status != HTTPStatus.NOT_FOUND:
+                raise
+            await self._calls.call("POST", self._folder, self._made())
+            self._renewed = asked
+            return
+        spec = lease.get("spec") or {}
+        holder = spec.get("holderIdentity") or ""
+        seen = (holder, str(spec.get("renewTime")))
+        if seen != self._seen:
+            self._seen, self._seen_at = seen, asked
+            if holder not in {"", self._identity}:
+                self._held_at = asked
+        if holder == self._identity:
+            await self._put(lease, {**spec, "renewTime": _now()}, asked)
+            return
+        good_for = spec.get("leaseDurationSeconds") or LEASE_SECONDS
+        if not holder or asked >= self._seen_at + good_for:
+            taken = {
+                **spec,
+                "holderIdentity": self._identity,
+                "leaseDurationSeconds": LEASE_SECONDS,
+                "acquireTime": _now(),
+                "renewTime": _now(),
+                "leaseTransitions": (spec.get("leaseTransitions") or 0) + 1,
+            }
+            await self._put(lease, taken, asked)
+
+    async def _put(self, lease: dict[str, Any], spec: dict[str, Any], asked: float) -> None:
+        await self._calls.call("PUT", self._path, {**lease, "spec": spec})
+        self._renewed = asked
+
+    def _made(self) -> dict[str, Any]:
+        return {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {"name": self._name, "namespace": self._namespace},
+            "spec": {
+                "holderIdentity": self._identity,
+                "leaseDurationSeconds": LEASE_SECONDS,
+                "acquireTime": _now(),
+                "renewTime": _now(),
+                "leaseTransitions": 0,
+            },
+        }
+
+    @property
+    def _folder(self) -> str:
+        return f"/apis/coordination.k8s.io/v1/namespaces/{self._namespace}/leases"
+
+    @property
+    def _path(self) -> str:
+        return f"{self._folder}/{self._name}"
+
+    def _trouble(self, reason: str) -> None:
+        LOGGER.warning("lease not renewed", extra={"facts": {"reason": reason}})
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
