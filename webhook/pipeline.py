@@ -10,7 +10,7 @@ are there for a server that must ask for an intent in between: awaited_intent() 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
 import msgspec
 
@@ -28,12 +28,14 @@ from webhook.admission.review import (
 )
 from webhook.admission.skim import skim
 from webhook.generation.custom import StatusSubresource
-from webhook.generation.prediction import Cause, Prediction
+from webhook.generation.prediction import Prediction
 from webhook.generation.transition import Engine, predict_with
 from webhook.objects.fields import fields_of
 from webhook.objects.intended import EVERY_OBSERVED_GENERATION, Restored
 from webhook.patch.edit import Edit
 from webhook.patch.operations import plan_patch
+from webhook.rules.annotations import Mend
+from webhook.rules.annotations import annotations as annotations_of
 from webhook.rules.restore_intent import Intents
 from webhook.rules.rule import Rule, RuleInput, is_status_write, writes_status
 
@@ -77,13 +79,6 @@ class Skipped(StrEnum):
     UNREADABLE = "unreadable"
 
 
-class Mend(NamedTuple):
-    """What one rule did to the object, or in audit-only mode would have done."""
-
-    rule: str
-    edits: tuple[Edit, ...]
-
-
 class Verdict(msgspec.Struct, frozen=True):
     """What was learnt: for logs, metrics, replay and detection. Holds no object content."""
 
@@ -106,8 +101,6 @@ class Reply(msgspec.Struct, frozen=True):
 
 
 _ALLOWED: Final = 200
-_TOLD: Final = 20
-"""How many edits an audit annotation names; the patch itself stands beside it in the audit log."""
 _PATCHABLE: Final = (Operation.CREATE, Operation.UPDATE)
 
 
@@ -199,7 +192,7 @@ def _judge(
     dropped: tuple[Edit, ...] = ()
     if edits and request.object is not None and request.operation in _PATCHABLE:
         patch, dropped, _ = plan_patch(request.object.fields, edits)
-    annotations: Mapping[str, str] = _annotations(prediction, mends, audit_only=deps.audit_only)
+    annotations: Mapping[str, str] = annotations_of(prediction, mends, audit_only=deps.audit_only)
     if key is not None and request.operation is not Operation.DELETE:
         annotations = _repeat(annotations, deps.rounds, key, now)
     body = encode_allowed(
@@ -247,28 +240,6 @@ def _remember_intent(given: RuleInput, deps: Dependencies, now: float) -> None:
             # One that asks for nothing too: it takes the place of an earlier write, now refused.
             deps.intents.put(key, intended, now)
     deps.rounds.forget(key)
-
-
-def _annotations(
-    prediction: Prediction, mends: tuple[Mend, ...], *, audit_only: bool
-) -> dict[str, str]:
-    """Values depend on the write alone, and hold numbers and field paths, never contents."""
-    annotations = {}
-    if prediction.cause is Cause.UNKNOWN_STATUS_SUBRESOURCE:
-        annotations["generation"] = "unknown: whether status is a subresource is not known"
-    elif prediction.moves:
-        value = "moves" if prediction.generation is None else str(prediction.generation)
-        annotations["generation"] = f"{value} {prediction.cause}"
-    for mend in mends:
-        places = " ".join(f"{_place(edit)}={edit.told}" for edit in mend.edits[:_TOLD])
-        if len(mend.edits) > _TOLD:
-            places += f" and {len(mend.edits) - _TOLD} more"
-        annotations[mend.rule] = f"would set {places}" if audit_only else f"set {places}"
-    return annotations
-
-
-def _place(edit: Edit) -> str:
-    return ".".join(str(token) for token in edit.path)
 
 
 def _repeat(

@@ -7,6 +7,7 @@ from typing import Any, Final
 from webhook.admission.review import Phase
 from webhook.objects.pointer import to_field_path
 from webhook.pipeline import Dependencies, Reply, Verdict
+from webhook.rules.annotations import TOLD
 from webhook.rules.assign_generation import AssignGeneration
 from webhook.rules.shadow_generation import ShadowGeneration
 from webhook.server.detecting import Detecting
@@ -16,7 +17,6 @@ from webhook.telemetry.metrics import Metrics
 
 _ORDINARY: Final = frozenset({AssignGeneration.name, ShadowGeneration.name})
 
-_TOLD: Final = 20
 _LONGEST_NAME: Final = 256
 
 
@@ -62,7 +62,7 @@ class Observations:
             facts = {
                 "rule": mend.rule,
                 "edits": len(mend.edits),
-                "set": {to_field_path(edit.path): edit.told for edit in mend.edits[:_TOLD]},
+                "set": {to_field_path(edit.path): edit.told for edit in mend.edits[:TOLD]},
                 **_where(verdict),
             }
             LOGGER.log(level, "would mend" if audit_only else "mended", extra={"facts": facts})
