@@ -89,8 +89,6 @@ async def run_server(
                 "Resources of --flip-status whose status cannot be flipped.",
                 lambda: float(len(judge.not_flipped())),
             )
-        if alerts.alertmanagers:
-            parts.sinks.append(AlertmanagerSink(alerts.alertmanagers))
         shown: list[Collector] = [TrackedMetrics(tracking, judge.knows)]
         if cluster.watched:
             shown.append(TerminatingMetrics(watching, cluster.most_named))
@@ -100,6 +98,10 @@ async def run_server(
                 connected = await _connect(stack, cluster.kubeconfig, cluster, alerts, parts)
             if replicas is not None:
                 await _join(stack, replicas, connected, parts)
+            if alerts.alertmanagers:
+                # Told by every replica: a finding has the same labels everywhere, so it is one
+                # alert there, and what only one of them saw is not lost.
+                parts.sinks.append(AlertmanagerSink(alerts.alertmanagers))
             if isinstance(store, SqliteAddress):
                 kept: dict[str, Kept] = {
                     "findings": detection.ledger,
@@ -158,7 +160,7 @@ async def _connect(
 async def _join(
     stack: AsyncExitStack, replicas: Replicas, connected: _Connected | None, parts: _Parts
 ) -> None:
-    """Share a store until the stack is left; one of the replicas speaks for all."""
+    """Share a store until the stack is left; one of the replicas makes the Events."""
     tell = None if connected is None else connected.tell
     await stack.enter_async_context(replicas.joined(parts.metrics, tell))
     candidate = replicas.lock if connected is None else connected.lease
