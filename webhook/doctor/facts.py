@@ -4,16 +4,17 @@ import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from certs import PairSnapshot
 from webhook.admission.probe import Seen
 from webhook.install.registering import is_limited
-from webhook.lint.hook import Hook, items, mapping, read_hooks
+from webhook.lint.hook import Hook, items, mapping, read_hooks, texts
 from webhook.manifest.kustomize import Document
 from webhook.manifest.rendering import INJECTED, NAMESPACE, PHASES, is_registration, phase_of
 
 Path = str
+_SHARED: Final = "kubectl apply -k manifests/overlays/ha"
 
 
 class Right(NamedTuple):
@@ -106,7 +107,10 @@ class Facts:
             flags.append("--cert-manager")
         spec = mapping(mapping((self.deployment or {}).get("spec")).get("template")).get("spec")
         for container in map(mapping, items(mapping(spec).get("containers"))):
-            if "--audit-only" in items(container.get("args")):
+            arguments = texts(container.get("args"))
+            if any(one.startswith("--store") for one in arguments):
+                return _SHARED  # its address is an overlay's to say
+            if "--audit-only" in arguments:
                 flags.append("--audit-only")
             if container.get("image") not in (None, self._image()):
                 flags += ["--image", shlex.quote(str(container["image"]))]

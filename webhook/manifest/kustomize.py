@@ -1,7 +1,7 @@
 """The part of kustomize that manifests/ uses, so that one set of files serves both.
 
-Reads   kustomization.yaml, resources, components, JSON 6902 patches that add, labels, generated
-        Secrets and replacements
+Reads   kustomization.yaml, resources, components, JSON 6902 patches that add, labels, replicas,
+        generated Secrets and replacements
 Result  the documents in kustomize's own order: namespaces first, webhook configurations last
 Relies  on nothing being passed over: a field that is not understood here is an error, and a test
         compares every overlay with `kubectl kustomize`
@@ -64,6 +64,7 @@ def _build(folder: str, read: Read, given: Sequence[Document]) -> list[Document]
         "secretGenerator": lambda made: documents.extend(_secrets(folder, read, made)),
         "patches": lambda patches: _patch(folder, read, patches, documents),
         "labels": lambda labels: _label(labels, documents),
+        "replicas": lambda counts: _scale(counts, documents),
         "replacements": lambda replaced: _replace(replaced, documents),
     }
     _known(spec, steps, folder)
@@ -137,6 +138,13 @@ def _label(labels: Sequence[Mapping[str, Any]], documents: Sequence[Document]) -
         _known(one, ("pairs",), "labels")
         for document in documents:
             document["metadata"].setdefault("labels", {}).update(one["pairs"])
+
+
+def _scale(counts: Sequence[Mapping[str, Any]], documents: list[Document]) -> None:
+    for one in counts:
+        _known(one, ("name", "count"), "replicas")
+        for document in _selected({"kind": "Deployment", "name": one["name"]}, documents):
+            document["spec"]["replicas"] = one["count"]
 
 
 def _replace(replacements: Sequence[Mapping[str, Any]], documents: list[Document]) -> None:

@@ -201,6 +201,14 @@ def test_the_command_installs_it_as_it_was_installed(choices, command):
     assert facts.install == command
 
 
+def test_replicas_with_a_store_are_installed_by_their_overlay():
+    facts = healthy()
+    (deployment,) = (one for one in facts.live.values() if one["kind"] == "Deployment")
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    container["args"].append("--store=valkeys://store:6379/0")
+    assert facts.install == "kubectl apply -k manifests/overlays/ha"
+
+
 def test_kinds_are_told_as_this_server_has_them():
     (now,) = (line.message for line in diagnose(WELL) if line.id == "kinds")
     assert "not" not in now

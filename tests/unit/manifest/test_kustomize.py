@@ -15,7 +15,7 @@ from tests.controlplane.build import binary
 from tests.unit.manifest_files import MANIFESTS
 from webhook.manifest.kustomize import UnreadableManifestError, build
 
-OVERLAYS = ["overlays/audit-only", "overlays/enforce", "overlays/cert-manager"]
+OVERLAYS = sorted(f"overlays/{path.name}" for path in (MANIFESTS / "overlays").iterdir())
 FOLDERS = [*OVERLAYS, "base/server", "base/registrations"]
 
 
