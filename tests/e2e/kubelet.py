@@ -5,6 +5,7 @@ lead to a pod; the API server must resolve Services by itself (--enable-aggregat
 """
 
 import base64
+import fcntl
 import os
 import shutil
 import socket
@@ -48,10 +49,13 @@ class Kubelet:
         self._folder = Path()
         self._processes: ProcessGroup | None = None
         self._mounted: dict[str, bytes] = {}
+        # The port is that of the manifests: one run of these tests at a time on a machine.
+        self._lock = (Path(tempfile.gettempdir()) / "genguard-kubelet.lock").open("w")
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run)
 
     def __enter__(self) -> Self:
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
         self._plane.client.post("/api/v1/nodes", {"metadata": {"name": _NODE}})
         self._thread.start()
         return self
@@ -65,6 +69,7 @@ class Kubelet:
         self._over.set()
         self._thread.join()
         self._stop()
+        self._lock.close()
 
     def _run(self) -> None:
         client = self._plane.client_of("admin")
