@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, product
 from typing import Any, Final
 
 from tests.bench.profile import dependencies
@@ -22,7 +22,7 @@ from webhook.pipeline import review
 _SCENARIO: Final = "thirty-pods-at-once"
 _APPLICATIONS: Final = 100
 _NODES: Final = 1_000
-_SECONDS_APART: Final = 0.02  # 100,000 objects in less than the hour for which they are kept
+_SECONDS_APART: Final = 0.01  # 300,000 writes in less than the hour for which they are kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,26 +65,30 @@ class Reviews:
             body = json.dumps(line["review"], separators=(",", ":")).encode()
             written.setdefault(base, []).append((Phase(line["phase"]), body))
         whole = [one for one in written.values() if [phase for phase, _ in one] == list(Phase)]
+        self.writes: Final = example.writes
         self._of_one: Final = [
             (phase, _split(body))
             for write in islice(whole, example.writes)
             for phase, body in write
         ]
 
-    def of(self, number: int) -> Iterator[tuple[Phase, bytes]]:
-        """Those of one object; equal numbers give equal bytes."""
+    def of(self, number: int, write: int) -> Iterator[tuple[Phase, bytes]]:
+        """Those of one write of an object, in order; equal numbers give equal bytes."""
         own = _own(number)
-        for phase, parts in self._of_one:
+        for phase, parts in self._of_one[write * len(Phase) : (write + 1) * len(Phase)]:
             values = [own.get(part, part) for part in parts]
             yield phase, b"".join(values)
 
 
-def follow(detection: Detection, reviews: Reviews, objects: int) -> None:
-    """Each object's writes at once, object after object, as they start in a cluster."""
+def follow(detection: Detection, reviews: Reviews, objects: int, *, by_turns: bool = False) -> None:
+    """Each object's writes at once, as they start in a cluster; or of all the first, and so on."""
     deps = dependencies()
-    for number in range(objects):
-        now = number * _SECONDS_APART
-        for phase, body in reviews.of(number):
+    writes = range(reviews.writes)
+    order = product(writes, range(objects)) if by_turns else product(range(objects), writes)
+    for step, one in enumerate(order):
+        write, number = one if by_turns else one[::-1]
+        now = step * _SECONDS_APART
+        for phase, body in reviews.of(number, write):
             verdict = review(body, phase, deps, now).verdict
             assert verdict.request is not None
             assert verdict.prediction is not None

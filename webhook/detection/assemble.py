@@ -16,7 +16,7 @@ from webhook.objects.fields import Fields
 
 _METADATA: Final = "metadata"
 _UNCOMPARED: Final = frozenset({_METADATA, "kind", "apiVersion"})
-_DIGESTS: Final = 2**61
+_DIGESTS: Final = 2**32
 _METADATA_COUNTS: Final = frozenset({("apps", "deployments")})
 """Annotations count as spec does (pkg/registry/apps/deployment/strategy.go:PrepareForUpdate)."""
 
