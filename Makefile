@@ -33,7 +33,7 @@ controlplane: install ## build kube-apiserver, etcd and friends once (minutes; c
 	$(PY) -m tests.store.binaries
 
 test: check controlplane ## every test, the real control plane included
-	$(PY) -m pytest -n $(JOBS) --dist loadgroup
+	$(PY) -m pytest -n $(JOBS) --dist loadgroup || $(PY) -m tests.again
 
 bench: install controlplane ## genguard beside Go, kopf and others: writes tests/bench/RESULTS.md
 	$(PY) -m tests.bench

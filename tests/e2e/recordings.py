@@ -56,7 +56,7 @@ def judged(recording: Path, kind: str) -> list[Judged]:
     *printed, summary = map(json.loads, done.stdout.splitlines())
     lines = [line for line in printed if line["type"] == "review"]
     loops = [line for line in printed if line["type"] == "finding" and line["severity"] != "info"]
-    assert loops == [], "ordinary traffic, and yet a loop is found"
+    assert loops == [], f"ordinary traffic, and yet a loop is found: {loops}"
     recorded = list(map(json.loads, recording.read_text().splitlines()))
     assert summary["reviews"] == len(lines) == len(recorded)
     assert not summary["unreadable"]

@@ -10,6 +10,7 @@ from tests.controlplane.plane import ControlPlane
 from tests.unit.detection.policies import binding, policy
 from webhook.cluster.facts import connect, policies
 from webhook.cluster.follow import Learners, follow_cluster
+from webhook.cluster.rest import Rest
 from webhook.detection.policies import BINDING, POLICY, Policy
 from webhook.telemetry.metrics import Metrics
 
@@ -35,7 +36,7 @@ def create(plane: ControlPlane, name: str, version: str = "v1") -> None:
 async def first(plane: ControlPlane, kind: str) -> list[str]:
     """The names of the first state that is told."""
     api = await connect(str(plane.kubeconfig))
-    states = policies(api, kind)
+    states = policies(Rest(api), kind)
     try:
         async with asyncio.timeout(10.0):
             return [one["metadata"]["name"] for one in await anext(states)]
@@ -94,7 +95,7 @@ async def test_a_server_without_policies_is_not_asked_again_at_once() -> None:
     with ControlPlane(Options(emulated_version="1.34")) as plane:
         assert await first(plane, POLICY) == []
         api = await connect(str(plane.kubeconfig))
-        states = policies(api, POLICY)
+        states = policies(Rest(api), POLICY)
         assert await anext(states) == ()
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.5):
