@@ -11,8 +11,8 @@ from typing import Final
 
 import certs
 import manifests
+from webhook.cluster import connection
 from webhook.cluster.applied import find, plan_step
-from webhook.cluster.facts import connect
 from webhook.cluster.left import leftovers
 from webhook.cluster.rest import RefusedError, Rest
 from webhook.cluster.rollout import read_pair
@@ -99,11 +99,8 @@ async def prepare(options: InstallOptions) -> Prepared:
 @asynccontextmanager
 async def connected(kubeconfig: str | None, context: str | None) -> AsyncIterator[tuple[Rest, str]]:
     """Calls of the API server, and its URL. Raises NoClusterError."""
-    api = await connect(kubeconfig or default_kubeconfig(), context)
-    try:
+    async with connection.connected(kubeconfig or default_kubeconfig(), context) as api:
         yield Rest(api), str(api.configuration.host)
-    finally:
-        await api.close()  # type: ignore[no-untyped-call]
 
 
 async def _check_cert_manager(rest: Rest) -> None:

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final
 
+from webhook.cluster.connection import connected
 from webhook.cluster.discovery import discover
-from webhook.cluster.facts import connect
 from webhook.cluster.rest import RefusedError, Rest
 from webhook.following import Sight, Tell, following
 from webhook.objects.served import Served, UnknownTargetError
@@ -40,8 +40,7 @@ async def look(
     Gives the objects that do not exist. Raises NoClusterError, UnknownTargetError, RefusedError,
     NoServerError or one of UNREACHED.
     """
-    api = await connect(options.kubeconfig, options.context)
-    try:
+    async with connected(options.kubeconfig, options.context) as api:
         rest = Rest(api)
         kinds = await discover(rest)
         found = await _readable(rest, options, kinds, tell)
@@ -53,8 +52,6 @@ async def look(
                     show(sight)
                     if not watch:
                         return [one for one in found if one.name and not sight.there[one]]
-    finally:
-        await api.close()  # type: ignore[no-untyped-call]
 
 
 async def _readable(

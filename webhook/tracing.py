@@ -19,7 +19,7 @@ from typing import Any, Final
 import certs
 from webhook.admission.review import AdmissionRequest
 from webhook.cluster.bracket import Bracket, changed_since, clean_up
-from webhook.cluster.facts import connect
+from webhook.cluster.connection import connected
 from webhook.cluster.owner import this_process
 from webhook.cluster.poke import poking
 from webhook.cluster.rest import UNREACHED, RefusedError, Rest
@@ -119,11 +119,8 @@ async def run(prepared: Prepared, options: TraceOptions, tell: Tell) -> Ended:
 @asynccontextmanager
 async def _connected(kubeconfig: str, context: str | None) -> AsyncIterator[tuple[Rest, str]]:
     """Calls of the API server, and its URL."""
-    api = await connect(kubeconfig, context)
-    try:
+    async with connected(kubeconfig, context) as api:
         yield Rest(api), str(api.configuration.host)
-    finally:
-        await api.close()  # type: ignore[no-untyped-call]
 
 
 @asynccontextmanager

@@ -8,8 +8,8 @@ from enum import IntEnum
 from http import HTTPStatus
 from typing import Final
 
+from webhook.cluster.connection import connected
 from webhook.cluster.discovery import discover
-from webhook.cluster.facts import connect
 from webhook.cluster.rest import RefusedError, Rest
 from webhook.following import Following, Tell, following
 from webhook.objects.served import Served, UnknownTargetError
@@ -56,11 +56,8 @@ async def wait(options: WaitOptions, tell: Tell) -> Ending:
 
     Raises NoClusterError, UnknownTargetError, RefusedError, NoServerError or one of UNREACHED.
     """
-    api = await connect(options.kubeconfig, options.context)
-    try:
+    async with connected(options.kubeconfig, options.context) as api:
         return await _Wait(Rest(api), options, tell).run()
-    finally:
-        await api.close()  # type: ignore[no-untyped-call]
 
 
 class _Wait:

@@ -179,7 +179,7 @@ class Client:
         if connection is not None:
             try:
                 return self._send(connection, method, target, content, content_type)
-            except (ConnectionError, http.client.HTTPException):
+            except (ConnectionError, ssl.SSLEOFError, http.client.HTTPException):
                 # The server may close an idle connection at any time; a new one tells for sure.
                 connection.close()
         connection = self._local.connection = self._connect(120.0)

@@ -2,13 +2,15 @@
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import aclosing
 
 import pytest
 
 from tests.controlplane.options import Options
 from tests.controlplane.plane import ControlPlane
 from tests.unit.detection.policies import binding, policy
-from webhook.cluster.facts import connect, policies
+from webhook.cluster.connection import connected
+from webhook.cluster.facts import policies
 from webhook.cluster.follow import Learners, follow_cluster
 from webhook.cluster.rest import Rest
 from webhook.detection.policies import BINDING, POLICY, Policy
@@ -35,14 +37,12 @@ def create(plane: ControlPlane, name: str, version: str = "v1") -> None:
 
 async def first(plane: ControlPlane, kind: str) -> list[str]:
     """The names of the first state that is told."""
-    api = await connect(str(plane.kubeconfig))
-    states = policies(Rest(api), kind)
-    try:
-        async with asyncio.timeout(10.0):
-            return [one["metadata"]["name"] for one in await anext(states)]
-    finally:
-        await states.aclose()
-        await api.close()
+    async with (
+        connected(str(plane.kubeconfig)) as api,
+        aclosing(policies(Rest(api), kind)) as states,
+        asyncio.timeout(10.0),
+    ):
+        return [one["metadata"]["name"] for one in await anext(states)]
 
 
 async def test_a_policy_is_learned_when_it_is_bound_and_forgotten_with_its_binding(
@@ -94,10 +94,9 @@ async def test_older_servers_that_serve_them_are_asked_in_their_version(
 async def test_a_server_without_policies_is_not_asked_again_at_once() -> None:
     with ControlPlane(Options(emulated_version="1.34")) as plane:
         assert await first(plane, POLICY) == []
-        api = await connect(str(plane.kubeconfig))
-        states = policies(Rest(api), POLICY)
-        assert await anext(states) == ()
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.5):
-                await anext(states)
-        await api.close()
+        async with connected(str(plane.kubeconfig)) as api:
+            states = policies(Rest(api), POLICY)
+            assert await anext(states) == ()
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.5):
+                    await anext(states)

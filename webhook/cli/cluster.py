@@ -72,7 +72,7 @@ def namespace_of(
 def telling() -> Iterator[None]:
     """What cannot be done is told in a line; the exit code is 1, or 130 when interrupted."""
     # Imported when wanted: the client of the Kubernetes API takes half a second to load.
-    from webhook.cluster.facts import NoClusterError  # noqa: PLC0415
+    from webhook.cluster.connection import NoClusterError  # noqa: PLC0415
     from webhook.cluster.rest import UNREACHED, RefusedError  # noqa: PLC0415
     from webhook.cluster.until import NotInTimeError  # noqa: PLC0415
     from webhook.objects.served import UnknownTargetError  # noqa: PLC0415

@@ -86,7 +86,7 @@ def explain(
 
 def _of_some_cluster(resource: str, server_version: str | None, unknown: str) -> Explanation:
     """What is not built in, from the cluster that kubectl would ask, if there is any."""
-    from webhook.cluster.facts import NoClusterError  # noqa: PLC0415
+    from webhook.cluster.connection import NoClusterError  # noqa: PLC0415
     from webhook.cluster.target import default_kubeconfig  # noqa: PLC0415
 
     try:
@@ -109,15 +109,13 @@ def _of_cluster(
 
 async def _ask(kubeconfig: str, context: str | None) -> tuple[str, list[dict[str, Any]]]:
     """The cluster's version, and its definitions."""
-    from webhook.cluster.facts import connect, definitions, server_version  # noqa: PLC0415
+    from webhook.cluster.connection import connected  # noqa: PLC0415
+    from webhook.cluster.facts import definitions, server_version  # noqa: PLC0415
     from webhook.cluster.rest import Rest  # noqa: PLC0415
 
-    api = await connect(kubeconfig, context)
-    try:
+    async with connected(kubeconfig, context) as api:
         rest = Rest(api)
         return await server_version(rest), await definitions(rest)
-    finally:
-        await api.close()  # type: ignore[no-untyped-call]
 
 
 def _print(found: Explanation) -> None:

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 import msgspec
@@ -14,6 +14,8 @@ from webhook.cli.cluster import CONTEXT, OUTPUT
 from webhook.compose import BadFileError, read_objects
 from webhook.lint.finding import Level, LintFinding
 from webhook.lint.lint import lint as look
+
+_REGISTERED: Final = "/apis/admissionregistration.k8s.io/v1"
 
 
 @click.command()
@@ -82,40 +84,22 @@ def _documents(name: str) -> Iterator[Any]:
 async def _of_cluster(given: str | None, context: str | None) -> list[Any]:
     """Both kinds of configuration as the API server has them."""
     # Imported when wanted: the client of the Kubernetes API takes half a second to load.
-    import aiohttp  # noqa: PLC0415
-    from kubernetes.aio import client  # noqa: PLC0415
-    from kubernetes.aio.client.exceptions import ApiException  # noqa: PLC0415
-
-    from webhook.cluster.facts import NoClusterError, connect  # noqa: PLC0415
+    from webhook.cluster.connection import NoClusterError, connected  # noqa: PLC0415
+    from webhook.cluster.rest import UNREACHED, RefusedError, Rest  # noqa: PLC0415
     from webhook.cluster.target import default_kubeconfig  # noqa: PLC0415
 
+    found: list[Any] = []
     try:
         kubeconfig = given or default_kubeconfig()
-        api = await connect(kubeconfig, context)
+        async with connected(kubeconfig, context) as api:
+            for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"):
+                listed = await Rest(api).get(f"{_REGISTERED}/{kind.lower()}s")
+                found += [{**item, "kind": kind} for item in listed["items"]]
     except NoClusterError as error:
         raise click.UsageError(str(error)) from error
-    try:
-        registered = client.AdmissionregistrationV1Api(api)
-        found: list[Any] = []
-        for kind, ask in (
-            (
-                "MutatingWebhookConfiguration",
-                registered.list_mutating_webhook_configuration_without_preload_content,
-            ),
-            (
-                "ValidatingWebhookConfiguration",
-                registered.list_validating_webhook_configuration_without_preload_content,
-            ),
-        ):
-            response = await ask()
-            body = msgspec.json.decode(await response.read())
-            if "items" not in body:
-                reason = body.get("message", "not understood")
-                raise click.UsageError(f"--kubeconfig {kubeconfig}: {reason}")
-            found += [{**item, "kind": kind} for item in body["items"]]
-    except (ApiException, aiohttp.ClientError, TimeoutError, OSError) as error:
+    except RefusedError as error:
+        raise click.UsageError(f"--kubeconfig {kubeconfig}: {error}") from error
+    except UNREACHED as error:
         reason = f"the API server cannot be asked: {type(error).__name__}"
         raise click.UsageError(f"--kubeconfig {kubeconfig}: {reason}") from error
-    finally:
-        await api.close()  # type: ignore[no-untyped-call]
     return found

@@ -95,7 +95,7 @@ def trace(target: str | None, **flags: Any) -> None:
         raise click.UsageError("give KIND/NAME, such as deployment/web")
     # Imported when wanted: the client of the Kubernetes API takes half a second to load.
     from webhook.cluster.bracket import StillRegisteredError  # noqa: PLC0415
-    from webhook.cluster.facts import NoClusterError  # noqa: PLC0415
+    from webhook.cluster.connection import NoClusterError  # noqa: PLC0415
     from webhook.cluster.rest import UNREACHED, RefusedError  # noqa: PLC0415
     from webhook.cluster.target import NoTargetError  # noqa: PLC0415
     from webhook.objects.served import UnknownTargetError  # noqa: PLC0415

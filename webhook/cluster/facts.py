@@ -10,8 +10,6 @@ from http import HTTPStatus
 from typing import Any, Final, NamedTuple
 
 import msgspec
-from kubernetes.aio import client, config
-from kubernetes.aio.config import ConfigException
 
 from webhook.cluster.rest import RefusedError, Rest
 from webhook.cluster.watched import watched
@@ -19,7 +17,6 @@ from webhook.detection.policies import BINDING, POLICY
 from webhook.detection.suspects import Registered, read_configurations
 from webhook.generation.custom import BadDefinitionError, CustomResource, from_definition
 
-IN_CLUSTER: Final = "in-cluster"
 _UNSERVED_SECONDS: Final = 600.0
 """Until a server without policies is asked again: it may have been upgraded."""
 _DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -31,34 +28,11 @@ _PLURALS: Final = {
 }
 
 
-class NoClusterError(Exception):
-    """The kubeconfig cannot be used; the message says why."""
-
-
 class ClusterFacts(NamedTuple):
     """What the engine needs to know of a cluster."""
 
     server_version: str
     custom_resources: tuple[CustomResource, ...]
-
-
-async def connect(kubeconfig: str, context: str | None = None) -> client.ApiClient:
-    """A client for a kubeconfig file, or for the pod's own cluster: "in-cluster".
-
-    context  one of the file's; without it the file's current one
-    Raises NoClusterError. The connection itself is made by the first call.
-    """
-    settings = client.Configuration()
-    try:
-        if kubeconfig == IN_CLUSTER:
-            config.load_incluster_config(client_configuration=settings)  # type: ignore[no-untyped-call]
-        else:
-            await config.load_kube_config(  # type: ignore[no-untyped-call]
-                config_file=kubeconfig, context=context, client_configuration=settings
-            )
-    except (ConfigException, OSError, ValueError) as error:
-        raise NoClusterError(f"--kubeconfig {kubeconfig}: {error}") from error
-    return client.ApiClient(configuration=settings)
 
 
 async def cluster_facts(rest: Rest) -> AsyncIterator[ClusterFacts]:

@@ -9,10 +9,10 @@ from typing import Any, Final, NamedTuple
 
 from kubernetes.aio import client
 
+from webhook.cluster.connection import connected
 from webhook.cluster.facts import (
     ClusterFacts,
     cluster_facts,
-    connect,
     mutating_webhooks,
     policies,
 )
@@ -44,46 +44,43 @@ async def follow_cluster(
     Waits for the first look, but not for long: a webhook must come up while the API server is
     down, since the API server may be waiting for the webhook. Raises NoClusterError.
     """
-    api = await connect(kubeconfig)
-    rest = Rest(api)
-    looked = asyncio.Event()
+    async with connected(kubeconfig) as api:
+        rest = Rest(api)
+        looked = asyncio.Event()
 
-    def on_facts(facts: ClusterFacts) -> None:
-        learners.facts(facts)
-        if not looked.is_set():
-            known = {
-                "version": facts.server_version,
-                "customResources": len(facts.custom_resources),
-            }
-            LOGGER.info("cluster connected", extra={"facts": known})
-        looked.set()
+        def on_facts(facts: ClusterFacts) -> None:
+            learners.facts(facts)
+            if not looked.is_set():
+                known = {
+                    "version": facts.server_version,
+                    "customResources": len(facts.custom_resources),
+                }
+                LOGGER.info("cluster connected", extra={"facts": known})
+            looked.set()
 
-    # A policy acts through its bindings: each turn of either is a turn of both.
-    bound: dict[str, tuple[Mapping[str, Any], ...]] = {POLICY: (), BINDING: ()}
+        # A policy acts through its bindings: each turn of either is a turn of both.
+        bound: dict[str, tuple[Mapping[str, Any], ...]] = {POLICY: (), BINDING: ()}
 
-    def on_policies(kind: str, found: tuple[Mapping[str, Any], ...]) -> None:
-        bound[kind] = found
-        learners.policies(read_policies((*bound[POLICY], *bound[BINDING])))
+        def on_policies(kind: str, found: tuple[Mapping[str, Any], ...]) -> None:
+            bound[kind] = found
+            learners.policies(read_policies((*bound[POLICY], *bound[BINDING])))
 
-    def on_trouble(reason: str) -> None:
-        LOGGER.warning("cluster not reached", extra={"facts": {"reason": reason}})
+        def on_trouble(reason: str) -> None:
+            LOGGER.warning("cluster not reached", extra={"facts": {"reason": reason}})
 
-    metrics.gauge(
-        "cluster_known", "1 once version and CRDs are known.", lambda: float(looked.is_set())
-    )
-    following = (
-        follow(lambda: cluster_facts(rest), on_facts, on_trouble),
-        follow(lambda: mutating_webhooks(rest), learners.webhooks, on_trouble),
-        *(
-            follow(partial(policies, rest, kind), partial(on_policies, kind), on_trouble)
-            for kind in bound
-        ),
-    )
-    try:
+        metrics.gauge(
+            "cluster_known", "1 once version and CRDs are known.", lambda: float(looked.is_set())
+        )
+        following = (
+            follow(lambda: cluster_facts(rest), on_facts, on_trouble),
+            follow(lambda: mutating_webhooks(rest), learners.webhooks, on_trouble),
+            *(
+                follow(partial(policies, rest, kind), partial(on_policies, kind), on_trouble)
+                for kind in bound
+            ),
+        )
         async with running(following):
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_FIRST_LOOK_SECONDS):
                     await looked.wait()
             yield api
-    finally:
-        await api.close()  # type: ignore[no-untyped-call]

@@ -3,7 +3,7 @@
 import secrets
 import socket
 
-from webhook.cluster.facts import IN_CLUSTER
+from webhook.cluster.connection import IN_CLUSTER
 from webhook.cluster.target import default_namespace
 
 

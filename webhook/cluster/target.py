@@ -9,8 +9,8 @@ from typing import Any, Final
 from kubernetes.aio import config
 from kubernetes.aio.config import ConfigException
 
+from webhook.cluster.connection import IN_CLUSTER, NoClusterError
 from webhook.cluster.discovery import discover
-from webhook.cluster.facts import IN_CLUSTER, NoClusterError
 from webhook.cluster.rest import RefusedError, Rest
 from webhook.objects.served import find, split_target
 from webhook.trace.plan import Traced

@@ -1,0 +1,81 @@
+"""The connection to the Kubernetes API leaves nothing open, however slow a server says farewell."""
+
+import asyncio
+import gc
+import json
+import ssl
+import threading
+import time
+import warnings
+from base64 import b64encode
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from socket import create_server
+
+from certs.issue import issue
+from webhook.cluster.connection import connected
+from webhook.cluster.rest import Rest
+
+_HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+_CHUNK = b"2\r\n{}\r\n"
+_SLOW_SECONDS = 0.3
+
+
+@contextmanager
+def slow_server(folder: Path) -> Iterator[Path]:
+    """Begins an answer that never ends, and is late to see that nobody listens; its kubeconfig."""
+    issued = issue(names=(), at=datetime.now(UTC))
+    (folder / "tls.crt").write_bytes(issued.leaf.cert_pem)
+    (folder / "tls.key").write_bytes(issued.leaf.key_pem)
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    tls.load_cert_chain(folder / "tls.crt", folder / "tls.key")
+
+    def answer() -> None:
+        with tls.wrap_socket(listener.accept()[0], server_side=True) as connection:
+            connection.recv(65536)
+            connection.sendall(_HEAD + _CHUNK)
+            time.sleep(_SLOW_SECONDS)
+
+    with create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=answer)
+        thread.start()
+        cluster = {
+            "server": f"https://127.0.0.1:{listener.getsockname()[1]}",
+            "certificate-authority-data": b64encode(issued.authority.cert_pem).decode(),
+        }
+        config = {
+            "current-context": "slow",
+            "contexts": [{"name": "slow", "context": {"cluster": "slow", "user": "slow"}}],
+            "clusters": [{"name": "slow", "cluster": cluster}],
+            "users": [{"name": "slow", "user": {"token": "none"}}],
+        }
+        path = folder / "kubeconfig"
+        path.write_text(json.dumps(config))
+        yield path
+        thread.join()
+
+
+async def leave_a_watch(kubeconfig: Path) -> None:
+    heard = asyncio.Event()
+
+    async def watch(rest: Rest) -> None:
+        async with await rest.stream("/api/v1/pods", watch="true") as response:
+            async for _ in response.content.iter_any():
+                heard.set()
+
+    async with connected(str(kubeconfig)) as api:
+        watching = asyncio.create_task(watch(Rest(api)))
+        await asyncio.wait_for(heard.wait(), 10.0)
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
+
+
+def test_a_watch_that_was_cancelled_is_closed_before_the_event_loop_is(tmp_path: Path) -> None:
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        with slow_server(tmp_path) as kubeconfig:
+            asyncio.run(leave_a_watch(kubeconfig))
+        gc.collect()
+    assert [str(one.message) for one in heard if "unclosed" in str(one.message)] == []
