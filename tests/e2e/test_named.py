@@ -50,6 +50,8 @@ def test_a_policy_that_pins_a_field_is_named_before_the_controller(
         bound(cluster, name, policy),
     ):
         found = widgets.create(spec={"size": 1})
+        # Policies learn of a kind some time after it is served, and refuse its writes until then.
+        wait_until(lambda: widgets.put(found, "status", dry_run=True, status={}), timeout=60.0)
         for size in range(2, 11):
             found = widgets.put(found, spec={"size": size})
             seen = found["metadata"]["generation"]
