@@ -5,7 +5,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 JOBS ?= 2
 
-.PHONY: help install run test check controlplane bench bench-check memory clean lock
+.PHONY: help install run demo demo-picture test check controlplane bench bench-check memory clean lock
 
 help: ## what people do here
 	@awk 'BEGIN{FS=":.*## "} /^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,6 +26,12 @@ check: install ## ruff, mypy strict, import-linter: fast enough for every save
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports --no-cache
+
+demo: install ## a hanging rollout, who makes it hang, and its end, on a real control plane
+	@$(PY) -m tests.demo
+
+demo-picture: install ## draw README's picture of the demo again
+	$(PY) -m tests.demo.picture
 
 controlplane: install ## build kube-apiserver, etcd and friends once (minutes; cached)
 	$(PY) -m tests.controlplane.build
