@@ -1,0 +1,117 @@
+"""The README followed to the letter: every command in it is typed here, or by the test named."""
+
+import doctest
+import fcntl
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.controlplane.client import wait_until
+from tests.controlplane.fixtures import NamespaceFactory
+from tests.controlplane.plane import ControlPlane
+from tests.e2e.culprits import deployment
+from tests.e2e.genguard import ROOT
+from tests.e2e.kubelet import PLANE, Kubelet
+from tests.readme.commands import Shell, blocks, commands
+
+pytestmark = pytest.mark.xdist_group("cluster")
+
+RUN = "make run"
+REVIEW = "curl -sS --cacert .certs/ca.crt"
+INSTALL = (
+    "genguard install --audit-only --dry-run",
+    "genguard install --audit-only --image registry.example.com/genguard:0.1.0",
+    "genguard uninstall",
+)
+STATUS = (
+    "genguard wait deploy/web",
+    "genguard wait deploy/web --for reconciled=4",
+    "genguard wait -f app.yaml --timeout 10m",
+    "kubectl get deploy,rs,pods -o yaml | genguard status -f -",
+    "genguard status -f objects.ndjson -o json",
+)
+ELSEWHERE = {
+    "make demo": "tests/demo/test_demo.py",
+    "make test": "this run",
+}
+
+
+def every_command() -> list[str]:
+    return [one for block in blocks("sh") for one in commands(block)]
+
+
+def review() -> str:
+    return next(one for one in every_command() if one.startswith(REVIEW))
+
+
+def test_no_command_of_the_readme_is_left_out() -> None:
+    assert sorted(every_command()) == sorted([RUN, review(), *INSTALL, *STATUS, *ELSEWHERE])
+
+
+@contextmanager
+def port_8443() -> Iterator[None]:
+    """One at a time on a machine: the port is the README's, and that of the manifests."""
+    with (Path(tempfile.gettempdir()) / "genguard-kubelet.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def test_the_first_review_is_answered_as_shown() -> None:
+    command = [*RUN.split(), "--old-file=install", f"VENV={sys.prefix}"]  # installed by now
+    with port_8443(), subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE) as server:
+        assert server.stderr is not None
+        try:
+            said = server.stderr.readline()
+            while b'"serving"' not in said:
+                said = server.stderr.readline() or pytest.fail(f"it ended: {said!r}")
+            done = subprocess.run(
+                ["bash", "-c", review()], cwd=ROOT, capture_output=True, text=True, check=True
+            )
+        finally:
+            server.terminate()
+    (shown,) = blocks("json")
+    assert json.loads(done.stdout) == json.loads(shown)
+
+
+def test_it_is_installed_and_uninstalled(tmp_path: Path) -> None:
+    with ControlPlane(PLANE) as plane, Kubelet(plane):
+        shell = Shell(tmp_path, plane.kubeconfig)
+        dry, install, uninstall = INSTALL
+        assert "create" in shell.run(dry)
+        assert "4/4" in shell.run_and_agree(install)
+        assert "ok   reached" in shell.run("genguard doctor || true")
+        shell.run_and_agree(uninstall)
+        wait_until(lambda: "genguard" not in shell.run("kubectl get namespaces"), what="gone")
+
+
+def test_a_rollout_is_waited_for(
+    cluster: ControlPlane, namespace: NamespaceFactory, tmp_path: Path
+) -> None:
+    config = tmp_path / "config"
+    config.write_bytes(cluster.kubeconfig.read_bytes())
+    shell = Shell(tmp_path, config)
+    shell.run(f"kubectl config set-context --current --namespace={namespace(cluster)}")
+    app = {"apiVersion": "apps/v1", "kind": "Deployment", **deployment()}
+    (tmp_path / "app.yaml").write_text(json.dumps(app))
+    shell.run("kubectl apply -f app.yaml")
+    for replicas in (3, 2, 3):
+        shell.run(f"kubectl scale deploy/web --replicas={replicas}")
+    shell.run("kubectl get deploy/web -o json > objects.ndjson")
+    wait, reconciled, file, tree, lines = STATUS
+    assert "reached ready and settled" in shell.run(wait)
+    assert "reached" in shell.run(reconciled)
+    assert "reached" in shell.run(file)
+    assert "Deployment/web" in shell.run(tree)
+    assert json.loads(shell.run(lines))["name"] == "web"
+
+
+def test_the_library_answers_as_shown() -> None:
+    (example,) = blocks("python")
+    found = doctest.DocTestParser().get_doctest(example, {}, "README", "README.md", 0)
+    assert doctest.DocTestRunner().run(found).failed == 0
