@@ -69,6 +69,13 @@ class Genguard:
         return f"{self._admission}/{path.removeprefix('/')}"
 
     @property
+    def admission_port(self) -> int:
+        """Where reviews arrive."""
+        port = urlsplit(self._admission).port
+        assert port is not None
+        return port
+
+    @property
     def ca_bundle(self) -> str:
         """What a registration's clientConfig.caBundle takes."""
         return b64encode((self.folder / "certs" / "ca.crt").read_bytes()).decode()

@@ -16,7 +16,8 @@ from tests.scenarios.policies import bound
 from tests.scenarios.recording import DEFINITIONS
 from tests.scenarios.scene import Scene
 
-_CUSTOM = ("widgets", "widgets/status", "gauges")
+CUSTOM = (rule(["widgets", "widgets/status", "gauges"], ["CREATE", "UPDATE"], "example.org"),)
+"""What the registrations watch besides what the manifests say."""
 _API = "/apis/admissionregistration.k8s.io/v1"
 _REGISTRATIONS = {
     "MutatingWebhookConfiguration": "mutatingwebhookconfigurations",
@@ -51,9 +52,13 @@ def defined(plane: ControlPlane) -> Iterator[None]:
             plane.client.delete(f"{path}/{item['metadata']['name']}")
 
 
-def play(plane: ControlPlane, played: Scenario, namespace: str) -> Played:
-    """In a namespace that exists; `defined` must be in force."""
+@contextmanager
+def disturbed(
+    plane: ControlPlane, played: Scenario, namespace: str
+) -> Iterator[list[WebhookListener]]:
+    """The webhooks and policies of a scenario are in force."""
     with ExitStack() as undo:
+        listeners = []
         for hook in played.hooks:
             listener = undo.enter_context(WebhookListener(plane.authority, hook.patch))
             undo.enter_context(
@@ -61,16 +66,21 @@ def play(plane: ControlPlane, played: Scenario, namespace: str) -> Played:
                     plane, namespace, list(hook.resources), name=hook.name, **hook.settings
                 )
             )
+            listeners.append(listener)
         for policy in played.policies:
             undo.enter_context(bound(plane, namespace, policy))
-        with Genguard("--audit-only", RECORD) as guard:
-            more = [rule(_CUSTOM, ["CREATE", "UPDATE"], group="example.org")]
-            # The flag RECORD names a file of the process's own folder.
-            with registered(plane, namespace, guard, rules=more):
-                configurations = list(_configurations(plane))
-                played.act(Scene(plane, namespace))
-            guard.stop(at_once=True)
-            reviews = guard.recording.read_bytes()
+        yield listeners
+
+
+def play(plane: ControlPlane, played: Scenario, namespace: str) -> Played:
+    """In a namespace that exists; `defined` must be in force."""
+    with disturbed(plane, played, namespace), Genguard("--audit-only", RECORD) as guard:
+        # The flag RECORD names a file of the process's own folder.
+        with registered(plane, namespace, guard, rules=CUSTOM):
+            configurations = list(_configurations(plane))
+            played.act(Scene(plane, namespace))
+        guard.stop(at_once=True)
+        reviews = guard.recording.read_bytes()
     return Played(reviews, configurations)
 
 

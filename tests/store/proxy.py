@@ -1,4 +1,4 @@
-"""A TCP port in front of a store: it can hold answers back, or let nobody in."""
+"""A TCP port in front of a server: it can hold answers back, or let nobody in."""
 
 import asyncio
 import contextlib
@@ -14,7 +14,7 @@ _CHUNK = 65536
 class Proxy:
     """A context manager; runs on a thread and an event loop of its own.
 
-    delay     seconds that the store's answers are held back
+    delay     seconds that answers are held back
     released  how many pieces of answers were let through by now
     """
 
@@ -77,11 +77,14 @@ class Proxy:
         for writer in self._writers:
             writer.close()
 
+    async def _ahead(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        return await asyncio.open_unix_connection(self._socket)
+
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._writers.add(writer)
         try:
             if not self._closed:
-                behind, ahead = await asyncio.open_unix_connection(self._socket)
+                behind, ahead = await self._ahead()
                 ways = {
                     asyncio.ensure_future(self._pass(reader, ahead)),
                     asyncio.ensure_future(self._hold_back(behind, writer)),
@@ -94,7 +97,7 @@ class Proxy:
                     await asyncio.gather(*ways, return_exceptions=True)
                     ahead.close()
         except OSError:
-            """The store is not there."""
+            """Nobody is there."""
         finally:
             self._writers.discard(writer)
             writer.close()

@@ -1,6 +1,7 @@
 """A real Valkey or Redis server on a socket file, which can be killed, filled and locked."""
 
 import shutil
+import signal
 import tempfile
 from pathlib import Path
 from types import TracebackType
@@ -48,6 +49,14 @@ class StoreServer:
     def kill(self) -> None:
         self._server.kill()
         self._server.wait()
+
+    def pause(self) -> None:
+        """It answers nobody, and who is connected stays connected."""
+        self._server.send_signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """Ends a pause."""
+        self._server.send_signal(signal.SIGCONT)
 
     def run(self, *command: Any, password: str | None = None) -> Any:
         """One command of the administrator's."""

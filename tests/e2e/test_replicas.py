@@ -1,0 +1,204 @@
+"""Three genguards and one store judge as one, and a store that is lost costs no write."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.controlplane.client import ApiError, wait_until
+from tests.controlplane.fixtures import NamespaceFactory
+from tests.controlplane.plane import ControlPlane
+from tests.controlplane.webhook_listener import WebhookListener
+from tests.e2e.culprits import OLD_OPERATOR, is_ready, pod, removes_observed_generation
+from tests.e2e.registrations import registered
+from tests.e2e.replicas import Replicas, replicated
+from tests.scenarios.scene import Scene, Stored
+from tests.scenarios.stage import CUSTOM, defined
+from tests.store.proxy import Proxy
+from tests.store.server import StoreServer
+
+pytestmark = pytest.mark.xdist_group("cluster")
+
+_RECOVERY_SECONDS = 5.0
+_PASSWORD = "changed-by-somebody"  # noqa: S105
+_WRITERS = 3
+
+
+class Shared(NamedTuple):
+    """What the tests of this module have in common."""
+
+    plane: ControlPlane
+    store: StoreServer
+    proxy: Proxy
+    guards: Replicas
+
+
+@pytest.fixture(scope="module")
+def shared(cluster: ControlPlane) -> Iterator[Shared]:
+    with StoreServer() as store, Proxy(store.socket) as proxy, defined(cluster):
+        flags = (
+            f"--store=valkey://127.0.0.1:{proxy.port}/0",
+            f"--kubeconfig={cluster.kubeconfig}",
+        )
+        with replicated(*flags) as guards:
+            guards.wait_for_store()
+            yield Shared(cluster, store, proxy, guards)
+
+
+@contextmanager
+def _clearing(shared: Shared, namespace: str, resource: str) -> Iterator[WebhookListener]:
+    """An old operator between genguard's two mutating registrations."""
+    with (
+        WebhookListener(shared.plane.authority, removes_observed_generation) as culprit,
+        culprit.registered(shared.plane, namespace, [resource], name=OLD_OPERATOR),
+        registered(shared.plane, namespace, shared.guards, rules=CUSTOM),
+    ):
+        yield culprit
+
+
+def test_the_loop_of_kep_5067_ends_though_intents_come_in_elsewhere(
+    shared: Shared, namespace: NamespaceFactory
+) -> None:
+    name = namespace(shared.plane)
+    path = f"/api/v1/namespaces/{name}/pods"
+    guards = shared.guards
+    fetched = sum(one.asked("fetch", "ok") for one in guards.each)
+    with _clearing(shared, name, "pods/status") as culprit:
+        shared.plane.client.post(path, pod())
+        get = lambda: shared.plane.client.get(f"{path}/one").body  # noqa: E731
+        wait_until(lambda: is_ready(get()), what="a ready pod")
+        wait_until(lambda: get()["status"].get("observedGeneration") == 1, what="observed")
+        wait_until(lambda: _is_quiet(culprit), every=0, what="quiet")
+        seen = guards.spread(resource="pods", subresource="status")
+    assert sum(one.asked("fetch", "ok") for one in guards.each) > fetched
+    for phase, counts in seen.items():
+        assert sum(counts) == sum(seen["outcome"]), phase
+    assert guards.metric("genguard_mends_total", rule="restore-intent", resource="pods") >= 1
+
+
+def _is_quiet(culprit: WebhookListener) -> bool:
+    before = len(culprit.reviews)
+    time.sleep(1.0)
+    return len(culprit.reviews) == before
+
+
+class Writers:
+    """Controllers that report without a pause what an old operator clears each time."""
+
+    def __init__(self, shared: Shared, namespace: str) -> None:
+        scene = Scene(shared.plane, namespace)
+        self._widgets = [scene.widget(f"of-{number}") for number in range(_WRITERS)]
+        self._threads = [threading.Thread(target=self._write, args=(one,)) for one in self._widgets]
+        self._client = shared.plane.client
+        self._over = False
+        self.failed: list[str] = []
+        self.writes = 0
+        self.cleared = 0
+        self.restored = 0
+        """How many of the latest writes were stored as they were sent."""
+
+    @contextmanager
+    def running(self) -> Iterator["Writers"]:
+        for thread in self._threads:
+            thread.start()
+        try:
+            yield self
+        finally:
+            self._over = True
+            for thread in self._threads:
+                thread.join()
+
+    def more(self, writes: int = 30) -> None:
+        """Wait for so many more."""
+        target = self.writes + writes
+        wait_until(lambda: self.writes >= target, what="writes")
+
+    def _write(self, widget: Stored) -> None:
+        number = 0
+        while not self._over:
+            number += 1
+            try:
+                stored = widget.status("widget-controller", observedGeneration=number)
+            except ApiError as error:
+                self.failed.append(str(error))
+            else:
+                is_restored = stored["status"].get("observedGeneration") == number
+                self.restored = self.restored + 1 if is_restored else 0
+                self.cleared += not is_restored
+                self.writes += 1
+        self._client.close()
+
+
+def _missed(plane: ControlPlane) -> float:
+    """Calls of genguard that failed, for the API server to go on without it."""
+    families = text_string_to_metric_families(plane.client.get("/metrics").body)
+    return sum(
+        sample.value
+        for family in families
+        for sample in family.samples
+        if sample.name.startswith("apiserver_admission_webhook_fail_open_count")
+        and sample.labels["name"].endswith(".genguard.io")
+    )
+
+
+def _lock(shared: Shared) -> None:
+    shared.store.run("CONFIG", "SET", "requirepass", _PASSWORD)
+    shared.proxy.drop()
+
+
+def _unlock(shared: Shared) -> None:
+    shared.store.run("CONFIG", "SET", "requirepass", "", password=_PASSWORD)
+
+
+def _slow(shared: Shared, seconds: float = 0.5) -> None:
+    shared.proxy.delay = seconds
+
+
+def _fill(shared: Shared, most: int = 1) -> None:
+    shared.store.run("CONFIG", "SET", "maxmemory", most)
+
+
+Step = Callable[[Shared], None]
+TROUBLES: dict[str, tuple[Step, Step]] = {
+    "paused": (lambda shared: shared.store.pause(), lambda shared: shared.store.go_on()),
+    "slowed by half a second": (_slow, lambda shared: _slow(shared, 0)),
+    "full": (_fill, lambda shared: _fill(shared, 0)),
+    "locked by another password": (_lock, _unlock),
+    "killed and restarted": (
+        lambda shared: shared.store.kill(),
+        lambda shared: shared.store.start(),
+    ),
+}
+
+
+@pytest.mark.parametrize("trouble", TROUBLES)
+def test_no_write_fails_and_no_call_is_missed_while_the_store_is(
+    shared: Shared, namespace: NamespaceFactory, trouble: str
+) -> None:
+    begin, end = TROUBLES[trouble]
+    guards = shared.guards
+    name = namespace(shared.plane)
+    with _clearing(shared, name, "widgets/status"):
+        guards.wait_for_store()
+        missed = _missed(shared.plane)
+        with Writers(shared, name).running() as writers:
+            writers.more()
+            begin(shared)
+            try:
+                wait_until(
+                    lambda: not any(one.has_store for one in guards.each), what="the store lost"
+                )
+                cleared = writers.cleared
+                writers.more()
+                assert writers.cleared > cleared, "intents that came in elsewhere are not known"
+            finally:
+                end(shared)
+            guards.wait_for_store(_RECOVERY_SECONDS)
+            # On a busy machine even a good store is late at times.
+            wait_until(lambda: writers.restored >= 20, what="all restored, whoever saw the intent")
+        assert writers.failed == []
+        assert _missed(shared.plane) == missed
