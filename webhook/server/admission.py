@@ -1,9 +1,10 @@
 """The admission port's handler: HTTP in, the pipeline, HTTP out; the edge logs and counts."""
 
+import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from http import HTTPStatus
-from typing import Final, Protocol
+from typing import Final, ParamSpec, Protocol, TypeVar
 
 from aiohttp import web
 
@@ -14,7 +15,11 @@ from webhook.pipeline import Dependencies, Reply, awaited_intent, decode, judge,
 from webhook.server.answer import ReadyAnswer
 from webhook.server.body import BadRequestError, OverloadedError, read_body
 from webhook.server.connection import Connection
+from webhook.server.large import LARGE_BYTES, Turns, for_thread
 from webhook.server.limits import RETRY_AFTER, BodyBudget, Limits
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 PHASES: Final = {f"/{phase}": phase for phase in Phase}
 
@@ -55,6 +60,7 @@ class AdmissionHandler:
         self._observer: Final = observer
         self._limits: Final = limits
         self._budget: Final = BodyBudget(limits.body_bytes_in_flight)
+        self._turns: Final = Turns(limits)
         self.draining = False
         self.last_request = time.monotonic()
 
@@ -91,35 +97,56 @@ class AdmissionHandler:
             return refusal
         body = await read_body(request, self._budget, self._limits.body_seconds)
         begun = self.last_request = time.monotonic()
-        if self._elsewhere is None:
-            reply = review(body, phase, self._dependencies(), begun, at=time.time())
-            waited = 0.0
+        if len(body) > LARGE_BYTES:
+            reply, waited = await self._review_large(body, phase, begun)
+        elif self._elsewhere is None:
+            reply, waited = review(body, phase, self._dependencies(), begun, at=time.time()), 0.0
         else:
-            reply, waited = await self._review(body, phase, self._elsewhere, begun)
+            reply, waited = await self._review(body, phase, self._dependencies(), _at_once)
         self._observer.answered(phase, body, reply, time.monotonic() - begun - waited)
         if reply.status == HTTPStatus.OK and self._stays_open(request):
             return ReadyAnswer(reply.body)
         return web.Response(body=reply.body, status=reply.status, content_type="application/json")
 
+    async def _review_large(self, body: bytes, phase: Phase, came: float) -> tuple[Reply, float]:
+        async with self._turns.turn(len(body)):
+            waited = time.monotonic() - came
+            deps = for_thread(self._dependencies())
+            reply, asked = await self._review(body, phase, deps, asyncio.to_thread)
+        return reply, waited + asked
+
     async def _review(
-        self, body: bytes, phase: Phase, elsewhere: Elsewhere, now: float
+        self, body: bytes, phase: Phase, deps: Dependencies, run: "_Run"
     ) -> tuple[Reply, float]:
-        """review(), and in between the wait for what another replica knows; how long it took."""
-        request, waited = decode(body), 0.0
+        """review() in its steps, and the seconds spent on what another replica knows."""
+        now, waited, elsewhere = time.monotonic(), 0.0, self._elsewhere
+        request = await run(decode, body)
         if isinstance(request, Reply):
             return request, waited
-        key = awaited_intent(request, phase, self._dependencies())
-        if key is not None and elsewhere.lacks(key, now):
+        key = None if elsewhere is None else await run(awaited_intent, request, phase, deps)
+        if elsewhere is not None and key is not None and elsewhere.lacks(key, now):
             began = time.monotonic()
             await elsewhere.fetch(key, now)
             waited = time.monotonic() - began
-        return judge(request, phase, self._dependencies(), now, at=time.time()), waited
+        return await run(judge, request, phase, deps, now, at=time.time()), waited
 
     def _stays_open(self, request: web.BaseRequest) -> bool:
         """Connections outlive endpoint and certificate: only a closed one is made anew."""
         connection = request.protocol
         outdated = isinstance(connection, Connection) and connection.outdated
         return request.keep_alive and not outdated and not self.draining
+
+
+class _Run(Protocol):
+    """Calls a function, here or in a thread."""
+
+    def __call__(
+        self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
+    ) -> Awaitable[T]: ...
+
+
+async def _at_once(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+    return function(*args, **kwargs)
 
 
 def _refusal(status: int, code: str, message: str) -> web.Response:

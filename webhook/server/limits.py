@@ -22,6 +22,8 @@ class Limits:
     connections: int = 4_096
     backlog: int = 1_024
     body_bytes_in_flight: int = 128 * 1024 * 1024  # what slow senders may occupy all together
+    large_reviews: int = 16  # judged or waiting for it: at most 60 ms each on one core
+    large_bytes: int = 48 * 1024 * 1024  # of their bodies
     drain_quiet_seconds: float = 5.0  # no request for so long: nobody sends here any more
     drain_seconds: float = 30.0
 

@@ -1,0 +1,112 @@
+"""Reviews of megabytes: the same answers as all others, and nobody waits for them."""
+
+import asyncio
+import json
+import threading
+from base64 import b64decode
+from dataclasses import replace
+
+import pytest
+
+from tests.contract.service import Running, serving
+from tests.reviews import clobbered, make_review
+from webhook.admission.review import Phase
+from webhook.compose import GenerationPatch, Judge, JudgeOptions
+from webhook.pipeline import review
+from webhook.server.large import LARGE_BYTES
+from webhook.server.limits import Limits
+
+OPTIONS = JudgeOptions(generation_patch=GenerationPatch.ALWAYS)
+ROOM = {"data": {"padding": "x" * LARGE_BYTES}}
+"""Makes a review large, whatever else is in it."""
+
+
+def large(operation="UPDATE", resource="pods", new=None, old=None, **more):
+    return make_review(operation, resource, {**ROOM, **(new or {})}, old, **more)
+
+
+@pytest.mark.parametrize("phase", Phase)
+@pytest.mark.parametrize(
+    "asked",
+    [
+        large("CREATE", new={"spec": {}}),
+        large(new={"spec": {"a": 1}}, old={"spec": {"a": 2}, **ROOM}),
+        large(new={"status": {}}, old={"status": {"observedGeneration": 3}}, subresource="status"),
+        large(new={"status": 1}, old={"status": {}}, subresource="status"),
+        make_review("DELETE", "pods", old=ROOM),
+    ],
+    ids=["create", "spec", "status", "odd status", "delete"],
+)
+async def test_the_answer_is_that_of_the_pipeline(tmp_path, phase, asked):
+    body = json.dumps(asked).encode()
+    expected = review(body, phase, Judge(OPTIONS).dependencies, 0.0)
+    async with serving(tmp_path, judge=OPTIONS) as run:
+        answer = await run.post(body, f"/{phase}?timeout=2s")
+    assert (answer.status, answer.body) == (expected.status, expected.body)
+
+
+async def test_what_is_nested_too_deep_is_allowed_unread(running):
+    body = json.dumps(large("CREATE", new={"spec": "DEEP"})).encode()
+    answer = await running.post(body.replace(b'"DEEP"', b"[" * 2_000 + b"]" * 2_000))
+    assert answer.json["response"]["auditAnnotations"] == {"skipped": "too-deep"}
+
+
+@pytest.mark.parametrize("body", [b"{" * LARGE_BYTES * 2, b'{"a": "' + b"x" * LARGE_BYTES + b'"}'])
+async def test_what_is_no_review_is_refused(running, body):
+    assert (await running.post(body)).status == 400
+
+
+async def test_an_intent_that_came_in_a_large_review_is_put_back_into_the_next(running):
+    sent = large(new={"status": {"observedGeneration": 1}}, old={}, subresource="status")
+    await running.review(sent, "/intent")
+    sent["request"]["object"]["status"] = {}
+    response = await running.review(sent)
+    assert json.loads(b64decode(response["patch"])) == [
+        {"op": "add", "path": "/status/observedGeneration", "value": 1}
+    ]
+    again = await running.review(sent)
+    assert again["auditAnnotations"] == response["auditAnnotations"]
+
+
+class Held:
+    """A rule that judges large reviews for as long as it is told to."""
+
+    name = "held"
+
+    def __init__(self) -> None:
+        self.begun, self.end = threading.Event(), threading.Event()
+
+    def evaluate(self, review):
+        if "data" in review.request.object.fields:
+            self.begun.set()
+            assert self.end.wait(10)
+        return ()
+
+
+def hold(run: Running) -> Held:
+    rule = Held()
+    run.judge.dependencies = replace(run.judge.dependencies, mending=(rule,))
+    return rule
+
+
+async def test_others_are_answered_while_a_large_review_is_judged(running):
+    rule = hold(running)
+    slow = asyncio.create_task(running.post(json.dumps(large("CREATE")).encode()))
+    await asyncio.to_thread(rule.begun.wait, 10)
+    for _ in range(3):
+        assert (await running.post(json.dumps(clobbered()).encode())).status == 200
+    assert not slow.done()
+    rule.end.set()
+    assert (await slow).status == 200
+
+
+async def test_more_than_may_wait_are_asked_to_come_again(tmp_path):
+    async with serving(tmp_path, limits=Limits(large_reviews=1)) as run:
+        rule, body = hold(run), json.dumps(large("CREATE")).encode()
+        slow = asyncio.create_task(run.post(body))
+        await asyncio.to_thread(rule.begun.wait, 10)
+        shed = await run.post(body)
+        assert (shed.status, shed.headers["retry-after"]) == (429, "1")
+        rule.end.set()
+        assert (await slow).status == 200
+        assert (await run.post(body)).status == 200
