@@ -37,6 +37,7 @@ controlplane: install ## build kube-apiserver, etcd and friends once (minutes; c
 	$(PY) -m tests.controlplane.build
 	$(PY) -m tests.monitoring.binaries
 	$(PY) -m tests.store.binaries
+	$(PY) -m tests.dashboard.binaries
 
 test: check controlplane ## every test, the real control plane included
 	$(PY) -m pytest -n $(JOBS) --dist loadgroup || $(PY) -m tests.again

@@ -13,6 +13,8 @@ from webhook.alerts.leader import Candidate, LeaderSink, running
 from webhook.alerts.log import LogSink
 from webhook.alerts.store_event import StoreEvents
 from webhook.compose import Judge, JudgeOptions
+from webhook.dashboard.routes import Dashboard
+from webhook.dashboard.scene import Sources
 from webhook.detection.detection import Detection
 from webhook.detection.suspects import Suspects
 from webhook.server.about import about
@@ -109,11 +111,20 @@ async def run_server(
                 }
                 keeping = Keeping(SqliteFile(store.path), kept)
                 await stack.enter_async_context(keeping.running(parts.metrics))
+            detecting = Detecting(detection, (LogSink(), *parts.sinks), tracking)
+            sources = Sources(
+                detecting,
+                parts.suspects,
+                watching,
+                parts.metrics,
+                judge.dependencies.about,
+            )
             service = AdmissionService(
                 options,
                 lambda: judge.dependencies,
                 parts.metrics,
-                Detecting(detection, (LogSink(), *parts.sinks), tracking),
+                detecting,
+                pages=Dashboard(sources),
                 collectors=shown,
                 elsewhere=writes,
             )

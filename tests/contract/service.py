@@ -10,11 +10,17 @@ from pathlib import Path
 from typing import Any
 
 from webhook.compose import GenerationPatch, Judge, JudgeOptions
+from webhook.dashboard.routes import Dashboard
+from webhook.dashboard.scene import Sources
 from webhook.detection.detection import Detection
+from webhook.detection.suspects import Suspects
+from webhook.server.about import about
+from webhook.server.access import Access
 from webhook.server.detecting import Detecting
 from webhook.server.lifecycle import AdmissionService
 from webhook.server.limits import Limits
 from webhook.server.options import ServerOptions
+from webhook.server.watching import Watching
 from webhook.status.tracking import Tracking
 from webhook.telemetry.metrics import Metrics
 from webhook.telemetry.tracked import TrackedMetrics
@@ -105,6 +111,8 @@ class Running:
     judge: Judge
     metrics: Metrics
     trust: ssl.SSLContext
+    detecting: Detecting
+    watching: Watching
     _wires: list[Wire] = field(default_factory=list)
 
     async def connect(self) -> Wire:
@@ -157,10 +165,17 @@ async def serving(
     judge: JudgeOptions | None = None,
     limits: Limits | None = None,
     record: Path | None = None,
+    access: Access | None = None,
+    suspects: Suspects | None = None,
+    watched: Iterable[str] = (),
 ) -> AsyncIterator[Running]:
     """Start a service on free ports, with a certificate of its own in `folder`."""
-    judging = Judge(judge or JudgeOptions(generation_patch=GenerationPatch.NEVER))
+    judging = Judge(
+        judge or JudgeOptions(generation_patch=GenerationPatch.NEVER),
+        about=lambda: about(metrics, "memory"),
+    )
     metrics = Metrics(judging.knows)
+    suspects = suspects or Suspects()
     options = ServerOptions(
         secure_port=0,
         ops_port=0,
@@ -169,14 +184,22 @@ async def serving(
         record=record,
         limits=limits or Limits(),
     )
-    detecting = Detecting(Detection(), (), Tracking())
+    detecting = Detecting(Detection(suspects), (), Tracking())
+    watching = Watching(watched, detecting.tracking)
     shown = [TrackedMetrics(detecting.tracking, judging.knows)]
+    sources = Sources(detecting, suspects, watching, metrics, lambda: judging.dependencies.about())
     service = AdmissionService(
-        options, lambda: judging.dependencies, metrics, detecting, collectors=shown
+        options,
+        lambda: judging.dependencies,
+        metrics,
+        detecting,
+        pages=Dashboard(sources),
+        access=access,
+        collectors=shown,
     )
     await service.start()
     trust = ssl.create_default_context(cafile=str(folder / "ca.crt"))
-    running = Running(service, judging, metrics, trust)
+    running = Running(service, judging, metrics, trust, detecting, watching)
     try:
         yield running
     finally:

@@ -14,7 +14,7 @@ def test_the_package_says_the_version_that_it_is_published_as():
     assert webhook.__version__ == project["version"]
 
 
-def test_the_wheel_holds_every_manifest_and_no_key(tmp_path):
+def test_the_wheel_holds_every_manifest_runbook_and_page_and_no_key(tmp_path):
     source = tmp_path / "source"
     tracked = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
@@ -39,5 +39,9 @@ def test_the_wheel_holds_every_manifest_and_no_key(tmp_path):
     (wheel,) = tmp_path.glob("*.whl")
     names = zipfile.ZipFile(wheel).namelist()
     expected = {f"manifests/{path.relative_to(MANIFESTS)}" for path in MANIFESTS.rglob("*.yaml")}
+    pages = REPOSITORY / "webhook" / "dashboard"
+    shown = [*MANIFESTS.glob("monitoring/runbooks/*"), *pages.glob("*/*.*[!c]")]
+    expected |= {str(path.relative_to(REPOSITORY)) for path in shown}
+    assert "webhook/dashboard/templates/findings.html" in expected
     assert expected <= set(names)
     assert not [name for name in names if name.endswith((".key", ".crt"))]

@@ -12,13 +12,14 @@ import ssl
 import time
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, Protocol
 
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 from prometheus_client.registry import Collector
 
 from webhook.pipeline import Dependencies
+from webhook.server.access import Access, WithinHost
 from webhook.server.admission import AdmissionHandler, Elsewhere
 from webhook.server.certificate import CertificateKeeper
 from webhook.server.connection import AdmissionServer
@@ -38,6 +39,16 @@ _PROBE_SECONDS: Final = 2.0
 _LOOK_SECONDS: Final = 0.02
 
 
+class Pages(Protocol):
+    """What else is shown at the ops port."""
+
+    def routes(self, server: "AdmissionService") -> list[web.AbstractRouteDef]:
+        """Everything that is shown of `server`."""
+
+    def close(self) -> None:
+        """End what is being shown: the server stops."""
+
+
 class AdmissionService:
     """One running server. `start`, then `drain`, then `stop`; or `run` for all of it."""
 
@@ -48,10 +59,12 @@ class AdmissionService:
         metrics: Metrics,
         detecting: Detecting,
         *,
+        pages: Pages,
+        access: Access | None = None,
         collectors: Iterable[Collector] = (),
         elsewhere: Elsewhere | None = None,
     ) -> None:
-        """`collectors`: more to show at /metrics.
+        """`collectors`: more to show at /metrics. `access`: to the ops port, if not WithinHost.
 
         Raises certs.CertificateError or OSError when certificate or recording cannot be.
         """
@@ -61,6 +74,8 @@ class AdmissionService:
         self._recorder: Final = Recorder(options.record) if options.record else None
         self._metrics: Final = metrics
         self._detecting: Final = detecting
+        self._pages: Final = pages
+        self._access: Final = access or WithinHost()
         self._collectors: Final = tuple(collectors)
         observer = Observations(metrics, dependencies, self._recorder, detecting)
         self._handler: Final = AdmissionHandler(dependencies, observer, options.limits, elsewhere)
@@ -102,9 +117,7 @@ class AdmissionService:
         for collector in (FindingMetrics(self._detecting), *self._collectors):
             registry.register(collector)
         self._ops = web.AppRunner(
-            ops_application(
-                registry, self.missing, self._detecting.findings, self._detecting.tracking
-            ),
+            ops_application(registry, self.missing, self._access, self._pages.routes(self)),
             access_log=None,
         )
         await self._ops.setup()
@@ -119,8 +132,8 @@ class AdmissionService:
                 "facts": {
                     "admission": f"https://{options.bind_address}:{self.secure_port}",
                     "ops": f"http://{options.ops_address}:{self.ops_port}",
-                    "certificate": self._certificate.fingerprint,
-                    "notAfter": self._certificate.not_after.isoformat(),
+                    "certificate": self.fingerprint,
+                    "notAfter": self.not_after.isoformat(),
                 }
             },
         )
@@ -131,9 +144,19 @@ class AdmissionService:
             return "not listening"
         if self._handler.draining:
             return "draining"
-        if self._certificate.not_after <= datetime.now(UTC):
+        if self.not_after <= datetime.now(UTC):
             return "the certificate has expired"
         return self._probe_failed or None
+
+    @property
+    def not_after(self) -> datetime:
+        """When the certificate being served expires."""
+        return self._certificate.not_after
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of the certificate being served."""
+        return self._certificate.fingerprint
 
     async def drain(self) -> None:
         """Answer on, with Connection: close, until nobody sends here any more."""
@@ -159,6 +182,7 @@ class AdmissionService:
             self._listener.close()
         if self._server is not None:
             await self._finish(self._server)
+        self._pages.close()
         if self._ops is not None:
             await self._ops.cleanup()
         await self._detecting.stop()
@@ -211,7 +235,7 @@ class AdmissionService:
             return len(server.open_connections)
 
         def seconds_to_expiry() -> float:
-            return (self._certificate.not_after - datetime.now(UTC)).total_seconds()
+            return (self.not_after - datetime.now(UTC)).total_seconds()
 
         gauge, recorder = self._metrics.gauge, self._recorder
         gauge("open_connections", "Connections of the admission port.", connections)

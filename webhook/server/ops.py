@@ -1,61 +1,85 @@
-"""The ops port: is it alive, is it ready, what did it count."""
+"""The ops port: is it alive, is it ready, what did it count; and the pages that others add."""
 
 import asyncio
 import json
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from http import HTTPStatus
 from typing import Final, NamedTuple
 
-import msgspec
 from aiohttp import web
+from aiohttp.typedefs import Handler, Middleware
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.metrics_core import Metric
 
-from webhook.detection.finding import Finding
-from webhook.server.objects import answer_objects
-from webhook.status.tracking import Tracking
+from webhook.server.access import Access, Part
 
 _REGISTRY: Final = web.AppKey("registry", CollectorRegistry)
 _READY: Final[web.AppKey[Callable[[], str | None]]] = web.AppKey("ready")
-_FINDINGS: Final[web.AppKey[Callable[[], tuple[Finding, ...]]]] = web.AppKey("findings")
-_TRACKING: Final = web.AppKey("tracking", Tracking)
+_OPEN: Final = frozenset({"/livez", "/readyz"})
+_METRICS: Final = "/metrics"
+
+SECURITY: Final = {
+    # What is shown comes from objects of others: nothing of it may run, load or be framed.
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
+    "connect-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; "
+    "frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+_CHALLENGES: Final = ('Bearer realm="genguard"', 'Basic realm="genguard", charset="UTF-8"')
 
 
 def ops_application(
     registry: CollectorRegistry,
     ready: Callable[[], str | None],
-    findings: Callable[[], tuple[Finding, ...]],
-    tracking: Tracking,
+    access: Access,
+    pages: Iterable[web.AbstractRouteDef],
 ) -> web.Application:
-    """GET /livez, /readyz, /metrics, /api/findings and /api/objects.
+    """GET /livez, /readyz and /metrics, and `pages`.
 
     `ready` says what is missing, None when nothing is.
     """
-    application = web.Application()
+    application = web.Application(middlewares=[_guard(access)])
     application[_REGISTRY] = registry
     application[_READY] = ready
-    application[_FINDINGS] = findings
-    application[_TRACKING] = tracking
+    application.on_response_prepare.append(_secure)
     application.add_routes(
         [
             web.get("/livez", _livez),
             web.get("/readyz", _readyz),
-            web.get("/metrics", _metrics),
-            web.get("/api/findings", _findings),
-            web.get("/api/objects", _objects),
+            web.get(_METRICS, _metrics),
+            *pages,
         ]
     )
     return application
 
 
-async def _findings(request: web.Request) -> web.Response:
-    body = msgspec.json.encode({"findings": request.app[_FINDINGS]()})
-    return web.Response(body=body, content_type="application/json")
+def _guard(access: Access) -> Middleware:
+    @web.middleware
+    async def guarded(request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Let nobody see what is not for them, be it that a page is not there."""
+        if request.path not in _OPEN:
+            part = Part.METRICS if request.path == _METRICS else Part.OBSERVED
+            refusal = await access.refuses(request, part)
+            if refusal is not None:
+                response = web.Response(status=refusal.status, text=refusal.why)
+                for challenge in _CHALLENGES if refusal.asks else ():
+                    response.headers.add("WWW-Authenticate", challenge)
+                if refusal.status == HTTPStatus.SERVICE_UNAVAILABLE:
+                    response.headers["Retry-After"] = "2"
+                return response
+        return await handler(request)
+
+    return guarded
 
 
-async def _objects(request: web.Request) -> web.Response:
-    return await answer_objects(request.app[_TRACKING], request.query, time.time())
+async def _secure(_: web.Request, response: web.StreamResponse) -> None:
+    response.headers.update(SECURITY)
 
 
 async def _livez(_: web.Request) -> web.Response:

@@ -5,7 +5,7 @@ as what it says.
 """
 
 from struct import Struct
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -62,6 +62,8 @@ class Remembered(msgspec.Struct, frozen=True, gc=False):
 
 
 _FIXED: Final = Struct("<HIQqqqddddBBH")
+_GLANCED: Final = Struct("<H60xdBBH")
+"""The same, with what lies between kind and `changed_at` passed over."""
 _NONE: Final = -(2**63)
 _INT64: Final = range(-(2**63) + 1, 2**63)
 _NEVER: Final = -1.0
@@ -70,6 +72,32 @@ _READY: Final = (None, False, True)
 _SETTLED, _INTENT_SEEN, _HAS_BEEN_READY = 1, 2, 4
 _READY_SHIFT: Final = 3
 _HEALTH_SHIFT: Final = 5
+
+
+class Glance(NamedTuple):
+    """What is read of what is packed without unpacking it, in a quarter of the time."""
+
+    kind: int
+    changed_at: float
+    settled: bool
+    health: Health
+    namespace: bytes
+    name: bytes
+
+
+def glance(data: bytes) -> Glance:
+    """A look at what was packed."""
+    kind, changed_at, flags, flips, namespace = _GLANCED.unpack_from(data)
+    names = _FIXED.size + 5 * flips
+    end = names + namespace
+    return Glance(
+        kind,
+        changed_at,
+        bool(flags & _SETTLED),
+        _HEALTHS[flags >> _HEALTH_SHIFT],
+        data[names:end],
+        data[end:],
+    )
 
 
 def pack(one: Remembered) -> bytes:

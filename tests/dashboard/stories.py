@@ -1,0 +1,111 @@
+"""What a server sees before somebody looks at its dashboard."""
+
+import json
+from typing import Any
+
+from tests.contract.service import Running
+from tests.reviews import make_review
+from webhook.detection.suspects import Registered, Suspects, read_configurations
+
+OLD_OPERATOR = "mmm-old-operator"
+
+
+def registered() -> tuple[Registered, ...]:
+    """genguard's own three but the validating one, and two others in between."""
+    return read_configurations(
+        [
+            _configuration("0--genguard-intent", "intent.genguard.io", "/intent"),
+            _configuration("zzzzzz-genguard-mutate", "mutate.genguard.io", "/mutate"),
+            _configuration(OLD_OPERATOR, "status.example.org", "/fix", "deployments/status"),
+            _configuration("nnn-sidecars", "inject.example.org", "/add", "pods"),
+            _configuration("zzzzzzz-late", "late.example.org", "/late", "*/*"),
+        ]
+    )
+
+
+def _configuration(name: str, webhook: str, path: str, *resources: str) -> dict[str, Any]:
+    rule = {
+        "apiGroups": ["*"],
+        "apiVersions": ["*"],
+        "operations": ["CREATE", "UPDATE"],
+        "resources": list(resources or ("deployments", "deployments/status", "pods/status")),
+    }
+    client = {"service": {"namespace": "some", "name": "some", "path": path}}
+    hook = {"name": webhook, "clientConfig": client, "rules": [rule]}
+    return {
+        "kind": "MutatingWebhookConfiguration",
+        "metadata": {"name": name},
+        "webhooks": [hook],
+    }
+
+
+def suspects() -> Suspects:
+    return Suspects(registered())
+
+
+class Story:
+    """Writes as they come from an API server, one after the other."""
+
+    def __init__(self, run: Running) -> None:
+        self._run = run
+        self._version = 10
+
+    async def write(
+        self,
+        *,
+        name: str = "web",
+        generation: int = 1,
+        stored: dict[str, Any],
+        sent: dict[str, Any],
+        came: dict[str, Any] | None = None,
+        user: str = "system:serviceaccount:kube-system:deployment-controller",
+        uid: str = "",
+    ) -> None:
+        """A status write in its three phases; `came`: what another webhook has made of it."""
+        self._version += 1
+        metadata = {
+            "name": name,
+            "namespace": "shop",
+            "uid": uid or f"uid-{name}",
+            "generation": generation,
+            "resourceVersion": str(self._version),
+        }
+        old = {"metadata": metadata, "spec": {"replicas": 3}, "status": stored}
+        for phase, status in (("intent", sent), ("mutate", came or sent), ("outcome", sent)):
+            asked = make_review(
+                new={**old, "status": status}, old=old, subresource="status", name=name, user=user,
+                options={"fieldManager": "kube-controller-manager"},
+            )  # fmt: skip
+            asked["request"]["namespace"] = "shop"
+            answer = await self._run.post(json.dumps(asked).encode(), f"/{phase}")
+            assert answer.status == 200, answer.body
+
+    async def spec(self, *, name: str = "web", generation: int, replicas: int) -> None:
+        """A change of spec; generation moves to `generation`."""
+        self._version += 1
+        metadata = {
+            "name": name,
+            "namespace": "shop",
+            "uid": f"uid-{name}",
+            "resourceVersion": str(self._version),
+        }
+        for phase in ("intent", "mutate", "outcome"):
+            now = generation if phase == "outcome" else generation - 1
+            old = {"metadata": {**metadata, "generation": generation - 1}, "spec": {"replicas": 1}}
+            new = {"metadata": {**metadata, "generation": now}, "spec": {"replicas": replicas}}
+            asked = make_review(new=new, old=old, name=name, user="alice@example.org")
+            asked["request"]["namespace"] = "shop"
+            await self._run.post(json.dumps(asked).encode(), f"/{phase}")
+
+    async def cleared(self, times: int, name: str = "web") -> None:
+        """A webhook drops the observedGeneration of a Deployment, again and again."""
+        for turn in range(times):
+            stored = {"replicas": turn + 1, "conditions": _conditions(turn)}
+            sent = {"replicas": turn + 1, "observedGeneration": 1, "conditions": _conditions(turn)}
+            came = {"replicas": turn + 1, "conditions": _conditions(turn)}
+            await self.write(name=name, stored=stored, sent=sent, came=came)
+        await self._run.caught_up()
+
+
+def _conditions(turn: int) -> list[dict[str, str]]:
+    return [{"type": "Available", "status": "True" if turn % 2 else "False"}]

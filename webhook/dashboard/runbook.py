@@ -1,0 +1,107 @@
+"""The runbook of a detector, read as a page: what to look at, who does it, what to do.
+
+One source: manifests/monitoring/runbooks, which alerts link as well. Of Markdown it is read what
+those pages are written in: paragraphs, lists and fences; code, strong words and links.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import cache
+from importlib import resources
+from typing import Final, NamedTuple
+
+_SPAN: Final = re.compile(r"`([^`]+)`|\*\*([^*]+)\*\*|\[([^\]]+)\]\(([^)]+)\)")
+_WHAT_TO_DO: Final = "At 3 a.m."
+_ITEM: Final = re.compile(r"(?:[0-9]+\.|-) ")
+
+
+class Span(NamedTuple):
+    """A piece of a line; `kind` is text, code or strong."""
+
+    kind: str
+    text: str
+
+
+class Block(NamedTuple):
+    """`kind` is p, ol, ul or pre; the items of a list, or one that is all of it."""
+
+    kind: str
+    items: tuple[tuple[Span, ...], ...]
+
+
+class Section(NamedTuple):
+    """What is under one heading."""
+
+    title: str
+    blocks: tuple[Block, ...]
+
+
+class Runbook(NamedTuple):
+    """One page; `intro` stands before the first heading."""
+
+    name: str
+    intro: tuple[Block, ...]
+    sections: tuple[Section, ...]
+
+    @property
+    def first_step(self) -> tuple[Span, ...]:
+        """Of what to do; empty where the page does not say."""
+        for section in self.sections:
+            if section.title == _WHAT_TO_DO:
+                return section.blocks[0].items[0]
+        return ()
+
+
+@cache
+def runbook(name: str) -> Runbook:
+    """The page of a detector. Raises FileNotFoundError for what is none."""
+    pages = resources.files("manifests").joinpath("monitoring", "runbooks")
+    return read(name, pages.joinpath(f"{name}.md").read_text("utf-8"))
+
+
+def read(name: str, text: str) -> Runbook:
+    """A page, by its text."""
+    first, *parts = re.split(r"^## ", text, flags=re.MULTILINE)
+    intro = first.partition("\n")[2]
+    sections = [part.partition("\n") for part in parts]
+    return Runbook(
+        name,
+        tuple(_blocks(intro)),
+        tuple(Section(title.strip(), tuple(_blocks(body))) for title, _, body in sections),
+    )
+
+
+def _blocks(text: str) -> Iterator[Block]:
+    for index, part in enumerate(
+        re.split(r"^```[a-z]*\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
+    ):
+        if index % 2:
+            yield Block("pre", ((Span("text", part.rstrip("\n")),),))
+        else:
+            for paragraph in filter(None, map(str.strip, re.split(r"\n\s*\n", part))):
+                yield _block(paragraph.splitlines())
+
+
+def _block(lines: Sequence[str]) -> Block:
+    if not _ITEM.match(lines[0]):
+        return Block("p", (_spans(" ".join(lines)),))
+    items: list[str] = []
+    for line in lines:
+        if _ITEM.match(line):
+            items.append(_ITEM.sub("", line, count=1))
+        else:
+            items[-1] += f" {line.strip()}"
+    kind = "ol" if lines[0][0].isdecimal() else "ul"
+    return Block(kind, tuple(map(_spans, items)))
+
+
+def _spans(text: str) -> tuple[Span, ...]:
+    found: list[Span] = []
+    end = 0
+    for match in _SPAN.finditer(text):
+        code, strong, label, _ = match.groups()
+        found.append(Span("text", text[end : match.start()]))
+        kind = "code" if code else "strong" if strong else "text"
+        found.append(Span(kind, code or strong or label))
+        end = match.end()
+    return tuple(one for one in (*found, Span("text", text[end:])) if one.text)

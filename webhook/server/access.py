@@ -1,0 +1,151 @@
+"""Who may see what the ops port shows: its own host alone, or who brings a token.
+
+The probes are for everybody: a kubelet has nothing to show. The rest is of two parts. METRICS names
+no object, unless `--object-metrics` is given; without tokens it is for everybody, too, since it is
+scraped over the network. OBSERVED is the dashboard and /api, which name objects, webhooks and
+users: without tokens it is for connections within this host, or within this pod.
+
+`kubectl port-forward` comes from within the pod: containerd and CRI-O dial localhost in its network
+namespace (containerd internal/cri/server/sandbox_portforward_linux.go), for people whom Kubernetes
+lets forward ports there.
+"""
+
+import base64
+import binascii
+from enum import StrEnum
+from ipaddress import IPv6Address, ip_address
+from typing import Final, NamedTuple, Protocol
+
+from aiohttp import web
+
+
+class Part(StrEnum):
+    """What is asked for."""
+
+    METRICS = "metrics"
+    OBSERVED = "observed"
+
+
+class Refusal(NamedTuple):
+    """Why not, and what to do: a status code and words; `asks`: a token may help."""
+
+    status: int
+    why: str
+    asks: bool = False
+
+
+class Access(Protocol):
+    """Decides about one request."""
+
+    async def refuses(self, request: web.BaseRequest, part: Part) -> Refusal | None:
+        """None for who may see it. Never raises."""
+
+
+class Tokens(Protocol):
+    """Knows tokens."""
+
+    async def refuses(self, token: str, part: Part) -> Refusal | None:
+        """None for the token of somebody who may see it. Never raises."""
+
+
+class WithinHost:
+    """An Access without tokens: metrics for all, the rest for loopback connections."""
+
+    async def refuses(self, request: web.BaseRequest, part: Part) -> Refusal | None:
+        """Both ends of the connection count, and so does the name that was dialled.
+
+        A page of another site can have its own name lead to 127.0.0.1 and so read what is there
+        (DNS rebinding), but it cannot make the browser say another Host.
+        """
+        if part is Part.METRICS:
+            return None
+        transport = request.transport
+        ends = ("peername", "sockname")
+        if transport is None or not all(_loops(transport.get_extra_info(end)) for end in ends):
+            return Refusal(403, _ELSEWHERE)
+        if not _is_local_name(request.headers.get("Host", "")):
+            return Refusal(403, _OTHER_NAME)
+        return None
+
+
+class ByToken:
+    """An Access for which everything but the probes takes a token, loopback included."""
+
+    def __init__(self, tokens: Tokens) -> None:
+        self._tokens: Final = tokens
+
+    async def refuses(self, request: web.BaseRequest, part: Part) -> Refusal | None:
+        """Without a token, which kinds of it would do."""
+        token = bearer(request.headers.get("Authorization", ""))
+        if not token:
+            return Refusal(401, _TAKES_ONE, asks=True)
+        return await self._tokens.refuses(token, part)
+
+
+def bearer(authorization: str) -> str:
+    """The token of `Bearer TOKEN`, or the password of Basic credentials; "" for anything else.
+
+    A browser asks its user for Basic credentials by itself, keeps them for this origin until it is
+    closed, and sends them with server-sent events, too: no cookie is needed.
+    """
+    scheme, _, value = authorization.strip().partition(" ")
+    if scheme.lower() == "bearer":
+        return value.strip()
+    if scheme.lower() != "basic":
+        return ""
+    try:
+        return base64.b64decode(value.strip(), validate=True).decode().partition(":")[2]
+    except (binascii.Error, UnicodeDecodeError):
+        return ""
+
+
+def _loops(end: object) -> bool:
+    if not isinstance(end, tuple) or not end:
+        return False
+    try:
+        address = ip_address(str(end[0]).partition("%")[0])
+    except ValueError:
+        return False
+    if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
+        address = address.ipv4_mapped
+    return address.is_loopback
+
+
+def _is_local_name(host: str) -> bool:
+    """Whether a Host header can only mean this host (RFC 6761 section 6.3 of `localhost`)."""
+    if host.startswith("["):
+        name, bracket, port = host[1:].partition("]")
+        port = port.removeprefix(":") if bracket else "?"
+    else:
+        name, _, port = host.partition(":")
+    if port and not (port.isascii() and port.isdecimal()):
+        return False
+    return name.lower() == "localhost" or _loops((name,))
+
+
+_ELSEWHERE: Final = """\
+genguard: findings, objects and the dashboard are shown within this host alone.
+
+They name objects, webhooks and users, and this connection comes from elsewhere.
+
+In a cluster:  kubectl -n genguard-system port-forward deployment/genguard 8080
+               and then http://localhost:8080
+For others:    genguard serve --ops-auth kubernetes, or --ops-auth token-file=FILE
+"""
+_OTHER_NAME: Final = """\
+genguard: this name is not one of this host.
+
+A page of another site could otherwise read what is shown here.
+Dial http://localhost or http://127.0.0.1, with the same port.
+"""
+_TAKES_ONE: Final = """\
+genguard: this takes a token.
+
+Programs:  Authorization: Bearer TOKEN
+Browsers:  any user name, and the token as password
+
+With --ops-auth kubernetes it is a token of the cluster, such as
+  kubectl -n NAMESPACE create token SERVICEACCOUNT
+of somebody who may get the non-resource URL /genguard (for /metrics: /metrics).
+With --ops-auth token-file=FILE it is what the file holds.
+"""
