@@ -77,6 +77,7 @@ class Skipped(StrEnum):
 
     TOO_DEEP = "too-deep"
     UNREADABLE = "unreadable"
+    OVERLOADED = "overloaded"
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -158,13 +159,14 @@ def judge(
     except msgspec.MsgspecError:
         # A value deeper down that a comparison needed is no JSON the API server could have sent.
         skipped = Skipped.UNREADABLE
-    return Reply(
-        _ALLOWED,
-        encode_allowed(
-            request.api_version, request.wire.uid, audit_annotations={"skipped": skipped.value}
-        ),
-        Verdict(request=request, skipped=skipped),
-    )
+    return allow(request, skipped)
+
+
+def allow(request: AdmissionRequest, skipped: Skipped) -> Reply:
+    """Allow a decoded review without judging it, and say why."""
+    told = {"skipped": skipped.value}
+    body = encode_allowed(request.api_version, request.wire.uid, audit_annotations=told)
+    return Reply(_ALLOWED, body, Verdict(request=request, skipped=skipped))
 
 
 def _judge(

@@ -9,9 +9,10 @@ from aiohttp import web
 
 from webhook.admission.decode import MAX_BODY_BYTES
 from webhook.server.limits import BodyBudget
+from webhook.server.overload import Shed
 
 # How much of the API server's own timeout may go into reading.
-_SHARE_OF_TIMEOUT: Final = 0.8
+_SHARE: Final = 0.8
 
 
 class BadRequestError(Exception):
@@ -50,10 +51,14 @@ class TooSlowError(BadRequestError):
 
 
 class OverloadedError(BadRequestError):
-    """Too many bytes are being read already; the client is told to come again."""
+    """There is too much to do already; the client is told to come again."""
 
     status = 429
     code = "overloaded"
+
+    def __init__(self, shed: Shed) -> None:
+        super().__init__("too much to do; retry")
+        self.shed: Final = shed
 
 
 async def read_body(request: web.BaseRequest, budget: BodyBudget, seconds: float) -> bytes:
@@ -71,9 +76,10 @@ async def read_body(request: web.BaseRequest, budget: BodyBudget, seconds: float
         return content.read_nowait()  # it came with the headers: nothing to wait for
     reserved = MAX_BODY_BYTES if declared is None else declared
     if not budget.take(reserved):
-        raise OverloadedError("too many requests are being read; retry")
+        raise OverloadedError(Shed.READING)
+    asked = timeout_of(request.raw_path)
     try:
-        async with asyncio.timeout(min(seconds, _asked_seconds(request.raw_path, seconds))):
+        async with asyncio.timeout(seconds if asked is None else min(seconds, _SHARE * asked)):
             return await _read_all(content)
     except TimeoutError:
         raise TooSlowError("the body did not arrive in time") from None
@@ -92,11 +98,11 @@ async def _read_all(content: aiohttp.StreamReader) -> bytes:
     return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 
-def _asked_seconds(raw_path: str, default: float) -> float:
-    """`?timeout=2s`, as the API server sends it (apiserver pkg/util/webhook)."""
+def timeout_of(raw_path: str) -> int | None:
+    """Seconds of `?timeout=2s`, as the API server sends it (apiserver pkg/util/webhook)."""
     for part in raw_path.partition("?")[2].split("&"):
         name, _, value = part.partition("=")
         number = value.removesuffix("s")
         if name == "timeout" and re.fullmatch(r"[0-9]{1,4}", number) and value.endswith("s"):
-            return int(number) * _SHARE_OF_TIMEOUT
-    return default
+            return int(number)
+    return None

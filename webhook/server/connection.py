@@ -14,6 +14,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from webhook.admission.encode import encode_refusal
+from webhook.server.lag import LoopLag
 from webhook.server.limits import Limits
 from webhook.telemetry.logs import LOGGER
 
@@ -23,7 +24,7 @@ _SWEEP_SECONDS: Final = 1.0
 class Connection(web.RequestHandler):
     """aiohttp's protocol, which tells its server when a request begins and when it is handled."""
 
-    __slots__ = ("_connections", "_epoch", "_real_transport", "due")
+    __slots__ = ("_connections", "_epoch", "_real_transport", "arrived", "due")
 
     def __init__(self, server: "AdmissionServer", **kwargs: Any) -> None:
         super().__init__(server, **kwargs)
@@ -31,6 +32,8 @@ class Connection(web.RequestHandler):
         self._real_transport: asyncio.BaseTransport | None = None
         self._epoch = self._connections.epoch
         self.due: float | None = None
+        self.arrived = 0.0
+        """When the latest bytes came at the earliest, on the clock of time.monotonic."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Refuse what is over the cap; otherwise the headers are due from now on."""
@@ -45,6 +48,7 @@ class Connection(web.RequestHandler):
 
     def data_received(self, data: bytes) -> None:
         """Start the clock when a request begins on a connection that was idle."""
+        self.arrived = self._connections.lag.before_last
         if self.due is None:
             self.due = self._connections.due()
         super().data_received(data)
@@ -105,8 +109,9 @@ _NEVER: Final = float("inf")
 class OpenConnections:
     """Every open connection; drops the ones whose headers are overdue or that are too many."""
 
-    def __init__(self, limits: Limits, on_drop: Callable[[str], None]) -> None:
+    def __init__(self, limits: Limits, on_drop: Callable[[str], None], lag: LoopLag) -> None:
         self._limits: Final = limits
+        self.lag: Final = lag
         self.on_drop: Final = on_drop
         self._open: Final[set[Connection]] = set()
         self.epoch = 0
@@ -158,11 +163,16 @@ class AdmissionServer(web.Server):
     """aiohttp's low-level server making our connections: no routing table on the hot path."""
 
     def __init__(
-        self, handler: Any, limits: Limits, on_drop: Callable[[str], None], **kwargs: Any
+        self,
+        handler: Any,
+        limits: Limits,
+        on_drop: Callable[[str], None],
+        lag: LoopLag,
+        **kwargs: Any,
     ) -> None:
         super().__init__(handler, **kwargs)
         self._limits: Final = limits
-        self.open_connections: Final = OpenConnections(limits, on_drop)
+        self.open_connections: Final = OpenConnections(limits, on_drop, lag)
 
     def __call__(self) -> Connection:
         """Make the protocol of one connection."""

@@ -1,6 +1,7 @@
 """How late the event loop is: what every answer of this process waits for before it is begun."""
 
 import asyncio
+import time
 from collections import deque
 from typing import Final
 
@@ -10,13 +11,18 @@ _WINDOW: Final = 15.0
 
 
 class LoopLag:
-    """Measures by asking the loop to call at a time, and looking how late it calls."""
+    """Measures by asking the loop to call at a time, and looking how late it calls.
+
+    before_last  what is read now has come after this moment, on the clock of time.monotonic: the
+                 loop has looked at its connections since, however late it is. When it is not
+                 late, the moment is a tenth of a second ago at most
+    """
 
     def __init__(self) -> None:
         self._loop: Final = asyncio.get_running_loop()
         self._seen: Final[deque[tuple[float, float]]] = deque()
-        self._due = 0.0
-        self._next: asyncio.TimerHandle = self._plan()
+        self._due = self.before_last = time.monotonic()
+        self._next: asyncio.TimerHandle = self._plan(self._due)
 
     def longest(self) -> float:
         """Seconds: the longest of the last ones, for the metric."""
@@ -26,17 +32,17 @@ class LoopLag:
         """Measure no more."""
         self._next.cancel()
 
-    def _plan(self) -> asyncio.TimerHandle:
-        self._due = self._loop.time() + _EVERY
-        return self._loop.call_at(self._due, self._look)
+    def _plan(self, now: float) -> asyncio.TimerHandle:
+        self.before_last, self._due = self._due, now + _EVERY
+        return self._loop.call_later(_EVERY, self._look)
 
     def _look(self) -> None:
-        time = self._loop.time()
-        late = max(time - self._due, 0.0)
+        now = time.monotonic()
+        late = max(now - self._due, 0.0)
         # Only what is longer than all after it can still become the longest.
         while self._seen and self._seen[-1][1] <= late:
             self._seen.pop()
-        self._seen.append((time, late))
-        while self._seen[0][0] < time - _WINDOW:
+        self._seen.append((now, late))
+        while self._seen[0][0] < now - _WINDOW:
             self._seen.popleft()
-        self._next = self._plan()
+        self._next = self._plan(now)

@@ -18,6 +18,7 @@ from webhook.pipeline import Dependencies, Rounds
 from webhook.rules.restore_intent import Intents
 from webhook.server.body import OverloadedError
 from webhook.server.limits import BodyBudget, Limits
+from webhook.server.overload import Shed
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -39,7 +40,7 @@ class Turns:
     async def turn(self, size: int) -> AsyncIterator[None]:
         """Wait for the turn of a body of `size` bytes. Raises OverloadedError."""
         if not self._left or not self._budget.take(size):
-            raise OverloadedError("too many large reviews are waiting; retry")
+            raise OverloadedError(Shed.LARGE)
         self._left -= 1
         try:
             async with self._turn:

@@ -20,16 +20,18 @@ from prometheus_client.registry import Collector
 
 from webhook.pipeline import Dependencies
 from webhook.server.access import Access, WithinHost
-from webhook.server.admission import AdmissionHandler, Elsewhere
+from webhook.server.admission import AdmissionHandler
 from webhook.server.certificate import CertificateKeeper
 from webhook.server.connection import AdmissionServer
 from webhook.server.detecting import Detecting
 from webhook.server.finding_metrics import FindingMetrics
+from webhook.server.judging import Elsewhere
 from webhook.server.lag import LoopLag
 from webhook.server.limits import KEEPALIVE_SECONDS
 from webhook.server.observe import Observations
 from webhook.server.ops import ops_application
 from webhook.server.options import ServerOptions
+from webhook.server.overload import Overload
 from webhook.server.record import Recorder
 from webhook.telemetry.logs import LOGGER
 from webhook.telemetry.metrics import Metrics
@@ -78,7 +80,11 @@ class AdmissionService:
         self._access: Final = access or WithinHost()
         self._collectors: Final = tuple(collectors)
         observer = Observations(metrics, dependencies, self._recorder, detecting)
-        self._handler: Final = AdmissionHandler(dependencies, observer, options.limits, elsewhere)
+        limits = options.limits
+        self._overload: Final = Overload(limits.shed_quiet_seconds)
+        self._handler: Final = AdmissionHandler(
+            dependencies, observer, limits, self._overload, elsewhere
+        )
         self._server: AdmissionServer | None = None
         self._listener: asyncio.Server | None = None
         self._ops: web.AppRunner | None = None
@@ -92,10 +98,12 @@ class AdmissionService:
         """Listen on both ports. Raises OSError when an address is taken."""
         options, limits = self._options, self._options.limits
         loop = asyncio.get_running_loop()
+        self._lag = LoopLag()
         self._server = AdmissionServer(
             self._handler,
             limits,
             self._metrics.refuse,
+            self._lag,
             keepalive_timeout=KEEPALIVE_SECONDS,
             auto_decompress=False,
             access_log=None,
@@ -110,7 +118,6 @@ class AdmissionService:
             backlog=limits.backlog,
         )
         self.secure_port = self._listener.sockets[0].getsockname()[1]
-        self._lag = LoopLag()
         self._gauges(self._server, self._lag)
         registry = CollectorRegistry()
         registry.register(self._metrics)
@@ -238,6 +245,13 @@ class AdmissionService:
             return (self.not_after - datetime.now(UTC)).total_seconds()
 
         gauge, recorder = self._metrics.gauge, self._recorder
+        self._metrics.counts(
+            "shed",
+            "Reviews not judged for there was too much of something: in audit-only mode allowed, "
+            "otherwise answered with 429.",
+            ("reason",),
+            lambda: [((reason.value,), count) for reason, count in self._overload.shed.items()],
+        )
         gauge("open_connections", "Connections of the admission port.", connections)
         gauge(
             "event_loop_lag_seconds",
@@ -259,6 +273,7 @@ class AdmissionService:
     async def _tick(self) -> None:
         while True:
             await asyncio.sleep(_TICK_SECONDS)
+            self._overload.look(time.monotonic())
             if self._keeper.look(datetime.now(UTC)) and self._server is not None:
                 self._server.open_connections.retire()
             await self._probe()

@@ -7,7 +7,7 @@ KEEPALIVE_SECONDS: Final = 180.0
 """Above the 90 s after which the API server's Go client drops an idle connection. A server that
 closes first races with a reused POST, which is never retried (apimachinery util/net/http.go)."""
 
-RETRY_AFTER: Final = {"Retry-After": "1"}
+RETRY_AFTER_SECONDS: Final = 1
 """client-go repeats a 429 or 5xx that carries it, inside the webhook's own timeout
 (client-go rest/with_retry.go); without it the answer is final."""
 
@@ -24,6 +24,8 @@ class Limits:
     body_bytes_in_flight: int = 128 * 1024 * 1024  # what slow senders may occupy all together
     large_reviews: int = 16  # judged or waiting for it: at most 60 ms each on one core
     large_bytes: int = 48 * 1024 * 1024  # of their bodies
+    answer_seconds: float = 2.0  # how long a client waits that does not say so with ?timeout=
+    shed_quiet_seconds: float = 10.0  # nothing was shed for so long: an overload is over
     drain_quiet_seconds: float = 5.0  # no request for so long: nobody sends here any more
     drain_seconds: float = 30.0
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from webhook.admission.review import Phase
 from webhook.objects.pointer import to_field_path
-from webhook.pipeline import Dependencies, Reply, Verdict
+from webhook.pipeline import Dependencies, Reply, Skipped, Verdict
 from webhook.rules.annotations import TOLD
 from webhook.rules.assign_generation import AssignGeneration
 from webhook.rules.shadow_generation import ShadowGeneration
@@ -51,7 +51,8 @@ class Observations:
         if self._recorder is not None:
             self._recorder.record(phase, body)
         self._detecting.put(phase, verdict, len(body))
-        if verdict.skipped is not None:
+        # Overload is told once, by webhook/server/overload.py: it is no time for many lines.
+        if verdict.skipped is not None and verdict.skipped is not Skipped.OVERLOADED:
             facts = {"phase": phase, "why": verdict.skipped, **_where(verdict)}
             LOGGER.warning("not judged", extra={"facts": facts})
         for mend in verdict.mends:

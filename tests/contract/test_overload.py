@@ -1,0 +1,124 @@
+"""More than a server can take: every answer comes in time, and a verdict is one or is none."""
+
+import asyncio
+import json
+import time
+from collections import Counter
+from dataclasses import replace
+from typing import NamedTuple
+
+from tests.bench.connection import Connection, Response
+from tests.bench.loops import closed_loop
+from tests.bench.template import Filled
+from tests.contract.service import Running, http_post, serving
+from tests.reviews import clobbered
+from webhook.compose import JudgeOptions
+
+TIMEOUT = 2
+"""Seconds that an API server waits with the manifests of this repository."""
+CLIENTS = 150
+SLOW = 0.03
+"""Seconds a review: all clients at once are 4.5 seconds of work."""
+BODY = json.dumps(clobbered()).encode()
+POST = http_post(BODY, f"/mutate?timeout={TIMEOUT}s")
+
+
+class Slow:
+    """A rule that holds the event loop, as work of the processor does."""
+
+    name = "slow"
+
+    def evaluate(self, review):
+        time.sleep(SLOW)
+        return ()
+
+
+class Answered(NamedTuple):
+    status: bytes
+    response: dict
+    seconds: float
+
+
+class Clients:
+    """Each asks again as soon as it is answered; in a thread, so that nothing holds them up."""
+
+    def __init__(self, run: Running) -> None:
+        self._run = run
+        self.answers: list[Answered] = []
+
+    def next(self) -> Filled:
+        return Filled(POST, b"", b"")
+
+    def __call__(self, request: Filled, response: Response, seconds: float) -> None:
+        del request
+        body = json.loads(response.body)
+        self.answers.append(Answered(response.status, body.get("response", {}), seconds))
+
+    def ask(self, seconds: float) -> None:
+        port = self._run.service.secure_port
+        connections = [Connection(port, self._run.trust) for _ in range(CLIENTS)]
+        try:
+            closed_loop(connections, self, self, seconds=seconds, limit=10**9)
+        finally:
+            for one in connections:
+                one.close()
+
+
+async def overloaded(run: Running) -> list[Answered]:
+    """Ask for longer than a timeout of a server that is slow meanwhile."""
+    usual = run.judge.dependencies
+    clients = Clients(run)
+    run.judge.dependencies = replace(usual, mending=(Slow(), *usual.mending))
+    await asyncio.to_thread(clients.ask, TIMEOUT + 1.0)
+    run.judge.dependencies = usual
+    return clients.answers
+
+
+async def test_what_cannot_be_judged_in_time_is_asked_to_come_again(running, logged):
+    answers = await overloaded(running)
+    came = Counter(one.status for one in answers)
+    assert set(came) == {b"200", b"429"}
+    assert max(one.seconds for one in answers) < TIMEOUT
+    assert all("patch" in one.response for one in answers if one.status == b"200")
+    assert await running.samples("genguard_shed_total") == {
+        'reason="late"': float(came[b"429"]),
+        'reason="large"': 0.0,
+        'reason="reading"': 0.0,
+    }
+    for _ in range(3):
+        assert "patch" in await running.review(clobbered()), "and then all is as before"
+    assert logged().count("overloaded: reviews are shed") == 1
+
+
+async def test_audit_only_allows_what_it_has_no_time_for(tmp_path, logged):
+    async with serving(tmp_path, judge=JudgeOptions(audit_only=True)) as run:
+        answers = await overloaded(run)
+        assert {one.status for one in answers} == {b"200"}
+        assert all(one.response["allowed"] for one in answers)
+        assert max(one.seconds for one in answers) < TIMEOUT
+        shed = [one for one in answers if one.response["auditAnnotations"].get("skipped")]
+        assert {one.response["auditAnnotations"]["skipped"] for one in shed} == {"overloaded"}
+        assert 0 < len(shed) < len(answers)
+        assert (await run.samples("genguard_shed_total"))['reason="late"'] == len(shed)
+        assert "skipped" not in (await run.review(clobbered()))["auditAnnotations"]
+    text = logged()
+    assert text.count("overloaded: reviews are shed") == 1
+    assert "not judged" not in text, "a line a review would make it worse"
+
+
+async def test_a_pause_alone_sheds_what_came_in_it(running):
+    """What waited where nobody could see it has waited all the same."""
+    late = await running.connect()
+    late.writer.write(http_post(BODY, "/mutate?timeout=1s"))
+    time.sleep(1.0)
+    answer = await late.answer()
+    assert (answer.status, answer.headers["retry-after"]) == (429, "1")
+    assert not answer.closes
+    assert (await late.post(BODY, "/mutate?timeout=30s")).status == 200
+
+
+async def test_a_client_with_more_patience_is_answered(running):
+    late = await running.connect()
+    late.writer.write(http_post(BODY, "/mutate?timeout=30s"))
+    time.sleep(1.0)
+    assert (await late.answer()).status == 200

@@ -1,0 +1,65 @@
+"""What an API server does where a webhook has too much to do: 429 with Retry-After."""
+
+import threading
+import time
+
+import pytest
+
+from tests.controlplane.client import ApiError, wait_until
+from tests.controlplane.fixtures import NamespaceFactory
+from tests.controlplane.plane import ControlPlane
+from tests.controlplane.webhook_listener import WebhookListener
+from tests.e2e.custom import served
+from tests.e2e.genguard import Genguard
+from tests.e2e.registrations import registered, rule
+from webhook.server.overload import MOST_WAITED
+
+pytestmark = pytest.mark.xdist_group("apiserver")
+
+STATUS = ["widgets/status"]
+TIMEOUT = 10
+
+
+def test_a_write_that_is_shed_is_sent_again_and_mended(
+    apiserver: ControlPlane, namespace: NamespaceFactory
+) -> None:
+    """genguard stands still for longer than an answer may take, and not for all of the timeout."""
+    name = namespace(apiserver)
+    rules = [rule(STATUS, ["UPDATE"])]
+    with (
+        Genguard() as guard,
+        served(apiserver, name, status_subresource=True) as widgets,
+        registered(apiserver, name, guard, phases=["mutate"], rules=rules, timeoutSeconds=TIMEOUT),
+    ):
+        made = widgets.create()
+        made = widgets.put(made, "status", status={"observedGeneration": 1})
+        guard.pause()
+        write = threading.Thread(target=widgets.put, args=(made, "status"), kwargs={"status": {}})
+        write.start()
+        time.sleep(MOST_WAITED * TIMEOUT + 0.5)
+        guard.go_on()
+        write.join()
+        assert guard.metric("genguard_shed_total", reason="late") == 1
+        assert widgets.get()["status"] == {"observedGeneration": 1}
+        assert len(guard.log_lines("overloaded: reviews are shed")) == 1
+
+
+@pytest.mark.parametrize("policy", ["Ignore", "Fail"])
+def test_one_that_is_shed_again_and_again_is_for_the_failure_policy(
+    apiserver: ControlPlane, namespace: NamespaceFactory, policy: str
+) -> None:
+    """It is asked at once and a second later; at the third the timeout is over."""
+    name = namespace(apiserver)
+    path = f"/api/v1/namespaces/{name}/configmaps"
+    with (
+        WebhookListener(apiserver.authority) as listener,
+        listener.registered(apiserver, name, failurePolicy=policy, timeoutSeconds=2),
+    ):
+        listener.busy = 10
+        if policy == "Fail":
+            with pytest.raises(ApiError, match="failed calling webhook"):
+                apiserver.client.post(path, {"metadata": {"name": "one"}})
+        else:
+            apiserver.client.post(path, {"metadata": {"name": "one"}})
+        assert 1 <= len(listener.reviews) <= 2
+        wait_until(lambda: len(listener.reviews) == 10 - listener.busy, what="every answer")
