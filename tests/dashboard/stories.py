@@ -8,6 +8,13 @@ from tests.reviews import make_review
 from webhook.detection.suspects import Registered, Suspects, read_configurations
 
 OLD_OPERATOR = "mmm-old-operator"
+UP = {
+    "replicas": 3,
+    "updatedReplicas": 3,
+    "readyReplicas": 3,
+    "availableReplicas": 3,
+    "conditions": [{"type": "Available", "status": "True"}],
+}
 
 
 def registered() -> tuple[Registered, ...]:
@@ -97,14 +104,43 @@ class Story:
             asked["request"]["namespace"] = "shop"
             await self._run.post(json.dumps(asked).encode(), f"/{phase}")
 
-    async def cleared(self, times: int, name: str = "web") -> None:
+    async def cleared(self, times: int, name: str = "web", generation: int = 1) -> None:
         """A webhook drops the observedGeneration of a Deployment, again and again."""
         for turn in range(times):
             stored = {"replicas": turn + 1, "conditions": _conditions(turn)}
-            sent = {"replicas": turn + 1, "observedGeneration": 1, "conditions": _conditions(turn)}
+            sent = {
+                "replicas": turn + 1,
+                "observedGeneration": generation,
+                "conditions": _conditions(turn),
+            }
             came = {"replicas": turn + 1, "conditions": _conditions(turn)}
-            await self.write(name=name, stored=stored, sent=sent, came=came)
+            await self.write(name=name, generation=generation, stored=stored, sent=sent, came=came)
         await self._run.caught_up()
+
+    async def family(self) -> None:
+        """A ReplicaSet of the Deployment `web`, and three pods of it, one of which is not ready."""
+        await self._owned("replicasets", "web-7d9", "web", {"replicas": 3})
+        for name, ready in (("a", "True"), ("b", "True"), ("c", "False")):
+            conditions = [{"type": "Ready", "status": ready}]
+            status = {"phase": "Running", "conditions": conditions}
+            await self._owned("pods", f"web-7d9-{name}", "web-7d9", status)
+        await self._run.caught_up()
+
+    async def _owned(self, resource: str, name: str, owner: str, status: dict[str, Any]) -> None:
+        reference = {"uid": f"uid-{owner}", "kind": "Any", "name": owner, "controller": True}
+        metadata = {
+            "name": name,
+            "namespace": "shop",
+            "uid": f"uid-{name}",
+            "generation": 1,
+            "ownerReferences": [reference],
+        }
+        old = {"metadata": metadata, "spec": {"replicas": 3}}
+        asked = make_review(
+            new={**old, "status": {"observedGeneration": 1, **status}}, old=old,
+            resource=resource, subresource="status", name=name,
+        )  # fmt: skip
+        await self._run.post(json.dumps(asked).encode(), "/outcome")
 
 
 def _conditions(turn: int) -> list[dict[str, str]]:

@@ -144,7 +144,7 @@ class _Ranking:
                 yield None
 
     def _rank(self, uid: str, data: bytes) -> _Rank | None:
-        kind, changed_at, settled, health, namespace, name = glance(data)
+        kind, changed_at, settled, health, namespace, name, _ = glance(data)
         if (
             (self._health is not None and health != self._health)
             or (self._namespace is not None and namespace != self._namespace)

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from aiohttp import web
 
-from webhook.dashboard import findings, objects
+from webhook.dashboard import findings, objects, thing
 from webhook.dashboard.query import BadQueryError
 from webhook.dashboard.rendering import render, static
 from webhook.dashboard.scene import MissingError, Scene, Seen, Server, Sources
@@ -33,6 +33,7 @@ PAGES: Final = (
     Page("/", "findings.html", findings.open_ones, "/api/findings", findings.every_one),
     Page("/findings/{id}", "finding.html", findings.one, "/api/findings/{id}"),
     Page("/objects", "objects.html", objects.worst, "/api/objects", objects.every_one),
+    Page("/object", "object.html", thing.one, "/api/object"),
 )
 _TYPES: Final = {
     "dashboard.css": "text/css",

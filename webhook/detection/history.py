@@ -176,6 +176,13 @@ class History:
         self._awake.move_to_end(name)
         return found
 
+    def look(self, key: ObjectKey) -> Remembered | None:
+        """What is remembered of an object, which is neither woken nor made younger by it."""
+        known = self._objects.get(_name(key))
+        if isinstance(known, _Resting):
+            return self._packer.unpack(key, known.packed)
+        return None if known is None else known.remembered()
+
     def add(self, past: ObjectHistory, write: Write) -> None:
         """Remember a write in its object's history, and forget what is over the bounds."""
         before = past.bytes

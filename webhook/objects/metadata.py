@@ -11,7 +11,7 @@ class ObjectMeta(msgspec.Struct, frozen=True, rename="camel", gc=False):
     """Partial `metadata` (apimachinery pkg/apis/meta/v1/types.go:ObjectMeta).
 
     `generation` tells absent (UNSET), null (None) and a number apart; the API server reads the
-    first two as 0. Labels and annotations stay raw until a rule compares them.
+    first two as 0. Labels, annotations and owners stay raw until somebody asks for them.
     """
 
     name: str | None = None
@@ -25,6 +25,7 @@ class ObjectMeta(msgspec.Struct, frozen=True, rename="camel", gc=False):
     finalizers: tuple[str, ...] | None = None
     labels: msgspec.Raw | _Unset = msgspec.UNSET
     annotations: msgspec.Raw | _Unset = msgspec.UNSET
+    owner_references: msgspec.Raw | _Unset = msgspec.UNSET
 
     @property
     def stored_generation(self) -> int:

@@ -24,6 +24,15 @@ _LEFT_OUT: Final = frozenset({
 _MAX_INT64: Final = 2**63 - 1
 _MAX_DIGITS: Final = 18
 
+LONGEST_UID: Final = 128
+
+
+class _Owner(msgspec.Struct, frozen=True):
+    uid: str = ""
+    controller: bool | None = None
+
+
+_owners: Final = msgspec.json.Decoder(tuple[_Owner, ...] | None)
 _raw_fields: Final = msgspec.json.Decoder(Fields | None)
 
 
@@ -57,6 +66,17 @@ class Excerpt:
         if self.metadata.deletion_timestamp:
             digest = zlib.crc32(self.metadata.deletion_timestamp.encode(), digest)
         self.digest: Final = digest
+
+    @property
+    def owner(self) -> str:
+        """The uid of its controller, else of the first of its owners; "" for nobody's."""
+        raw = self.metadata.owner_references
+        if isinstance(raw, msgspec.UnsetType):
+            return ""
+        owners = _owners.decode(raw) or ()
+        found = next((one for one in owners if one.controller), owners[0] if owners else None)
+        uid = found.uid if found else ""
+        return uid if len(uid.encode()) <= LONGEST_UID else ""
 
     @property
     def document(self) -> dict[str, Any]:

@@ -49,6 +49,8 @@ class Remembered(msgspec.Struct, frozen=True, gc=False):
     """At this generation: what turns before it is convergence, and no flip."""
     flips: tuple[int, ...]
     """The seconds at which Ready turned, oldest first, no older than WINDOW_SECONDS."""
+    owner: str = ""
+    """The uid of what it stands below; "" for nothing."""
 
     def shows(self, generation: int, digest: int) -> bool:
         """Whether a sight tells nothing new."""
@@ -70,6 +72,7 @@ _NEVER: Final = -1.0
 _HEALTHS: Final = tuple(Health)
 _READY: Final = (None, False, True)
 _SETTLED, _INTENT_SEEN, _HAS_BEEN_READY = 1, 2, 4
+_OWNED: Final = 128
 _READY_SHIFT: Final = 3
 _HEALTH_SHIFT: Final = 5
 
@@ -83,20 +86,25 @@ class Glance(NamedTuple):
     health: Health
     namespace: bytes
     name: bytes
+    owner: bytes
 
 
 def glance(data: bytes) -> Glance:
     """A look at what was packed."""
     kind, changed_at, flags, flips, namespace = _GLANCED.unpack_from(data)
-    names = _FIXED.size + 5 * flips
+    names = owner = _FIXED.size + 5 * flips
+    if flags & _OWNED:
+        names += 1 + data[owner]
+        owner += 1
     end = names + namespace
     return Glance(
         kind,
         changed_at,
         bool(flags & _SETTLED),
-        _HEALTHS[flags >> _HEALTH_SHIFT],
+        _HEALTHS[flags >> _HEALTH_SHIFT & 3],
         data[names:end],
         data[end:],
+        data[owner:names],
     )
 
 
@@ -118,14 +126,17 @@ def pack(one: Remembered) -> bytes:
         | _INTENT_SEEN * one.intent_seen
         | _HAS_BEEN_READY * one.has_been_ready
         | _READY.index(one.ready) << _READY_SHIFT
-        | _HEALTHS.index(one.health) << _HEALTH_SHIFT,
+        | _HEALTHS.index(one.health) << _HEALTH_SHIFT
+        | _OWNED * bool(one.owner),
         len(one.flips),
         len(namespace),
     )
-    if not one.flips:
+    if not one.flips and not one.owner:
         return b"".join((fixed, namespace, one.name.encode()))
     flips = (flip.to_bytes(5, "little") for flip in one.flips)
-    return b"".join((fixed, *flips, namespace, one.name.encode()))
+    owner = one.owner.encode()
+    length = bytes((len(owner),)) if owner else b""
+    return b"".join((fixed, *flips, length, owner, namespace, one.name.encode()))
 
 
 def unpack(data: bytes) -> Remembered:
@@ -134,7 +145,11 @@ def unpack(data: bytes) -> Remembered:
         kind, digest, version, generation, observed, reconciled,
         intent_at, observed_at, settled_at, changed_at, flags, flips, namespace,
     ) = _FIXED.unpack_from(data)  # fmt: skip
-    names = _FIXED.size + 5 * flips
+    names = after_flips = _FIXED.size + 5 * flips
+    owner = b""
+    if flags & _OWNED:
+        names += 1 + data[names]
+        owner = data[after_flips + 1 : names]
     return Remembered(
         kind,
         data[names : names + namespace].decode(),
@@ -151,7 +166,10 @@ def unpack(data: bytes) -> Remembered:
         changed_at,
         _READY[flags >> _READY_SHIFT & 3],
         bool(flags & _SETTLED),
-        _HEALTHS[flags >> _HEALTH_SHIFT],
+        _HEALTHS[flags >> _HEALTH_SHIFT & 3],
         bool(flags & _HAS_BEEN_READY),
-        tuple(int.from_bytes(data[at : at + 5], "little") for at in range(_FIXED.size, names, 5)),
+        tuple(
+            int.from_bytes(data[at : at + 5], "little") for at in range(_FIXED.size, after_flips, 5)
+        ),
+        owner.decode(),
     )

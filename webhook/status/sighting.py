@@ -108,6 +108,7 @@ def judge(
         view.health,
         before.has_been_ready or view.ready is True,
         flips,
+        sight.owner,
     )
     return Sighting(
         after, moved=False, observation=observation, reconcile=reconcile, flipped=flipped
@@ -150,6 +151,7 @@ def _new_intent(
         health=view.health,
         has_been_ready=view.ready is True,
         flips=flips,
+        owner=sight.owner,
     )
     return Sighting(after, moved)
 

@@ -28,7 +28,8 @@ from msgspec.structs import replace
 from webhook.admission.review import ReviewedObject
 from webhook.objects.fields import Fields
 from webhook.status.evaluate import JUST
-from webhook.status.excerpt import Excerpt
+from webhook.status.excerpt import LONGEST_UID, Excerpt
+from webhook.status.milestones import Milestones
 from webhook.status.remembered import LONGEST_NAME, Remembered, pack, unpack
 from webhook.status.sighting import Sighting, judge, unfulfilled
 from webhook.status.tally import Kind, Tally
@@ -41,7 +42,6 @@ WAITING_SECONDS: Final = JUST
 MOST_WAITING: Final = 20_000
 
 _BYTES_OF_OBJECT: Final = 300
-_LONGEST_UID: Final = 128
 
 
 class Tracked(NamedTuple):
@@ -64,6 +64,7 @@ class Tracking:
         self._most_objects: Final = most_objects
         self._most_bytes: Final = most_bytes
         self.tally: Final = Tally()
+        self.milestones: Final = Milestones()
         self.bytes = 0
 
     def __len__(self) -> int:
@@ -246,6 +247,7 @@ class Tracking:
             after = pack(found.after) if found.moved else None
             self._waiting[uid] = Waiting(at, self._objects.get(uid), after, stored)
         self._put(uid, before, shown)
+        self.milestones.see(uid, shown)
         counts = self.tally.counts(shown.kind)
         if found.observation is not None:
             counts.observation.add(found.observation)
@@ -291,7 +293,7 @@ class Tracking:
 def _fits(sight: Excerpt) -> bool:
     metadata = sight.metadata
     return (
-        0 < len(metadata.uid or "") <= _LONGEST_UID
+        0 < len(metadata.uid or "") <= LONGEST_UID
         and len(metadata.name or "") <= LONGEST_NAME
         and len(metadata.namespace or "") <= LONGEST_NAME
     )
