@@ -12,13 +12,14 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from tests.bench.__main__ import Plan, main
+from tests.bench.bodies import JUDGED_ALONE, REORDERED, REVIEWS, SIZES, STATUS
 from tests.bench.bodies import RECORDED as RECORDED_REVIEWS
-from tests.bench.bodies import REVIEWS, SIZES, STATUS
 from tests.bench.check import ATTEMPTS, check, regressions
 from tests.bench.connection import BrokenConnectionError, Response, whole_response
 from tests.bench.corpus import FILE, Recorded, mean_bytes, read_corpus, write_corpus
 from tests.bench.glance import Glance
 from tests.bench.growth import GROWTHS, Growth, Step
+from tests.bench.pauses import main as measure_pauses
 from tests.bench.plot import PANELS, plot
 from tests.bench.publish import README, with_table
 from tests.bench.report import growth_table, main_table, markdown, through_table
@@ -327,6 +328,14 @@ def test_tracking_is_measured_for_each_kind(capsys: pytest.CaptureFixture[str]) 
         (numbers,) = [row[1:] for row in rows if row[0] == kind.resource]
         assert len(numbers) == 6
         assert 200 < float(numbers[1]) < 1_024, "what Tracking bounds itself by"
+
+
+def test_pauses_are_measured_with_and_without_a_thread(capsys: pytest.CaptureFixture[str]) -> None:
+    assert measure_pauses(["--seconds", "0.1"]) == 0
+    _, *lines = capsys.readouterr().out.splitlines()
+    judged = [line for line in lines if "ratio" not in line]
+    assert [line.split("  ")[0] for line in judged] == [JUDGED_ALONE] * 2 + [REORDERED] * 2
+    assert all(float(word) > 0 for line in judged for word in line.split()[-3:])
 
 
 def test_percentiles_are_nearest_ranks() -> None:

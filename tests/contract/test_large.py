@@ -13,11 +13,11 @@ from tests.reviews import clobbered, make_review
 from webhook.admission.review import Phase
 from webhook.compose import GenerationPatch, Judge, JudgeOptions
 from webhook.pipeline import review
-from webhook.server.large import LARGE_BYTES
 from webhook.server.limits import Limits
 
 OPTIONS = JudgeOptions(generation_patch=GenerationPatch.ALWAYS)
-ROOM = {"data": {"padding": "x" * LARGE_BYTES}}
+LARGE = Limits().large_from
+ROOM = {"data": {"padding": "x" * LARGE}}
 """Makes a review large, whatever else is in it."""
 
 
@@ -51,7 +51,7 @@ async def test_what_is_nested_too_deep_is_allowed_unread(running):
     assert answer.json["response"]["auditAnnotations"] == {"skipped": "too-deep"}
 
 
-@pytest.mark.parametrize("body", [b"{" * LARGE_BYTES * 2, b'{"a": "' + b"x" * LARGE_BYTES + b'"}'])
+@pytest.mark.parametrize("body", [b"{" * LARGE * 2, b'{"a": "' + b"x" * LARGE + b'"}'])
 async def test_what_is_no_review_is_refused(running, body):
     assert (await running.post(body)).status == 400
 

@@ -8,7 +8,7 @@ from typing import Final, ParamSpec, Protocol, TypeVar
 from webhook.admission.join import JoinKey
 from webhook.admission.review import Phase
 from webhook.pipeline import Dependencies, Reply, awaited_intent, decode, judge
-from webhook.server.large import LARGE_BYTES, Turns, for_thread
+from webhook.server.large import Turns, for_thread
 from webhook.server.limits import Limits
 
 P = ParamSpec("P")
@@ -29,12 +29,13 @@ class Judging:
     """review() of webhook/pipeline.py, with the waits that a review may need."""
 
     def __init__(self, limits: Limits, elsewhere: Elsewhere | None) -> None:
+        self._large_from: Final = limits.large_from
         self._turns: Final = Turns(limits)
         self._elsewhere: Final = elsewhere
 
     def waits(self, body: bytes) -> bool:
         """Whether a review takes more than a call of review()."""
-        return self._elsewhere is not None or len(body) > LARGE_BYTES
+        return self._elsewhere is not None or len(body) > self._large_from
 
     async def review(
         self, body: bytes, phase: Phase, deps: Dependencies, is_in_time: Callable[[], None]
@@ -44,7 +45,7 @@ class Judging:
         `is_in_time` is called when a review has waited for its turn, and raises what this raises.
         Raises OverloadedError.
         """
-        if len(body) <= LARGE_BYTES:
+        if len(body) <= self._large_from:
             return await self._review(body, phase, deps, _at_once)
         async with self._turns.turn(len(body)):
             is_in_time()

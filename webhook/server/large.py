@@ -23,10 +23,6 @@ from webhook.server.overload import Shed
 P = ParamSpec("P")
 T = TypeVar("T")
 
-LARGE_BYTES: Final = 512 * 1024
-"""Below it a review is judged in less than the few milliseconds that a change of threads may take;
-ordinary ones have a hundredth."""
-
 
 class Turns:
     """Lets one large review at a time be judged; those that wait are bounded in count and bytes."""

@@ -22,6 +22,7 @@ class Limits:
     connections: int = 4_096
     backlog: int = 1_024
     body_bytes_in_flight: int = 128 * 1024 * 1024  # what slow senders may occupy all together
+    large_from: int = 512 * 1024  # bytes of a body; below, a review takes less than a millisecond
     large_reviews: int = 16  # judged or waiting for it: at most 60 ms each on one core
     large_bytes: int = 48 * 1024 * 1024  # of their bodies
     answer_seconds: float = 2.0  # how long a client waits that does not say so with ?timeout=
