@@ -118,6 +118,7 @@ async def run_server(
                 watching,
                 parts.metrics,
                 judge.dependencies.about,
+                cluster.kubeconfig is not None,
             )
             service = AdmissionService(
                 options,

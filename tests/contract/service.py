@@ -170,6 +170,7 @@ async def serving(
     access: Access | None = None,
     suspects: Suspects | None = None,
     watched: Iterable[str] = (),
+    connected: bool = True,
 ) -> AsyncIterator[Running]:
     """Start a service on free ports, with a certificate of its own in `folder`."""
     judging = Judge(
@@ -189,7 +190,7 @@ async def serving(
     detecting = Detecting(Detection(suspects), (), Tracking())
     watching = Watching(watched, detecting.tracking)
     shown = [TrackedMetrics(detecting.tracking, judging.knows)]
-    sources = Sources(detecting, suspects, watching, metrics, lambda: judging.dependencies.about())
+    sources = Sources(detecting, suspects, watching, metrics, judging.dependencies.about, connected)
     service = AdmissionService(
         options,
         lambda: judging.dependencies,

@@ -3,6 +3,8 @@
 import json
 from typing import Any
 
+import msgspec
+
 from tests.contract.service import Running
 from tests.reviews import make_review
 from webhook.detection.suspects import Registered, Suspects, read_configurations
@@ -145,3 +147,52 @@ class Story:
 
 def _conditions(turn: int) -> list[dict[str, str]]:
     return [{"type": "Available", "status": "True" if turn % 2 else "False"}]
+
+
+WATCHED = ("pods", "replicasets.apps", "deployments.apps")
+
+
+def watched(run: Running, *, pods: int) -> None:
+    """A Deployment whose ReplicaSet has so many terminating pods, and whose status says 1."""
+    for resource in WATCHED:
+        run.watching.current(resource, is_current=True)
+    selector = {"matchLabels": {"app": "web"}}
+    status = {"replicas": 0, "terminatingReplicas": 1}
+    _see(run, "deployments.apps", "Deployment", "web", "", selector=selector, status=status)
+    _see(run, "replicasets.apps", "ReplicaSet", "web-7d9", "Deployment/web", selector=selector)
+    for number in range(pods):
+        _see(run, "pods", "Pod", f"web-7d9-{number}", "ReplicaSet/web-7d9", going=True)
+
+
+def _see(
+    run: Running,
+    resource: str,
+    kind: str,
+    name: str,
+    owner: str,
+    *,
+    selector: dict[str, Any] | None = None,
+    status: dict[str, Any] | None = None,
+    going: bool = False,
+) -> None:
+    above, _, whose = owner.partition("/")
+    references = [{"kind": above, "uid": f"uid-{whose}", "controller": True}] if owner else []
+    metadata = {
+        "name": name,
+        "namespace": "shop",
+        "uid": f"uid-{name}",
+        "generation": 1,
+        "resourceVersion": "100",
+        "labels": {"app": "web"},
+        "ownerReferences": references,
+        "deletionTimestamp": "2026-01-01T00:00:00Z" if going else None,
+    }
+    document = {
+        "apiVersion": "v1" if resource == "pods" else "apps/v1",
+        "kind": kind,
+        "metadata": metadata,
+        "spec": {"selector": selector or {}, "replicas": 0},
+        "status": status or {},
+    }
+    raw = {key: msgspec.Raw(msgspec.json.encode(value)) for key, value in document.items()}
+    run.watching.seen(resource, raw)

@@ -1,6 +1,6 @@
 """Each page and state in a real browser: it works, axe finds nothing, and its console is silent."""
 
-from tests.dashboard.stories import UP
+from tests.dashboard.stories import UP, WATCHED, watched
 
 
 async def test_before_the_first_write_it_says_how_to_find_out_why(visitor):
@@ -45,3 +45,92 @@ async def test_an_objects_timeline_shows_each_write_and_marks_what_was_mended(vi
     await visitor.inspect("object")
     assert "mended status.observedGeneration" in await visitor.text()
     assert await visitor.page.locator("svg.plot .mended").count() == 3
+
+
+async def test_webhooks_stand_in_the_order_of_calls_and_suspects_are_marked(visitor):
+    await visitor.open("/webhooks?resource=deployments.apps&subresource=status")
+    await visitor.inspect("webhooks")
+    names = await visitor.page.locator(".chain > li:not(.aside) h2").all_inner_texts()
+    words = [name.split()[1] for name in names]
+    own = "0--genguard-intent", "zzzzzz-genguard-mutate"
+    assert words == [own[0], "mmm-old-operator", own[1], "zzzzzzz-late"]
+    assert await visitor.page.locator(".chain .suspect").count() == 1
+    await visitor.page.get_by_label("Operation").select_option("DELETE")
+    await visitor.page.get_by_role("button", name="Show").click()
+    assert "No webhook is called for this" in await visitor.text()
+    await visitor.inspect("webhooks-none-called")
+
+
+async def test_without_a_cluster_pages_say_what_they_lack(stranger):
+    await stranger.open("/webhooks")
+    assert "--kubeconfig" in await stranger.text()
+    await stranger.inspect("webhooks-no-cluster")
+    await stranger.open("/terminating")
+    assert "--watch" in await stranger.text()
+    await stranger.inspect("terminating-not-watched")
+    await stranger.open("/durations")
+    await stranger.inspect("durations-nothing-seen")
+
+
+async def test_durations_are_shown_by_kind(visitor, story):
+    await story.spec(generation=2, replicas=2)
+    await story.write(generation=2, stored={}, sent={"observedGeneration": 2, **UP})
+    await story.family()
+    await visitor.open("/durations")
+    assert "1 measured" in await visitor.text()
+    await visitor.inspect("durations")
+
+
+async def test_terminating_pods_are_counted_beside_what_status_says(visitor, running):
+    watched(running, pods=0)
+    await visitor.open("/terminating")
+    assert "No pod is terminating" in await visitor.text()
+    await visitor.inspect("terminating-none")
+    watched(running, pods=3)
+    running.watching.current("pods", is_current=False)
+    await visitor.open("/terminating")
+    assert "3 of ReplicaSet" in await visitor.text()
+    assert "differs" in await visitor.text("table")
+    await visitor.inspect("terminating")
+
+
+async def test_the_server_tells_how_it_is_itself_and_what_went_wrong(visitor, running):
+    await visitor.open("/server")
+    assert "is not known as it is now" in await visitor.text()
+    for resource in WATCHED:
+        running.watching.current(resource, is_current=True)
+    await visitor.open("/server")
+    assert "Nothing, since it started" in await visitor.text()
+    await visitor.inspect("server-well")
+    await running.post(b"{}", "/mutate")
+    await running.post(b"", "/nowhere")
+    await visitor.open("/server")
+    await visitor.inspect("server")
+    await visitor.page.click("text=GenguardUndecodable")
+    await visitor.inspect("runbook")
+
+
+async def test_what_is_not_there_is_said(visitor):
+    for path, status, told, name in (
+        ("/nowhere", 404, "no such page", "nowhere"),
+        ("/findings/abc", 404, "No finding has this id", "no-such-finding"),
+        ("/object?resource=pods&name=gone", 404, "Nothing is known", "no-such-object"),
+        ("/?severity=bad", 400, "severity must be one of", "bad-query"),
+    ):
+        assert await visitor.open(path) == status
+        assert told in await visitor.text()
+        await visitor.inspect(name)
+    assert all("Failed to load resource" in one for one in visitor.complaints)
+    visitor.complaints.clear()
+
+
+async def test_a_search_that_finds_nothing_says_so(visitor, story):
+    await story.cleared(4)
+    await visitor.open("/")
+    await visitor.page.get_by_label("Search").fill("no-such-thing")
+    await visitor.page.click("text=Show")
+    assert "q=no-such-thing" in visitor.page.url
+    assert "Nothing matches" in await visitor.text()
+    await visitor.inspect("findings-no-match")
+    await visitor.page.click("text=Show all of them")
+    assert "shop/web" in await visitor.text()

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from aiohttp import web
 
-from webhook.dashboard import findings, objects, thing
+from webhook.dashboard import chain, durations, findings, health, objects, terminating, thing
 from webhook.dashboard.query import BadQueryError
 from webhook.dashboard.rendering import render, static
 from webhook.dashboard.scene import MissingError, Scene, Seen, Server, Sources
@@ -34,6 +34,11 @@ PAGES: Final = (
     Page("/findings/{id}", "finding.html", findings.one, "/api/findings/{id}"),
     Page("/objects", "objects.html", objects.worst, "/api/objects", objects.every_one),
     Page("/object", "object.html", thing.one, "/api/object"),
+    Page("/webhooks", "webhooks.html", chain.look, "/api/webhooks"),
+    Page("/durations", "durations.html", durations.look, "/api/durations"),
+    Page("/terminating", "terminating.html", terminating.look, "/api/terminating"),
+    Page("/server", "server.html", health.look, "/api/server"),
+    Page("/runbooks/{name}", "runbook.html", health.page_of, "/api/runbooks/{name}"),
 )
 _TYPES: Final = {
     "dashboard.css": "text/css",

@@ -1,7 +1,7 @@
-"""The runbook of a detector, read as a page: what to look at, who does it, what to do.
+"""The runbook of a detector or alert, read as a page: what to look at, who does it, what to do.
 
 One source: manifests/monitoring/runbooks, which alerts link as well. Of Markdown it is read what
-those pages are written in: paragraphs, lists and fences; code, strong words and links.
+those pages are written in: paragraphs, lists, tables and fences; code, strong words and links.
 """
 
 import re
@@ -11,6 +11,8 @@ from importlib import resources
 from typing import Final, NamedTuple
 
 _SPAN: Final = re.compile(r"`([^`]+)`|\*\*([^*]+)\*\*|\[([^\]]+)\]\(([^)]+)\)")
+_CELL: Final = re.compile(r"\| ((?:`[^`]*`|[^|`])*) (?=\|)")
+_RULE: Final = re.compile(r"[-| :]+")
 _WHAT_TO_DO: Final = "At 3 a.m."
 _ITEM: Final = re.compile(r"(?:[0-9]+\.|-) ")
 
@@ -23,10 +25,21 @@ class Span(NamedTuple):
 
 
 class Block(NamedTuple):
-    """`kind` is p, ol, ul or pre; the items of a list, or one that is all of it."""
+    """`kind` is p, ol, ul, pre or table.
+
+    items  of a list, or one that is all of it; of a table the cells, row by row
+    width  cells of a row
+    """
 
     kind: str
     items: tuple[tuple[Span, ...], ...]
+    width: int = 1
+
+    @property
+    def rows(self) -> tuple[tuple[tuple[Span, ...], ...], ...]:
+        """Of a table; the first is its head."""
+        starts = range(0, len(self.items), self.width)
+        return tuple(self.items[start : start + self.width] for start in starts)
 
 
 class Section(NamedTuple):
@@ -54,7 +67,7 @@ class Runbook(NamedTuple):
 
 @cache
 def runbook(name: str) -> Runbook:
-    """The page of a detector. Raises FileNotFoundError for what is none."""
+    """The page of a detector or alert. Raises FileNotFoundError for what is none."""
     pages = resources.files("manifests").joinpath("monitoring", "runbooks")
     return read(name, pages.joinpath(f"{name}.md").read_text("utf-8"))
 
@@ -83,6 +96,9 @@ def _blocks(text: str) -> Iterator[Block]:
 
 
 def _block(lines: Sequence[str]) -> Block:
+    if lines[0].startswith("|"):
+        cells = [_CELL.findall(one) for one in lines if not _RULE.fullmatch(one)]
+        return Block("table", tuple(_spans(one) for row in cells for one in row), len(cells[0]))
     if not _ITEM.match(lines[0]):
         return Block("p", (_spans(" ".join(lines)),))
     items: list[str] = []

@@ -16,13 +16,14 @@ class MissingError(Exception):
 
 
 class Sources(NamedTuple):
-    """`about` tells mode, version, store and instance, in words."""
+    """`about` tells mode, version, store and instance, in words; `connected`: to a cluster."""
 
     detecting: Detecting
     suspects: Suspects
     watching: Watching
     metrics: Metrics
     about: Callable[[], Mapping[str, str]]
+    connected: bool
 
 
 class Server(Protocol):

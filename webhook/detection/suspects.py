@@ -106,14 +106,25 @@ class Suspects:
     def __init__(
         self, registered: Iterable[Registered] = (), policies: Iterable[Policy] = ()
     ) -> None:
-        self._others: tuple[Registered, ...] = tuple(_between(tuple(registered)))
+        self.learn(registered)
         self._policies = {one.name: one for one in policies}
         self._conditions: Final = Conditions()
         self._evidence: Final = Evidence()
 
     def learn(self, registered: Iterable[Registered]) -> None:
         """These are the registrations from now on."""
-        self._others = tuple(_between(tuple(registered)))
+        self.registered: tuple[Registered, ...] = tuple(registered)
+        self._others: tuple[Registered, ...] = tuple(_between(self.registered))
+
+    @property
+    def others(self) -> tuple[Registered, ...]:
+        """Those that are called between genguard's intent and its mutate."""
+        return self._others
+
+    @property
+    def policies(self) -> tuple[Policy, ...]:
+        """Every policy that is bound, by name."""
+        return tuple(self._policies[name] for name in sorted(self._policies))
 
     def learn_policies(self, policies: Iterable[Policy]) -> None:
         """These are the bound policies from now on."""

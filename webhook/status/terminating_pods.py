@@ -161,6 +161,14 @@ class Terminating:
             return sum(map(self._claimed, self._sets_of.get(uid, ())))
         return self._claimed(uid)
 
+    def notable(self, kind: str) -> Iterator[Count]:
+        """As `counts`, without those that have no terminating pods and report 0 or nothing."""
+        owners = self._owners[kind]
+        parents = {self._sets[uid].controller for uid in self._pods_of if uid in self._sets}
+        for uid in owners.keys() & {*self._claiming, *self._pods_of, *parents}:
+            owner = owners[uid]
+            yield Count(owner.namespace, owner.name, owner.reported, self.counted(uid))
+
     def pods(self) -> Counter[str]:
         """How many pods terminate, by the kind of their controller; "" for nobody's."""
         return Counter(pod.controller.kind for pod in self._pods.values())
@@ -168,10 +176,7 @@ class Terminating:
     def agreement(self, kind: str) -> Agreement:
         """Of every ReplicaSet or every Deployment, without looking at each."""
         owners = self._owners[kind]
-        # Everybody else has no terminating pods and reports 0 or nothing.
-        parents = {self._sets[uid].controller for uid in self._pods_of if uid in self._sets}
-        suspects = owners.keys() & {*self._claiming, *self._pods_of, *parents}
-        disagreeing = sum(owners[uid].reported not in (None, self.counted(uid)) for uid in suspects)
+        disagreeing = sum(one.reported not in (None, one.counted) for one in self.notable(kind))
         silent = self._silent[kind]
         return Agreement(len(owners) - silent - disagreeing, disagreeing, silent)
 
