@@ -18,10 +18,13 @@ from webhook.dashboard.scene import Sources
 from webhook.detection.detection import Detection
 from webhook.detection.suspects import Suspects
 from webhook.server.about import about
+from webhook.server.access import Access, ByToken, WithinHost, is_loopback
 from webhook.server.detecting import Detecting
 from webhook.server.lifecycle import AdmissionService
-from webhook.server.options import ServerOptions
+from webhook.server.options import LOOPBACK, TOKEN_FILE, BadOpsAuthError, ServerOptions
+from webhook.server.reviewed_tokens import ReviewedTokens, Reviewer
 from webhook.server.terminating_metrics import TerminatingMetrics
+from webhook.server.token_file import TokenFile
 from webhook.server.watching import Watching
 from webhook.status.kept import KeptObjects
 from webhook.status.tracking import Tracking
@@ -29,7 +32,7 @@ from webhook.store.address import SqliteAddress, StoreAddress, ValkeyAddress
 from webhook.store.keeping import Keeping, Kept
 from webhook.store.replicas import Replicas, Tell
 from webhook.store.sqlite import SqliteFile
-from webhook.telemetry.logs import logging_to_stderr
+from webhook.telemetry.logs import LOGGER, logging_to_stderr
 from webhook.telemetry.metrics import Metrics
 from webhook.telemetry.tracked import TrackedMetrics
 
@@ -56,6 +59,7 @@ class _Connected(NamedTuple):
 
     lease: Candidate
     tell: Tell | None
+    tokens: Reviewer
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +102,7 @@ async def run_server(
             connected = None
             if cluster.kubeconfig is not None:
                 connected = await _connect(stack, cluster.kubeconfig, cluster, alerts, parts)
+            access = _access(options, connected)
             if replicas is not None:
                 await _join(stack, replicas, connected, parts)
             if alerts.alertmanagers:
@@ -126,6 +131,7 @@ async def run_server(
                 parts.metrics,
                 detecting,
                 pages=Dashboard(sources),
+                access=access,
                 collectors=shown,
                 elsewhere=writes,
             )
@@ -137,6 +143,24 @@ def _state(store: StoreAddress, replicas: Replicas | None) -> str:
     if replicas is not None:
         return "valkey" if replicas.circuit.up else "valkey-lost"
     return "sqlite" if isinstance(store, SqliteAddress) else "memory"
+
+
+def _access(options: ServerOptions, connected: _Connected | None) -> Access:
+    """Who may see what the ops port shows; raises BadTokenFileError."""
+    way, file = options.ops_auth
+    is_far = not is_loopback(options.ops_address)
+    if way == LOOPBACK:
+        if is_far:
+            facts = {"shown": "within this host alone", "toOthers": "with --ops-auth"}
+            LOGGER.info("dashboard", extra={"facts": facts})
+        return WithinHost()
+    if is_far and not options.ops_tls:
+        LOGGER.warning("tokens are sent in plain text", extra={"facts": {"mend": "--ops-tls"}})
+    if way == TOKEN_FILE:
+        return ByToken(TokenFile(file))
+    if connected is None:
+        raise BadOpsAuthError("--ops-auth kubernetes asks a cluster: give --kubeconfig")
+    return ByToken(ReviewedTokens(connected.tokens))
 
 
 async def _connect(
@@ -154,19 +178,21 @@ async def _connect(
     from webhook.cluster.objects import follow_objects  # noqa: PLC0415
     from webhook.cluster.own import own_identity, own_object  # noqa: PLC0415
     from webhook.cluster.rest import Rest  # noqa: PLC0415
+    from webhook.cluster.token_review import TokenReviews  # noqa: PLC0415
 
     judge, suspects = parts.judge, parts.suspects
     learners = Learners(lambda facts: judge.learn(*facts), suspects.learn, suspects.learn_policies)
     api = await stack.enter_async_context(follow_cluster(kubeconfig, learners, parts.metrics))
     rest = Rest(api)
     await stack.enter_async_context(follow_objects(rest, cluster.watched, parts.watching))
+    tokens = TokenReviews(rest)
     own = own_object(kubeconfig)
     lease = Lease(rest, own["namespace"], "genguard", own_identity())
     if not alerts.events:
-        return _Connected(lease, None)
+        return _Connected(lease, None, tokens)
     create = event_creator(api)
     parts.sinks.append(KubeEventSink(create, judge.kind_of))
-    return _Connected(lease, StoreEvents(create, own).tell)
+    return _Connected(lease, StoreEvents(create, own).tell, tokens)
 
 
 async def _join(

@@ -115,6 +115,7 @@ class Running:
     trust: ssl.SSLContext
     detecting: Detecting
     watching: Watching
+    dashboard: Dashboard
     _wires: list[Wire] = field(default_factory=list)
 
     async def connect(self) -> Wire:
@@ -171,6 +172,7 @@ async def serving(
     suspects: Suspects | None = None,
     watched: Iterable[str] = (),
     connected: bool = True,
+    ops_tls: bool = False,
 ) -> AsyncIterator[Running]:
     """Start a service on free ports, with a certificate of its own in `folder`."""
     judging = Judge(
@@ -182,6 +184,7 @@ async def serving(
     options = ServerOptions(
         secure_port=0,
         ops_port=0,
+        ops_tls=ops_tls,
         cert_dir=folder,
         names=("localhost",),
         record=record,
@@ -191,18 +194,19 @@ async def serving(
     watching = Watching(watched, detecting.tracking)
     shown = [TrackedMetrics(detecting.tracking, judging.knows)]
     sources = Sources(detecting, suspects, watching, metrics, judging.dependencies.about, connected)
+    dashboard = Dashboard(sources)
     service = AdmissionService(
         options,
         lambda: judging.dependencies,
         metrics,
         detecting,
-        pages=Dashboard(sources),
+        pages=dashboard,
         access=access,
         collectors=shown,
     )
     await service.start()
     trust = ssl.create_default_context(cafile=str(folder / "ca.crt"))
-    running = Running(service, judging, metrics, trust, detecting, watching)
+    running = Running(service, judging, metrics, trust, detecting, watching, dashboard)
     try:
         yield running
     finally:

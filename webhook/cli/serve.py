@@ -20,7 +20,14 @@ from webhook.generation.table import DEFAULT_SERVER_VERSION
 from webhook.objects.intended import CONDITIONS, OWN, NotRestorableError, parse_restored
 from webhook.rules.flip_status import NotFlippableError
 from webhook.rules.shadow_generation import NotShadowableError
-from webhook.server.options import ServerOptions
+from webhook.server.options import (
+    KUBERNETES,
+    LOOPBACK,
+    BadOpsAuthError,
+    ServerOptions,
+    parse_ops_auth,
+)
+from webhook.server.token_file import BadTokenFileError
 from webhook.server.watching import NotWatchableError, parse_watched
 from webhook.serving import AlertOptions, ClusterOptions, run_server
 from webhook.store.address import BadStoreError, parse_store
@@ -123,14 +130,28 @@ def _names(text: str) -> tuple[str, ...]:
     help="Another name for the self-made certificate; repeatable.",
 )
 @click.option(
-    "--ops-address", default="127.0.0.1", show_default=True, help="/livez /readyz /metrics"
+    "--ops-address",
+    default="127.0.0.1",
+    show_default=True,
+    help="Dashboard, /api, /livez, /readyz, /metrics.",
 )
 @click.option(
     "--ops-port",
     type=click.IntRange(0, 65535),
     default=8080,
     show_default=True,
-    help="Its port, plain HTTP; 0 is any.",
+    help="Its port; 0 is any.",
+)
+@click.option(
+    "--ops-auth",
+    metavar="loopback|kubernetes|token-file=FILE",
+    default=LOOPBACK,
+    show_default=True,
+    help="Who may see dashboard and /api: connections within this host, or who brings a token, "
+    "which /metrics takes then, too.",
+)
+@click.option(
+    "--ops-tls", is_flag=True, help="Serve the ops port over TLS, with the same certificate."
 )
 @click.option(
     "--kubeconfig",
@@ -199,6 +220,8 @@ def serve(**flags: Any) -> None:
         raise click.UsageError("--tls-cert-file and --tls-private-key-file go together")
     if flags["tls_cert_file"] and flags["cert_dir"]:
         raise click.UsageError("give either --tls-cert-file or --cert-dir")
+    if flags["ops_auth"] == KUBERNETES and not flags["kubeconfig"]:
+        raise click.UsageError("--ops-auth kubernetes asks a cluster: give --kubeconfig")
     if flags["events"] and not flags["kubeconfig"]:
         raise click.UsageError("--events needs a cluster: give --kubeconfig")
     if flags["watch"] and not flags["kubeconfig"]:
@@ -221,6 +244,8 @@ def serve(**flags: Any) -> None:
             secure_port=flags["secure_port"],
             ops_address=flags["ops_address"],
             ops_port=flags["ops_port"],
+            ops_tls=flags["ops_tls"],
+            ops_auth=parse_ops_auth(flags["ops_auth"]),
             cert_file=flags["tls_cert_file"],
             key_file=flags["tls_private_key_file"],
             cert_dir=flags["cert_dir"] or _default_cert_dir(),
@@ -236,6 +261,8 @@ def serve(**flags: Any) -> None:
     except (
         BadFileError,
         BadStoreError,
+        BadOpsAuthError,
+        BadTokenFileError,
         UnknownServerVersionError,
         NotFlippableError,
         NotShadowableError,

@@ -100,10 +100,15 @@ def bearer(authorization: str) -> str:
 
 
 def _loops(end: object) -> bool:
-    if not isinstance(end, tuple) or not end:
-        return False
+    return isinstance(end, tuple) and bool(end) and is_loopback(str(end[0]))
+
+
+def is_loopback(text: str) -> bool:
+    """Whether an address, or the name localhost, is reached from this host alone."""
+    if text.lower() == "localhost":
+        return True
     try:
-        address = ip_address(str(end[0]).partition("%")[0])
+        address = ip_address(text.partition("%")[0])
     except ValueError:
         return False
     if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
@@ -120,7 +125,7 @@ def _is_local_name(host: str) -> bool:
         name, _, port = host.partition(":")
     if port and not (port.isascii() and port.isdecimal()):
         return False
-    return name.lower() == "localhost" or _loops((name,))
+    return is_loopback(name)
 
 
 _ELSEWHERE: Final = """\

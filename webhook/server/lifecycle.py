@@ -128,7 +128,9 @@ class AdmissionService:
             access_log=None,
         )
         await self._ops.setup()
-        await web.TCPSite(self._ops, options.ops_address, options.ops_port).start()
+        trust = self._certificate.context if options.ops_tls else None
+        site = web.TCPSite(self._ops, options.ops_address, options.ops_port, ssl_context=trust)
+        await site.start()
         self.ops_port = self._ops.addresses[0][1]
         await self._probe()
         self._ticker = asyncio.create_task(self._tick())
@@ -138,7 +140,7 @@ class AdmissionService:
             extra={
                 "facts": {
                     "admission": f"https://{options.bind_address}:{self.secure_port}",
-                    "ops": f"http://{options.ops_address}:{self.ops_port}",
+                    "ops": f"{'https' if trust else 'http'}://{options.ops_address}:{self.ops_port}",
                     "certificate": self.fingerprint,
                     "notAfter": self.not_after.isoformat(),
                 }

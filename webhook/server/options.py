@@ -1,9 +1,33 @@
-"""Where and how the server listens."""
+"""Where and how the server listens, and to whom its ops port shows what."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final, NamedTuple
 
 from webhook.server.limits import Limits
+
+LOOPBACK: Final = "loopback"
+KUBERNETES: Final = "kubernetes"
+TOKEN_FILE: Final = "token-file"  # noqa: S105 - the word of a flag
+
+
+class BadOpsAuthError(ValueError):
+    """`--ops-auth` is none of the ways there are; the message says which there are."""
+
+
+class OpsAuth(NamedTuple):
+    """One of the three ways; `file` is that of TOKEN_FILE."""
+
+    way: str = LOOPBACK
+    file: Path = Path()
+
+
+def parse_ops_auth(text: str) -> OpsAuth:
+    """`loopback`, `kubernetes` or `token-file=FILE`; raises BadOpsAuthError."""
+    way, _, file = text.partition("=")
+    if (way == TOKEN_FILE and file) or text in (LOOPBACK, KUBERNETES):
+        return OpsAuth(way, Path(file))
+    raise BadOpsAuthError(f"--ops-auth {text}: it is {LOOPBACK}, {KUBERNETES} or {TOKEN_FILE}=FILE")
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,6 +38,8 @@ class ServerOptions:
     secure_port: int = 8443
     ops_address: str = "127.0.0.1"
     ops_port: int = 8080
+    ops_tls: bool = False
+    ops_auth: OpsAuth = field(default_factory=OpsAuth)
     cert_file: Path | None = None
     key_file: Path | None = None
     cert_dir: Path | None = None

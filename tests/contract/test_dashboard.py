@@ -1,0 +1,154 @@
+"""The dashboard's pages and JSON, as HTTP: what they say, to whom, and what a browser may do."""
+
+import asyncio
+import json
+
+import pytest
+
+from tests.contract.service import Running, Wire, head, serving
+from webhook.dashboard.routes import PAGES
+from webhook.server.access import ByToken
+from webhook.server.token_file import TokenFile
+
+OPEN = ("/livez", "/readyz")
+SHOWN = [
+    *(path for page in PAGES for path in (page.path, page.api) if "{" not in path),
+    *("/static/dashboard.css", "/static/dashboard.js", "/static/icon.svg"),
+]
+TOKEN = "0123456789abcdef"  # noqa: S105
+
+
+async def ask(run: Running, path: str, method: str = "GET", **headers: str):
+    wire = Wire(*await asyncio.open_connection("127.0.0.1", run.service.ops_port))
+    run._wires.append(wire)
+    fields = {"Host": "localhost", **headers}
+    await wire.send(head(f"{method} {path} HTTP/1.1", fields.items()))
+    return await wire.answer()
+
+
+@pytest.fixture
+async def guarded(tmp_path):
+    file = tmp_path / "token"
+    file.write_text(TOKEN)
+    file.chmod(0o600)
+    async with serving(tmp_path, access=ByToken(TokenFile(file))) as run:
+        yield run
+
+
+@pytest.mark.parametrize("path", [*SHOWN, *OPEN, "/metrics", "/nowhere", "/?severity=bad"])
+async def test_every_answer_forbids_what_contents_of_objects_could_do(running, path):
+    found = (await running.ops(path)).headers
+    policy = dict(
+        part.strip().split(" ", 1) for part in found["content-security-policy"].split(";")
+    )
+    assert policy["default-src"] == policy["frame-ancestors"] == policy["base-uri"] == "'none'"
+    assert policy["script-src"] == policy["style-src"] == "'self'"
+    assert "unsafe" not in found["content-security-policy"]
+    assert found["x-content-type-options"] == "nosniff"
+    assert found["referrer-policy"] == "no-referrer"
+    assert found["cache-control"] == "no-store"
+    assert found["cross-origin-resource-policy"] == "same-origin"
+    assert "access-control-allow-origin" not in found
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"])
+@pytest.mark.parametrize("path", ["/", "/api/findings", "/metrics", "/events"])
+async def test_there_is_nothing_to_change(running, method, path):
+    assert (await ask(running, path, method)).status == 405
+
+
+@pytest.mark.parametrize("path", SHOWN)
+async def test_without_tokens_another_name_for_this_host_is_refused(running, path):
+    answer = await ask(running, path, Host="attacker.example.org:8080")
+    assert answer.status == 403
+    assert b"attacker" not in answer.body
+    for open_one in (*OPEN, "/metrics"):
+        assert (await ask(running, open_one, Host="10.1.2.3:8080")).status in (200, 503)
+
+
+@pytest.mark.parametrize("path", [*SHOWN, "/metrics", "/events", "/nowhere"])
+async def test_with_tokens_everything_but_the_probes_takes_one(guarded, path):
+    answer = await ask(guarded, path)
+    assert answer.status == 401
+    assert answer.headers["www-authenticate"].startswith("Basic")  # the last of the two
+    assert (await ask(guarded, path, Authorization="Bearer wrong")).status == 401
+    if path != "/events":
+        assert (await ask(guarded, path, Authorization=f"Bearer {TOKEN}")).status not in (401, 403)
+
+
+@pytest.mark.parametrize("path", OPEN)
+async def test_the_probes_are_for_everybody(guarded, path):
+    assert (await ask(guarded, path)).status == 200
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.path)
+async def test_each_page_has_json_behind_it(running, page):
+    values = {"id": "none", "name": "GenguardDown"}
+    path, api = (one.format(**values) for one in (page.path, page.api))
+    html, shown = await running.ops(path), await running.ops(api)
+    assert html.headers["content-type"] == "text/html; charset=utf-8"
+    assert shown.headers["content-type"].startswith("application/json")
+    assert html.status == shown.status
+    if html.status != 200:
+        assert set(shown.json) == {"error"}
+
+
+async def test_what_is_not_there_is_said_in_kind(running):
+    assert (await running.ops("/api/nowhere")).json == {"error": "There is no such page."}
+    assert b"<h1>Not known here</h1>" in (await running.ops("/nowhere")).body
+    assert (await running.ops("/static/../routes.py")).status == 404
+    assert (await running.ops("/static/%2e%2e%2froutes.py")).status == 404
+    for name in ("..%2fREADME", "%2e%2e", "a%00b", "none"):
+        assert (await running.ops(f"/runbooks/{name}")).status == 404
+
+
+async def test_findings_have_the_shape_that_programs_know(running):
+    found = (await running.ops("/api/findings")).json
+    assert found["findings"] == []
+    assert found["total"] == 0
+
+
+async def test_the_stream_tells_at_once_how_many_are_open_and_ends_with_the_server(running):
+    reader, writer = await asyncio.open_connection("127.0.0.1", running.service.ops_port)
+    writer.write(head("GET /events HTTP/1.1", [("Host", "localhost")]))
+    async with asyncio.timeout(5):
+        began = (await reader.readuntil(b"\r\n\r\n")).decode()
+        assert "Content-Type: text/event-stream" in began
+        told = await reader.readuntil(b"data: {}\n\n")
+    assert b"event: beat" in told
+    await running.service.stop()
+    async with asyncio.timeout(5):
+        assert await reader.read() is not None
+    writer.close()
+    await writer.wait_closed()
+
+
+async def test_only_so_many_streams_are_open_at_once(running, monkeypatch):
+    monkeypatch.setattr("webhook.dashboard.stream.MOST_LISTENERS", 0)
+    assert (await running.ops("/events")).status == 503
+
+
+async def test_only_so_many_pages_wait_for_their_turn(running):
+    turns = running.dashboard._turns
+    async with turns._one:
+        asking = [asyncio.create_task(running.ops("/api/objects")) for _ in range(30)]
+        while turns._left:
+            await asyncio.sleep(0)
+        busy = await running.ops("/")
+        assert busy.status == 503
+        assert b"Busy" in busy.body
+    answers = await asyncio.gather(*asking)
+    assert {answer.status for answer in answers} == {200, 503}
+    assert [one.status for one in answers].count(200) == 16
+
+
+async def test_the_ops_port_speaks_tls_where_it_is_told_to(tmp_path):
+    async with serving(tmp_path, ops_tls=True) as run:
+        reader, writer = await asyncio.open_connection(
+            "127.0.0.1", run.service.ops_port, ssl=run.trust, server_hostname="localhost"
+        )
+        wire = Wire(reader, writer)
+        run._wires.append(wire)
+        await wire.send(head("GET /api/server HTTP/1.1", [("Host", "localhost")]))
+        answer = await wire.answer()
+        assert json.loads(answer.body)["fingerprint"] == run.service.fingerprint

@@ -1,0 +1,208 @@
+"""Nothing that comes from an object becomes a part of a page: not a tag, not an attribute."""
+
+from html.parser import HTMLParser
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from webhook.dashboard import chain, findings, objects, terminating
+from webhook.dashboard.plot import plot
+from webhook.dashboard.query import BadQueryError
+from webhook.dashboard.rendering import render
+from webhook.dashboard.thing import ObjectPage
+from webhook.dashboard.timeline import Step, Stored
+from webhook.dashboard.tree import Branch
+from webhook.detection.finding import Actor, Confidence, Finding, FoundObject, Severity
+from webhook.detection.write import Matched
+from webhook.status.terminating_pods import Agreement, Count
+from webhook.status.view import Health
+
+ABOUT = {"mode": "enforcing", "version": "1", "instance": "here", "store": "memory"}
+NOW = 1_750_000_000.0
+THEN = "2025-06-15T15:00:00Z"
+NASTY = st.one_of(
+    st.text(max_size=40),
+    st.sampled_from(
+        [
+            "<script>alert(1)</script>",
+            '"><img src=x onerror=alert(1)>',
+            "' onfocus='alert(1)",
+            "javascript:alert(1)",
+            "</title><script>",
+            "{{ 7 * 7 }}{% raw %}",
+            "\x1b[31mred\x1b[0m\r\nnext",
+            "\u202egnp.exe",
+            "\x00\x7f\x9b",
+            "&lt;b&gt;",
+            "]]>--><!--",
+        ]
+    ),
+)
+
+
+class Shape(HTMLParser):
+    """The tags of a page with the names of their attributes, and all that links lead to."""
+
+    def __init__(self, page: bytes) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, ...]] = []
+        self.links: list[str] = []
+        self.feed(page.decode())
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, *(name for name, _ in attrs)))
+        self.links += [value or "" for name, value in attrs if name in ("href", "src", "action")]
+
+    def handle_endtag(self, tag):
+        self.tags.append((f"/{tag}",))
+
+
+def shown(template, model, **values):
+    common = {"now": NOW, "path": "/", "last_review": NOW, "about": ABOUT}
+    page = render(template, {"model": model, **values, **common})
+    text = page.decode()
+    assert all(one.isprintable() or one == "\n" for one in text), "nothing that cannot be seen"
+    shape = Shape(page)
+    assert all(link.startswith(("/", "#")) for link in shape.links)
+    for tag in shape.tags:
+        assert not [name for name in tag[1:] if name.startswith("on") or name == "style"]
+    return shape.tags
+
+
+def found(text):
+    return Finding(
+        id=text,
+        detector="status-clobbered",
+        severity=Severity.WARNING,
+        state="open",
+        object=FoundObject("g", "v1", text or "r", text or "n", text, text),
+        subresource=text or "status",
+        paths=(text,),
+        actors=(Actor("webhook", text, text or "m", Confidence.CERTAIN),),
+        count=3,
+        first_seen=THEN,
+        last_seen=THEN,
+        message=text,
+        evidence=({"time": THEN, "user": text, "what": text, "many": [text, {text: text}]},),
+    )
+
+
+def tracked(text):
+    return objects.TrackedObject(
+        group=text or "g", resource=text, kind=text, namespace=text or "n", name=text, uid=text,
+        generation=1, observed_generation=1, reconciled_generation=1, ready=True, settled=True,
+        health=Health.GREEN, since=THEN, intent_since=None, observation_lag_seconds=None,
+        reconcile_duration_seconds=None, ready_flips=0, stored=True,
+    )  # fmt: skip
+
+
+def step(text):
+    return Step(
+        time=NOW - 5, user=text, field_manager=text or "m", subresource=text or "status",
+        stored=Stored.YES, generation=1, counted=False, observed=1, changed=(text,),
+        changed_count=1, others=(text,), mended=(text,), lost=(text,),
+    )  # fmt: skip
+
+
+def findings_page(text):
+    asked = findings.Asked(text or "q", "", text or "n", "", "open", 1, 1)
+    page = findings.FindingsPage(
+        (found(text),), 2, {"critical": 0, "warning": 2, "info": 0}, 2, 1, 2
+    )
+    choices = {
+        "states": findings.STATES,
+        "detectors": findings.DETECTORS,
+        "severities": findings.SEVERITIES,
+    }
+    return shown("findings.html", page, asked=asked, **choices)
+
+
+def finding_page(text):
+    return shown("finding.html", found(text))
+
+
+def objects_page(text):
+    page = objects.ObjectsPage((tracked(text),), "00", 2, 1)
+    asked = {"q": text or "q", "namespace": text or "n"}
+    values = {"asked": asked, "healths": (), "kinds": ["Pod"], "known": 2, "limit": 1}
+    return shown("objects.html", page, **values)
+
+
+def object_page(text):
+    one = tracked(text)
+    tree = Branch(one, (Branch(msgspec.structs.replace(one, uid="child"), (), 1),), 0)
+    page = ObjectPage(
+        text or "g", text, text or "n", text or "name", text, one, (step(text),), (), (), tree
+    )
+    return shown("object.html", page, plot=plot(page.writes, (), NOW))
+
+
+def webhooks_page(text):
+    link = chain.Link(1, text, text, chain.Role.SUSPECT, "", True, (text,), (text,))
+    write = Matched("", "v1", text or "r", text or "s", "UPDATE", text or "n", "", {}, {}, "")
+    page = chain.Chain((text,), (link,), 1, True)
+    return shown("webhooks.html", page, write=write, named=True, operations=chain.OPERATIONS)
+
+
+def terminating_page(text):
+    kind = terminating.OfKind("Deployment", Agreement(0, 1, 0), (Count(text, text, 1, 2),), 1)
+    page = terminating.TerminatingPage({text or "Job": 1}, (kind,), {text: False}, ())
+    return shown("terminating.html", page)
+
+
+@pytest.mark.parametrize(
+    "page",
+    [findings_page, finding_page, objects_page, object_page, webhooks_page, terminating_page],
+    ids=lambda page: page.__name__,
+)
+def test_a_page_has_the_same_tags_whatever_names_and_messages_say(page):
+    expected = page("plain")
+
+    @given(NASTY)
+    def same(text):
+        assert page(text) == expected
+
+    same()
+
+
+@given(NASTY)
+def test_a_message_of_what_is_wrong_is_text(text):
+    common = {"now": NOW, "path": text, "last_review": None, "about": ABOUT}
+    page = render("message.html", {"title": text, "why": text, **common})
+    assert "script" not in {tag[0] for tag in Shape(page).tags if len(tag) == 1}
+
+
+@given(st.dictionaries(st.sampled_from(["q", "severity", "state", "page", "limit", "x"]), NASTY))
+def test_any_query_is_answered_or_said_to_be_wrong(query):
+    try:
+        asked = findings.parse(query, state="open", limit=100)
+    except BadQueryError as error:
+        assert str(error)
+        return
+    assert findings.look((found("a"),), asked).total in (0, 1)
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(list(Severity)), st.booleans(), st.sampled_from("abc"))),
+    st.integers(1, 5),
+)
+def test_every_finding_is_on_one_page_the_worst_first(kinds, limit):
+    every = [
+        msgspec.structs.replace(
+            found(name), id=str(number), severity=severity, state="open" if is_open else "resolved"
+        )
+        for number, (severity, is_open, name) in enumerate(kinds)
+    ]
+    asked = findings.parse({"state": "all", "limit": str(limit)}, state="open", limit=100)
+    pages = findings.look(every, asked).pages
+    seen = [
+        one
+        for page in range(1, pages + 1)
+        for one in findings.look(every, msgspec.structs.replace(asked, page=page)).findings
+    ]
+    assert sorted(one.id for one in seen) == sorted(one.id for one in every)
+    ranks = [(one.state != "open", findings.SEVERITIES.index(one.severity)) for one in seen]
+    assert ranks == sorted(ranks)
