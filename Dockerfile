@@ -21,7 +21,7 @@ RUN sed -n '/^setuptools==/,/[^\\]$/p' requirements-dev.lock > requirements-buil
  && pip --python /opt/genguard/bin/python install \
       --no-deps --require-hashes --only-binary :all: -r requirements.lock
 
-COPY pyproject.toml README.md ./
+COPY pyproject.toml README.md LICENSE ./
 COPY certs certs
 COPY manifests manifests
 COPY webhook webhook
@@ -29,9 +29,19 @@ RUN pip wheel --no-deps --no-index --no-build-isolation --wheel-dir /wheels . \
  && pip --python /opt/genguard/bin/python install --no-deps --no-index /wheels/*.whl
 
 FROM ${PYTHON_IMAGE}
+# Which source and which commit it was made of, and when: a release passes them.
+ARG PYTHON_IMAGE
+ARG SOURCE=
+ARG REVISION=
+ARG CREATED=
 LABEL org.opencontainers.image.title="genguard" \
       org.opencontainers.image.description="Keeps generation and observedGeneration honest" \
-      org.opencontainers.image.licenses="Apache-2.0"
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.version="0.1.0" \
+      org.opencontainers.image.base.name="${PYTHON_IMAGE}" \
+      org.opencontainers.image.source="${SOURCE}" \
+      org.opencontainers.image.revision="${REVISION}" \
+      org.opencontainers.image.created="${CREATED}"
 # Bytecode was written while installing; the root file system is read-only when this runs.
 # The user has no home of its own, and a certificate made by `docker run` needs a place.
 ENV HOME=/tmp \

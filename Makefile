@@ -5,7 +5,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 JOBS ?= 2
 
-.PHONY: help install run demo demo-picture test check controlplane bench bench-check memory clean lock
+.PHONY: help install run demo demo-picture test check controlplane bench bench-check memory wheel clean lock
 
 help: ## what people do here
 	@awk 'BEGIN{FS=":.*## "} /^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -52,9 +52,12 @@ bench-check: install controlplane ## fail where a review costs 25 % more than is
 memory: install ## what 100,000 tracked objects take, by kind (minutes)
 	$(PY) -m tests.bench.memory
 
+wheel: install ## the wheel in dist/, the same bytes wherever this commit is built
+	$(PY) -m tests.supply.wheel
+
 lock: ## pin the dependencies again, with hashes (needs pip-tools in .venv)
 	$(PY) -m piptools compile --quiet --strip-extras --generate-hashes --allow-unsafe --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options -o requirements.lock pyproject.toml
 	$(PY) -m piptools compile --quiet --strip-extras --generate-hashes --allow-unsafe --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options --extra dev --extra uvloop -c requirements.lock -o requirements-dev.lock pyproject.toml
 
 clean: ## remove what the verbs above made in this folder
-	rm -rf $(VENV) .certs build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .certs build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

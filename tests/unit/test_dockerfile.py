@@ -1,7 +1,9 @@
 """The image's recipe, read line by line: small, pinned, without root and without surprises."""
 
 import re
+import shlex
 import subprocess
+import tomllib
 
 import pytest
 
@@ -41,7 +43,7 @@ def test_two_stages_begin_with_one_image_that_a_digest_can_pin():
 
 def test_the_base_image_is_exact_and_has_the_fix_for_failed_handshakes():
     """python/cpython#109534: before 3.11.9 each failed handshake leaks a buffer."""
-    (argument,) = (rest for word, rest in instructions() if word == "ARG")
+    argument = next(rest for word, rest in instructions() if word == "ARG")
     match = re.fullmatch(r"PYTHON_IMAGE=python:3\.11\.(\d+)-slim-[a-z]+", argument)
     assert match
     assert int(match[1]) >= 9
@@ -76,6 +78,22 @@ def test_what_the_image_needs_is_in_the_lock_with_hashes():
     lock = (REPOSITORY / "requirements.lock").read_text()
     pinned = re.findall(r"^[a-z0-9][a-z0-9._-]*==\S+ \\$", lock, re.MULTILINE)
     assert len(pinned) == len(re.findall(r"^[a-z0-9]", lock, re.MULTILINE)) > 0
+
+
+def test_labels_say_what_it_is_and_what_it_was_made_of():
+    """https://github.com/opencontainers/image-spec/blob/main/annotations.md"""
+    (label,) = values(FINAL, "LABEL")
+    prefix = "org.opencontainers.image."
+    labels = dict(pair.removeprefix(prefix).split("=", 1) for pair in shlex.split(label))
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+    assert labels["title"] == project["name"]
+    assert labels["version"] == project["version"]
+    assert labels["licenses"] == project["license"]
+    passed = {"base.name": "PYTHON_IMAGE"}
+    passed |= {name: name.upper() for name in ("source", "revision", "created")}
+    for name, argument in passed.items():
+        assert labels[name] == f"${{{argument}}}"
+        assert argument in {rest.partition("=")[0] for rest in values(FINAL, "ARG")}
 
 
 def test_the_last_stage_runs_nothing_and_takes_one_folder():

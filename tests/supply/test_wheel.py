@@ -1,0 +1,95 @@
+"""What is in the wheel, and that building it again makes the same bytes."""
+
+import os
+import subprocess
+import sys
+import zipfile
+from email.parser import HeaderParser
+from pathlib import Path
+
+import pytest
+
+from tests.supply.wheel import ROOT, build, copy_source
+
+READ_ELSEWHERE = {"README.md", "genguard.json"}
+"""People read the first in the repository, and Grafana is given the second from there."""
+NAMED = (
+    "webhook/generation/kinds.json",
+    "webhook/dashboard/templates/findings.html",
+    "manifests/base/server/access.yaml",
+    "manifests/monitoring/runbooks/GenguardDown.md",
+    "webhook/py.typed",
+    "certs/py.typed",
+    "manifests/py.typed",
+)
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
+    folder = tmp_path_factory.mktemp("wheel")
+    source = copy_source(folder / "source")
+    (source / "manifests" / "tls" / "tls.key").write_text("secret")
+    return zipfile.ZipFile(build(source, folder))
+
+
+def test_it_holds_every_module_table_manifest_runbook_and_page(wheel: zipfile.ZipFile) -> None:
+    kinds = {".py", ".typed", ".json", ".yaml", ".md", ".html", ".css", ".js", ".svg"}
+    expected = {
+        str(path.relative_to(ROOT))
+        for package in ("webhook", "certs", "manifests")
+        for path in (ROOT / package).rglob("*")
+        if path.suffix in kinds and path.name not in READ_ELSEWHERE
+    }
+    assert set(NAMED) <= expected <= set(wheel.namelist())
+
+
+def test_it_holds_no_test_no_key_and_nothing_else(wheel: zipfile.ZipFile) -> None:
+    names = wheel.namelist()
+    assert {name.partition("/")[0].partition("-")[0] for name in names} == {
+        "webhook",
+        "certs",
+        "manifests",
+        "genguard",
+    }
+    assert not [name for name in names if name.endswith((".key", ".crt", ".pyc"))]
+
+
+def test_it_carries_its_licence(wheel: zipfile.ZipFile) -> None:
+    (metadata,) = (name for name in wheel.namelist() if name.endswith(".dist-info/METADATA"))
+    said = HeaderParser().parsestr(wheel.read(metadata).decode())
+    assert said["License-Expression"] == "Apache-2.0"
+    assert said.get_all("License-File") == ["LICENSE"]
+    carried = wheel.read(metadata.replace("METADATA", "licenses/LICENSE"))
+    assert carried == (ROOT / "LICENSE").read_bytes()
+    assert b"Apache License" in carried
+
+
+def test_built_twice_it_is_the_same_bytes(tmp_path: Path) -> None:
+    """At another time and place, in another zone and language, with another umask and hashing."""
+    wheels = []
+    for number, (umask, changed) in enumerate(
+        [
+            (0o022, {"TZ": "UTC", "PYTHONHASHSEED": "1"}),
+            (0o077, {"TZ": "Asia/Tokyo", "PYTHONHASHSEED": "2", "LANG": "C.UTF-8", "LC_ALL": "C"}),
+        ]
+    ):
+        folder = tmp_path / str(number)
+        done = subprocess.run(
+            [sys.executable, "-m", "tests.supply.wheel", str(folder)],
+            cwd=ROOT,
+            env={**os.environ, **changed},
+            umask=umask,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        wheels.append(Path(done.stdout.strip()).read_bytes())
+    assert wheels[0] == wheels[1]
+
+
+def test_the_times_in_it_are_that_of_the_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
+    with zipfile.ZipFile(build(copy_source(tmp_path / "source"), tmp_path)) as made:
+        assert {entry.date_time for entry in made.infolist()} == {(2023, 11, 14, 22, 13, 20)}
