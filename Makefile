@@ -5,7 +5,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 JOBS ?= 2
 
-.PHONY: help install run demo demo-picture test check controlplane bench bench-check memory wheel clean lock
+.PHONY: help install run demo demo-picture test check controlplane bench bench-check memory wheel sbom audit clean lock
 
 help: ## what people do here
 	@awk 'BEGIN{FS=":.*## "} /^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,6 +38,7 @@ controlplane: install ## build kube-apiserver, etcd and friends once (minutes; c
 	$(PY) -m tests.monitoring.binaries
 	$(PY) -m tests.store.binaries
 	$(PY) -m tests.dashboard.binaries
+	$(PY) -m tests.supply.sandbox
 
 test: check controlplane ## every test, the real control plane included
 	$(PY) -m pytest -n $(JOBS) --dist loadgroup || $(PY) -m tests.again
@@ -54,6 +55,12 @@ memory: install ## what 100,000 tracked objects take, by kind (minutes)
 
 wheel: install ## the wheel in dist/, the same bytes wherever this commit is built
 	$(PY) -m tests.supply.wheel
+
+sbom: install ## what it is made of, as CycloneDX, in dist/
+	$(PY) -m tests.supply.sbom
+
+audit: install ## ask the Python advisory list whether what is shipped has known holes (network)
+	$(VENV)/bin/pip-audit --strict --disable-pip --require-hashes -r requirements.lock
 
 lock: ## pin the dependencies again, with hashes (needs pip-tools in .venv)
 	$(PY) -m piptools compile --quiet --strip-extras --generate-hashes --allow-unsafe --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options -o requirements.lock pyproject.toml

@@ -11,6 +11,8 @@ import pytest
 
 from tests.supply.wheel import ROOT, build, copy_source
 
+pytestmark = pytest.mark.xdist_group("wheel")
+
 READ_ELSEWHERE = {"README.md", "genguard.json"}
 """People read the first in the repository, and Grafana is given the second from there."""
 NAMED = (

@@ -31,12 +31,11 @@ def copy_source(to: Path) -> Path:
 
 def build(source: Path, to: Path) -> Path:
     """Makes a wheel of a copied source in the folder `to`, and returns its path."""
-    epoch = os.environ.get("SOURCE_DATE_EPOCH") or _committed()
     to.mkdir(parents=True, exist_ok=True)
     done = subprocess.run(
         [sys.executable, "-c", _BACKEND, str(to.resolve())],
         cwd=source,
-        env={**os.environ, "SOURCE_DATE_EPOCH": epoch},
+        env={**os.environ, "SOURCE_DATE_EPOCH": str(committed())},
         umask=0o022,
         capture_output=True,
         text=True,
@@ -47,10 +46,13 @@ def build(source: Path, to: Path) -> Path:
     return to / done.stdout.splitlines()[-1]
 
 
-def _committed() -> str:
-    """When the last commit was made, in seconds since 1970."""
+def committed() -> int:
+    """When the last commit was made, in seconds since 1970; SOURCE_DATE_EPOCH where it is set."""
     last = ["git", "log", "-1", "--format=%ct"]
-    return subprocess.run(last, cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
+    return int(
+        os.environ.get("SOURCE_DATE_EPOCH")
+        or subprocess.run(last, cwd=ROOT, capture_output=True, check=True).stdout
+    )
 
 
 def main() -> None:
