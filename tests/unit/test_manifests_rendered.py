@@ -15,6 +15,8 @@ from certs import ensure, inspect, service_names
 from tests.controlplane.build import binary
 from tests.unit.manifest_files import MANIFESTS, registrations, webhook_of
 from webhook.cli.serve import serve
+from webhook.server.access import Part
+from webhook.server.reviewed_tokens import PATHS
 from webhook.server.watching import parse_watched
 
 NOW = datetime.now(UTC)
@@ -209,6 +211,43 @@ def test_replicas_get_a_store_the_way_to_it_and_the_right_to_one_lease(rendered)
     ]
     (quota,) = of_kind(found, "ResourceQuota").values()
     assert int(quota["spec"]["hard"]["pods"]) >= deployment["replicas"] + 1
+
+
+def test_with_ops_auth_people_and_prometheus_show_a_token_over_tls_and_probes_none(
+    rendered, repository
+):
+    mine = repository / "shown"
+    mine.mkdir(exist_ok=True)
+    readme = (MANIFESTS / "README.md").read_text()
+    (example,) = re.findall(r"```yaml\n(# shown/kustomization\.yaml\n.*?)```", readme, re.DOTALL)
+    (mine / "kustomization.yaml").write_text(example)
+    found = rendered("shown")
+    (deployment,) = of_kind(found, "Deployment").values()
+    container = deployment["spec"]["template"]["spec"]["containers"][0]
+    verb, *flags = container["args"]
+    params = serve.make_context(verb, flags).params
+    assert (params["ops_auth"], params["ops_tls"]) == ("kubernetes", True)
+    for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+        assert container[probe]["httpGet"]["scheme"] == "HTTPS"
+    roles = of_kind(found, "ClusterRole")
+    paths = {
+        name: rule["nonResourceURLs"]
+        for name in roles
+        for rule in roles[name]["rules"]
+        if "nonResourceURLs" in rule
+    }
+    assert paths == {
+        "genguard-view": [PATHS[Part.OBSERVED]],
+        "genguard-metrics": [PATHS[Part.METRICS]],
+    }
+    bound = {one["roleRef"]["name"] for one in of_kind(found, "ClusterRoleBinding").values()}
+    assert bound == {"genguard", "genguard-metrics", "system:auth-delegator"}
+    (monitor,) = of_kind(found, "PodMonitor").values()
+    (endpoint,) = monitor["spec"]["podMetricsEndpoints"]
+    secret = of_kind(found, "Secret")[endpoint["authorization"]["credentials"]["name"]]
+    assert secret["type"] == "kubernetes.io/service-account-token"
+    assert endpoint["scheme"] == "https"
+    assert endpoint["tlsConfig"]["serverName"] in NAMES
 
 
 def test_the_pods_that_are_scraped_are_the_ones_that_run(rendered):
