@@ -2,7 +2,7 @@
 
 import asyncio
 import heapq
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import Final, NamedTuple
 
@@ -11,7 +11,7 @@ import msgspec
 from webhook.dashboard.query import BadQueryError, known_only, number, one_of
 from webhook.dashboard.scene import Scene, Seen
 from webhook.dashboard.words import stamp_exactly
-from webhook.status.remembered import Remembered, glance
+from webhook.status.remembered import Remembered, glance, glance_names, may_name
 from webhook.status.tally import Tally
 from webhook.status.tracking import Tracked, Tracking
 from webhook.status.view import Health
@@ -23,7 +23,8 @@ _LIMIT: Final = 500
 _MOST: Final = 1_000
 _BITE: Final = 500
 """Objects that are looked at before answers get their turn: about half a millisecond."""
-_WORST: Final = {Health.RED: 0, Health.YELLOW: 1, Health.GREEN: 2}
+_HEALTHS: Final[dict[str, int]] = {health.value: index for index, health in enumerate(Health)}
+_RED: Final = _HEALTHS[Health.RED.value]
 
 _Rank = tuple[int, bool, float, str]
 """Worst, then unsettled, then longest so; the uid makes it unique."""
@@ -88,23 +89,18 @@ def parse(query: Mapping[str, str], limit: int = _LIMIT) -> Asked:
 
 async def page(tracking: Tracking, asked: Asked, at: float) -> ObjectsPage:
     """The next objects; what changes its rank between two pages may be missed or come twice."""
-    best: list[_Rank] = []
-    total = before = 0
-    ranks = _Ranking(tracking, asked.filters).ranks()
-    async for found in _bites(ranks):
-        ahead = found if asked.after is None else [one for one in found if one > asked.after]
-        total += len(found)
-        before += len(found) - len(ahead)
-        better = ahead if len(best) <= asked.limit else [one for one in ahead if one < best[-1]]
-        if better:
-            best = heapq.nsmallest(asked.limit + 1, [*best, *better])
-    shown = best[: asked.limit]
+    ranking = _Ranking(tracking, asked)
+    packed = tracking.packed()
+    while bite := list(islice(packed, _BITE)):
+        ranking.look(bite)
+        await asyncio.sleep(0)
+    shown = ranking.best[: asked.limit]
     known = [one for rank in shown if (one := tracking.find(rank[-1])) is not None]
     return ObjectsPage(
         tuple(show(one, at) for one in known),
-        msgspec.json.encode(shown[-1]).hex() if len(best) > asked.limit else "",
-        total,
-        before,
+        msgspec.json.encode(shown[-1]).hex() if len(ranking.best) > asked.limit else "",
+        ranking.total,
+        ranking.before,
     )
 
 
@@ -114,7 +110,7 @@ async def worst(scene: Scene, query: Mapping[str, str], now: float) -> Seen:
     tracking = scene.sources.detecting.tracking
     model = await page(tracking, asked, now)
     kinds = sorted({kind.kind for kind, _ in tracking.tally if kind.resource != "other"})
-    values = {"asked": asked.filters, "healths": tuple(_WORST), "kinds": kinds}
+    values = {"asked": asked.filters, "healths": tuple(reversed(_HEALTHS)), "kinds": kinds}
     return Seen(model, values | {"known": len(tracking), "limit": asked.limit})
 
 
@@ -126,47 +122,80 @@ async def every_one(scene: Scene, query: Mapping[str, str], now: float) -> Seen:
 class _Ranking:
     """Looks at each object that is tracked, as little as can be: there may be 200,000."""
 
-    def __init__(self, tracking: Tracking, filters: Mapping[str, str]) -> None:
-        self._tracking: Final = tracking
-        self._health: Final = filters.get("health")
+    def __init__(self, tracking: Tracking, asked: Asked) -> None:
+        filters = asked.filters
+        self._limit: Final = asked.limit
+        self._after: Final = asked.after
+        self._health: Final = _HEALTHS.get(filters.get("health", ""))
         self._uid: Final = filters.get("uid")
         self._namespace: Final = _bytes(filters.get("namespace"))
         self._name: Final = _bytes(filters.get("name"))
-        self._words: Final = filters.get("q", "").casefold().split()
+        self._words: Final = _words(tracking.tally, filters.get("q", ""))
         self._kinds: Final = _kinds(tracking.tally, filters)
+        named = self._namespace, self._name
+        self._by_name: Final = bool(self._words) or named != (None, None)
+        self.best: list[_Rank] = []
+        self.total = self.before = 0
 
-    def ranks(self) -> Iterator[_Rank | None]:
-        """Of those that match; None for each of the others, so that they count as work."""
-        for uid, data in self._tracking.packed():
-            if self._uid in (None, uid):
-                yield self._rank(uid, data if isinstance(data, bytes) else data[0])
-            else:
-                yield None
+    def look(self, bite: Iterable[tuple[str, bytes | tuple[bytes, bool]]]) -> None:
+        """Count those that match, and keep the best."""
+        found: list[_Rank] = []
+        worst = self.best[-1] if len(self.best) > self._limit else None
+        for uid, packed in bite:
+            data = packed if isinstance(packed, bytes) else packed[0]
+            kind, changed_at, settled, health = glance(data)
+            if (
+                (self._health is not None and health != self._health)
+                or (self._kinds is not None and kind not in self._kinds)
+                or (self._uid is not None and uid != self._uid)
+                or (self._by_name and not self._is_named(uid, kind, data))
+            ):
+                continue
+            self.total += 1
+            rank = (_RED - health, settled, changed_at, uid)
+            if self._after is not None and rank <= self._after:
+                self.before += 1
+            elif worst is None or rank < worst:
+                found.append(rank)
+        if found:
+            self.best = heapq.nsmallest(self._limit + 1, [*self.best, *found])
 
-    def _rank(self, uid: str, data: bytes) -> _Rank | None:
-        kind, changed_at, settled, health, namespace, name, _ = glance(data)
-        if (
-            (self._health is not None and health != self._health)
-            or (self._namespace is not None and namespace != self._namespace)
-            or (self._name is not None and name != self._name)
-            or (self._kinds is not None and kind not in self._kinds)
-            or (self._words and not self._has(uid, kind, namespace, name))
-        ):
-            return None
-        return _WORST[health], settled, changed_at, uid
+    def _is_named(self, uid: str, kind: int, data: bytes) -> bool:
+        for _, bare, text, kinds in self._words:
+            if not may_name(data, bare) and kind not in kinds and text not in uid:
+                return False
+        namespace, name = glance_names(data)
+        if self._namespace is not None and namespace != self._namespace:
+            return False
+        if self._name is not None and name != self._name:
+            return False
+        names = b"/".join((namespace, name)).lower()
+        for word, _, text, kinds in self._words:
+            if word not in names and kind not in kinds and text not in uid:
+                return False
+        return True
 
-    def _has(self, uid: str, kind: int, namespace: bytes, name: bytes) -> bool:
-        names = self._tracking.tally.kind(kind)
-        text = (
-            f"{namespace.decode()}/{name.decode()} {names.kind} {names.resource} {uid}".casefold()
+
+class _Word(NamedTuple):
+    """Looked for in namespace/name, in kind and resource, and in the uid; `bare`: without "/"."""
+
+    names: bytes
+    bare: bytes
+    text: str
+    kinds: frozenset[int]
+
+
+def _words(tally: Tally, text: str) -> tuple[_Word, ...]:
+    kinds = [f"{kind.kind} {kind.resource}".casefold() for kind, _ in tally]
+    return tuple(
+        _Word(
+            word.encode(),
+            word.replace("/", "").encode(),
+            word,
+            frozenset(at for at, kind in enumerate(kinds) if word in kind),
         )
-        return all(word in text for word in self._words)
-
-
-async def _bites(ranks: Iterator[_Rank | None]) -> AsyncIterator[list[_Rank]]:
-    while bite := list(islice(ranks, _BITE)):
-        yield [one for one in bite if one is not None]
-        await asyncio.sleep(0)
+        for word in text.casefold().split()
+    )
 
 
 def _kinds(tally: Tally, filters: Mapping[str, str]) -> frozenset[int] | None:

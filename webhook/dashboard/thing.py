@@ -59,7 +59,7 @@ async def one(scene: Scene, query: Mapping[str, str], now: float) -> Seen:
         writes=() if remembered is None else steps(remembered),
         reconciled=tracking.milestones.of(uid),
         findings=about,
-        tree=await tree(tracking, uid, now),
+        tree=await tree(tracking, scene.turns, uid, now),
     )
     drawn = plot(model.writes, model.reconciled, now) if model.writes else None
     return Seen(model, {"plot": drawn})

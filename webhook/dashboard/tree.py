@@ -8,7 +8,8 @@ from typing import Final
 import msgspec
 
 from webhook.dashboard.objects import TrackedObject, show
-from webhook.status.remembered import glance
+from webhook.dashboard.turns import Turns
+from webhook.status.remembered import glance_owner
 from webhook.status.tracking import Tracked, Tracking
 
 MOST_CHILDREN: Final = 50
@@ -25,13 +26,15 @@ class Branch(msgspec.Struct, frozen=True, rename="camel"):
     more_children: int
 
 
-async def tree(tracking: Tracking, uid: str, at: float) -> Branch | None:
+async def tree(tracking: Tracking, turns: Turns, uid: str, at: float) -> Branch | None:
     """The whole tree that an object stands in, from its uppermost owner; None for none tracked."""
     found = tracking.find(uid)
     if found is None:
         return None
     root = _root(tracking, found)
-    return _Growing(tracking, await _owned(tracking), at).branch(root, MOST_DEEP)
+    owners = await _owners(tracking)
+    below = await turns.aside(lambda: _below(root.uid, owners))
+    return _Growing(tracking, below, at).branch(root, MOST_DEEP)
 
 
 class _Growing:
@@ -64,14 +67,31 @@ def _root(tracking: Tracking, found: Tracked) -> Tracked:
     return found
 
 
-async def _owned(tracking: Tracking) -> dict[str, list[str]]:
-    """The uids that stand below each uid; looks at every tracked object, a bite at a time."""
-    below: dict[str, list[str]] = {}
+async def _owners(tracking: Tracking) -> dict[str, bytes]:
+    """Below what each owned object stands; looks at every tracked object, a bite at a time.
+
+    One dictionary of texts: one list for each owner would keep the garbage collector busy.
+    """
+    owners: dict[str, bytes] = {}
     packed = tracking.packed()
     while bite := list(islice(packed, _BITE)):
         for uid, data in bite:
-            owner = glance(data if isinstance(data, bytes) else data[0]).owner
+            owner = glance_owner(data if isinstance(data, bytes) else data[0])
             if owner:
-                below.setdefault(owner.decode(), []).append(uid)
+                owners[uid] = owner
         await asyncio.sleep(0)
+    return owners
+
+
+def _below(root: str, owners: Mapping[str, bytes]) -> dict[str, list[str]]:
+    """The uids that stand below each uid of one tree."""
+    below: dict[str, list[str]] = {}
+    level = {root.encode()}
+    for _ in range(MOST_DEEP):
+        found = [(uid, owner) for uid, owner in owners.items() if owner in level]
+        for uid, owner in found:
+            below.setdefault(owner.decode(), []).append(uid)
+        level = {uid.encode() for uid, _ in found}
+        if not level:
+            break
     return below

@@ -1,0 +1,74 @@
+"""As much as a server ever remembers: 10,000 findings and 100,000 objects."""
+
+import time
+
+import msgspec
+
+from tests.contract.service import Running
+from tests.unit.detection.builders import INTENT, MUTATE, joined, status, update
+from webhook.detection.detectors import ALL
+from webhook.detection.detectors.detector import Blame, Sign
+from webhook.detection.write import ObjectKey
+from webhook.status.remembered import Remembered
+from webhook.status.tally import Kind
+from webhook.status.view import Health
+
+FINDINGS = 10_000
+OBJECTS = 100_000
+_KINDS = (
+    Kind("apps", "deployments", "Deployment"),
+    Kind("apps", "replicasets", "ReplicaSet"),
+    Kind("", "pods", "Pod"),
+    Kind("", "pods", "Pod"),
+)
+_SEVERAL = 4
+
+
+def crowd(run: Running, findings: int = FINDINGS, objects: int = OBJECTS) -> None:
+    """Findings of all detectors, some by several webhooks; objects as trees of three levels."""
+    now = time.time()
+    detecting = run.detecting
+    asked = update(status(observedGeneration=1), status(), subresource="status")
+    (write,) = joined((INTENT, asked), (MUTATE, asked), now=now)
+    for number in range(findings):
+        where = ObjectKey(
+            "apps", "v1", "deployments", f"team-{number % 50}", f"web-{number}", f"f-{number}"
+        )
+        sign = Sign(Blame.OTHERS, ("/status/observedGeneration",), "another webhook cleared it")
+        for turn in range(1 + number % _SEVERAL):
+            at = now - number / 1_000 - turn
+            detecting.detection.ledger.add(
+                ALL[number % len(ALL)].name,
+                sign,
+                msgspec.structs.replace(write, object=where, time=at),
+            )
+    for number in range(objects):
+        kind = _KINDS[number % len(_KINDS)]
+        parent = number - number % len(_KINDS) + (0 if number % len(_KINDS) == 1 else 1)
+        owner = f"uid-{parent}" if number % len(_KINDS) else ""
+        detecting.tracking.restore(f"uid-{number}", kind, _state(number, owner, now))
+
+
+def _state(number: int, owner: str, now: float) -> Remembered:
+    is_bad = number % 97 == 0
+    return Remembered(
+        kind=0,
+        namespace=f"team-{number % 50}",
+        name=f"thing-{number}",
+        version=number,
+        digest=number,
+        generation=3,
+        observed=2 if is_bad else 3,
+        reconciled=2 if is_bad else 3,
+        intent_at=now - 600,
+        intent_seen=True,
+        observed_at=None if is_bad else now - 590,
+        settled_at=None if is_bad else now - 580,
+        changed_at=now - number / 1_000,
+        ready=not is_bad,
+        settled=not is_bad,
+        health=Health.YELLOW if is_bad else Health.GREEN,
+        has_been_ready=True,
+        flips=(),
+        owner=owner,
+    )
