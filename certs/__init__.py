@@ -4,6 +4,7 @@
 `inspect`  pure: PEM in, facts and problems in plain words out; never raises for bad PEM
 `ensure`   a folder with a pair that works: read it, or make what is missing or worn out
 `renew`    pure: a pair that works as a value: the one given, or one in its place
+`next_step`  pure: how a pair that replicas share is renewed while it is in use
 `PairFiles.read`  one consistent snapshot of a mounted Secret or of plain files
 
 Every error is a `CertificateError`; errors.py draws the tree. The package knows nothing of
@@ -38,6 +39,19 @@ from certs.issue import (
 from certs.names import LOOPBACK, service_names
 from certs.problems import Problem
 from certs.renew import Renewed, renew
+from certs.rotation import (
+    Files,
+    Leave,
+    Prepare,
+    Promote,
+    Spread,
+    Step,
+    Tidy,
+    Trusting,
+    Wait,
+    next_step,
+    stage,
+)
 
 __all__ = [
     "AUTHORITY_LIFETIME",
@@ -47,12 +61,14 @@ __all__ = [
     "CertificateError",
     "CertificateFacts",
     "Ensured",
+    "Files",
     "FolderNotWritableError",
     "Inspection",
     "InvalidRequestError",
     "Issued",
     "KeyPair",
     "LeafCertificate",
+    "Leave",
     "MalformedPEMError",
     "PairAbsentError",
     "PairFileError",
@@ -60,14 +76,23 @@ __all__ = [
     "PairIncompleteError",
     "PairSnapshot",
     "PairUnreadableError",
+    "Prepare",
     "Problem",
+    "Promote",
     "Renewed",
+    "Spread",
+    "Step",
+    "Tidy",
+    "Trusting",
     "UnusablePairError",
+    "Wait",
     "ensure",
     "inspect",
     "issue",
     "issue_authority",
+    "next_step",
     "renew",
     "service_names",
+    "stage",
     "write_files",
 ]

@@ -27,6 +27,7 @@ class CertificateFacts:
     """The leaf, how it fits its key and its CA bundle, and how long it still lives."""
 
     subject: str
+    issuer: str
     sans: tuple[str, ...]  # DNS names, then IP addresses
     not_before: datetime
     not_after: datetime
@@ -61,6 +62,7 @@ def gather_facts(
     algorithm = leaf.signature_hash_algorithm
     return CertificateFacts(
         subject=leaf.subject.rfc4514_string(),
+        issuer=leaf.issuer.rfc4514_string(),
         sans=from_alternative_names(leaf),
         not_before=leaf.not_valid_before_utc,
         not_after=leaf.not_valid_after_utc,

@@ -21,6 +21,7 @@ from certs.errors import (
     PairIncompleteError,
     PairUnreadableError,
 )
+from certs.problems import Part
 
 CERT_FILE: Final = "tls.crt"
 KEY_FILE: Final = "tls.key"
@@ -58,6 +59,11 @@ class PairFiles:
     def beside(cls, cert_file: Path, key_file: Path) -> Self:
         """A pair under names of its own; a bundle is looked for beside the certificate."""
         return cls(cert_file, key_file, cert_file.parent / CA_FILE)
+
+    def place(self, part: Part) -> str:
+        """Where a part of the pair is, for who has to mend it."""
+        places = {"certificate": self.cert_file, "key": self.key_file, "ca": self.ca_file}
+        return str(places[part])
 
     def read(self) -> PairSnapshot:
         """All files as they were at one moment."""

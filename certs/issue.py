@@ -26,6 +26,9 @@ from certs.pem import read_certificates, read_key, same_key, write_certificate, 
 AUTHORITY_LIFETIME: Final = timedelta(days=365)
 LEAF_LIFETIME: Final = timedelta(days=30)
 CLOCK_SKEW: Final = timedelta(hours=1)  # an API server with a slow clock must not refuse us
+_MOST_SKEW: Final = 1 / 10  # of a life that is so short that an hour would make it old at once
+AUTHORITY_NAME: Final = "genguard CA"
+"""How the common name of every authority begins."""
 
 Serial: TypeAlias = Callable[[], int]
 
@@ -99,7 +102,7 @@ def issue_authority(
     key = ec.generate_private_key(ec.SECP256R1())
     key_id = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
     # Two authorities share a caBundle while they are rotated, so each has a name of its own.
-    name = f"genguard CA {key_id.digest.hex()[:8]}"
+    name = f"{AUTHORITY_NAME} {key_id.digest.hex()[:8]}"
     builder = (
         _builder(name, key, at, at + lifetime, serial)
         .issuer_name(_name(name))
@@ -146,7 +149,7 @@ def _builder(
         .subject_name(_name(name))
         .public_key(public)
         .serial_number(serial())
-        .not_valid_before(at - CLOCK_SKEW)
+        .not_valid_before(at - min(CLOCK_SKEW, (not_after - at) * _MOST_SKEW))
         .not_valid_after(not_after)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
     )

@@ -1,12 +1,13 @@
 """Keep a working pair that is a value: what a Secret holds, say, or nothing yet.
 
 Reads   the pair, the names that clients dial, and `at`
-Result  the same pair while it is good and young, else a new authority and leaf
+Result  the same pair while it is good, else a new authority and leaf
 Relies  on the bundle: authorities of the old one that still live stay in the new one, after the
         new authority, so that a leaf of either verifies while the change spreads
 
 The authority's key signs once and is forgotten: nobody can steal it, and the next pair has a new
-authority. Files with a key that signs again are kept by `ensure`.
+authority. Files with a key that signs again are kept by `ensure`. A pair that is only old is kept:
+to change it while it is in use takes more than one step, see rotation.py.
 """
 
 from collections.abc import Sequence
@@ -43,7 +44,7 @@ def renew(
         reason = "there is no bundle to know it by"
     else:
         found = inspect(pair.cert_pem, pair.key_pem, pair.ca_pem, at=at, names=(*names, *LOOPBACK))
-        if not found.problems:
+        if not found.errors and found.facts is not None and found.facts.chain_verifies:
             return Renewed(pair, "")
         reason = "; ".join(problem.message for problem in found.problems)
     issued = issue(names=names, at=at, leaf_lifetime=leaf_lifetime)

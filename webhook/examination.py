@@ -2,10 +2,11 @@
 
 import asyncio
 import ssl
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from itertools import product
 from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
@@ -23,7 +24,14 @@ from webhook.install.where import path_of, title_of
 from webhook.installation import connected
 from webhook.lint.hook import MUTATING, VALIDATING
 from webhook.manifest.kustomize import Document
-from webhook.manifest.rendering import Choices, pair_files, render, secret_of
+from webhook.manifest.rendering import (
+    INJECTED,
+    REGISTRATIONS,
+    Choices,
+    pair_files,
+    render,
+    secret_of,
+)
 
 _ADMISSION: Final = "admissionregistration.k8s.io/v1"
 _REVIEWS: Final = "/apis/authorization.k8s.io/v1"
@@ -36,12 +44,12 @@ T = TypeVar("T")
 
 async def examine(kubeconfig: str | None, context: str | None, namespace: str) -> Facts:
     """Raise NoClusterError, RefusedError or UNREACHED; what may not be looked at is noted."""
-    choices = Choices(namespace=namespace)
-    expected = tuple(render(choices, manifests.read, pair_files(_NO_PAIR)))
     async with connected(kubeconfig, context) as (rest, _):
         look = _Look(rest, namespace)
         version = await rest.get("/version")
         configurations = await look.noted("the registrations", look.configurations) or ()
+        choices = Choices(namespace=namespace, cert_manager=_is_injected(configurations))
+        expected = tuple(render(choices, manifests.read, pair_files(_NO_PAIR)))
         probed = await send_probe(rest, _WATCHED)
         now = datetime.now(UTC)
         facts = Facts(
@@ -133,14 +141,13 @@ class _Look:
         return replace(facts, pair=pair, rights=rights)
 
     async def _rights(self, facts: Facts) -> tuple[Right, ...]:
-        """Those of the ClusterRole: of the server's account, or of whoever asks."""
+        """Those of the roles: of the server's account, or of whoever asks."""
         found = []
         account = f"system:serviceaccount:{self._namespace}:genguard"
         groups = ["system:serviceaccounts", f"system:serviceaccounts:{self._namespace}"]
-        for verb, group, resource in _needed(facts.expected):
-            spec: dict[str, Any] = {
-                "resourceAttributes": {"verb": verb, "group": group, "resource": resource}
-            }
+        for needed in _needed(facts):
+            attributes = {key: value for key, value in needed.items() if value}
+            spec: dict[str, Any] = {"resourceAttributes": attributes}
             kind = "SelfSubjectAccessReview"
             if not facts.outside:
                 kind = "SubjectAccessReview"
@@ -148,17 +155,30 @@ class _Look:
             body = {"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec}
             answer = await self._rest.call("POST", f"{_REVIEWS}/{kind.lower()}s", body)
             allowed = bool(answer["status"].get("allowed"))
-            found.append(Right(verb, group, resource, allowed))
+            verb, group, resource = (needed[key] for key in ("verb", "group", "resource"))
+            found.append(Right(verb, group, resource, allowed, needed["name"]))
         return tuple(found)
 
 
-def _needed(expected: tuple[Document, ...]) -> Iterator[tuple[str, str, str]]:
-    for document in expected:
-        for rule in document["rules"] if document["kind"] == "ClusterRole" else ():
-            for group in rule["apiGroups"]:
-                for resource in rule["resources"]:
-                    for verb in rule["verbs"]:
-                        yield verb, group, resource
+def _needed(facts: Facts) -> Iterator[dict[str, str]]:
+    """The attributes of each right; a server outside serves a certificate of its own."""
+    kinds = ("ClusterRole",) if facts.outside else ("ClusterRole", "Role")
+    for document in facts.expected:
+        for rule in document["rules"] if document["kind"] in kinds else ():
+            named = rule.get("resourceNames") or ("",)
+            if facts.outside and "resourceNames" in rule:
+                continue
+            for parts in product(rule["verbs"], rule["apiGroups"], rule["resources"], named):
+                keys = ("verb", "group", "resource", "name")
+                place = {"namespace": document["metadata"].get("namespace", "")}
+                yield dict(zip(keys, parts, strict=True)) | place
+
+
+def _is_injected(configurations: Iterable[Document]) -> bool:
+    """Whether cert-manager sees to the bundles of ours."""
+    names = {name for _, name in REGISTRATIONS}
+    ours = [one["metadata"] for one in configurations if one["metadata"]["name"] in names]
+    return any(INJECTED in (one.get("annotations") or {}) for one in ours)
 
 
 def _custom(definition: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -1,8 +1,8 @@
 """From flags to a running server: connects judge, detection, sinks, cluster and store."""
 
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
 
 from prometheus_client.registry import Collector
 
@@ -12,6 +12,7 @@ from webhook.alerts.kube_event import KubeEventSink
 from webhook.alerts.leader import Candidate, LeaderSink, running
 from webhook.alerts.log import LogSink
 from webhook.alerts.store_event import StoreEvents
+from webhook.certifying import certified
 from webhook.compose import Judge, JudgeOptions
 from webhook.dashboard.routes import Dashboard
 from webhook.dashboard.scene import Sources
@@ -36,6 +37,9 @@ from webhook.telemetry.logs import LOGGER, logging_to_stderr
 from webhook.telemetry.metrics import Metrics
 from webhook.telemetry.tracked import TrackedMetrics
 
+if TYPE_CHECKING:
+    from webhook.cluster.rest import Rest
+
 
 @dataclass(frozen=True, slots=True)
 class AlertOptions:
@@ -47,16 +51,22 @@ class AlertOptions:
 
 @dataclass(frozen=True, slots=True)
 class ClusterOptions:
-    """Which cluster is asked, which of its objects are watched, how many metrics may name."""
+    """Which cluster is asked, which of its objects are watched, how many metrics may name.
+
+    secret  whose certificate is served, and renewed by one of the replicas; in our own namespace
+    """
 
     kubeconfig: str | None = None
     watched: tuple[str, ...] = ()
     most_named: int = 0
+    secret: str | None = None
 
 
 class _Connected(NamedTuple):
-    """A cluster; `tell` is for news of the store."""
+    """A cluster, and where in it we are; `tell` is for news of the store."""
 
+    rest: "Rest"
+    namespace: str
     lease: Candidate
     tell: Tell | None
     tokens: Reviewer
@@ -103,8 +113,21 @@ async def run_server(
             if cluster.kubeconfig is not None:
                 connected = await _connect(stack, cluster.kubeconfig, cluster, alerts, parts)
             access = _access(options, connected)
-            if replicas is not None:
-                await _join(stack, replicas, connected, parts)
+            candidate = await _candidate(stack, replicas, connected, cluster, parts)
+            if replicas is not None and candidate is not None:
+                parts.sinks[:] = [LeaderSink(sink, candidate) for sink in parts.sinks]
+            if connected is not None and candidate is not None and cluster.secret is not None:
+                pair = await stack.enter_async_context(
+                    certified(
+                        connected.rest,
+                        connected.namespace,
+                        cluster.secret,
+                        options,
+                        leadership=candidate,
+                        metrics=parts.metrics,
+                    )
+                )
+                options = replace(options, pair=pair)
             if alerts.alertmanagers:
                 # Told by every replica: a finding has the same labels everywhere, so it is one
                 # alert there, and what only one of them saw is not lost.
@@ -189,18 +212,30 @@ async def _connect(
     own = own_object(kubeconfig)
     lease = Lease(rest, own["namespace"], "genguard", own_identity())
     if not alerts.events:
-        return _Connected(lease, None, tokens)
+        return _Connected(rest, own["namespace"], lease, None, tokens)
     create = event_creator(api)
     parts.sinks.append(KubeEventSink(create, judge.kind_of))
-    return _Connected(lease, StoreEvents(create, own).tell, tokens)
+    return _Connected(rest, own["namespace"], lease, StoreEvents(create, own).tell, tokens)
 
 
-async def _join(
-    stack: AsyncExitStack, replicas: Replicas, connected: _Connected | None, parts: _Parts
-) -> None:
-    """Share a store until the stack is left; one of the replicas makes the Events."""
-    tell = None if connected is None else connected.tell
-    await stack.enter_async_context(replicas.joined(parts.metrics, tell))
-    candidate = replicas.lock if connected is None else connected.lease
-    await stack.enter_async_context(running(candidate, parts.metrics))
-    parts.sinks[:] = [LeaderSink(sink, candidate) for sink in parts.sinks]
+async def _candidate(
+    stack: AsyncExitStack,
+    replicas: Replicas | None,
+    connected: _Connected | None,
+    cluster: ClusterOptions,
+    parts: _Parts,
+) -> Candidate | None:
+    """Who tries to lead until the stack is left; None where there is nothing to lead in.
+
+    Replicas that share a store have it joined first; one of them makes the Events.
+    """
+    candidate: Candidate | None = None
+    if replicas is not None:
+        tell = None if connected is None else connected.tell
+        await stack.enter_async_context(replicas.joined(parts.metrics, tell))
+        candidate = replicas.lock
+    if connected is not None and (replicas is not None or cluster.secret is not None):
+        candidate = connected.lease
+    if candidate is not None:
+        await stack.enter_async_context(running(candidate, parts.metrics))
+    return candidate

@@ -97,7 +97,7 @@ def test_it_is_installed_in_four_phases_and_then_there_is_nothing_to_do(
 def test_a_dry_run_changes_nothing(plane: ControlPlane) -> None:
     before = there(plane)
     found = run(plane, "install", "--dry-run")
-    assert found.out.count("create") == 13
+    assert found.out.count("create") == 15
     assert there(plane) == before
 
 

@@ -22,7 +22,7 @@ from tests.controlplane.plane import ControlPlane
 from tests.e2e.culprits import deployment
 from tests.e2e.genguard import Genguard
 from tests.e2e.registrations import registered
-from tests.monitoring.conftest import EVERYTHING, KEPT
+from tests.monitoring.conftest import EVERYTHING, KEPT, from_secret
 from tests.monitoring.queries import Query, dashboard_queries, families, rule_selectors
 from tests.monitoring.rules import alerts
 from tests.monitoring.stack import Prometheus, running
@@ -118,18 +118,21 @@ def store() -> Iterator[Proxy]:
 
 
 @pytest.fixture(scope="module")
-def prometheus(apiserver: ControlPlane, store: Proxy) -> Iterator[Prometheus]:
+def prometheus(
+    apiserver: ControlPlane, store: Proxy, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Prometheus]:
     """Scrapes a run in which everything has happened at least twice, and goes on."""
     where = "test-queries"
     apiserver.client.post("/api/v1/namespaces", {"metadata": {"name": where}})
     deployments = f"/apis/apps/v1/namespaces/{where}/deployments"
     apiserver.client.post(deployments, deployment("web", 1))
     shared = f"--store=valkey://127.0.0.1:{store.port}/0"
+    secret = from_secret(apiserver.kubeconfig, tmp_path_factory.mktemp("certs"))
     flags = (f"--kubeconfig={apiserver.kubeconfig}", shared, *EVERYTHING)
     with (
         running() as stack,
         Genguard(*flags) as guard,
-        Genguard(KEPT) as alone,
+        Genguard(KEPT, *secret) as alone,
         registered(apiserver, where, guard),
         not_there(apiserver, where),
     ):

@@ -165,12 +165,23 @@ def test_rights_are_these_and_no_others():
         },
         {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create"]},
     ]
-    assert "Role" not in OBJECTS
-    binding, account = OBJECTS["ClusterRoleBinding"], OBJECTS["ServiceAccount"]["metadata"]
-    assert binding["roleRef"]["name"] == OBJECTS["ClusterRole"]["metadata"]["name"]
-    assert binding["subjects"] == [
-        {"kind": "ServiceAccount", "name": account["name"], "namespace": account["namespace"]}
+    assert OBJECTS["Role"]["rules"] == [
+        {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create"]},
+        {
+            "apiGroups": ["coordination.k8s.io"],
+            "resources": ["leases"],
+            "resourceNames": ["genguard"],
+            "verbs": ["get", "update"],
+        },
     ]
+    account = OBJECTS["ServiceAccount"]["metadata"]
+    for kind in ("Role", "ClusterRole"):
+        binding = OBJECTS[f"{kind}Binding"]
+        assert (binding["roleRef"]["kind"], binding["roleRef"]["name"]) == (kind, "genguard")
+        assert binding["roleRef"]["name"] == OBJECTS[kind]["metadata"]["name"]
+        assert binding["subjects"] == [
+            {"kind": "ServiceAccount", "name": account["name"], "namespace": account["namespace"]}
+        ]
     assert pod_spec()["serviceAccountName"] == account["name"]
 
 

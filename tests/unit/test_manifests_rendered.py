@@ -15,6 +15,7 @@ from certs import ensure, inspect, service_names
 from tests.controlplane.build import binary
 from tests.unit.manifest_files import MANIFESTS, registrations, webhook_of
 from webhook.cli.serve import serve
+from webhook.manifest.rendering import REGISTRATIONS
 from webhook.server.access import Part
 from webhook.server.reviewed_tokens import PATHS
 from webhook.server.watching import parse_watched
@@ -180,10 +181,39 @@ def test_what_the_watch_component_watches_it_may_list_and_watch_and_nothing_else
     assert granted == {*watched}
 
 
-def test_replicas_get_a_store_the_way_to_it_and_the_right_to_one_lease(rendered):
+def test_the_pods_may_renew_the_certificate_that_they_serve_and_no_other(rendered, repository):
+    """The component in whose place cert-manager may be adds the flag and these rights."""
+    found = rendered("manifests/overlays/enforce")
+    plain = rendered("manifests/overlays/cert-manager")
+    (deployment,) = of_kind(found, "Deployment").values()
+    verb, *flags = deployment["spec"]["template"]["spec"]["containers"][0]["args"]
+    assert verb == serve.name
+    (secret,) = of_kind(found, "Secret")
+    assert serve.make_context(verb, flags).params["cert_secret"] == secret
+    added = []
+    for kind in ("Role", "ClusterRole"):
+        (now,), (before,) = (
+            [one for one in documents if one["kind"] == kind] for documents in (found, plain)
+        )
+        added += [rule for rule in now["rules"] if rule not in before["rules"]]
+    assert all(len(rule["resources"]) == 1 for rule in added)
+    granted = {rule["resources"][0]: (rule["resourceNames"], rule["verbs"]) for rule in added}
+    names = {kind: [] for kind, _ in REGISTRATIONS}
+    for kind, name in REGISTRATIONS:
+        names[kind].append(name)
+    assert granted == {
+        "secrets": ([secret], ["get", "list", "watch", "update"]),
+        **{f"{kind.lower()}s": (named, ["get", "update"]) for kind, named in names.items()},
+    }
+    assert [
+        (one["kind"], one["metadata"]["name"]) for one in found if one["kind"] in names
+    ] == list(REGISTRATIONS)
+
+
+def test_replicas_get_a_store_and_the_way_to_it(rendered):
     plain, found = rendered("manifests/overlays/enforce"), rendered("manifests/overlays/ha")
     changed = {one["kind"]: one for one in found if one not in plain}
-    assert set(changed) == {"Deployment", "NetworkPolicy", "Role", "RoleBinding"}
+    assert set(changed) == {"Deployment", "NetworkPolicy"}
     deployment = changed["Deployment"]["spec"]
     assert deployment["replicas"] == 3
     pod = deployment["template"]["spec"]
@@ -200,15 +230,6 @@ def test_replicas_get_a_store_the_way_to_it_and_the_right_to_one_lease(rendered)
         assert f"--from-file={PurePath(path).name}" in readme
     (way,) = changed["NetworkPolicy"]["spec"]["egress"][-1:]
     assert [port["port"] for port in way["ports"]] == [store.port]
-    assert changed["Role"]["rules"] == [
-        {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create"]},
-        {
-            "apiGroups": ["coordination.k8s.io"],
-            "resources": ["leases"],
-            "resourceNames": ["genguard"],
-            "verbs": ["get", "update"],
-        },
-    ]
     (quota,) = of_kind(found, "ResourceQuota").values()
     assert int(quota["spec"]["hard"]["pods"]) >= deployment["replicas"] + 1
 

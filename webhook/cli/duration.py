@@ -1,4 +1,4 @@
-"""Times on the command line, as `30s`, `5m` and `1m30s`."""
+"""Times on the command line, as `30s`, `5m`, `1m30s` and `30d`."""
 
 import re
 from collections.abc import Callable
@@ -6,8 +6,8 @@ from typing import Final
 
 import click
 
-_UNITS: Final = {"s": 1, "m": 60, "h": 3600}
-_PART: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)([smh])")
+_UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_PART: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)([smhd])")
 _WHOLE: Final = re.compile(rf"(?:{_PART.pattern})+")
 
 

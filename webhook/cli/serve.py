@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import click
 import yaml
 
 import certs
+from webhook.cli.duration import duration
 from webhook.compose import (
     BadFileError,
     GenerationPatch,
@@ -32,6 +34,7 @@ from webhook.server.watching import NotWatchableError, parse_watched
 from webhook.serving import AlertOptions, ClusterOptions, run_server
 from webhook.store.address import BadStoreError, parse_store
 
+_YEAR_HOURS = 8_760
 _FILE = click.Path(dir_okay=False, path_type=Path)
 _FOLDER = click.Path(file_okay=False, path_type=Path)
 
@@ -122,6 +125,19 @@ def _names(text: str) -> tuple[str, ...]:
     type=_FOLDER,
     help="Folder of a self-made certificate, made if absent. "
     "[default: ~/.local/state/genguard/certs]",
+)
+@click.option(
+    "--cert-secret",
+    metavar="NAME",
+    help="Serve the certificate of this Secret in the server's own namespace, and renew it; needs "
+    "a cluster. --tls-cert-file is served until it has been read.",
+)
+@click.option(
+    "--cert-lifetime",
+    default="30d",
+    show_default=True,
+    callback=duration(_YEAR_HOURS),
+    help="How long a certificate lives that is made here; it is renewed after two thirds.",
 )
 @click.option(
     "--dns-name",
@@ -222,6 +238,10 @@ def serve(**flags: Any) -> None:
         raise click.UsageError("give either --tls-cert-file or --cert-dir")
     if flags["ops_auth"] == KUBERNETES and not flags["kubeconfig"]:
         raise click.UsageError("--ops-auth kubernetes asks a cluster: give --kubeconfig")
+    if flags["cert_secret"] and not flags["kubeconfig"]:
+        raise click.UsageError("--cert-secret needs a cluster: give --kubeconfig")
+    if flags["cert_secret"] and flags["cert_dir"]:
+        raise click.UsageError("give either --cert-secret or --cert-dir")
     if flags["events"] and not flags["kubeconfig"]:
         raise click.UsageError("--events needs a cluster: give --kubeconfig")
     if flags["watch"] and not flags["kubeconfig"]:
@@ -250,11 +270,15 @@ def serve(**flags: Any) -> None:
             key_file=flags["tls_private_key_file"],
             cert_dir=flags["cert_dir"] or _default_cert_dir(),
             names=("localhost", *flags["dns_names"]),
+            lifetime=timedelta(seconds=flags["cert_lifetime"]),
             record=flags["record"],
         )
         alerts = AlertOptions(tuple(flags["alertmanagers"]), events=flags["events"])
         cluster = ClusterOptions(
-            flags["kubeconfig"], parse_watched(flags["watch"]), flags["object_metrics"]
+            flags["kubeconfig"],
+            parse_watched(flags["watch"]),
+            flags["object_metrics"],
+            flags["cert_secret"],
         )
         store = parse_store(flags["store"])
         asyncio.run(run_server(judge, server, alerts, cluster, store, log_level=flags["log_level"]))

@@ -24,9 +24,11 @@ class Right(NamedTuple):
     group: str
     resource: str
     allowed: bool
+    name: str = ""
 
     def __str__(self) -> str:
-        return f"{self.verb} {self.resource}.{self.group}".rstrip(".")
+        resource = f"{self.resource}.{self.group}".rstrip(".")
+        return f"{self.verb} {resource}{f'/{self.name}' if self.name else ''}"
 
 
 class Found(NamedTuple):

@@ -16,6 +16,19 @@ SECRET: Final = "genguard-tls"  # noqa: S105 - its name
 PHASES: Final = ("intent", "mutate", "outcome")
 INJECTED: Final = "cert-manager.io/inject-ca-from"
 """The annotation by which cert-manager sees to a caBundle."""
+INJECTORS: Final = (
+    INJECTED,
+    "cert-manager.io/inject-ca-from-secret",
+    "cert-manager.io/inject-apiserver-ca",
+    "service.beta.openshift.io/inject-cabundle",
+)
+"""Annotations of a configuration whose caBundle is written by somebody else."""
+REGISTRATIONS: Final = (
+    ("MutatingWebhookConfiguration", "0--genguard-intent"),
+    ("MutatingWebhookConfiguration", "zzzzzz-genguard-mutate"),
+    ("ValidatingWebhookConfiguration", "zzzzzz-genguard-outcome"),
+)
+"""Kind and name, as base/registrations has them."""
 _TLS: Final = "tls"
 _REGISTRATIONS: Final = "base/registrations"
 
@@ -68,10 +81,16 @@ def phase_of(webhook: Mapping[str, Any]) -> str:
     return str(webhook["name"]).partition(".")[0]
 
 
-def secret_of(namespace: str) -> Document:
+def secret_of(namespace: str, name: str = SECRET) -> Document:
     """Where the pair is."""
-    metadata = {"name": SECRET, "namespace": namespace}
+    metadata = {"name": name, "namespace": namespace}
     return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata}
+
+
+def registration_of(kind: str, name: str) -> Document:
+    """Which of the REGISTRATIONS is meant."""
+    version = "admissionregistration.k8s.io/v1"
+    return {"apiVersion": version, "kind": kind, "metadata": {"name": name}}
 
 
 def pair_files(pair: PairSnapshot) -> dict[str, bytes]:

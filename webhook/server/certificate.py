@@ -1,5 +1,6 @@
 """Keeps the served certificate current: renews one of our own, picks up what others renew."""
 
+import asyncio
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -7,10 +8,12 @@ from typing import Final
 
 import certs
 from webhook.server.options import ServerOptions
-from webhook.server.tls import Refused, Reloaded, ServingCertificate
+from webhook.server.tls import PairSource, Refused, Reloaded, ServingCertificate
 from webhook.telemetry.logs import LOGGER
 
 _RENEWAL: Final = timedelta(hours=1)
+_SHORTEST_RENEWAL: Final = 1 / 20
+"""Of a life that is so short that an hour is much of it."""
 
 
 class CertificateKeeper:
@@ -19,26 +22,39 @@ class CertificateKeeper:
     def __init__(self, options: ServerOptions) -> None:
         """Raise certs.CertificateError or OSError when there is no usable certificate."""
         now = datetime.now(UTC)
-        self._own: Final = None if options.cert_file is not None else options.cert_dir
+        self._own: Final = None if options.pair or options.cert_file else options.cert_dir
+        self._held: Final = options.pair
         self._names: Final = options.names
-        self._next_renewal = now + _RENEWAL
+        self._lifetime: Final = options.lifetime
+        self._renewal: Final = min(_RENEWAL, options.lifetime * _SHORTEST_RENEWAL)
+        self._next_renewal = now + self._renewal
         self._last_refusal = ""
-        if options.cert_file is not None and options.key_file is not None:
-            files = certs.PairFiles.beside(options.cert_file, options.key_file)
-        elif self._own is not None:
-            _ensure(self._own, self._names, now)
-            files = certs.PairFiles.in_folder(self._own)
-        else:
-            raise ValueError("neither certificate files nor a folder for them")
-        self.serving: Final = ServingCertificate(files, at=now)
+        self.serving: Final = ServingCertificate(self._source(options, now), at=now)
         _warn(self.serving.first_warnings)
+
+    def _source(self, options: ServerOptions, now: datetime) -> PairSource:
+        if options.pair is not None:
+            return options.pair
+        if options.cert_file is not None and options.key_file is not None:
+            return certs.PairFiles.beside(options.cert_file, options.key_file)
+        if self._own is None:
+            raise ValueError("neither certificate files nor a folder for them")
+        self._ensure(self._own, now)
+        return certs.PairFiles.in_folder(self._own)
+
+    async def changed(self, seconds: float) -> None:
+        """Wait until it is time for a look: so many seconds, or less where a change is told."""
+        if self._held is not None:
+            await self._held.changed(seconds)
+        else:
+            await asyncio.sleep(seconds)
 
     def look(self, now: datetime) -> bool:
         """Renew and reload what is due; True when another certificate is served from now on."""
         if self._own is not None and now >= self._next_renewal:
-            self._next_renewal = now + _RENEWAL
+            self._next_renewal = now + self._renewal
             try:
-                _ensure(self._own, self._names, now)
+                self._ensure(self._own, now)
             except (certs.CertificateError, OSError) as error:
                 LOGGER.error("certificate not renewed", extra={"facts": {"reason": str(error)}})
         result = self.serving.reload_if_changed(now)
@@ -53,14 +69,13 @@ class CertificateKeeper:
             LOGGER.error("certificate refused", extra={"facts": {"reason": result.reason}})
         return False
 
-
-def _ensure(folder: Path, names: Iterable[str], now: datetime) -> None:
-    made = certs.ensure(folder, names=tuple(names), at=now)
-    facts = {"folder": str(folder), "action": made.action, "reason": made.reason}
-    if made.action != "kept":
-        LOGGER.info("certificate made", extra={"facts": facts})
-    elif made.reason:
-        LOGGER.warning("certificate due for renewal", extra={"facts": facts})
+    def _ensure(self, folder: Path, now: datetime) -> None:
+        made = certs.ensure(folder, names=self._names, at=now, leaf_lifetime=self._lifetime)
+        facts = {"folder": str(folder), "action": made.action, "reason": made.reason}
+        if made.action != "kept":
+            LOGGER.info("certificate made", extra={"facts": facts})
+        elif made.reason:
+            LOGGER.warning("certificate due for renewal", extra={"facts": facts})
 
 
 def _warn(warnings: Iterable[str]) -> None:

@@ -274,7 +274,7 @@ class AdmissionService:
 
     async def _tick(self) -> None:
         while True:
-            await asyncio.sleep(_TICK_SECONDS)
+            await self._keeper.changed(_TICK_SECONDS)
             self._overload.look(time.monotonic())
             if self._keeper.look(datetime.now(UTC)) and self._server is not None:
                 self._server.open_connections.retire()

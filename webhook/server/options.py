@@ -1,9 +1,12 @@
 """Where and how the server listens, and to whom its ops port shows what."""
 
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from certs import LEAF_LIFETIME
+from webhook.server.held import HeldPair
 from webhook.server.limits import Limits
 
 LOOPBACK: Final = "loopback"
@@ -32,7 +35,11 @@ def parse_ops_auth(text: str) -> OpsAuth:
 
 @dataclass(frozen=True, slots=True)
 class ServerOptions:
-    """What the flags of `serve` say; paths as given, ports 0 for any free one."""
+    """What the flags of `serve` say; paths as given, ports 0 for any free one.
+
+    pair      comes before cert_file and key_file, these before cert_dir
+    lifetime  of a certificate that is made in cert_dir
+    """
 
     bind_address: str = "127.0.0.1"
     secure_port: int = 8443
@@ -44,5 +51,7 @@ class ServerOptions:
     key_file: Path | None = None
     cert_dir: Path | None = None
     names: tuple[str, ...] = ()
+    lifetime: timedelta = LEAF_LIFETIME
+    pair: HeldPair | None = None
     record: Path | None = None
     limits: Limits = field(default_factory=Limits)

@@ -1,6 +1,6 @@
 """Serve the newest good certificate, and never one that was not tried first.
 
-Reads   a pair of files, one consistent snapshot at a look; `at` is an argument
+Reads   a pair of files or of a Secret, one consistent snapshot at a look; `at` is an argument
 Result  `context`, for the listener's whole life, and at each look Unchanged, Reloaded or Refused
 Relies  on OpenSSL calling the server name callback for every ClientHello, with or without a name
 
@@ -20,16 +20,16 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from certs import (
     CertificateError,
     CertificateFacts,
-    PairFiles,
     PairSnapshot,
     UnusablePairError,
     inspect,
 )
+from certs.problems import Part
 
 # For TLS 1.2; every suite of TLS 1.3 is AEAD with forward secrecy.
 _CIPHERS: Final = "@SECLEVEL=2:ECDHE+AESGCM:ECDHE+CHACHA20"
@@ -37,7 +37,7 @@ _CIPHERS: Final = "@SECLEVEL=2:ECDHE+AESGCM:ECDHE+CHACHA20"
 
 @dataclass(frozen=True, slots=True)
 class Unchanged:
-    """The files hold what is being served."""
+    """The source holds what is being served."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Reloaded:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The files hold no usable pair; the last good one is served on.
+    """The source holds no usable pair; the last good one is served on.
 
     The same fault gives an equal value at every look, so a log can tell it only once.
     """
@@ -61,18 +61,28 @@ class Refused:
 ReloadResult: TypeAlias = Unchanged | Reloaded | Refused
 
 
+class PairSource(Protocol):
+    """Where the pair comes from: files, or a Secret."""
+
+    def read(self) -> PairSnapshot:
+        """The pair of this moment; raises CertificateError where there is none."""
+
+    def place(self, part: Part) -> str:
+        """Where a part of it is, for who has to mend it."""
+
+
 class ServingCertificate:
-    """What the listener presents: the newest pair of its files that was good.
+    """What the listener presents: the newest pair of its source that was good.
 
     Not for use from two threads. A look reads three small files and, when they changed, costs
     about a millisecond, so the event loop's own thread may call it.
     """
 
-    def __init__(self, files: PairFiles, *, at: datetime, names: Sequence[str] = ()) -> None:
+    def __init__(self, source: PairSource, *, at: datetime, names: Sequence[str] = ()) -> None:
         """Raise CertificateError when there is no usable pair to begin with."""
-        self._files = files
+        self._source = source
         self._names = tuple(names)
-        self._pair = files.read()
+        self._pair = source.read()
         self._current, self._facts, self.first_warnings = self._try(self._pair, at)
         self.context: Final = _settings()
         self.context.sni_callback = self._hand_over
@@ -93,9 +103,9 @@ class ServingCertificate:
         return self._facts.not_after
 
     def reload_if_changed(self, at: datetime) -> ReloadResult:
-        """Look at the files, and serve what they hold when it is new and good."""
+        """Look at the source, and serve what it holds when it is new and good."""
         try:
-            pair = self._files.read()
+            pair = self._source.read()
             if pair == self._pair:
                 return Unchanged()
             # A refused pair is tried again at each look: time alone can make it valid.
@@ -110,13 +120,9 @@ class ServingCertificate:
     ) -> tuple[ssl.SSLContext, CertificateFacts, tuple[str, ...]]:
         """Make a context for the pair, with its facts and warnings, or raise why it is unusable."""
         found = inspect(pair.cert_pem, pair.key_pem, pair.ca_pem, at=at, names=self._names)
-        where = {
-            "certificate": self._files.cert_file,
-            "key": self._files.key_file,
-            "ca": self._files.ca_file,
-        }
+        where = self._source.place
         if found.facts is None or found.errors:
-            raise UnusablePairError([f"{where[p.part]}: {p.message}" for p in found.errors])
+            raise UnusablePairError([f"{where(p.part)}: {p.message}" for p in found.errors])
         context = _settings()
         try:
             with _as_file(pair.cert_pem + b"\n" + pair.key_pem) as path:
@@ -124,9 +130,9 @@ class ServingCertificate:
         except (ssl.SSLError, OSError) as error:
             reason = getattr(error, "reason", None) or error.strerror or type(error).__name__
             message = f"OpenSSL refuses the pair ({reason}): issue it with P-256 and SHA-256"
-            raise UnusablePairError([f"{self._files.cert_file}: {message}"]) from error
+            raise UnusablePairError([f"{where('certificate')}: {message}"]) from error
         warnings = tuple(
-            f"{where[p.part]}: {p.message}" for p in found.problems if p.severity == "warning"
+            f"{where(p.part)}: {p.message}" for p in found.problems if p.severity == "warning"
         )
         return context, found.facts, warnings
 

@@ -143,6 +143,13 @@ def test_all_is_well_after_an_installation():
             INSTALL,
         ),
         (
+            replace(WELL, rights=(Right("update", "", "secrets", False, "genguard-tls"),)),
+            "rights",
+            "fail",
+            "the server may not update secrets/genguard-tls",
+            INSTALL,
+        ),
+        (
             replace(WELL, skew=41.2),
             "clock",
             "warn",

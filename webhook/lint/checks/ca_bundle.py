@@ -11,14 +11,9 @@ from certs.pem import read_certificates
 from webhook.lint.check import Surroundings, told
 from webhook.lint.finding import Level, LintFinding
 from webhook.lint.hook import Hook, mapping
+from webhook.manifest.rendering import INJECTORS
 
 _SOON: Final = timedelta(days=30)
-_INJECTED: Final = (
-    "cert-manager.io/inject-ca-from",
-    "cert-manager.io/inject-ca-from-secret",
-    "cert-manager.io/inject-apiserver-ca",
-    "service.beta.openshift.io/inject-cabundle",
-)
 
 
 class CaBundle:
@@ -60,7 +55,7 @@ class CaBundle:
     def _missing(
         self, hook: Hook, around: Surroundings, field: str, *, by_url: bool
     ) -> Iterator[LintFinding]:
-        injected = any(name in hook.annotations for name in _INJECTED)
+        injected = any(name in hook.annotations for name in INJECTORS)
         if around.live and not by_url:
             message = "is empty, so the webhook's certificate is not trusted: " + (
                 "look why the CA injector does not fill it" if injected else "put the CA there"

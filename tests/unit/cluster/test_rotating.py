@@ -1,0 +1,168 @@
+"""How a shared pair is renewed in the objects of a cluster, and what is told of it."""
+
+import asyncio
+import base64
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from certs import Leave, Prepare, Promote, Spread, Wait, renew, service_names
+from certs.rotation import LONGEST_SPREAD
+from tests.unit.cluster.turns import NAMESPACE, SECRET, Caller, Objects
+from webhook.cluster.rest import RefusedError
+from webhook.cluster.rotating import Rotated, Rotator
+from webhook.cluster.rotation import Rotation
+from webhook.install.where import path_of
+from webhook.manifest.rendering import REGISTRATIONS, registration_of
+
+AT = datetime(2026, 5, 1, tzinfo=UTC)
+NAMES = service_names("genguard", NAMESPACE)
+LIFE = timedelta(days=30)
+PAIR = renew(None, names=NAMES, at=AT, leaf_lifetime=LIFE).pair
+FILES = {"tls.crt": PAIR.cert_pem, "tls.key": PAIR.key_pem, "ca.crt": PAIR.ca_pem or b""}
+MUTATE = path_of(registration_of(*REGISTRATIONS[1]))
+DUE = AT + timedelta(days=25)
+
+
+def cluster(at: datetime = DUE) -> Objects:
+    return Objects(FILES, FILES["ca.crt"], at)
+
+
+def rotator(objects: Objects) -> Rotator:
+    rotated = Rotated(NAMESPACE, "genguard-tls", NAMES, LIFE)
+    return Rotator(objects, rotated, lambda: objects.at)
+
+
+def test_a_rotation_is_four_steps_and_then_there_is_nothing_to_do():
+    objects = cluster()
+    caller = Caller(rotator(objects).look)
+    steps = [caller.round() for _ in range(3)]
+    objects.at = steps[-1].until
+    steps += [caller.round() for _ in range(2)]
+    assert [type(step) for step in steps] == [Prepare, Spread, Wait, Promote, Wait]
+    assert objects.files["tls.crt"] != FILES["tls.crt"]
+    assert objects.bundles(objects.at) == {objects.files["ca.crt"]}
+
+
+def test_whoever_takes_over_waits_from_its_own_first_look():
+    objects = cluster()
+    first = Caller(rotator(objects).look)
+    while not isinstance(first.round(), Wait):
+        pass
+    objects.at += LONGEST_SPREAD
+    assert isinstance(Caller(rotator(objects).look).round(), Wait)
+    assert isinstance(first.round(), Promote)
+
+
+def test_a_registration_that_was_changed_in_between_is_waited_for_anew():
+    objects = cluster()
+    caller = Caller(rotator(objects).look)
+    while not isinstance(caller.round(), Wait):
+        pass
+    bundle = objects.files["ca.crt"]
+    objects.trust(FILES["ca.crt"])
+    objects.trust(bundle)
+    objects.at += LONGEST_SPREAD
+    assert caller.round() == Wait(objects.at + LONGEST_SPREAD)
+
+
+def test_only_the_bundle_of_a_registration_is_changed():
+    objects = cluster(AT)
+    live = objects.now(MUTATE)
+    (webhook,) = live["webhooks"]
+    client = {"caBundle": "", "service": {"name": "genguard", "path": "/mutate"}}
+    webhook |= {"clientConfig": client, "timeoutSeconds": 7}
+    objects.versions[MUTATE].append((AT, live | {"mine": "kept"}))
+    assert Caller(rotator(objects).look).round().names == (
+        "zzzzzz-genguard-mutate/one.example.org",
+    )
+    after = objects.now(MUTATE)
+    assert after["mine"] == "kept"
+    (after,) = after["webhooks"]
+    assert base64.b64decode(after["clientConfig"].pop("caBundle")) == FILES["ca.crt"]
+    del webhook["clientConfig"]["caBundle"]
+    assert after == webhook
+
+
+@pytest.mark.parametrize(
+    ("path", "annotation"),
+    [
+        (MUTATE, "cert-manager.io/inject-ca-from"),
+        (MUTATE, "service.beta.openshift.io/inject-cabundle"),
+        (SECRET, "cert-manager.io/certificate-name"),
+    ],
+)
+def test_what_somebody_else_sees_to_is_left_alone_however_old_it_is(path, annotation):
+    objects = cluster()
+    live = objects.now(path)
+    live["metadata"]["annotations"] = {annotation: "shop/theirs"}
+    objects.versions[path].append((DUE, live))
+    before = {path: len(versions) for path, versions in objects.versions.items()}
+    step = Caller(rotator(objects).look).round()
+    assert isinstance(step, Leave)
+    assert annotation in step.reason
+    assert before == {path: len(versions) for path, versions in objects.versions.items()}
+
+
+def test_registrations_that_are_not_there_are_not_waited_for():
+    objects = cluster()
+    for kind, name in REGISTRATIONS:
+        del objects.versions[path_of(registration_of(kind, name))]
+    caller = Caller(rotator(objects).look)
+    assert [type(caller.round()) for _ in range(3)] == [Prepare, Promote, Wait]
+
+
+def test_without_the_secret_there_is_nothing_to_renew():
+    objects = cluster()
+    del objects.versions[SECRET]
+    with pytest.raises(RefusedError, match="not found"):
+        Caller(rotator(objects).look).round()
+
+
+class Leading:
+    is_leader = True
+    vacant_since = 0.0
+
+
+async def test_trouble_is_told_once_and_counts_while_this_replica_leads(caplog):
+    objects, leading = cluster(), Leading()
+    held = objects.versions.pop(SECRET)
+    rotation = Rotation(rotator(objects), leading, lambda: objects.at)
+    running = asyncio.create_task(rotation.run())
+
+    async def until(done):
+        async with asyncio.timeout(10):
+            while not done():
+                rotation.wake()
+                await asyncio.sleep(0)
+
+    await until(lambda: rotation.is_failing)
+    for _ in range(50):
+        rotation.wake()
+        await asyncio.sleep(0)
+    assert [record.message for record in caplog.records] == ["certificate not rotated"]
+    (told,) = caplog.records
+    assert "genguard install makes it" in told.facts["reason"]
+    leading.is_leader = False
+    assert not rotation.is_failing
+    leading.is_leader = True
+    objects.versions[SECRET] = held
+    await until(lambda: "next.crt" in objects.files)
+    assert not rotation.is_failing
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+
+
+async def test_who_does_not_lead_does_not_look():
+    objects, leading = cluster(), Leading()
+    leading.is_leader = False
+    rotation = Rotation(rotator(objects), leading, lambda: objects.at)
+    running = asyncio.create_task(rotation.run())
+    for _ in range(50):
+        rotation.wake()
+        await asyncio.sleep(0)
+    assert objects.files == FILES
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
