@@ -32,7 +32,10 @@ def read_certificates(pem: bytes) -> tuple[x509.Certificate, ...]:
     def parse() -> tuple[x509.Certificate, ...]:
         certificates = tuple(x509.load_pem_x509_certificates(pem))
         for certificate in certificates:
-            _parse_everything(certificate)
+            try:
+                _parse_everything(certificate)
+            except TypeError as error:  # a name with an attribute of another type than its own
+                raise MalformedPEMError("not X.509: a name cannot be read") from error
         return certificates
 
     return _reading(parse, "not X.509 certificates in PEM (-----BEGIN CERTIFICATE-----)")

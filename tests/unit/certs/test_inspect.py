@@ -180,6 +180,20 @@ def test_no_change_of_bytes_makes_it_raise(data):
     inspect(broken(LEAF.cert_pem), broken(LEAF.key_pem), broken(AUTHORITY.cert_pem), at=AT)
 
 
+COMMON_NAME = b"\x55\x04\x03"  # 2.5.4.3 in DER
+
+
+def test_a_name_whose_type_does_not_fit_is_malformed_as_any_other():
+    """cryptography says TypeError of a common name that is a BIT STRING and no text."""
+    lines = AUTHORITY.cert_pem.splitlines()
+    der = base64.b64decode(b"".join(lines[1:-1])).replace(
+        COMMON_NAME + b"\x0c", COMMON_NAME + b"\x03"
+    )
+    odd = b"\n".join([lines[0], base64.b64encode(der), lines[-1]])
+    found = inspect(LEAF.cert_pem, LEAF.key_pem, odd, at=AT)
+    assert [problem.code for problem in found.errors] == ["ca-unreadable"]
+
+
 @given(st.binary(max_size=200), st.binary(max_size=200), st.none() | st.binary(max_size=200))
 def test_arbitrary_bytes_never_raise(cert, key, ca):
     inspect(cert, key, ca, at=AT)
