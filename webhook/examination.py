@@ -32,6 +32,7 @@ from webhook.manifest.rendering import (
     render,
     secret_of,
 )
+from webhook.manifest.store import store_of
 
 _ADMISSION: Final = "admissionregistration.k8s.io/v1"
 _REVIEWS: Final = "/apis/authorization.k8s.io/v1"
@@ -48,7 +49,11 @@ async def examine(kubeconfig: str | None, context: str | None, namespace: str) -
         look = _Look(rest, namespace)
         version = await rest.get("/version")
         configurations = await look.noted("the registrations", look.configurations) or ()
-        choices = Choices(namespace=namespace, cert_manager=_is_injected(configurations))
+        choices = Choices(
+            namespace=namespace,
+            cert_manager=_is_injected(configurations),
+            ha=bool(await look.noted("the Deployment", look.store)),
+        )
         expected = tuple(render(choices, manifests.read, pair_files(_NO_PAIR)))
         probed = await send_probe(rest, _WATCHED)
         now = datetime.now(UTC)
@@ -95,6 +100,14 @@ class _Look:
         except RefusedError as error:
             self.unread[title_of(document)] = str(error)
             return document
+
+    async def store(self) -> str:
+        """The address that the pods are given; "" where they share none."""
+        metadata = {"name": "genguard", "namespace": self._namespace}
+        found = await find(
+            self._rest, {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata}
+        )
+        return store_of(found) if found else ""
 
     async def configurations(self) -> tuple[Document, ...]:
         """Every webhook configuration."""

@@ -29,6 +29,7 @@ from webhook.manifest.rendering import (
     render,
     secret_of,
 )
+from webhook.manifest.store import STORE_SECRET, keys_of
 
 _OTHERS_OWN: Final = "cert-manager.io/certificate-name"
 """The annotation of a Secret that cert-manager keeps."""
@@ -77,12 +78,15 @@ async def prepare(options: InstallOptions) -> Prepared:
     async with connected(options.kubeconfig, options.context) as (rest, cluster):
         if options.choices.cert_manager:
             await _check_cert_manager(rest)
-        secret = await find(rest, secret_of(options.choices.namespace))
+        namespace = options.choices.namespace
+        secret = await find(rest, secret_of(namespace))
         renewed = _pair(options, secret)
         server: list[Step] = []
         registrations: list[Step] = []
         before: list[Document | None] = []
-        for document in render(options.choices, manifests.read, pair_files(renewed.pair)):
+        rendered = render(options.choices, manifests.read, pair_files(renewed.pair))
+        await _check_store(rest, rendered, namespace)
+        for document in rendered:
             if is_registration(document):
                 live = await find(rest, document)
                 before.append(None if live is None or is_limited(live) else live)
@@ -111,6 +115,20 @@ async def _check_cert_manager(rest: Rest) -> None:
             raise
         told = "cert-manager is not in this cluster: install it, or leave out --cert-manager"
         raise RefusedError(error.status, told) from error
+
+
+async def _check_store(rest: Rest, rendered: list[Document], namespace: str) -> None:
+    """Without the Secret that is mounted no pod would start."""
+    keys = [key for one in rendered if one["kind"] == "Deployment" for key in keys_of(one)]
+    if not keys:
+        return
+    found = await find(rest, secret_of(namespace, STORE_SECRET)) or {}
+    missing = [key for key in keys if key not in (found.get("data") or {})]
+    if missing:
+        files = " ".join(f"--from-file={key}" for key in keys)
+        told = f"secret/{STORE_SECRET} -n {namespace} has no {' and no '.join(missing)}, which "
+        told += f"--store names: kubectl -n {namespace} create secret generic {STORE_SECRET} "
+        raise RefusedError(HTTPStatus.NOT_FOUND, f"{told}{files}")
 
 
 def _pair(options: InstallOptions, secret: Document | None) -> certs.Renewed:

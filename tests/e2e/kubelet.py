@@ -116,7 +116,8 @@ class Kubelet:
     def _start(self, pod: dict[str, Any]) -> None:
         assert self._processes is not None
         (container,) = pod["spec"]["containers"]
-        mode = [flag for flag in container["args"] if flag == "--audit-only"]
+        kept = ("--audit-only", "--store=")
+        mode = [flag for flag in container["args"] if flag.startswith(kept)]
         files = [
             f"--tls-cert-file={self._folder}/tls.crt",
             f"--tls-private-key-file={self._folder}/tls.key",

@@ -1,5 +1,8 @@
 """install and uninstall on a real API server, also interrupted in each phase and run again."""
 
+import json
+import re
+import shlex
 import signal
 from collections.abc import Iterator
 from typing import Any
@@ -12,6 +15,8 @@ from tests.e2e.cert_manager import CertManager
 from tests.e2e.genguard import Genguard
 from tests.e2e.kubelet import PLANE, SYSTEM, Kubelet
 from tests.e2e.verbs import Verb, run
+from tests.store.proxy import Proxy
+from tests.store.server import StoreServer
 
 pytestmark = pytest.mark.xdist_group("cluster")
 
@@ -222,6 +227,46 @@ def test_cert_manager_may_see_to_the_certificate(clean: ControlPlane) -> None:
         again = run(clean, "install", "--cert-manager", "--dry-run")
         assert {line.split()[0] for line in again.out.splitlines()} == {"unchanged"}
         assert "give --cert-manager" in run(clean, "install", "--yes", code=1).err
+        run(clean, "uninstall", "--yes")
+
+
+def test_replicas_share_a_store_whose_secret_has_to_be_there(clean: ControlPlane) -> None:
+    absent = run(clean, "install", "--ha", "--yes", code=1)
+    assert f"secret/genguard-store -n {SYSTEM} has no password and no ca.crt" in absent.err
+    (command,) = re.findall(r"kubectl .*--from-file=ca\.crt", absent.err)
+    assert not there(clean) & {f"/api/v1/namespaces/{SYSTEM}"}
+    clean.client.post("/api/v1/namespaces", {"metadata": {"name": SYSTEM}})
+    for name in ("password", "ca.crt"):
+        (clean.folder / name).write_text("somebody's")
+    _, *arguments = command.replace("--from-file=", f"--from-file={clean.folder}/").split()
+    clean.kubectl(*arguments)
+    found = run(clean, "install", "--ha", "--dry-run")
+    assert "create    deployment/genguard" in found.out
+    left = run(clean, "uninstall", "--yes")
+    assert "it holds secret/genguard-store" in left.out
+    clean.client.delete(f"/api/v1/namespaces/{SYSTEM}")
+
+
+def test_replicas_that_share_a_store_are_installed_examined_and_taken_out(
+    clean: ControlPlane,
+) -> None:
+    with StoreServer() as server, Proxy(server.socket) as proxy:
+        store = f"--store=valkey://127.0.0.1:{proxy.port}/0"
+        run(clean, "install", "--ha", store, "--replicas=4", "--yes")
+        path = f"/apis/apps/v1/namespaces/{SYSTEM}/deployments/genguard"
+        assert clean.client.get(path).body["spec"]["replicas"] == 4
+        lines = [json.loads(line) for line in run(clean, "doctor", "-o", "json").out.splitlines()]
+        told = {line["id"]: line for line in lines if "id" in line}
+        assert {line["level"] for line in told.values()} == {"ok"}
+        assert told["store"]["message"] == "shared by the replicas"
+        clean.client.delete(REGISTRATIONS["intent"])
+        lines = [
+            json.loads(line) for line in run(clean, "doctor", "-o", "json", code=2).out.splitlines()
+        ]
+        (mend,) = {line["mend"] for line in lines if line.get("mend")}
+        assert mend == f"genguard install --ha --store {store[8:]} --replicas 4"
+        run(clean, *shlex.split(mend)[1:], "--yes")
+        assert registered(clean) == list(REGISTRATIONS)
         run(clean, "uninstall", "--yes")
 
 

@@ -10,8 +10,10 @@ import certs
 from webhook.cli.administer import ask, carry_out, changes, tell
 from webhook.cli.cluster import telling
 from webhook.cli.duration import duration
+from webhook.cli.store import shared_store
 from webhook.cli.url import https_url
 from webhook.manifest.rendering import Choices, Outside, as_yaml
+from webhook.manifest.store import SharedStore
 
 if TYPE_CHECKING:
     from webhook.installation import InstallOptions, Prepared
@@ -38,6 +40,19 @@ _FOLDER = click.Path(file_okay=False, path_type=Path)
     "long as it is good; then a new one, by an authority that is forgotten]",
 )
 @click.option("--cert-manager", is_flag=True, help="Let cert-manager see to the certificate.")
+@click.option(
+    "--ha",
+    is_flag=True,
+    help="Three replicas that judge as one, through a store in common: manifests/overlays/ha.",
+)
+@click.option(
+    "--store",
+    metavar="valkey://HOST/DB",
+    callback=shared_store,
+    help="With --ha: the store, as serve takes it; its files are keys of secret/genguard-store. "
+    "[default: that of the manifests]",
+)
+@click.option("--replicas", type=click.IntRange(1), help="How many pods. [default: 2, or 3]")
 @click.option(
     "--timeout",
     "seconds",
@@ -92,6 +107,9 @@ def _options(
     image: str | None,
     audit_only: bool,
     cert_manager: bool,
+    ha: bool,
+    store: SharedStore | None,
+    replicas: int | None,
     namespace: str,
     kubeconfig: str | None,
     context: str | None,
@@ -103,14 +121,18 @@ def _options(
     if url is not None:
         if ca_file is None:
             raise click.UsageError("--url needs --ca-file: the ca.crt in the server's --cert-dir")
-        if audit_only or image or cert_dir or cert_manager:
+        if audit_only or image or cert_dir or cert_manager or ha or replicas:
             raise click.UsageError("with --url, how the server runs is said where it is started")
         outside = Outside(url, ca_file.read_bytes())
     elif ca_file is not None:
         raise click.UsageError("--ca-file is for a server outside the cluster: give --url")
+    if store is not None and not ha:
+        raise click.UsageError("--store is what replicas share: give --ha")
     if cert_dir and cert_manager:
         raise click.UsageError("give either --cert-dir or --cert-manager")
-    choices = Choices(audit_only, namespace, image, cert_manager, outside)
+    choices = Choices(
+        audit_only, namespace, image, cert_manager, outside, ha=ha, store=store, replicas=replicas
+    )
     return InstallOptions(kubeconfig, context, choices, cert_dir, seconds)
 
 

@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from certs import PairSnapshot
 from webhook.admission.probe import Seen
@@ -12,9 +12,9 @@ from webhook.install.registering import is_limited
 from webhook.lint.hook import Hook, items, mapping, read_hooks, texts
 from webhook.manifest.kustomize import Document
 from webhook.manifest.rendering import INJECTED, NAMESPACE, PHASES, is_registration, phase_of
+from webhook.manifest.store import store_of
 
 Path = str
-_SHARED: Final = "kubectl apply -k manifests/overlays/ha"
 
 
 class Right(NamedTuple):
@@ -107,16 +107,30 @@ class Facts:
         flags = [] if self.namespace == NAMESPACE else ["-n", self.namespace]
         if any(INJECTED in found.hook.annotations for found in self.registered.values()):
             flags.append("--cert-manager")
+        flags += self._shared()
         spec = mapping(mapping((self.deployment or {}).get("spec")).get("template")).get("spec")
         for container in map(mapping, items(mapping(spec).get("containers"))):
             arguments = texts(container.get("args"))
-            if any(one.startswith("--store") for one in arguments):
-                return _SHARED  # its address is an overlay's to say
             if "--audit-only" in arguments:
                 flags.append("--audit-only")
             if container.get("image") not in (None, self._image()):
                 flags += ["--image", shlex.quote(str(container["image"]))]
         return " ".join(("genguard install", *flags))
+
+    def _shared(self) -> Iterator[str]:
+        """How many pods there are, and by which store they judge as one."""
+        if self.deployment is None:
+            return
+        address, replicas = store_of(self.deployment), self.deployment["spec"].get("replicas", 1)
+        for expected in self.expected:
+            if expected["kind"] == "Deployment":
+                if address:
+                    yield "--ha"
+                if address and address != store_of(expected):
+                    yield from ("--store", shlex.quote(address))
+                # None and a single one are faults of their own.
+                if replicas > 1 and replicas != expected["spec"]["replicas"]:
+                    yield from ("--replicas", str(replicas))
 
     def _image(self) -> str:
         for one in self.expected:

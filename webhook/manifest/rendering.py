@@ -9,6 +9,7 @@ import yaml
 
 from certs.files import CA_FILE, CERT_FILE, KEY_FILE, PairSnapshot
 from webhook.manifest.kustomize import Document, Read, build
+from webhook.manifest.store import SharedStore, use
 
 NAMESPACE: Final = "genguard-system"
 """The namespace that the files name; another takes its place wherever it stands."""
@@ -29,6 +30,7 @@ REGISTRATIONS: Final = (
     ("ValidatingWebhookConfiguration", "zzzzzz-genguard-outcome"),
 )
 """Kind and name, as base/registrations has them."""
+_HA: Final = "overlays/ha"
 _TLS: Final = "tls"
 _REGISTRATIONS: Final = "base/registrations"
 
@@ -43,13 +45,20 @@ class Outside:
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """What the flags of `install` say. With `outside`, only registrations are rendered."""
+    """What the flags of `install` say. With `outside`, only registrations are rendered.
+
+    ha        replicas that judge as one, through `store`; without it through that of the manifests
+    replicas  how many pods; without it as many as the manifests say
+    """
 
     audit_only: bool = False
     namespace: str = NAMESPACE
     image: str | None = None
     cert_manager: bool = False
     outside: Outside | None = None
+    ha: bool = False
+    store: SharedStore | None = None
+    replicas: int | None = None
 
 
 def render(choices: Choices, read: Read, pair: Mapping[str, bytes]) -> list[Document]:
@@ -63,11 +72,15 @@ def render(choices: Choices, read: Read, pair: Mapping[str, bytes]) -> list[Docu
         for one in documents:
             _divert(one, choices.outside)
     else:
-        overlay = "overlays/audit-only" if choices.audit_only else "overlays/enforce"
+        overlay = f"overlays/{_mode(choices)}" if not choices.ha else _HA
         documents = build(overlay, _reading(choices, read, pair))
-    if choices.image is not None:
-        for one in documents:
+    for one in documents:
+        if choices.image is not None:
             _set_image(one, choices.image)
+        if choices.store is not None:
+            use(one, choices.store)
+        if choices.replicas is not None:
+            _scale(one, choices.replicas)
     return [_moved(one, choices.namespace) for one in documents]
 
 
@@ -112,10 +125,16 @@ def _reading(choices: Choices, read: Read, pair: Mapping[str, bytes]) -> Read:
             return pair[name]
         content = read(path)
         if choices.cert_manager and path.startswith("overlays/"):
-            return content.replace(b"../../tls", b"../../cert-manager")
+            content = content.replace(b"../../tls", b"../../cert-manager")
+        if folder == _HA:
+            content = content.replace(b"../enforce", f"../{_mode(choices)}".encode())
         return content
 
     return reading
+
+
+def _mode(choices: Choices) -> str:
+    return "audit-only" if choices.audit_only else "enforce"
 
 
 def _divert(registration: Document, outside: Outside) -> None:
@@ -129,6 +148,15 @@ def _set_image(document: Document, image: str) -> None:
     if document["kind"] == "Deployment":
         for container in document["spec"]["template"]["spec"]["containers"]:
             container["image"] = image
+
+
+def _scale(document: Document, replicas: int) -> None:
+    """So many pods, and one more while they are replaced."""
+    if document["kind"] == "Deployment":
+        document["spec"]["replicas"] = replicas
+    elif document["kind"] == "ResourceQuota":
+        hard = document["spec"]["hard"]
+        hard["pods"] = str(max(int(hard["pods"]), replicas + 1))
 
 
 def _moved(value: Any, namespace: str) -> Any:

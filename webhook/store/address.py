@@ -61,8 +61,11 @@ class ValkeyAddress:
 StoreAddress = MemoryAddress | SqliteAddress | ValkeyAddress
 
 
-def parse_store(text: str) -> StoreAddress:
-    """What `--store` names. Raises BadStoreError."""
+def parse_store(text: str, *, is_here: bool = True) -> StoreAddress:
+    """What `--store` names. Raises BadStoreError.
+
+    is_here  it is for this machine, where the files that it names must be
+    """
     if text == "memory":
         return MemoryAddress()
     scheme, colon, rest = text.partition(":")
@@ -71,11 +74,11 @@ def parse_store(text: str) -> StoreAddress:
             raise BadStoreError("--store sqlite: takes a path: sqlite:/var/lib/genguard/state.db")
         return SqliteAddress(Path(rest))
     if scheme in _TLS_BY_SCHEME and rest.startswith("//"):
-        return _valkey(text, tls=_TLS_BY_SCHEME[scheme])
+        return _valkey(text, tls=_TLS_BY_SCHEME[scheme], is_here=is_here)
     raise BadStoreError(f"--store: give {_FORMS}")
 
 
-def _valkey(text: str, *, tls: bool) -> ValkeyAddress:
+def _valkey(text: str, *, tls: bool, is_here: bool) -> ValkeyAddress:
     try:
         url = urlsplit(text)
         port = url.port or _DEFAULT_PORT
@@ -101,9 +104,9 @@ def _valkey(text: str, *, tls: bool) -> ValkeyAddress:
         db=_db(url),
         user=unquote(url.username) if url.username else None,
         password=password,
-        password_file=_file("password-file", password_file),
+        password_file=_file("password-file", password_file, is_here=is_here),
         tls=tls,
-        cafile=_file("cafile", given.get("cafile")),
+        cafile=_file("cafile", given.get("cafile"), is_here=is_here),
         prefix=_prefix(given.get("prefix", DEFAULT_PREFIX)),
     )
 
@@ -129,11 +132,11 @@ def _db(url: SplitResult) -> int:
     return int(text)
 
 
-def _file(name: str, value: str | None) -> Path | None:
+def _file(name: str, value: str | None, *, is_here: bool) -> Path | None:
     if value is None:
         return None
     path = Path(value)
-    if not path.is_file():
+    if is_here and not path.is_file():
         raise _bad(f"{name} {value}: there is no such file")
     return path
 

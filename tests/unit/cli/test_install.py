@@ -25,6 +25,16 @@ def test_yaml_is_what_kustomize_renders_with_the_same_certificate(tmp_path):
     assert list(yaml.safe_load_all(found.stdout)) == expected
 
 
+def test_yaml_has_the_store_and_the_replicas_that_were_asked_for():
+    store = "valkeys://genguard@db.shop.svc:7000/0?password-file=/etc/genguard/store/password"
+    found = run("-o", "yaml", "--ha", "--store", store, "--replicas", "4")
+    assert found.exit_code == 0, found.output
+    documents = list(yaml.safe_load_all(found.stdout))
+    (deployment,) = (one for one in documents if one["kind"] == "Deployment")
+    assert deployment["spec"]["replicas"] == 4
+    assert f"--store={store}" in deployment["spec"]["template"]["spec"]["containers"][0]["args"]
+
+
 def test_yaml_needs_no_certificate_of_anybody_s():
     documents = list(yaml.safe_load_all(run("-o", "yaml", "-n", "guards").stdout))
     (secret,) = (one for one in documents if one["kind"] == "Secret")
@@ -41,6 +51,13 @@ def test_yaml_needs_no_certificate_of_anybody_s():
         (["--url", "https://h:1", "--ca-file", __file__, "--audit-only"], "where it is started"),
         (["--cert-dir", "x", "--cert-manager"], "either --cert-dir or --cert-manager"),
         (["-o", "json"], "'json' is not"),
+        (["--store", "valkey://db/0"], "give --ha"),
+        (["--ha", "--store", "memory"], "replicas share a Valkey or Redis"),
+        (["--ha", "--store", "valkey://"], "the host is missing"),
+        (["--ha", "--store", "valkey://a:word@db/0"], "put it in secret/genguard-store"),
+        (["--ha", "--store", "valkeys://db/0?cafile=/tmp/ca.crt"], "in /etc/genguard/store/"),
+        (["--replicas", "0"], "x>=1"),
+        (["--url", "https://h:1", "--ca-file", __file__, "--ha"], "where it is started"),
     ],
 )
 def test_what_does_not_fit_together_is_refused(arguments, told):

@@ -26,7 +26,7 @@ def healthy(**choices: Any) -> Facts:
     rendered = render(Choices(**choices), manifests.read, pair_files(PAIR))
     live = {path_of(one): deepcopy(one) for one in rendered}
     deployment = next(one for one in live.values() if one["kind"] == "Deployment")
-    deployment["status"] = {"availableReplicas": 2}
+    deployment["status"] = {"availableReplicas": deployment["spec"]["replicas"]}
     said = {"version": __version__, "mode": "enforcing", "store": "memory"}
     said["last"] = "2026-04-30T23:59:50Z"
     return Facts(
@@ -35,7 +35,11 @@ def healthy(**choices: Any) -> Facts:
         version="v1.36.3",
         expected=tuple(
             render(
-                Choices(namespace=choices.get("namespace", "genguard-system")),
+                Choices(
+                    namespace=choices.get("namespace", "genguard-system"),
+                    cert_manager=choices.get("cert_manager", False),
+                    ha=choices.get("ha", False),
+                ),
                 manifests.read,
                 pair_files(PAIR),
             )

@@ -20,6 +20,7 @@ from tests.unit.doctor.healthy import (
 from webhook.doctor.diagnose import CHECKS, diagnose
 from webhook.doctor.facts import Right
 from webhook.doctor.line import Level
+from webhook.manifest.store import SharedStore
 
 WELL = healthy()
 SET_CLOCK = "sudo timedatectl set-ntp true"
@@ -200,20 +201,19 @@ def test_what_is_registered_but_not_installed_is_no_noise():
         ({"namespace": "guards"}, "genguard install -n guards"),
         ({"cert_manager": True}, "genguard install --cert-manager"),
         ({"image": "r.example.org/g:2"}, "genguard install --image r.example.org/g:2"),
+        ({"replicas": 5}, "genguard install --replicas 5"),
+        ({"ha": True}, "genguard install --ha"),
+        ({"ha": True, "audit_only": True}, "genguard install --ha --audit-only"),
+        (
+            {"ha": True, "store": SharedStore("valkey://db:1/0?prefix=a", "db", 1), "replicas": 4},
+            "genguard install --ha --store 'valkey://db:1/0?prefix=a' --replicas 4",
+        ),
     ],
 )
 def test_the_command_installs_it_as_it_was_installed(choices, command):
     facts = replace(healthy(**choices), endpoints=0)
     assert {line.mend for line in worst(facts).values()} <= {command}
     assert facts.install == command
-
-
-def test_replicas_with_a_store_are_installed_by_their_overlay():
-    facts = healthy()
-    (deployment,) = (one for one in facts.live.values() if one["kind"] == "Deployment")
-    (container,) = deployment["spec"]["template"]["spec"]["containers"]
-    container["args"].append("--store=valkeys://store:6379/0")
-    assert facts.install == "kubectl apply -k manifests/overlays/ha"
 
 
 def test_kinds_are_told_as_this_server_has_them():

@@ -5,6 +5,7 @@ import base64
 import pytest
 
 import manifests
+from webhook.manifest.kustomize import build
 from webhook.manifest.rendering import (
     PHASES,
     SECRET,
@@ -15,7 +16,9 @@ from webhook.manifest.rendering import (
     phase_of,
     render,
 )
+from webhook.manifest.store import STORE_SECRET, SharedStore, keys_of, store_of
 
+NAME_LABEL = "kubernetes.io/metadata.name"
 PAIR = {"tls.crt": b"leaf", "tls.key": b"key", "ca.crt": b"authority"}
 OUTSIDE = Outside("https://10.0.0.1:8443", b"theirs")
 
@@ -71,6 +74,64 @@ def test_a_server_outside_needs_registrations_alone():
             "url": f"https://10.0.0.1:8443/{phase}",
             "caBundle": base64.b64encode(b"theirs").decode(),
         }
+
+
+def of_kind(documents, kind):
+    (found,) = (one for one in documents if one["kind"] == kind)
+    return found
+
+
+def test_replicas_with_a_store_are_the_overlay_s_own():
+    found = rendered(ha=True)
+    assert found == build("overlays/ha", lambda path: PAIR.get(path[4:]) or manifests.read(path))
+    assert of_kind(found, "Deployment")["spec"]["replicas"] == 3
+    address = store_of(of_kind(found, "Deployment"))
+    assert rendered(ha=True, store=SharedStore(address, "valkey.valkey.svc", 6379)) == found
+
+
+def test_replicas_with_a_store_may_watch_alone_and_have_a_certificate_of_cert_manager():
+    found = rendered(ha=True, audit_only=True, cert_manager=True)
+    assert container(found)["args"].count("--audit-only") == 1
+    assert "Secret" not in {one["kind"] for one in found}
+    assert store_of(of_kind(found, "Deployment"))
+
+
+@pytest.mark.parametrize(
+    ("host", "to"),
+    [
+        ("db.shop.svc", [{"namespaceSelector": {"matchLabels": {NAME_LABEL: "shop"}}}]),
+        (
+            "db.shop.svc.cluster.local",
+            [{"namespaceSelector": {"matchLabels": {NAME_LABEL: "shop"}}}],
+        ),
+        ("10.0.0.7", [{"ipBlock": {"cidr": "10.0.0.7/32"}}]),
+        ("fd00::7", [{"ipBlock": {"cidr": "fd00::7/128"}}]),
+        ("db.example.org", None),
+    ],
+)
+def test_the_way_to_another_store_is_open_and_no_secret_is_needed_that_it_does_not_name(host, to):
+    store = SharedStore(f"valkey://{host}:7000/0", host, 7000)
+    found = rendered(ha=True, store=store)
+    assert store_of(of_kind(found, "Deployment")) == store.address
+    way = of_kind(found, "NetworkPolicy")["spec"]["egress"][-1]
+    assert way.pop("ports") == [{"port": 7000, "protocol": "TCP"}]
+    assert way.get("to") == to
+    assert STORE_SECRET not in as_yaml(found)
+    assert {mount["name"] for mount in container(found)["volumeMounts"]} == {"tls", "tmp"}
+
+
+def test_the_secret_is_mounted_for_the_files_that_an_address_names():
+    address = "valkeys://genguard@db.shop.svc/0?password-file=/etc/genguard/store/secret-word"
+    found = rendered(ha=True, store=SharedStore(address, "db.shop.svc", 6379))
+    assert keys_of(of_kind(found, "Deployment")) == ("secret-word",)
+    assert STORE_SECRET in as_yaml(found)
+
+
+def test_there_is_room_for_as_many_replicas_as_are_asked_for():
+    found = rendered(replicas=20)
+    assert of_kind(found, "Deployment")["spec"]["replicas"] == 20
+    assert of_kind(found, "ResourceQuota")["spec"]["hard"]["pods"] == "21"
+    assert of_kind(rendered(replicas=1), "ResourceQuota") == of_kind(rendered(), "ResourceQuota")
 
 
 @pytest.mark.parametrize("audit_only", [True, False])

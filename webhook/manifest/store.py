@@ -1,0 +1,76 @@
+"""The store that replicas share, where an installation names it: flag, files and way out."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from ipaddress import ip_address
+from pathlib import PurePosixPath
+from typing import Any, Final
+from urllib.parse import parse_qsl, urlsplit
+
+STORE_SECRET: Final = "genguard-store"  # noqa: S105 - its name
+MOUNT: Final = PurePosixPath("/etc/genguard/store")
+"""Where the pods have the Secret's keys as files."""
+_FLAG: Final = "--store="
+_VOLUME: Final = "store"
+
+
+@dataclass(frozen=True, slots=True)
+class SharedStore:
+    """What --store takes in a pod, and the host and port in it."""
+
+    address: str
+    host: str
+    port: int
+
+
+def store_of(deployment: Mapping[str, Any]) -> str:
+    """The address that the pods are given; "" where they share none."""
+    for container in deployment["spec"]["template"]["spec"]["containers"]:
+        for argument in container.get("args") or ():
+            if str(argument).startswith(_FLAG):
+                return str(argument).removeprefix(_FLAG)
+    return ""
+
+
+def keys_of(deployment: Mapping[str, Any]) -> tuple[str, ...]:
+    """Which keys of the Secret the address names as files."""
+    named = parse_qsl(urlsplit(store_of(deployment)).query)
+    files = (PurePosixPath(value) for _, value in named)
+    return tuple(one.name for one in files if one.parent == MOUNT)
+
+
+def use(document: dict[str, Any], store: SharedStore) -> None:
+    """Put this address where the documents of overlays/ha have theirs."""
+    if document["kind"] == "Deployment":
+        _address(document, store)
+    elif document["kind"] == "NetworkPolicy":
+        # The component adds its rule last.
+        document["spec"]["egress"][-1] = _way_out(store)
+
+
+def _address(deployment: dict[str, Any], store: SharedStore) -> None:
+    pod = deployment["spec"]["template"]["spec"]
+    for container in pod["containers"]:
+        container["args"] = [
+            f"{_FLAG}{store.address}" if one.startswith(_FLAG) else one for one in container["args"]
+        ]
+    if not keys_of(deployment):
+        pod["volumes"] = [one for one in pod["volumes"] if one["name"] != _VOLUME]
+        for container in pod["containers"]:
+            mounts = container["volumeMounts"]
+            container["volumeMounts"] = [one for one in mounts if one["name"] != _VOLUME]
+
+
+def _way_out(store: SharedStore) -> dict[str, Any]:
+    """To the namespace that a Service's name tells, or to an address; else to anywhere."""
+    rule: dict[str, Any] = {"ports": [{"port": store.port, "protocol": "TCP"}]}
+    try:
+        address = ip_address(store.host)
+    except ValueError:
+        match store.host.split("."):
+            case [_, namespace, "svc", *_]:
+                labels = {"kubernetes.io/metadata.name": namespace}
+                rule["to"] = [{"namespaceSelector": {"matchLabels": labels}}]
+    else:
+        rule["to"] = [{"ipBlock": {"cidr": f"{address}/{address.max_prefixlen}"}}]
+    return rule
