@@ -1,0 +1,112 @@
+"""The script for kind does what its README says: docker and kind are played, the API is real."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.controlplane.plane import ControlPlane
+from tests.e2e.genguard import ROOT
+from tests.e2e.kubelet import PLANE, SYSTEM, Kubelet
+from tests.e2e.pretended import Pretended
+from tests.e2e.verbs import run
+
+pytestmark = pytest.mark.xdist_group("cluster")
+
+DEPLOYMENT = f"/apis/apps/v1/namespaces/{SYSTEM}/deployments/genguard"
+IMAGE = "genguard:kind-0123456789ab"
+README = (ROOT / "manifests" / "kind" / "README.md").read_text()
+
+
+@pytest.fixture(scope="module")
+def plane() -> Iterator[ControlPlane]:
+    with ControlPlane(PLANE) as plane, Kubelet(plane):
+        yield plane
+
+
+@pytest.fixture
+def tools(plane: ControlPlane, tmp_path: Path) -> Pretended:
+    return Pretended(plane, tmp_path)
+
+
+def test_up_makes_a_cluster_and_installs_into_it_and_down_takes_it_away(
+    plane: ControlPlane, tools: Pretended
+) -> None:
+    up = tools.run("up", "--audit-only")
+    assert up.returncode == 0, up.stderr
+    assert [line for line in up.stderr.splitlines() if line.startswith("== ")] == [
+        "== 1/4 a cluster of three nodes",
+        "== 2/4 the image",
+        "== 3/4 genguard install",
+        "== 4/4 genguard doctor",
+        "== try it: manifests/kind/README.md",
+    ]
+    assert "reached" in up.stdout
+    calls = tools.calls()
+    asked = [" ".join(call[:3]) for call in calls]
+    first = ["docker info", "kind get clusters", "kind create cluster", "docker build --iidfile"]
+    then = ["docker tag sha256:0123456789abcdef", "kind load docker-image", "kind get kubeconfig"]
+    assert asked == [*first, *then, "docker run --rm", "docker run --rm"]
+    assert calls[2][4] == str(ROOT / "manifests" / "kind" / "cluster.yaml")
+    assert calls[3][-1] == str(ROOT)
+    (container,) = plane.client.get(DEPLOYMENT).body["spec"]["template"]["spec"]["containers"]
+    assert container["image"] == IMAGE
+    assert "--audit-only" in container["args"]
+
+    again = tools.run("up", "--audit-only")
+    assert again.returncode == 0, again.stderr
+    assert "== 1/4 the cluster genguard is there" in again.stderr
+    assert ["kind", "create"] not in [call[:2] for call in tools.calls()]
+
+    down = tools.run("down")
+    assert down.returncode == 0, down.stderr
+    asked = [" ".join(call[:4]) for call in tools.calls()]
+    assert asked[2:] == [
+        "kind delete cluster --name",
+        "docker image ls --quiet",
+        "docker image rm --force",
+    ]
+    assert tools.run("down").returncode == 0, "what is gone may be taken away again"
+    run(plane, "uninstall", "--yes")
+
+
+def test_where_a_step_fails_the_next_is_not_tried(tools: Pretended) -> None:
+    tools.fail("docker build")
+    failed = tools.run("up")
+    assert failed.returncode != 0
+    assert "told why" in failed.stderr
+    assert tools.calls()[-1][:2] == ["docker", "build"]
+
+
+@pytest.mark.parametrize(("tool", "told"), [("kind", "kind is not there: https://kind.sigs")])
+def test_what_is_not_there_is_told_with_where_to_get_it(
+    tools: Pretended, tool: str, told: str
+) -> None:
+    tools.without(tool)
+    failed = tools.run("up")
+    assert failed.returncode == 1
+    assert failed.stderr.startswith(f"kind.sh: {told}")
+
+
+def test_a_docker_that_does_not_answer_is_told(tools: Pretended) -> None:
+    tools.fail("docker info")
+    failed = tools.run("up")
+    assert failed.returncode == 1
+    assert failed.stderr == "kind.sh: docker does not answer: start it, and look at 'docker info'\n"
+
+
+@pytest.mark.parametrize("arguments", [(), ("sideways",)])
+def test_without_a_verb_it_says_what_it_does(tools: Pretended, arguments: tuple[str, ...]) -> None:
+    told = tools.run(*arguments)
+    assert told.returncode == 2
+    assert "manifests/kind/kind.sh up [flags of `genguard install`" in told.stderr
+    assert "readonly" not in told.stderr
+    assert tools.calls() == []
+
+
+def test_the_readme_shows_the_script_s_own_verbs() -> None:
+    assert set(re.findall(r"^manifests/kind/kind\.sh (\w+)", README, re.MULTILINE)) == {
+        "up",
+        "down",
+    }
