@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 from aiohttp import web
 
-from webhook.detection.finding import Finding
+from webhook.detection.finding import Finding, Severity
 from webhook.server.detecting import Detecting
 
 MOST_LISTENERS: Final = 32
@@ -69,5 +69,6 @@ class Stream:
 
 def _event(name: str, findings: tuple[Finding, ...]) -> bytes:
     is_open = Counter(one.severity for one in findings if one.state == "open")
-    data = msgspec.json.encode({severity.value: count for severity, count in is_open.items()})
+    counts = {one.value: is_open[one] for one in reversed(Severity) if is_open[one]}
+    data = msgspec.json.encode(counts)
     return b"event: %b\nretry: 2000\ndata: %b\n\n" % (name.encode(), data)

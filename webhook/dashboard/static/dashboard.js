@@ -3,6 +3,7 @@
 
 const PATIENCE = 12000; // milliseconds: two beats of the server, and some
 const APART = 3000;
+const LOST = 4000; // an end after which the browser is connected again is no loss
 const main = document.getElementById("main");
 const live = document.getElementById("live");
 const follows = main.dataset.live; // "findings", "always", or "" for a page that stays as it is
@@ -10,7 +11,9 @@ const follows = main.dataset.live; // "findings", "always", or "" for a page tha
 let paused = false;
 let waiting = false; // there is something new that is not shown yet
 let lastShown = Date.now();
+let failing = false;
 let losing;
+let open = "Live.";
 
 const words = document.createElement("span");
 const button = document.createElement("button");
@@ -35,6 +38,7 @@ function inUse() {
 async function show() {
   if (paused || document.hidden || inUse() || Date.now() - lastShown < APART) {
     waiting = true;
+    if (inUse() && !paused) say("There is something new: it is shown once you leave what you are at.");
     return;
   }
   waiting = false;
@@ -47,19 +51,24 @@ async function show() {
       waiting = true;
       return;
     }
-    const open = [...main.querySelectorAll("details[open]")].length > 0;
+    const unfolded = main.querySelector("details[open]");
     main.replaceChildren(...page.getElementById("main").childNodes);
-    for (const one of open ? main.querySelectorAll("details") : []) one.open = true;
+    for (const one of unfolded ? main.querySelectorAll("details") : []) one.open = true;
     document.title = page.title;
+    say(open);
   } catch {
     waiting = true; // the stream tells that the server is gone
   }
 }
 
-function heard() {
+// Said again only when it is another text: a screen reader repeats what changes.
+function heard(event) {
+  const counts = Object.entries(JSON.parse(event.data)).map(([name, count]) => `${count} ${name}`);
+  open = counts.length ? `Live. Open findings: ${counts.join(", ")}.` : "Live. No open finding.";
   clearTimeout(losing);
+  failing = false;
   losing = setTimeout(lose, PATIENCE);
-  if (!paused) say("Live: shows what is new by itself.");
+  if (!paused && !waiting) say(open);
 }
 
 function lose() {
@@ -72,19 +81,21 @@ if (follows) {
   button.addEventListener("click", () => {
     paused = !paused;
     name();
-    say(paused ? "Paused: what is shown may be old." : "Live: shows what is new by itself.");
+    say(paused ? "Paused: what is shown may be old." : open);
     if (!paused && waiting) show();
   });
+  main.addEventListener("focusout", () => { if (waiting) setTimeout(show, 0); });
   const events = new EventSource("/events");
-  events.addEventListener("turn", () => { heard(); show(); });
-  events.addEventListener("beat", () => {
-    heard();
+  events.addEventListener("turn", (event) => { heard(event); show(); });
+  events.addEventListener("beat", (event) => {
+    heard(event);
     if (waiting || follows === "always") show();
   });
   events.addEventListener("error", () => {
-    if (events.readyState === EventSource.CLOSED) lose();
+    if (failing) return; // it is tried again and again, and each time fails
+    failing = true;
     clearTimeout(losing);
-    losing = setTimeout(lose, 4000);
+    losing = setTimeout(lose, events.readyState === EventSource.CLOSED ? 0 : LOST);
   });
   losing = setTimeout(lose, PATIENCE);
   document.addEventListener("visibilitychange", () => { if (!document.hidden && waiting) show(); });
