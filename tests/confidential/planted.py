@@ -1,0 +1,165 @@
+"""Recorded reviews with canaries planted wherever an object holds what is nobody else's business.
+
+A canary is a word and no sentence: what is told of an object at all is told in short words, so one
+that got through would be seen. Its end names the place it was planted in. What judgement goes by
+is left as it was (_MEANT), so that every rule and detector acts as it did in the recording.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tests.e2e.culprits import deployment
+from tests.scenarios.recording import read_lines
+
+CANARY = "canary7f3a"
+"""Nowhere to be found in what is told."""
+RESTORED = "status.restored"
+"""A field for `--restore`, which another webhook clears."""
+LOST = f"{CANARY}StatusLost"
+"""Its value."""
+LAST = "secrets"
+"""The resource of the last reviews."""
+SCENES = (
+    "conditions-cleared",
+    "conditions-dropped",
+    "custom-status-zeroed",
+    "empty-ingress-put-again",
+    "fields-dropped-by-an-old-struct",
+    "generation-chased-without-status-subresource",
+    "mutation-that-never-settles",
+    "observed-generation-in-the-future",
+    "observed-generation-never-moves",
+    "phase-overwritten",
+    "pod-status-loop",
+    "pod-template-stamped",
+    "ready-true-unknown-true",
+    "replicas-pinned",
+    "status-flipped-by-two-replicas-of-a-controller",
+    "status-rewritten-by-its-own-watch",
+    "terminating-replicas-dropped",
+)
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
+_MEANT = frozenset({"type", "status", "reason", "phase", "terminationGracePeriodSeconds"})
+"""Fields whose words are compared with words that Kubernetes defines."""
+
+
+def reviews() -> Iterator[tuple[str, dict[str, Any]]]:
+    """(phase, AdmissionReview) of every scene, of a field to restore, of a fight over a Secret."""
+    for scene in SCENES:
+        for line in read_lines(scene):
+            one = json.loads(line)
+            yield one["phase"], planted(one["review"])
+    yield from _own_loops()
+
+
+def planted(review: dict[str, Any]) -> dict[str, Any]:
+    """The review, with canaries in its objects and in what is said of its author."""
+    request = review["request"]
+    user = {
+        **request["userInfo"],
+        "groups": [f"{CANARY}Group"],
+        "extra": {f"{CANARY}ExtraKey": [f"{CANARY}Extra"]},
+    }
+    objects = {
+        side: request[side] and planted_object(request[side]) for side in ("object", "oldObject")
+    }
+    return {**review, "request": {**request, **objects, "userInfo": user}}
+
+
+def watched() -> dict[str, dict[str, Any]]:
+    """Objects that an API server takes, by the path below that of their namespace's API."""
+    kept = {"labels": {f"{CANARY}Key": f"{CANARY}Label"}, "annotations": {"a": f"{CANARY}Note"}}
+    app = deployment()
+    (container,) = app["spec"]["template"]["spec"]["containers"]
+    container["env"] = [{"name": "PASSWORD", "value": f"{CANARY}Env"}]
+    return {
+        "/api/v1/{}/configmaps": {
+            "metadata": {"name": "one", **kept},
+            "data": {"password": f"{CANARY}Data"},
+        },
+        "/apis/apps/v1/{}/deployments": {**app, "metadata": {**app["metadata"], **kept}},
+    }
+
+
+def planted_object(found: Mapping[str, Any]) -> dict[str, Any]:
+    """An object in which every text that is nobody's business is a canary."""
+    metadata = found["metadata"]
+    changed = {
+        key: _planted(value, key.capitalize())
+        for key, value in found.items()
+        if key not in ("apiVersion", "kind", "metadata")
+    }
+    maps = {
+        key: {
+            **_planted(metadata.get(key) or {}, key.capitalize()),
+            f"{CANARY}{key.capitalize()}Key": f"{CANARY}{key.capitalize()}",
+        }
+        for key in ("labels", "annotations")
+    }
+    manager = {
+        "manager": "deployer",
+        "operation": "Update",
+        "fieldsType": "FieldsV1",
+        "fieldsV1": {f"f:{CANARY}FieldsKey": {"v:": f"{CANARY}Fields"}},
+    }
+    return {**found, **changed, "metadata": {**metadata, **maps, "managedFields": [manager]}}
+
+
+def _planted(value: Any, where: str, key: str = "") -> Any:
+    if isinstance(value, dict):
+        return {name: _planted(child, where, name) for name, child in value.items()}
+    if isinstance(value, list):
+        return [_planted(child, where, key) for child in value]
+    if not isinstance(value, str) or key in _MEANT or _TIME.fullmatch(value):
+        return value
+    return f"{CANARY}{where}{value}"
+
+
+def _own_loops() -> Iterator[tuple[str, dict[str, Any]]]:
+    """A webhook clears a field that `--restore` names, and another puts back an old password.
+
+    Nothing registers genguard for Secrets; somebody may.
+    """
+    for number in range(30):
+        for phase, value in (("intent", "Lost"), ("mutate", ""), ("outcome", "")):
+            yield phase, planted(_status(number, value))
+    for number in range(30):
+        for phase, password in (("intent", "New"), ("mutate", "Old"), ("outcome", "Old")):
+            sides = {"oldObject": "Old", "object": password}
+            yield phase, planted(_secret(number, "alice", sides))
+
+
+def _request(kind: str, resource: str, number: int, user: str) -> dict[str, Any]:
+    return {
+        "uid": f"fight-{resource}-{number}",
+        "kind": {"group": "", "version": "v1", "kind": kind},
+        "resource": {"group": "", "version": "v1", "resource": resource},
+        "name": "one",
+        "namespace": "default",
+        "operation": "UPDATE",
+        "userInfo": {"username": user},
+        "options": {"kind": "UpdateOptions", "apiVersion": "meta.k8s.io/v1"},
+    }
+
+
+def _object(kind: str, number: int, **fields: Any) -> dict[str, Any]:
+    named = {"name": "one", "namespace": "default", "uid": f"{kind}-1", "generation": 1}
+    metadata = {**named, "resourceVersion": str(number)}
+    return {"apiVersion": "v1", "kind": kind, "metadata": metadata, **fields}
+
+
+def _secret(number: int, user: str, sides: Mapping[str, str]) -> dict[str, Any]:
+    request = _request("Secret", "secrets", number, user)
+    for side, password in sides.items():
+        request[side] = _object("Secret", number, data={"password": password})
+    return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+
+
+def _status(number: int, value: str) -> dict[str, Any]:
+    field = RESTORED.removeprefix("status.")
+    request = _request("Service", "services", number, "controller") | {"subResource": "status"}
+    request["oldObject"] = _object("Service", number, status={})
+    request["object"] = _object("Service", number, status={field: value} if value else {})
+    return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}

@@ -1,0 +1,197 @@
+"""No content of an object is told anywhere: canaries in, none out.
+
+What may be told: names (of objects, namespaces, users, webhooks, field managers, conditions), paths
+of fields, generations, counts, times, words that Kubernetes defines for judging (a phase, a
+condition's status and reason), and in the store that replicas share the values of the fields that
+`--restore` names. In a path, a key of a map is a field's name like any other.
+"""
+
+import http.client
+import json
+import re
+import ssl
+from collections.abc import Iterator
+from html import unescape
+from typing import Any
+from urllib.parse import urljoin, urlsplit
+
+import pytest
+
+from tests.confidential.planted import CANARY, LAST, LOST, RESTORED, SCENES, reviews, watched
+from tests.controlplane.client import wait_until
+from tests.controlplane.plane import ControlPlane
+from tests.e2e.genguard import Genguard
+from tests.scenarios.recording import DEFINITIONS
+from tests.store.alertmanager import Alertmanager
+from tests.store.proxy import Proxy
+from tests.store.server import StoreServer
+from webhook.detection.detectors import ALL
+
+pytestmark = pytest.mark.xdist_group("apiserver")
+
+_PAGES = 60
+_EVERYTHING = (
+    "--log-level=DEBUG",
+    f"--restore=status.observedGeneration,status.conditions[*].observedGeneration,{RESTORED}",
+    "--shadow-generation=services",
+    "--generation-patch=always",
+)
+
+
+class Told:
+    """All that a server has told, by where."""
+
+    def __init__(self) -> None:
+        self.by_place: dict[str, str] = {}
+
+    def add(self, place: str, text: str | bytes) -> None:
+        self.by_place[place] = text if isinstance(text, str) else text.decode("utf-8", "replace")
+
+    def leaks(self) -> dict[str, set[str]]:
+        """The canaries by place; a text in base64 or in capitals is the same text."""
+        found = re.compile(rf"{CANARY}\w*", re.IGNORECASE)
+        return {
+            place: set(found.findall(text))
+            for place, text in self.by_place.items()
+            if CANARY.lower() in text.lower()
+        }
+
+
+def call_all(guard: Genguard) -> Iterator[dict[str, Any]]:
+    """The response to every planted review, on one connection."""
+    trust = ssl.create_default_context(cafile=str(guard.folder / "certs" / "ca.crt"))
+    connection = http.client.HTTPSConnection(
+        "127.0.0.1", guard.admission_port, timeout=30, context=trust
+    )
+    headers = {"Content-Type": "application/json"}
+    try:
+        for phase, review in reviews():
+            connection.request("POST", f"/{phase}", json.dumps(review), headers)
+            answer = json.load(connection.getresponse())
+            assert answer["response"]["allowed"], answer
+            yield answer["response"]
+    finally:
+        connection.close()
+
+
+def told_by(guard: Genguard, told: Told) -> None:
+    """Its answers but for the patches, which go where the objects came from; then every page."""
+    answers = list(call_all(guard))
+    told.add("answers", json.dumps([{**one, "patch": None} for one in answers]))
+    wait_until(lambda: LAST in {one["object"]["resource"] for one in findings(guard)}, what=LAST)
+    for path in ("/metrics", "/api/findings", "/api/objects"):
+        told.add(path, guard.ops(path)[1])
+    for path, page in pages(guard):
+        told.add(path, page)
+    told.add("/events", news(guard))
+    assert {one["detector"] for one in findings(guard)} == {one.name for one in ALL}
+
+
+def findings(guard: Genguard) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(guard.ops("/api/findings")[1])["findings"]
+    return found
+
+
+def pages(guard: Genguard) -> Iterator[tuple[str, str]]:
+    """The dashboard, link by link."""
+    seen, waiting = set(), ["/", "/objects"]
+    while waiting and len(seen) < _PAGES:
+        path = waiting.pop(0)
+        if path in seen:
+            continue
+        seen.add(path)
+        _, page = guard.ops(path)
+        yield path, page
+        for link in re.findall(r'href="([^"#]+)"', page):
+            target = urljoin(path, unescape(link))
+            if not urlsplit(target).netloc and not target.startswith("/static"):
+                waiting.append(target)
+
+
+def news(guard: Genguard) -> str:
+    """The first server-sent event."""
+    connection = http.client.HTTPConnection(urlsplit(guard.ops_url).netloc, timeout=30)
+    connection.request("GET", "/events")
+    with connection.getresponse() as stream:
+        lines = [stream.readline().decode() for _ in range(3)]
+    connection.close()
+    assert lines[0].startswith("event:")
+    return "".join(lines)
+
+
+def finish(guard: Genguard, told: Told) -> None:
+    """Ends it, for what is written at the end, and reads what it logged."""
+    guard.stop(at_once=True)
+    told.add("log", json.dumps(guard.log_lines()))
+
+
+def test_connected_and_with_a_file_nothing_of_an_object_is_told(apiserver: ControlPlane) -> None:
+    told, events = Told(), "/apis/events.k8s.io/v1/events"
+    for scene in SCENES:
+        named = {"metadata": {"name": scene}}
+        apiserver.client.post("/api/v1/namespaces", named, check=False)
+    for path, found in watched().items():
+        apiserver.client.post(path.format(f"namespaces/{SCENES[0]}"), found)
+    with (
+        Alertmanager() as alertmanager,
+        Genguard(
+            *_EVERYTHING,
+            f"--kubeconfig={apiserver.kubeconfig}",
+            "--events",
+            "--watch=pods,replicasets.apps,deployments.apps,configmaps",
+            "--object-metrics=100",
+            "--store=sqlite:state.db",
+            f"--alertmanager={alertmanager.url}",
+        ) as guard,
+    ):
+        wait_until(lambda: guard.metric("genguard_watch_current") == 4, what="watches")
+        told_by(guard, told)
+        wait_until(lambda: apiserver.client.get(events).body["items"], what="Events")
+        wait_until(lambda: alertmanager.alerts, what="alerts")
+        finish(guard, told)
+        told.add("Events", json.dumps(apiserver.client.get(events).body))
+        told.add("alerts", json.dumps(alertmanager.alerts))
+        for path in guard.folder.glob("state.db*"):
+            told.add(path.name, path.read_bytes())
+    for path, found in watched().items():
+        name = found["metadata"]["name"]
+        apiserver.client.delete(f"{path.format(f'namespaces/{SCENES[0]}')}/{name}")
+    assert f'{{deployment="web",namespace="{SCENES[0]}"}}' in told.by_place["/metrics"]
+    assert {"log", "answers", "state.db"} < set(told.by_place)
+    assert told.leaks() == {}
+
+
+def test_replicas_share_nothing_of_an_object_but_what_restore_names() -> None:
+    told = Told()
+    with (
+        StoreServer() as store,
+        Proxy(store.socket) as proxy,
+        Genguard(
+            *_EVERYTHING,
+            "--audit-only",
+            f"--crds={DEFINITIONS}",
+            "--flip-status=gauges.example.org",
+            f"--store=valkey://127.0.0.1:{proxy.port}/0",
+        ) as guard,
+    ):
+        wait_until(lambda: guard.metric("genguard_store_up") == 1, what="store asked")
+        told_by(guard, told)
+        stored = repr([contents(store, key) for key in store.run("KEYS", "*")])
+        finish(guard, told)
+    assert told.leaks() == {}
+    told.add("store", stored)
+    assert told.leaks() == {"store": {LOST}}
+
+
+def contents(store: StoreServer, key: bytes) -> Any:
+    """All of a key; DUMP would compress it."""
+    read = {
+        b"string": ("GET", key),
+        b"hash": ("HGETALL", key),
+        b"list": ("LRANGE", key, 0, -1),
+        b"set": ("SMEMBERS", key),
+        b"zset": ("ZRANGE", key, 0, -1),
+        b"stream": ("XRANGE", key, "-", "+"),
+        b"none": ("ECHO", ""),  # it has expired
+    }
+    return key, store.run(*read[store.run("TYPE", key)])
