@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import click
-import yaml
 
 import certs
+from webhook.cli.config_file import read_config
 from webhook.cli.duration import duration
 from webhook.compose import (
     BadFileError,
@@ -42,37 +42,6 @@ _FOLDER = click.Path(file_okay=False, path_type=Path)
 def _default_cert_dir() -> Path:
     state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     return Path(state) / "genguard" / "certs"
-
-
-def _read_config(ctx: click.Context, _: click.Parameter, path: Path | None) -> Path | None:
-    """Make the file's values the flags' defaults: what is on the command line wins."""
-    if path is None:
-        return None
-    try:
-        # Every value as the text it is: 1.30 is a version and not the number 1.3.
-        values = yaml.load(path.read_text("utf-8"), Loader=yaml.BaseLoader) or {}  # noqa: S506
-    except OSError as error:
-        raise click.BadParameter(f"{path}: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise click.BadParameter(f"{path}: not YAML") from error
-    names = {p.opts[0].removeprefix("--"): p for p in ctx.command.params if p.name}
-    if not isinstance(values, dict):
-        raise click.BadParameter(f"{path}: expected flags as keys, such as 'audit-only: true'")
-    unknown = sorted(str(key) for key in values if key not in names or key == "config")
-    if unknown:
-        known = ", ".join(sorted(name for name in names if name != "config"))
-        raise click.BadParameter(f"{path}: unknown {', '.join(unknown)}; known are {known}")
-    defaults = {names[key].name: _given(path, names[key], value) for key, value in values.items()}
-    ctx.default_map = {**(ctx.default_map or {}), **defaults}
-    return path
-
-
-def _given(path: Path, parameter: click.Parameter, value: Any) -> Any:
-    """A value as the command line would give it: a list is a,b or the flag repeated."""
-    items = value if isinstance(value, list) else [value]
-    if not all(isinstance(one, str) for one in items):
-        raise click.BadParameter(f"{path}: {parameter.opts[0]} takes a value or a list of them")
-    return items if parameter.multiple else ",".join(items)
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -221,7 +190,7 @@ def _names(text: str) -> tuple[str, ...]:
 @click.option(
     "--config",
     type=_FILE,
-    callback=_read_config,
+    callback=read_config,
     is_eager=True,
     expose_value=False,
     help="YAML with these flags as keys.",
@@ -232,22 +201,7 @@ def serve(**flags: Any) -> None:
     The exit code is 0 after SIGTERM or SIGINT, 1 when it cannot serve: a port is taken, a
     certificate is bad; 2 when the command line is wrong.
     """
-    if bool(flags["tls_cert_file"]) != bool(flags["tls_private_key_file"]):
-        raise click.UsageError("--tls-cert-file and --tls-private-key-file go together")
-    if flags["tls_cert_file"] and flags["cert_dir"]:
-        raise click.UsageError("give either --tls-cert-file or --cert-dir")
-    if flags["ops_auth"] == KUBERNETES and not flags["kubeconfig"]:
-        raise click.UsageError("--ops-auth kubernetes asks a cluster: give --kubeconfig")
-    if flags["cert_secret"] and not flags["kubeconfig"]:
-        raise click.UsageError("--cert-secret needs a cluster: give --kubeconfig")
-    if flags["cert_secret"] and flags["cert_dir"]:
-        raise click.UsageError("give either --cert-secret or --cert-dir")
-    if flags["events"] and not flags["kubeconfig"]:
-        raise click.UsageError("--events needs a cluster: give --kubeconfig")
-    if flags["watch"] and not flags["kubeconfig"]:
-        raise click.UsageError("--watch needs a cluster: give --kubeconfig")
-    if flags["object_metrics"] and not flags["watch"]:
-        raise click.UsageError("--object-metrics shows what is watched: give --watch")
+    _check(flags)
     try:
         judge = JudgeOptions(
             audit_only=flags["audit_only"],
@@ -296,3 +250,23 @@ def serve(**flags: Any) -> None:
         raise click.UsageError(str(error)) from error
     except (certs.CertificateError, OSError) as error:
         raise click.ClickException(str(error)) from error
+
+
+def _check(flags: dict[str, Any]) -> None:
+    """Whether flags go together; raises click.UsageError."""
+    if bool(flags["tls_cert_file"]) != bool(flags["tls_private_key_file"]):
+        raise click.UsageError("--tls-cert-file and --tls-private-key-file go together")
+    if flags["tls_cert_file"] and flags["cert_dir"]:
+        raise click.UsageError("give either --tls-cert-file or --cert-dir")
+    if flags["cert_secret"] and flags["cert_dir"]:
+        raise click.UsageError("give either --cert-secret or --cert-dir")
+    if flags["object_metrics"] and not flags["watch"]:
+        raise click.UsageError("--object-metrics shows what is watched: give --watch")
+    if flags["kubeconfig"]:
+        return
+    if flags["ops_auth"] == KUBERNETES:
+        raise click.UsageError("--ops-auth kubernetes asks a cluster: give --kubeconfig")
+    for name in ("cert_secret", "events", "watch"):
+        if flags[name]:
+            flag = name.replace("_", "-")
+            raise click.UsageError(f"--{flag} needs a cluster: give --kubeconfig")
