@@ -6,12 +6,13 @@ from functools import partial
 from http import HTTPStatus
 from typing import Final, Protocol, cast
 
-from aiohttp import web
+from aiohttp import StreamReader, web
+from aiohttp.http_parser import RawRequestMessage
 
 from webhook.admission.encode import encode_refusal
 from webhook.admission.review import Phase
 from webhook.pipeline import Dependencies, Reply, Skipped, allow, decode, review
-from webhook.server.answer import ReadyAnswer
+from webhook.server.answer import ReadyAnswer, whole_answer
 from webhook.server.body import BadRequestError, OverloadedError, read_body, timeout_of
 from webhook.server.connection import Connection
 from webhook.server.judging import Elsewhere, Judging
@@ -86,15 +87,10 @@ class AdmissionHandler:
         body = await read_body(request, self._budget, self._limits.body_seconds)
         begun = self.last_request = time.monotonic()
         deps = self._dependencies()
+        in_time = partial(self._check_in_time, request, connection.arrived)
         try:
-            if begun - connection.arrived > _SURELY_IN_TIME:
-                self._check_in_time(request, connection.arrived)
-            if self._judging.waits(body):
-                in_time = partial(self._check_in_time, request, connection.arrived)
-                reply, seconds = await self._judging.review(body, phase, deps, in_time)
-            else:
-                reply = review(body, phase, deps, begun, at=time.time())
-                seconds = time.monotonic() - begun
+            in_time()
+            reply, seconds = await self._judging.review(body, phase, deps, in_time)
         except OverloadedError as error:
             if not deps.audit_only:
                 raise
@@ -102,6 +98,34 @@ class AdmissionHandler:
             reply, seconds = _unjudged(body), 0.0
         self._observer.answered(phase, body, reply, seconds)
         return self._response(request, reply.body, reply.status)
+
+    def at_once(
+        self, message: RawRequestMessage, payload: StreamReader, connection: Connection
+    ) -> bytes | None:
+        """The whole answer to an ordinary review; None for what takes more: nothing is done yet.
+
+        Ordinary is what an API server sends nearly always: it is here to the end, and in time, and
+        nothing has to be waited for.
+        """
+        phase = PHASES.get(message.path.partition("?")[0])
+        begun = time.monotonic()
+        if (
+            phase is None
+            or message.method != "POST"
+            or message.headers.get("Content-Type") != "application/json"
+            or "Content-Encoding" in message.headers
+            or message.should_close
+            or self.draining
+            or connection.outdated
+            or begun - connection.arrived > _SURELY_IN_TIME
+            or self._judging.waits(payload.total_bytes)
+        ):
+            return None
+        self.last_request = begun
+        body = payload.read_nowait()
+        reply = review(body, phase, self._dependencies(), begun, at=time.time())
+        self._observer.answered(phase, body, reply, time.monotonic() - begun)
+        return whole_answer(reply.status, reply.body)
 
     def _check_in_time(self, request: web.BaseRequest, arrived: float) -> None:
         """Raises OverloadedError when an answer would come too late."""
@@ -112,7 +136,7 @@ class AdmissionHandler:
 
     def _response(self, request: web.BaseRequest, body: bytes, status: int) -> web.Response:
         if status in ReadyAnswer.statuses and self._stays_open(request):
-            return ReadyAnswer(body, status)
+            return ReadyAnswer(status, body)
         response = web.Response(body=body, status=status, content_type="application/json")
         if status == HTTPStatus.TOO_MANY_REQUESTS:
             response.headers["Retry-After"] = str(RETRY_AFTER_SECONDS)

@@ -18,15 +18,24 @@ from webhook.server.limits import RETRY_AFTER_SECONDS
 
 _REST: Final = b"Content-Type: application/json\r\nDate: %b\r\nContent-Length: %d\r\n\r\n%b"
 _HEADS: Final[Mapping[int, bytes]] = {
-    HTTPStatus.OK: b"HTTP/1.1 200 OK\r\n" + _REST,
+    HTTPStatus.OK: b"HTTP/1.1 200 OK\r\n",
+    HTTPStatus.BAD_REQUEST: b"HTTP/1.1 400 Bad Request\r\n",
     HTTPStatus.TOO_MANY_REQUESTS: b"HTTP/1.1 429 Too Many Requests\r\nRetry-After: %d\r\n"
-    % RETRY_AFTER_SECONDS
-    + _REST,
+    % RETRY_AFTER_SECONDS,
+    HTTPStatus.INTERNAL_SERVER_ERROR: b"HTTP/1.1 500 Internal Server Error\r\n",
 }
 
 
+def whole_answer(status: int, body: bytes) -> bytes:
+    """A JSON body with its head, for an HTTP/1.1 connection that stays open.
+
+    The status is one of ReadyAnswer.statuses; 429 asks to come again.
+    """
+    return _HEADS[status] + _REST % (_date(), len(body), body)
+
+
 class ReadyAnswer(web.Response):
-    """200, or 429 with Retry-After, and a JSON body, on an HTTP/1.1 connection that stays open.
+    """whole_answer() where aiohttp expects a response.
 
     It answers what aiohttp asks of a response (web_protocol.py:RequestHandler.finish_response) and
     has none of its state: what is to be closed, or has another status, is a web.Response.
@@ -35,9 +44,8 @@ class ReadyAnswer(web.Response):
     statuses: ClassVar = frozenset(_HEADS)
 
     # The parent's would build what is not needed.
-    def __init__(self, body: bytes, status: int = HTTPStatus.OK) -> None:
-        self._ready: Final = body
-        self._head: Final = _HEADS[status]
+    def __init__(self, status: int, body: bytes) -> None:
+        self._whole: Final = whole_answer(status, body)
         self._to: AbstractStreamWriter | None = None
 
     @property
@@ -54,8 +62,7 @@ class ReadyAnswer(web.Response):
         """Write head and body at once."""
         del data  # a response in one piece has no more of it
         if self._to is not None:
-            body = self._ready
-            await self._to.write(self._head % (_date(), len(body), body))
+            await self._to.write(self._whole)
 
 
 class _Date:

@@ -4,31 +4,50 @@ aiohttp waits for ever for the rest of a request's headers (aio-libs/aiohttp#136
 that sends a byte a minute holds a connection for nothing. Here a connection that has begun, or
 has begun a request, must have sent whole headers within a deadline, and there is a cap on how
 many connections exist.
+
+An ordinary review is answered as soon as it is read. aiohttp's own way makes a task of each
+request, which the event loop comes to two rounds later: that costs as much as judging it.
 """
 
 import asyncio
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
-from aiohttp import web
+from aiohttp import StreamReader, web
+from aiohttp.http_parser import RawRequestMessage
 
 from webhook.admission.encode import encode_refusal
+from webhook.server.answer import whole_answer
 from webhook.server.lag import LoopLag
 from webhook.server.limits import Limits
 from webhook.telemetry.logs import LOGGER
 
 _SWEEP_SECONDS: Final = 1.0
+_FAILED: Final = encode_refusal("genguard failed; its log says where", "", "internal")
+
+
+class Handler(Protocol):
+    """Answers requests."""
+
+    async def __call__(self, request: web.BaseRequest) -> web.Response:
+        """The response to a request."""
+
+    def at_once(
+        self, message: RawRequestMessage, payload: StreamReader, connection: "Connection"
+    ) -> bytes | None:
+        """A whole answer; None for a request that takes more, which is then handed to a call."""
 
 
 class Connection(web.RequestHandler):
     """aiohttp's protocol, which tells its server when a request begins and when it is handled."""
 
-    __slots__ = ("_connections", "_epoch", "_real_transport", "arrived", "due")
+    __slots__ = ("_connections", "_epoch", "_handler", "_real_transport", "arrived", "due")
 
     def __init__(self, server: "AdmissionServer", **kwargs: Any) -> None:
         super().__init__(server, **kwargs)
         self._connections = server.open_connections
+        self._handler = server.handler
         self._real_transport: asyncio.BaseTransport | None = None
         self._epoch = self._connections.epoch
         self.due: float | None = None
@@ -51,7 +70,43 @@ class Connection(web.RequestHandler):
         self.arrived = self._connections.lag.before_last
         if self.due is None:
             self.due = self._connections.due()
+        waiter = self._waiter
+        if waiter is None or waiter.done():
+            super().data_received(data)  # aiohttp's start() is at work on a request
+            return
+        self._waiter = None  # or any request would wake it
         super().data_received(data)
+        self._waiter = waiter
+        if self._messages and not self._answer_at_once():
+            waiter.set_result(None)
+
+    def _answer_at_once(self) -> bool:
+        """Whether all that has come is one request, and it is answered."""
+        message, payload = self._messages[0]
+        transport, parser = self.transport, self._parser
+        if (
+            len(self._messages) > 1
+            or not isinstance(message, RawRequestMessage)  # HTTP that could not be read
+            or not payload.is_eof()
+            or self.writing_paused
+            or transport is None
+            or parser is None
+        ):
+            return False
+        try:
+            answer = self._handler.at_once(message, payload, self)
+        except Exception:  # noqa: BLE001 - as handle_error, where aiohttp catches it
+            LOGGER.error("handler failed", exc_info=True)
+            answer = whole_answer(HTTPStatus.INTERNAL_SERVER_ERROR, _FAILED)
+        if answer is None:
+            return False
+        # What start() does of this after each request.
+        self._messages.clear()
+        parser.message_consumed()
+        transport.write(answer)
+        self._next_keepalive_close_time = self._connections.now() + self._keepalive_timeout
+        self.due = None
+        return True
 
     def resume_reading(self, resume_parser: bool = True) -> None:  # noqa: FBT001, FBT002
         """Only after a pause: aiohttp's own parses nothing once more after each body."""
@@ -84,7 +139,7 @@ class Connection(web.RequestHandler):
             body = encode_refusal("this is no HTTP/1.1 request", "", "bad_http")
         else:
             LOGGER.error("handler failed", exc_info=exc)
-            body = encode_refusal("genguard failed; its log says where", "", "internal")
+            body = _FAILED
         if request.writer.output_size > 0:
             raise ConnectionError("a part of another answer is sent already")
         response = web.Response(status=status, body=body, content_type="application/json")
@@ -126,9 +181,13 @@ class OpenConnections:
         """Some request has begun and is not answered."""
         return any(one.due == _NEVER for one in self._open)
 
+    def now(self) -> float:
+        """The loop's clock."""
+        return self._loop.time()
+
     def due(self) -> float:
         """When headers that begin now must be complete, on the loop's clock."""
-        return self._loop.time() + self._limits.header_seconds
+        return self.now() + self._limits.header_seconds
 
     def add(self, connection: Connection) -> None:
         """Take in a new connection, or drop it when there are too many."""
@@ -164,7 +223,7 @@ class AdmissionServer(web.Server):
 
     def __init__(
         self,
-        handler: Any,
+        handler: Handler,
         limits: Limits,
         on_drop: Callable[[str], None],
         lag: LoopLag,
@@ -172,6 +231,7 @@ class AdmissionServer(web.Server):
     ) -> None:
         super().__init__(handler, **kwargs)
         self._limits: Final = limits
+        self.handler: Final = handler
         self.open_connections: Final = OpenConnections(limits, on_drop, lag)
 
     def __call__(self) -> Connection:

@@ -1,4 +1,4 @@
-"""Judging what cannot be judged at once: large reviews, and those that another replica knows of."""
+"""Judging with the waits that it may need: large reviews, and what another replica knows."""
 
 import asyncio
 import time
@@ -33,9 +33,9 @@ class Judging:
         self._turns: Final = Turns(limits)
         self._elsewhere: Final = elsewhere
 
-    def waits(self, body: bytes) -> bool:
-        """Whether a review takes more than a call of review()."""
-        return self._elsewhere is not None or len(body) > self._large_from
+    def waits(self, size: int) -> bool:
+        """Whether the review of a body of so many bytes takes more than a call of review()."""
+        return self._elsewhere is not None or size > self._large_from
 
     async def review(
         self, body: bytes, phase: Phase, deps: Dependencies, is_in_time: Callable[[], None]

@@ -32,12 +32,13 @@ _SUBRESOURCES: Final = {"", "scale", "status"}.union(*(row.subresources for row 
 Counts = Callable[[], Iterable[tuple[tuple[str, ...], int]]]
 
 
-class _Labels(NamedTuple):
-    phase: str
-    operation: str
+class _Place(NamedTuple):
     resource: str
     subresource: str
-    decision: str
+
+
+_NOWHERE: Final = _Place("other", "")
+_LABELS: Final = ("phase", "operation", "resource", "subresource", "decision")
 
 
 class Metrics:
@@ -46,8 +47,8 @@ class Metrics:
     def __init__(self, known: Callable[[str, str], bool]) -> None:
         """`known(group, resource)` says whether a resource may be a label of its own."""
         self._known: Final = known
-        self._reviews: Final[Counter[_Labels]] = Counter()
-        self._resources: Final[dict[tuple[str, str, str], tuple[str, str]]] = {}
+        self._reviews: Final[Counter[tuple[Phase, str, _Place, str]]] = Counter()
+        self._resources: Final[dict[tuple[str, str, str], _Place]] = {}
         self._mends: Final[Counter[tuple[str, str, str]]] = Counter()
         self._dropped: Final[Counter[str]] = Counter()
         self._refused: Final[Counter[str]] = Counter()
@@ -72,32 +73,32 @@ class Metrics:
         verdict = reply.verdict
         self._seconds[bisect_left(_BUCKETS, seconds)] += 1
         self._seconds_sum += seconds
-        resource, subresource, operation = "other", "", ""
+        operation, place = "", _NOWHERE
         if verdict.request is not None:
             wire = verdict.request.wire
             if not wire.dry_run:
                 self.last_review = time.time()
-            operation = wire.operation.value
-            place = (wire.resource.group, wire.resource.resource, wire.sub_resource)
-            resource, subresource = self._resources.get(place) or self._place(*place)
-        decision = _decision(verdict, audit_only=audit_only)
-        self._reviews[_Labels(phase.value, operation, resource, subresource, decision)] += 1
+            operation, found = wire.operation, wire.resource
+            written = (found.group, found.resource, wire.sub_resource)
+            place = self._resources.get(written) or self._place(*written)
+        self._reviews[phase, operation, place, _decision(verdict, audit_only=audit_only)] += 1
         if verdict.prediction is not None and phase is Phase.MUTATE:
-            self._causes[verdict.prediction.cause.value] += 1
+            self._causes[verdict.prediction.cause] += 1
         for mend in verdict.mends:
-            self._mends[mend.rule, resource, "would" if audit_only else "did"] += len(mend.edits)
+            mode = "would" if audit_only else "did"
+            self._mends[mend.rule, place.resource, mode] += len(mend.edits)
         if verdict.dropped:
-            self._dropped[resource] += len(verdict.dropped)
+            self._dropped[place.resource] += len(verdict.dropped)
 
-    def _place(self, group: str, resource: str, subresource: str) -> tuple[str, str]:
+    def _place(self, group: str, resource: str, subresource: str) -> _Place:
         """The labels of a resource; kept for those that the table or the cluster knows."""
         if not self._known(group, resource):
-            return "other", ""
+            return _NOWHERE
         name = f"{resource}.{group}" if group else resource
         if subresource not in _SUBRESOURCES:
-            return name, "other"
-        self._resources[group, resource, subresource] = name, subresource
-        return name, subresource
+            return _Place(name, "other")
+        self._resources[group, resource, subresource] = found = _Place(name, subresource)
+        return found
 
     def refuse(self, reason: str) -> None:
         """Count a request or connection that was refused before decoding."""
@@ -106,7 +107,13 @@ class Metrics:
     def collect(self) -> Iterator[Metric]:
         """Every family, as prometheus_client asks for them."""
         yield _counter(
-            "genguard_reviews", "Reviews answered.", _Labels._fields, self._reviews.items()
+            "genguard_reviews",
+            "Reviews answered.",
+            _LABELS,
+            (
+                ((phase, operation, *place, decision), count)
+                for (phase, operation, place, decision), count in list(self._reviews.items())
+            ),
         )
         yield _counter(
             "genguard_mends",

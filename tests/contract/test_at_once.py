@@ -1,0 +1,109 @@
+"""An ordinary review is answered as it is read; another way is taken by what comes in pieces.
+
+Both ways must answer alike, whatever is asked: the one that is quick, and aiohttp's own.
+"""
+
+import asyncio
+import json
+
+import pytest
+
+from tests.contract.hostile import GOOD, review_text
+from tests.contract.service import Answer, Running, head, http_post, serving
+from tests.reviews import clobbered, make_review
+from webhook.compose import JudgeOptions
+
+LOST = json.dumps(clobbered()).encode()
+REQUESTS = {
+    "a review": http_post(LOST),
+    "of another phase": http_post(LOST, "/outcome?timeout=2s"),
+    "what is allowed unread": http_post(review_text(SPEC="[" * 2_000 + "]" * 2_000).encode()),
+    "no review": http_post(b"{}"),
+    "nothing": http_post(b""),
+    "another path": http_post(LOST, "/validate"),
+    "another method": http_post(LOST).replace(b"POST", b"PUT", 1),
+    "another type": http_post(LOST, Content_Type="text/plain"),
+    "a type with a parameter": http_post(LOST, Content_Type="application/json; charset=utf-8"),
+    "compressed": http_post(LOST, Content_Encoding="gzip"),
+    "the last of its connection": http_post(LOST, Connection="close"),
+    "of HTTP/1.0": http_post(LOST).replace(b"HTTP/1.1", b"HTTP/1.0", 1),
+    "no HTTP": head("POST /mutate HTTP/9.1", [("Host", "genguard")]),
+    "in chunks": head(
+        "POST /mutate HTTP/1.1",
+        [
+            ("Host", "genguard"),
+            ("Content-Type", "application/json"),
+            ("Transfer-Encoding", "chunked"),
+        ],
+    )
+    + b"%x\r\n%b\r\n0\r\n\r\n" % (len(LOST), LOST),
+}
+
+
+async def ask(run: Running, *pieces: bytes) -> Answer:
+    """Each piece is read before the next one is sent."""
+    wire = await run.connect()
+    for piece in pieces:
+        await wire.send(piece)
+        await asyncio.sleep(0.05)
+    return await wire.answer()
+
+
+def without_date(answer: Answer) -> tuple[int, dict[str, str], bytes]:
+    """`server` is of aiohttp's own responses alone."""
+    left_out = ("date", "server")
+    fields = {name: value for name, value in answer.headers.items() if name not in left_out}
+    return answer.status, fields, answer.body
+
+
+@pytest.mark.parametrize("asked", REQUESTS.values(), ids=list(REQUESTS))
+async def test_in_one_piece_and_in_two_the_answer_is_the_same(tmp_path, asked):
+    body = asked.index(b"\r\n\r\n") + 4
+    found = []
+    for pieces in ([asked], [asked[:body], asked[body:]], [asked[: body + 9], asked[body + 9 :]]):
+        async with serving(tmp_path, judge=JudgeOptions()) as run:
+            found.append(without_date(await ask(run, *filter(None, pieces))))
+    assert found[0] == found[1] == found[2]
+
+
+async def test_a_server_that_drains_closes_what_it_answers_in_one_piece_too(running):
+    running.service._handler.draining = True
+    assert (await ask(running, http_post(LOST))).closes
+
+
+async def test_quick_and_slow_take_turns_on_one_connection(running):
+    wire = await running.connect()
+    request = http_post(GOOD.encode())
+    for _ in range(5):
+        for pieces in ([request], [request[:300], request[300:]], [request * 3]):
+            for piece in pieces:
+                await wire.send(piece)
+                await asyncio.sleep(0.005)
+            for _ in range(sum(len(piece) for piece in pieces) // len(request)):
+                assert (await wire.answer()).status == 200
+    sent = 5 * (1 + 1 + 3)
+    counted = await running.samples("genguard_reviews_total")
+    assert sum(counted.values()) == sent
+
+
+async def test_a_request_and_the_beginning_of_the_next(running):
+    asked = [make_review("CREATE", new={"spec": {}}) for _ in range(2)]
+    first, second = (http_post(json.dumps(one).encode()) for one in asked)
+    wire = await running.connect()
+    await wire.send(first + second[:100])
+    answer = await wire.answer()
+    assert answer.json["response"]["uid"] == asked[0]["request"]["uid"]
+    await wire.send(second[100:])
+    answer = await wire.answer()
+    assert answer.json["response"]["uid"] == asked[1]["request"]["uid"]
+
+
+async def test_an_idle_connection_is_closed_in_time_whichever_way_it_was_answered(tmp_path):
+    """aiohttp looks whether time is up when it set a clock last; an answer sets it anew."""
+    async with serving(tmp_path) as run:
+        run.service._server._kwargs["keepalive_timeout"] = 1.0
+        wire = await run.connect()
+        for _ in range(4):
+            await asyncio.sleep(0.4)
+            assert (await wire.post(LOST)).status == 200
+        assert await wire.closed()
