@@ -33,6 +33,7 @@ from webhook.server.ops import ops_application
 from webhook.server.options import ServerOptions
 from webhook.server.overload import Overload
 from webhook.server.record import Recorder
+from webhook.server.server_metrics import Parts, show
 from webhook.telemetry.logs import LOGGER
 from webhook.telemetry.metrics import Metrics
 
@@ -118,7 +119,8 @@ class AdmissionService:
             backlog=limits.backlog,
         )
         self.secure_port = self._listener.sockets[0].getsockname()[1]
-        self._gauges(self._server, self._lag)
+        connections, expiry = self._server.open_connections, self._seconds_to_expiry
+        show(self._metrics, Parts(connections, self._lag, self._overload, self._recorder, expiry))
         registry = CollectorRegistry()
         registry.register(self._metrics)
         for collector in (FindingMetrics(self._detecting), *self._collectors):
@@ -239,38 +241,8 @@ class AdmissionService:
         finally:
             await self.stop()
 
-    def _gauges(self, server: AdmissionServer, lag: LoopLag) -> None:
-        def connections() -> float:
-            return len(server.open_connections)
-
-        def seconds_to_expiry() -> float:
-            return (self.not_after - datetime.now(UTC)).total_seconds()
-
-        gauge, recorder = self._metrics.gauge, self._recorder
-        self._metrics.counts(
-            "shed",
-            "Reviews not judged for there was too much of something: in audit-only mode allowed, "
-            "otherwise answered with 429.",
-            ("reason",),
-            lambda: [((reason.value,), count) for reason, count in self._overload.shed.items()],
-        )
-        gauge("open_connections", "Connections of the admission port.", connections)
-        gauge(
-            "event_loop_lag_seconds",
-            "How late the event loop was at most of late: what every answer waited for.",
-            lag.longest,
-        )
-        gauge(
-            "certificate_expiry_seconds",
-            "Seconds until the served certificate expires.",
-            seconds_to_expiry,
-        )
-        if recorder is not None:
-            gauge(
-                "recording_dropped",
-                "Reviews that the recording could not keep.",
-                lambda: float(recorder.dropped),
-            )
+    def _seconds_to_expiry(self) -> float:
+        return (self.not_after - datetime.now(UTC)).total_seconds()
 
     async def _tick(self) -> None:
         while True:
