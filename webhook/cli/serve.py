@@ -254,6 +254,12 @@ def serve(**flags: Any) -> None:
 
 def _check(flags: dict[str, Any]) -> None:
     """Whether flags go together; raises click.UsageError."""
+    if flags["ops_auth"] == KUBERNETES and not flags["kubeconfig"]:
+        raise click.UsageError("--ops-auth kubernetes asks a cluster: give --kubeconfig")
+    for name in ("cert_secret", "events", "watch"):
+        if flags[name] and not flags["kubeconfig"]:
+            flag = name.replace("_", "-")
+            raise click.UsageError(f"--{flag} needs a cluster: give --kubeconfig")
     if bool(flags["tls_cert_file"]) != bool(flags["tls_private_key_file"]):
         raise click.UsageError("--tls-cert-file and --tls-private-key-file go together")
     if flags["tls_cert_file"] and flags["cert_dir"]:
@@ -262,11 +268,3 @@ def _check(flags: dict[str, Any]) -> None:
         raise click.UsageError("give either --cert-secret or --cert-dir")
     if flags["object_metrics"] and not flags["watch"]:
         raise click.UsageError("--object-metrics shows what is watched: give --watch")
-    if flags["kubeconfig"]:
-        return
-    if flags["ops_auth"] == KUBERNETES:
-        raise click.UsageError("--ops-auth kubernetes asks a cluster: give --kubeconfig")
-    for name in ("cert_secret", "events", "watch"):
-        if flags[name]:
-            flag = name.replace("_", "-")
-            raise click.UsageError(f"--{flag} needs a cluster: give --kubeconfig")

@@ -15,6 +15,12 @@ from webhook.cli import main
     [
         (["--tls-cert-file", "a"], "--tls-cert-file and --tls-private-key-file go together"),
         (["--tls-private-key-file", "a"], "--tls-cert-file and --tls-private-key-file go together"),
+        (["--cert-secret", "a"], "--cert-secret needs a cluster: give --kubeconfig"),
+        (
+            ["--cert-secret", "a", "--kubeconfig", "k", "--cert-dir", "c"],
+            "give either --cert-secret or --cert-dir",
+        ),
+        (["--cert-lifetime", "soon"], "'soon' is not a time up to 8760h, such as 30s or 5m"),
         (
             ["--tls-cert-file", "a", "--tls-private-key-file", "b", "--cert-dir", "c"],
             "give either --tls-cert-file or --cert-dir",
