@@ -1,0 +1,106 @@
+"""What `kubectl auth can-i --list` says of genguard's service account, overlay by overlay.
+
+What every service account may, which differs from release to release, is left out.
+"""
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.controlplane.plane import ControlPlane
+from tests.e2e.genguard import ROOT
+
+GRANTED = Path(__file__).parent / "granted"
+"""What each overlay grants: `python -m tests.rights` writes it again."""
+SYSTEM = "genguard-system"
+GENGUARD = f"system:serviceaccount:{SYSTEM}:genguard"
+ANYBODY = f"system:serviceaccount:{SYSTEM}:anybody"
+OVERLAYS = ("audit-only", "cert-manager", "enforce", "ha", "watching")
+"""Folders of manifests/overlays, and audit-only with the component `watch`, as its README says."""
+_GRANTING = {"ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"}
+_COLUMNS = ("Resources", "Non-Resource URLs", "Resource Names", "Verbs")
+_WATCHING = """\
+apiVersion: kustomize.config.k8s.io/v1beta1
+kind: Kustomization
+resources: [../audit-only]
+components: [../../watch]
+"""
+
+
+def copied(folder: Path) -> Path:
+    """A copy of the manifests, with what people add: a certificate, and the component `watch`."""
+    manifests = folder / "manifests"
+    shutil.copytree(ROOT / "manifests", manifests, ignore=shutil.ignore_patterns("*.crt", "*.key"))
+    issue = ("-m", "certs", "issue", f"--dir={manifests}/tls", f"--namespace={SYSTEM}")
+    subprocess.run(
+        [sys.executable, *issue, "--service=genguard"], cwd=ROOT, check=True, capture_output=True
+    )
+    watching = manifests / "overlays" / "watching"
+    watching.mkdir()
+    (watching / "kustomization.yaml").write_text(_WATCHING)
+    return manifests
+
+
+@contextmanager
+def granted(plane: ControlPlane, manifests: Path, overlay: str) -> Iterator[list[dict[str, Any]]]:
+    """Everything of an overlay that grants something is there; the objects."""
+    rendered = plane.kubectl("kustomize", str(manifests / "overlays" / overlay)).stdout
+    found = [one for one in yaml.safe_load_all(rendered) if one["kind"] in _GRANTING]
+    namespace = {"metadata": {"name": SYSTEM}}
+    plane.client.post("/api/v1/namespaces", namespace, check=False)  # it may be there
+    listed = json.dumps({"apiVersion": "v1", "kind": "List", "items": found})
+    plane.kubectl("apply", "-f", "-", stdin=listed)
+    try:
+        yield found
+    finally:
+        plane.kubectl("delete", "-f", "-", stdin=listed)
+
+
+def listing(plane: ControlPlane) -> str:
+    """A line for each right: verbs, what, and in brackets the names it is limited to."""
+    text = ""
+    for where, namespace in (("its own namespace", SYSTEM), ("any other", "default")):
+        own, everybodys = (_rights(plane, user, namespace) for user in (GENGUARD, ANYBODY))
+        text += f"# in {where}\n" + "".join(f"{line}\n" for line in sorted(own - everybodys))
+    return text
+
+
+def may(plane: ControlPlane, namespace: str, verb: str, what: str, name: str = "") -> bool:
+    """Whether genguard may; `what` is resource, resource.group or resource.group/subresource."""
+    resource, _, subresource = what.partition("/")
+    resource, _, group = resource.partition(".")
+    asked = {
+        "user": GENGUARD,
+        "groups": ["system:serviceaccounts", "system:authenticated"],
+        "resourceAttributes": {
+            "namespace": namespace,
+            "verb": verb,
+            "group": group,
+            "resource": resource,
+            "subresource": subresource,
+            "name": name,
+        },
+    }
+    path = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+    allowed: bool = plane.client.post(path, {"spec": asked}).body["status"]["allowed"]
+    return allowed
+
+
+def _rights(plane: ControlPlane, user: str, namespace: str) -> set[str]:
+    asked = plane.kubectl("auth", "can-i", "--list", f"--as={user}", f"--namespace={namespace}")
+    header, *lines = asked.stdout.splitlines()
+    starts = [*map(header.index, _COLUMNS), None]  # each cell ends where the next one starts
+    found = set()
+    for line in lines:
+        resource, url, names, verbs = (line[a:b].strip() for a, b in pairwise(starts))
+        limited = f" {names}" if names != "[]" else ""
+        found.add(f"{verbs} {resource or url}{limited}")
+    return found

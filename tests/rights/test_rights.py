@@ -1,0 +1,103 @@
+"""What genguard's service account may do, as a real API server with RBAC answers it.
+
+The lists in granted/ are for people to read in a review: a right more shows as a line more.
+"""
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.controlplane.client import wait_until
+from tests.controlplane.plane import ControlPlane
+from tests.rights.listing import GENGUARD, GRANTED, OVERLAYS, SYSTEM, copied, granted, listing, may
+
+pytestmark = pytest.mark.xdist_group("apiserver")
+
+FORBIDDEN = [
+    (("list", "secrets"), "contents of all Secrets"),
+    (("watch", "secrets"), "the same"),
+    (("get", "secrets", "another"), "contents of others' Secrets"),
+    (("get", "configmaps"), "contents that it has no use for"),
+    (("create", "pods"), "a pod with any service account"),
+    (("create", "pods/exec"), "commands in others' pods"),
+    (("patch", "deployments.apps"), "another image in a workload"),
+    (("update", "deployments.apps/status"), "status is mended in admission, or not at all"),
+    (("create", "serviceaccounts/token", "genguard"), "credentials that outlive the pod"),
+    (("delete", "events.events.k8s.io"), "traces that are wiped out"),
+    (("delete", "mutatingwebhookconfigurations.admissionregistration.k8s.io"), "others off"),
+    (("update", "mutatingwebhookconfigurations.admissionregistration.k8s.io"), "others led away"),
+    (("create", "validatingwebhookconfigurations.admissionregistration.k8s.io"), "writes refused"),
+    (("update", "leases.coordination.k8s.io", "another"), "the leadership of others"),
+    (("create", "clusterrolebindings.rbac.authorization.k8s.io"), "rights for itself"),
+    (("escalate", "clusterroles.rbac.authorization.k8s.io"), "the same"),
+    (("bind", "clusterroles.rbac.authorization.k8s.io"), "the same"),
+    (("impersonate", "users"), "the rights of others"),
+    (("*", "*.*"), "everything"),
+]
+
+
+@pytest.fixture(scope="module", params=OVERLAYS)
+def overlay(
+    request: pytest.FixtureRequest,
+    apiserver: ControlPlane,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[str]:
+    """What it grants is there."""
+    manifests: Path = copied(tmp_path_factory.mktemp("rights"))
+    with granted(apiserver, manifests, request.param) as objects:
+        names = [one["metadata"]["name"] for one in objects if one["kind"] == "ServiceAccount"]
+        assert names == [GENGUARD.rpartition(":")[2]]
+        yield request.param
+
+
+def test_rights_are_those_of_the_list(apiserver: ControlPlane, overlay: str) -> None:
+    expected = (GRANTED / f"{overlay}.txt").read_text()
+
+    def agrees() -> bool:
+        assert listing(apiserver) == expected, "where it is meant: python -m tests.rights"
+        return True
+
+    wait_until(agrees, what="rights that are granted are noticed")
+
+
+def test_what_must_never_be_granted_is_not(apiserver: ControlPlane, overlay: str) -> None:
+    for question, harm in FORBIDDEN:
+        for namespace in (SYSTEM, "kube-system", ""):
+            assert not may(apiserver, namespace, *question), (question, namespace, harm)
+
+
+def test_the_questions_are_ones_that_can_be_answered_with_yes(apiserver: ControlPlane) -> None:
+    """Else a slip of the pen would forbid nothing."""
+    role = {"metadata": {"name": "genguard-everything"}}
+    rules = [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]
+    roles, bindings = (
+        f"/apis/rbac.authorization.k8s.io/v1/{plural}"
+        for plural in ("clusterroles", "clusterrolebindings")
+    )
+    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole"}
+    subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": GENGUARD}
+    apiserver.client.post(roles, {**role, "rules": rules})
+    bound = {**role, "roleRef": {**reference, "name": "genguard-everything"}, "subjects": [subject]}
+    apiserver.client.post(bindings, bound)
+    try:
+        for question, _ in FORBIDDEN:
+            wait_until(partial(may, apiserver, "", *question), what=str(question))
+    finally:
+        apiserver.client.delete(f"{bindings}/genguard-everything")
+        apiserver.client.delete(f"{roles}/genguard-everything")
+
+
+@pytest.mark.parametrize("name", OVERLAYS)
+def test_lists_name_what_a_right_is_limited_to_where_a_name_can_be_given(name: str) -> None:
+    """A name cannot be set on what is yet to be created, nor on what is listed with others."""
+    for line in (GRANTED / f"{name}.txt").read_text().splitlines():
+        verbs, _, rest = line.partition("] ")
+        changes = {"get", "update", "patch", "delete"} & set(verbs.strip("[").split())
+        assert line.startswith("#") or not changes or rest.endswith("]"), line
+        assert "*" not in line
+
+
+def test_every_list_is_of_an_overlay() -> None:
+    assert {path.stem for path in GRANTED.iterdir()} == set(OVERLAYS)
