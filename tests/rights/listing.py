@@ -23,29 +23,30 @@ GRANTED = Path(__file__).parent / "granted"
 SYSTEM = "genguard-system"
 GENGUARD = f"system:serviceaccount:{SYSTEM}:genguard"
 ANYBODY = f"system:serviceaccount:{SYSTEM}:anybody"
-OVERLAYS = ("audit-only", "cert-manager", "enforce", "ha", "watching")
-"""Folders of manifests/overlays, and audit-only with the component `watch`, as its README says."""
+COMPONENTS = {"with-ops-auth": "ops-auth", "with-watch": "watch"}
+"""Overlays as people write them, by manifests/README.md: audit-only and a component."""
+OVERLAYS = ("audit-only", "cert-manager", "enforce", "ha", *COMPONENTS)
 _GRANTING = {"ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"}
 _COLUMNS = ("Resources", "Non-Resource URLs", "Resource Names", "Verbs")
-_WATCHING = """\
-apiVersion: kustomize.config.k8s.io/v1beta1
-kind: Kustomization
-resources: [../audit-only]
-components: [../../watch]
-"""
 
 
 def copied(folder: Path) -> Path:
-    """A copy of the manifests, with what people add: a certificate, and the component `watch`."""
+    """A copy of the manifests with what people add: a certificate, and overlays of their own."""
     manifests = folder / "manifests"
     shutil.copytree(ROOT / "manifests", manifests, ignore=shutil.ignore_patterns("*.crt", "*.key"))
     issue = ("-m", "certs", "issue", f"--dir={manifests}/tls", f"--namespace={SYSTEM}")
     subprocess.run(
         [sys.executable, *issue, "--service=genguard"], cwd=ROOT, check=True, capture_output=True
     )
-    watching = manifests / "overlays" / "watching"
-    watching.mkdir()
-    (watching / "kustomization.yaml").write_text(_WATCHING)
+    for name, component in COMPONENTS.items():
+        written = {
+            "apiVersion": "kustomize.config.k8s.io/v1beta1",
+            "kind": "Kustomization",
+            "resources": ["../audit-only"],
+            "components": [f"../../{component}"],
+        }
+        (manifests / "overlays" / name).mkdir()
+        (manifests / "overlays" / name / "kustomization.yaml").write_text(json.dumps(written))
     return manifests
 
 
