@@ -16,9 +16,9 @@ from webhook.admission.review import Phase
 from webhook.audit.event import API_VERSION, is_audit
 from webhook.audit.log import AuditLog
 from webhook.compose import Judge, JudgeOptions
-from webhook.detection.assemble import Reviewed
 from webhook.detection.detection import Detection
 from webhook.detection.finding import Actor
+from webhook.detection.reduce import Reviewed
 from webhook.detection.suspects import Suspects
 from webhook.generation.custom import StatusSubresource
 from webhook.pipeline import Reply, Verdict, review
@@ -102,7 +102,9 @@ class Replay:
     def _detect(self, phase: Phase, verdict: Verdict) -> None:
         if verdict.request is not None and verdict.prediction is not None:
             reviewed = Reviewed(verdict.request, verdict.prediction, verdict.status)
-            self._detection.see(phase, reviewed, self._clock)
+            fact = self._detection.fact(phase, reviewed, self._clock)
+            if fact is not None:
+                self._detection.see(fact)
 
     def _status_counts(self, group: str, version: str, resource: str) -> bool:
         status, _ = self._dependencies.engine.custom.find(group, version, resource)

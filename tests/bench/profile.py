@@ -22,8 +22,8 @@ from tests.bench.template import make_template
 from webhook.admission.decode import decode_review
 from webhook.admission.review import Phase
 from webhook.compose import GenerationPatch, Judge, JudgeOptions
-from webhook.detection.assemble import Reviewed
 from webhook.detection.detection import Detection
+from webhook.detection.reduce import Reviewed
 from webhook.pipeline import Dependencies, review
 
 _REPEATS: Final = 7
@@ -87,7 +87,13 @@ def _judging(phase: Phase) -> Call:
 
 def _detecting() -> Call:
     detection, clock = Detection(), itertools.count()
-    return lambda one: detection.see(Phase.MUTATE, one, next(clock) * _SECONDS_APART)
+
+    def detect(one: Reviewed) -> None:
+        fact = detection.fact(Phase.MUTATE, one, next(clock) * _SECONDS_APART)
+        if fact is not None:
+            detection.see(fact)
+
+    return detect
 
 
 def _judged(bodies: Sequence[bytes]) -> list[Reviewed]:

@@ -15,8 +15,8 @@ from typing import Any, Final
 from tests.bench.profile import dependencies
 from tests.scenarios import recording
 from webhook.admission.review import Phase
-from webhook.detection.assemble import Reviewed
 from webhook.detection.detection import Detection
+from webhook.detection.reduce import Reviewed
 from webhook.pipeline import review
 
 _SCENARIO: Final = "thirty-pods-at-once"
@@ -92,7 +92,10 @@ def follow(detection: Detection, reviews: Reviews, objects: int, *, by_turns: bo
             verdict = review(body, phase, deps, now).verdict
             assert verdict.request is not None
             assert verdict.prediction is not None
-            detection.see(phase, Reviewed(verdict.request, verdict.prediction, verdict.status), now)
+            reviewed = Reviewed(verdict.request, verdict.prediction, verdict.status)
+            fact = detection.fact(phase, reviewed, now)
+            if fact is not None:
+                detection.see(fact)
 
 
 def _is_of(example: Example, request: dict[str, Any]) -> bool:

@@ -15,7 +15,7 @@ import msgspec
 from webhook.audit.calls import Call, failed_open, read_calls
 from webhook.audit.event import NO_OBJECT, Event, ObjectReference, read_events
 from webhook.audit.fight import Fights
-from webhook.audit.named import Named, NamedSuspects
+from webhook.audit.named import NamedSuspects
 from webhook.audit.signs import Told, describe, signs
 from webhook.audit.write import Memory, StatusCounts
 from webhook.detection.detectors import Blame, Detector, Sign
@@ -26,7 +26,7 @@ from webhook.detection.detectors.status_write_storm import StatusWriteStorm
 from webhook.detection.finding import Confidence, Finding
 from webhook.detection.history import History
 from webhook.detection.ledger import Ledger
-from webhook.detection.write import Write
+from webhook.detection.write import Called, Write
 
 _COMPLETE: Final = "ResponseComplete"
 _FOLLOWED: Final = frozenset({"", "status"})
@@ -146,11 +146,9 @@ class AuditLog:
                 self._proved.add(detector.name, _with_calls(sign, others), write)
 
     def _enter(self, told: Told, write: Write) -> None:
-        assert isinstance(write.matched, Named)  # noqa: S101 - Memory makes no other
         names = tuple(dict.fromkeys(call.name for call in told.calls))
-        matched = msgspec.structs.replace(write.matched, webhooks=names)
         ledger = self._proved if told.proved else self._unproved
-        judged = msgspec.structs.replace(write, matched=matched)
+        judged = msgspec.structs.replace(write, called=Called(names, names))
         ledger.add(told.detector, told.sign, judged)
 
 

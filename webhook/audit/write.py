@@ -6,7 +6,7 @@ known, and `result` is empty.
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from sys import intern
 from typing import Final, NamedTuple
 
@@ -14,10 +14,9 @@ import msgspec
 
 from webhook.audit.calls import Call
 from webhook.audit.event import Event, ObjectReference
-from webhook.audit.named import Named
 from webhook.audit.others import changed_by_others
 from webhook.detection.changes import Changes, changes, digest
-from webhook.detection.write import ObjectKey, Requester, Write
+from webhook.detection.write import Called, ObjectKey, Requester, Write
 from webhook.objects.fields import Fields
 from webhook.objects.observed import NOTHING_OBSERVED, Observed, read_observed
 
@@ -25,7 +24,6 @@ MOST_OBJECTS: Final = 20_000
 MOST_BYTES: Final = 6 * 1024 * 1024
 """Of stored objects; on top of them stands what Python needs for each."""
 _LARGEST: Final = 256 * 1024
-_NO_LABELS: Final[dict[str, str]] = {}
 _UNCOMPARED: Final = frozenset({"metadata", "kind", "apiVersion"})
 
 StatusCounts = Callable[[str, str, str], bool]
@@ -79,14 +77,13 @@ class Memory:
         made = changed_by_others(others, sent, new if whole else {}, keys)
         asked = _asked(before, after, sent, keys, whole=whole, made=made)
         where = _key(reference, self._uid(name, reference, after or before))
-        matched = _matched(event, reference, where, others)
+        webhooks = tuple(dict.fromkeys(call.name for call in others))
         asked_to_observe, observed = _observed(sent), _observed(new)
         write = Write(
             time=event.time,
             object=where,
-            subresource=matched.subresource,
+            subresource=intern(reference.subresource),
             requester=Requester(event.username, event.manager),
-            matched=matched,
             base=before.metadata.resource_version if before else "",
             writes_status="status" in keys,
             status_counts=on_main,
@@ -107,6 +104,7 @@ class Memory:
             observed_asked=asked_to_observe,
             observed_sent=asked_to_observe,
             observed_after=observed,
+            called=Called(webhooks, webhooks),
         )
         self._remember(name, after)
         return write
@@ -195,24 +193,6 @@ def _asked(
         return None
     # Without what was stored, a status that is asked for again may be one that is kept.
     return None if made else ()
-
-
-def _matched(
-    event: Event, reference: ObjectReference, where: ObjectKey, others: Iterable[Call]
-) -> Named:
-    return Named(
-        group=where.group,
-        version=where.version,
-        resource=where.resource,
-        subresource=intern(reference.subresource),
-        operation="UPDATE",
-        namespace=where.namespace,
-        name=where.name,
-        labels=_NO_LABELS,
-        old_labels=_NO_LABELS,
-        user=event.username,
-        webhooks=tuple(dict.fromkeys(call.name for call in others)),
-    )
 
 
 def _observed(fields: Fields) -> Observed:

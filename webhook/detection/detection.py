@@ -1,16 +1,23 @@
-"""see(): reviews in, findings out, pure; the server feeds it off the answer path, replay inline."""
+"""Reviews in, findings out, pure: fact() where a review comes in, see() wherever it is judged.
+
+The server feeds it off the answer path, replay inline. Replicas that see the same facts in the
+same order have found the same.
+"""
 
 from typing import Final
 
 import msgspec
 
+from webhook.admission.join import join_key
 from webhook.admission.review import Phase
-from webhook.detection.assemble import Reviewed
 from webhook.detection.correlate import Correlator
 from webhook.detection.detectors import ALL, Detector
+from webhook.detection.evidence import Place
+from webhook.detection.fact import Fact
 from webhook.detection.finding import Finding
 from webhook.detection.history import History
 from webhook.detection.ledger import Ledger
+from webhook.detection.reduce import NOTHING_KNOWN, Reviewed, is_reduced, reduce
 from webhook.detection.suspects import Suspects
 from webhook.detection.write import Write
 
@@ -26,27 +33,36 @@ class Detection:
     ) -> None:
         self._suspects: Final = suspects or Suspects()
         self._detectors: Final = detectors
-        self._correlator: Final = Correlator(self._suspects)
+        self._correlator: Final = Correlator()
         self.history: Final = History() if history is None else history
         self.ledger: Final = Ledger(self._suspects)
         self.unreadable = 0
 
-    def see(self, phase: Phase, reviewed: Reviewed, now: float) -> None:
-        """Take in one review; `now` is seconds since the epoch. Never raises."""
+    def fact(self, phase: Phase, reviewed: Reviewed, now: float) -> Fact | None:
+        """What one review shows; `now` is seconds since the epoch. Never raises.
+
+        None for what is no update of an object, and for what cannot be decoded, which is counted.
+        """
+        key = join_key(reviewed.request)
+        if key is None or not is_reduced(reviewed.request):
+            return None
+        # An intent begins a write, whatever is known of another one with its key.
+        known = NOTHING_KNOWN if phase is Phase.INTENT else self._correlator.known(key)
         try:
-            for write in self._correlator.see(phase, reviewed, now):
-                self._judge(write)
+            return reduce(phase, reviewed, now, known, self._suspects)
         except (msgspec.MsgspecError, RecursionError):
             self.unreadable += 1
+            return None
+
+    def see(self, fact: Fact) -> None:
+        """Take in a fact, of this process or of another replica."""
+        for write in self._correlator.see(fact):
+            self._judge(write)
 
     def finish(self, now: float) -> None:
         """At the end of a recording: judge what waits for its next phase, resolve what is quiet."""
-        try:
-            for write in self._correlator.finish():
-                self._judge(write)
-        except (msgspec.MsgspecError, RecursionError):
-            self.unreadable += 1
-
+        for write in self._correlator.finish():
+            self._judge(write)
         self.settle(now)
 
     def settle(self, now: float) -> tuple[Finding, ...]:
@@ -65,7 +81,9 @@ class Detection:
                     self.ledger.add(detector.name, sign, stored)
         self.history.add(past, write)
         if write.asked and write.others == ():
-            self._suspects.acquit(write.matched)
+            where = write.object
+            place = Place(where.group, where.resource, write.subresource)
+            self._suspects.acquit(write.called.first, place)
         for detector in self._detectors:
             for sign in detector.asked(write, past):
                 self.ledger.add(detector.name, sign, write)

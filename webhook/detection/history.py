@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from webhook.detection.packing import Packed, Packer, Remembered, Resource
-from webhook.detection.write import FORGOTTEN, ObjectKey, Requester, Write
+from webhook.detection.write import NOBODY, ObjectKey, Requester, Write
 from webhook.objects.pointer import Path
 
 MOST_OBJECTS: Final = 100_000
@@ -69,7 +69,7 @@ class ObjectHistory:
         """Remember a write; whether it was stored is not known yet."""
         last = self.writes[-1].object if self.writes else None
         where = last if last == write.object else write.object
-        kept = msgspec.structs.replace(write, matched=FORGOTTEN, object=where)
+        kept = msgspec.structs.replace(write, called=NOBODY, object=where)
         self._append(self.writes, kept)
         self.seen = write.time
         if len(self._users) < _SEVERAL:

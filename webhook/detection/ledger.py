@@ -105,10 +105,7 @@ class Ledger:
         if sign.blame in (Blame.OTHERS, Blame.EITHER):
             entry.by_others += sign.blame is Blame.OTHERS
             entry.by_either += sign.blame is Blame.EITHER
-            matched = write.matched
-            for name in self._suspects.candidates(
-                msgspec.structs.replace(matched, reinvoked=True) if sign.reinvoked else matched
-            ):
+            for name in write.called.again if sign.reinvoked else write.called.first:
                 entry.candidates[name] = entry.candidates.get(name, 0) + 1
         evidence = {"time": _rfc3339(write.time), "user": write.requester.user, **sign.evidence}
         entry.evidence = [*entry.evidence[-(_MOST_EVIDENCE - 1) :], evidence]

@@ -6,7 +6,9 @@ Source: apiserver pkg/admission/plugin/webhook/predicates, which webhooks and po
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from webhook.detection.write import Matched
+import msgspec
+
+from webhook.admission.review import AdmissionRequest
 from webhook.objects.selectors import Truth, every, matches_labels
 
 NAME_LABEL: Final = "kubernetes.io/metadata.name"
@@ -14,6 +16,42 @@ EVERYTHING: Final = "*"
 
 Rule = Mapping[str, Any]
 Selector = Mapping[str, Any] | None
+_labels_decoder: Final = msgspec.json.Decoder(dict[str, str] | None)
+
+
+class Matched(msgspec.Struct, frozen=True):
+    """What the rules and selectors of a registration are matched against."""
+
+    group: str
+    version: str
+    resource: str
+    subresource: str
+    operation: str
+    namespace: str
+    name: str
+    labels: dict[str, str]
+    old_labels: dict[str, str]
+
+
+def matched(request: AdmissionRequest) -> Matched:
+    """What a request shows of it. Raises msgspec.MsgspecError for labels that are none."""
+    wire = request.wire
+    raw, old_raw = (
+        msgspec.UNSET if one is None else one.metadata.labels
+        for one in (request.object, request.old_object)
+    )
+    labels = _labels(raw)
+    return Matched(
+        group=wire.resource.group,
+        version=wire.resource.version,
+        resource=wire.resource.resource,
+        subresource=wire.sub_resource,
+        operation=wire.operation.value,
+        namespace=wire.namespace,
+        name=wire.name,
+        labels=labels,
+        old_labels=labels if old_raw == raw else _labels(old_raw),
+    )
 
 
 def matches_rules(rules: Iterable[Rule], write: Matched, *, any_version: bool) -> bool:
@@ -31,6 +69,10 @@ def selects(namespaces: Selector, objects: Selector, write: Matched) -> Truth:
         for labels in (write.labels, write.old_labels)
     ]
     return every((inside, Truth.TRUE if Truth.TRUE in either else Truth.FALSE))
+
+
+def _labels(raw: msgspec.Raw | msgspec.UnsetType) -> dict[str, str]:
+    return {} if isinstance(raw, msgspec.UnsetType) else _labels_decoder.decode(raw) or {}
 
 
 def _matches_rule(rule: Rule, write: Matched, *, any_version: bool) -> bool:

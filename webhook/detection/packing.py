@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from webhook.detection.write import FORGOTTEN, ObjectKey, Requester, Write
+from webhook.detection.write import NOBODY, ObjectKey, Requester, Write
 
 MOST_EXAMPLES: Final = 16 * 1024
 """Bytes of a resource. Twice as many make nothing smaller that was measured, but take longer."""
@@ -110,7 +110,7 @@ def _whole(one: Write, where: ObjectKey, first: Requester | None, *, is_as_asked
         one,
         object=where,
         requester=first if first == one.requester else one.requester,
-        matched=FORGOTTEN,
+        called=NOBODY,
         asked=one.result if is_as_asked else one.asked,
         observed_asked=after if asked == after else asked,
         observed_sent=after if sent == after else sent,

@@ -12,8 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from webhook.detection.matching import matches_rules, selects
-from webhook.detection.write import Matched
+from webhook.detection.matching import Matched, matches_rules, selects
 from webhook.objects.pointer import from_pointer
 from webhook.objects.selectors import Truth, every
 

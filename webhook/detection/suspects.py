@@ -3,25 +3,30 @@
 Webhooks act between genguard's two mutating registrations, policies before them. Rules, scope,
 selectors, operations and matchConditions are matched as the API server does it; what cannot be
 told from a review (labels of a namespace, an authorizer) leaves a suspect possible. genguard's own
-are never suspects.
+are never suspects. What depends on contents is asked while a review is at hand, see Fact.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from msgspec import structs
-
 from webhook.admission.review import AdmissionRequest
 from webhook.detection.conditions import Conditions, reads_object
 from webhook.detection.evidence import Evidence, Place, Shared
 from webhook.detection.finding import Confidence
-from webhook.detection.matching import EVERYTHING, NAME_LABEL, matches_rules, selects
+from webhook.detection.matching import (
+    EVERYTHING,
+    NAME_LABEL,
+    Matched,
+    matched,
+    matches_rules,
+    selects,
+)
 from webhook.detection.policies import Policy
 from webhook.detection.view import View
-from webhook.detection.write import Acted, Matched, Write
+from webhook.detection.write import NOBODY, Acted, Called
 from webhook.objects.selectors import Truth, every
 
 _OWN: Final = "genguard"
@@ -130,42 +135,44 @@ class Suspects:
         """These are the bound policies from now on."""
         self._policies = {one.name: one for one in policies}
 
-    def narrow(self, write: Write, requests: Sequence[AdmissionRequest]) -> Write:
-        """The write with what only contents tell about who can have acted on it.
+    def called_in(self, request: AdmissionRequest) -> Called:
+        """The webhooks that rules and selectors call for what a review shows.
 
-        `requests`: as they came, at least one; the intent first where it was seen. Conditions are
-        evaluated only for those who otherwise match, and only where something was changed.
+        Raises msgspec.MsgspecError for labels that are none, as the other two do.
         """
-        views = [View(one) for one in requests]
-        if write.others or write.again:
-            unmet = frozenset(self._unmet(write.matched, views))
-            if unmet:
-                matched = structs.replace(write.matched, unmet=unmet)
-                write = structs.replace(write, matched=matched)
-        # A status that a policy pins to what is stored makes a write that changes nothing.
-        if self._policies and (write.sent or write.writes_status):
-            acted = tuple(islice(self._acted(write.matched, views[0]), _MOST_POLICIES))
-            write = structs.replace(write, policies=acted)
-        return write
+        return self.called(matched(request)) if self._others else NOBODY
+
+    def unmet_in(self, request: AdmissionRequest) -> tuple[str, ...]:
+        """Those of the called whose matchConditions are not met by what is shown."""
+        others = [one for one in self._others if one.conditions]
+        if not others:
+            return ()
+        write, view = matched(request), View(request)
+        return tuple(
+            one.name
+            for one in others
+            # Conditions see the object in the version that a rule names.
+            if matches(replace(one, any_version=False), write)
+            and self._conditions.hold(one.conditions, view) is Truth.FALSE
+        )
+
+    def policies_in(self, request: AdmissionRequest) -> tuple[Acted, ...]:
+        """The policies that may have acted on what is shown."""
+        if not self._policies:
+            return ()
+        return tuple(islice(self._acted(matched(request), View(request)), _MOST_POLICIES))
 
     def sets(self, policy: str, pointers: Iterable[str]) -> bool:
         """Whether the mutations of a policy visibly set a field at any of these JSON Pointers."""
         found = self._policies.get(policy)
         return found is not None and any(found.sets(one) for one in pointers)
 
-    def candidates(self, write: Matched) -> tuple[str, ...]:
-        """The webhooks that are called for such a write, in the order of calls."""
-        called = (one.name for one in self._others if matches(one, write))
-        return tuple(name for name in called if name not in write.unmet)
-
-    def _unmet(self, write: Matched, views: Sequence[View]) -> Iterator[str]:
-        """Webhooks that no state of the object that was seen would have them called for."""
-        for one in self._others:
-            # Conditions see the object in the version that a rule names.
-            if one.conditions and matches(replace(one, any_version=False), write):
-                answers = {self._conditions.hold(one.conditions, view) for view in views}
-                if answers == {Truth.FALSE}:
-                    yield one.name
+    def called(self, write: Matched) -> Called:
+        """The webhooks that rules and selectors call for such a write."""
+        found = [one for one in self._others if matches(one, write)]
+        return Called(
+            tuple(one.name for one in found), tuple(one.name for one in found if one.reinvoked)
+        )
 
     def _acted(self, write: Matched, view: View) -> Iterator[Acted]:
         for one in self._policies.values():
@@ -180,10 +187,9 @@ class Suspects:
             if answer is not Truth.FALSE:
                 yield Acted(one.name, answer is Truth.TRUE)
 
-    def acquit(self, write: Matched) -> None:
+    def acquit(self, names: Iterable[str], where: Place) -> None:
         """A write that nobody changed: whoever was called for it left it alone."""
-        where = Place(write.group, write.resource, write.subresource)
-        self._evidence.acquit(self.candidates(write), where)
+        self._evidence.acquit(names, where)
 
     def accused(
         self, names: Iterable[str], shared: Shared, where: Place
@@ -221,8 +227,6 @@ def _between(registered: tuple[Registered, ...]) -> Iterator[Registered]:
 
 def matches(one: Registered, write: Matched) -> bool:
     """Whether the API server calls the webhook for such a write, its matchConditions aside."""
-    if write.reinvoked and not one.reinvoked:
-        return False
     return (
         matches_rules(one.rules, write, any_version=one.any_version)
         and selects(one.namespace_selector, one.object_selector, write) is not Truth.FALSE

@@ -33,28 +33,14 @@ class Acted(NamedTuple):
     is_sure: bool
 
 
-class Matched(msgspec.Struct, frozen=True, array_like=True):
-    """What the rules of a webhook registration are matched against.
+class Called(NamedTuple):
+    """Webhooks (`configuration/webhook`) that rules and selectors call, in the order of calls."""
 
-    unmet    webhooks (`configuration/webhook`) whose matchConditions this write does not meet
-    """
-
-    group: str
-    version: str
-    resource: str
-    subresource: str
-    operation: str
-    namespace: str
-    name: str
-    labels: dict[str, str]
-    old_labels: dict[str, str]
-    user: str
-    reinvoked: bool = False
-    unmet: frozenset[str] = frozenset()
+    first: tuple[str, ...]
+    again: tuple[str, ...]  # those that ask to be reinvoked
 
 
-FORGOTTEN: Final = Matched("", "", "", "", "", "", "", {}, {}, "")
-"""Of a write that is history: whom to suspect was asked when it came."""
+NOBODY: Final = Called((), ())
 
 
 class Write(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -67,13 +53,13 @@ class Write(msgspec.Struct, frozen=True, array_like=True, gc=False):
     wanted        equal where the same was asked for, times aside; None where that is nothing
     observes      whether a status of this write has an observedGeneration at all, be it 0
     policies      which may have acted before the intent was seen: part of what was asked is theirs
+    called        who of the other webhooks may have acted
     """
 
     time: float
     object: ObjectKey
     subresource: str
     requester: Requester
-    matched: Matched
     base: str
     writes_status: bool
     status_counts: bool
@@ -94,6 +80,7 @@ class Write(msgspec.Struct, frozen=True, array_like=True, gc=False):
     observed_after: Observed
     observes: bool = True
     policies: tuple[Acted, ...] = ()
+    called: Called = NOBODY
 
     @property
     def changed_something(self) -> bool:

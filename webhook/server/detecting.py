@@ -15,9 +15,9 @@ import msgspec
 
 from webhook.admission.review import Operation, Phase
 from webhook.alerts.change import Sink, Turns
-from webhook.detection.assemble import Reviewed
 from webhook.detection.detection import Detection
 from webhook.detection.finding import Finding
+from webhook.detection.reduce import Reviewed
 from webhook.pipeline import Verdict
 from webhook.status.outcome import see_outcome
 from webhook.status.tracking import Tracking
@@ -88,7 +88,9 @@ class Detecting:
                 phase, reviewed, now, size = self._queue.popleft()
                 self._bytes -= size
                 if reviewed.request.operation is Operation.UPDATE:
-                    self.detection.see(phase, reviewed, now)
+                    fact = self.detection.fact(phase, reviewed, now)
+                    if fact is not None:
+                        self.detection.see(fact)
                 if phase is Phase.OUTCOME:
                     self._track(reviewed, now)
                 await asyncio.sleep(0)

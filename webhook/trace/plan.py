@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 from urllib.parse import quote
 
+from webhook.detection.matching import Matched
 from webhook.detection.suspects import TRACE_LABEL, Registered, matches, read_configurations
-from webhook.detection.write import Matched
 from webhook.objects.served import collection_path
 from webhook.trace.names import between
 
@@ -134,5 +134,4 @@ def _update(traced: Traced, subresource: str) -> Matched:
         name=traced.name,
         labels={},
         old_labels={},
-        user="",
     )

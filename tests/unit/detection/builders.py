@@ -5,9 +5,10 @@ from typing import Any
 
 from tests.reviews import judge, make_review
 from webhook.admission.review import Phase
-from webhook.detection.assemble import Reviewed
-from webhook.detection.correlate import Correlator
 from webhook.detection.detection import Detection
+from webhook.detection.fact import Fact
+from webhook.detection.reduce import Reviewed
+from webhook.detection.suspects import Suspects
 from webhook.detection.write import Write
 from webhook.pipeline import review
 
@@ -37,18 +38,41 @@ def update(
 
 
 def feed(detection: Detection, phase: Phase, asked: dict[str, Any], now: float) -> None:
-    detection.see(phase, reviewed(asked, phase), now)
+    see(detection, phase, reviewed(asked, phase), now)
+
+
+def see(detection: Detection, phase: Phase, one: Reviewed, now: float) -> None:
+    fact = detection.fact(phase, one, now)
+    if fact is not None:
+        detection.see(fact)
+
+
+class Judging(Detection):
+    """Keeps the writes that it judges."""
+
+    def __init__(self, suspects: Suspects | None = None, **more: Any) -> None:
+        super().__init__(suspects, **more)
+        self.writes: list[Write] = []
+
+    def _judge(self, write: Write) -> None:
+        self.writes.append(write)
+        super()._judge(write)
 
 
 def joined(*reviews: tuple[Phase, dict[str, Any]], now: float = 100.0) -> list[Write]:
     """The writes that come of these reviews, those that wait to the end among them."""
-    correlator = Correlator()
-    found = [
-        write
-        for phase, asked in reviews
-        for write in correlator.see(phase, reviewed(asked, phase), now)
-    ]
-    return [*found, *correlator.finish()]
+    detection = Judging()
+    for phase, asked in reviews:
+        feed(detection, phase, asked, now)
+    detection.finish(now)
+    return detection.writes
+
+
+def fact(phase: Phase, asked: dict[str, Any], now: float = 100.0) -> Fact:
+    """What one review shows to a replica that knows of no other."""
+    found = Detection().fact(phase, reviewed(asked, phase), now)
+    assert found is not None
+    return found
 
 
 def spec(**fields: Any) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.scenarios import recording
-from tests.unit.detection.builders import reviewed
+from tests.unit.detection.builders import reviewed, see
 from webhook.admission.review import Phase
 from webhook.detection.detection import Detection
 from webhook.detection.finding import Severity
@@ -27,7 +27,7 @@ def test_any_order_and_duplication_is_taken(sequence):
     now = 0.0
     for (phase, one), step in sequence:
         now += step
-        detection.see(phase, one, now)
+        see(detection, phase, one, now)
     detection.finish(now)
     assert not detection.unreadable
     assert {finding.severity for finding in detection.findings()} <= set(Severity)

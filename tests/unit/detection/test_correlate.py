@@ -4,12 +4,13 @@ from tests.unit.detection.builders import (
     INTENT,
     MUTATE,
     OUTCOME,
+    Judging,
+    feed,
     joined,
-    reviewed,
     spec,
     update,
 )
-from webhook.detection.correlate import MOST_AT_ONCE, SECONDS_WITHOUT_OUTCOMES, Correlator
+from webhook.detection.correlate import MOST_AT_ONCE, SECONDS_WITHOUT_OUTCOMES
 
 OLD, NEW, OTHER = spec(replicas=1), spec(replicas=2), spec(replicas=3)
 
@@ -91,15 +92,13 @@ def test_a_create_with_a_generated_name_is_not_joined():
 
 
 def test_after_a_burst_a_review_ends_only_some_of_the_writes_that_have_waited():
-    correlator = Correlator()
+    detection = Judging()
     for number in range(3 * MOST_AT_ONCE):
-        assert not list(
-            correlator.see(MUTATE, reviewed(update(NEW, OLD, str(number)), MUTATE), 0.0)
-        )
-    late = SECONDS_WITHOUT_OUTCOMES + 1.0
-    ended = [
-        [write.base for write in correlator.see(MUTATE, reviewed(one, MUTATE), late)]
-        for one in (update(NEW, OLD, f"late-{turn}") for turn in range(4))
-    ]
-    assert [len(bases) for bases in ended] == [MOST_AT_ONCE] * 3 + [0]
-    assert [base for bases in ended for base in bases] == list(map(str, range(3 * MOST_AT_ONCE)))
+        feed(detection, MUTATE, update(NEW, OLD, str(number)), 0.0)
+    assert not detection.writes
+    late, ended = SECONDS_WITHOUT_OUTCOMES + 1.0, []
+    for turn in range(4):
+        feed(detection, MUTATE, update(NEW, OLD, f"late-{turn}"), late)
+        ended.append(len(detection.writes))
+    assert ended == [MOST_AT_ONCE, 2 * MOST_AT_ONCE, 3 * MOST_AT_ONCE, 3 * MOST_AT_ONCE]
+    assert [write.base for write in detection.writes] == list(map(str, range(3 * MOST_AT_ONCE)))

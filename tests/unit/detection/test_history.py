@@ -19,7 +19,7 @@ from webhook.detection.history import (
     History,
 )
 from webhook.detection.packing import MOST_EXAMPLES, MOST_RESOURCES, Packer, Remembered
-from webhook.detection.write import FORGOTTEN
+from webhook.detection.write import NOBODY
 
 COUNT = 1_000_000
 """Of 1,000,000, which take 40 s: most of that is packing, since far more objects are written than
@@ -86,7 +86,7 @@ def test_what_packs_badly_teaches_and_examples_stay_inside_their_bounds():
     for resource in range(MOST_RESOURCES + 5):
         for number in range(40):
             name = f"{resource}-{number}"
-            one = replace(write(number, float(number), name), wanted=number, matched=FORGOTTEN)
+            one = replace(write(number, float(number), name), wanted=number, called=NOBODY)
             one = replace(one, object=one.object._replace(resource=str(resource)))
             remembered = Remembered([one], [one], [])
             where = one.object.group, one.object.resource

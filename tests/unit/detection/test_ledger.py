@@ -7,9 +7,11 @@ from msgspec.structs import replace
 from tests.unit.detection.builders import OUTCOME, joined, spec, update
 from tests.unit.detection.test_suspects import hook
 from webhook.detection.detectors import Blame, Sign
+from webhook.detection.evidence import Place
 from webhook.detection.finding import Severity
 from webhook.detection.ledger import CRITICAL_COUNT, QUIET_SECONDS, WINDOW_SECONDS, Ledger
 from webhook.detection.suspects import Suspects, read_configurations
+from webhook.detection.write import Called
 
 (WRITE,) = joined((OUTCOME, update(spec(replicas=2), spec(replicas=1))))
 SIGN = Sign(Blame.REQUESTER, ("/spec/replicas",), "it happened", (WRITE.requester,))
@@ -89,12 +91,13 @@ def test_findings_are_made_anew_only_where_a_sign_was_added():
 def test_whom_to_suspect_is_told_anew_while_it_is_in_doubt():
     suspects = Suspects(read_configurations([hook("aaa", ("*/status",)), hook("bbb")]))
     ledger = Ledger(suspects)
-    matched = replace(WRITE.matched, resource="deployments", subresource="status")
+    pair = ("aaa/h.example.org", "bbb/h.example.org")
+    write = replace(WRITE, subresource="status", called=Called(pair, ()))
     sign = dataclasses.replace(SIGN, blame=Blame.OTHERS, requesters=())
-    ledger.add("status-clobbered", sign, replace(WRITE, matched=matched, subresource="status"))
+    ledger.add("status-clobbered", sign, write)
     (before,) = ledger.findings()
     for _ in range(3):
-        suspects.acquit(replace(matched, resource="replicasets"))
+        suspects.acquit(pair[:1], Place("apps", "replicasets", "status"))
     (after,) = ledger.findings()
     assert [one.confidence.value for one in before.actors] == ["possible", "possible"]
     assert [one.confidence.value for one in after.actors] == ["likely", "possible"]

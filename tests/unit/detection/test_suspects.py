@@ -5,12 +5,10 @@ from msgspec.structs import replace
 
 from webhook.detection.evidence import Place, share
 from webhook.detection.finding import Confidence
+from webhook.detection.matching import Matched
 from webhook.detection.suspects import Suspects, read_configurations
-from webhook.detection.write import Matched
 
-STATUS = Matched(
-    "apps", "v1", "deployments", "status", "UPDATE", "shop", "web", {"a": "b"}, {}, "u"
-)
+STATUS = Matched("apps", "v1", "deployments", "status", "UPDATE", "shop", "web", {"a": "b"}, {})
 HERE = Place("apps", "deployments", "status")
 
 
@@ -50,19 +48,19 @@ def names(found):
     ],
 )
 def test_a_webhook_is_a_candidate_where_the_server_may_call_it(settings, is_called):
-    found = suspects(hook("mmm", **settings)).candidates(STATUS)
+    found = suspects(hook("mmm", **settings)).called(STATUS).first
     assert names(found) == ["mmm"] * is_called
 
 
 def test_genguards_own_and_what_sorts_outside_of_them_are_never_suspects():
-    found = suspects(hook("0"), hook("mmm"), hook("zzzzzzz")).candidates(STATUS)
+    found = suspects(hook("0"), hook("mmm"), hook("zzzzzzz")).called(STATUS).first
     assert names(found) == ["mmm"]
 
 
 def test_in_round_one_only_those_who_ask_for_it_are_called():
     both = suspects(hook("aaa"), hook("bbb", reinvocationPolicy="IfNeeded"))
-    assert names(both.candidates(STATUS)) == ["aaa", "bbb"]
-    assert names(both.candidates(replace(STATUS, reinvoked=True))) == ["bbb"]
+    assert names(both.called(STATUS).first) == ["aaa", "bbb"]
+    assert names(both.called(STATUS).again) == ["bbb"]
 
 
 def test_one_candidate_is_certain_and_of_equals_each_is_possible():
@@ -70,7 +68,7 @@ def test_one_candidate_is_certain_and_of_equals_each_is_possible():
     assert list(both.accused(["aaa/h"], share([["aaa/h"]]), HERE)) == [
         ("aaa/h", Confidence.CERTAIN)
     ]
-    pair = both.candidates(STATUS)
+    pair = both.called(STATUS).first
     assert [sure for _, sure in both.accused(pair, share([pair]), HERE)] == [
         Confidence.POSSIBLE
     ] * 2
@@ -79,14 +77,15 @@ def test_one_candidate_is_certain_and_of_equals_each_is_possible():
 def test_who_left_other_writes_alone_is_less_likely():
     both = suspects(hook("aaa", ("*/status",)), hook("bbb"))
     for _ in range(3):
-        both.acquit(replace(STATUS, resource="replicasets"))
-    pair = both.candidates(STATUS)
+        elsewhere = HERE._replace(resource="replicasets")
+        both.acquit(both.called(replace(STATUS, resource="replicasets")).first, elsewhere)
+    pair = both.called(STATUS).first
     (first, sure), (_, other) = both.accused(pair, share([pair]), HERE)
     assert (names([first]), sure, other) == (["bbb"], Confidence.LIKELY, Confidence.POSSIBLE)
 
 
 def test_who_stood_alone_in_another_finding_is_named_first():
     both = suspects(hook("aaa"), hook("bbb", ("*/status",)))
-    pair = both.candidates(STATUS)
+    pair = both.called(STATUS).first
     (first, sure), _ = both.accused(pair, share([pair, [pair[1]]]), HERE)
     assert (names([first]), sure) == (["bbb"], Confidence.LIKELY)

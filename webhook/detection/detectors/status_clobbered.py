@@ -30,7 +30,7 @@ class StatusClobbered:
         """One sign a write."""
         if not write.writes_status:
             return
-        lost = [change for change in write.others or () if not change.added and _is_ours(change)]
+        lost = [one for one in write.others or () if one.before is not None and _is_ours(one)]
         if lost:
             yield Sign(
                 Blame.OTHERS,
@@ -42,7 +42,7 @@ class StatusClobbered:
         dropped = [
             change
             for change in write.sent
-            if change.removed and _is_ours(change) and _set_by_another(change, write, past)
+            if change.after is None and _is_ours(change) and _set_by_another(change, write, past)
         ]
         if dropped:
             yield Sign(

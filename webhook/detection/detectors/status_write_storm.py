@@ -10,7 +10,7 @@ Relies  on KEP-5067's first symptom, and not on rate: a controller that writes o
         something new each time, or walks a cycle of its own; a loop asks for what it did not get
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import takewhile
 from typing import ClassVar, Final
 
@@ -33,12 +33,11 @@ class StatusWriteStorm:
         """One sign for each write from the fifth equal one on."""
         if not write.writes_status or write.asked == ():
             return
-        mine = [one for one in _recent(write, past) if one.requester.user == write.requester.user]
-        if len(mine) < _ASKED_AGAIN:
-            return
-        again = takewhile(lambda one: one.wanted == write.wanted, mine)
+        again: Iterable[Write] = ()
+        if write.wanted is not None:
+            again = takewhile(lambda one: one.wanted == write.wanted, _own(write, past))
         same = [one for one in again if not _is_contended(one, past)]
-        if write.wanted is not None and len(same) >= _ASKED_AGAIN:
+        if len(same) >= _ASKED_AGAIN:
             if write.others or not _is_undone(write, same[-1].time, past):
                 changed = write.others or write.asked or ()
                 yield Sign(
@@ -51,7 +50,8 @@ class StatusWriteStorm:
             return
         if not _only_times(write):
             return
-        churn = [one for one in mine if one.time > write.time - _TIMES_SECONDS and _only_times(one)]
+        own = _own(write, past)
+        churn = [one for one in own if one.time > write.time - _TIMES_SECONDS and _only_times(one)]
         if len(churn) >= _TIMES_ONLY:
             yield Sign(
                 Blame.REQUESTER,
@@ -74,6 +74,12 @@ def _recent(write: Write, past: ObjectHistory) -> Iterator[Write]:
             return
         if one.writes_status and one.asked != ():
             yield one
+
+
+def _own(write: Write, past: ObjectHistory) -> Iterator[Write]:
+    """Those of the same user."""
+    user = write.requester.user
+    return (one for one in _recent(write, past) if one.requester.user == user)
 
 
 def _is_contended(one: Write, past: ObjectHistory) -> bool:

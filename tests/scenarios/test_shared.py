@@ -1,0 +1,50 @@
+"""Recorded scenarios over three replicas that see a third of the reviews each, and every fact."""
+
+import json
+from datetime import datetime
+from itertools import cycle
+
+import pytest
+
+from tests.scenarios import recording
+from tests.scenarios.catalogue import catalogue
+from webhook.admission.review import Phase
+from webhook.compose import Judge, JudgeOptions, load_definitions, load_registrations
+from webhook.detection.detection import Detection
+from webhook.detection.fact import decode_fact, encode_fact
+from webhook.detection.reduce import Reviewed
+from webhook.detection.suspects import Suspects
+from webhook.pipeline import review
+
+DEPENDENCIES = Judge(
+    JudgeOptions(server_version="1.36", custom_resources=load_definitions(recording.DEFINITIONS))
+).dependencies
+
+
+def suspects(name: str) -> Suspects:
+    return load_registrations(recording.FOLDER / f"{name}.webhooks.json")
+
+
+@pytest.mark.parametrize("name", sorted(catalogue()))
+def test_replicas_that_share_facts_find_what_one_process_finds(name):
+    alone = Detection(suspects(name))
+    replicas = [Detection(suspects(name)) for _ in range(3)]
+    now = 0.0
+    for line, nearest in zip(recording.read_lines(name), cycle(replicas), strict=False):
+        told = json.loads(line)
+        phase, now = Phase(told["phase"]), datetime.fromisoformat(told["time"]).timestamp()
+        body = json.dumps(told["review"]).encode()
+        verdict = review(body, phase, DEPENDENCIES, now).verdict
+        assert verdict.request is not None
+        if verdict.prediction is None:
+            continue
+        reviewed = Reviewed(verdict.request, verdict.prediction, verdict.status)
+        fact, shared = (one.fact(phase, reviewed, now) for one in (alone, nearest))
+        assert (fact is None) is (shared is None)
+        if fact is not None and shared is not None:
+            alone.see(fact)
+            for one in replicas:
+                one.see(decode_fact(encode_fact(shared)))
+    for one in (alone, *replicas):
+        one.finish(now)
+    assert [one.findings() for one in replicas] == [alone.findings()] * 3

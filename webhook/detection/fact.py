@@ -1,0 +1,111 @@
+"""One review as a small fact: numbers, digests and names; what detection remembers and shares.
+
+A fact says what one phase of a write shows, compared with what is stored. It holds no value of an
+object, no label and no annotation, so that it may stand in a store that replicas share. What only
+contents tell about who can have acted is asked where the review came in.
+"""
+
+from typing import Annotated, Final, Literal, NamedTuple
+
+import msgspec
+
+from webhook.admission.join import JoinKey
+from webhook.admission.review import Phase
+from webhook.detection.compared import Compared
+from webhook.detection.write import Acted, Called, ObjectKey, Requester
+from webhook.generation.custom import StatusSubresource
+from webhook.objects.observed import Observed
+
+VERSION: Final = 1
+"""Of the encoding: another number is another shape or another meaning."""
+
+Seconds = Annotated[float, msgspec.Meta(ge=0, lt=253_402_300_800)]
+"""Since the epoch, up to the year 9999: what a timestamp can be made of."""
+
+
+class UnreadableFactError(ValueError):
+    """Bytes that are no fact of this version; nothing of them is repeated."""
+
+
+class States(NamedTuple):
+    """Digests of all that is stored, before and after; metadata is not meant."""
+
+    before: int
+    after: int
+
+
+class Fact(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What one phase of one update shows.
+
+    base             oldObject.resourceVersion
+    status           what is known of the status of a custom resource
+    writes_status    status is among the fields that the server takes, and there is one
+    compared         the fields that the server takes from this write
+    compared_status  of a custom resource that nobody has described: its outcome tells whether
+                     status is taken
+    states           None where an outcome is awaited, which tells them
+    generation, generation_before   as the review shows them, 0 where there is none
+    predicted        see Prediction.generation
+    observed, observed_before   nothing of a write that takes no status
+    observes         whether the status has an observedGeneration at all, be it 0
+    called           None where `states` are
+    unmet            of those called, the webhooks whose matchConditions are not met by what is
+                     shown here; None where it shows the same as an earlier phase, or is too late
+    policies         those that may have acted; None where an earlier phase has told
+    """
+
+    version: Literal[1]
+    phase: Phase
+    time: Seconds
+    object: ObjectKey
+    subresource: str
+    requester: Requester
+    base: str
+    status: StatusSubresource
+    writes_status: bool
+    compared: Compared
+    compared_status: Compared | None
+    states: States | None
+    generation_before: int
+    generation: int
+    predicted: int | None
+    observed_before: Observed
+    observed: Observed
+    observes: bool
+    called: Called | None
+    unmet: tuple[str, ...] | None
+    policies: tuple[Acted, ...] | None
+
+    @property
+    def key(self) -> JoinKey:
+        """Equal for the facts of one write."""
+        where = self.object
+        return JoinKey(
+            where.group,
+            where.resource,
+            self.subresource,
+            where.namespace,
+            where.name,
+            where.uid,
+            self.requester.user,
+            self.base,
+            dry_run=False,
+        )
+
+
+_encoder: Final = msgspec.msgpack.Encoder()
+_decoder: Final = msgspec.msgpack.Decoder(Fact)
+
+
+def encode_fact(fact: Fact) -> bytes:
+    """As other replicas read it; a few hundred bytes where little has changed."""
+    return _encoder.encode(fact)
+
+
+def decode_fact(raw: bytes) -> Fact:
+    """What was encoded. Raises UnreadableFactError for anything else, a newer version too."""
+    try:
+        return _decoder.decode(raw)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        # The decoder's message may repeat a value.
+        raise UnreadableFactError(f"not a fact of version {VERSION}") from None

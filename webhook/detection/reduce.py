@@ -1,0 +1,204 @@
+"""One review as a Fact, made at once where it came in: afterwards its contents are gone.
+
+Pure. What is known already of the same write spares work: a phase that shows the same as the one
+before is not compared again, and nobody asks twice who can have acted.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from webhook.admission.review import (
+    AdmissionRequest,
+    Operation,
+    Phase,
+    ReviewedObject,
+    WireRequest,
+)
+from webhook.detection.compared import Compared, compare, digests
+from webhook.detection.fact import VERSION, Fact, States
+from webhook.detection.suspects import Suspects
+from webhook.detection.write import ObjectKey, Requester
+from webhook.generation.custom import StatusSubresource
+from webhook.generation.prediction import Prediction
+from webhook.objects.fields import Fields
+from webhook.objects.observed import NOTHING_OBSERVED
+
+_METADATA: Final = "metadata"
+_STATUS: Final = "status"
+_UNCOMPARED: Final = frozenset({_METADATA, "kind", "apiVersion"})
+_NEVER_STATUS: Final = _UNCOMPARED | {_STATUS}
+_METADATA_COUNTS: Final = frozenset({("apps", "deployments")})
+"""Annotations count as spec does (pkg/registry/apps/deployment/strategy.go:PrepareForUpdate)."""
+
+
+class Reviewed(NamedTuple):
+    """A request with what the engine made of it."""
+
+    request: AdmissionRequest
+    prediction: Prediction
+    status: StatusSubresource
+
+
+class Known(NamedTuple):
+    """What is known of a write before this review of it.
+
+    facts           of its earlier phases, oldest first
+    awaits_outcome  outcomes of this resource are seen, so that a mutate call is not the last
+    """
+
+    facts: tuple[Fact, ...]
+    awaits_outcome: bool
+
+
+NOTHING_KNOWN: Final = Known((), awaits_outcome=False)
+
+
+def is_reduced(request: AdmissionRequest) -> bool:
+    """Updates of the object itself that the server would take, and no dry runs."""
+    if request.wire.dry_run or request.operation is not Operation.UPDATE:
+        return False
+    new, old = request.object, request.old_object
+    if new is None or old is None:
+        return False
+    sent, stored = new.metadata.resource_version, old.metadata.resource_version
+    # A PUT on an older version than is stored is refused after mutating admission.
+    return not (sent and stored and sent != stored)
+
+
+def reduce(phase: Phase, reviewed: Reviewed, now: float, known: Known, suspects: Suspects) -> Fact:
+    """The fact of a review that is reduced; `now` is seconds since the epoch.
+
+    Raises msgspec.MsgspecError and RecursionError for objects that cannot be decoded.
+    """
+    request, prediction, status = reviewed
+    old, new = request.old_object, request.object
+    assert old is not None  # noqa: S101 - see is_reduced
+    assert new is not None  # noqa: S101
+    facts = known.facts
+    compared, of_status, writes_status = _compare(reviewed, old, new, facts)
+    is_last = phase is Phase.OUTCOME or (phase is Phase.MUTATE and not known.awaits_outcome)
+    states = States(*digests(old.fields, new.fields, _UNCOMPARED)) if is_last else None
+    for one in facts:
+        if one.compared is compared and one.compared_status == of_status:
+            return msgspec.structs.replace(
+                one,
+                phase=phase,
+                time=now,
+                status=status,
+                writes_status=writes_status,
+                states=states,
+                generation=new.metadata.stored_generation,
+                predicted=prediction.generation,
+                called=suspects.called_in(request) if is_last else None,
+                unmet=None,
+                policies=None,
+            )
+    before = after = NOTHING_OBSERVED
+    observes = False
+    if writes_status or of_status is not None:
+        before, after = old.observed or NOTHING_OBSERVED, new.observed or NOTHING_OBSERVED
+        if before == after:
+            after = before
+        observes = after.own is not None or _observes(new.status)
+    wire = request.wire
+    asks = bool(compared.changes) or of_status is not None or writes_status
+    return Fact(
+        version=VERSION,
+        phase=phase,
+        time=now,
+        object=_object(wire, old),
+        subresource=wire.sub_resource,
+        requester=_requester(request),
+        base=old.metadata.resource_version or "",
+        status=status,
+        writes_status=writes_status,
+        compared=compared,
+        compared_status=of_status,
+        states=states,
+        generation_before=old.metadata.stored_generation,
+        generation=new.metadata.stored_generation,
+        predicted=prediction.generation,
+        observed_before=before,
+        observed=after,
+        observes=observes,
+        called=suspects.called_in(request) if is_last else None,
+        unmet=None if phase is Phase.OUTCOME else suspects.unmet_in(request),
+        policies=suspects.policies_in(request) if asks and not facts else None,
+    )
+
+
+def _compare(
+    reviewed: Reviewed, old: ReviewedObject, new: ReviewedObject, facts: Sequence[Fact]
+) -> tuple[Compared, Compared | None, bool]:
+    """What the server takes; status where it may take that; whether it certainly does."""
+    wire, before = reviewed.request.wire, [one.compared for one in facts]
+    if wire.sub_resource == _STATUS:
+        return compare(_one(old, _STATUS), _one(new, _STATUS), before), None, True
+    if wire.sub_resource == "scale":
+        return compare(_one(old, "spec"), _one(new, "spec"), before), None, False
+    stored, sent = old.fields, new.fields
+    has_status = _STATUS in stored or _STATUS in sent
+    takes_status = has_status and reviewed.status is StatusSubresource.ABSENT
+    of_status, left_out = None, _UNCOMPARED
+    if has_status and not takes_status:
+        left_out = _NEVER_STATUS  # the client's stale copy
+        if reviewed.status is StatusSubresource.UNKNOWN and not wire.sub_resource:
+            of_status = compare(_one(old, _STATUS), _one(new, _STATUS))
+    if (wire.resource.group, wire.resource.resource) in _METADATA_COUNTS and not wire.sub_resource:
+        left_out -= {_METADATA}
+        stored, sent = _with_annotations(old), _with_annotations(new)
+    return compare(stored, sent, before, left_out), of_status, takes_status
+
+
+def _object(wire: WireRequest, old: ReviewedObject) -> ObjectKey:
+    resource = wire.resource
+    return ObjectKey(
+        resource.group,
+        resource.version,
+        resource.resource,
+        wire.namespace,
+        wire.name,
+        old.metadata.uid or "",
+    )
+
+
+def _one(reviewed: ReviewedObject, key: str) -> Fields:
+    raw = reviewed.get(key)
+    return {} if raw is None else {key: raw}
+
+
+def _with_annotations(reviewed: ReviewedObject) -> Fields:
+    """The top-level fields, and of metadata the annotations alone."""
+    annotations = reviewed.metadata.annotations
+    fields = {key: raw for key, raw in reviewed.fields.items() if key != _METADATA}
+    if not isinstance(annotations, msgspec.UnsetType):
+        fields[_METADATA] = msgspec.Raw(msgspec.json.encode({"annotations": annotations}))
+    return fields
+
+
+class _Observes(msgspec.Struct, rename="camel"):
+    observed_generation: Any = None
+
+
+class _Options(msgspec.Struct, rename="camel"):
+    field_manager: str = ""
+
+
+_observes_decoder: Final = msgspec.json.Decoder(_Observes | None)
+_options_decoder: Final = msgspec.json.Decoder(_Options | None)
+
+
+def _observes(raw: msgspec.Raw | None) -> bool:
+    try:
+        found = None if raw is None else _observes_decoder.decode(raw)
+    except msgspec.ValidationError:
+        return False
+    return found is not None and found.observed_generation is not None
+
+
+def _requester(request: AdmissionRequest) -> Requester:
+    raw = request.wire.options
+    options = _options_decoder.decode(raw) if bytes(raw) else None
+    return Requester(request.wire.user_info.username, options.field_manager if options else "")
