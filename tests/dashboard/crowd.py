@@ -46,10 +46,10 @@ def crowd(run: Running, findings: int = FINDINGS, objects: int = OBJECTS) -> Non
         kind = _KINDS[number % len(_KINDS)]
         parent = number - number % len(_KINDS) + (0 if number % len(_KINDS) == 1 else 1)
         owner = f"uid-{parent}" if number % len(_KINDS) else ""
-        detecting.tracking.restore(f"uid-{number}", kind, _state(number, owner, now))
+        detecting.tracking.restore(f"uid-{number}", kind, state(number, owner, now))
 
 
-def _state(number: int, owner: str, now: float) -> Remembered:
+def state(number: int, owner: str, now: float) -> Remembered:
     is_bad = number % 97 == 0
     return Remembered(
         kind=0,

@@ -9,7 +9,16 @@ from hypothesis import strategies as st
 from tests.property.strategies import JSON
 from webhook.admission.review import ReviewedObject
 from webhook.objects.fields import fields_of
-from webhook.status.remembered import Remembered, pack, unpack
+from webhook.status.excerpt import LONGEST_UID
+from webhook.status.remembered import (
+    Remembered,
+    glance,
+    glance_names,
+    glance_owner,
+    may_name,
+    pack,
+    unpack,
+)
 from webhook.status.tally import Kind
 from webhook.status.tracking import Tracking
 from webhook.status.view import Health
@@ -153,9 +162,23 @@ REMEMBERED = st.builds(
     health=st.sampled_from(Health),
     has_been_ready=st.booleans(),
     flips=st.lists(st.integers(0, 2**40 - 1), max_size=20).map(tuple),
+    owner=st.text(max_size=40).filter(lambda text: len(text.encode()) <= LONGEST_UID),
 )
 
 
 @given(REMEMBERED)
 def test_what_is_packed_is_unpacked(one):
     assert unpack(pack(one)) == one
+
+
+@given(REMEMBERED, st.text(max_size=5))
+def test_a_glance_sees_what_is_packed(one, text):
+    data = pack(one)
+    kind, changed_at, settled, health = glance(data)
+    assert (kind, changed_at, settled) == (one.kind, one.changed_at, one.settled)
+    assert list(Health)[health] is one.health
+    assert glance_names(data) == (one.namespace.encode(), one.name.encode())
+    assert glance_owner(data) == one.owner.encode()
+    names = (one.namespace.encode() + one.name.encode()).lower()
+    if text.encode() in names:
+        assert may_name(data, text.encode())

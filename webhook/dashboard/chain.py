@@ -6,14 +6,17 @@ what conditions read) is told as what a call depends on.
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from enum import StrEnum
 from typing import Any, Final
 
 import msgspec
+from msgspec import structs
 
 from webhook.dashboard.query import known_only, one_of
 from webhook.dashboard.scene import Scene, Seen
 from webhook.detection.matching import NAME_LABEL, matches_rules
+from webhook.detection.policies import Policy
 from webhook.detection.suspects import Registered
 from webhook.detection.write import Matched
 from webhook.objects.selectors import Truth, matches_labels
@@ -77,11 +80,7 @@ async def look(scene: Scene, query: Mapping[str, str], now: float) -> Seen:
         for position, one in enumerate(suspects.registered, 1)
         if not resource or _is_called(one, write)
     ]
-    policies = [
-        one.name
-        for one in suspects.policies
-        if not resource or one.covers(write) is not Truth.FALSE
-    ]
+    policies = [one.name for one in suspects.policies if not resource or _may_act(one, write)]
     model = Chain(
         tuple(policies[:_MOST]),
         tuple(links[:_MOST]),
@@ -92,11 +91,28 @@ async def look(scene: Scene, query: Mapping[str, str], now: float) -> Seen:
 
 
 def _is_called(one: Registered, write: Matched) -> bool:
-    if not matches_rules(one.rules, write, any_version=True):
+    if not any(matches_rules(one.rules, each, any_version=True) for each in _scopes(write)):
         return False
     labels = {NAME_LABEL: write.namespace}
     outside = write.namespace and matches_labels(one.namespace_selector, labels, complete=False)
     return outside is not Truth.FALSE
+
+
+def _may_act(one: Policy, write: Matched) -> bool:
+    """Selectors that need labels let everything pass here."""
+    unknown = {"objectSelector"} if write.namespace else {"objectSelector", "namespaceSelector"}
+
+    def known(resources: Mapping[str, Any]) -> dict[str, Any]:
+        return {key: value for key, value in resources.items() if key not in unknown}
+
+    bindings = tuple(replace(each, resources=known(each.resources)) for each in one.bindings)
+    wide = replace(one, constraints=known(one.constraints), bindings=bindings)
+    return any(wide.covers(each) is not Truth.FALSE for each in _scopes(write))
+
+
+def _scopes(write: Matched) -> tuple[Matched, ...]:
+    """Without a namespace the resource may be one of either scope."""
+    return (write,) if write.namespace else (write, structs.replace(write, namespace="any"))
 
 
 def _link(position: int, one: Registered, *, is_suspect: bool, write: Matched) -> Link:

@@ -41,6 +41,10 @@ from webhook.cli import main
         (["--store", "valkey://:secret@"], "--store valkey://…: the host is missing"),
         (["--log-level", "LOUD"], "'LOUD' is not one of"),
         (["--watch", "pods"], "--watch needs a cluster: give --kubeconfig"),
+        (["--ops-auth", "kubernetes"], "--ops-auth kubernetes asks a cluster: give --kubeconfig"),
+        (["--ops-auth", "none"], "it is loopback, kubernetes or token-file=FILE"),
+        (["--ops-auth", "token-file="], "it is loopback, kubernetes or token-file=FILE"),
+        (["--ops-auth", "token-file=/nowhere/token"], "/nowhere/token: No such file"),
         (["--object-metrics", "10"], "--object-metrics shows what is watched: give --watch"),
         (
             ["--watch", "deployments", "--kubeconfig", "none"],

@@ -76,8 +76,11 @@ def test_an_object_that_rested_is_as_it_was(numbers):
             history.add(past, one)
     for number in set(numbers):
         key = write(number, 0.0).object
+        seen, size = resting.look(key), resting.bytes
+        assert resting.bytes == size, "to look wakes nobody"
         one, other = awake.of(key), resting.of(key)
-        assert one.remembered() == other.remembered()
+        assert one.remembered() == other.remembered() == seen == awake.look(key)
+    assert awake.look(WRITE.object._replace(uid="unknown")) is None
 
 
 def test_what_packs_badly_teaches_and_examples_stay_inside_their_bounds():

@@ -1,0 +1,81 @@
+"""Runbooks as pages: what their Markdown says, and nothing of how it is written."""
+
+import pytest
+
+from tests.unit.manifest_files import MANIFESTS
+from webhook.dashboard.runbook import Block, Span, read, runbook
+from webhook.detection.detectors import ALL
+
+PAGES = sorted(path.stem for path in (MANIFESTS / "monitoring" / "runbooks").glob("*.md"))
+
+
+def text(spans):
+    return "".join(span.text for span in spans)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_every_word_of_a_page_is_shown_and_no_mark(name):
+    page = runbook(name)
+    source = (MANIFESTS / "monitoring" / "runbooks" / f"{name}.md").read_text()
+    blocks = [*page.intro, *(block for section in page.sections for block in section.blocks)]
+    shown = " ".join(text(item) for block in blocks for item in block.items)
+    prose = " ".join(
+        span.text
+        for block in blocks
+        if block.kind != "pre"
+        for item in block.items
+        for span in item
+        if span.kind != "code"
+    )
+    assert not {"`", "**", "](", "|", "##"} & set(prose.split())
+    assert "`" not in prose
+    for word in ("genguard", "kubectl"):
+        assert (word in source) == (word in shown) or word in name.lower()
+    assert [section.title for section in page.sections][-2:] == ["At 3 a.m.", "How it resolves"]
+
+
+@pytest.mark.parametrize("detector", ALL, ids=lambda one: one.name)
+def test_every_detector_says_what_to_do_first(detector):
+    assert len(text(runbook(detector.name).first_step)) > 15
+
+
+def test_what_pages_are_written_in_is_read():
+    page = read(
+        "name",
+        "# name\n\nOne `code` and\n**strong** [label](other.md).\n\n## A\n\n1. first\n   goes on\n"
+        "2. second\n\n- dot\n\n```sh\nls \\\n  -l\n```\n\n"
+        "| head | `a|b` |\n|---|---|\n| left | right `|` |\n",
+    )
+    assert page.intro == (
+        Block(
+            "p",
+            (
+                (
+                    Span("text", "One "),
+                    Span("code", "code"),
+                    Span("text", " and "),
+                    Span("strong", "strong"),
+                    Span("text", " "),
+                    Span("text", "label"),
+                    Span("text", "."),
+                ),
+            ),
+        ),
+    )
+    (section,) = page.sections
+    ordered, dotted, fence, table = section.blocks
+    assert (ordered.kind, [text(item) for item in ordered.items]) == (
+        "ol",
+        ["first goes on", "second"],
+    )
+    assert (dotted.kind, text(dotted.items[0])) == ("ul", "dot")
+    assert (fence.kind, text(fence.items[0])) == ("pre", "ls \\\n  -l")
+    assert [[text(cell) for cell in row] for row in table.rows] == [
+        ["head", "a|b"],
+        ["left", "right |"],
+    ]
+
+
+def test_what_is_no_page_is_not_found():
+    with pytest.raises(FileNotFoundError):
+        runbook("none")

@@ -1,0 +1,33 @@
+"""Below what an object stands: its controller, else the first of its owners."""
+
+import msgspec
+import pytest
+
+from webhook.admission.review import ReviewedObject
+from webhook.status.excerpt import LONGEST_UID, Excerpt
+
+CONTROLLER = {"kind": "ReplicaSet", "uid": "b", "controller": True}
+
+
+@pytest.mark.parametrize(
+    ("references", "owner"),
+    [
+        (None, ""),
+        ([], ""),
+        ([{"kind": "Node", "uid": "a"}], "a"),
+        ([{"kind": "Node", "uid": "a"}, CONTROLLER], "b"),
+        ([{"kind": "Node", "uid": "a", "controller": False}, {"uid": "c"}], "a"),
+        ([{"kind": "Node"}], ""),
+        ([{"uid": "x" * (LONGEST_UID + 1)}], ""),
+        ([{"uid": "ü" * LONGEST_UID}], ""),
+    ],
+)
+def test_an_object_stands_below_one_other(references, owner):
+    document = {"metadata": {"name": "n", "ownerReferences": references}}
+    fields = {key: msgspec.Raw(msgspec.json.encode(value)) for key, value in document.items()}
+    assert Excerpt(ReviewedObject.of(fields), "v1", "Pod").owner == owner
+
+
+def test_without_the_field_it_stands_below_nothing():
+    fields = {"metadata": msgspec.Raw(b'{"name":"n"}')}
+    assert Excerpt(ReviewedObject.of(fields), "v1", "Pod").owner == ""
