@@ -1,8 +1,31 @@
-"""Fixtures for every folder of tests."""
+"""Fixtures for every folder of tests; Hypothesis takes the same examples at every run.
 
+With GENGUARD_EXPLORE=1 it takes new ones, and many of them.
+"""
+
+import os
 import signal
 
+from hypothesis import HealthCheck, settings
+
 pytest_plugins = ["tests.controlplane.fixtures"]
+
+# How long an example takes is the machine's business.
+settings.register_profile(
+    "proved",
+    derandomize=True,
+    deadline=None,
+    max_examples=200,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+settings.register_profile(
+    "explore",
+    settings.get_profile("proved"),
+    derandomize=False,
+    max_examples=5_000,
+    print_blob=True,
+)
+settings.load_profile("explore" if os.environ.get("GENGUARD_EXPLORE") else "proved")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # As it is in the background of a shell; the processes that tests interrupt would inherit it.

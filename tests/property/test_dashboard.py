@@ -15,7 +15,7 @@ from webhook.dashboard.thing import ObjectPage
 from webhook.dashboard.timeline import Step, Stored
 from webhook.dashboard.tree import Branch
 from webhook.detection.finding import Actor, Confidence, Finding, FoundObject, Severity
-from webhook.detection.write import Matched
+from webhook.detection.matching import Matched
 from webhook.status.terminating_pods import Agreement, Count
 from webhook.status.view import Health
 
@@ -142,7 +142,7 @@ def object_page(text):
 
 def webhooks_page(text):
     link = chain.Link(1, text, text, chain.Role.SUSPECT, "", True, (text,), (text,))
-    write = Matched("", "v1", text or "r", text or "s", "UPDATE", text or "n", "", {}, {}, "")
+    write = Matched("", "v1", text or "r", text or "s", "UPDATE", text or "n", "", {}, {})
     page = chain.Chain((text,), (link,), 1, True)
     return shown("webhooks.html", page, write=write, named=True, operations=chain.OPERATIONS)
 

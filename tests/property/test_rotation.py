@@ -89,7 +89,7 @@ class Run:
                     assert explain_failure(leaf, between, read_certificates(bundle), at) is None
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.sampled_from([0, 44, 46]), st.lists(actions, max_size=100))
 def test_a_leaf_that_is_served_is_trusted_at_every_moment_and_in_the_end_all_is_new(age, steps):
     run = Run()

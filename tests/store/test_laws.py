@@ -71,7 +71,6 @@ steps = st.lists(
 @example([(0, "put 4"), (0, "put 5"), (0, "put 4"), (0, "ask")])
 @settings(
     max_examples=100,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 def test_every_replica_answers_as_one_process_would(

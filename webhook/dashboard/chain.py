@@ -15,10 +15,9 @@ from msgspec import structs
 
 from webhook.dashboard.query import known_only, one_of
 from webhook.dashboard.scene import Scene, Seen
-from webhook.detection.matching import NAME_LABEL, matches_rules
+from webhook.detection.matching import NAME_LABEL, Matched, matches_rules
 from webhook.detection.policies import Policy
 from webhook.detection.suspects import Registered
-from webhook.detection.write import Matched
 from webhook.objects.selectors import Truth, matches_labels
 
 OPERATIONS: Final = ("UPDATE", "CREATE", "DELETE", "CONNECT")
@@ -71,7 +70,6 @@ async def look(scene: Scene, query: Mapping[str, str], now: float) -> Seen:
         name="",
         labels={},
         old_labels={},
-        user="",
     )
     suspects = scene.sources.suspects
     others = {one.name for one in suspects.others}

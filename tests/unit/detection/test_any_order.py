@@ -21,7 +21,7 @@ _REVIEWS = [
 
 
 @given(st.lists(st.tuples(st.sampled_from(_REVIEWS), st.floats(0, 30)), max_size=150))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_any_order_and_duplication_is_taken(sequence):
     detection = Detection()
     now = 0.0

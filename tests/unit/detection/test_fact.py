@@ -49,7 +49,7 @@ def test_a_fact_is_decoded_as_it_was_encoded(old, new, phase, subresource, resou
 
 
 @given(OBJECTS, OBJECTS, OBJECTS, SUBRESOURCES, RESOURCES)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_replicas_that_see_one_phase_each_judge_as_one_that_sees_all(
     stored, asked, left, subresource, resource
 ):

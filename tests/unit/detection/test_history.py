@@ -65,7 +65,7 @@ def test_the_longest_unseen_goes_first_and_the_old_goes_by_itself():
 
 
 @given(st.lists(st.integers(0, 20), min_size=1, max_size=60))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_an_object_that_rested_is_as_it_was(numbers):
     awake, resting = History(), History(most_awake=1)
     for time, number in enumerate(numbers):

@@ -6,7 +6,7 @@ import tracemalloc
 import msgspec
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.cases_loader import table
@@ -57,13 +57,11 @@ WRITTEN = {
 }
 
 
-@settings(deadline=None)
 @given(values=st.lists(OBJECTS, max_size=3), layout=st.sampled_from(list(WRITTEN)))
 def test_what_is_written_is_read(values, layout):
     assert [one.value for one in read(WRITTEN[layout](values))] == values
 
 
-@settings(deadline=None)
 @given(values=st.lists(OBJECTS, min_size=2, max_size=3), data=st.data())
 def test_a_line_that_is_cut_short_takes_no_other_along(values, data):
     lines = [msgspec.json.encode(one) for one in values]
@@ -77,13 +75,11 @@ def test_a_line_that_is_cut_short_takes_no_other_along(values, data):
     assert [one.line for one in found if isinstance(one, Unreadable)] == [bad + 1]
 
 
-@settings(deadline=None)
 @given(st.lists(st.sampled_from(['{"a":', '"', "[", "}", "]", "\\", "---\n", "\n", "x: ", "1"])))
 def test_no_text_is_too_broken(parts):
     read("".join(parts).encode())
 
 
-@settings(deadline=None)
 @given(st.binary())
 def test_no_bytes_are_too_broken(content):
     read(content)

@@ -1,7 +1,7 @@
 """Trees of owners, whatever the ownerReferences say, and the rows they are drawn as."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.cases_loader import table
@@ -48,7 +48,6 @@ def test_what_is_asked_for_is_told_once_and_nothing_else():
 NAMES = st.sampled_from("abcde")
 
 
-@settings(deadline=None)
 @given(st.lists(st.builds(document, NAMES, NAMES, NAMES), max_size=6), st.none() | st.sets(NAMES))
 def test_every_object_that_is_asked_for_is_told_exactly_once(documents, wanted):
     roots = grow(documents, wanted, at=0.0)
