@@ -5,10 +5,11 @@ import time
 import msgspec
 
 from tests.contract.service import Running
+from tests.dashboard.stories import OLD_OPERATOR
 from tests.unit.detection.builders import INTENT, MUTATE, joined, status, update
 from webhook.detection.detectors import ALL
 from webhook.detection.detectors.detector import Blame, Sign
-from webhook.detection.write import ObjectKey
+from webhook.detection.write import Called, ObjectKey
 from webhook.status.remembered import Remembered
 from webhook.status.tally import Kind
 from webhook.status.view import Health
@@ -30,6 +31,7 @@ def crowd(run: Running, findings: int = FINDINGS, objects: int = OBJECTS) -> Non
     detecting = run.detecting
     asked = update(status(observedGeneration=1), status(), subresource="status")
     (write,) = joined((INTENT, asked), (MUTATE, asked), now=now)
+    called = Called((f"{OLD_OPERATOR}/status.example.org",), ())
     for number in range(findings):
         where = ObjectKey(
             "apps", "v1", "deployments", f"team-{number % 50}", f"web-{number}", f"f-{number}"
@@ -40,7 +42,7 @@ def crowd(run: Running, findings: int = FINDINGS, objects: int = OBJECTS) -> Non
             detecting.detection.ledger.add(
                 ALL[number % len(ALL)].name,
                 sign,
-                msgspec.structs.replace(write, object=where, time=at),
+                msgspec.structs.replace(write, object=where, time=at, called=called),
             )
     for number in range(objects):
         kind = _KINDS[number % len(_KINDS)]
