@@ -11,9 +11,10 @@ from tests.scenarios.catalogue import catalogue
 from webhook.admission.review import Phase
 from webhook.compose import Judge, JudgeOptions, load_definitions, load_registrations
 from webhook.detection.detection import Detection
-from webhook.detection.fact import decode_fact, encode_fact
+from webhook.detection.fact import encode_fact
 from webhook.detection.reduce import Reviewed
 from webhook.detection.suspects import Suspects
+from webhook.detection.waiting import SECONDS_ON_THE_WAY
 from webhook.pipeline import review
 
 DEPENDENCIES = Judge(
@@ -29,6 +30,7 @@ def suspects(name: str) -> Suspects:
 def test_replicas_that_share_facts_find_what_one_process_finds(name):
     alone = Detection(suspects(name))
     replicas = [Detection(suspects(name)) for _ in range(3)]
+    came: list[tuple[float, bytes]] = []
     now = 0.0
     for line, nearest in zip(recording.read_lines(name), cycle(replicas), strict=False):
         told = json.loads(line)
@@ -43,8 +45,14 @@ def test_replicas_that_share_facts_find_what_one_process_finds(name):
         assert (fact is None) is (shared is None)
         if fact is not None and shared is not None:
             alone.see(fact)
+            raw = encode_fact(shared)
             for one in replicas:
-                one.see(decode_fact(encode_fact(shared)))
-    for one in (alone, *replicas):
+                one.see_encoded(raw)
+            late = len(came) % 7 / 7 * SECONDS_ON_THE_WAY
+            came.append((now + late, raw))
+    elsewhere = Detection(suspects(name))
+    for _, raw in sorted(came):
+        elsewhere.see_encoded(raw)
+    for one in (alone, *replicas, elsewhere):
         one.finish(now)
-    assert [one.findings() for one in replicas] == [alone.findings()] * 3
+    assert [one.findings() for one in (*replicas, elsewhere)] == [alone.findings()] * 4

@@ -35,7 +35,7 @@ wait for the event loop meanwhile. Each takes some 0.05 ms."""
 
 @dataclass(slots=True)
 class _Pending:
-    time: float
+    since: float
     intent: Fact | None = None
     ambiguous: bool = False
     mutates: list[Fact] = field(default_factory=list)
@@ -53,6 +53,7 @@ class Correlator:
     def __init__(self) -> None:
         self._pending: OrderedDict[JoinKey, _Pending] = OrderedDict()
         self._with_outcomes: set[tuple[str, str]] = set()
+        self._now = 0.0
 
     def __len__(self) -> int:
         return len(self._pending)
@@ -66,14 +67,16 @@ class Correlator:
 
     def see(self, fact: Fact) -> list[Write]:
         """The writes that this fact completes, oldest first."""
-        now, key = fact.time, fact.key
-        found = self._overdue(now, MOST_AT_ONCE)
+        # A clock of another replica may be behind: no time is running out there.
+        self._now = max(self._now, fact.time)
+        key = fact.key
+        found = self._overdue(self._now, MOST_AT_ONCE)
         if fact.phase is Phase.INTENT:
             self._see_intent(key, fact)
         elif fact.phase is Phase.MUTATE:
             pending = self._pending.get(key)
             if pending is None:
-                pending = self._pending[key] = _Pending(now)
+                pending = self._pending[key] = _Pending(self._now)
             # More than two calls are several writes, of which the last one counts.
             pending.mutates[_ROUNDS:] = [fact]
         else:
@@ -81,7 +84,7 @@ class Correlator:
                 self._with_outcomes.add(_registered(key))
             pending = self._pending.pop(key, None)
             intent, mutates = (None, []) if pending is None else pending.told()
-            found.append(assemble(intent, mutates, fact, now))
+            found.append(assemble(intent, mutates, fact, fact.time))
         return found
 
     def finish(self) -> list[Write]:
@@ -89,7 +92,7 @@ class Correlator:
         return self._overdue(float("inf"), len(self._pending))
 
     def _see_intent(self, key: JoinKey, fact: Fact) -> None:
-        before, entry = self._pending.pop(key, None), _Pending(fact.time, fact)
+        before, entry = self._pending.pop(key, None), _Pending(self._now, fact)
         if before is not None and before.intent is not None and not before.mutates:
             entry.ambiguous = before.ambiguous or _stored_fields_differ(before.intent, fact)
         self._pending[key] = entry
@@ -97,19 +100,20 @@ class Correlator:
     def _overdue(self, now: float, most: int) -> list[Write]:
         ended: list[tuple[JoinKey, bool]] = []
         for position, (key, one) in enumerate(self._pending.items()):
-            is_early = one.time > now - SECONDS_WITHOUT_OUTCOMES and not self._too_many(position)
+            is_early = one.since > now - SECONDS_WITHOUT_OUTCOMES and not self._too_many(position)
             if is_early or len(ended) == most:
                 break
             waits = _registered(key) in self._with_outcomes
             seconds = SECONDS_WAITED if waits else SECONDS_WITHOUT_OUTCOMES
-            if one.time <= now - seconds or self._too_many(position):
+            if one.since <= now - seconds or self._too_many(position):
                 ended.append((key, waits))
         found = []
         for key, waits in ended:
             one = self._pending.pop(key)
             # Where no outcome is registered the last mutate call is all there will be.
             if one.mutates and not waits and one.mutates[-1].states is not None:
-                found.append(assemble(*one.told(), one.mutates[-1], one.time))
+                begun = (one.intent or one.mutates[0]).time
+                found.append(assemble(*one.told(), one.mutates[-1], begun))
         return found
 
     def _too_many(self, position: int) -> bool:

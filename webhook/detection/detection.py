@@ -1,25 +1,29 @@
 """Reviews in, findings out, pure: fact() where a review comes in, see() wherever it is judged.
 
-The server feeds it off the answer path, replay inline. Replicas that see the same facts in the
-same order have found the same.
+The server feeds it off the answer path, replay inline. Replicas that share facts see all of them
+encoded, in nearly the order of their times, and have found the same.
 """
 
 from typing import Final
 
 import msgspec
 
-from webhook.admission.join import join_key
+from webhook.admission.join import JoinKey, join_key
 from webhook.admission.review import Phase
 from webhook.detection.correlate import Correlator
 from webhook.detection.detectors import ALL, Detector
 from webhook.detection.evidence import Place
-from webhook.detection.fact import Fact
+from webhook.detection.fact import Fact, decode_fact
 from webhook.detection.finding import Finding
 from webhook.detection.history import History
 from webhook.detection.ledger import Ledger
-from webhook.detection.reduce import NOTHING_KNOWN, Reviewed, is_reduced, reduce
+from webhook.detection.reduce import NOTHING_KNOWN, Known, Reviewed, is_reduced, reduce
 from webhook.detection.suspects import Suspects
+from webhook.detection.waiting import Waiting
 from webhook.detection.write import Write
+
+SECONDS_QUIET: Final = 1.0
+"""Of a stream of facts, by one's own clock: what waits in it then waits for nothing."""
 
 
 class Detection:
@@ -34,6 +38,7 @@ class Detection:
         self._suspects: Final = suspects or Suspects()
         self._detectors: Final = detectors
         self._correlator: Final = Correlator()
+        self._waiting: Final = Waiting()
         self.history: Final = History() if history is None else history
         self.ledger: Final = Ledger(self._suspects)
         self.unreadable = 0
@@ -47,7 +52,7 @@ class Detection:
         if key is None or not is_reduced(reviewed.request):
             return None
         # An intent begins a write, whatever is known of another one with its key.
-        known = NOTHING_KNOWN if phase is Phase.INTENT else self._correlator.known(key)
+        known = NOTHING_KNOWN if phase is Phase.INTENT else self._known(key)
         try:
             return reduce(phase, reviewed, now, known, self._suspects)
         except (msgspec.MsgspecError, RecursionError):
@@ -55,23 +60,50 @@ class Detection:
             return None
 
     def see(self, fact: Fact) -> None:
-        """Take in a fact, of this process or of another replica."""
+        """Take in a fact of this process: they come in order."""
         for write in self._correlator.see(fact):
             self._judge(write)
 
+    def see_encoded(self, raw: bytes) -> None:
+        """Take in a fact that replicas share, once those are there that may be on their way.
+
+        Raises UnreadableFactError.
+        """
+        self._waiting.put(decode_fact(raw))
+        for fact in self._waiting.due():
+            self.see(fact)
+
     def finish(self, now: float) -> None:
         """At the end of a recording: judge what waits for its next phase, resolve what is quiet."""
+        for fact in self._waiting.until(float("inf")):
+            self.see(fact)
         for write in self._correlator.finish():
             self._judge(write)
         self.settle(now)
 
     def settle(self, now: float) -> tuple[Finding, ...]:
-        """Resolve what has been quiet for long enough; these findings."""
+        """Resolve what has been quiet for long enough; these findings.
+
+        What replicas share and nothing later has followed is judged, too.
+        """
+        for fact in self._waiting.until(now - SECONDS_QUIET):
+            self.see(fact)
         return tuple(self.ledger.settle(now))
 
     def findings(self) -> tuple[Finding, ...]:
         """Everything found, oldest first."""
         return self.ledger.findings()
+
+    def _known(self, key: JoinKey) -> Known:
+        """The waiting are seen later: what they tell of a write is known all the same."""
+        known, waiting = self._correlator.known(key), self._waiting.of(key)
+        if not waiting:
+            return known
+        facts = [*known.facts, *waiting]
+        ended = [position for position, one in enumerate(facts) if one.phase is Phase.OUTCOME]
+        facts = facts[ended[-1] + 1 :] if ended else facts
+        begun = sum(one.phase is Phase.INTENT for one in facts)
+        return known._replace(facts=() if begun > 1 else tuple(facts))
 
     def _judge(self, write: Write) -> None:
         past = self.history.of(write.object)

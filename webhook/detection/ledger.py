@@ -92,7 +92,8 @@ class Ledger:
         entry = self._entry(detector, write)
         entry.told = self._told = None
         entry.count += 1
-        entry.last = write.time
+        # Of clocks that differ the latest counts.
+        entry.first, entry.last = min(entry.first, write.time), max(entry.last, write.time)
         entry.message = sign.message
         entry.minor = entry.minor and sign.minor
         for path in sign.paths[:_MOST_PATHS]:
@@ -169,9 +170,10 @@ class Ledger:
             )
             if len(self._entries) > MOST_FINDINGS:
                 self._entries.popitem(last=False)
-        elif entry.resolved:
+        else:
+            # By the times of writes alone: when it was settled differs from replica to replica.
+            entry.reopened += write.time - entry.last >= entry.quiet_needed()
             entry.resolved = False
-            entry.reopened += 1
         self._entries.move_to_end(key)
         return entry
 

@@ -101,3 +101,22 @@ def test_whom_to_suspect_is_told_anew_while_it_is_in_doubt():
     (after,) = ledger.findings()
     assert [one.confidence.value for one in before.actors] == ["possible", "possible"]
     assert [one.confidence.value for one in after.actors] == ["likely", "possible"]
+
+
+def test_whether_it_came_back_is_told_by_the_times_of_writes_and_not_by_who_looked():
+    settled, unseen = ledger_of(0, 1, 2), ledger_of(0, 1, 2)
+    assert list(settled.settle(2 + QUIET_SECONDS))
+    for ledger in (settled, unseen):
+        ledger.add("spec-fight", SIGN, replace(WRITE, time=3 + QUIET_SECONDS))
+    assert list(settled.marks()) == list(unseen.marks())
+    assert settled.findings() == unseen.findings()
+    early = 3 + 2 * QUIET_SECONDS
+    assert [list(ledger.settle(early)) for ledger in (settled, unseen)] == [[], []]
+
+
+def test_a_clock_that_is_behind_turns_no_finding_back():
+    (finding,) = ledger_of(10, 9, 11, 10).findings()
+    assert (finding.first_seen, finding.last_seen) == (
+        "1970-01-01T00:00:09Z",
+        "1970-01-01T00:00:11Z",
+    )
