@@ -118,7 +118,7 @@ class AdmissionHandler:
             or self.draining
             or connection.outdated
             or begun - connection.arrived > _SURELY_IN_TIME
-            or self._judging.waits(payload.total_bytes)
+            or self._judging.waits(payload.total_bytes, phase)
         ):
             return None
         self.last_request = begun

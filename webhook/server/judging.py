@@ -33,9 +33,10 @@ class Judging:
         self._turns: Final = Turns(limits)
         self._elsewhere: Final = elsewhere
 
-    def waits(self, size: int) -> bool:
-        """Whether the review of a body of so many bytes takes more than a call of review()."""
-        return self._elsewhere is not None or size > self._large_from
+    def waits(self, size: int, phase: Phase) -> bool:
+        """Whether the review of a body of so many bytes may take more than a call of review()."""
+        # Of another replica nothing is asked but what came in at /intent.
+        return size > self._large_from or (phase is Phase.MUTATE and self._elsewhere is not None)
 
     async def review(
         self, body: bytes, phase: Phase, deps: Dependencies, is_in_time: Callable[[], None]
