@@ -46,6 +46,7 @@ test: check controlplane ## every test, the real control plane included
 bench: install controlplane ## genguard beside Go, kopf and others: writes tests/bench/RESULTS.md
 	$(PY) -m tests.bench
 	$(PY) -m tests.bench.tracking
+	$(PY) -m tests.bench.dashboard
 
 bench-check: install controlplane ## fail where a review costs 25 % more than is recorded
 	$(PY) -m tests.bench --check

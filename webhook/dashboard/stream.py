@@ -54,12 +54,12 @@ class Stream:
     async def _tell(self, response: web.StreamResponse) -> None:
         clock = asyncio.get_running_loop().time
         began = told = clock()
-        known = self._detecting.findings()
+        known = self._detecting.latest
         await response.write(_event("beat", known))
         while clock() - began < LIFETIME_SECONDS:
             await asyncio.sleep(_LOOK_SECONDS)
-            found = self._detecting.findings()
-            if found is not known and found != known:
+            found = self._detecting.latest
+            if found is not known:
                 known, told = found, clock()
                 await response.write(_event("turn", known))
             elif clock() - told >= _BEAT_SECONDS:

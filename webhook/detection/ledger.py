@@ -5,7 +5,8 @@ from collections import OrderedDict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any, Final
+from operator import is_
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -29,6 +30,16 @@ _MOST_EVIDENCE: Final = 5
 _SEPARATOR: Final = "\0"
 
 
+Accused = tuple[tuple[str, Confidence], ...]
+
+
+class _Known(NamedTuple):
+    """What is the same for many findings while all of them are told."""
+
+    shared: dict[str, Shared]
+    accused: dict[tuple[str, Place, tuple[str, ...]], Accused]
+
+
 @dataclass(slots=True)
 class _Entry:
     id: str
@@ -50,6 +61,8 @@ class _Entry:
     candidates: dict[str, int] = field(default_factory=dict)
     evidence: list[dict[str, Any]] = field(default_factory=list)
     told: Finding | None = None
+    accused: Accused = ()
+    """The webhooks that `told` names: when they are others it has to be told anew."""
 
     @property
     def webhooks(self) -> Mapping[str, int]:
@@ -83,6 +96,7 @@ class Ledger:
         self._suspects: Final = suspects
         self._entries: OrderedDict[tuple[str, ...], _Entry] = OrderedDict()
         self._told: tuple[Finding, ...] | None = None
+        self._last: tuple[Finding, ...] = ()
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -118,16 +132,19 @@ class Ledger:
             if not entry.resolved and now - entry.last >= entry.quiet_needed():
                 entry.resolved = True
                 entry.told = self._told = None
-                yield self._finding(entry, {})
+                yield self._finding(entry, _Known({}, {}))
 
     def findings(self) -> tuple[Finding, ...]:
         """All of them, oldest first; the very same tuple when nothing can have changed."""
         if self._told is not None:
             return self._told
         entries = sorted(self._entries.values(), key=lambda entry: (entry.first, entry.id))
-        sharing: dict[str, Shared] = {}
-        found = tuple(entry.told or self._finding(entry, sharing) for entry in entries)
-        if not sharing:
+        known = _Known({}, {})
+        found = tuple(self._finding(entry, known) for entry in entries)
+        if len(found) == len(self._last) and all(map(is_, found, self._last)):
+            found = self._last
+        self._last = found
+        if not known.accused:
             self._told = found
         return found
 
@@ -144,7 +161,7 @@ class Ledger:
         if entry is None:
             return None
         # What was told of it can be told again.
-        return msgspec.msgpack.encode(replace(entry, told=None), enc_hook=_plain)
+        return msgspec.msgpack.encode(replace(entry, told=None, accused=()), enc_hook=_plain)
 
     def restore(self, rows: Iterable[tuple[str, bytes]]) -> None:
         """Take over what was exported, by its names. Raises msgspec.MsgspecError or ValueError."""
@@ -177,15 +194,13 @@ class Ledger:
         self._entries.move_to_end(key)
         return entry
 
-    def _finding(self, entry: _Entry, sharing: dict[str, Shared]) -> Finding:
-        """`sharing`, by detector, is filled as far as it is asked for."""
-        webhooks = entry.webhooks
-        shared = NOTHING_SHARED
-        if len(webhooks) > 1:
-            # Which of several it was may be told otherwise whenever another write is seen.
-            if entry.detector not in sharing:
-                sharing[entry.detector] = share(self._candidates(entry.detector))
-            shared = sharing[entry.detector]
+    def _finding(self, entry: _Entry, known: _Known) -> Finding:
+        """The very same one as long as it says the same; `known` is filled as it is asked for."""
+        if entry.told is not None and len(entry.accused) <= 1:
+            return entry.told
+        accused = self._accused(entry, known)
+        if entry.told is not None and entry.accused == accused:
+            return entry.told
         found = Finding(
             id=entry.id,
             detector=entry.detector,
@@ -194,30 +209,46 @@ class Ledger:
             object=FoundObject(*entry.object),
             subresource=entry.subresource,
             paths=tuple(entry.paths),
-            actors=tuple(self._actors(entry, webhooks, shared)),
+            actors=tuple(_actors(entry, accused)),
             count=entry.count,
             first_seen=_rfc3339(entry.first),
             last_seen=_rfc3339(entry.last),
             message=entry.message,
             evidence=tuple(entry.evidence),
         )
-        if len(webhooks) <= 1:
-            entry.told = found
+        entry.told, entry.accused = found, accused
         return found
 
-    def _actors(self, entry: _Entry, names: Mapping[str, int], shared: Shared) -> Iterator[Actor]:
-        webhooks = [
-            Actor("webhook", name, "", confidence if entry.by_others else Confidence.POSSIBLE)
-            for name, confidence in self._suspects.accused(names, shared, _place(entry))
-        ]
-        askers = entry.askers.actors(is_sure=not entry.by_either and not entry.by_server)
-        yield from (*webhooks, *askers) if entry.by_others else (*askers, *webhooks)
+    def _accused(self, entry: _Entry, known: _Known) -> Accused:
+        """Which of several it was may be told otherwise whenever another write is seen."""
+        names, where = entry.webhooks, _place(entry)
+        if len(names) <= 1:
+            return tuple(self._suspects.accused(names, NOTHING_SHARED, where))
+        # In this order, and not with the counts themselves, which are hardly ever the same.
+        key = entry.detector, where, tuple(sorted(names, key=lambda name: (-names[name], name)))
+        if not known.shared:
+            known.shared.update(self._shared())
+        if key not in known.accused:
+            shared = known.shared.get(entry.detector, NOTHING_SHARED)
+            known.accused[key] = tuple(self._suspects.accused(names, shared, where))
+        return known.accused[key]
 
-    def _candidates(self, detector: str) -> Iterator[Collection[str]]:
-        """Of every finding of a kind that other webhooks are blamed for."""
+    def _shared(self) -> dict[str, Shared]:
+        """By detector, what those findings share that other webhooks are blamed for."""
+        candidates: dict[str, list[Collection[str]]] = {}
         for entry in self._entries.values():
-            if entry.detector == detector and entry.by_others and entry.candidates:
-                yield entry.candidates
+            if entry.by_others and entry.candidates:
+                candidates.setdefault(entry.detector, []).append(entry.candidates)
+        return {detector: share(several) for detector, several in candidates.items()}
+
+
+def _actors(entry: _Entry, accused: Accused) -> Iterator[Actor]:
+    webhooks = [
+        Actor("webhook", name, "", confidence if entry.by_others else Confidence.POSSIBLE)
+        for name, confidence in accused
+    ]
+    askers = entry.askers.actors(is_sure=not entry.by_either and not entry.by_server)
+    yield from (*webhooks, *askers) if entry.by_others else (*askers, *webhooks)
 
 
 def _plain(value: Any) -> Any:

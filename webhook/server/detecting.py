@@ -40,6 +40,8 @@ class Detecting:
         self._wake: Final = asyncio.Event()
         self._turns: Final = Turns()
         self._tasks: list[asyncio.Task[None]] = []
+        self.latest: tuple[Finding, ...] = ()
+        """Everything found by the last look, a second ago at most."""
         self.dropped = 0
         self.untracked = 0
 
@@ -64,7 +66,8 @@ class Detecting:
 
     def start(self) -> None:
         """Begin to work; needs a running loop. What is known by now is no news."""
-        self._turns.since(self.findings())
+        self.latest = self.findings()
+        self._turns.since(self.latest)
         self._tasks = [asyncio.create_task(self._work()), asyncio.create_task(self._look())]
 
     async def stop(self) -> None:
@@ -106,7 +109,7 @@ class Detecting:
             await asyncio.sleep(_LOOK_SECONDS)
             self.detection.settle(time.time())
             self.tracking.settle(time.time())
-            findings = self.findings()
+            findings = self.latest = self.findings()
             changes = self._turns.since(findings)
             for sink in self._sinks:
                 try:

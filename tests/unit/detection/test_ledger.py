@@ -95,7 +95,8 @@ def test_whom_to_suspect_is_told_anew_while_it_is_in_doubt():
     write = replace(WRITE, subresource="status", called=Called(pair, ()))
     sign = dataclasses.replace(SIGN, blame=Blame.OTHERS, requesters=())
     ledger.add("status-clobbered", sign, write)
-    (before,) = ledger.findings()
+    (before,) = told = ledger.findings()
+    assert ledger.findings() is told, "as long as nothing speaks for either"
     for _ in range(3):
         suspects.acquit(pair[:1], Place("apps", "replicasets", "status"))
     (after,) = ledger.findings()
