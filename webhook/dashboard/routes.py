@@ -69,7 +69,7 @@ class Dashboard:
                 web.get(one.api, partial(self._json, scene, one.for_programs or one.look))
                 for one in PAGES
             ),
-            web.get("/events", self._stream.listen),
+            web.get("/events", self._stream.listen, allow_head=False),
             web.get("/static/{name}", _static),
             web.get("/{path:.*}", self._nowhere),
         ]

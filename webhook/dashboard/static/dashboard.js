@@ -2,11 +2,11 @@
 "use strict";
 
 const PATIENCE = 12000; // milliseconds: two beats of the server, and some
-const APART = 3000;
 const LOST = 4000; // an end after which the browser is connected again is no loss
 const main = document.getElementById("main");
 const live = document.getElementById("live");
 const follows = main.dataset.live; // "findings", "always", or "" for a page that stays as it is
+const APART = follows === "always" ? 9000 : 3000; // milliseconds between two looks
 
 let paused = false;
 let waiting = false; // there is something new that is not shown yet
