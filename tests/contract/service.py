@@ -173,6 +173,8 @@ async def serving(
     watched: Iterable[str] = (),
     connected: bool = True,
     ops_tls: bool = False,
+    client_ca_file: Path | None = None,
+    client_names: Iterable[str] = (),
 ) -> AsyncIterator[Running]:
     """Start a service on free ports, with a certificate of its own in `folder`."""
     judging = Judge(
@@ -187,6 +189,8 @@ async def serving(
         ops_tls=ops_tls,
         cert_dir=folder,
         names=("localhost",),
+        client_ca_file=client_ca_file,
+        client_names=frozenset(client_names),
         record=record,
         limits=limits or PATIENT,
     )

@@ -68,6 +68,17 @@ class Authority:
         )
         return KeyPair(_pem(certificate), private_pem(key))
 
+    def issue_client(self, name: str) -> KeyPair:
+        """A certificate for a client that is known by its common name."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        certificate = (
+            _builder(subject, self._name, key)
+            .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
+            .sign(self._key, hashes.SHA256())
+        )
+        return KeyPair(_pem(certificate), private_pem(key))
+
 
 def service_account_key() -> bytes:
     """The key that signs service account tokens; the API server derives the public half."""

@@ -109,6 +109,18 @@ def _names(text: str) -> tuple[str, ...]:
     help="How long a certificate lives that is made here; it is renewed after two thirds.",
 )
 @click.option(
+    "--client-ca-file",
+    type=_FILE,
+    help="Only clients with a certificate of these authorities may ask: the API server's; PEM.",
+)
+@click.option(
+    "--client-name",
+    "client_names",
+    metavar="NAME,...",
+    default="",
+    help="And only those whose certificate has one of these common names.",
+)
+@click.option(
     "--dns-name",
     "dns_names",
     multiple=True,
@@ -225,6 +237,8 @@ def serve(**flags: Any) -> None:
             cert_dir=flags["cert_dir"] or _default_cert_dir(),
             names=("localhost", *flags["dns_names"]),
             lifetime=timedelta(seconds=flags["cert_lifetime"]),
+            client_ca_file=flags["client_ca_file"],
+            client_names=frozenset(_names(flags["client_names"])),
             record=flags["record"],
         )
         alerts = AlertOptions(tuple(flags["alertmanagers"]), events=flags["events"])
@@ -262,6 +276,8 @@ def _check(flags: dict[str, Any]) -> None:
             raise click.UsageError(f"--{flag} needs a cluster: give --kubeconfig")
     if bool(flags["tls_cert_file"]) != bool(flags["tls_private_key_file"]):
         raise click.UsageError("--tls-cert-file and --tls-private-key-file go together")
+    if flags["client_names"] and not flags["client_ca_file"]:
+        raise click.UsageError("--client-name is of a certificate: give --client-ca-file")
     if flags["tls_cert_file"] and flags["cert_dir"]:
         raise click.UsageError("give either --tls-cert-file or --cert-dir")
     if flags["cert_secret"] and flags["cert_dir"]:

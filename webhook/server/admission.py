@@ -14,6 +14,7 @@ from webhook.admission.review import Phase
 from webhook.pipeline import Dependencies, Reply, Skipped, allow, decode, review
 from webhook.server.answer import ReadyAnswer, whole_answer
 from webhook.server.body import BadRequestError, OverloadedError, read_body, timeout_of
+from webhook.server.clients import Refusal
 from webhook.server.connection import Connection
 from webhook.server.judging import Elsewhere, Judging
 from webhook.server.limits import RETRY_AFTER_SECONDS, BodyBudget, Limits
@@ -75,6 +76,10 @@ class AdmissionHandler:
         return response
 
     async def _answer(self, request: web.BaseRequest, connection: Connection) -> web.Response:
+        if connection.is_stranger:
+            refusal = _refusal(403, Refusal.NOT_ALLOWED, "this client's name is not allowed")
+            refusal.force_close()  # what is left of the body is not read
+            return refusal
         phase = PHASES.get(request.raw_path.partition("?")[0])
         if phase is None:
             self._observer.refused("unknown_path")
@@ -117,6 +122,7 @@ class AdmissionHandler:
             or message.should_close
             or self.draining
             or connection.outdated
+            or connection.is_stranger
             or begun - connection.arrived > _SURELY_IN_TIME
             or self._judging.waits(payload.total_bytes, phase)
         ):

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 import certs
+from webhook.server.clients import ClientAuthority
 from webhook.server.options import ServerOptions
 from webhook.server.tls import PairSource, Refused, Reloaded, ServingCertificate
 from webhook.telemetry.logs import LOGGER
@@ -29,7 +30,13 @@ class CertificateKeeper:
         self._renewal: Final = min(_RENEWAL, options.lifetime * _SHORTEST_RENEWAL)
         self._next_renewal = now + self._renewal
         self._last_refusal = ""
-        self.serving: Final = ServingCertificate(self._source(options, now), at=now)
+        file = options.client_ca_file
+        self._clients: Final = None if file is None else ClientAuthority(file)
+        self.serving: Final = ServingCertificate(
+            self._source(options, now),
+            at=now,
+            client_ca=None if self._clients is None else self._clients.pem,
+        )
         _warn(self.serving.first_warnings)
 
     def _source(self, options: ServerOptions, now: datetime) -> PairSource:
@@ -50,7 +57,13 @@ class CertificateKeeper:
             await asyncio.sleep(seconds)
 
     def look(self, now: datetime) -> bool:
-        """Renew and reload what is due; True when another certificate is served from now on."""
+        """Renew and reload what is due; True when new connections begin otherwise from now on.
+
+        That is, when another certificate is served, or other clients are trusted.
+        """
+        trusts_others = self._clients is not None and self._clients.changed()
+        if self._clients is not None and trusts_others:
+            self.serving.trust_clients(self._clients.pem)
         if self._own is not None and now >= self._next_renewal:
             self._next_renewal = now + self._renewal
             try:
@@ -67,7 +80,7 @@ class CertificateKeeper:
         if isinstance(result, Refused) and result.reason != self._last_refusal:
             self._last_refusal = result.reason
             LOGGER.error("certificate refused", extra={"facts": {"reason": result.reason}})
-        return False
+        return trusts_others
 
     def _ensure(self, folder: Path, now: datetime) -> None:
         made = certs.ensure(folder, names=self._names, at=now, leaf_lifetime=self._lifetime)

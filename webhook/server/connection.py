@@ -19,6 +19,7 @@ from aiohttp.http_parser import RawRequestMessage
 
 from webhook.admission.encode import encode_refusal
 from webhook.server.answer import whole_answer
+from webhook.server.clients import Clients
 from webhook.server.lag import LoopLag
 from webhook.server.limits import Limits
 from webhook.telemetry.logs import LOGGER
@@ -42,23 +43,36 @@ class Handler(Protocol):
 class Connection(web.RequestHandler):
     """aiohttp's protocol, which tells its server when a request begins and when it is handled."""
 
-    __slots__ = ("_connections", "_epoch", "_handler", "_real_transport", "arrived", "due")
+    __slots__ = (
+        "_clients",
+        "_connections",
+        "_epoch",
+        "_handler",
+        "_real_transport",
+        "arrived",
+        "due",
+        "is_stranger",
+    )
 
     def __init__(self, server: "AdmissionServer", **kwargs: Any) -> None:
         super().__init__(server, **kwargs)
         self._connections = server.open_connections
         self._handler = server.handler
+        self._clients = server.clients
         self._real_transport: asyncio.BaseTransport | None = None
         self._epoch = self._connections.epoch
         self.due: float | None = None
         self.arrived = 0.0
         """When the latest bytes came at the earliest, on the clock of time.monotonic."""
+        self.is_stranger = False
+        """Whether its peer has a good certificate of a name that is not allowed."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Refuse what is over the cap; otherwise the headers are due from now on."""
         super().connection_made(transport)
         self._real_transport = transport
         self._connections.add(self)
+        self.is_stranger = self._clients is not None and not self._clients.knows(transport)
 
     def connection_lost(self, exc: BaseException | None) -> None:
         """Forget the connection."""
@@ -227,9 +241,12 @@ class AdmissionServer(web.Server):
         limits: Limits,
         on_drop: Callable[[str], None],
         lag: LoopLag,
+        clients: Clients | None = None,
         **kwargs: Any,
     ) -> None:
+        """`clients`: who may talk; without, everybody."""
         super().__init__(handler, **kwargs)
+        self.clients: Final = clients
         self._limits: Final = limits
         self.handler: Final = handler
         self.open_connections: Final = OpenConnections(limits, on_drop, lag)

@@ -7,6 +7,7 @@ start → serving → SIGTERM → draining (not ready, still answering, closing 
 import asyncio
 import contextlib
 import gc
+import secrets
 import signal
 import ssl
 import time
@@ -22,6 +23,7 @@ from webhook.pipeline import Dependencies
 from webhook.server.access import Access, WithinHost
 from webhook.server.admission import AdmissionHandler
 from webhook.server.certificate import CertificateKeeper
+from webhook.server.clients import Clients, Refusals
 from webhook.server.connection import AdmissionServer
 from webhook.server.detecting import Detecting
 from webhook.server.finding_metrics import FindingMetrics
@@ -74,6 +76,12 @@ class AdmissionService:
         self._options: Final = options
         self._keeper: Final = CertificateKeeper(options)
         self._certificate: Final = self._keeper.serving
+        self._probe_name: Final = secrets.token_hex(16)  # of the server, in our own handshakes
+        self._clients: Final = (
+            Clients(options.client_names, Refusals(metrics.refuse))
+            if options.client_ca_file
+            else None
+        )
         self._recorder: Final = Recorder(options.record) if options.record else None
         self._metrics: Final = metrics
         self._detecting: Final = detecting
@@ -105,6 +113,7 @@ class AdmissionService:
             limits,
             self._metrics.refuse,
             self._lag,
+            self._clients,
             keepalive_timeout=KEEPALIVE_SECONDS,
             auto_decompress=False,
             access_log=None,
@@ -114,7 +123,7 @@ class AdmissionService:
             self._server,
             options.bind_address,
             options.secure_port,
-            ssl=self._certificate.context,
+            ssl=self._admission_context(),
             ssl_handshake_timeout=limits.handshake_seconds,
             backlog=limits.backlog,
         )
@@ -148,6 +157,13 @@ class AdmissionService:
                 }
             },
         )
+
+    def _admission_context(self) -> ssl.SSLContext:
+        if self._clients is None:
+            return self._certificate.context
+        context = self._certificate.guarded()
+        self._clients.counting(context, self._probe_name)
+        return context
 
     def missing(self) -> str | None:
         """Tell what keeps this server from being ready; None when it is."""
@@ -248,12 +264,17 @@ class AdmissionService:
         while True:
             await self._keeper.changed(_TICK_SECONDS)
             self._overload.look(time.monotonic())
+            if self._clients is not None:
+                self._clients.refusals.look()
             if self._keeper.look(datetime.now(UTC)) and self._server is not None:
                 self._server.open_connections.retire()
             await self._probe()
 
     async def _probe(self) -> None:
-        """Ready means that a TLS handshake with this very port succeeds."""
+        """Ready means that a TLS handshake with this very port succeeds.
+
+        As a client sees it: of TLS 1.3 it is over before the server asks who the client is.
+        """
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
@@ -261,7 +282,9 @@ class AdmissionService:
         host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104
         try:
             async with asyncio.timeout(_PROBE_SECONDS):
-                _, writer = await asyncio.open_connection(host, self.secure_port, ssl=context)
+                _, writer = await asyncio.open_connection(
+                    host, self.secure_port, ssl=context, server_hostname=self._probe_name
+                )
                 writer.close()
                 with contextlib.suppress(OSError):
                     await writer.wait_closed()

@@ -39,6 +39,7 @@ class ServerOptions:
 
     pair      comes before cert_file and key_file, these before cert_dir
     lifetime  of a certificate that is made in cert_dir
+    client_ca_file  whose certificates a client must have, of one of client_names if there are any
     """
 
     bind_address: str = "127.0.0.1"
@@ -53,5 +54,7 @@ class ServerOptions:
     names: tuple[str, ...] = ()
     lifetime: timedelta = LEAF_LIFETIME
     pair: HeldPair | None = None
+    client_ca_file: Path | None = None
+    client_names: frozenset[str] = frozenset()
     record: Path | None = None
     limits: Limits = field(default_factory=Limits)

@@ -78,10 +78,21 @@ class ServingCertificate:
     about a millisecond, so the event loop's own thread may call it.
     """
 
-    def __init__(self, source: PairSource, *, at: datetime, names: Sequence[str] = ()) -> None:
-        """Raise CertificateError when there is no usable pair to begin with."""
+    def __init__(
+        self,
+        source: PairSource,
+        *,
+        at: datetime,
+        names: Sequence[str] = (),
+        client_ca: str | None = None,
+    ) -> None:
+        """`client_ca`: authorities of clients in PEM, for `guarded`.
+
+        Raise CertificateError when there is no usable pair to begin with.
+        """
         self._source = source
         self._names = tuple(names)
+        self._client_ca = client_ca
         self._pair = source.read()
         self._current, self._facts, self.first_warnings = self._try(self._pair, at)
         self.context: Final = _settings()
@@ -101,6 +112,23 @@ class ServingCertificate:
     def not_after(self) -> datetime:
         """When the certificate being served expires."""
         return self._facts.not_after
+
+    def guarded(self) -> ssl.SSLContext:
+        """For a listener that only clients may talk to whom `client_ca` has signed.
+
+        TLS 1.3 alone, which every API server speaks: a session of TLS 1.2 that is resumed is not
+        checked again, and would outlive the authority that vouched for it.
+        """
+        context = _settings()
+        context.minimum_version = ssl.TLSVersion.TLSv1_3
+        context.verify_mode = ssl.CERT_REQUIRED
+        context.sni_callback = self._hand_over
+        return context
+
+    def trust_clients(self, client_ca: str) -> None:
+        """Have new handshakes of `guarded` go by these authorities and no others."""
+        self._client_ca = client_ca
+        self._current = self._load(self._pair)
 
     def reload_if_changed(self, at: datetime) -> ReloadResult:
         """Look at the source, and serve what it holds when it is new and good."""
@@ -123,6 +151,13 @@ class ServingCertificate:
         where = self._source.place
         if found.facts is None or found.errors:
             raise UnusablePairError([f"{where(p.part)}: {p.message}" for p in found.errors])
+        context = self._load(pair)
+        warnings = tuple(
+            f"{where(p.part)}: {p.message}" for p in found.problems if p.severity == "warning"
+        )
+        return context, found.facts, warnings
+
+    def _load(self, pair: PairSnapshot) -> ssl.SSLContext:
         context = _settings()
         try:
             with _as_file(pair.cert_pem + b"\n" + pair.key_pem) as path:
@@ -130,17 +165,21 @@ class ServingCertificate:
         except (ssl.SSLError, OSError) as error:
             reason = getattr(error, "reason", None) or error.strerror or type(error).__name__
             message = f"OpenSSL refuses the pair ({reason}): issue it with P-256 and SHA-256"
-            raise UnusablePairError([f"{where('certificate')}: {message}"]) from error
-        warnings = tuple(
-            f"{where(p.part)}: {p.message}" for p in found.problems if p.severity == "warning"
-        )
-        return context, found.facts, warnings
+            where = self._source.place("certificate")
+            raise UnusablePairError([f"{where}: {message}"]) from error
+        if self._client_ca is not None:
+            # A chain is checked, and its subject told, by the context that a handshake goes on
+            # with; whether a client is asked for one is decided by the context it began with.
+            context.verify_mode = ssl.CERT_REQUIRED
+            context.load_verify_locations(cadata=self._client_ca)
+        return context
 
     def _hand_over(
         self, connection: ssl.SSLObject | ssl.SSLSocket, name: str | None, first: ssl.SSLContext
     ) -> None:
         """Let the handshake go on with the current pair, whatever name was asked for."""
-        del name, first
+        del first
+        connection.asked_for = name  # type: ignore[union-attr]
         connection.context = self._current
 
 
