@@ -10,6 +10,8 @@ from datetime import datetime
 from http import HTTPStatus
 from typing import Final
 
+import msgspec
+
 import certs
 from webhook.alerts.leader import Leadership
 from webhook.cluster.rest import UNREACHED, RefusedError
@@ -70,7 +72,7 @@ class Rotation:
         except RefusedError as error:
             mend = "; genguard install makes it" if error.status == HTTPStatus.NOT_FOUND else ""
             self._tell(f"{error}{mend}")
-        except (*UNREACHED, certs.CertificateError) as error:
+        except (*UNREACHED, msgspec.MsgspecError, certs.CertificateError) as error:
             self._tell(str(error) or type(error).__name__)
         else:
             self._trouble = ""

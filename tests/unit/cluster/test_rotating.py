@@ -4,6 +4,7 @@ import asyncio
 import base64
 from datetime import UTC, datetime, timedelta
 
+import msgspec
 import pytest
 
 from certs import Leave, Prepare, Promote, Spread, Wait, renew, service_names
@@ -149,6 +150,34 @@ async def test_trouble_is_told_once_and_counts_while_this_replica_leads(caplog):
     objects.versions[SECRET] = held
     await until(lambda: "next.crt" in objects.files)
     assert not rotation.is_failing
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+
+
+async def test_an_answer_that_is_no_json_is_waited_out_as_any_other_trouble(caplog):
+    """A proxy in between may say anything."""
+    objects = cluster()
+
+    class Garbled:
+        healthy = False
+
+        async def get(self, path):
+            return await objects.get(path) if self.healthy else msgspec.json.decode(b"<html>")
+
+        call = objects.call
+
+    garbled = Garbled()
+    rotated = Rotated(NAMESPACE, "genguard-tls", NAMES, LIFE)
+    asking = Rotator(garbled, rotated, lambda: objects.at)
+    rotation = Rotation(asking, Leading(), lambda: objects.at)
+    running = asyncio.create_task(rotation.run())
+    async with asyncio.timeout(10):
+        while "next.crt" not in objects.files:
+            garbled.healthy = rotation.is_failing or garbled.healthy
+            rotation.wake()
+            await asyncio.sleep(0)
+    assert "certificate not rotated" in [record.message for record in caplog.records]
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
