@@ -53,6 +53,15 @@ class Askers:
                 self._matched[policy, user] += 1
                 self._visible[policy, user] += is_sure and suspects.sets(policy, pointers)
 
+    def absorb(self, other: Self) -> None:
+        """Add what was seen of the same finding elsewhere; of too many those seen least go."""
+        _add(self._requesters, other._requesters, _MOST)
+        _add(self._writes, other._writes, _MOST)
+        _add(self._matched, other._matched, _MOST * _MOST)
+        self._visible.update(other._visible)
+        for name in self._visible.keys() - self._matched.keys():
+            del self._visible[name]
+
     def actors(self, *, is_sure: bool) -> Iterator[Actor]:
         """The likeliest first; all are only possible where it may have come after intent."""
         setters = {key for key, count in self._visible.items() if 2 * count > self._writes[key[1]]}
@@ -92,6 +101,12 @@ class Askers:
             return Confidence.POSSIBLE
         matched = any(one == user for _, one in self._matched)
         return Confidence.LIKELY if matched else Confidence.CERTAIN
+
+
+def _add(mine: Counter[Any], theirs: Counter[Any], most: int) -> None:
+    mine.update(theirs)
+    for name, _ in sorted(mine.items(), key=lambda one: (-one[1], one[0]))[most:]:
+        del mine[name]
 
 
 def _user(one: Requester, confidence: Confidence) -> Actor:

@@ -4,6 +4,7 @@ The server feeds it off the answer path, replay inline. Replicas that share fact
 encoded, in nearly the order of their times, and have found the same.
 """
 
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import msgspec
@@ -11,17 +12,20 @@ import msgspec
 from webhook.admission.join import JoinKey, join_key
 from webhook.admission.review import Phase
 from webhook.detection.correlate import Correlator
-from webhook.detection.detectors import ALL, Detector
+from webhook.detection.detectors import ALL, Detector, Sign
 from webhook.detection.evidence import Place
 from webhook.detection.fact import Fact, decode_fact
 from webhook.detection.finding import Finding
 from webhook.detection.history import History
-from webhook.detection.ledger import Ledger
+from webhook.detection.ledger import Ledger, Row
 from webhook.detection.reduce import NOTHING_KNOWN, Known, Reviewed, is_reduced, reduce
 from webhook.detection.suspects import Suspects
 from webhook.detection.waiting import Waiting
 from webhook.detection.write import Write
 
+MOST_OBJECTS_ALONE: Final = 10_000
+MOST_BYTES_ALONE: Final = 14 * 1024 * 1024
+"""Of the history of what is not shared: a store is not lost for long."""
 SECONDS_QUIET: Final = 1.0
 """Of a stream of facts, by one's own clock: what waits in it then waits for nothing."""
 
@@ -34,13 +38,17 @@ class Detection:
         suspects: Suspects | None = None,
         detectors: tuple[Detector, ...] = ALL,
         history: History | None = None,
+        also: Ledger | None = None,
     ) -> None:
+        """`also`: signs are entered there as well."""
         self._suspects: Final = suspects or Suspects()
         self._detectors: Final = detectors
         self._correlator: Final = Correlator()
         self._waiting: Final = Waiting()
         self.history: Final = History() if history is None else history
         self.ledger: Final = Ledger(self._suspects)
+        self._ledgers: Final = (self.ledger,) if also is None else (self.ledger, also)
+        self._alone: Detection | None = None
         self.unreadable = 0
 
     def fact(self, phase: Phase, reviewed: Reviewed, now: float) -> Fact | None:
@@ -72,6 +80,34 @@ class Detection:
         self._waiting.put(decode_fact(raw))
         for fact in self._waiting.due():
             self.see(fact)
+
+    def see_alone(self, fact: Fact) -> None:
+        """Where facts are shared, take in one that is not.
+
+        What comes of it is among the findings at once. It is not joined with what is shared: there
+        all replicas must have seen the same in order to have found the same.
+        """
+        if self._alone is None:
+            history = History(MOST_OBJECTS_ALONE, MOST_BYTES_ALONE)
+            self._alone = Detection(self._suspects, self._detectors, history, self.ledger)
+        self._alone.see(fact)
+
+    def found_alone(self) -> list[Row]:
+        """What came of such facts since this was asked last, for the others to `absorb`."""
+        alone, self._alone = self._alone, None
+        return [] if alone is None else list(alone.rows())
+
+    def absorb(self, rows: Iterable[Row]) -> None:
+        """What another replica has found alone, once. Raises msgspec.MsgspecError or ValueError."""
+        self.ledger.absorb(rows)
+
+    def rows(self) -> Iterator[Row]:
+        """Every finding, for `restore`."""
+        return self.ledger.rows()
+
+    def restore(self, rows: Iterable[Row]) -> None:
+        """Have these findings and no others. Raises msgspec.MsgspecError or ValueError."""
+        self.ledger.restore(rows)
 
     def finish(self, now: float) -> None:
         """At the end of a recording: judge what waits for its next phase, resolve what is quiet."""
@@ -110,7 +146,7 @@ class Detection:
         for stored in past.confirm(write.base, write.state_before):
             for detector in self._detectors:
                 for sign in detector.stored(stored, past):
-                    self.ledger.add(detector.name, sign, stored)
+                    self._enter(detector.name, sign, stored)
         self.history.add(past, write)
         if write.asked and write.others == ():
             where = write.object
@@ -118,4 +154,8 @@ class Detection:
             self._suspects.acquit(write.called.first, place)
         for detector in self._detectors:
             for sign in detector.asked(write, past):
-                self.ledger.add(detector.name, sign, write)
+                self._enter(detector.name, sign, write)
+
+    def _enter(self, detector: str, sign: Sign, write: Write) -> None:
+        for ledger in self._ledgers:
+            ledger.add(detector, sign, write)

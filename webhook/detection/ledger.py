@@ -2,8 +2,8 @@
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from operator import is_
 from typing import Any, Final, NamedTuple
@@ -12,25 +12,18 @@ import msgspec
 
 from webhook.detection.askers import Askers
 from webhook.detection.detectors.detector import Blame, Sign
+from webhook.detection.entry import MOST_EVIDENCE, MOST_PATHS, WINDOW_SECONDS, Accused, Entry
 from webhook.detection.evidence import NOTHING_SHARED, Place, Shared, share
-from webhook.detection.finding import Actor, Confidence, Finding, FoundObject, Severity
+from webhook.detection.finding import Finding, FoundObject, Severity
 from webhook.detection.suspects import Suspects
-from webhook.detection.write import ObjectKey, Write
+from webhook.detection.write import Write
 
-LOOP_COUNT: Final = 3
-CRITICAL_COUNT: Final = 20
-CRITICAL_SECONDS: Final = 30.0
-WINDOW_SECONDS: Final = 600.0
-"""Signs further apart than this are not the same loop."""
-QUIET_SECONDS: Final = 60.0
-"""The shortest quiet after which a finding is resolved; longer for loops that turn slowly."""
 MOST_FINDINGS: Final = 10_000
-_MOST_PATHS: Final = 20
-_MOST_EVIDENCE: Final = 5
 _SEPARATOR: Final = "\0"
 
-
-Accused = tuple[tuple[str, Confidence], ...]
+Row = tuple[str, bytes]
+"""The name of a finding, and all that is known of it."""
+_Key = tuple[str, ...]
 
 
 class _Known(NamedTuple):
@@ -40,61 +33,12 @@ class _Known(NamedTuple):
     accused: dict[tuple[str, Place, tuple[str, ...]], Accused]
 
 
-@dataclass(slots=True)
-class _Entry:
-    id: str
-    detector: str
-    object: ObjectKey
-    subresource: str
-    first: float
-    last: float
-    count: int = 0
-    minor: bool = True
-    resolved: bool = False
-    reopened: int = 0
-    message: str = ""
-    paths: dict[str, None] = field(default_factory=dict)
-    askers: Askers = field(default_factory=Askers)
-    by_others: int = 0
-    by_either: int = 0
-    by_server: int = 0
-    candidates: dict[str, int] = field(default_factory=dict)
-    evidence: list[dict[str, Any]] = field(default_factory=list)
-    told: Finding | None = None
-    accused: Accused = ()
-    """The webhooks that `told` names: when they are others it has to be told anew."""
-
-    @property
-    def webhooks(self) -> Mapping[str, int]:
-        """Those that may have done it, with how often each was there."""
-        if not (self.by_others or self.by_either):
-            return {}
-        # A candidate that was not there for every sign cannot be the only one to blame.
-        signs = self.by_others + self.by_either
-        always = {name: count for name, count in self.candidates.items() if count == signs}
-        return always or self.candidates
-
-    @property
-    def severity(self) -> Severity:
-        """By count and duration; minor signs never make more than info."""
-        if self.minor or self.count < LOOP_COUNT:
-            return Severity.INFO
-        if self.count >= CRITICAL_COUNT and self.last - self.first >= CRITICAL_SECONDS:
-            return Severity.CRITICAL
-        return Severity.WARNING
-
-    def quiet_needed(self) -> float:
-        """Longer for slow loops, and twice as long each time it has come back."""
-        pace = (self.last - self.first) / max(self.count - 1, 1)
-        return min(max(QUIET_SECONDS, 4 * pace) * 2.0 ** min(self.reopened, 8), WINDOW_SECONDS)
-
-
 class Ledger:
     """Every finding, the longest unchanged out first when there are too many."""
 
     def __init__(self, suspects: Suspects) -> None:
         self._suspects: Final = suspects
-        self._entries: OrderedDict[tuple[str, ...], _Entry] = OrderedDict()
+        self._entries: OrderedDict[_Key, Entry] = OrderedDict()
         self._told: tuple[Finding, ...] | None = None
         self._last: tuple[Finding, ...] = ()
 
@@ -110,8 +54,8 @@ class Ledger:
         entry.first, entry.last = min(entry.first, write.time), max(entry.last, write.time)
         entry.message = sign.message
         entry.minor = entry.minor and sign.minor
-        for path in sign.paths[:_MOST_PATHS]:
-            if len(entry.paths) < _MOST_PATHS:
+        for path in sign.paths[:MOST_PATHS]:
+            if len(entry.paths) < MOST_PATHS:
                 entry.paths[path] = None
         entry.askers.blame(sign.requesters)
         if sign.blame in (Blame.REQUESTER, Blame.EITHER):
@@ -123,7 +67,7 @@ class Ledger:
             for name in write.called.again if sign.reinvoked else write.called.first:
                 entry.candidates[name] = entry.candidates.get(name, 0) + 1
         evidence = {"time": _rfc3339(write.time), "user": write.requester.user, **sign.evidence}
-        entry.evidence = [*entry.evidence[-(_MOST_EVIDENCE - 1) :], evidence]
+        entry.evidence = [*entry.evidence[-(MOST_EVIDENCE - 1) :], evidence]
         return entry.severity
 
     def settle(self, now: float) -> Iterator[Finding]:
@@ -163,14 +107,35 @@ class Ledger:
         # What was told of it can be told again.
         return msgspec.msgpack.encode(replace(entry, told=None, accused=()), enc_hook=_plain)
 
-    def restore(self, rows: Iterable[tuple[str, bytes]]) -> None:
-        """Take over what was exported, by its names. Raises msgspec.MsgspecError or ValueError."""
-        found = [(name, _decoder.decode(content)) for name, content in rows]
-        for name, entry in sorted(found, key=lambda one: one[1].last):
-            self._entries.setdefault(tuple(name.split(_SEPARATOR)), entry)
+    def rows(self) -> Iterator[Row]:
+        """Every finding as it is exported."""
+        for name, _ in self.marks():
+            content = self.export(name)
+            if content is not None:
+                yield name, content
+
+    def restore(self, rows: Iterable[Row]) -> None:
+        """Have what was exported, and nothing else. Raises msgspec.MsgspecError or ValueError."""
+        self._entries = OrderedDict(sorted(_decoded(rows), key=lambda one: one[1].last))
         self._told = None
 
-    def _entry(self, detector: str, write: Write) -> _Entry:
+    def absorb(self, rows: Iterable[Row]) -> None:
+        """Add what another ledger has exported, none of whose signs were entered here.
+
+        Raises msgspec.MsgspecError or ValueError, and then nothing is added.
+        """
+        for key, entry in _decoded(rows):
+            known = self._entries.get(key)
+            if known is None or entry.first - known.last > WINDOW_SECONDS:
+                self._entries[key] = entry
+            elif known.first - entry.last <= WINDOW_SECONDS:
+                known.absorb(entry)
+            self._entries.move_to_end(key)
+        while len(self._entries) > MOST_FINDINGS:
+            self._entries.popitem(last=False)
+        self._told = None
+
+    def _entry(self, detector: str, write: Write) -> Entry:
         where = write.object
         name = where.uid or f"{where.namespace}/{where.name}"
         # A Scale is a view of the object itself.
@@ -182,7 +147,7 @@ class Ledger:
             entry = None
         if entry is None:
             identity = hashlib.blake2b(_SEPARATOR.join(key).encode(), digest_size=8).hexdigest()
-            entry = self._entries[key] = _Entry(
+            entry = self._entries[key] = Entry(
                 identity, detector, where, subresource, write.time, write.time
             )
             if len(self._entries) > MOST_FINDINGS:
@@ -194,7 +159,7 @@ class Ledger:
         self._entries.move_to_end(key)
         return entry
 
-    def _finding(self, entry: _Entry, known: _Known) -> Finding:
+    def _finding(self, entry: Entry, known: _Known) -> Finding:
         """The very same one as long as it says the same; `known` is filled as it is asked for."""
         if entry.told is not None and len(entry.accused) <= 1:
             return entry.told
@@ -209,7 +174,7 @@ class Ledger:
             object=FoundObject(*entry.object),
             subresource=entry.subresource,
             paths=tuple(entry.paths),
-            actors=tuple(_actors(entry, accused)),
+            actors=tuple(entry.actors(accused)),
             count=entry.count,
             first_seen=_rfc3339(entry.first),
             last_seen=_rfc3339(entry.last),
@@ -219,9 +184,9 @@ class Ledger:
         entry.told, entry.accused = found, accused
         return found
 
-    def _accused(self, entry: _Entry, known: _Known) -> Accused:
+    def _accused(self, entry: Entry, known: _Known) -> Accused:
         """Which of several it was may be told otherwise whenever another write is seen."""
-        names, where = entry.webhooks, _place(entry)
+        names, where = entry.webhooks, entry.place
         if len(names) <= 1:
             return tuple(self._suspects.accused(names, NOTHING_SHARED, where))
         # In this order, and not with the counts themselves, which are hardly ever the same.
@@ -242,13 +207,8 @@ class Ledger:
         return {detector: share(several) for detector, several in candidates.items()}
 
 
-def _actors(entry: _Entry, accused: Accused) -> Iterator[Actor]:
-    webhooks = [
-        Actor("webhook", name, "", confidence if entry.by_others else Confidence.POSSIBLE)
-        for name, confidence in accused
-    ]
-    askers = entry.askers.actors(is_sure=not entry.by_either and not entry.by_server)
-    yield from (*webhooks, *askers) if entry.by_others else (*askers, *webhooks)
+def _decoded(rows: Iterable[Row]) -> list[tuple[_Key, Entry]]:
+    return [(tuple(name.split(_SEPARATOR)), _decoder.decode(content)) for name, content in rows]
 
 
 def _plain(value: Any) -> Any:
@@ -261,11 +221,7 @@ def _from_plain(wanted: type, value: Any) -> Any:
     return Askers.from_plain(value) if wanted is Askers else value
 
 
-_decoder: Final = msgspec.msgpack.Decoder(_Entry, dec_hook=_from_plain)
-
-
-def _place(entry: _Entry) -> Place:
-    return Place(entry.object.group, entry.object.resource, entry.subresource)
+_decoder: Final = msgspec.msgpack.Decoder(Entry, dec_hook=_from_plain)
 
 
 def _rfc3339(seconds: float) -> str:

@@ -5,8 +5,9 @@ import pytest
 
 from tests.unit.detection.builders import INTENT, MUTATE, feed, update
 from webhook.detection.detection import Detection
+from webhook.detection.entry import QUIET_SECONDS, WINDOW_SECONDS
 from webhook.detection.finding import Severity
-from webhook.detection.ledger import QUIET_SECONDS, WINDOW_SECONDS, Ledger
+from webhook.detection.ledger import Ledger
 from webhook.detection.suspects import Suspects
 
 

@@ -7,9 +7,10 @@ from msgspec.structs import replace
 from tests.unit.detection.builders import OUTCOME, joined, spec, update
 from tests.unit.detection.test_suspects import hook
 from webhook.detection.detectors import Blame, Sign
+from webhook.detection.entry import CRITICAL_COUNT, QUIET_SECONDS, WINDOW_SECONDS
 from webhook.detection.evidence import Place
 from webhook.detection.finding import Severity
-from webhook.detection.ledger import CRITICAL_COUNT, QUIET_SECONDS, WINDOW_SECONDS, Ledger
+from webhook.detection.ledger import Ledger
 from webhook.detection.suspects import Suspects, read_configurations
 from webhook.detection.write import Called
 

@@ -1,0 +1,110 @@
+"""A finding as it grows: the signs that were entered, and who may have made them."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Self
+
+from webhook.detection.askers import Askers
+from webhook.detection.evidence import Place
+from webhook.detection.fact import Seconds
+from webhook.detection.finding import Actor, Confidence, Finding, Severity
+from webhook.detection.write import ObjectKey
+
+LOOP_COUNT: Final = 3
+CRITICAL_COUNT: Final = 20
+CRITICAL_SECONDS: Final = 30.0
+WINDOW_SECONDS: Final = 600.0
+"""Signs further apart than this are not the same loop."""
+QUIET_SECONDS: Final = 60.0
+"""The shortest quiet after which a finding is resolved; longer for loops that turn slowly."""
+MOST_PATHS: Final = 20
+MOST_EVIDENCE: Final = 5
+
+Accused = tuple[tuple[str, Confidence], ...]
+"""Webhooks, the likeliest first."""
+
+
+@dataclass(slots=True)
+class Entry:
+    """One finding, and what it was made of. Changed in place: it is the ledger's own."""
+
+    id: str
+    detector: str
+    object: ObjectKey
+    subresource: str
+    first: Seconds
+    last: Seconds
+    count: int = 0
+    minor: bool = True
+    resolved: bool = False
+    reopened: int = 0
+    message: str = ""
+    paths: dict[str, None] = field(default_factory=dict)
+    askers: Askers = field(default_factory=Askers)
+    by_others: int = 0
+    by_either: int = 0
+    by_server: int = 0
+    candidates: dict[str, int] = field(default_factory=dict)
+    evidence: list[dict[str, Any]] = field(default_factory=list)
+    told: Finding | None = None
+    accused: Accused = ()
+    """The webhooks that `told` names: when they are others it has to be told anew."""
+
+    @property
+    def webhooks(self) -> Mapping[str, int]:
+        """Those that may have done it, with how often each was there."""
+        if not (self.by_others or self.by_either):
+            return {}
+        # A candidate that was not there for every sign cannot be the only one to blame.
+        signs = self.by_others + self.by_either
+        always = {name: count for name, count in self.candidates.items() if count == signs}
+        return always or self.candidates
+
+    @property
+    def severity(self) -> Severity:
+        """By count and duration; minor signs never make more than info."""
+        if self.minor or self.count < LOOP_COUNT:
+            return Severity.INFO
+        if self.count >= CRITICAL_COUNT and self.last - self.first >= CRITICAL_SECONDS:
+            return Severity.CRITICAL
+        return Severity.WARNING
+
+    def absorb(self, other: Self) -> None:
+        """Add the signs of the same finding that were entered elsewhere."""
+        if other.last >= self.last:
+            self.message = other.message
+        self.resolved = self.resolved and other.resolved
+        self.reopened = max(self.reopened, other.reopened)
+        self.first, self.last = min(self.first, other.first), max(self.last, other.last)
+        self.count += other.count
+        self.minor = self.minor and other.minor
+        self.paths = dict.fromkeys([*self.paths, *other.paths][:MOST_PATHS])
+        self.askers.absorb(other.askers)
+        self.by_others += other.by_others
+        self.by_either += other.by_either
+        self.by_server += other.by_server
+        for name, count in other.candidates.items():
+            self.candidates[name] = self.candidates.get(name, 0) + count
+        evidence = [*self.evidence, *other.evidence]
+        evidence.sort(key=lambda one: str(one.get("time")))
+        self.evidence = evidence[-MOST_EVIDENCE:]
+        self.told = None
+
+    def quiet_needed(self) -> float:
+        """Longer for slow loops, and twice as long each time it has come back."""
+        pace = (self.last - self.first) / max(self.count - 1, 1)
+        return min(max(QUIET_SECONDS, 4 * pace) * 2.0 ** min(self.reopened, 8), WINDOW_SECONDS)
+
+    @property
+    def place(self) -> Place:
+        """Where it is, as evidence against webhooks is kept."""
+        return Place(self.object.group, self.object.resource, self.subresource)
+
+    def actors(self, accused: Accused) -> Iterator[Actor]:
+        """The likeliest first: `accused` are webhooks."""
+        webhooks = [
+            Actor("webhook", name, "", confidence if self.by_others else Confidence.POSSIBLE)
+            for name, confidence in accused
+        ]
+        askers = self.askers.actors(is_sure=not self.by_either and not self.by_server)
+        yield from (*webhooks, *askers) if self.by_others else (*askers, *webhooks)
