@@ -15,10 +15,14 @@ from tests.scenarios.recording import read_lines
 
 CANARY = "canary7f3a"
 """Nowhere to be found in what is told."""
+NAMED = "named7f3a"
+"""In place of names by which items of a list are told apart: of containers, variables, ports."""
 RESTORED = "status.restored"
 """A field for `--restore`, which another webhook clears."""
 LOST = f"{CANARY}StatusLost"
 """Its value."""
+LOOPS = frozenset({"/status/restored", "/spec/containers/0/env/1/value", "/data/password"})
+"""Paths that findings must name, for those are loops of this module."""
 LAST = "secrets"
 """The resource of the last reviews."""
 SCENES = (
@@ -43,6 +47,7 @@ SCENES = (
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 _MEANT = frozenset({"type", "status", "reason", "phase", "terminationGracePeriodSeconds"})
 """Fields whose words are compared with words that Kubernetes defines."""
+_NAMES = frozenset({"name", "uid"})
 
 
 def reviews() -> Iterator[tuple[str, dict[str, Any]]]:
@@ -114,21 +119,24 @@ def _planted(value: Any, where: str, key: str = "") -> Any:
         return [_planted(child, where, key) for child in value]
     if not isinstance(value, str) or key in _MEANT or _TIME.fullmatch(value):
         return value
-    return f"{CANARY}{where}{value}"
+    return f"{NAMED}{value}" if key in _NAMES else f"{CANARY}{where}{value}"
 
 
 def _own_loops() -> Iterator[tuple[str, dict[str, Any]]]:
-    """A webhook clears a field that `--restore` names, and another puts back an old password.
+    """Webhooks clear a field that `--restore` names, and put back old variables and passwords.
 
     Nothing registers genguard for Secrets; somebody may.
     """
+    phases = (("intent", "New"), ("mutate", "Old"), ("outcome", "Old"))
     for number in range(30):
         for phase, value in (("intent", "Lost"), ("mutate", ""), ("outcome", "")):
             yield phase, planted(_status(number, value))
     for number in range(30):
-        for phase, password in (("intent", "New"), ("mutate", "Old"), ("outcome", "Old")):
-            sides = {"oldObject": "Old", "object": password}
-            yield phase, planted(_secret(number, "alice", sides))
+        for phase, value in phases:
+            yield phase, planted(_variable(number, value))
+    for number in range(30):
+        for phase, value in phases:
+            yield phase, planted(_secret(number, value))
 
 
 def _request(kind: str, resource: str, number: int, user: str) -> dict[str, Any]:
@@ -150,11 +158,20 @@ def _object(kind: str, number: int, **fields: Any) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": kind, "metadata": metadata, **fields}
 
 
-def _secret(number: int, user: str, sides: Mapping[str, str]) -> dict[str, Any]:
-    request = _request("Secret", "secrets", number, user)
-    for side, password in sides.items():
-        request[side] = _object("Secret", number, data={"password": password})
-    return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+def _variable(number: int, value: str) -> dict[str, Any]:
+    request = _request("Pod", "pods", number, "alice")
+    for side, content in (("oldObject", "Old"), ("object", value)):
+        variables = [{"name": "A", "value": "same"}, {"name": "B", "value": content}]
+        containers = [{"name": "one", "env": variables}, {"name": "two", "env": variables}]
+        request[side] = _object("Pod", number, spec={"containers": containers})
+    return _review(request)
+
+
+def _secret(number: int, password: str) -> dict[str, Any]:
+    request = _request("Secret", "secrets", number, "alice")
+    request["oldObject"] = _object("Secret", number, data={"password": "Old"})
+    request["object"] = _object("Secret", number, data={"password": password})
+    return _review(request)
 
 
 def _status(number: int, value: str) -> dict[str, Any]:
@@ -162,4 +179,8 @@ def _status(number: int, value: str) -> dict[str, Any]:
     request = _request("Service", "services", number, "controller") | {"subResource": "status"}
     request["oldObject"] = _object("Service", number, status={})
     request["object"] = _object("Service", number, status={field: value} if value else {})
+    return _review(request)
+
+
+def _review(request: dict[str, Any]) -> dict[str, Any]:
     return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
