@@ -12,6 +12,7 @@ from webhook.alerts.kube_event import KubeEventSink
 from webhook.alerts.leader import Candidate, LeaderSink, running
 from webhook.alerts.log import LogSink
 from webhook.alerts.store_event import StoreEvents
+from webhook.alerts.verified import Lookup, Verification, VerifiedSink
 from webhook.certifying import certified
 from webhook.compose import Judge, JudgeOptions
 from webhook.dashboard.routes import Dashboard
@@ -70,6 +71,7 @@ class _Connected(NamedTuple):
     lease: Candidate
     tell: Tell | None
     tokens: Reviewer
+    lookup: Lookup
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +116,11 @@ async def run_server(
                 connected = await _connect(stack, cluster.kubeconfig, cluster, alerts, parts)
             access = _access(options, connected)
             candidate = await _candidate(stack, replicas, connected, cluster, parts)
+            verification = None
+            if connected is not None and options.client_ca_file is None:
+                # Anybody who reaches the port may have sent the reviews behind a finding.
+                verification = Verification(connected.lookup)
+                parts.sinks[:] = [VerifiedSink(sink, verification) for sink in parts.sinks]
             if replicas is not None and candidate is not None:
                 parts.sinks[:] = [LeaderSink(sink, candidate) for sink in parts.sinks]
             if connected is not None and candidate is not None and cluster.secret is not None:
@@ -131,7 +138,10 @@ async def run_server(
             if alerts.alertmanagers:
                 # Told by every replica: a finding has the same labels everywhere, so it is one
                 # alert there, and what only one of them saw is not lost.
-                parts.sinks.append(AlertmanagerSink(alerts.alertmanagers))
+                sink: Sink = AlertmanagerSink(alerts.alertmanagers)
+                if verification is not None:
+                    sink = VerifiedSink(sink, verification)
+                parts.sinks.append(sink)
             if isinstance(store, SqliteAddress):
                 kept: dict[str, Kept] = {
                     "findings": detection.ledger,
@@ -196,6 +206,7 @@ async def _connect(
     """Follow a cluster until the stack is left."""
     # Imported when wanted: the client of the Kubernetes API takes half a second to load.
     from webhook.cluster.events import event_creator  # noqa: PLC0415
+    from webhook.cluster.existing import Existing  # noqa: PLC0415
     from webhook.cluster.follow import Learners, follow_cluster  # noqa: PLC0415
     from webhook.cluster.lease import Lease  # noqa: PLC0415
     from webhook.cluster.objects import follow_objects  # noqa: PLC0415
@@ -208,14 +219,15 @@ async def _connect(
     api = await stack.enter_async_context(follow_cluster(kubeconfig, learners, parts.metrics))
     rest = Rest(api)
     await stack.enter_async_context(follow_objects(rest, cluster.watched, parts.watching))
-    tokens = TokenReviews(rest)
+    tokens, lookup = TokenReviews(rest), Existing(rest).look
     own = own_object(kubeconfig)
     lease = Lease(rest, own["namespace"], "genguard", own_identity())
     if not alerts.events:
-        return _Connected(rest, own["namespace"], lease, None, tokens)
+        return _Connected(rest, own["namespace"], lease, None, tokens, lookup)
     create = event_creator(api)
     parts.sinks.append(KubeEventSink(create, judge.kind_of))
-    return _Connected(rest, own["namespace"], lease, StoreEvents(create, own).tell, tokens)
+    tell = StoreEvents(create, own).tell
+    return _Connected(rest, own["namespace"], lease, tell, tokens, lookup)
 
 
 async def _candidate(

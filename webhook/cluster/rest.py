@@ -12,6 +12,7 @@ from kubernetes.aio import client
 _SECONDS: Final = 15.0
 _LONG_SECONDS: Final = 60.0  # the API server's own --request-timeout
 MERGE_PATCH: Final = "application/merge-patch+json"
+_PARTIAL: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 _METADATA: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 UNREACHED: Final = (aiohttp.ClientError, TimeoutError, OSError)
 """What a call raises when the API server did not answer."""
@@ -84,6 +85,12 @@ class Rest:
         async with asyncio.timeout(_LONG_SECONDS):
             answer = await self._send("GET", path, None, {}, "application/json", accept=_METADATA)
             return msgspec.json.decode(await answer.read())
+
+    async def partial(self, path: str) -> bytes:
+        """Read an object's metadata, undecoded. Raises as `call` does."""
+        async with asyncio.timeout(_SECONDS):
+            answer = await self._send("GET", path, None, {}, "application/json", accept=_PARTIAL)
+            return await answer.read()
 
     async def stream(self, path: str, **params: str) -> aiohttp.ClientResponse:
         """Begin to read what never ends; to be closed by who asked. Raises as `call` does."""

@@ -1,0 +1,56 @@
+"""Forged reviews: their findings do not alert, as a real API server does not know the objects."""
+
+import json
+import ssl
+from http.client import HTTPSConnection
+from typing import Any
+
+import pytest
+
+from tests.controlplane.client import wait_until
+from tests.controlplane.fixtures import NamespaceFactory
+from tests.controlplane.plane import ControlPlane
+from tests.e2e.genguard import Genguard
+from tests.reviews import make_review
+
+pytestmark = pytest.mark.xdist_group("apiserver")
+
+
+def forge(guard: Genguard, metadata: dict[str, Any]) -> None:
+    """A status that is cleared again and again by a webhook, on an object that is named."""
+    trust = ssl.create_default_context(cafile=str(guard.folder / "certs" / "ca.crt"))
+    connection = HTTPSConnection("127.0.0.1", guard.admission_port, timeout=10, context=trust)
+    for version in range(5):
+        stored = {"metadata": {**metadata, "resourceVersion": str(version)}, "status": {}}
+        asked = {**stored, "status": {"observedGeneration": 2, "replicas": version}}
+        left = {**stored, "status": {"replicas": version}}
+        for phase, new in (("intent", asked), ("mutate", left), ("outcome", left)):
+            review = make_review("UPDATE", "services", new, stored, subresource="status")
+            review["request"] |= {key: metadata[key] for key in ("name", "namespace")}
+            body = json.dumps(review)
+            connection.request("POST", f"/{phase}", body, {"Content-Type": "application/json"})
+            assert connection.getresponse().read()
+    connection.close()
+
+
+def test_only_what_the_api_server_knows_is_told_in_events(
+    apiserver: ControlPlane, namespace: NamespaceFactory
+) -> None:
+    where = namespace(apiserver)
+    path = f"/api/v1/namespaces/{where}/services"
+    spec = {"ports": [{"port": 80}]}
+    made = apiserver.client.post(path, {"metadata": {"name": "real"}, "spec": spec}).body
+    real = {key: made["metadata"][key] for key in ("name", "namespace", "uid")}
+    with Genguard("--events", f"--kubeconfig={apiserver.kubeconfig}") as guard:
+        forge(guard, {"name": "never-was", "namespace": where, "uid": "forged", "generation": 2})
+        forge(guard, {**real, "uid": "another", "generation": 2})
+        forge(guard, {**real, "generation": 2})
+
+        def told() -> list[dict[str, Any]]:
+            found = apiserver.client.get(f"/apis/events.k8s.io/v1/namespaces/{where}/events").body
+            return [one for one in found["items"] if "unverified" not in one["note"]]
+
+        wait_until(told, what="an Event of the one that is real")
+        findings = json.loads(guard.ops("/api/findings")[1])["findings"]
+        assert {one["object"]["uid"] for one in findings} == {"forged", "another", real["uid"]}
+        assert {one["regarding"]["uid"] for one in told()} == {real["uid"]}

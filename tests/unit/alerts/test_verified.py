@@ -1,0 +1,127 @@
+"""What alerts is of objects that are there; what nobody could look up says so."""
+
+import asyncio
+
+import pytest
+
+from tests.unit.alerts.findings import change, finding, on
+from tests.unit.alerts.test_leader import Told
+from webhook.alerts import verified as module
+from webhook.alerts.change import Change, Turn
+from webhook.alerts.verified import (
+    AGAIN_SECONDS,
+    MOST_LOOKUPS,
+    UNVERIFIED,
+    WINDOW_SECONDS,
+    Verification,
+    VerifiedSink,
+)
+from webhook.detection.finding import FoundObject, Severity
+
+
+class Api:
+    """Objects that are there, and what is asked."""
+
+    def __init__(self, verdict: bool | None = True) -> None:
+        self.verdict, self.asked, self.now = verdict, [], 100.0
+        self.told = Told()
+        self.verification = Verification(self.look, lambda: self.now)
+        self.sink = VerifiedSink(self.told, self.verification)
+
+    async def look(self, thing: FoundObject) -> bool | None:
+        self.asked.append(thing)
+        return self.verdict
+
+    async def tell(self, *changes: Change) -> tuple[Change, ...]:
+        await self.sink.tell(changes, tuple(one.finding for one in changes))
+        return self.told.calls[-1]
+
+
+OPENED, RESOLVED = change(Turn.OPENED), change(Turn.RESOLVED)
+
+
+async def test_a_finding_of_an_object_that_is_there_alerts_as_it_is():
+    api = Api()
+    assert await api.tell(OPENED) == (OPENED,)
+    assert api.asked == [OPENED.finding.object]
+
+
+async def test_one_of_an_object_that_never_was_alerts_neither_when_it_opens_nor_when_it_ends():
+    api = Api(verdict=False)
+    assert await api.tell(OPENED) == ()
+    assert await api.tell(RESOLVED) == ()
+
+
+async def test_one_that_could_not_be_looked_up_says_so():
+    api = Api(verdict=None)
+    ((turn, told),) = await api.tell(OPENED)
+    assert turn is Turn.OPENED
+    assert told.message == UNVERIFIED + OPENED.finding.message
+    assert told.id == OPENED.finding.id
+
+
+async def test_what_was_told_is_told_to_be_over_though_its_object_is_gone_by_then():
+    api = Api()
+    await api.tell(OPENED)
+    api.verdict = False
+    assert await api.tell(RESOLVED) == (RESOLVED,)
+
+
+async def test_standing_findings_are_looked_at_like_those_that_turn():
+    api, told = Api(verdict=False), []
+    api.told.tell = lambda changes, findings: asyncio.sleep(0, told.append((changes, findings)))
+    await api.sink.tell((), (finding(), finding(id="info", severity=Severity.INFO)))
+    ((changes, findings),) = told
+    assert changes == ()
+    assert [one.id for one in findings] == ["info"]
+
+
+async def test_an_object_that_is_there_is_looked_up_once_and_one_that_is_not_after_a_while():
+    for verdict, times in ((True, 1), (False, 2), (None, 2)):
+        api = Api(verdict)
+        for _ in range(3):
+            await api.tell(OPENED)
+            api.now += AGAIN_SECONDS / 2
+        assert len(api.asked) == times
+
+
+async def test_a_flood_of_forged_findings_asks_for_no_more_than_a_few_and_the_rest_are_marked():
+    api = Api(verdict=False)
+    flood = [change(Turn.OPENED, id=str(n), object=on(f"o{n}")) for n in range(MOST_LOOKUPS + 5)]
+    told = await api.tell(*flood)
+    assert len(api.asked) == MOST_LOOKUPS
+    assert [one.finding.id for one in told] == [str(MOST_LOOKUPS + n) for n in range(5)]
+    assert all(one.finding.message.startswith(UNVERIFIED) for one in told)
+    api.now += WINDOW_SECONDS
+    assert await api.tell(*flood) == ()  # by now it is known of all of them
+
+
+async def test_an_api_that_hangs_holds_alerts_up_once(monkeypatch):
+    monkeypatch.setattr(module, "_SECONDS", 0.01)
+    api = Api()
+    asked = []
+
+    async def hang(thing: FoundObject) -> bool:
+        asked.append(thing)
+        await asyncio.Event().wait()
+        return True
+
+    api.sink = VerifiedSink(api.told, Verification(hang, lambda: api.now))
+    flood = [change(Turn.OPENED, id=str(n), object=on(f"o{n}")) for n in range(9)]
+    assert len(await api.tell(*flood)) == 9
+    assert len(asked) == 1
+
+
+@pytest.mark.parametrize("most", [1, 2])
+async def test_what_is_remembered_is_bounded(monkeypatch, most):
+    monkeypatch.setattr(module, "_OBJECTS", most)
+    api = Api()
+    for n in range(4):
+        await api.tell(change(Turn.OPENED, id=str(n), object=on(f"o{n}")))
+    assert len(api.verification._known) == len(api.sink._told) == most
+
+
+async def test_the_sink_behind_it_is_closed():
+    api = Api()
+    await api.sink.close()
+    assert api.told.closed

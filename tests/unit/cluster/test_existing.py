@@ -1,0 +1,84 @@
+"""Whether an object is there, as an API server answers."""
+
+import logging
+
+import aiohttp
+import msgspec
+import pytest
+
+from webhook.cluster.existing import Existing
+from webhook.cluster.rest import RefusedError
+from webhook.detection.finding import FoundObject
+from webhook.telemetry.logs import LOGGER
+
+WEB = FoundObject("apps", "v1", "deployments", "shop", "web", "uid-1")
+
+
+class Api:
+    def __init__(self, answer: bytes | Exception) -> None:
+        self.answer, self.asked = answer, []
+
+    async def partial(self, path: str) -> bytes:
+        self.asked.append(path)
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+
+@pytest.mark.parametrize(
+    ("answer", "verdict"),
+    [
+        (b'{"metadata": {"uid": "uid-1"}}', True),
+        (b'{"metadata": {"uid": "made again"}}', False),
+        (b"{}", False),
+        (RefusedError(404, "not found"), False),
+        (RefusedError(403, "forbidden"), None),
+        (RefusedError(429, "later"), None),
+        (aiohttp.ClientConnectionError(), None),
+        (TimeoutError(), None),
+        (b"no JSON", None),
+    ],
+)
+async def test_an_object_is_there_with_its_uid_and_what_is_not_known_is_not_guessed(
+    answer, verdict
+):
+    assert await Existing(Api(answer)).look(WEB) is verdict
+
+
+@pytest.mark.parametrize(
+    ("thing", "path"),
+    [
+        (WEB, "/apis/apps/v1/namespaces/shop/deployments/web"),
+        (FoundObject("", "v1", "pods", "shop", "a", ""), "/api/v1/namespaces/shop/pods/a"),
+        (FoundObject("", "v1", "nodes", "", "a", ""), "/api/v1/nodes/a"),
+        (
+            FoundObject("", "v1", "pods", "a/../b", "../../secrets/c?watch=1#", ""),
+            "/api/v1/namespaces/a%2F..%2Fb/pods/..%2F..%2Fsecrets%2Fc%3Fwatch%3D1%23",
+        ),
+    ],
+)
+async def test_it_is_asked_for_where_it_would_be(thing, path):
+    api = Api(b"{}")
+    await Existing(api).look(thing)
+    assert api.asked == [path]
+
+
+@pytest.mark.parametrize("place", ["group", "version", "resource", "namespace", "name"])
+async def test_a_part_that_leads_out_of_the_path_names_nothing(place):
+    api = Api(b"{}")
+    assert await Existing(api).look(msgspec.structs.replace(WEB, **{place: ".."})) is False
+    assert api.asked == []
+
+
+async def test_a_right_that_is_not_there_is_told_once_for_each_resource(caplog):
+    caplog.set_level(logging.INFO, LOGGER.name)
+    existing = Existing(Api(RefusedError(403, "forbidden")))
+    for name in ("a", "b"):
+        await existing.look(FoundObject("apps", "v1", "deployments", "shop", name, ""))
+    assert [one.message for one in caplog.records] == ["findings stay unverified"]
+
+
+async def test_what_has_no_name_yet_is_not_asked_for():
+    api = Api(b"{}")
+    assert await Existing(api).look(FoundObject("", "v1", "pods", "shop", "", "uid")) is None
+    assert api.asked == []
