@@ -31,7 +31,8 @@ def crowd(run: Running, findings: int = FINDINGS, objects: int = OBJECTS) -> Non
     detecting = run.detecting
     asked = update(status(observedGeneration=1), status(), subresource="status")
     (write,) = joined((INTENT, asked), (MUTATE, asked), now=now)
-    called = Called((f"{OLD_OPERATOR}/status.example.org",), ())
+    both = f"{OLD_OPERATOR}/status.example.org", "nnn-second/status.example.org"
+    called = Called(both, ())  # which of the two it was is told anew each time
     for number in range(findings):
         where = ObjectKey(
             "apps", "v1", "deployments", f"team-{number % 50}", f"web-{number}", f"f-{number}"
