@@ -157,7 +157,11 @@ def look(run: Running) -> None:
         service._server.open_connections.retire()
 
 
-@pytest.mark.parametrize("content", [b"", b"no PEM", APISERVER.certificate, None])
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"no PEM", APISERVER.certificate, None],
+    ids=["empty", "no PEM", "no authority", "gone"],  # the certificate is another in each process
+)
 async def test_a_file_that_is_spoilt_changes_nothing_and_is_told_once(
     ca_file, tmp_path, caplog, content
 ):

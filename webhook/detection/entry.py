@@ -1,8 +1,8 @@
 """A finding as it grows: the signs that were entered, and who may have made them."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Final, Self
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, NamedTuple, Self
 
 from webhook.detection.askers import Askers
 from webhook.detection.evidence import Place
@@ -22,6 +22,17 @@ MOST_EVIDENCE: Final = 5
 
 Accused = tuple[tuple[str, Confidence], ...]
 """Webhooks, the likeliest first."""
+
+
+class Doubt(NamedTuple):
+    """By what it is decided which of several webhooks it was: the same for many findings.
+
+    names  the most frequent first: with the counts themselves hardly two would be the same
+    """
+
+    detector: str
+    where: Place
+    names: tuple[str, ...]
 
 
 @dataclass(slots=True)
@@ -47,6 +58,8 @@ class Entry:
     candidates: dict[str, int] = field(default_factory=dict)
     evidence: list[dict[str, Any]] = field(default_factory=list)
     told: Finding | None = None
+    doubt: Doubt | None = None
+    """Of what was told: None where there was no choice between webhooks."""
     accused: Accused = ()
     """The webhooks that `told` names: when they are others it has to be told anew."""
 
@@ -59,6 +72,18 @@ class Entry:
         signs = self.by_others + self.by_either
         always = {name: count for name, count in self.candidates.items() if count == signs}
         return always or self.candidates
+
+    def choice(self) -> Doubt | None:
+        """Between whom there is one; None where a single webhook, or none, may have done it."""
+        names = self.webhooks
+        if len(names) <= 1:
+            return None
+        order = sorted(names, key=lambda name: (-names[name], name))
+        return Doubt(self.detector, self.place, tuple(order))
+
+    def untold(self) -> Self:
+        """Without what can be told again."""
+        return replace(self, told=None, doubt=None, accused=())
 
     @property
     def severity(self) -> Severity:

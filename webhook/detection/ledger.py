@@ -3,17 +3,16 @@
 import hashlib
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import replace
 from datetime import UTC, datetime
 from operator import is_
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 
 from webhook.detection.askers import Askers
 from webhook.detection.detectors.detector import Blame, Sign
-from webhook.detection.entry import MOST_EVIDENCE, MOST_PATHS, WINDOW_SECONDS, Accused, Entry
-from webhook.detection.evidence import NOTHING_SHARED, Place, Shared, share
+from webhook.detection.entry import MOST_EVIDENCE, MOST_PATHS, WINDOW_SECONDS, Accused, Doubt, Entry
+from webhook.detection.evidence import NOTHING_SHARED, Shared, share
 from webhook.detection.finding import Finding, FoundObject, Severity
 from webhook.detection.suspects import Suspects
 from webhook.detection.write import Write
@@ -26,29 +25,29 @@ Row = tuple[str, bytes]
 _Key = tuple[str, ...]
 
 
-class _Known(NamedTuple):
-    """What is the same for many findings while all of them are told."""
-
-    shared: dict[str, Shared]
-    accused: dict[tuple[str, Place, tuple[str, ...]], Accused]
-
-
 class Ledger:
     """Every finding, the longest unchanged out first when there are too many."""
 
     def __init__(self, suspects: Suspects) -> None:
         self._suspects: Final = suspects
         self._entries: OrderedDict[_Key, Entry] = OrderedDict()
-        self._told: tuple[Finding, ...] | None = None
         self._last: tuple[Finding, ...] = ()
+        self._changed()
 
     def __len__(self) -> int:
         return len(self._entries)
 
+    def _changed(self) -> None:
+        """What was made of all entries together has to be made again."""
+        self._told: tuple[Finding, ...] | None = None
+        self._order: list[Entry] | None = None
+        self._sharing: dict[str, Shared] | None = None
+
     def add(self, detector: str, sign: Sign, write: Write) -> Severity:
         """Enter a sign; the severity that its finding has now."""
         entry = self._entry(detector, write)
-        entry.told = self._told = None
+        self._changed()
+        entry.told = None
         entry.count += 1
         # Of clocks that differ the latest counts.
         entry.first, entry.last = min(entry.first, write.time), max(entry.last, write.time)
@@ -76,19 +75,20 @@ class Ledger:
             if not entry.resolved and now - entry.last >= entry.quiet_needed():
                 entry.resolved = True
                 entry.told = self._told = None
-                yield self._finding(entry, _Known({}, {}))
+                yield self._finding(entry, {})
 
     def findings(self) -> tuple[Finding, ...]:
         """All of them, oldest first; the very same tuple when nothing can have changed."""
         if self._told is not None:
             return self._told
-        entries = sorted(self._entries.values(), key=lambda entry: (entry.first, entry.id))
-        known = _Known({}, {})
-        found = tuple(self._finding(entry, known) for entry in entries)
+        if self._order is None:
+            self._order = sorted(self._entries.values(), key=lambda one: (one.first, one.id))
+        known: dict[Doubt, Accused] = {}
+        found = tuple(self._finding(entry, known) for entry in self._order)
         if len(found) == len(self._last) and all(map(is_, found, self._last)):
             found = self._last
         self._last = found
-        if not known.accused:
+        if not known:
             self._told = found
         return found
 
@@ -104,8 +104,7 @@ class Ledger:
         entry = self._entries.get(tuple(name.split(_SEPARATOR)))
         if entry is None:
             return None
-        # What was told of it can be told again.
-        return msgspec.msgpack.encode(replace(entry, told=None, accused=()), enc_hook=_plain)
+        return msgspec.msgpack.encode(entry.untold(), enc_hook=_plain)
 
     def rows(self) -> Iterator[Row]:
         """Every finding as it is exported."""
@@ -117,7 +116,7 @@ class Ledger:
     def restore(self, rows: Iterable[Row]) -> None:
         """Have what was exported, and nothing else. Raises msgspec.MsgspecError or ValueError."""
         self._entries = OrderedDict(sorted(_decoded(rows), key=lambda one: one[1].last))
-        self._told = None
+        self._changed()
 
     def absorb(self, rows: Iterable[Row]) -> None:
         """Add what another ledger has exported, none of whose signs were entered here.
@@ -133,7 +132,7 @@ class Ledger:
             self._entries.move_to_end(key)
         while len(self._entries) > MOST_FINDINGS:
             self._entries.popitem(last=False)
-        self._told = None
+        self._changed()
 
     def _entry(self, detector: str, write: Write) -> Entry:
         where = write.object
@@ -159,9 +158,11 @@ class Ledger:
         self._entries.move_to_end(key)
         return entry
 
-    def _finding(self, entry: Entry, known: _Known) -> Finding:
+    def _finding(self, entry: Entry, known: dict[Doubt, Accused]) -> Finding:
         """The very same one as long as it says the same; `known` is filled as it is asked for."""
-        if entry.told is not None and len(entry.accused) <= 1:
+        if entry.told is None:
+            entry.doubt = entry.choice()
+        elif entry.doubt is None:
             return entry.told
         accused = self._accused(entry, known)
         if entry.told is not None and entry.accused == accused:
@@ -184,19 +185,19 @@ class Ledger:
         entry.told, entry.accused = found, accused
         return found
 
-    def _accused(self, entry: Entry, known: _Known) -> Accused:
+    def _accused(self, entry: Entry, known: dict[Doubt, Accused]) -> Accused:
         """Which of several it was may be told otherwise whenever another write is seen."""
-        names, where = entry.webhooks, entry.place
-        if len(names) <= 1:
-            return tuple(self._suspects.accused(names, NOTHING_SHARED, where))
-        # In this order, and not with the counts themselves, which are hardly ever the same.
-        key = entry.detector, where, tuple(sorted(names, key=lambda name: (-names[name], name)))
-        if not known.shared:
-            known.shared.update(self._shared())
-        if key not in known.accused:
-            shared = known.shared.get(entry.detector, NOTHING_SHARED)
-            known.accused[key] = tuple(self._suspects.accused(names, shared, where))
-        return known.accused[key]
+        doubt = entry.doubt
+        if doubt is None:
+            return tuple(self._suspects.accused(entry.webhooks, NOTHING_SHARED, entry.place))
+        accused = known.get(doubt)
+        if accused is None:
+            if self._sharing is None:
+                self._sharing = self._shared()
+            shared = self._sharing.get(doubt.detector, NOTHING_SHARED)
+            accused = tuple(self._suspects.accused(entry.webhooks, shared, doubt.where))
+            known[doubt] = accused
+        return accused
 
     def _shared(self) -> dict[str, Shared]:
         """By detector, what those findings share that other webhooks are blamed for."""
