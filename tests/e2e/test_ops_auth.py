@@ -11,13 +11,13 @@ import pytest
 import yaml
 
 from tests.controlplane.client import wait_until
+from tests.controlplane.granting import granted
 from tests.controlplane.identities import Identity, kubeconfig
 from tests.controlplane.plane import ControlPlane
 from tests.e2e.genguard import ROOT, Genguard
 
 pytestmark = pytest.mark.xdist_group("apiserver")
 
-_KINDS = {"Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding"}
 _ACCOUNTS = "/api/v1/namespaces/genguard-system/serviceaccounts"
 
 
@@ -28,8 +28,7 @@ def folder(apiserver: ControlPlane, tmp_path_factory: pytest.TempPathFactory) ->
     shutil.copytree(ROOT / "manifests", folder / "manifests")
     overlay = {"resources": ["manifests/base/server"], "components": ["manifests/ops-auth"]}
     (folder / "kustomization.yaml").write_text(yaml.safe_dump(overlay))
-    rendered = yaml.safe_load_all(apiserver.kubectl("kustomize", str(folder)).stdout)
-    found = [one for one in rendered if one["kind"] in _KINDS]
+    found = list(yaml.safe_load_all(apiserver.kubectl("kustomize", str(folder)).stdout))
     for name in ("viewer", "other"):
         metadata = {"name": name, "namespace": "genguard-system"}
         found.append({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata})
@@ -44,10 +43,8 @@ def folder(apiserver: ControlPlane, tmp_path_factory: pytest.TempPathFactory) ->
             "subjects": [subject],
         }
     )
-    documents = yaml.safe_dump_all(found)
-    apiserver.kubectl("apply", "-f", "-", stdin=documents)
-    yield folder
-    apiserver.kubectl("delete", "--wait=false", "-f", "-", stdin=documents)
+    with granted(apiserver, found):
+        yield folder
 
 
 def token(apiserver: ControlPlane, name: str) -> str:

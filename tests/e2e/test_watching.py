@@ -9,6 +9,7 @@ import yaml
 
 from tests.controlplane.client import wait_until
 from tests.controlplane.fixtures import NamespaceFactory
+from tests.controlplane.granting import granted
 from tests.controlplane.identities import Identity, kubeconfig
 from tests.controlplane.plane import ControlPlane
 from tests.e2e.custom import served
@@ -29,16 +30,13 @@ def installed(apiserver: ControlPlane, tmp_path_factory: pytest.TempPathFactory)
     overlay = {"resources": ["manifests/base/server"], "components": ["manifests/watch"]}
     (folder / "kustomization.yaml").write_text(yaml.safe_dump(overlay))
     rendered = yaml.safe_load_all(apiserver.kubectl("kustomize", str(folder)).stdout)
-    kinds = {"Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding"}
-    documents = yaml.safe_dump_all([one for one in rendered if one["kind"] in kinds])
-    apiserver.kubectl("apply", "-f", "-", stdin=documents)
-    token = apiserver.client.post(f"{ACCOUNT}/token", {"spec": {}}).body["status"]["token"]
-    identity = Identity("genguard", "genguard", token=token)
-    ca = apiserver.authority.pair.certificate
-    path = folder / "kubeconfig"
-    path.write_text(kubeconfig(apiserver.server, ca, identity))
-    yield path
-    apiserver.kubectl("delete", "--wait=false", "-f", "-", stdin=documents)
+    with granted(apiserver, rendered):
+        token = apiserver.client.post(f"{ACCOUNT}/token", {"spec": {}}).body["status"]["token"]
+        identity = Identity("genguard", "genguard", token=token)
+        ca = apiserver.authority.pair.certificate
+        path = folder / "kubeconfig"
+        path.write_text(kubeconfig(apiserver.server, ca, identity))
+        yield path
 
 
 def watched() -> str:

@@ -3,8 +3,9 @@
 import tempfile
 from pathlib import Path
 
+from tests.controlplane.granting import granted
 from tests.controlplane.plane import ControlPlane
-from tests.rights.listing import GRANTED, OVERLAYS, copied, granted, listing
+from tests.rights.listing import GRANTED, OVERLAYS, copied, listing, rendered
 
 
 def main() -> None:
@@ -12,7 +13,7 @@ def main() -> None:
     with ControlPlane() as plane, tempfile.TemporaryDirectory() as folder:
         manifests = copied(Path(folder))
         for overlay in OVERLAYS:
-            with granted(plane, manifests, overlay):
+            with granted(plane, rendered(plane, manifests, overlay)):
                 text, before = listing(plane), ""
                 while text != before:  # the API server takes a moment to notice
                     text, before = listing(plane), text

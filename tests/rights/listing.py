@@ -7,26 +7,23 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from tests.controlplane.granting import SYSTEM
 from tests.controlplane.plane import ControlPlane
 from tests.e2e.genguard import ROOT
 
 GRANTED = Path(__file__).parent / "granted"
 """What each overlay grants: `python -m tests.rights` writes it again."""
-SYSTEM = "genguard-system"
 GENGUARD = f"system:serviceaccount:{SYSTEM}:genguard"
 ANYBODY = f"system:serviceaccount:{SYSTEM}:anybody"
 COMPONENTS = {"with-ops-auth": "ops-auth", "with-watch": "watch"}
 """Overlays as people write them, by manifests/README.md: audit-only and a component."""
 OVERLAYS = ("audit-only", "cert-manager", "enforce", "ha", *COMPONENTS)
-_GRANTING = {"ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"}
 _COLUMNS = ("Resources", "Non-Resource URLs", "Resource Names", "Verbs")
 
 
@@ -50,19 +47,10 @@ def copied(folder: Path) -> Path:
     return manifests
 
 
-@contextmanager
-def granted(plane: ControlPlane, manifests: Path, overlay: str) -> Iterator[list[dict[str, Any]]]:
-    """Everything of an overlay that grants something is there; the objects."""
-    rendered = plane.kubectl("kustomize", str(manifests / "overlays" / overlay)).stdout
-    found = [one for one in yaml.safe_load_all(rendered) if one["kind"] in _GRANTING]
-    namespace = {"metadata": {"name": SYSTEM}}
-    plane.client.post("/api/v1/namespaces", namespace, check=False)  # it may be there
-    listed = json.dumps({"apiVersion": "v1", "kind": "List", "items": found})
-    plane.kubectl("apply", "-f", "-", stdin=listed)
-    try:
-        yield found
-    finally:
-        plane.kubectl("delete", "-f", "-", stdin=listed)
+def rendered(plane: ControlPlane, manifests: Path, overlay: str) -> list[dict[str, Any]]:
+    """The documents of an overlay."""
+    text = plane.kubectl("kustomize", str(manifests / "overlays" / overlay)).stdout
+    return list(yaml.safe_load_all(text))
 
 
 def listing(plane: ControlPlane) -> str:

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.controlplane.client import wait_until
+from tests.controlplane.granting import SYSTEM, granted
 from tests.controlplane.plane import ControlPlane
-from tests.rights.listing import GENGUARD, GRANTED, OVERLAYS, SYSTEM, copied, granted, listing, may
+from tests.rights.listing import GENGUARD, GRANTED, OVERLAYS, copied, listing, may, rendered
 
 pytestmark = pytest.mark.xdist_group("apiserver")
 
@@ -46,9 +47,10 @@ def overlay(
 ) -> Iterator[str]:
     """What it grants is there."""
     manifests: Path = copied(tmp_path_factory.mktemp("rights"))
-    with granted(apiserver, manifests, request.param) as objects:
-        names = [one["metadata"]["name"] for one in objects if one["kind"] == "ServiceAccount"]
-        assert GENGUARD.rpartition(":")[2] in names
+    documents = rendered(apiserver, manifests, request.param)
+    names = [one["metadata"]["name"] for one in documents if one["kind"] == "ServiceAccount"]
+    assert GENGUARD.rpartition(":")[2] in names
+    with granted(apiserver, documents):
         yield request.param
 
 
