@@ -44,6 +44,8 @@ SCENES = (
     "status-rewritten-by-its-own-watch",
     "terminating-replicas-dropped",
 )
+WHERE = SCENES[0]
+"""The namespace of the loops of this module."""
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 _MEANT = frozenset({"type", "status", "reason", "phase", "terminationGracePeriodSeconds"})
 """Fields whose words are compared with words that Kubernetes defines."""
@@ -73,18 +75,22 @@ def planted(review: dict[str, Any]) -> dict[str, Any]:
     return {**review, "request": {**request, **objects, "userInfo": user}}
 
 
-def watched() -> dict[str, dict[str, Any]]:
-    """Objects that an API server takes, by the path below that of their namespace's API."""
+def existing() -> dict[str, dict[str, Any]]:
+    """Objects that an API server takes, by collection: to watch, and two of which loops are told.
+
+    Findings of objects that are not there alert nobody (webhook/alerts/verified.py).
+    """
     kept = {"labels": {f"{CANARY}Key": f"{CANARY}Label"}, "annotations": {"a": f"{CANARY}Note"}}
     app = deployment()
     (container,) = app["spec"]["template"]["spec"]["containers"]
     container["env"] = [{"name": "PASSWORD", "value": f"{CANARY}Env"}]
+    one = {"name": "one", **kept}
+    core, apps = (f"/{api}/namespaces/{WHERE}" for api in ("api/v1", "apis/apps/v1"))
     return {
-        "/api/v1/{}/configmaps": {
-            "metadata": {"name": "one", **kept},
-            "data": {"password": f"{CANARY}Data"},
-        },
-        "/apis/apps/v1/{}/deployments": {**app, "metadata": {**app["metadata"], **kept}},
+        f"{core}/configmaps": {"metadata": one, "data": {"password": f"{CANARY}Data"}},
+        f"{core}/secrets": {"metadata": one, "stringData": {"password": f"{CANARY}Data"}},
+        f"{core}/services": {"metadata": one, "spec": {"ports": [{"port": 80}]}},
+        f"{apps}/deployments": {**app, "metadata": {**app["metadata"], **kept}},
     }
 
 
@@ -145,7 +151,7 @@ def _request(kind: str, resource: str, number: int, user: str) -> dict[str, Any]
         "kind": {"group": "", "version": "v1", "kind": kind},
         "resource": {"group": "", "version": "v1", "resource": resource},
         "name": "one",
-        "namespace": "default",
+        "namespace": WHERE,
         "operation": "UPDATE",
         "userInfo": {"username": user},
         "options": {"kind": "UpdateOptions", "apiVersion": "meta.k8s.io/v1"},
@@ -153,7 +159,7 @@ def _request(kind: str, resource: str, number: int, user: str) -> dict[str, Any]
 
 
 def _object(kind: str, number: int, **fields: Any) -> dict[str, Any]:
-    named = {"name": "one", "namespace": "default", "uid": f"{kind}-1", "generation": 1}
+    named = {"name": "one", "namespace": WHERE, "generation": 1}
     metadata = {**named, "resourceVersion": str(number)}
     return {"apiVersion": "v1", "kind": kind, "metadata": metadata, **fields}
 

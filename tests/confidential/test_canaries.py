@@ -26,8 +26,9 @@ from tests.confidential.planted import (
     NAMED,
     RESTORED,
     SCENES,
+    WHERE,
+    existing,
     reviews,
-    watched,
 )
 from tests.controlplane.client import wait_until
 from tests.controlplane.plane import ControlPlane
@@ -136,12 +137,12 @@ def finish(guard: Genguard, told: Told) -> None:
 
 
 def test_connected_and_with_a_file_nothing_of_an_object_is_told(apiserver: ControlPlane) -> None:
-    told, events = Told(), "/apis/events.k8s.io/v1/events"
+    told, events = Told(), f"/apis/events.k8s.io/v1/namespaces/{WHERE}/events"
     for scene in SCENES:
         named = {"metadata": {"name": scene}}
         apiserver.client.post("/api/v1/namespaces", named, check=False)
-    for path, found in watched().items():
-        apiserver.client.post(path.format(f"namespaces/{SCENES[0]}"), found)
+    for collection, found in existing().items():
+        apiserver.client.post(collection, found)
     with (
         Alertmanager() as alertmanager,
         Genguard(
@@ -163,10 +164,9 @@ def test_connected_and_with_a_file_nothing_of_an_object_is_told(apiserver: Contr
         told.add("alerts", json.dumps(alertmanager.alerts))
         for path in guard.folder.glob("state.db*"):
             told.add(path.name, path.read_bytes())
-    for path, found in watched().items():
-        name = found["metadata"]["name"]
-        apiserver.client.delete(f"{path.format(f'namespaces/{SCENES[0]}')}/{name}")
-    assert f'{{deployment="web",namespace="{SCENES[0]}"}}' in told.by_place["/metrics"]
+    for collection, found in existing().items():
+        apiserver.client.delete(f"{collection}/{found['metadata']['name']}")
+    assert f'{{deployment="web",namespace="{WHERE}"}}' in told.by_place["/metrics"]
     assert {"log", "answers", "state.db"} < set(told.by_place)
     assert told.leaks() == {}
 
