@@ -59,9 +59,9 @@ class Wire:
         self.writer.write(data)
         await self.writer.drain()
 
-    async def answer(self) -> Answer:
+    async def answer(self, patience: float = PATIENCE) -> Answer:
         """Read one response with a Content-Length, as all of genguard's have."""
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(patience):
             head = (await self.reader.readuntil(b"\r\n\r\n")).decode("latin-1")
             lines = head.split("\r\n")
             pairs = (line.partition(":") for line in lines[1:] if line)

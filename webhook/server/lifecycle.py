@@ -11,6 +11,7 @@ import secrets
 import signal
 import ssl
 import time
+from asyncio import sslproto
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Final, Protocol
@@ -29,7 +30,7 @@ from webhook.server.detecting import Detecting
 from webhook.server.finding_metrics import FindingMetrics
 from webhook.server.judging import Elsewhere
 from webhook.server.lag import LoopLag
-from webhook.server.limits import KEEPALIVE_SECONDS
+from webhook.server.limits import KEEPALIVE_SECONDS, TLS_BUFFER_BYTES
 from webhook.server.observe import Observations
 from webhook.server.ops import ops_application
 from webhook.server.options import ServerOptions
@@ -108,6 +109,7 @@ class AdmissionService:
         options, limits = self._options, self._options.limits
         loop = asyncio.get_running_loop()
         self._lag = LoopLag()
+        sslproto.SSLProtocol.max_size = TLS_BUFFER_BYTES  # of all: it can be told to none alone
         self._server = AdmissionServer(
             self._handler,
             limits,

@@ -1,0 +1,127 @@
+"""A `genguard serve` under attack: honest traffic beside it, its memory, descriptors and log."""
+
+import asyncio
+import contextlib
+import json
+import ssl
+import time
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.contract.hostile import GOOD
+from tests.contract.service import Wire, head, http_post
+from tests.contract.test_process import Served, served
+
+MOST_BYTES = 512 * 1024 * 1024
+"""The memory limit of manifests/base/server/deployment.yaml."""
+_PAUSE = 0.02
+_PATIENCE = 60.0
+
+
+@dataclass(slots=True)
+class Victim:
+    """The process, what it logs, and how long honest reviews have waited for their answers."""
+
+    run: Served
+    trust: ssl.SSLContext
+    log: list[dict[str, Any]] = field(default_factory=list)
+    waited: list[float] = field(default_factory=list)
+
+    @property
+    def port(self) -> int:
+        return int(self.run.facts["admission"].rpartition(":")[2])
+
+    @property
+    def descriptors(self) -> int:
+        return len(list(Path(f"/proc/{self.run.process.pid}/fd").iterdir()))
+
+    @property
+    def most_bytes(self) -> int:
+        """The most memory that it ever had."""
+        status = Path(f"/proc/{self.run.process.pid}/status").read_text()
+        line = next(one for one in status.splitlines() if one.startswith("VmHWM"))
+        return int(line.split()[1]) * 1024
+
+    async def plain(self) -> Wire:
+        """A connection without TLS."""
+        return Wire(*await asyncio.open_connection("127.0.0.1", self.port))
+
+    async def connect(self) -> Wire:
+        return Wire(
+            *await asyncio.open_connection(
+                "127.0.0.1", self.port, ssl=self.trust, server_hostname="localhost"
+            )
+        )
+
+    async def ops(self, path: str) -> str:
+        url = self.run.facts["ops"]
+        answer = await self.run.ask(url, head(f"GET {path} HTTP/1.1", [("Host", "localhost")]))
+        assert answer.status == 200
+        return answer.body.decode()
+
+    async def metric(self, sample: str) -> float:
+        for line in (await self.ops("/metrics")).splitlines():
+            if line.startswith(f"{sample} "):
+                return float(line.rpartition(" ")[2])
+        return 0.0
+
+    async def back_to(self, descriptors: int) -> None:
+        """Wait until it has given back what an attack made it open."""
+        await until(lambda: self.descriptors <= descriptors, "descriptors given back")
+
+    def p99(self) -> float:
+        return sorted(self.waited)[int(len(self.waited) * 0.99)]
+
+    async def be_honest(self) -> None:
+        """One review after another, as one API server sends them over one connection."""
+        wire = await self.connect()
+        try:
+            while True:
+                begun = time.monotonic()
+                await wire.send(http_post(GOOD.encode(), "/mutate?timeout=30s"))
+                assert (await wire.answer(_PATIENCE)).status == 200
+                self.waited.append(time.monotonic() - begun)
+                await asyncio.sleep(_PAUSE)
+        finally:
+            await wire.close()
+
+    async def read_log(self) -> None:
+        stream = self.run.process.stderr
+        assert stream is not None
+        while line := await stream.readline():
+            self.log.append(json.loads(line))  # one object a line, whatever was sent
+
+
+async def until(true: Callable[[], bool], what: str) -> None:
+    end = time.monotonic() + _PATIENCE
+    while not true():
+        assert time.monotonic() < end, what
+        await asyncio.sleep(0.05)
+
+
+@contextlib.asynccontextmanager
+async def victim(folder: Path, *flags: str) -> AsyncIterator[Victim]:
+    """It must be whole afterwards: alive, within its memory, honest reviews answered meanwhile."""
+    async with served(folder, *flags) as run:
+        trust = ssl.create_default_context(cafile=str(folder / "ca.crt"))
+        found = Victim(run, trust)
+        logging = asyncio.create_task(found.read_log())
+        honest = asyncio.create_task(found.be_honest())
+        await until(lambda: len(found.waited) >= 5 or honest.done(), "the first answers")
+        yield found
+        answered = len(found.waited)
+        await until(lambda: len(found.waited) >= answered + 5 or honest.done(), "answers after it")
+        assert not honest.done(), honest.exception()
+        assert run.process.returncode is None
+        assert found.most_bytes < MOST_BYTES
+        print(
+            f"honest: {len(found.waited)} answers, p99 {found.p99() * 1e3:.1f} ms; "
+            f"{found.most_bytes / 2**20:.0f} MiB at most, {found.descriptors} descriptors"
+        )
+        honest.cancel()
+        await asyncio.wait([honest])
+        run.process.kill()
+        await run.process.wait()
+        await logging
