@@ -39,6 +39,8 @@ STATUS = (
 ELSEWHERE = {
     "make demo": "tests/demo/test_demo.py",
     "make test": "this run",
+    "kubectl -n genguard-system port-forward deployment/genguard 8080": "by a kubelet alone; that "
+    "the port is there is seen below",
 }
 
 
@@ -85,6 +87,8 @@ def test_it_is_installed_and_uninstalled(tmp_path: Path) -> None:
         dry, install, uninstall = INSTALL
         assert "create" in shell.run(dry)
         assert "4/4" in shell.run_and_agree(install)
+        ports = "kubectl -n genguard-system get deployment/genguard -o jsonpath={..containerPort}"
+        assert "8080" in shell.run(ports).split()
         assert "ok   reached" in shell.run("genguard doctor || true")
         shell.run_and_agree(uninstall)
         wait_until(lambda: "genguard" not in shell.run("kubectl get namespaces"), what="gone")
