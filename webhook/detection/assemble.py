@@ -118,8 +118,10 @@ def _shared(one: Observed, other: Observed) -> Observed:
 
 def _policies(asking: Fact, mutates: Sequence[Fact], last: Fact) -> tuple[Acted, ...]:
     """As told by the earliest phase that was asked."""
-    told = (one.policies for one in (asking, *mutates, last))
-    return next((one for one in told if one is not None), ())
+    for one in (asking, *mutates, last):
+        if one.policies is not None:
+            return one.policies
+    return ()
 
 
 def _called(intent: Fact | None, mutates: Sequence[Fact], last: Fact) -> Called:

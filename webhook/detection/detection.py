@@ -132,7 +132,8 @@ class Detection:
 
     def _known(self, key: JoinKey) -> Known:
         """The waiting are seen later: what they tell of a write is known all the same."""
-        known, waiting = self._correlator.known(key), self._waiting.of(key)
+        known = self._correlator.known(key)
+        waiting = self._waiting.of(key) if self._waiting else []
         if not waiting:
             return known
         facts = [*known.facts, *waiting]

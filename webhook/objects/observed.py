@@ -153,7 +153,7 @@ def restorations(wanted: Observed, found: Observed) -> Iterator[Restoration]:
 
     Source: kubernetes pkg/registry/core/pod/strategy.go:preserveOldObservedGeneration.
     """
-    if wanted is found or found.complete:
+    if wanted is found or not wanted.anything or found.complete:
         return
     if found.own is None and wanted.own:
         yield Restoration(("status", "observedGeneration"), wanted.own)

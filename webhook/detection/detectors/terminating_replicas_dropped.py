@@ -9,6 +9,7 @@ Relies  on KEP-3973: the field is a pointer, and controllers older than it never
 from collections.abc import Iterator
 from typing import ClassVar, Final
 
+from webhook.detection.changes import Changes
 from webhook.detection.detectors.detector import Blame, Sign
 from webhook.detection.history import ObjectHistory
 from webhook.detection.write import Write
@@ -24,10 +25,10 @@ class TerminatingReplicasDropped:
 
     def asked(self, write: Write, past: ObjectHistory) -> Iterator[Sign]:
         """One sign a write."""
-        if any(change.key == _KEY and change.removed for change in write.others or ()):
+        if write.others and _is_dropped(write.others):
             message = f"another webhook dropped what {write.requester.user} reported"
             yield Sign(Blame.OTHERS, (_POINTER,), message)
-        elif any(change.key == _KEY and change.removed for change in write.asked or ()):
+        elif write.asked and _is_dropped(write.asked):
             setter = past.last_setter_but(write.requester.user, _KEY)
             if setter is not None:
                 message = f"{write.requester.user} dropped what {setter.user} reports"
@@ -37,3 +38,7 @@ class TerminatingReplicasDropped:
         """Nothing more."""
         del write, past
         return iter(())
+
+
+def _is_dropped(changes: Changes) -> bool:
+    return any(change.after is None and change.key == _KEY for change in changes)
