@@ -9,7 +9,7 @@ from prometheus_client.registry import Collector
 from webhook.alerts.alertmanager import AlertmanagerSink
 from webhook.alerts.change import Sink
 from webhook.alerts.kube_event import KubeEventSink
-from webhook.alerts.leader import Candidate, LeaderSink, running
+from webhook.alerts.leader import Candidate, LeaderSink, OrAlone, running
 from webhook.alerts.log import LogSink
 from webhook.alerts.store_event import StoreEvents
 from webhook.alerts.verified import Lookup, Verification, VerifiedSink
@@ -94,13 +94,14 @@ async def run_server(
 ) -> None:
     """Serve until told to stop; see AdmissionService.run for what it raises."""
     with logging_to_stderr(log_level):
-        replicas = Replicas(store) if isinstance(store, ValkeyAddress) else None
+        suspects = Suspects()
+        detection = Detection(suspects)
+        replicas = Replicas(store, detection) if isinstance(store, ValkeyAddress) else None
         writes = None if replicas is None else replicas.writes
         judge = Judge(judge_options, writes, lambda: about(parts.metrics, _state(store, replicas)))
         tracking = Tracking()
         watching = Watching(cluster.watched, tracking)
-        parts = _Parts(judge, Metrics(judge.knows), Suspects(), watching, [])
-        detection = Detection(parts.suspects)
+        parts = _Parts(judge, Metrics(judge.knows), suspects, watching, [LogSink()])
         if judge_options.flipped_resources:
             parts.metrics.gauge(
                 "flip_status_refused",
@@ -122,7 +123,7 @@ async def run_server(
                 verification = Verification(connected.lookup)
                 parts.sinks[:] = [VerifiedSink(sink, verification) for sink in parts.sinks]
             if replicas is not None and candidate is not None:
-                parts.sinks[:] = [LeaderSink(sink, candidate) for sink in parts.sinks]
+                parts.sinks[:] = _speaking_for_all(parts.sinks, replicas, candidate)
             if connected is not None and candidate is not None and cluster.secret is not None:
                 pair = await stack.enter_async_context(
                     certified(
@@ -149,7 +150,9 @@ async def run_server(
                 }
                 keeping = Keeping(SqliteFile(store.path), kept)
                 await stack.enter_async_context(keeping.running(parts.metrics))
-            detecting = Detecting(detection, (LogSink(), *parts.sinks), tracking)
+            sharing = None if replicas is None else replicas.sharing
+            detecting = Detecting(detection, parts.sinks, tracking, sharing)
+            await _share(stack, replicas, detecting, candidate)
             sources = Sources(
                 detecting,
                 parts.suspects,
@@ -251,3 +254,21 @@ async def _candidate(
     if candidate is not None:
         await stack.enter_async_context(running(candidate, parts.metrics))
     return candidate
+
+
+async def _share(
+    stack: AsyncExitStack,
+    replicas: Replicas | None,
+    detecting: Detecting,
+    candidate: Candidate | None,
+) -> None:
+    """Have one detection with the other replicas until the stack is left, where there are any."""
+    if replicas is not None and candidate is not None:
+        await stack.enter_async_context(replicas.shared(detecting, candidate))
+
+
+def _speaking_for_all(sinks: list[Sink], replicas: Replicas, candidate: Candidate) -> list[Sink]:
+    """One replica logs findings and makes Events; who is alone logs for itself."""
+    log, *others = sinks
+    logs = OrAlone(candidate, lambda: not replicas.sharing.is_shared)
+    return [LeaderSink(log, logs), *(LeaderSink(one, candidate) for one in others)]

@@ -1,5 +1,6 @@
 """Three genguards and one store judge as one, and a store that is lost costs no write."""
 
+import json
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -16,8 +17,11 @@ from tests.controlplane.webhook_listener import WebhookListener
 from tests.e2e.culprits import OLD_OPERATOR, is_ready, pod, removes_observed_generation
 from tests.e2e.registrations import registered
 from tests.e2e.replicas import Replicas, replicated
-from tests.scenarios.scene import Scene, Stored
-from tests.scenarios.stage import CUSTOM, defined
+from tests.scenarios.catalogue import catalogue
+from tests.scenarios.judging import Result, complaints, expectations
+from tests.scenarios.scene import Json, Scene, Stored
+from tests.scenarios.stage import CUSTOM, defined, disturbed
+from tests.store.alertmanager import Alertmanager
 from tests.store.proxy import Proxy
 from tests.store.server import StoreServer
 
@@ -34,19 +38,28 @@ class Shared(NamedTuple):
     plane: ControlPlane
     store: StoreServer
     proxy: Proxy
+    alertmanager: Alertmanager
     guards: Replicas
 
 
 @pytest.fixture(scope="module")
 def shared(cluster: ControlPlane) -> Iterator[Shared]:
-    with StoreServer() as store, Proxy(store.socket) as proxy, defined(cluster):
+    with (
+        StoreServer() as store,
+        Proxy(store.socket) as proxy,
+        Alertmanager() as alertmanager,
+        defined(cluster),
+    ):
         flags = (
             f"--store=valkey://127.0.0.1:{proxy.port}/0",
             f"--kubeconfig={cluster.kubeconfig}",
+            f"--alertmanager={alertmanager.url}",
+            "--events",
         )
         with replicated(*flags) as guards:
             guards.wait_for_store()
-            yield Shared(cluster, store, proxy, guards)
+            wait_until(lambda: guards.metric("genguard_leader") == 1, what="one that leads")
+            yield Shared(cluster, store, proxy, alertmanager, guards)
 
 
 @contextmanager
@@ -78,6 +91,66 @@ def test_the_loop_of_kep_5067_ends_though_intents_come_in_elsewhere(
     for phase, counts in seen.items():
         assert sum(counts) == sum(seen["outcome"]), phase
     assert guards.metric("genguard_mends_total", rule="restore-intent", resource="pods") >= 1
+
+
+CLOBBERED = ("observed-generation-cleared", "status-clobbered")
+"""Detectors that count each write that another webhook has spoilt."""
+SPREAD = ("custom-status-zeroed", "phase-overwritten", "one-condition-of-two-owners")
+
+
+@pytest.mark.parametrize("name", SPREAD)
+def test_a_loop_is_one_finding_with_one_count_wherever_its_writes_were_seen(
+    shared: Shared, namespace: NamespaceFactory, name: str
+) -> None:
+    plane, guards, played = shared.plane, shared.guards, catalogue()[name]
+    where = namespace(plane)
+    with (
+        disturbed(plane, played, where) as listeners,
+        registered(plane, where, guards, rules=CUSTOM),
+    ):
+        played.act(Scene(plane, where))
+        clobbered = sum(len(listener.reviews) for listener in listeners)
+        found = wait_until(lambda: _agreed(guards, where, clobbered), what="the same everywhere")
+        assert not list(complaints(Result(found), expectations()[name]))
+        _assert_told_once(shared, where, found)
+
+
+def _agreed(guards: Replicas, namespace: str, clobbered: int) -> list[Json]:
+    """What every replica shows; what others clobbered is counted once, and not once a replica."""
+    first, *others = guards.findings(namespace=namespace)
+    assert first
+    assert [first] * len(others) == others
+    found = list(first.values())
+    counts = [one["count"] for one in found if one["detector"] in CLOBBERED]
+    assert counts == [clobbered] * len(counts)
+    return found
+
+
+def _assert_told_once(shared: Shared, namespace: str, found: list[Json]) -> None:
+    """One replica makes the Events and logs; all send alerts, which are equal."""
+    loud = {one["id"] for one in found if one["severity"] != "info"}
+    assert loud
+
+    def alerted() -> bool:
+        return loud <= {each["labels"]["finding"] for each in shared.alertmanager.alerts}
+
+    path = f"/apis/events.k8s.io/v1/namespaces/{namespace}/events"
+    events = wait_until(lambda: shared.plane.client.get(path).body["items"], what="an Event")
+    turns = [(one["reason"], one["action"]) for one in events]
+    assert len(turns) == len(set(turns))
+    lines = shared.guards.logged(
+        lambda line: line["message"].startswith("finding ") and line["namespace"] == namespace
+    )
+    turns = [(line["message"], line["id"]) for line in lines]
+    assert loud <= {line["id"] for line in lines}
+    assert len(turns) == len(set(turns))
+    wait_until(alerted, what="alerts")
+    labels = {
+        json.dumps(each["labels"], sort_keys=True)
+        for each in shared.alertmanager.alerts
+        if each["labels"]["namespace"] == namespace
+    }
+    assert len(labels) == len(found)
 
 
 def _is_quiet(culprit: WebhookListener) -> bool:
@@ -176,17 +249,17 @@ TROUBLES: dict[str, tuple[Step, Step]] = {
 
 
 @pytest.mark.parametrize("trouble", TROUBLES)
-def test_no_write_fails_and_no_call_is_missed_while_the_store_is(
+def test_no_write_fails_no_call_is_missed_and_nothing_stored_is_lost_while_the_store_is(
     shared: Shared, namespace: NamespaceFactory, trouble: str
 ) -> None:
     begin, end = TROUBLES[trouble]
-    guards = shared.guards
-    name = namespace(shared.plane)
+    guards, name = shared.guards, namespace(shared.plane)
     with _clearing(shared, name, "widgets/status"):
         guards.wait_for_store()
         missed = _missed(shared.plane)
         with Writers(shared, name).running() as writers:
             writers.more()
+            stored = min(map(_cleared, guards.findings(namespace=name)))
             begin(shared)
             try:
                 wait_until(
@@ -202,3 +275,26 @@ def test_no_write_fails_and_no_call_is_missed_while_the_store_is(
             wait_until(lambda: writers.restored >= 20, what="all restored, whoever saw the intent")
         assert writers.failed == []
         assert _missed(shared.plane) == missed
+        found = wait_until(lambda: _same(guards, name), _RECOVERY_SECONDS, what="all know the same")
+        assert _cleared(found) >= stored
+        widget = Scene(shared.plane, name).widget("afterwards")
+        for number in range(10):
+            widget.status("widget-controller", observedGeneration=number + 1)
+        wait_until(lambda: _cleared(_same(guards, name), "afterwards") == 10, what="all ten")
+
+
+def _same(guards: Replicas, namespace: str) -> dict[str, Json]:
+    """The findings of every replica: equal but for what was remembered of single writes."""
+    each = guards.findings(namespace=namespace)
+    told = [{name: (one["count"], one["state"]) for name, one in found.items()} for found in each]
+    assert [told[0]] * len(told) == told
+    return each[0]
+
+
+def _cleared(found: dict[str, Json], name: str = "") -> int:
+    """How many writes were found to have been spoilt, of one object or of all."""
+    return sum(
+        one["count"]
+        for one in found.values()
+        if one["detector"] in CLOBBERED and name in ("", one["object"]["name"])
+    )

@@ -1,7 +1,8 @@
 """A loop that a server can find."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from itertools import cycle
 from typing import Any
 
 from tests.controlplane.client import wait_until
@@ -13,25 +14,30 @@ class Loop:
     """A webhook that clears what a controller sent, each time upon another state."""
 
     def __init__(self) -> None:
-        self._version = 10
+        self.turns = 0
 
     def until(self, server: Replica, true: Callable[[], Any], what: str) -> None:
         """It turns until this is true: writes are joined and judged as later ones come."""
+        self.spread((server,), true, what)
+
+    def spread(self, servers: Sequence[Replica], true: Callable[[], Any], what: str) -> None:
+        """The same, and every call goes to the next server."""
+        turns = cycle(servers)
 
         def turned() -> bool:
-            self._turn(server)
+            self._turn(turns)
             return bool(true())
 
         wait_until(turned, what=what)
 
-    def _turn(self, server: Replica) -> None:
-        self._version += 1
-        meta = {"generation": 1, "resourceVersion": str(self._version)}
+    def _turn(self, servers: Iterator[Replica]) -> None:
+        self.turns += 1
+        meta = {"generation": 1, "resourceVersion": str(self.turns)}
         stored = {"metadata": meta, "status": {"replicas": 1}}
         sent, cleared = {"observedGeneration": 1, "replicas": 1}, {"replicas": 1}
         for phase, status in (("intent", sent), ("mutate", cleared), ("outcome", sent)):
             asked = {**stored, "status": status}
-            server.call(phase, make_review(new=asked, old=stored, subresource="status"))
+            next(servers).call(phase, make_review(new=asked, old=stored, subresource="status"))
 
 
 def findings(server: Replica) -> dict[str, dict[str, Any]]:

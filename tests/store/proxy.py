@@ -69,6 +69,8 @@ class Proxy:
         self._server.close()
         await self._drop()
         others = asyncio.all_tasks() - {asyncio.current_task()}
+        if others:
+            _, others = await asyncio.wait(others, timeout=1.0)
         for task in others:
             task.cancel()
         await asyncio.gather(*others, return_exceptions=True)

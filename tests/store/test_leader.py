@@ -4,7 +4,7 @@ import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
+from typing import Any
 
 import pytest
 
@@ -24,12 +24,6 @@ _RELEASED_SECONDS = 8.0  # a tick, and a machine that is busy
 
 def _leaders(*replicas: Replica) -> list[Replica]:
     return [one for one in replicas if one.metric("genguard_leader") == 1]
-
-
-def _alerts_of_all(replica: Replica) -> bool:
-    """A single write is no alert."""
-    found = findings(replica).values()
-    return bool(found) and all(one["severity"] != "info" for one in found)
 
 
 @contextmanager
@@ -58,25 +52,41 @@ def test_exactly_one_leads_and_hands_over(apiserver: ControlPlane, by: str):
             wait_until(lambda: _leaders(third), _RELEASED_SECONDS, what="the last one leads")
 
 
-def test_a_loop_that_every_replica_sees_is_one_alert(apiserver: ControlPlane):
+def test_a_loop_that_no_replica_sees_alone_is_one_finding_one_alert_and_told_once_in_the_logs(
+    apiserver: ControlPlane,
+):
     with StoreServer() as store, Proxy(store.socket) as proxy, Alertmanager() as alertmanager:
         flags = (
             f"--store=valkey://127.0.0.1:{proxy.port}/0",
             f"--alertmanager={alertmanager.url}",
         )
         with Replica(*flags) as one, Replica(*flags) as two:
-            for replica in (one, two):
-                loop = Loop()
-                loop.until(replica, partial(_alerts_of_all, replica), what="loops")
-            assert findings(one).keys() == findings(two).keys()
+            both = (one, two)
+            wait_until(lambda: all(each.has_store for each in both), what="store asked")
+            wait_until(lambda: _leaders(*both), _HANDOVER_SECONDS, what="a leader")
+            Loop().spread(both, lambda: any(map(_opened, both)), "a loop told in a log")
+            found = wait_until(lambda: _agreed(one, two), what="the same finding at both")
 
             def told() -> bool:
-                senders = len(alertmanager.alerts)
-                return senders >= 2 * len(findings(one))
+                return len(alertmanager.alerts) >= 2 * len(found)
 
             wait_until(told, _HANDOVER_SECONDS, what="an alert of each replica")
-            labels = {json.dumps(one["labels"], sort_keys=True) for one in alertmanager.alerts}
-            assert len(labels) == len({*findings(one)})
+            labels = {json.dumps(each["labels"], sort_keys=True) for each in alertmanager.alerts}
+            assert len(labels) == len(found)
+            lines = [*_opened(one), *_opened(two)]
+            assert len(lines) == len(set(lines)), "told once"
+            with Replica(*flags) as late:
+                wait_until(lambda: findings(late) == found, what="a new one knows it all")
+                assert not _opened(late), "and tells none of it as news"
+
+
+def _opened(replica: Replica) -> list[str]:
+    return [line["id"] for line in replica.log_lines("finding opened")]
+
+
+def _agreed(one: Replica, two: Replica) -> dict[str, Any] | None:
+    found = findings(one)
+    return found if found == findings(two) else None
 
 
 def test_by_a_lease_there_is_a_lease(apiserver: ControlPlane):

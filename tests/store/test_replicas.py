@@ -5,6 +5,7 @@ import pytest
 from tests.controlplane.client import wait_until
 from tests.reviews import make_review
 from tests.store.replica import Replica
+from tests.store.server import StoreServer
 
 pytestmark = pytest.mark.xdist_group("store")
 
@@ -85,11 +86,34 @@ def test_a_dry_run_leaves_nothing_in_the_store(replicas, store):
     assert one.asked("put", "ok", "dropped") == before + 1
 
 
-def test_every_key_expires_and_tells_nothing(replicas, store):
-    _intend(replicas[0], "a-telling-name", 5)
-    keys = store.run("KEYS", "*")
-    assert keys
-    for key in keys:
-        assert 0 < store.run("PTTL", key) <= 30_000
-        assert b"telling" not in key
-        assert b"telling" not in b"".join(store.run("HGETALL", key).keys())
+_READ = {"hash": ("HGETALL",), "string": ("GET",), "stream": ("XRANGE", "-", "+")}
+
+
+def _contents(store: StoreServer) -> dict[bytes, bytes]:
+    found = {}
+    for key in store.run("KEYS", "*"):
+        kind = store.run("TYPE", key).decode()
+        if kind != "none":  # it has expired meanwhile
+            command, *arguments = _READ[kind]
+            found[key] = repr(store.run(command, key, *arguments)).encode()
+    return found
+
+
+def test_every_key_expires_and_no_content_of_an_object_is_in_the_store(replicas, store):
+    one, _ = replicas
+    status = {"observedGeneration": 5, "phase": "a-telling-value"}
+    before = one.asked("put", "ok")
+    one.ask("intent", "a-telling-name", status)
+    one.ask("mutate", "a-telling-name", {**status, "phase": "another-telling-value"})
+    one.published(before + 1)
+    stream = b"genguard:facts1"
+    found = wait_until(
+        lambda: b"telling-name" in (found := _contents(store)).get(stream, b"") and found
+    )
+    assert any(key.startswith(b"genguard:w1:") for key in found)
+    for key, content in found.items():
+        of_a_write = key.startswith(b"genguard:w1:")
+        assert store.run("PTTL", key) <= (30_000 if of_a_write else 3_600_000)
+        assert store.run("PTTL", key) != -1
+        assert b"telling-value" not in content
+        assert not of_a_write or b"telling" not in key + content

@@ -70,6 +70,24 @@ async def _try(candidate: Candidate) -> None:
         await asyncio.sleep(TICK_SECONDS)
 
 
+class OrAlone:
+    """A Leadership that also holds for who cannot know what the others tell."""
+
+    def __init__(self, leadership: Leadership, is_alone: Callable[[], bool]) -> None:
+        self._leadership: Final = leadership
+        self._is_alone: Final = is_alone
+
+    @property
+    def is_leader(self) -> bool:
+        """It leads, or it is alone."""
+        return self._leadership.is_leader or self._is_alone()
+
+    @property
+    def vacant_since(self) -> float:
+        """As the leadership's."""
+        return self._leadership.vacant_since
+
+
 class LeaderSink:
     """A Sink that is told only while this replica leads."""
 

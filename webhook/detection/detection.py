@@ -4,7 +4,7 @@ The server feeds it off the answer path, replay inline. Replicas that share fact
 encoded, in nearly the order of their times, and have found the same.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
 import msgspec
@@ -14,7 +14,7 @@ from webhook.admission.review import Phase
 from webhook.detection.correlate import Correlator
 from webhook.detection.detectors import ALL, Detector, Sign
 from webhook.detection.evidence import Place
-from webhook.detection.fact import Fact, decode_fact
+from webhook.detection.fact import Fact, decode_fact, encode_fact
 from webhook.detection.finding import Finding
 from webhook.detection.history import History
 from webhook.detection.ledger import Ledger, Row
@@ -26,8 +26,6 @@ from webhook.detection.write import Write
 MOST_OBJECTS_ALONE: Final = 10_000
 MOST_BYTES_ALONE: Final = 14 * 1024 * 1024
 """Of the history of what is not shared: a store is not lost for long."""
-SECONDS_QUIET: Final = 1.0
-"""Of a stream of facts, by one's own clock: what waits in it then waits for nothing."""
 
 
 class Detection:
@@ -81,6 +79,11 @@ class Detection:
         for fact in self._waiting.due():
             self.see(fact)
 
+    def end_wait(self) -> None:
+        """No fact that replicas share is on its way: judge what waits."""
+        for fact in self._waiting.until(float("inf")):
+            self.see(fact)
+
     def see_alone(self, fact: Fact) -> None:
         """Where facts are shared, take in one that is not.
 
@@ -105,25 +108,33 @@ class Detection:
         """Every finding, for `restore`."""
         return self.ledger.rows()
 
-    def restore(self, rows: Iterable[Row]) -> None:
-        """Have these findings and no others. Raises msgspec.MsgspecError or ValueError."""
+    def waiting(self) -> list[bytes]:
+        """The shared facts that are not judged yet, for `restore`."""
+        return [encode_fact(fact) for fact in self._waiting]
+
+    def restore(self, rows: Iterable[Row], waiting: Collection[bytes]) -> None:
+        """Have these findings and no others, and these facts still to judge.
+
+        For who has seen what led there, or the latest of it: all that is remembered.
+        Raises msgspec.MsgspecError or ValueError.
+        """
+        facts, unjudged = [decode_fact(raw) for raw in waiting], set(waiting)
+        for fact in self._waiting.until(float("inf")):
+            if encode_fact(fact) not in unjudged:
+                self.see(fact)
         self.ledger.restore(rows)
+        for fact in facts:
+            self._waiting.put(fact)
 
     def finish(self, now: float) -> None:
         """At the end of a recording: judge what waits for its next phase, resolve what is quiet."""
-        for fact in self._waiting.until(float("inf")):
-            self.see(fact)
+        self.end_wait()
         for write in self._correlator.finish():
             self._judge(write)
         self.settle(now)
 
     def settle(self, now: float) -> tuple[Finding, ...]:
-        """Resolve what has been quiet for long enough; these findings.
-
-        What replicas share and nothing later has followed is judged, too.
-        """
-        for fact in self._waiting.until(now - SECONDS_QUIET):
-            self.see(fact)
+        """Resolve what has been quiet for long enough; these findings."""
         return tuple(self.ledger.settle(now))
 
     def findings(self) -> tuple[Finding, ...]:

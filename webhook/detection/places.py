@@ -1,6 +1,7 @@
 """Where leaves are: a tree in which each path and each pointer is made once for all objects."""
 
 import zlib
+from hashlib import blake2b
 from typing import Final
 
 from webhook.objects.pointer import Path, to_pointer
@@ -24,10 +25,18 @@ def salt(path: Path) -> int:
     return zlib.crc32(repr(path).encode()) % _SALTS + 1
 
 
+def _told_from_others(field: str, name: str | int) -> str:
+    """A type is a word of the API's; the name of an item is an object's content."""
+    if field == "type":
+        return f"type={name}"
+    return f"{field}#{blake2b(str(name).encode(), digest_size=8).hexdigest()}"
+
+
 class Place(dict[str | Item, "Place"]):
     """One place, and what is below it: `place["status"]["type", "Ready", 0]`.
 
-    path     items by what they are, so that it is equal when a list is in another order
+    path     items by what they are, so that it is equal when a list is in another order; no
+             content, for it may stand in a store that replicas share
     pointer  RFC 6901, items by where they are
     salt     see `salt`
     """
@@ -48,7 +57,7 @@ class Place(dict[str | Item, "Place"]):
             path, pointer = (*self.path, token), to_pointer((token,))
         else:
             field, name, index = token
-            path = (*self.path, f"{field}={name}" if field else name)
+            path = (*self.path, _told_from_others(field, name) if field else name)
             pointer = to_pointer((index,))
         made = self[token] = Place(path, self.pointer + pointer, self._tree)
         return made

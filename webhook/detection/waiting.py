@@ -32,6 +32,10 @@ class Waiting:
     def __len__(self) -> int:
         return len(self._facts)
 
+    def __iter__(self) -> Iterator[Fact]:
+        """The earliest first."""
+        return (one[-1] for one in sorted(self._facts))
+
     def put(self, fact: Fact) -> None:
         """Take in one more; which are due by now is told by `due`."""
         self._count += 1

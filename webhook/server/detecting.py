@@ -9,13 +9,14 @@ import contextlib
 import time
 from collections import deque
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 
 from webhook.admission.review import Operation, Phase
 from webhook.alerts.change import Sink, Turns
 from webhook.detection.detection import Detection
+from webhook.detection.fact import encode_fact
 from webhook.detection.finding import Finding
 from webhook.detection.reduce import Reviewed
 from webhook.pipeline import Verdict
@@ -28,13 +29,28 @@ MOST_QUEUED_BYTES: Final = 64 * 1024 * 1024
 _LOOK_SECONDS: Final = 1.0
 
 
+class Shared(Protocol):
+    """What the replicas of one store have in common."""
+
+    def put(self, fact: bytes) -> bool:
+        """Whether all replicas will judge this fact, this one too, when it comes back."""
+
+
 class Detecting:
     """Feeds a Detection and a Tracking, and tells the sinks what turned."""
 
-    def __init__(self, detection: Detection, sinks: Iterable[Sink], tracking: Tracking) -> None:
+    def __init__(
+        self,
+        detection: Detection,
+        sinks: Iterable[Sink],
+        tracking: Tracking,
+        shared: Shared | None = None,
+    ) -> None:
         self.detection: Final = detection
         self.tracking: Final = tracking
         self._sinks: Final = tuple(sinks)
+        self._shared: Final = shared
+        self._holds = False
         self._queue: deque[tuple[Phase, Reviewed, float, int]] = deque()
         self._bytes = 0
         self._wake: Final = asyncio.Event()
@@ -79,6 +95,17 @@ class Detecting:
         for sink in self._sinks:
             await sink.close()
 
+    def hold(self) -> None:
+        """Tell nothing for now: what is found is of the past."""
+        self._holds = True
+
+    def go_on(self) -> None:
+        """Tell again; what is known by now is no news, if telling was held."""
+        if self._holds:
+            self.latest = self.findings()
+            self._turns.since(self.latest)
+        self._holds = False
+
     def findings(self) -> tuple[Finding, ...]:
         """Everything found by now."""
         return self.detection.findings()
@@ -91,12 +118,19 @@ class Detecting:
                 phase, reviewed, now, size = self._queue.popleft()
                 self._bytes -= size
                 if reviewed.request.operation is Operation.UPDATE:
-                    fact = self.detection.fact(phase, reviewed, now)
-                    if fact is not None:
-                        self.detection.see(fact)
+                    self._see(phase, reviewed, now)
                 if phase is Phase.OUTCOME:
                     self._track(reviewed, now)
                 await asyncio.sleep(0)
+
+    def _see(self, phase: Phase, reviewed: Reviewed, now: float) -> None:
+        fact = self.detection.fact(phase, reviewed, now)
+        if fact is None:
+            return
+        if self._shared is None:
+            self.detection.see(fact)
+        elif not self._shared.put(encode_fact(fact)):
+            self.detection.see_alone(fact)
 
     def _track(self, reviewed: Reviewed, now: float) -> None:
         try:
@@ -110,6 +144,8 @@ class Detecting:
             self.detection.settle(time.time())
             self.tracking.settle(time.time())
             findings = self.latest = self.findings()
+            if self._holds:
+                continue
             changes = self._turns.since(findings)
             for sink in self._sinks:
                 try:

@@ -131,7 +131,7 @@ class Circuit:
             raise LostError("not asked")
         late = time.monotonic() + ANSWER_SECONDS
         try:
-            answer = await _answer(line, command, ANSWER_SECONDS)
+            answer = await answer_of(line, command, ANSWER_SECONDS)
         except LostError:
             self.requests[operation, "lost"] += 1
             raise
@@ -207,7 +207,7 @@ class Circuit:
         for _ in range(_PROBES):
             late = time.monotonic() + ANSWER_SECONDS
             try:
-                await _answer(line, self._way.probe, ANSWER_SECONDS)
+                await answer_of(line, self._way.probe, ANSWER_SECONDS)
             except TimeoutError:
                 found = _Pace.UNKNOWN if _held_up(late) else found
             else:
@@ -233,7 +233,7 @@ def _held_up(late: float) -> bool:
     return time.monotonic() - late >= _STALL_SECONDS
 
 
-async def _answer(line: Line, command: Command, seconds: float) -> Answer:
+async def answer_of(line: Line, command: Command, seconds: float) -> Answer:
     """One command and its answer. Raises LostError or TimeoutError."""
     answered: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
 

@@ -92,7 +92,7 @@ class ValkeyLine:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await _disconnect(self._connection)
+        await disconnect(self._connection)
 
     async def _write(self) -> None:
         try:
@@ -117,7 +117,7 @@ class ValkeyLine:
 
 async def open_line(address: ValkeyAddress) -> ValkeyLine:
     """Connect and authenticate. Raises LostError."""
-    return ValkeyLine(await _connected(address))
+    return ValkeyLine(await connected(address))
 
 
 async def listen(
@@ -128,7 +128,7 @@ async def listen(
 ) -> str:
     """Hand on every message of a channel until the connection fails; why it did."""
     try:
-        connection = await _connected(address)
+        connection = await connected(address)
     except LostError as error:
         return str(error)
     try:
@@ -142,10 +142,10 @@ async def listen(
     except (ValkeyError, OSError) as error:
         return reason_of(error)
     finally:
-        await _disconnect(connection)
+        await disconnect(connection)
 
 
-async def _connected(address: ValkeyAddress) -> Connection:
+async def connected(address: ValkeyAddress) -> Connection:
     """A connection that is authenticated. Raises LostError."""
     try:
         password = address.password
@@ -161,7 +161,7 @@ async def _connected(address: ValkeyAddress) -> Connection:
         async with asyncio.timeout(_CONNECT_SECONDS):
             await connection.connect()  # type: ignore[no-untyped-call]
     except (ValkeyError, OSError) as error:
-        await _disconnect(connection)
+        await disconnect(connection)
         raise LostError(reason_of(error)) from error
     return connection
 
@@ -187,6 +187,7 @@ def _connection(address: ValkeyAddress, password: str | None) -> Connection:
     return connection
 
 
-async def _disconnect(connection: Connection) -> None:
+async def disconnect(connection: Connection) -> None:
+    """Close a connection, whatever state it is in."""
     with contextlib.suppress(ValkeyError, OSError):
         await connection.disconnect(nowait=True)

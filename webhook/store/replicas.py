@@ -3,15 +3,17 @@
 import asyncio
 import contextlib
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
-from typing import Final
+from typing import Any, Final
 
+from webhook.alerts.leader import Leadership
 from webhook.store.address import ValkeyAddress
 from webhook.store.circuit import Circuit, Turn, Way
 from webhook.store.lock import StoreLock
 from webhook.store.scripts import REPLICA_BYTES, Scripts
 from webhook.store.shared import SharedWrites
+from webhook.store.sharing import Place, Sharer, Sharing, Teller
 from webhook.telemetry.logs import LOGGER
 from webhook.telemetry.metrics import Metrics
 
@@ -22,10 +24,11 @@ Tell = Callable[[bool, str], Awaitable[None]]
 class Replicas:
     """What the replicas of one store have in common. Until `joined`, each has its own."""
 
-    def __init__(self, address: ValkeyAddress) -> None:
-        """Connect to nothing yet."""
+    def __init__(self, address: ValkeyAddress, judge: Sharer) -> None:
+        """Connect to nothing yet. `judge` is to see what all replicas see."""
         # Imported when wanted: the client is of no use to a server without a shared store.
         from webhook.store.line import listen, open_line  # noqa: PLC0415
+        from webhook.store.reader import open_reader  # noqa: PLC0415
 
         self._address: Final = address
         self._turns: Final[asyncio.Queue[Turn]] = asyncio.Queue()
@@ -38,6 +41,14 @@ class Replicas:
         )
         self.circuit: Final = Circuit(way, self._turns.put_nowait)
         self.writes: Final = SharedWrites(self.circuit, scripts)
+        place = Place(
+            lambda: open_reader(address),
+            lambda: open_line(address),
+            scripts.probe(),
+            address.prefix,
+            replica,
+        )
+        self.sharing: Final = Sharing(place, judge)
         self.lock: Final = StoreLock(self.circuit, address.prefix, replica)
 
     @asynccontextmanager
@@ -52,19 +63,49 @@ class Replicas:
             ("operation", "result"),
             self.circuit.requests.items,
         )
+        metrics.gauge(
+            "store_shared",
+            "1 while all replicas judge what this one sees.",
+            lambda: float(self.sharing.is_shared),
+        )
+        metrics.counts(
+            "store_facts",
+            "What detection learns of reviews, by what became of it in the shared store.",
+            ("result",),
+            self.sharing.counts,
+        )
+        metrics.gauge(
+            "store_lag_seconds",
+            "For how long the oldest message to the shared store has not come back.",
+            self.sharing.lag,
+        )
         LOGGER.info("joining replicas", extra={"facts": {"store": str(self._address)}})
-        running = asyncio.create_task(self.circuit.run(self.writes))
-        telling = asyncio.create_task(self._pass_on(tell))
-        try:
+        async with _running(self.circuit.run(self.writes), self._pass_on(tell)):
             yield
-        finally:
-            for task in (running, telling):
-                task.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await task
+
+    @asynccontextmanager
+    async def shared(self, teller: Teller, leadership: Leadership) -> AsyncIterator[None]:
+        """Have one detection with the others; `joined` lasts longer, for what is sent last."""
+        async with _running(self.sharing.run(teller, lambda: leadership.is_leader)):
+            try:
+                yield
+            finally:
+                await self.sharing.finish()
 
     async def _pass_on(self, tell: Tell | None) -> None:
         while True:
             turn = await self._turns.get()
             if tell is not None:
                 await tell(turn.up, turn.reason)
+
+
+@asynccontextmanager
+async def _running(*endless: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    tasks = [asyncio.create_task(one) for one in endless]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task

@@ -51,6 +51,18 @@ redis.call('PEXPIRE', KEYS[1], ARGV[2])
 redis.call('PUBLISH', ARGV[3], ARGV[4])
 """
 
+_PROBE: Final = (
+    _TELL
+    + """\
+redis.call('XADD', KEYS[2], 'MAXLEN', '~', 1, '*', 'm', '')
+redis.call('PEXPIRE', KEYS[2], ARGV[2])
+redis.call('XREAD', 'COUNT', 1, 'STREAMS', KEYS[2], '0')
+redis.call('XREVRANGE', KEYS[2], '+', '-', 'COUNT', 1)
+redis.call('SET', KEYS[3], '', 'PX', ARGV[2])
+redis.call('GET', KEYS[3])
+"""
+)
+
 
 class Scripts:
     """The commands of one replica, under one prefix."""
@@ -60,7 +72,8 @@ class Scripts:
         self._writes: Final = f"{prefix}w1:".encode()  # 1: the form of what is kept
         self._replica: Final = replica
         self.channel: Final = f"{prefix}forget1".encode()
-        self.probe_key: Final = f"{prefix}probe:{replica.hex()}"
+        own = f"{prefix}probe:{replica.hex()}"
+        self.probe_keys: Final = (own, f"{prefix}probe:stream", f"{prefix}probe:value")
 
     def put(self, digest: bytes, intent: bytes) -> Command:
         """Remember an intent; two that differ and are both on their way cancel each other."""
@@ -82,8 +95,8 @@ class Scripts:
         return None if replica == self._replica else digest
 
     def probe(self) -> Command:
-        """Succeed only where scripts run, keys can be written and the channel is open."""
-        return ("EVAL", _TELL, 1, self.probe_key, b"", 1_000, self.channel, self._replica)
+        """Succeed only where all that is ever done with the store can be done."""
+        return ("EVAL", _PROBE, 3, *self.probe_keys, b"", 1_000, self.channel, self._replica)
 
     def _eval(self, script: str, digest: bytes) -> Command:
         return ("EVAL", script, 1, self._writes + digest)

@@ -2,7 +2,7 @@
 
 from tests.unit.alerts.findings import change
 from webhook.alerts.change import Change, Turn
-from webhook.alerts.leader import KEPT_SECONDS, LeaderSink
+from webhook.alerts.leader import KEPT_SECONDS, LeaderSink, OrAlone
 
 
 class Ballot:
@@ -75,3 +75,16 @@ async def test_the_sink_behind_it_is_closed():
     replica = Replica()
     await replica.sink.close()
     assert replica.told.closed
+
+
+async def test_who_is_alone_speaks_as_well_and_tells_what_the_leader_may_not_have_told():
+    replica, alone = Replica(), [False]
+    ballot = replica.ballot
+    replica.sink = LeaderSink(replica.told, OrAlone(ballot, lambda: alone[0]), lambda: replica.now)
+    await replica.look(OPENED)
+    ballot.vacant_since = replica.now
+    await replica.look(RESOLVED)
+    assert replica.told.calls == []
+    alone[0] = True
+    await replica.look(OPENED)
+    assert replica.told.calls == [(RESOLVED, OPENED)]

@@ -107,5 +107,5 @@ def test_a_new_replica_has_what_the_others_have_and_no_more():
         for number in numbers:
             for one in clobbered(str(number), 100.0 + number):
                 detection.see(one)
-    new.restore(old.rows())
+    new.restore(old.rows(), old.waiting())
     assert new.findings() == old.findings()

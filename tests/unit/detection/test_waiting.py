@@ -7,7 +7,6 @@ from msgspec.structs import replace
 
 from tests.unit.detection.builders import INTENT, MUTATE, OUTCOME, Judging, fact, status, update
 from webhook.detection import waiting as module
-from webhook.detection.detection import SECONDS_QUIET
 from webhook.detection.fact import Fact, encode_fact
 from webhook.detection.waiting import SECONDS_ON_THE_WAY, Waiting
 
@@ -81,12 +80,27 @@ def test_facts_of_one_process_wait_for_nothing():
     assert len(detection.writes) == 1
 
 
-def test_where_no_fact_follows_ones_own_clock_ends_the_wait():
+def test_where_no_fact_is_on_its_way_nothing_is_waited_for():
     detection = judged(ONCE)
-    detection.settle(ONCE[-1].time + SECONDS_QUIET - 0.1)
     assert not detection.writes
-    detection.settle(ONCE[-1].time + SECONDS_QUIET)
+    detection.end_wait()
     assert len(detection.writes) == 1
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_who_is_new_judges_once_what_waited_elsewhere(waits):
+    """And not at all what was judged there, but for what it has to know of the past."""
+    leader, late = judged(STORY[-6:]), judged(STORY[-6:])
+    if not waits:
+        leader.end_wait()
+    before = list(leader.rows()), leader.waiting()
+    late.restore(*before)
+    for detection in (leader, late):
+        for one in at(write("9"), 103.5, 103.51, 103.52):
+            detection.see_encoded(encode_fact(one))
+        detection.finish(104.0)
+    assert late.findings() == leader.findings()
+    assert [one.base for one in late.writes] == [one.base for one in leader.writes]
 
 
 def test_what_waits_is_bounded(monkeypatch):

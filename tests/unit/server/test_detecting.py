@@ -7,6 +7,7 @@ from tests.reviews import judge, make_review
 from webhook.admission.review import Phase
 from webhook.alerts.change import Change, Turn
 from webhook.detection.detection import Detection
+from webhook.detection.fact import decode_fact
 from webhook.detection.finding import Finding
 from webhook.pipeline import Verdict, review
 from webhook.server import detecting as module
@@ -86,3 +87,82 @@ async def test_only_updates_that_were_judged_are_looked_at():
     detecting.put(Phase.MUTATE, Verdict(), 10)
     assert len(detecting) == 0
     await detecting.stop()
+
+
+class Stream:
+    """What replicas share: it takes what is seen, or has no use for it."""
+
+    def __init__(self, *, takes: bool) -> None:
+        self.takes = takes
+        self.facts: list[bytes] = []
+
+    def put(self, fact: bytes) -> bool:
+        self.facts.append(fact)
+        return self.takes
+
+
+async def _seen_by(shared: Stream, *sinks: Told, held: bool = False) -> Detecting:
+    """Five clobbered writes, worked off."""
+    detecting = Detecting(Detection(), sinks, Tracking(), shared)
+    detecting.start()
+    if held:
+        detecting.hold()
+    for version in range(5):
+        for phase, verdict in clobbered_write(version):
+            detecting.put(phase, verdict, 1_000)
+    async with asyncio.timeout(5):
+        while len(shared.facts) < 15:
+            await asyncio.sleep(0.01)
+    return detecting
+
+
+async def test_what_is_shared_is_judged_when_it_comes_back():
+    shared = Stream(takes=True)
+    detecting = await _seen_by(shared)
+    assert detecting.findings() == ()
+    for fact in shared.facts:
+        detecting.detection.see_encoded(fact)
+    detecting.detection.end_wait()
+    assert [(one.detector, one.count) for one in detecting.findings()] == [
+        ("observed-generation-cleared", 5)
+    ]
+    assert detecting.detection.found_alone() == []
+    await detecting.stop()
+
+
+async def test_what_cannot_be_shared_is_judged_at_once_and_told_to_the_others_later():
+    detecting = await _seen_by(Stream(takes=False))
+    (finding,) = detecting.findings()
+    other = Detection()
+    other.absorb(detecting.detection.found_alone())
+    assert other.findings() == (finding,)
+    assert detecting.detection.found_alone() == [], "told once"
+    await detecting.stop()
+
+
+async def test_what_is_alone_is_not_joined_with_what_all_have_seen():
+    """The others could not know why."""
+    shared = Stream(takes=True)
+    detecting = await _seen_by(shared)
+    facts = [decode_fact(fact) for fact in shared.facts]
+    for fact in facts:
+        is_intent = fact.phase is Phase.INTENT
+        (detecting.detection.see_alone if is_intent else detecting.detection.see)(fact)
+    assert all(one.detector != "observed-generation-cleared" for one in detecting.findings())
+    await detecting.stop()
+
+
+async def test_what_is_of_the_past_is_no_news(monkeypatch):
+    monkeypatch.setattr(module, "_LOOK_SECONDS", 0.01)
+    told = Told()
+    shared = Stream(takes=True)
+    detecting = await _seen_by(shared, told, held=True)
+    for fact in shared.facts:
+        detecting.detection.see_encoded(fact)
+    detecting.detection.end_wait()
+    await asyncio.sleep(0.1)
+    detecting.go_on()
+    await asyncio.sleep(0.1)
+    await detecting.stop()
+    assert len(detecting.findings()) == 1
+    assert told.changes == []
