@@ -98,8 +98,6 @@ def _decoded(raw: msgspec.Raw | None) -> Any:
 
 def _compare(old_at: Place, at: Place, old: Any, new: Any, found: list[Change]) -> None:
     """Go down both sides at once, where they differ."""
-    if len(found) >= MOST_LEAVES:
-        return
     kind = type(new)
     if kind not in _CONTAINERS or type(old) is not kind or not old or not new:
         if _is_leaf(old) and _is_leaf(new):
@@ -118,10 +116,14 @@ def _compare_objects(
 ) -> None:
     for name, value in new.items():
         before = old.get(name)
+        if _is_enough(found):
+            return
         if not _same(before, value):
             below = at[name]
             _compare(below if old_at is at else old_at[name], below, before, value, found)
     for name, value in old.items():
+        if _is_enough(found):
+            return
         if name not in new:
             _every_leaf(old_at[name], value, found, is_gone=True)
 
@@ -131,29 +133,40 @@ def _compare_lists(
 ) -> None:
     items = {(field, name): index for field, name, index in _items(old)}
     for item in _items(new):
+        if _is_enough(found):
+            return
         value, index = new[item[2]], items.pop(item[:2], None)
         if index is None:
             _every_leaf(at[item], value, found, is_gone=False)
         elif not _same(old[index], value):
             _compare(old_at[*item[:2], index], at[item], old[index], value, found)
     for known, index in items.items():
+        if _is_enough(found):
+            return
         _every_leaf(old_at[*known, index], old[index], found, is_gone=True)
 
 
 def _every_leaf(at: Place, value: Any, found: list[Change], *, is_gone: bool) -> None:
     """Go down the only side there is."""
-    if len(found) >= MOST_LEAVES:
-        return
     if value and type(value) is dict:
         for name, child in value.items():
+            if _is_enough(found):
+                return
             _every_leaf(at[name], child, found, is_gone=is_gone)
     elif value and type(value) is list:
         for item, child in zip(_items(value), value, strict=True):
+            if _is_enough(found):
+                return
             _every_leaf(at[item], child, found, is_gone=is_gone)
     elif value is not _ABSENT:
         digest = _digest(value)
         before, after = (digest, None) if is_gone else (None, digest)
         found.append(Change(at.path, at.pointer, before, after, at.salt))
+
+
+def _is_enough(found: list[Change]) -> bool:
+    """Asked before a place is made: that of a leaf which is not told costs as much."""
+    return len(found) >= MOST_LEAVES
 
 
 def _is_leaf(value: Any) -> bool:

@@ -1,7 +1,8 @@
 """Runs detection and tracking behind the answers: one bounded queue, worked off on the loop.
 
 What does not fit is dropped and counted; an answer never waits for its own. A bite is one review,
-for a status update about 0.15 ms, and answers in between are late by no more than that.
+for a status update about 0.1 ms, and answers in between are late by no more than that; what is
+large is looked at in a thread.
 """
 
 import asyncio
@@ -16,10 +17,11 @@ import msgspec
 from webhook.admission.review import Operation, Phase
 from webhook.alerts.change import Sink, Turns
 from webhook.detection.detection import Detection
-from webhook.detection.fact import encode_fact
+from webhook.detection.fact import Fact, encode_fact
 from webhook.detection.finding import Finding
 from webhook.detection.reduce import Reviewed
 from webhook.pipeline import Verdict
+from webhook.server.limits import LARGE_BYTES
 from webhook.status.outcome import see_outcome
 from webhook.status.tracking import Tracking
 from webhook.telemetry.logs import LOGGER
@@ -118,13 +120,20 @@ class Detecting:
                 phase, reviewed, now, size = self._queue.popleft()
                 self._bytes -= size
                 if reviewed.request.operation is Operation.UPDATE:
-                    self._see(phase, reviewed, now)
+                    self._see(await self._reduced(phase, reviewed, now, size))
                 if phase is Phase.OUTCOME:
                     self._track(reviewed, now)
                 await asyncio.sleep(0)
 
-    def _see(self, phase: Phase, reviewed: Reviewed, now: float) -> None:
-        fact = self.detection.fact(phase, reviewed, now)
+    async def _reduced(
+        self, phase: Phase, reviewed: Reviewed, now: float, size: int
+    ) -> Fact | None:
+        if size <= LARGE_BYTES:
+            return self.detection.fact(phase, reviewed, now)
+        # Answers do not wait for it; the reviews behind it do, for facts are made in order.
+        return await asyncio.to_thread(self.detection.fact, phase, reviewed, now)
+
+    def _see(self, fact: Fact | None) -> None:
         if fact is None:
             return
         if self._shared is None:

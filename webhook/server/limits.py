@@ -15,6 +15,9 @@ TLS_BUFFER_BYTES: Final = 32 * 1024
 """Two TLS records, for each connection and before its handshake. asyncio takes 256 KiB and touches
 all of it: 1,000 clients that say nothing took 280 MiB."""
 
+LARGE_BYTES: Final = 512 * 1024
+"""What is larger is worked on in a thread; smaller, a review takes less than a millisecond."""
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -26,7 +29,7 @@ class Limits:
     connections: int = 4_096
     backlog: int = 1_024
     body_bytes_in_flight: int = 128 * 1024 * 1024  # what slow senders may occupy all together
-    large_from: int = 512 * 1024  # bytes of a body; below, a review takes less than a millisecond
+    large_from: int = LARGE_BYTES
     large_reviews: int = 16  # judged or waiting for it: at most 60 ms each on one core
     large_bytes: int = 48 * 1024 * 1024  # of their bodies
     answer_seconds: float = 2.0  # how long a client waits that does not say so with ?timeout=

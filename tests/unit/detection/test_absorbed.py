@@ -89,7 +89,7 @@ def test_while_the_store_is_lost_each_finds_by_itself_and_afterwards_all_have_th
         for one in clobbered(str(number), 110.0 + number):
             replica.see_alone(one)
     for replica in replicas:
-        replica.settle(112.0)
+        replica.end_wait()
     assert [[one.count for one in replica.findings()] for replica in replicas] == [[5], [4], [3]]
     rows = [replica.found_alone() for replica in replicas]
     for number, replica in enumerate(replicas):
