@@ -200,6 +200,15 @@ async def _play(address: ValkeyAddress, proxy: Proxy, store: StoreServer, story:
             await late.end()
 
 
+async def test_what_was_seen_last_is_still_told_by_who_ends(address, monkeypatch):
+    monkeypatch.setattr(module, "GATHER_SECONDS", 60.0)
+    async with members(address(), 2) as (one, other):
+        one.put("the last")
+        await one.sharing.finish()
+        await one.end()
+        await until(lambda: other.tally.counts == {"the last": 1})
+
+
 async def test_what_nobody_has_acknowledged_counts_once_whether_it_was_stored_or_not(
     address, proxy, store
 ):
