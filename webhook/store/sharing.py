@@ -25,6 +25,7 @@ from webhook.telemetry.logs import LOGGER
 
 GATHER_SECONDS: Final = 0.05
 """What is seen in so long goes into one message: twenty a second of each replica at most."""
+_RESULTS: Final = ("sent", "read", "alone", "missed", "dropped", "unreadable")
 _SHORTEST_PAUSE: Final = 0.1
 _LONGEST_PAUSE: Final = 1.0
 _ANSWER_SECONDS: Final = 5.0
@@ -109,10 +110,9 @@ class Sharing:
 
     def counts(self) -> Iterator[tuple[tuple[str, ...], int]]:
         """Facts, and a few messages, by what became of them."""
-        known = Counter(self._counts)
+        known = self._counts + self._intake.counts
         known["dropped"] += self._outbox.dropped
-        known.update(self._intake.counts)
-        return (((result,), count) for result, count in known.items())
+        return (((result,), known[result]) for result in _RESULTS)
 
     def put(self, fact: bytes) -> bool:
         """Send what this replica saw; False where it has to judge it by itself."""
