@@ -73,9 +73,9 @@ class Wire:
         await self.send(http_post(body, path, **headers))
         return await self.answer()
 
-    async def closed(self) -> bool:
+    async def closed(self, patience: float = PATIENCE) -> bool:
         """Wait until the server has closed the connection."""
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(patience):
             with suppress(ConnectionError):
                 while await self.reader.read(65536):
                     pass
