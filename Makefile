@@ -5,7 +5,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 JOBS ?= 2
 
-.PHONY: help install run demo demo-picture test check controlplane bench bench-check memory wheel sbom audit clean lock
+.PHONY: help install run demo demo-picture test check controlplane bench bench-check memory fuzz wheel sbom audit clean lock
 
 help: ## what people do here
 	@awk 'BEGIN{FS=":.*## "} /^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,6 +42,9 @@ controlplane: install ## build kube-apiserver, etcd and friends once (minutes; c
 
 test: check controlplane ## every test, the real control plane included
 	$(PY) -m pytest -n $(JOBS) --dist loadgroup || $(PY) -m tests.again
+
+fuzz: install ## coverage-guided, on what reads what others wrote: TIME=3600 seconds in all
+	$(PY) -m tests.fuzz --seconds $(or $(TIME),3600)
 
 bench: install controlplane ## genguard beside Go, kopf and others: writes tests/bench/RESULTS.md
 	$(PY) -m tests.bench

@@ -111,7 +111,7 @@ def _decode(content: bytes) -> Any:
     """The value of what begins with a bracket, None if it is not one JSON value."""
     try:
         return msgspec.json.decode(content)
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):  # the second: in a key
         return None
 
 
