@@ -8,6 +8,7 @@ import click
 
 import certs
 from webhook.cli.administer import ask, carry_out, changes, tell
+from webhook.cli.cidr import cidrs
 from webhook.cli.cluster import telling
 from webhook.cli.duration import duration
 from webhook.cli.store import shared_store
@@ -51,6 +52,15 @@ _FOLDER = click.Path(file_okay=False, path_type=Path)
     callback=shared_store,
     help="With --ha: the store, as serve takes it; its files are keys of secret/genguard-store. "
     "[default: that of the manifests]",
+)
+@click.option(
+    "--api-server-cidr",
+    "api_servers",
+    metavar="CIDR,...",
+    default="",
+    callback=cidrs,
+    help="Whence the API servers call, as pods see it: the NetworkPolicy lets nobody else reach "
+    "the webhook port. [default: everybody]",
 )
 @click.option("--replicas", type=click.IntRange(1), help="How many pods. [default: 2, or 3]")
 @click.option(
@@ -110,6 +120,7 @@ def _options(
     ha: bool,
     store: SharedStore | None,
     replicas: int | None,
+    api_servers: tuple[str, ...],
     namespace: str,
     kubeconfig: str | None,
     context: str | None,
@@ -121,7 +132,7 @@ def _options(
     if url is not None:
         if ca_file is None:
             raise click.UsageError("--url needs --ca-file: the ca.crt in the server's --cert-dir")
-        if audit_only or image or cert_dir or cert_manager or ha or replicas:
+        if audit_only or image or cert_dir or cert_manager or ha or replicas or api_servers:
             raise click.UsageError("with --url, how the server runs is said where it is started")
         outside = Outside(url, ca_file.read_bytes())
     elif ca_file is not None:
@@ -131,7 +142,15 @@ def _options(
     if cert_dir and cert_manager:
         raise click.UsageError("give either --cert-dir or --cert-manager")
     choices = Choices(
-        audit_only, namespace, image, cert_manager, outside, ha=ha, store=store, replicas=replicas
+        audit_only,
+        namespace,
+        image,
+        cert_manager,
+        outside,
+        ha=ha,
+        store=store,
+        replicas=replicas,
+        api_servers=api_servers,
     )
     return InstallOptions(kubeconfig, context, choices, cert_dir, seconds)
 

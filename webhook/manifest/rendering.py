@@ -49,6 +49,7 @@ class Choices:
 
     ha        replicas that judge as one, through `store`; without it through that of the manifests
     replicas  how many pods; without it as many as the manifests say
+    api_servers  CIDRs whence the webhook port may be reached; without any, from everywhere
     """
 
     audit_only: bool = False
@@ -59,6 +60,7 @@ class Choices:
     ha: bool = False
     store: SharedStore | None = None
     replicas: int | None = None
+    api_servers: tuple[str, ...] = ()
 
 
 def render(choices: Choices, read: Read, pair: Mapping[str, bytes]) -> list[Document]:
@@ -81,6 +83,8 @@ def render(choices: Choices, read: Read, pair: Mapping[str, bytes]) -> list[Docu
             use(one, choices.store)
         if choices.replicas is not None:
             _scale(one, choices.replicas)
+        if choices.api_servers:
+            _admit(one, choices.api_servers)
     return [_moved(one, choices.namespace) for one in documents]
 
 
@@ -157,6 +161,14 @@ def _scale(document: Document, replicas: int) -> None:
     elif document["kind"] == "ResourceQuota":
         hard = document["spec"]["hard"]
         hard["pods"] = str(max(int(hard["pods"]), replicas + 1))
+
+
+def _admit(document: Document, api_servers: tuple[str, ...]) -> None:
+    """Nobody but these may reach the webhook port."""
+    if document["kind"] == "NetworkPolicy":
+        for rule in document["spec"]["ingress"]:
+            if any(port["port"] == "webhook" for port in rule["ports"]):
+                rule["from"] = [{"ipBlock": {"cidr": one}} for one in api_servers]
 
 
 def _moved(value: Any, namespace: str) -> Any:

@@ -35,6 +35,16 @@ def test_yaml_has_the_store_and_the_replicas_that_were_asked_for():
     assert f"--store={store}" in deployment["spec"]["template"]["spec"]["containers"][0]["args"]
 
 
+def test_yaml_lets_nobody_but_the_api_servers_that_were_named_reach_the_webhook_port():
+    found = run("-o", "yaml", "--api-server-cidr", "10.0.0.0/28, 192.0.2.7")
+    documents = list(yaml.safe_load_all(found.stdout))
+    (policy,) = (one for one in documents if one["kind"] == "NetworkPolicy")
+    assert policy["spec"]["ingress"][0]["from"] == [
+        {"ipBlock": {"cidr": "10.0.0.0/28"}},
+        {"ipBlock": {"cidr": "192.0.2.7/32"}},
+    ]
+
+
 def test_yaml_needs_no_certificate_of_anybody_s():
     documents = list(yaml.safe_load_all(run("-o", "yaml", "-n", "guards").stdout))
     (secret,) = (one for one in documents if one["kind"] == "Secret")
@@ -57,6 +67,9 @@ def test_yaml_needs_no_certificate_of_anybody_s():
         (["--ha", "--store", "valkey://a:word@db/0"], "put it in secret/genguard-store"),
         (["--ha", "--store", "valkeys://db/0?cafile=/tmp/ca.crt"], "in /etc/genguard/store/"),
         (["--replicas", "0"], "x>=1"),
+        (["--api-server-cidr", "10.0.0.1/28"], "has host bits set"),
+        (["--api-server-cidr", "apiserver"], "give ranges such as 10.0.0.0/28"),
+        (["--url", "https://h:1", "--ca-file", __file__, "--api-server-cidr", "::/0"], "started"),
         (["--url", "https://h:1", "--ca-file", __file__, "--ha"], "where it is started"),
     ],
 )

@@ -52,6 +52,20 @@ def test_the_pair_is_in_the_secret_and_its_authority_in_every_registration():
     assert tuple(webhooks(documents)) == PHASES
 
 
+def test_only_api_servers_reach_the_webhook_port_where_they_are_named():
+    def sources(**choices):
+        (policy,) = (one for one in rendered(**choices) if one["kind"] == "NetworkPolicy")
+        return {rule["ports"][0]["port"]: rule.get("from") for rule in policy["spec"]["ingress"]}
+
+    before, after = sources(), sources(api_servers=("10.0.0.0/28", "2001:db8::/64"))
+    assert before["webhook"] is None
+    assert after["webhook"] == [
+        {"ipBlock": {"cidr": "10.0.0.0/28"}},
+        {"ipBlock": {"cidr": "2001:db8::/64"}},
+    ]
+    assert after["ops"] == before["ops"]
+
+
 def test_audit_only_and_image_are_the_container_s():
     assert "--audit-only" not in container(rendered())["args"]
     found = container(rendered(audit_only=True, image="registry.example.org/genguard@sha256:0"))
