@@ -4,8 +4,10 @@ SHELL := /bin/bash
 VENV := .venv
 PY := $(VENV)/bin/python
 JOBS ?= 2
+PURE := $(addprefix tests/unit/,admission detection generation objects patch rules status test_pipeline.py \
+	test_rounds.py test_awaited_intent.py) tests/property
 
-.PHONY: help install run demo demo-picture test check controlplane bench bench-check memory fuzz wheel sbom audit clean lock
+.PHONY: help install run demo demo-picture test check controlplane bench bench-check memory coverage mutate fuzz wheel sbom audit clean lock
 
 help: ## what people do here
 	@awk 'BEGIN{FS=":.*## "} /^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,6 +45,15 @@ controlplane: install ## build kube-apiserver, etcd and friends once (minutes; c
 test: check controlplane ## every test, the real control plane included
 	$(PY) -m pytest -n $(JOBS) --dist loadgroup || $(PY) -m tests.again
 
+coverage: install ## branch coverage of the pure core by its own tests, without a control plane
+	mkdir -p build
+	$(PY) -m coverage run -m pytest -q $(PURE)
+	$(PY) -m coverage report
+
+mutate: install ## mutants of rules and patch, and which of them no test of theirs kills (minutes)
+	$(VENV)/bin/mutmut run --max-children $(JOBS)
+	$(VENV)/bin/mutmut results
+
 fuzz: install ## coverage-guided, on what reads what others wrote: TIME=3600 seconds in all
 	$(PY) -m tests.fuzz --seconds $(or $(TIME),3600)
 
@@ -71,4 +82,4 @@ lock: ## pin the dependencies again, with hashes (needs pip-tools in .venv)
 	$(PY) -m piptools compile --quiet --strip-extras --generate-hashes --allow-unsafe --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options --extra dev --extra uvloop -c requirements.lock -o requirements-dev.lock pyproject.toml
 
 clean: ## remove what the verbs above made in this folder
-	rm -rf $(VENV) .certs build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .certs build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis mutants

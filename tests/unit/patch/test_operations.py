@@ -72,20 +72,21 @@ def test_the_self_check_applies_as_jsonpatch_does(operation):
 
 
 @pytest.mark.parametrize(
-    "operation",
+    ("op", "path", "told"),
     [
-        PatchOperation("replace", "/a/c", 1),
-        PatchOperation("add", "/x/y", 1),
-        PatchOperation("add", "/a/b/0/c", 1),
-        PatchOperation("replace", "/a/b/2", 1),
-        PatchOperation("replace", "/a/b/-1", 1),
-        PatchOperation("replace", "/a/b/01", 1),
-        PatchOperation("replace", "/a/b/-", 1),
-        PatchOperation("add", "/a/b/0", 1),
-        PatchOperation("add", "/a/b/x/c", 1),
-        PatchOperation("add", "/a/b/7/c", 1),
+        ("replace", "/a/c", "nothing to replace at /a/c"),
+        ("add", "/x/y", "no such place: /x"),
+        ("add", "/a/b/0/c", "the parent of /a/b/0/c cannot take an add"),
+        ("replace", "/a/b/2", "index out of range at /a/b/2"),
+        ("replace", "/a/b/-1", "no list index at /a/b/-1"),
+        ("replace", "/a/b/01", "no list index at /a/b/01"),
+        ("replace", "/a/b/-", "no list index at /a/b/-"),
+        ("add", "/a/b/0", "the parent of /a/b/0 cannot take an add"),
+        ("add", "/a/b/x/c", "no list index at /a/b/x"),
+        ("add", "/a/b/7/c", "index out of range at /a/b/7"),
     ],
 )
-def test_the_self_check_refuses_what_does_not_fit(operation):
-    with pytest.raises(CannotApplyError):
-        apply_operation(copy.deepcopy(GOOD), operation)
+def test_the_self_check_refuses_what_does_not_fit_and_says_where(op, path, told):
+    with pytest.raises(CannotApplyError) as refused:
+        apply_operation(copy.deepcopy(GOOD), PatchOperation(op, path, 1))
+    assert str(refused.value) == told
