@@ -76,7 +76,7 @@ def telling() -> Iterator[None]:
     from webhook.cluster.rest import UNREACHED, RefusedError  # noqa: PLC0415
     from webhook.cluster.until import NotInTimeError  # noqa: PLC0415
     from webhook.objects.served import UnknownTargetError  # noqa: PLC0415
-    from webhook.remembering import NoServerError  # noqa: PLC0415
+    from webhook.verbs.remembering import NoServerError  # noqa: PLC0415
 
     refused = (RefusedError, NoClusterError, NoServerError, NotInTimeError, UnknownTargetError)
     try:

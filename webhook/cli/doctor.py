@@ -39,7 +39,7 @@ def doctor(output: str, namespace: str, kubeconfig: str | None, context: str | N
 
 
 def _look(kubeconfig: str | None, context: str | None, namespace: str) -> tuple[Line, ...]:
-    from webhook.examination import examine  # noqa: PLC0415
+    from webhook.verbs.examination import examine  # noqa: PLC0415
 
     try:
         with telling():

@@ -17,7 +17,7 @@ from webhook.manifest.rendering import Choices, Outside, as_yaml
 from webhook.manifest.store import SharedStore
 
 if TYPE_CHECKING:
-    from webhook.installation import InstallOptions, Prepared
+    from webhook.verbs.installation import InstallOptions, Prepared
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _FOLDER = click.Path(file_okay=False, path_type=Path)
@@ -82,7 +82,7 @@ def install(*, dry_run: bool, output: str | None, yes: bool, **flags: Any) -> No
 
     The exit code is 0 when it is installed, 1 when that could not be done.
     """
-    from webhook.installation import manifests_of  # noqa: PLC0415
+    from webhook.verbs.installation import manifests_of  # noqa: PLC0415
 
     options = _options(**flags)
     try:
@@ -96,8 +96,8 @@ def install(*, dry_run: bool, output: str | None, yes: bool, **flags: Any) -> No
 
 
 def _install(options: "InstallOptions", *, dry_run: bool, yes: bool) -> None:
-    from webhook.installation import prepare  # noqa: PLC0415
-    from webhook.phases import run  # noqa: PLC0415
+    from webhook.verbs.installation import prepare  # noqa: PLC0415
+    from webhook.verbs.phases import run  # noqa: PLC0415
 
     prepared = asyncio.run(prepare(options))
     _explain(prepared)
@@ -126,7 +126,7 @@ def _options(
     context: str | None,
     seconds: float,
 ) -> "InstallOptions":
-    from webhook.installation import InstallOptions  # noqa: PLC0415
+    from webhook.verbs.installation import InstallOptions  # noqa: PLC0415
 
     outside = None
     if url is not None:

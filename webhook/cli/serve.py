@@ -31,8 +31,8 @@ from webhook.server.options import (
 )
 from webhook.server.token_file import BadTokenFileError
 from webhook.server.watching import NotWatchableError, parse_watched
-from webhook.serving import AlertOptions, ClusterOptions, run_server
 from webhook.store.address import BadStoreError, parse_store
+from webhook.verbs.serving import AlertOptions, ClusterOptions, run_server
 
 _YEAR_HOURS = 8_760
 _FILE = click.Path(dir_okay=False, path_type=Path)

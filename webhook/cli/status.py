@@ -21,7 +21,7 @@ from webhook.status.judged import Judged, judge
 from webhook.status.line import line
 
 if TYPE_CHECKING:
-    from webhook.following import Sight
+    from webhook.verbs.following import Sight
 
 _OUTPUTS = ("table", "wide", "json", "yaml", "kstatus")
 
@@ -86,7 +86,7 @@ def _of_cluster(
 ) -> int:
     asked = _asked(words, selector)
     from webhook.cluster.target import default_kubeconfig  # noqa: PLC0415
-    from webhook.looking import LookOptions, look  # noqa: PLC0415
+    from webhook.verbs.looking import LookOptions, look  # noqa: PLC0415
 
     kubeconfig = kubeconfig or default_kubeconfig()
     within = namespace_of(kubeconfig, context, namespace, asked, every=all_namespaces)

@@ -16,7 +16,7 @@ from webhook.trace.plan import Plan
 from webhook.trace.table import as_table
 
 if TYPE_CHECKING:
-    from webhook.tracing import Prepared, TraceOptions
+    from webhook.verbs.tracing import Prepared, TraceOptions
 
 _NOTHING_WRITTEN = 2
 _SIGNALLED = 128
@@ -112,7 +112,7 @@ def trace(target: str | None, **flags: Any) -> None:
 
 def _trace(target: str | None, *, yes: bool, output: str, **flags: Any) -> int:
     from webhook.cluster.target import default_kubeconfig, default_namespace  # noqa: PLC0415
-    from webhook.tracing import TraceOptions, clean, prepare  # noqa: PLC0415
+    from webhook.verbs.tracing import TraceOptions, clean, prepare  # noqa: PLC0415
 
     kubeconfig = flags.pop("kubeconfig") or default_kubeconfig()
     if target is None:
@@ -131,7 +131,7 @@ def _trace(target: str | None, *, yes: bool, output: str, **flags: Any) -> int:
 
 
 def _run(prepared: "Prepared", options: "TraceOptions", output: str) -> int:
-    from webhook.tracing import run  # noqa: PLC0415
+    from webhook.verbs.tracing import run  # noqa: PLC0415
 
     found = asyncio.run(run(prepared, options, _tell))
     report, plan = found.report, prepared.plan

@@ -10,7 +10,7 @@ from webhook.cli.cluster import telling
 from webhook.cli.duration import duration
 
 if TYPE_CHECKING:
-    from webhook.removal import RemovalOptions
+    from webhook.verbs.removal import RemovalOptions
 
 
 @click.command()
@@ -45,7 +45,7 @@ def uninstall(
 
     The exit code is 0 when it is gone, 1 when that could not be done.
     """
-    from webhook.removal import RemovalOptions  # noqa: PLC0415
+    from webhook.verbs.removal import RemovalOptions  # noqa: PLC0415
 
     options = RemovalOptions(kubeconfig, context, namespace, seconds, registrations_only)
     with telling():
@@ -53,7 +53,7 @@ def uninstall(
 
 
 def _uninstall(options: "RemovalOptions", *, dry_run: bool, yes: bool) -> None:
-    from webhook.removal import prepare, run  # noqa: PLC0415
+    from webhook.verbs.removal import prepare, run  # noqa: PLC0415
 
     steps = asyncio.run(prepare(options))
     if not steps:

@@ -101,7 +101,7 @@ def _wait(
     **flags: Any,
 ) -> int:
     from webhook.cluster.target import default_kubeconfig  # noqa: PLC0415
-    from webhook.waiting import WaitOptions, wait  # noqa: PLC0415
+    from webhook.verbs.waiting import WaitOptions, wait  # noqa: PLC0415
 
     kubeconfig = kubeconfig or default_kubeconfig()
     within = namespace_of(kubeconfig, context, namespace, asked, every=all_namespaces)

@@ -13,7 +13,6 @@ from webhook.alerts.leader import Candidate, LeaderSink, OrAlone, running
 from webhook.alerts.log import LogSink
 from webhook.alerts.store_event import StoreEvents
 from webhook.alerts.verified import Lookup, Verification, VerifiedSink
-from webhook.certifying import certified
 from webhook.compose import Judge, JudgeOptions
 from webhook.dashboard.routes import Dashboard
 from webhook.dashboard.scene import Sources
@@ -37,6 +36,7 @@ from webhook.store.sqlite import SqliteFile
 from webhook.telemetry.logs import LOGGER, logging_to_stderr
 from webhook.telemetry.metrics import Metrics
 from webhook.telemetry.tracked import TrackedMetrics
+from webhook.verbs.certifying import certified
 
 if TYPE_CHECKING:
     from webhook.cluster.rest import Rest

@@ -11,13 +11,13 @@ from typing import Final
 from webhook.cluster.connection import connected
 from webhook.cluster.discovery import discover
 from webhook.cluster.rest import RefusedError, Rest
-from webhook.following import Following, Tell, following
 from webhook.objects.served import Served, UnknownTargetError
-from webhook.remembering import memories
 from webhook.status.asked import Asked
 from webhook.status.goal import Goal, State
 from webhook.status.standing import Standing, Standings
 from webhook.status.wanted import Wanted, wanted
+from webhook.verbs.following import Following, Tell, following
+from webhook.verbs.remembering import memories
 
 _TICK: Final = 1.0
 """Seconds after which time alone may have changed the answer; also between two lines of reasons."""

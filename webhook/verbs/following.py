@@ -15,12 +15,12 @@ from webhook.cluster.watched import Change, Collection, What, follow
 from webhook.objects.fields import ABSENT, Fields, get
 from webhook.objects.instant import parse_time
 from webhook.objects.served import Served
-from webhook.remembering import Memory
 from webhook.status.forest import APPLICATION, Document, Node, component_kinds, grow
 from webhook.status.owned import WORKLOADS, is_custom, owned_by
 from webhook.status.tracking import Tracking
 from webhook.status.view import Past
 from webhook.status.wanted import Wanted
+from webhook.verbs.remembering import Memory
 
 _APART: Final = 0.1
 """Seconds between two looks: in a storm of changes every tenth of a second counts."""

@@ -21,7 +21,6 @@ from webhook.cluster.trial import Probed, send_probe
 from webhook.doctor.facts import Facts, Right
 from webhook.generation.custom import BadDefinitionError, from_definition
 from webhook.install.where import path_of, title_of
-from webhook.installation import connected
 from webhook.lint.hook import MUTATING, VALIDATING
 from webhook.manifest.kustomize import Document
 from webhook.manifest.rendering import (
@@ -33,6 +32,7 @@ from webhook.manifest.rendering import (
     secret_of,
 )
 from webhook.manifest.store import store_of
+from webhook.verbs.installation import connected
 
 _ADMISSION: Final = "admissionregistration.k8s.io/v1"
 _REVIEWS: Final = "/apis/authorization.k8s.io/v1"

@@ -20,9 +20,9 @@ from webhook.cluster.rollout import until_bundle, until_rolled_out
 from webhook.cluster.trial import until_seen
 from webhook.install.plan import Action
 from webhook.install.registering import check, limited, trial_name, trial_namespace
-from webhook.installation import InstallOptions, Prepared, connected
 from webhook.manifest.kustomize import Document
 from webhook.manifest.rendering import PHASES, phase_of, secret_of
+from webhook.verbs.installation import InstallOptions, Prepared, connected
 
 Tell = Callable[[str], None]
 

@@ -10,9 +10,9 @@ from webhook.cluster.rest import Rest
 from webhook.cluster.until import until
 from webhook.install.plan import Action, Step
 from webhook.install.where import path_of, title_of
-from webhook.installation import connected
 from webhook.manifest.kustomize import Document
 from webhook.manifest.rendering import Choices, is_registration, render, secret_of
+from webhook.verbs.installation import connected
 
 _NAME: Final = "app.kubernetes.io/name"
 _OTHERS: Final = (
