@@ -60,10 +60,13 @@ class Detection:
         # An intent begins a write, whatever is known of another one with its key.
         known = NOTHING_KNOWN if phase is Phase.INTENT else self._known(key)
         try:
-            return reduce(phase, reviewed, now, known, self._suspects)
+            fact = reduce(phase, reviewed, now, known, self._suspects)
         except (msgspec.MsgspecError, RecursionError):
             self.unreadable += 1
             return None
+        if phase is Phase.MUTATE:
+            self._note(known, fact)
+        return fact
 
     def see(self, fact: Fact) -> None:
         """Take in a fact of this process: they come in order."""
@@ -75,9 +78,12 @@ class Detection:
 
         Raises UnreadableFactError.
         """
-        self._waiting.put(decode_fact(raw))
-        for fact in self._waiting.due():
-            self.see(fact)
+        fact = decode_fact(raw)
+        if fact.phase is Phase.MUTATE:
+            self._note(self._known(fact.key), fact)
+        self._waiting.put(fact)
+        for one in self._waiting.due():
+            self.see(one)
 
     def end_wait(self) -> None:
         """No fact that replicas share is on its way: judge what waits."""
@@ -153,6 +159,11 @@ class Detection:
         begun = sum(one.phase is Phase.INTENT for one in facts)
         return known._replace(facts=() if begun > 1 else tuple(facts))
 
+    def _note(self, known: Known, fact: Fact) -> None:
+        """Learn at once where writes are changed: a loop turns before its writes are judged."""
+        if known.facts and not known.facts[-1].compared.same_as(fact.compared):
+            self._suspects.changed(_place(fact))
+
     def _judge(self, write: Write) -> None:
         past = self.history.of(write.object)
         for stored in past.confirm(write.base, write.state_before):
@@ -160,10 +171,10 @@ class Detection:
                 for sign in detector.stored(stored, past):
                     self._enter(detector.name, sign, stored)
         self.history.add(past, write)
-        if write.asked and write.others == ():
-            where = write.object
-            place = Place(where.group, where.resource, write.subresource)
-            self._suspects.acquit(write.called.first, place)
+        if write.others or write.again:
+            self._suspects.changed(_place(write))
+        elif write.asked and write.others == ():
+            self._suspects.acquit(write.called.first, _place(write))
         for detector in self._detectors:
             for sign in detector.asked(write, past):
                 self._enter(detector.name, sign, write)
@@ -171,3 +182,7 @@ class Detection:
     def _enter(self, detector: str, sign: Sign, write: Write) -> None:
         for ledger in self._ledgers:
             ledger.add(detector, sign, write)
+
+
+def _place(one: Fact | Write) -> Place:
+    return Place(one.object.group, one.object.resource, one.subresource)

@@ -50,7 +50,8 @@ class Fact(msgspec.Struct, frozen=True, array_like=True, gc=False):
     observes         whether the status has an observedGeneration at all, be it 0
     called           None where `states` are
     unmet            of those called, the webhooks whose matchConditions are not met by what is
-                     shown here; None where it shows the same as an earlier phase, or is too late
+                     shown here; none where that was not asked, None where the fact shows the same
+                     as an earlier one, or comes too late
     policies         those that may have acted; None where an earlier phase has told
     """
 

@@ -3,7 +3,7 @@
 Source: apiserver pkg/admission/plugin/webhook/predicates, which webhooks and policies share.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -52,6 +52,17 @@ def matched(request: AdmissionRequest) -> Matched:
         labels=labels,
         old_labels=labels if old_raw == raw else _labels(old_raw),
     )
+
+
+def shown_to_rules(request: AdmissionRequest, *, with_name: bool) -> Hashable:
+    """Equal for requests that are matched alike; `with_name`: some rule asks for one."""
+    wire = request.wire
+    labels = (
+        b"" if one is None or one.metadata.labels is msgspec.UNSET else bytes(one.metadata.labels)
+        for one in (request.object, request.old_object)
+    )
+    name = wire.name if with_name else ""
+    return wire.resource, wire.sub_resource, wire.operation, wire.namespace, name, *labels
 
 
 def matches_rules(rules: Iterable[Rule], write: Matched, *, any_version: bool) -> bool:

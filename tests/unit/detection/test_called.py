@@ -17,10 +17,13 @@ def only_if(*expressions: str):
     return {"matchConditions": [{"name": "c", "expression": one} for one in expressions]}
 
 
-def detect(suspects, sent=SENT, left=LEFT, **more):
+def detect(suspects, sent=SENT, left=LEFT, times=2, **more):
+    """The first write teaches that somebody changes status here."""
     detection = Detection(suspects)
-    for phase, new in ((INTENT, sent), (MUTATE, left), (OUTCOME, sent)):
-        feed(detection, phase, update(new, OLD, subresource="status", **more), 100.0)
+    for base in range(times):
+        for phase, new in ((INTENT, sent), (MUTATE, left), (OUTCOME, sent)):
+            one = update(new, OLD, str(base), subresource="status", **more)
+            feed(detection, phase, one, 100.0)
     return detection
 
 
@@ -80,10 +83,19 @@ def asked(*documents: dict, **more):
     return suspects._conditions.asked
 
 
-def test_conditions_are_evaluated_as_it_came_and_again_only_where_something_was_changed():
+def test_conditions_are_evaluated_only_where_something_was_changed_before():
     conditional = hook("aaa", **only_if("true"))
+    assert asked(conditional, left=SENT) == []
+    assert asked(conditional, times=1) == []
     assert asked(conditional) == ["true"] * 2  # as it came, and as it was left
-    assert asked(conditional, left=SENT) == ["true"]
+
+
+def test_what_was_changed_once_rules_nobody_out_and_the_second_time_does():
+    hooks = hook("aaa", **only_if("false")), hook("bbb")
+    once, twice = (detect(Suspects(read_configurations(hooks)), times=times) for times in (1, 2))
+    (first,), (second,) = once.findings(), twice.findings()
+    assert [one.confidence.value for one in first.actors] == ["possible", "possible"]
+    assert [one.name.partition("/")[0] for one in second.actors] == ["bbb"]
 
 
 def test_conditions_are_evaluated_only_for_webhooks_that_match_and_sort_in_between():
@@ -95,7 +107,7 @@ def test_conditions_are_evaluated_only_for_webhooks_that_match_and_sort_in_betwe
 
 def test_conditions_of_policies_are_evaluated_only_where_something_was_asked():
     documents = [policy(rules=[rule("*", "*/*")], conditions=("true",)), binding()]
-    assert asked(*documents) == ["true"]
+    assert asked(*documents, times=1) == ["true"]
     assert asked(*documents[:1]) == []
 
 

@@ -27,6 +27,7 @@ from tests.unit.detection.test_called import only_if
 from tests.unit.detection.test_suspects import hook
 from webhook.admission.review import Phase
 from webhook.detection.detection import Detection
+from webhook.detection.evidence import Place
 from webhook.detection.fact import VERSION, UnreadableFactError, decode_fact, encode_fact
 from webhook.detection.policies import read_policies
 from webhook.detection.reduce import Reviewed
@@ -88,6 +89,7 @@ def test_no_value_of_an_object_no_label_and_no_annotation_is_in_it():
     }
     for subresource in ("", "status"):
         one = make_review("UPDATE", "widgets", new, {"metadata": metadata}, subresource=subresource)
+        suspects.changed(Place("example.org", "widgets", subresource))
         for phase in Phase:
             found = Detection(suspects).fact(phase, reviewed(one, phase), 100.0)
             assert found is not None
