@@ -59,6 +59,10 @@ class Replicas:
     def have_store(self) -> bool:
         return all(one.has_store for one in self.each)
 
+    def wait_to_judge_as_one(self) -> None:
+        """What one sees all of them count."""
+        wait_until(lambda: all(self.metrics("genguard_store_shared")), what="facts shared by all")
+
     def wait_for_store(self, seconds: float = 30.0) -> None:
         wait_until(lambda: self.have_store, seconds, what="the store asked by all")
 

@@ -278,10 +278,17 @@ def test_no_write_fails_and_no_call_is_missed_while_the_store_is(
         # What one replica found alone all of them know, and nothing that was stored is lost.
         found = wait_until(lambda: _same(guards, name), _RECOVERY_SECONDS, what="all know the same")
         assert _cleared(found) >= stored
+        guards.wait_to_judge_as_one()
         widget = Scene(shared.plane, name).widget("afterwards")
         for number in range(10):
             widget.status("widget-controller", observedGeneration=number + 1)
-        wait_until(lambda: _cleared(_same(guards, name), "afterwards") == 10, what="all ten")
+
+        def counted() -> bool:
+            each = [_cleared(found, "afterwards") for found in guards.findings(namespace=name)]
+            assert each == [10, 10, 10]
+            return True
+
+        wait_until(counted, what="all ten")
 
 
 def _same(guards: Replicas, namespace: str) -> dict[str, Json]:

@@ -32,14 +32,16 @@ def main() -> int:
     return bool(failed)
 
 
-def run(name: str, seconds: int, kept: Path = KEPT) -> subprocess.CompletedProcess[bytes]:
-    """One target, in a process that imports everything instrumented."""
+def run(
+    name: str, seconds: int, kept: Path = KEPT, *, seed: int = 0
+) -> subprocess.CompletedProcess[bytes]:
+    """One target, in a process that imports everything instrumented; a seed of 0 is any."""
     found = kept / name
     found.mkdir(parents=True, exist_ok=True)
     command = [
         sys.executable, "-c", f"from tests.fuzz.__main__ import fuzz; fuzz({name!r})",
-        f"-max_total_time={max(seconds, 1)}", f"-max_len={_LONGEST}", "-timeout=20",
-        "-rss_limit_mb=1024", f"-artifact_prefix={found}.fault-", "-verbosity=0",
+        f"-seed={seed}", f"-max_total_time={max(seconds, 1)}", f"-max_len={_LONGEST}",
+        "-timeout=20", "-rss_limit_mb=1024", f"-artifact_prefix={found}.fault-", "-verbosity=0",
         "-print_final_stats=1", str(found), str(CORPUS / name),
     ]  # fmt: skip
     print(f"== {name}: {seconds} s", flush=True)

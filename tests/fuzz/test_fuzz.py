@@ -54,6 +54,6 @@ def test_what_is_near_a_seed_keeps_its_target_whole(target):
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_a_short_coverage_guided_run_finds_nothing(target, tmp_path):
-    done = run(target, SECONDS, tmp_path)
+    done = run(target, SECONDS, tmp_path, seed=1)  # the same way each time, as far as it gets
     faults = [path.read_bytes() for path in tmp_path.glob("*.fault-*")]
     assert (done.returncode, faults) == (0, [])
