@@ -7,11 +7,12 @@ again here. Dry runs never reach a finding.
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, Final
 
 from webhook.alerts.change import Change, Turn
+from webhook.alerts.event import CreateEvent, event
 from webhook.detection.finding import Finding, FoundObject, Severity
 from webhook.telemetry.logs import LOGGER
 
@@ -21,9 +22,6 @@ _OBJECTS: Final = 4_096
 _LONGEST_NOTE: Final = 1_024  # bytes, as Go counts them (pkg/apis/core/validation/events.go)
 _SECONDS: Final = 5.0
 _FALLBACK_NAMESPACE: Final = "default"
-
-CreateEvent = Callable[[str, dict[str, Any]], Awaitable[None]]
-"""Creates an events.k8s.io/v1 Event in a namespace; raises when that fails."""
 
 
 class KubeEventSink:
@@ -72,28 +70,21 @@ class KubeEventSink:
         version = f"{where.group}/{where.version}" if where.group else where.version
         actors = ", ".join(one.told for one in finding.actors) or "unknown"
         note = f"{finding.detector} {turn}: {finding.message} ({finding.count}x). By: {actors}"
-        return {
-            "apiVersion": "events.k8s.io/v1",
-            "kind": "Event",
-            "metadata": {
-                "generateName": "genguard-",
-                "labels": {"app.kubernetes.io/name": "genguard"},
-            },
-            "eventTime": now.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
-            "reportingController": "genguard.io/detection",
-            "reportingInstance": "genguard",
-            "action": turn.value.capitalize(),
-            "reason": "".join(part.capitalize() for part in finding.detector.split("-")),
-            "type": "Normal" if turn is Turn.RESOLVED else "Warning",
-            "note": note.encode()[:_LONGEST_NOTE].decode(errors="ignore"),
-            "regarding": {
+        return event(
+            now,
+            "genguard.io/detection",
+            action=turn.value.capitalize(),
+            reason="".join(part.capitalize() for part in finding.detector.split("-")),
+            is_good=turn is Turn.RESOLVED,
+            note=note.encode()[:_LONGEST_NOTE].decode(errors="ignore"),
+            regarding={
                 "apiVersion": version,
                 "kind": self._kind_of(where),
                 "namespace": where.namespace,
                 "name": where.name,
                 "uid": where.uid,
             },
-        }
+        )
 
     def _take(self, finding: Finding, time: datetime) -> bool:
         key, now = finding.object.uid or finding.id, time.timestamp()

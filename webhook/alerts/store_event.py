@@ -5,7 +5,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from webhook.alerts.kube_event import CreateEvent
+from webhook.alerts.event import CreateEvent, event
 from webhook.telemetry.logs import LOGGER
 
 _SECONDS: Final = 5.0
@@ -36,19 +36,12 @@ class StoreEvents:
 
     def _event(self, reason: str, *, up: bool) -> dict[str, Any]:
         lost = f"The shared store is lost: {reason}. Each replica goes by its own memory."
-        return {
-            "apiVersion": "events.k8s.io/v1",
-            "kind": "Event",
-            "metadata": {
-                "generateName": "genguard-",
-                "labels": {"app.kubernetes.io/name": "genguard"},
-            },
-            "eventTime": self._clock().strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
-            "reportingController": "genguard.io/store",
-            "reportingInstance": "genguard",
-            "action": "Reconnect",
-            "reason": "StoreBack" if up else "StoreLost",
-            "type": "Normal" if up else "Warning",
-            "note": "The shared store is back." if up else lost,
-            "regarding": self._regarding,
-        }
+        return event(
+            self._clock(),
+            "genguard.io/store",
+            action="Reconnect",
+            reason="StoreBack" if up else "StoreLost",
+            is_good=up,
+            note="The shared store is back." if up else lost,
+            regarding=self._regarding,
+        )

@@ -1,0 +1,41 @@
+"""A Kubernetes Event as genguard makes it; k8s.io/api events/v1/types.go."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import datetime
+from typing import Any
+
+CreateEvent = Callable[[str, dict[str, Any]], Awaitable[None]]
+"""Creates an events.k8s.io/v1 Event in a namespace; raises when that fails."""
+
+
+def event(
+    at: datetime,
+    controller: str,
+    *,
+    action: str,
+    reason: str,
+    is_good: bool,
+    note: str,
+    regarding: Mapping[str, str],
+) -> dict[str, Any]:
+    """The body of one Event; what is not good is a Warning.
+
+    at         in UTC
+    regarding  apiVersion, kind, namespace, name and perhaps uid of what it is about
+    """
+    return {
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
+        "metadata": {
+            "generateName": "genguard-",
+            "labels": {"app.kubernetes.io/name": "genguard"},
+        },
+        "eventTime": at.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+        "reportingController": controller,
+        "reportingInstance": "genguard",
+        "action": action,
+        "reason": reason,
+        "type": "Normal" if is_good else "Warning",
+        "note": note,
+        "regarding": regarding,
+    }
