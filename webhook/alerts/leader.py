@@ -5,7 +5,6 @@ the leader before may not have told any more: better twice after a crash than no
 """
 
 import asyncio
-import contextlib
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable
@@ -14,6 +13,7 @@ from typing import Final, Protocol
 
 from webhook.alerts.change import Change, Sink
 from webhook.detection.finding import Finding
+from webhook.running import running
 from webhook.telemetry.logs import LOGGER
 from webhook.telemetry.metrics import Metrics
 
@@ -47,16 +47,13 @@ class Candidate(Leadership, Protocol):
 
 
 @asynccontextmanager
-async def running(candidate: Candidate, metrics: Metrics) -> AsyncIterator[None]:
+async def candidacy(candidate: Candidate, metrics: Metrics) -> AsyncIterator[None]:
     """Let it try to lead until the end, and then give way."""
     metrics.gauge("leader", "1 on the replica that leads.", lambda: float(candidate.is_leader))
-    trying = asyncio.create_task(_try(candidate))
     try:
-        yield
+        async with running((_try(candidate),)):
+            yield
     finally:
-        trying.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await trying
         await candidate.release()
 
 

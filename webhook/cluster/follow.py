@@ -17,10 +17,10 @@ from webhook.cluster.facts import (
     policies,
 )
 from webhook.cluster.rest import Rest
-from webhook.cluster.running import running
 from webhook.cluster.watched import follow
 from webhook.detection.policies import BINDING, POLICY, Policy, read_policies
 from webhook.detection.suspects import Registered
+from webhook.running import running
 from webhook.telemetry.logs import LOGGER
 from webhook.telemetry.metrics import Metrics
 

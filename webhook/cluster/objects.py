@@ -6,9 +6,9 @@ from http import HTTPStatus
 from typing import Protocol
 
 from webhook.cluster.rest import RefusedError, Rest
-from webhook.cluster.running import running
 from webhook.cluster.watched import Change, Collection, What, follow
 from webhook.objects.fields import Fields
+from webhook.running import running
 from webhook.telemetry.logs import LOGGER
 
 

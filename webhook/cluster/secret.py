@@ -7,8 +7,8 @@ import msgspec
 
 from webhook.cluster.rest import Rest
 from webhook.cluster.rotating import decoded
-from webhook.cluster.running import running
 from webhook.cluster.watched import Change, Collection, What, follow
+from webhook.running import running
 from webhook.telemetry.logs import LOGGER
 
 

@@ -1,13 +1,13 @@
 """Joins this replica to the others through a Valkey or Redis store."""
 
 import asyncio
-import contextlib
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any, Final
+from typing import Final
 
 from webhook.alerts.leader import Leadership
+from webhook.running import running
 from webhook.store.address import ValkeyAddress
 from webhook.store.circuit import Circuit, Turn, Way
 from webhook.store.lock import StoreLock
@@ -80,13 +80,13 @@ class Replicas:
             self.sharing.lag,
         )
         LOGGER.info("joining replicas", extra={"facts": {"store": str(self._address)}})
-        async with _running(self.circuit.run(self.writes), self._pass_on(tell)):
+        async with running((self.circuit.run(self.writes), self._pass_on(tell))):
             yield
 
     @asynccontextmanager
     async def shared(self, teller: Teller, leadership: Leadership) -> AsyncIterator[None]:
         """Have one detection with the others; `joined` lasts longer, for what is sent last."""
-        async with _running(self.sharing.run(teller, lambda: leadership.is_leader)):
+        async with running((self.sharing.run(teller, lambda: leadership.is_leader),)):
             try:
                 yield
             finally:
@@ -97,15 +97,3 @@ class Replicas:
             turn = await self._turns.get()
             if tell is not None:
                 await tell(turn.up, turn.reason)
-
-
-@asynccontextmanager
-async def _running(*endless: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
-    tasks = [asyncio.create_task(one) for one in endless]
-    try:
-        yield
-    finally:
-        for task in tasks:
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task

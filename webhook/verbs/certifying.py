@@ -37,8 +37,8 @@ async def certified(
     # Imported when wanted: the client of the Kubernetes API takes half a second to load.
     from webhook.cluster.rotating import Rotated, Rotator  # noqa: PLC0415
     from webhook.cluster.rotation import Rotation  # noqa: PLC0415
-    from webhook.cluster.running import running  # noqa: PLC0415
     from webhook.cluster.secret import follow_secret  # noqa: PLC0415
+    from webhook.running import running  # noqa: PLC0415
 
     names = (*certs.service_names(_SERVICE, namespace), *options.names)
     rotated = Rotated(namespace, secret, names, options.lifetime)

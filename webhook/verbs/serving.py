@@ -9,7 +9,7 @@ from prometheus_client.registry import Collector
 from webhook.alerts.alertmanager import AlertmanagerSink
 from webhook.alerts.change import Sink
 from webhook.alerts.kube_event import KubeEventSink
-from webhook.alerts.leader import Candidate, LeaderSink, OrAlone, running
+from webhook.alerts.leader import Candidate, LeaderSink, OrAlone, candidacy
 from webhook.alerts.log import LogSink
 from webhook.alerts.store_event import StoreEvents
 from webhook.alerts.verified import Lookup, Verification, VerifiedSink
@@ -252,7 +252,7 @@ async def _candidate(
     if connected is not None and (replicas is not None or cluster.secret is not None):
         candidate = connected.lease
     if candidate is not None:
-        await stack.enter_async_context(running(candidate, parts.metrics))
+        await stack.enter_async_context(candidacy(candidate, parts.metrics))
     return candidate
 
 
