@@ -1,36 +1,21 @@
 """What users apply is accepted by a real API server, and says nothing about a warning."""
 
-import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
 
+from tests.controlplane.granting import SYSTEM
 from tests.controlplane.plane import ControlPlane
-from tests.e2e.genguard import ROOT
+from tests.manifests_copied import with_certificate
 
 pytestmark = pytest.mark.xdist_group("cluster")
-
-SYSTEM = "genguard-system"
 
 
 @pytest.fixture(scope="module")
 def manifests(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy with a certificate made as the README says."""
-    copied = tmp_path_factory.mktemp("repository") / "manifests"
-    shutil.copytree(ROOT / "manifests", copied, ignore=shutil.ignore_patterns("*.crt", "*.key"))
-    issue = ["issue", f"--dir={copied}/tls", "--service=genguard", f"--namespace={SYSTEM}"]
-    subprocess.run(
-        [sys.executable, "-m", "certs", *issue],
-        cwd=ROOT,
-        check=True,
-        timeout=60,
-        capture_output=True,
-    )
-    return copied
+    return with_certificate(tmp_path_factory.mktemp("repository"))
 
 
 @pytest.fixture(scope="module")

@@ -1,20 +1,19 @@
 """`--ops-auth kubernetes` against a real API server, with the rights of manifests/ops-auth."""
 
 import http.client
-import shutil
 import ssl
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-import yaml
 
 from tests.controlplane.client import wait_until
 from tests.controlplane.granting import granted
 from tests.controlplane.identities import Identity, kubeconfig
 from tests.controlplane.plane import ControlPlane
-from tests.e2e.genguard import ROOT, Genguard
+from tests.e2e.genguard import Genguard
+from tests.manifests_copied import with_component
 
 pytestmark = pytest.mark.xdist_group("apiserver")
 
@@ -25,10 +24,7 @@ _ACCOUNTS = "/api/v1/namespaces/genguard-system/serviceaccounts"
 def folder(apiserver: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The identities and rights of the component, and two people of whom one may look."""
     folder = tmp_path_factory.mktemp("ops-auth")
-    shutil.copytree(ROOT / "manifests", folder / "manifests")
-    overlay = {"resources": ["manifests/base/server"], "components": ["manifests/ops-auth"]}
-    (folder / "kustomization.yaml").write_text(yaml.safe_dump(overlay))
-    found = list(yaml.safe_load_all(apiserver.kubectl("kustomize", str(folder)).stdout))
+    found = with_component(apiserver, folder, "ops-auth")
     for name in ("viewer", "other"):
         metadata = {"name": name, "namespace": "genguard-system"}
         found.append({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata})

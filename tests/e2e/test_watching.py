@@ -1,6 +1,5 @@
 """`serve --watch` against a real API server: the rights it needs, long lists, and late kinds."""
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from tests.controlplane.identities import Identity, kubeconfig
 from tests.controlplane.plane import ControlPlane
 from tests.e2e.custom import served
 from tests.e2e.genguard import ROOT, Genguard
+from tests.manifests_copied import with_component
 
 pytestmark = pytest.mark.xdist_group("apiserver")
 
@@ -26,11 +26,7 @@ ACCOUNT = "/api/v1/namespaces/genguard-system/serviceaccounts/genguard"
 def installed(apiserver: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The identity and rights of manifests/watch; gives the kubeconfig of its service account."""
     folder = tmp_path_factory.mktemp("watching")
-    shutil.copytree(ROOT / "manifests", folder / "manifests")
-    overlay = {"resources": ["manifests/base/server"], "components": ["manifests/watch"]}
-    (folder / "kustomization.yaml").write_text(yaml.safe_dump(overlay))
-    rendered = yaml.safe_load_all(apiserver.kubectl("kustomize", str(folder)).stdout)
-    with granted(apiserver, rendered):
+    with granted(apiserver, with_component(apiserver, folder, "watch")):
         token = apiserver.client.post(f"{ACCOUNT}/token", {"spec": {}}).body["status"]["token"]
         identity = Identity("genguard", "genguard", token=token)
         ca = apiserver.authority.pair.certificate

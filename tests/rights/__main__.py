@@ -5,13 +5,13 @@ from pathlib import Path
 
 from tests.controlplane.granting import granted
 from tests.controlplane.plane import ControlPlane
-from tests.rights.listing import GRANTED, OVERLAYS, copied, listing, rendered
+from tests.rights.listing import GRANTED, OVERLAYS, completed, listing, rendered
 
 
 def main() -> None:
     """Asks a real API server."""
     with ControlPlane() as plane, tempfile.TemporaryDirectory() as folder:
-        manifests = copied(Path(folder))
+        manifests = completed(Path(folder))
         for overlay in OVERLAYS:
             with granted(plane, rendered(plane, manifests, overlay)):
                 text, before = listing(plane), ""

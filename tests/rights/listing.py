@@ -4,9 +4,6 @@ What every service account may, which differs from release to release, is left o
 """
 
 import json
-import shutil
-import subprocess
-import sys
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -15,7 +12,7 @@ import yaml
 
 from tests.controlplane.granting import SYSTEM
 from tests.controlplane.plane import ControlPlane
-from tests.e2e.genguard import ROOT
+from tests.manifests_copied import with_certificate
 
 GRANTED = Path(__file__).parent / "granted"
 """What each overlay grants: `python -m tests.rights` writes it again."""
@@ -27,14 +24,9 @@ OVERLAYS = ("audit-only", "cert-manager", "enforce", "ha", *COMPONENTS)
 _COLUMNS = ("Resources", "Non-Resource URLs", "Resource Names", "Verbs")
 
 
-def copied(folder: Path) -> Path:
+def completed(folder: Path) -> Path:
     """A copy of the manifests with what people add: a certificate, and overlays of their own."""
-    manifests = folder / "manifests"
-    shutil.copytree(ROOT / "manifests", manifests, ignore=shutil.ignore_patterns("*.crt", "*.key"))
-    issue = ("-m", "certs", "issue", f"--dir={manifests}/tls", f"--namespace={SYSTEM}")
-    subprocess.run(
-        [sys.executable, *issue, "--service=genguard"], cwd=ROOT, check=True, capture_output=True
-    )
+    manifests = with_certificate(folder)
     for name, component in COMPONENTS.items():
         written = {
             "apiVersion": "kustomize.config.k8s.io/v1beta1",

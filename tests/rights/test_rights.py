@@ -12,7 +12,7 @@ import pytest
 from tests.controlplane.client import wait_until
 from tests.controlplane.granting import SYSTEM, granted
 from tests.controlplane.plane import ControlPlane
-from tests.rights.listing import GENGUARD, GRANTED, OVERLAYS, copied, listing, may, rendered
+from tests.rights.listing import GENGUARD, GRANTED, OVERLAYS, completed, listing, may, rendered
 
 pytestmark = pytest.mark.xdist_group("apiserver")
 
@@ -46,7 +46,7 @@ def overlay(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[str]:
     """What it grants is there."""
-    manifests: Path = copied(tmp_path_factory.mktemp("rights"))
+    manifests: Path = completed(tmp_path_factory.mktemp("rights"))
     documents = rendered(apiserver, manifests, request.param)
     names = [one["metadata"]["name"] for one in documents if one["kind"] == "ServiceAccount"]
     assert GENGUARD.rpartition(":")[2] in names
