@@ -3,17 +3,17 @@
 The lists are its own: nothing is installed, no service starts, and it needs no root.
 """
 
-import fcntl
 import os
 import platform
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from tests.locking import locked
 
 _SECONDS = 300.0
 # What is missing here, and nothing that is there: the system's own status says which.
@@ -59,7 +59,7 @@ class Packages:
                 return Path(path).resolve()
         found = self._unpacked(program)
         if found is None:
-            with _locked(self.folder.parent):
+            with locked(self.folder.parent / ".lock"):
                 if not self.folder.exists():  # another process may have been faster
                     self._unpack()
             found = self._unpacked(program)
@@ -138,12 +138,3 @@ class Packages:
                 print(self.binary(program))
         except NotFoundError as error:
             sys.exit(f"{self.name}: {error}")
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Lets one process unpack at a time; the kernel drops the lock of a process that dies."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield

@@ -4,7 +4,6 @@ The versions are those of go.mod. `KUBEBUILDER_ASSETS`, the folder that controll
 setup-envtest fills, comes first: a binary found there is used as it is, the others are built.
 """
 
-import fcntl
 import hashlib
 import os
 import platform
@@ -14,9 +13,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
+
+from tests.locking import locked
 
 MODULE = Path(__file__).parent
 PACKAGES = {
@@ -94,19 +93,10 @@ def binary(name: str) -> Path:
     folder = program_folder(name) if name in PROGRAMS else cache_folder()
     path = provided(name) or folder / name
     if not path.exists():
-        with _locked(path.parent):
+        with locked(path.parent / ".lock"):
             if not path.exists():  # another process may have built it while this one waited
                 _build(name, path)
     return path
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Lets one process build at a time; the kernel drops the lock of a process that dies."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 def _build(name: str, path: Path) -> None:

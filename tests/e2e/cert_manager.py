@@ -1,14 +1,12 @@
 """Plays cert-manager: makes the Secret that a Certificate asks for, and injects its CA."""
 
 import base64
-import threading
 from datetime import UTC, datetime
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from certs import renew
-from tests.controlplane.client import ApiError, Client, wait_until
-from tests.controlplane.plane import ControlPlane
+from tests.controlplane.client import Client, wait_until
+from tests.e2e.player import Player
 
 _GROUP = "cert-manager.io"
 _DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -17,45 +15,21 @@ _REGISTRATIONS = "/apis/admissionregistration.k8s.io/v1"
 _KINDS = {"issuers": "Issuer", "certificates": "Certificate"}
 
 
-class CertManager:
+class CertManager(Player):
     """`with CertManager(plane):`; its kinds are served until it is left."""
 
-    def __init__(self, plane: ControlPlane) -> None:
-        self._plane = plane
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._run)
-
-    def __enter__(self) -> Self:
+    def begin(self) -> None:
         for plural, kind in _KINDS.items():
             self._plane.client.post(_DEFINITIONS, _definition(plural, kind))
         for plural in _KINDS:
             path = f"/apis/{_GROUP}/v1/{plural}"
             wait_until(lambda path=path: self._plane.client.get(path).body, what=path)
-        self._thread.start()
-        return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._over.set()
-        self._thread.join()
+    def end(self) -> None:
         for plural in _KINDS:
             self._plane.client.delete(f"{_DEFINITIONS}/{plural}.{_GROUP}")
 
-    def _run(self) -> None:
-        client = self._plane.client_of("admin")
-        while not self._over.wait(0.3):
-            try:
-                self._look(client)
-            except ApiError as error:
-                if error.status not in (404, 409):  # gone, or changed since it was listed
-                    raise
-        client.close()
-
-    def _look(self, client: Client) -> None:
+    def look(self, client: Client) -> None:
         for one in client.get(f"/apis/{_GROUP}/v1/certificates").body["items"]:
             self._issue(client, one)
         for kind in ("mutatingwebhookconfigurations", "validatingwebhookconfigurations"):

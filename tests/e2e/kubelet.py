@@ -5,23 +5,23 @@ lead to a pod; the API server must resolve Services by itself (--enable-aggregat
 """
 
 import base64
-import fcntl
 import os
 import shutil
 import socket
 import sys
 import tempfile
-import threading
+from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from certs import write_files
-from tests.controlplane.client import ApiError, Client, wait_until
+from tests.controlplane.client import Client, wait_until
 from tests.controlplane.options import Options
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.processes import ProcessGroup
 from tests.e2e.genguard import ROOT
+from tests.e2e.player import Player
+from tests.locking import locked
 
 PLANE = Options(
     controller_manager=True,
@@ -32,6 +32,8 @@ PLANE = Options(
 SYSTEM = "genguard-system"
 _NODE = "pretended"
 _PORT = 8443  # containerPort of the Deployment, where the Service leads
+PORT_LOCK = Path(tempfile.gettempdir()) / "genguard-kubelet.lock"
+"""The port is that of the manifests: one run of its tests at a time on a machine."""
 
 
 def own_address() -> str:
@@ -41,47 +43,25 @@ def own_address() -> str:
         return str(probe.getsockname()[0])
 
 
-class Kubelet:
+class Kubelet(Player):
     """`with Kubelet(plane) as kubelet:`; looks twice a second until left."""
 
     def __init__(self, plane: ControlPlane) -> None:
-        self._plane = plane
+        super().__init__(plane)
         self._folder = Path()
         self._processes: ProcessGroup | None = None
         self._mounted: dict[str, bytes] = {}
-        # The port is that of the manifests: one run of these tests at a time on a machine.
-        self._lock = (Path(tempfile.gettempdir()) / "genguard-kubelet.lock").open("w")
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._run)
+        self._held = ExitStack()
 
-    def __enter__(self) -> Self:
-        fcntl.flock(self._lock, fcntl.LOCK_EX)
+    def begin(self) -> None:
+        self._held.enter_context(locked(PORT_LOCK))
         self._plane.client.post("/api/v1/nodes", {"metadata": {"name": _NODE}})
-        self._thread.start()
-        return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._over.set()
-        self._thread.join()
+    def end(self) -> None:
         self._stop()
-        self._lock.close()
+        self._held.close()
 
-    def _run(self) -> None:
-        client = self._plane.client_of("admin")
-        while not self._over.wait(0.3):
-            try:
-                self._look(client)
-            except ApiError as error:
-                if error.status not in (404, 409):  # gone or changed since it was listed
-                    raise
-        client.close()
-
-    def _look(self, client: Client) -> None:
+    def look(self, client: Client) -> None:
         pods = client.get(f"/api/v1/namespaces/{SYSTEM}/pods").body["items"]
         if not pods:
             self._stop()

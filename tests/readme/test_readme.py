@@ -1,13 +1,9 @@
 """The README followed to the letter: every command in it is typed here, or by the test named."""
 
 import doctest
-import fcntl
 import json
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -17,7 +13,8 @@ from tests.controlplane.fixtures import NamespaceFactory
 from tests.controlplane.plane import ControlPlane
 from tests.e2e.culprits import deployment
 from tests.e2e.genguard import ROOT
-from tests.e2e.kubelet import PLANE, Kubelet
+from tests.e2e.kubelet import PLANE, PORT_LOCK, Kubelet
+from tests.locking import locked
 from tests.readme.commands import Shell, blocks, commands
 
 pytestmark = pytest.mark.xdist_group("cluster")
@@ -56,17 +53,9 @@ def test_no_command_of_the_readme_is_left_out() -> None:
     assert sorted(every_command()) == sorted([RUN, review(), *INSTALL, *STATUS, *ELSEWHERE])
 
 
-@contextmanager
-def port_8443() -> Iterator[None]:
-    """One at a time on a machine: the port is the README's, and that of the manifests."""
-    with (Path(tempfile.gettempdir()) / "genguard-kubelet.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-
-
 def test_the_first_review_is_answered_as_shown() -> None:
     command = [*RUN.split(), "--old-file=install", f"VENV={sys.prefix}"]  # installed by now
-    with port_8443(), subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE) as server:
+    with locked(PORT_LOCK), subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE) as server:
         assert server.stderr is not None
         try:
             said = server.stderr.readline()
