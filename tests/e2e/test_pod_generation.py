@@ -99,6 +99,8 @@ def test_a_generation_that_the_client_sends_is_ignored(pods: Pods) -> None:
     body = pod("forged")
     body["metadata"]["generation"] = 77
     assert pods.client.post(pods.path, body).body["metadata"]["generation"] == 1
+    # A binding that came in between would have the patch tried again, on another version.
+    wait_until(lambda: is_ready(pods.get("forged")))
     patch = {"metadata": {"generation": 78, "labels": {"a": "b"}}}
     assert pods.client.patch(f"{pods.path}/forged", patch).body["metadata"]["generation"] == 1
     patch = {"metadata": {"generation": 79}, "spec": {"activeDeadlineSeconds": 1000}}
