@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from tests.bench.connection import Connection, Response
-from tests.bench.template import Filled, Template
+from tests.bench.template import MOST_OBJECTS, Filled, Template
 
 Answered = Callable[[Filled, Response, float], None]
 """Called for every answer, with the seconds since its request was due."""
@@ -22,9 +22,10 @@ class UnansweredError(Exception):
 
 
 class Requests:
-    """An endless supply: the templates in turn, each time new.
+    """An endless supply: the templates in turn, each time round about other objects.
 
-    With `objects`, every request is about the next of so many objects.
+    A pod that lived its recorded life again and again would be a loop. With `objects`, every
+    request is about the next of so many objects.
     """
 
     def __init__(self, templates: Sequence[Template], objects: int = 0) -> None:
@@ -35,8 +36,9 @@ class Requests:
     def next(self) -> Filled:
         """A request that was never sent."""
         self.count += 1
-        template = self._templates[self.count % len(self._templates)]
-        return template.fill(self.count, self.count % self._objects if self._objects else None)
+        around, position = divmod(self.count, len(self._templates))
+        number = self.count % self._objects if self._objects else around % MOST_OBJECTS
+        return self._templates[position].fill(self.count, number)
 
 
 def closed_loop(

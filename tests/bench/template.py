@@ -20,6 +20,8 @@ _OBJECT: Final = re.compile(
 _RESOURCE_VERSION: Final = re.compile(rb'("resourceVersion":")\d+"')
 _DIGITS: Final = 12
 _DIGITS_OF_OBJECT: Final = 5
+MOST_OBJECTS: Final = 10**_DIGITS_OF_OBJECT
+"""Of each template."""
 
 
 class Filled(NamedTuple):

@@ -1,14 +1,17 @@
 """Comparing two comparisons finds what comparing the objects finds, without the objects."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.property.test_changes import DOCUMENTS, KEYS
+from webhook.detection import compared
 from webhook.detection.changes import MOST_LEAVES, Change, changes
-from webhook.detection.compared import Compared, between, compare, digests, together
-from webhook.objects.fields import fields_of
+from webhook.detection.compared import Compared, between, digests, together
+from webhook.detection.difference import NO_DIFFERENCE, Difference, Reader
+from webhook.objects.fields import Fields, fields_of
 
 CONDITIONS = st.lists(
     st.fixed_dictionaries(
@@ -25,7 +28,11 @@ STATUSES = st.fixed_dictionaries(
 OBJECTS = DOCUMENTS | st.fixed_dictionaries({"status": STATUSES})
 
 
-def leaves(found: tuple[Change, ...] | None) -> dict[Any, Any]:
+def compare(old: Fields, new: Fields) -> Compared:
+    return compared.compare(old, new, Reader())
+
+
+def leaves(found: Iterable[Change] | None) -> dict[Any, Any]:
     assert found is not None
     return {one.key: (one.before, one.after, one.salt) for one in found}
 
@@ -54,7 +61,7 @@ FIELDS = st.dictionaries(st.sampled_from("abc"), st.integers(0, 2) | st.none(), 
 def test_where_no_list_is_involved_pointers_are_the_same_too(one, two, three):
     stored, left, right = ({"spec": found} for found in (one, two, three))
     direct = changes(fields_of(left), fields_of(right), ("spec",))
-    assert between(*both(stored, left, right)) == direct
+    assert between(*both(stored, left, right)) == Difference(direct)
 
 
 @given(OBJECTS, OBJECTS)
@@ -88,7 +95,7 @@ def test_where_more_differs_than_is_told_nothing_is_said_unless_all_is_equal():
     most = fields_of({"data": {str(number): number for number in range(MOST_LEAVES)}})
     one, other = compare({}, many), compare({}, most)
     assert between(one, other) is None
-    assert between(one, compare({}, dict(many))) == ()
+    assert between(one, compare({}, dict(many))) == NO_DIFFERENCE
 
 
 def test_a_field_called_as_an_item_of_the_list_that_replaces_it_is_not_guessed_at():

@@ -18,7 +18,7 @@ from webhook.audit.fight import Fights
 from webhook.audit.named import NamedSuspects
 from webhook.audit.signs import Told, describe, signs
 from webhook.audit.write import Memory, StatusCounts
-from webhook.detection.detectors import Blame, Detector, Sign
+from webhook.detection.detectors import Blame, Panel, Sign
 from webhook.detection.detectors.generation_storm import GenerationStorm
 from webhook.detection.detectors.spec_fight import SpecFight
 from webhook.detection.detectors.status_oscillation import StatusOscillation
@@ -32,12 +32,7 @@ _COMPLETE: Final = "ResponseComplete"
 _FOLLOWED: Final = frozenset({"", "status"})
 _NO_GENERATION: Final = frozenset({"events", "leases", "endpoints", "endpointslices"})
 """Nobody waits for these, and they are most of what a cluster writes."""
-_DETECTORS: Final[tuple[Detector, ...]] = (
-    StatusWriteStorm(),
-    GenerationStorm(),
-    StatusOscillation(),
-    SpecFight(),
-)
+_PANEL: Final = Panel((StatusWriteStorm(), GenerationStorm(), StatusOscillation(), SpecFight()))
 _MOST_NAMES: Final = 1_000
 _MOST_OBJECTS: Final = 10_000
 _MOST_BYTES: Final = 8 * 1024 * 1024
@@ -137,13 +132,13 @@ class AuditLog:
                 self._proved.add(SpecFight.name, sign, write)
         past = self._history.of(write.object)
         for stored in past.confirm(write.base, write.state_before):
-            for detector in _DETECTORS:
-                for sign in detector.stored(stored, past):
-                    self._proved.add(detector.name, sign, stored)
+            for name, judge in _PANEL.stored:
+                for sign in judge(stored, past):
+                    self._proved.add(name, sign, stored)
         self._history.add(past, write)
-        for detector in _DETECTORS:
-            for sign in detector.asked(write, past):
-                self._proved.add(detector.name, _with_calls(sign, others), write)
+        for name, judge in _PANEL.asked:
+            for sign in judge(write, past):
+                self._proved.add(name, _with_calls(sign, others), write)
 
     def _enter(self, told: Told, write: Write) -> None:
         names = tuple(dict.fromkeys(call.name for call in told.calls))

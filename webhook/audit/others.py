@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from webhook.audit.calls import Call, Operation
-from webhook.detection.changes import Change, Changes, changes
+from webhook.detection.changes import Change, changes
+from webhook.detection.difference import Difference
 from webhook.detection.places import salt
 from webhook.objects.fields import Fields
 from webhook.objects.pointer import from_pointer
@@ -14,23 +15,25 @@ from webhook.objects.pointer import from_pointer
 
 def changed_by_others(
     others: Iterable[Call], sent: Fields, stored: Fields, keys: Sequence[str]
-) -> Changes:
+) -> Difference:
     """What patches changed of the compared fields; by the objects where both are whole."""
     operations = [one for call in others for one in call.operations or () if one.op != "test"]
     paths = [path for one in operations for path in _paths(one) if path[:1] and path[0] in keys]
     if sent and stored:
         prefixes = [tuple(path) for path in paths]
-        return tuple(
+        found = (
             change
             for change in changes(sent, stored, keys)
             if any(from_pointer(change.pointer)[: len(path)] == path for path in prefixes)
         )
-    return tuple(
+        return Difference(tuple(found))
+    found = (
         Change(path, one.path, zlib.crc32(b""), _value(one), salt(path))
         for one in operations
         for path in _paths(one)
         if path[:1] and path[0] in keys
     )
+    return Difference(tuple(found))
 
 
 def _paths(one: Operation) -> Iterable[tuple[str, ...]]:

@@ -15,7 +15,8 @@ import msgspec
 from webhook.audit.calls import Call
 from webhook.audit.event import Event, ObjectReference
 from webhook.audit.others import changed_by_others
-from webhook.detection.changes import Changes, changes, digest
+from webhook.detection.changes import changes, digest
+from webhook.detection.difference import NO_DIFFERENCE, Difference
 from webhook.detection.write import Called, ObjectKey, Requester, Write
 from webhook.objects.fields import Fields
 from webhook.objects.observed import NOTHING_OBSERVED, Observed, read_observed
@@ -89,9 +90,9 @@ class Memory:
             status_counts=on_main,
             asked=asked,
             others=made,
-            again=(),
-            result=changes(old, new, keys) if known else (),
-            wanted=None if asked == () else _digest(sent, keys),
+            again=NO_DIFFERENCE,
+            result=_difference(old, new, keys) if known else NO_DIFFERENCE,
+            known_wanted=None if asked is not None and not asked else _digest(sent, keys),
             observes=asked_to_observe.anything or observed.anything,
             state_before=_digest(old, keys),
             state_after=_digest(new, keys),
@@ -181,18 +182,22 @@ def _asked(
     keys: Sequence[str],
     *,
     whole: bool,
-    made: Changes,
-) -> Changes | None:
+    made: Difference,
+) -> Difference | None:
     """What the requester changed; of a patch it is only known when that was nothing."""
     if before is not None and after is not None:
         if whole:
-            return changes(before.fields, sent, keys)
+            return _difference(before.fields, sent, keys)
         same = before.metadata.resource_version == after.metadata.resource_version
         if (same and not made) or (sent and not sent.keys() & set(keys)):
-            return ()
+            return NO_DIFFERENCE
         return None
     # Without what was stored, a status that is asked for again may be one that is kept.
-    return None if made else ()
+    return None if made else NO_DIFFERENCE
+
+
+def _difference(before: Fields, after: Fields, keys: Sequence[str]) -> Difference:
+    return Difference(changes(before, after, keys))
 
 
 def _observed(fields: Fields) -> Observed:

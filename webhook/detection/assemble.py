@@ -1,19 +1,17 @@
 """From the joined facts of one write to the Write that detectors see."""
 
 from collections.abc import Sequence
-from typing import Final
 
 import msgspec
 
 from webhook.admission.review import Phase
-from webhook.detection.changes import Change, Changes
+from webhook.detection.changes import Change
 from webhook.detection.compared import between, together
+from webhook.detection.difference import NO_DIFFERENCE, Difference
 from webhook.detection.fact import Fact
 from webhook.detection.write import NOBODY, Acted, Called, Write
 from webhook.generation.custom import StatusSubresource
 from webhook.objects.observed import Observed
-
-_DIGESTS: Final = 2**32
 
 
 def assemble(intent: Fact | None, mutates: Sequence[Fact], last: Fact, now: float) -> Write:
@@ -32,9 +30,9 @@ def assemble(intent: Fact | None, mutates: Sequence[Fact], last: Fact, now: floa
         asked = intent.compared.changes
         if first is not None and first.status is last.status:
             others = between(intent.compared, first.compared)
-        if asked is not result and asked == result:
+        if intent.compared.same_as(last.compared):
             asked = result  # one value in memory too
-    again = _again(mutates) if intent is not None or has_outcome else ()
+    again = _again(mutates) if intent is not None or has_outcome else NO_DIFFERENCE
     asking, states = intent or sent, last.states
     return Write(
         time=now,
@@ -49,7 +47,7 @@ def assemble(intent: Fact | None, mutates: Sequence[Fact], last: Fact, now: floa
         others=others,
         again=again,
         result=result,
-        wanted=_wanted(result if asked is None else asked),
+        known_wanted=None,
         state_before=states.before if states else 0,
         state_after=states.after if states else 0,
         has_outcome=has_outcome,
@@ -88,7 +86,7 @@ def _is_comparable(one: Fact, last: Fact) -> bool:
     return one.status is last.status and one.compared.before == last.compared.before
 
 
-def _again(mutates: Sequence[Fact]) -> Changes:
+def _again(mutates: Sequence[Fact]) -> Difference:
     """What round 1 changed on top of round 0, genguard's own repairs left out.
 
     More than two calls are several writes of one user, for there is no round 2. Nor can writes
@@ -96,19 +94,15 @@ def _again(mutates: Sequence[Fact]) -> Changes:
     with a stale copy of the object is run again.
     """
     if len(mutates) != 2 or mutates[0].status is not mutates[1].status:  # noqa: PLR2004 - rounds
-        return ()
-    found = between(mutates[0].compared, mutates[1].compared) or ()
-    return tuple(change for change in found if not _is_repair(change))
+        return NO_DIFFERENCE
+    found = between(mutates[0].compared, mutates[1].compared)
+    if not found:
+        return NO_DIFFERENCE
+    return Difference(tuple(change for change in found if not _is_repair(change)))
 
 
 def _is_repair(change: Change) -> bool:
     return change.key[-1] == "observedGeneration" and change.before is None
-
-
-def _wanted(asked: Changes) -> int | None:
-    """The same for the same leaves in any order."""
-    parts = [one.salt * (1 if one.after is None else one.after) for one in asked if one.salt]
-    return sum(parts) % _DIGESTS if parts else None
 
 
 def _shared(one: Observed, other: Observed) -> Observed:

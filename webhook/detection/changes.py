@@ -5,7 +5,7 @@ in changing order), by position otherwise.
 """
 
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from operator import attrgetter
 from typing import Any, Final
 
@@ -51,7 +51,10 @@ class Change(msgspec.Struct, frozen=True, array_like=True, gc=False):
         return not self.salt
 
 
-Changes = tuple[Change, ...]
+Leaves = tuple[Change, ...]
+"""By pointer."""
+Part = tuple[str, bytes | msgspec.Raw | None, bytes | msgspec.Raw | None]
+"""A top-level field, before and after."""
 _pointer: Final = attrgetter("pointer")
 
 
@@ -60,31 +63,41 @@ def digest(raw: bytes | msgspec.Raw | None) -> int | None:
     return None if raw is None else zlib.crc32(bytes(raw))
 
 
-def changes(before: Fields, after: Fields, keys: Iterable[str]) -> Changes:
-    """Leaves that differ below the given top-level fields, by pointer.
+def changes(before: Fields, after: Fields, keys: Iterable[str]) -> Leaves:
+    """Leaves that differ below the given top-level fields.
 
     Raises msgspec.MsgspecError and RecursionError for values that cannot be decoded.
     """
-    found: list[Change] = []
+    return leaves_of(differing(before, after, keys))
+
+
+def differing(before: Fields, after: Fields, keys: Iterable[str]) -> Iterator[Part]:
+    """Those of the given top-level fields that differ to the byte."""
     for key in keys:
         old, new = before.get(key), after.get(key)
-        if old == new:
-            continue
+        if old != new:
+            yield key, old, new
+
+
+def leaves_of(parts: Iterable[Part]) -> Leaves:
+    """Leaves that differ below such fields; raises as `changes` does."""
+    found: list[Change] = []
+    for key, old, new in parts:
         at = _tree.root()[key]
         left, right = _opened(old), _opened(new)
         if left and right:
             for name in left | right:
-                old, new = left.get(name), right.get(name)
-                if old != new:
+                one, other = left.get(name), right.get(name)
+                if one != other:
                     below = at[name]
-                    _compare(below, below, _decoded(old), _decoded(new), found)
+                    _compare(below, below, _decoded(one), _decoded(other), found)
         else:
             _compare(at, at, _decoded(old), _decoded(new), found)
     found.sort(key=_pointer)
     return tuple(found)
 
 
-def _opened(raw: msgspec.Raw | None) -> dict[str, msgspec.Raw] | None:
+def _opened(raw: bytes | msgspec.Raw | None) -> dict[str, msgspec.Raw] | None:
     """The fields of an object, undecoded: most of them are equal to the byte."""
     try:
         return None if raw is None else _fields_decoder.decode(raw)
@@ -92,7 +105,7 @@ def _opened(raw: msgspec.Raw | None) -> dict[str, msgspec.Raw] | None:
         return None
 
 
-def _decoded(raw: msgspec.Raw | None) -> Any:
+def _decoded(raw: bytes | msgspec.Raw | None) -> Any:
     return _ABSENT if raw is None else msgspec.json.decode(raw)
 
 

@@ -13,10 +13,13 @@ from typing import Final
 
 import msgspec
 
-from webhook.detection.changes import MOST_LEAVES, Change, Changes, changes
+from webhook.detection.changes import MOST_LEAVES, Change, differing
+from webhook.detection.difference import NO_DIFFERENCE, Difference, Reader
 from webhook.objects.fields import Fields
 from webhook.objects.pointer import Path
 
+MOST_UNREAD: Final = 32 * 1024
+"""Bytes of one write: what is larger is read at once, and keeps nobody waiting later."""
 _MOST_SEEDS: Final = 256
 _pointer: Final = attrgetter("pointer")
 
@@ -26,7 +29,7 @@ class Compared(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     before: int
     after: int
-    changes: Changes
+    changes: Difference
 
     @property
     def is_whole(self) -> bool:
@@ -38,7 +41,7 @@ class Compared(msgspec.Struct, frozen=True, array_like=True, gc=False):
         return self.before == other.before and self.after == other.after
 
 
-NOTHING: Final = Compared(0, 0, ())
+NOTHING: Final = Compared(0, 0, NO_DIFFERENCE)
 
 
 def digests(old: Fields, new: Fields, left_out: Container[str] = ()) -> tuple[int, int]:
@@ -65,29 +68,40 @@ def _seed(key: str) -> int:
 
 
 def compare(
-    old: Fields, new: Fields, known: Iterable[Compared] = (), left_out: Container[str] = ()
+    old: Fields,
+    new: Fields,
+    reader: Reader,
+    known: Iterable[Compared] = (),
+    left_out: Container[str] = (),
 ) -> Compared:
-    """All fields of two objects but some; one of `known` where it is the same.
-
-    Raises msgspec.MsgspecError and RecursionError for values that cannot be decoded.
-    """
+    """All fields of two objects but some; one of `known` where it is the same."""
     before, after = digests(old, new, left_out)
     for one in known:
         if one.before == before and one.after == after:
             return one
     if before == after:
-        return Compared(before, after, ())
+        return Compared(before, after, NO_DIFFERENCE)
     keys = [key for key in old.keys() | new.keys() if key not in left_out]
-    return Compared(before, after, changes(old, new, keys))
+    parts = tuple(
+        (key, None if one is None else bytes(one), None if other is None else bytes(other))
+        for key, one, other in differing(old, new, keys)
+    )
+    size = sum(len(one) for _, *both in parts for one in both if one is not None)
+    found = Difference.unread(parts, size, reader)
+    if size > MOST_UNREAD:
+        _ = found.leaves
+    return Compared(before, after, found)
 
 
 def together(one: Compared, other: Compared) -> Compared:
     """Two comparisons of different fields of one object as one."""
     found = sorted((*one.changes, *other.changes), key=_pointer)
-    return Compared(one.before + other.before, one.after + other.after, tuple(found[:MOST_LEAVES]))
+    differs = one.changes.differs or other.changes.differs
+    changes = Difference(tuple(found[:MOST_LEAVES]), differs=differs)
+    return Compared(one.before + other.before, one.after + other.after, changes)
 
 
-def between(one: Compared, other: Compared) -> Changes | None:
+def between(one: Compared, other: Compared) -> Difference | None:
     """What differs from the one result to the other; None where that cannot be told.
 
     It cannot where the two start from different objects, or where more differs than is told. An
@@ -96,7 +110,7 @@ def between(one: Compared, other: Compared) -> Changes | None:
     if one.before != other.before:
         return None
     if one.after == other.after:
-        return ()
+        return NO_DIFFERENCE
     left, right = _by_key(one), _by_key(other)
     if left is None or right is None:
         return None
@@ -106,7 +120,7 @@ def between(one: Compared, other: Compared) -> Changes | None:
         if (change := _step(left.get(key), right.get(key))) is not None
     ]
     found.sort(key=_pointer)
-    return tuple(found)
+    return Difference(tuple(found))
 
 
 def _by_key(one: Compared) -> dict[Path, Change] | None:

@@ -12,7 +12,7 @@ import msgspec
 from webhook.admission.join import JoinKey, join_key
 from webhook.admission.review import Phase
 from webhook.detection.correlate import Correlator
-from webhook.detection.detectors import ALL, Detector, Sign
+from webhook.detection.detectors import ALL, Detector, Panel, Sign
 from webhook.detection.evidence import Place
 from webhook.detection.fact import Fact, decode_fact, encode_fact
 from webhook.detection.finding import Finding
@@ -41,13 +41,19 @@ class Detection:
         """`also`: signs are entered there as well."""
         self._suspects: Final = suspects or Suspects()
         self._detectors: Final = detectors
+        self._panel: Final = Panel(detectors)
         self._correlator: Final = Correlator()
         self._waiting: Final = Waiting()
         self.history: Final = History() if history is None else history
         self.ledger: Final = Ledger(self._suspects)
         self._ledgers: Final = (self.ledger,) if also is None else (self.ledger, also)
         self._alone: Detection | None = None
-        self.unreadable = 0
+        self._reader: Final = self.history.reader
+
+    @property
+    def unreadable(self) -> int:
+        """How many objects could not be decoded, or a part of them."""
+        return self._reader.unreadable
 
     def fact(self, phase: Phase, reviewed: Reviewed, now: float) -> Fact | None:
         """What one review shows; `now` is seconds since the epoch. Never raises.
@@ -60,9 +66,9 @@ class Detection:
         # An intent begins a write, whatever is known of another one with its key.
         known = NOTHING_KNOWN if phase is Phase.INTENT else self._known(key)
         try:
-            fact = reduce(phase, reviewed, now, known, self._suspects)
+            fact = reduce(phase, reviewed, now, known, self._suspects, reader=self._reader)
         except (msgspec.MsgspecError, RecursionError):
-            self.unreadable += 1
+            self._reader.unreadable += 1
             return None
         if phase is Phase.MUTATE:
             self._note(known, fact)
@@ -166,18 +172,21 @@ class Detection:
 
     def _judge(self, write: Write) -> None:
         past = self.history.of(write.object)
+        reads = self._reader.reads
         for stored in past.confirm(write.base, write.state_before):
-            for detector in self._detectors:
-                for sign in detector.stored(stored, past):
-                    self._enter(detector.name, sign, stored)
+            for name, judge in self._panel.stored:
+                for sign in judge(stored, past):
+                    self._enter(name, sign, stored)
         self.history.add(past, write)
         if write.others or write.again:
             self._suspects.changed(_place(write))
-        elif write.asked and write.others == ():
+        elif write.asked and write.others is not None:
             self._suspects.acquit(write.called.first, _place(write))
-        for detector in self._detectors:
-            for sign in detector.asked(write, past):
-                self._enter(detector.name, sign, write)
+        for name, judge in self._panel.asked:
+            for sign in judge(write, past):
+                self._enter(name, sign, write)
+        if self._reader.reads != reads:
+            self.history.weigh(past)
 
     def _enter(self, detector: str, sign: Sign, write: Write) -> None:
         for ledger in self._ledgers:

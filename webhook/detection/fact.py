@@ -12,6 +12,7 @@ import msgspec
 from webhook.admission.join import JoinKey
 from webhook.admission.review import Phase
 from webhook.detection.compared import Compared
+from webhook.detection.difference import from_plain, plain
 from webhook.detection.write import Acted, Called, ObjectKey, Requester
 from webhook.generation.custom import StatusSubresource
 from webhook.objects.observed import Observed
@@ -94,8 +95,8 @@ class Fact(msgspec.Struct, frozen=True, array_like=True, gc=False):
         )
 
 
-_encoder: Final = msgspec.msgpack.Encoder()
-_decoder: Final = msgspec.msgpack.Decoder(Fact)
+_encoder: Final = msgspec.msgpack.Encoder(enc_hook=plain)
+_decoder: Final = msgspec.msgpack.Decoder(Fact, dec_hook=from_plain)
 
 
 def encode_fact(fact: Fact) -> bytes:

@@ -12,10 +12,11 @@ objects have more to remember the bound in bytes holds, and fewer are kept.
 
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
+from webhook.detection.difference import Reader
 from webhook.detection.packing import Packed, Packer, Remembered, Resource
 from webhook.detection.write import NOBODY, ObjectKey, Requester, Write
 from webhook.objects.pointer import Path
@@ -27,11 +28,11 @@ WRITES_OF_AN_OBJECT: Final = 40
 SECONDS_KEPT: Final = 3_600.0
 
 _SEVERAL: Final = 2
+_STATUS: Final = ("status",)
 _BYTES_OF_OBJECT: Final = 700
-_BYTES_OF_RESTING: Final = 450
+_BYTES_OF_RESTING: Final = 250
 _BYTES_OF_WRITE: Final = 800
-_BYTES_OF_CHANGE: Final = 250
-"""In each list; most writes are in two of them. What was unpacked shares no paths."""
+"""In each list; most writes are in two of them."""
 
 
 class ObjectHistory:
@@ -39,12 +40,14 @@ class ObjectHistory:
 
     __slots__ = (
         "_candidates",
+        "_reads",
         "_users",
-        "_weight",
+        "_users_of_status",
         "bytes",
         "resource",
         "seen",
         "stored",
+        "weight",
         "writes",
     )
 
@@ -56,10 +59,15 @@ class ObjectHistory:
         self._candidates: list[Write] = remembered.candidates if remembered else []
         self.seen = self.writes[-1].time if self.writes else 0.0
         # Two at most: whether there are several is all that is asked.
-        self._users = {write.requester.user for write in (*self.writes, *self.stored)}
-        lists = self.writes, self.stored, self._candidates
-        self._weight = _BYTES_OF_OBJECT + sum(_weight(one) for some in lists for one in some)
-        self.bytes = self._weight
+        self._users: set[str] = set()
+        self._users_of_status: set[str] = set()
+        for write in (*self.writes, *self.stored):
+            self._note(write)
+        self.weight = _BYTES_OF_OBJECT
+        """About the bytes of memory that it takes."""
+        self.bytes = 0
+        """What is counted of that."""
+        self._reads = -1
 
     def remembered(self) -> Remembered:
         """All of it, for an object that goes to rest."""
@@ -72,18 +80,30 @@ class ObjectHistory:
         kept = msgspec.structs.replace(write, called=NOBODY, object=where)
         self._append(self.writes, kept)
         self.seen = write.time
-        if len(self._users) < _SEVERAL:
-            self._users.add(write.requester.user)
+        self._note(write)
         # Without an outcome: none is registered, or the write would have been forgotten.
         if write.changed_something:
             self._append(self._candidates, kept)
-        self.bytes = self._weight
+
+    def weigh(self, reads: int) -> None:
+        """Weigh anew what may have been read, if anything was since there were so many reads."""
+        if reads != self._reads:
+            lists = self.writes, self.stored, self._candidates
+            self.weight = _BYTES_OF_OBJECT + sum(_weight(one) for some in lists for one in some)
+            self._reads = reads
 
     def _append(self, writes: list[Write], write: Write) -> None:
         writes.append(write)
-        self._weight += _weight(write)
+        self.weight += _weight(write)
         if len(writes) > WRITES_OF_AN_OBJECT:
-            self._weight -= _weight(writes.pop(0))
+            self.weight -= _weight(writes.pop(0))
+
+    def _note(self, write: Write) -> None:
+        user = write.requester.user
+        if write.writes_status and len(self._users_of_status) < _SEVERAL:
+            self._users_of_status.add(user)
+        if write.subresource != "status" and len(self._users) < _SEVERAL:
+            self._users.add(user)
 
     @property
     def earlier(self) -> Sequence[Write]:
@@ -95,7 +115,7 @@ class ObjectHistory:
         if all(candidate.base == base for candidate in self._candidates):
             return
         waiting = [one for one in self._candidates if one.base != base]
-        self._weight -= sum(map(_weight, waiting))
+        self.weight -= sum(map(_weight, waiting))
         self._candidates = [one for one in self._candidates if one.base == base]
         by_base: dict[str, list[Write]] = {}
         for candidate in waiting:
@@ -111,31 +131,22 @@ class ObjectHistory:
                 self._append(self.stored, write)
                 yield write
 
-    @property
-    def several_wrote(self) -> bool:
-        """More than one user: of most objects each part has one writer."""
-        return len(self._users) >= _SEVERAL
+    def several_wrote(self, *, status: bool) -> bool:
+        """More than one user wrote status, or the rest: of most objects each has one writer."""
+        return len(self._users_of_status if status else self._users) >= _SEVERAL
 
     def last_setter_but(self, user: str, leaf: Path) -> Requester | None:
         """Who last asked for a value at a leaf, if that is remembered and was somebody else."""
-        if not self.several_wrote and user in self._users:
+        users = self._users_of_status if leaf[:1] == _STATUS else self._users
+        if len(users) < _SEVERAL and user in users:
             return None
         for write in reversed(self.writes):
+            if leaf[:1] == _STATUS and not write.writes_status:
+                continue
             for change in write.sent:
                 if change.key == leaf and change.after is not None:
                     return write.requester if write.requester.user != user else None
         return None
-
-
-class _Resting(NamedTuple):
-    """An object that was not written lately."""
-
-    seen: float
-    packed: Packed
-
-    @property
-    def bytes(self) -> int:
-        return _BYTES_OF_RESTING + len(self.packed.data)
 
 
 class History:
@@ -147,9 +158,11 @@ class History:
         most_bytes: int = MOST_BYTES,
         most_awake: int = MOST_BYTES_AWAKE,
     ) -> None:
-        self._objects: OrderedDict[str, ObjectHistory | _Resting] = OrderedDict()
+        self._objects: OrderedDict[str, ObjectHistory | Packed] = OrderedDict()
         self._awake: OrderedDict[str, ObjectHistory] = OrderedDict()
-        self._packer: Final = Packer()
+        self.reader: Final = Reader()
+        """Reads the differences of the writes that are remembered."""
+        self._packer: Final = Packer(self.reader)
         self._most_objects: Final = most_objects
         self._most_bytes: Final = most_bytes
         self._most_awake: Final = min(most_awake, most_bytes)
@@ -167,10 +180,10 @@ class History:
             found = known
         else:
             resource = key.group, key.resource
-            remembered = self._packer.unpack(key, known.packed) if known else None
+            remembered = self._packer.unpack(key, known) if known else None
             found = ObjectHistory(resource, remembered)
-            self.bytes += found.bytes - (known.bytes if known else 0)
-            self._bytes_awake += found.bytes
+            self.bytes -= _bytes(known) if known else 0
+            self.weigh(found)
         self._objects[name] = self._awake[name] = found
         self._objects.move_to_end(name)
         self._awake.move_to_end(name)
@@ -179,16 +192,14 @@ class History:
     def look(self, key: ObjectKey) -> Remembered | None:
         """What is remembered of an object, which is neither woken nor made younger by it."""
         known = self._objects.get(_name(key))
-        if isinstance(known, _Resting):
-            return self._packer.unpack(key, known.packed)
+        if isinstance(known, Packed):
+            return self._packer.unpack(key, known)
         return None if known is None else known.remembered()
 
     def add(self, past: ObjectHistory, write: Write) -> None:
         """Remember a write in its object's history, and forget what is over the bounds."""
-        before = past.bytes
         past.add(write)
-        self.bytes += past.bytes - before
-        self._bytes_awake += past.bytes - before
+        self.weigh(past)
         while self._bytes_awake > self._most_awake and len(self._awake) > 1:
             self._rest()
         while len(self._objects) > 1:
@@ -200,16 +211,29 @@ class History:
             ):
                 return
             del self._objects[name]
-            self.bytes -= oldest.bytes
-            if self._awake.pop(name, None) is not None:
-                self._bytes_awake -= oldest.bytes
+            self.bytes -= _bytes(oldest)
+            if (awake := self._awake.pop(name, None)) is not None:
+                self._bytes_awake -= awake.bytes
+
+    def weigh(self, past: ObjectHistory) -> None:
+        """Count what an object takes now: what is read takes more, or less, than before."""
+        past.weigh(self.reader.reads)
+        more = past.weight - past.bytes
+        past.bytes = past.weight
+        self.bytes += more
+        self._bytes_awake += more
 
     def _rest(self) -> None:
         name, awake = self._awake.popitem(last=False)
-        resting = _Resting(awake.seen, self._packer.pack(awake.resource, awake.remembered()))
+        resting = self._packer.pack(awake.resource, awake.remembered())
         self._objects[name] = resting
         self._bytes_awake -= awake.bytes
-        self.bytes += resting.bytes - awake.bytes
+        self.bytes += _bytes(resting) - awake.bytes
+
+
+def _bytes(known: ObjectHistory | Packed) -> int:
+    """What is counted of it."""
+    return known.bytes if isinstance(known, ObjectHistory) else _BYTES_OF_RESTING + len(known)
 
 
 def _name(key: ObjectKey) -> str:
@@ -217,7 +241,9 @@ def _name(key: ObjectKey) -> str:
 
 
 def _weight(write: Write) -> int:
-    leaves = len(write.result) + len(write.others or ()) + len(write.again)
-    if write.asked is not write.result:
-        leaves += len(write.asked or ())
-    return _BYTES_OF_WRITE + _BYTES_OF_CHANGE * leaves
+    weight = _BYTES_OF_WRITE + write.result.weight + write.again.weight
+    if write.others is not None:
+        weight += write.others.weight
+    if write.asked is not None and write.asked is not write.result:
+        weight += write.asked.weight
+    return weight

@@ -7,10 +7,12 @@ writes of its start then takes some third of what it takes alone.
 """
 
 import zlib
-from typing import Final, NamedTuple
+from struct import Struct
+from typing import Any, Final, Self
 
 import msgspec
 
+from webhook.detection.difference import NO_DIFFERENCE, Difference, Reader
 from webhook.detection.write import NOBODY, ObjectKey, Requester, Write
 
 MOST_EXAMPLES: Final = 16 * 1024
@@ -23,6 +25,7 @@ _LEVEL: Final = 6
 _RAW: Final = -zlib.MAX_WBITS
 """Neither header nor checksum."""
 
+_HEAD: Final = Struct("<dI")
 _NOWHERE: Final = ObjectKey("", "", "", "", "", "")
 
 Resource = tuple[str, str]
@@ -37,11 +40,32 @@ class Remembered(msgspec.Struct, frozen=True, array_like=True):
     candidates: list[Write]
 
 
-class Packed(NamedTuple):
-    """`examples` is how many bytes of examples there were when it was packed."""
+class Packed(bytes):
+    """A head and what was compressed, as one: there are 100,000 of them."""
 
-    data: bytes
-    examples: int
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, seen: float, examples: int, data: bytes) -> Self:
+        """`examples` is how many bytes of examples there were when `data` was compressed."""
+        return cls(_HEAD.pack(seen, examples) + data)
+
+    @property
+    def seen(self) -> float:
+        """When its latest write was."""
+        seen, _ = _HEAD.unpack_from(self)
+        return float(seen)
+
+    @property
+    def examples(self) -> int:
+        """See `of`."""
+        _, examples = _HEAD.unpack_from(self)
+        return int(examples)
+
+    @property
+    def data(self) -> bytes:
+        """Without the head."""
+        return self[_HEAD.size :]
 
 
 class _Wire(msgspec.Struct, array_like=True):
@@ -54,15 +78,27 @@ class _Wire(msgspec.Struct, array_like=True):
     candidates: list[int]
 
 
-_encoder: Final = msgspec.msgpack.Encoder()
-_decoder: Final = msgspec.msgpack.Decoder(_Wire)
+def _packed(value: Any) -> bytes:
+    if not isinstance(value, Difference):
+        raise NotImplementedError
+    return value.packed()
+
+
+_encoder: Final = msgspec.msgpack.Encoder(enc_hook=_packed)
 
 
 class Packer:
     """Packs and unpacks. The examples are only ever added to: what was packed keeps its own."""
 
-    def __init__(self) -> None:
+    def __init__(self, reader: Reader) -> None:
+        """`reader` reads what was unpacked, when somebody asks for it."""
         self._examples: Final[dict[Resource, bytes]] = {}
+
+        def unpacked(wanted: type, value: bytes) -> Difference:
+            del wanted  # nothing else is packed so
+            return Difference.unread(value, len(value), reader) if value else NO_DIFFERENCE
+
+        self._decoder: Final = msgspec.msgpack.Decoder(_Wire, dec_hook=unpacked)
 
     def pack(self, resource: Resource, remembered: Remembered) -> Packed:
         """Pack, and learn from what is new."""
@@ -72,13 +108,14 @@ class Packer:
         data = packing.compress(raw) + packing.flush()
         if len(data) > len(raw) // _NEWS and (examples or len(self._examples) < MOST_RESOURCES):
             self._examples[resource] = examples + raw[: MOST_EXAMPLES - len(examples)]
-        return Packed(data, len(examples))
+        seen = remembered.writes[-1].time if remembered.writes else 0.0
+        return Packed.of(seen, len(examples), data)
 
     def unpack(self, where: ObjectKey, packed: Packed) -> Remembered:
         """What was packed of this object, equal to the last."""
         examples = self._examples.get((where.group, where.resource), b"")[: packed.examples]
         unpacking = zlib.decompressobj(_RAW, zdict=examples)
-        return _remembered(where, _decoder.decode(unpacking.decompress(packed.data)))
+        return _remembered(where, self._decoder.decode(unpacking.decompress(packed.data)))
 
 
 def _wire(remembered: Remembered) -> _Wire:
@@ -86,10 +123,10 @@ def _wire(remembered: Remembered) -> _Wire:
     every = list({id(one): one for some in lists for one in some}.values())
     position = {id(one): index for index, one in enumerate(every)}
     as_asked = [index for index, one in enumerate(every) if one.asked is one.result]
-    packed = [msgspec.structs.replace(one, object=_NOWHERE) for one in every]
+    bare = [msgspec.structs.replace(one, object=_NOWHERE) for one in every]
     for index in as_asked:
-        packed[index] = msgspec.structs.replace(packed[index], asked=None)
-    return _Wire(packed, as_asked, *([position[id(one)] for one in some] for some in lists))
+        bare[index] = msgspec.structs.replace(bare[index], asked=None)
+    return _Wire(bare, as_asked, *([position[id(one)] for one in some] for some in lists))
 
 
 def _remembered(where: ObjectKey, wire: _Wire) -> Remembered:

@@ -17,6 +17,7 @@ from webhook.admission.review import (
     WireRequest,
 )
 from webhook.detection.compared import Compared, compare, digests
+from webhook.detection.difference import Reader
 from webhook.detection.fact import VERSION, Fact, States
 from webhook.detection.suspects import Suspects
 from webhook.detection.write import ObjectKey, Requester
@@ -67,9 +68,18 @@ def is_reduced(request: AdmissionRequest) -> bool:
     return not (sent and stored and sent != stored)
 
 
-def reduce(phase: Phase, reviewed: Reviewed, now: float, known: Known, suspects: Suspects) -> Fact:
+def reduce(
+    phase: Phase,
+    reviewed: Reviewed,
+    now: float,
+    known: Known,
+    suspects: Suspects,
+    *,
+    reader: Reader,
+) -> Fact:
     """The fact of a review that is reduced; `now` is seconds since the epoch.
 
+    `reader` will be asked for what differs, if somebody ever asks.
     Raises msgspec.MsgspecError and RecursionError for objects that cannot be decoded.
     """
     request, prediction, status = reviewed
@@ -77,7 +87,7 @@ def reduce(phase: Phase, reviewed: Reviewed, now: float, known: Known, suspects:
     assert old is not None  # noqa: S101 - see is_reduced
     assert new is not None  # noqa: S101
     facts = known.facts
-    compared, of_status, writes_status = _compare(reviewed, old, new, facts)
+    compared, of_status, writes_status = _compare(reviewed, facts, reader)
     is_last = phase is Phase.OUTCOME or (phase is Phase.MUTATE and not known.awaits_outcome)
     states = States(*digests(old.fields, new.fields, _UNCOMPARED)) if is_last else None
     for one in facts:
@@ -103,7 +113,7 @@ def reduce(phase: Phase, reviewed: Reviewed, now: float, known: Known, suspects:
             after = before
         observes = after.own is not None or _observes(new.status)
     wire = request.wire
-    asks = bool(compared.changes) or of_status is not None or writes_status
+    asks = compared.changes.differs or of_status is not None or writes_status
     return Fact(
         version=VERSION,
         phase=phase,
@@ -130,14 +140,17 @@ def reduce(phase: Phase, reviewed: Reviewed, now: float, known: Known, suspects:
 
 
 def _compare(
-    reviewed: Reviewed, old: ReviewedObject, new: ReviewedObject, facts: Sequence[Fact]
+    reviewed: Reviewed, facts: Sequence[Fact], reader: Reader
 ) -> tuple[Compared, Compared | None, bool]:
     """What the server takes; status where it may take that; whether it certainly does."""
+    old, new = reviewed.request.old_object, reviewed.request.object
+    assert old is not None  # noqa: S101 - see is_reduced
+    assert new is not None  # noqa: S101
     wire, before = reviewed.request.wire, [one.compared for one in facts]
     if wire.sub_resource == _STATUS:
-        return compare(_one(old, _STATUS), _one(new, _STATUS), before), None, True
+        return compare(_one(old, _STATUS), _one(new, _STATUS), reader, before), None, True
     if wire.sub_resource == "scale":
-        return compare(_one(old, "spec"), _one(new, "spec"), before), None, False
+        return compare(_one(old, "spec"), _one(new, "spec"), reader, before), None, False
     stored, sent = old.fields, new.fields
     has_status = _STATUS in stored or _STATUS in sent
     takes_status = has_status and reviewed.status is StatusSubresource.ABSENT
@@ -145,11 +158,11 @@ def _compare(
     if has_status and not takes_status:
         left_out = _NEVER_STATUS  # the client's stale copy
         if reviewed.status is StatusSubresource.UNKNOWN and not wire.sub_resource:
-            of_status = compare(_one(old, _STATUS), _one(new, _STATUS))
+            of_status = compare(_one(old, _STATUS), _one(new, _STATUS), reader)
     if (wire.resource.group, wire.resource.resource) in _METADATA_COUNTS and not wire.sub_resource:
         left_out -= {_METADATA}
         stored, sent = _with_annotations(old), _with_annotations(new)
-    return compare(stored, sent, before, left_out), of_status, takes_status
+    return compare(stored, sent, reader, before, left_out), of_status, takes_status
 
 
 def _object(wire: WireRequest, old: ReviewedObject) -> ObjectKey:

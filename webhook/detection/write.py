@@ -4,7 +4,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from webhook.detection.changes import Changes
+from webhook.detection.difference import Difference
 from webhook.objects.observed import Observed
 
 
@@ -50,7 +50,7 @@ class Write(msgspec.Struct, frozen=True, array_like=True, gc=False):
     others   what other webhooks changed of what was asked; None when the intent was not seen
     again    what they changed once more when reinvoked
     result   what would be stored, compared with what was
-    wanted        equal where the same was asked for, times aside; None where that is nothing
+    known_wanted  what is known of `wanted` where leaves tell it not
     observes      whether a status of this write has an observedGeneration at all, be it 0
     policies      which may have acted before the intent was seen: part of what was asked is theirs
     called        who of the other webhooks may have acted
@@ -63,11 +63,11 @@ class Write(msgspec.Struct, frozen=True, array_like=True, gc=False):
     base: str
     writes_status: bool
     status_counts: bool
-    asked: Changes | None
-    others: Changes | None
-    again: Changes
-    result: Changes
-    wanted: int | None
+    asked: Difference | None
+    others: Difference | None
+    again: Difference
+    result: Difference
+    known_wanted: int | None
     state_before: int
     state_after: int
     has_outcome: bool
@@ -88,9 +88,19 @@ class Write(msgspec.Struct, frozen=True, array_like=True, gc=False):
         return bool(self.result)
 
     @property
-    def sent(self) -> Changes:
+    def sent(self) -> Difference:
         """What was asked; where the intent was not seen, what came of it."""
         return self.result if self.asked is None else self.asked
+
+    @property
+    def asked_nothing(self) -> bool:
+        """Certainly: the intent was seen."""
+        return self.asked is not None and not self.asked
+
+    @property
+    def wanted(self) -> int | None:
+        """Equal where the same was asked for, times aside; None where that is nothing."""
+        return self.sent.wanted if self.known_wanted is None else self.known_wanted
 
     @property
     def counted(self) -> bool:

@@ -1,8 +1,8 @@
 """Runs detection and tracking behind the answers: one bounded queue, worked off on the loop.
 
-What does not fit is dropped and counted; an answer never waits for its own. A bite is one review,
-for a status update about 0.1 ms, and answers in between are late by no more than that; what is
-large is looked at in a thread.
+What does not fit is dropped and counted; an answer never waits for its own. A bite takes some
+0.1 ms, a few reviews, and answers in between are late by no more than that; what is large is
+looked at in a thread.
 """
 
 import asyncio
@@ -28,6 +28,8 @@ from webhook.telemetry.logs import LOGGER
 
 MOST_QUEUED: Final = 5_000
 MOST_QUEUED_BYTES: Final = 64 * 1024 * 1024
+_BITE_SECONDS: Final = 0.000_1
+"""A turn of the event loop costs as much as a third of a review."""
 _LOOK_SECONDS: Final = 1.0
 
 
@@ -117,13 +119,17 @@ class Detecting:
             await self._wake.wait()
             self._wake.clear()
             while self._queue:
-                phase, reviewed, now, size = self._queue.popleft()
-                self._bytes -= size
-                if reviewed.request.operation is Operation.UPDATE:
-                    self._see(await self._reduced(phase, reviewed, now, size))
-                if phase is Phase.OUTCOME:
-                    self._track(reviewed, now)
+                end = time.perf_counter() + _BITE_SECONDS
+                while self._queue and time.perf_counter() < end:
+                    await self._bite(*self._queue.popleft())
                 await asyncio.sleep(0)
+
+    async def _bite(self, phase: Phase, reviewed: Reviewed, now: float, size: int) -> None:
+        self._bytes -= size
+        if reviewed.request.operation is Operation.UPDATE:
+            self._see(await self._reduced(phase, reviewed, now, size))
+        if phase is Phase.OUTCOME:
+            self._track(reviewed, now)
 
     async def _reduced(
         self, phase: Phase, reviewed: Reviewed, now: float, size: int

@@ -11,6 +11,7 @@ from tests.unit.detection.builders import (
     update,
 )
 from webhook.detection.correlate import MOST_AT_ONCE, SECONDS_WITHOUT_OUTCOMES
+from webhook.detection.difference import NO_DIFFERENCE
 
 OLD, NEW, OTHER = spec(replicas=1), spec(replicas=2), spec(replicas=3)
 
@@ -19,7 +20,7 @@ def test_three_phases_make_one_write():
     one = update(NEW, OLD)
     (write,) = joined((INTENT, one), (MUTATE, one), (OUTCOME, one))
     assert write.asked == write.result
-    assert write.others == ()
+    assert write.others == NO_DIFFERENCE
     assert [change.pointer for change in write.result] == ["/spec/replicas"]
 
 
@@ -39,7 +40,7 @@ def test_three_mutate_calls_are_several_writes_and_no_rounds():
     one, other = update(NEW, OLD), update(OTHER, OLD)
     calls = [(MUTATE, one), (MUTATE, other), (MUTATE, one)]
     (write,) = joined((INTENT, one), *calls, (OUTCOME, one))
-    assert write.again == ()
+    assert write.again == NO_DIFFERENCE
 
 
 def test_a_conflict_runs_admission_again_upon_a_newer_object_and_is_one_write():
@@ -60,7 +61,7 @@ def test_two_intents_with_one_key_that_differ_are_not_joined():
     )
     assert write.asked is None
     assert write.others is None
-    assert write.again == ()
+    assert write.again == NO_DIFFERENCE
 
 
 def test_a_dry_run_is_no_write():

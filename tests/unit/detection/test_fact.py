@@ -139,14 +139,17 @@ def test_of_what_is_no_write_there_is_no_fact(dry_run):
     assert Detection().fact(MUTATE, reviewed(one, MUTATE), 100.0) is None
 
 
-def test_what_cannot_be_decoded_is_counted_where_it_came_in():
+def test_what_cannot_be_decoded_is_counted_when_somebody_asks_for_it():
     detection, one = Detection(), update(status(a=1), status(a=2), subresource="status")
     body = json.dumps(one).replace('"a": 1}', '"a": 1e999}').encode()
     verdict = review(body, MUTATE, judge(audit_only=True), 0.0).verdict
     assert verdict.request is not None
     assert verdict.prediction is not None
     read = Reviewed(verdict.request, verdict.prediction, verdict.status)
-    assert detection.fact(MUTATE, read, 100.0) is None
+    found = detection.fact(MUTATE, read, 100.0)
+    assert found is not None
+    assert found.compared.changes
+    assert list(found.compared.changes) == []
     assert detection.unreadable == 1
 
 

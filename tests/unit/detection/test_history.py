@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from tests.bench.tracked import DEPLOYMENTS, PODS, Reviews, follow
 from tests.unit.detection.builders import OUTCOME, joined, status, update
 from webhook.detection.detection import Detection
+from webhook.detection.difference import Reader
 from webhook.detection.history import (
     MOST_BYTES,
     MOST_BYTES_AWAKE,
@@ -84,12 +85,12 @@ def test_an_object_that_rested_is_as_it_was(numbers):
 
 
 def test_what_packs_badly_teaches_and_examples_stay_inside_their_bounds():
-    packer = Packer()
+    packer = Packer(Reader())
     packed = []
     for resource in range(MOST_RESOURCES + 5):
         for number in range(40):
             name = f"{resource}-{number}"
-            one = replace(write(number, float(number), name), wanted=number, called=NOBODY)
+            one = replace(write(number, float(number), name), known_wanted=number, called=NOBODY)
             one = replace(one, object=one.object._replace(resource=str(resource)))
             remembered = Remembered([one], [one], [])
             where = one.object.group, one.object.resource

@@ -45,7 +45,7 @@ def _alternations(
     value that never comes back (a time, a counter) are no fight. In status a leaf that goes and
     comes is not meant: who takes it away is found by the detectors of what is lost.
     """
-    if not past.several_wrote:
+    if not past.several_wrote(status=in_status):
         return
     meant = [change for change in write.result if _is_meant(change, in_status=in_status)]
     since = write.time - _SECONDS

@@ -1,9 +1,9 @@
 """What every detector is given and gives back."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import ClassVar, Protocol
+from typing import ClassVar, Final
 
 from webhook.detection.history import ObjectHistory
 from webhook.detection.write import Requester, Write
@@ -36,13 +36,37 @@ class Sign:
     evidence: dict[str, object] = field(default_factory=dict)
 
 
-class Detector(Protocol):
-    """Pure: equal writes and histories give equal signs."""
+class Detector:
+    """Pure: equal writes and histories give equal signs. What it has no method for it is not asked.
+
+    A detector looks at what differs (Difference) only once something cheaper makes a write suspect:
+    to read it costs ten times what all else does.
+    """
 
     name: ClassVar[str]
 
-    def asked(self, write: Write, past: ObjectHistory) -> Iterator[Sign]:
+    def asked(self, write: Write, past: ObjectHistory) -> Iterable[Sign]:
         """Judge a write that is complete, whether or not it will be stored."""
+        del write, past
+        return ()
 
-    def stored(self, write: Write, past: ObjectHistory) -> Iterator[Sign]:
+    def stored(self, write: Write, past: ObjectHistory) -> Iterable[Sign]:
         """Judge a write that is known to have been stored."""
+        del write, past
+        return ()
+
+
+Judge = Callable[[Write, ObjectHistory], Iterable[Sign]]
+
+
+class Panel:
+    """Detectors by what they judge, each with its name."""
+
+    def __init__(self, detectors: Iterable[Detector]) -> None:
+        each = tuple(detectors)
+        self.asked: Final[tuple[tuple[str, Judge], ...]] = tuple(
+            (one.name, one.asked) for one in each if type(one).asked is not Detector.asked
+        )
+        self.stored: Final[tuple[tuple[str, Judge], ...]] = tuple(
+            (one.name, one.stored) for one in each if type(one).stored is not Detector.stored
+        )

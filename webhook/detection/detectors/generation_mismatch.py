@@ -10,12 +10,12 @@ Relies  on tests/differential, which finds none on the version the table is test
 from collections.abc import Iterator
 from typing import ClassVar
 
-from webhook.detection.detectors.detector import Blame, Sign
+from webhook.detection.detectors.detector import Blame, Detector, Sign
 from webhook.detection.history import ObjectHistory
 from webhook.detection.write import Write
 
 
-class GenerationMismatch:
+class GenerationMismatch(Detector):
     """See the module."""
 
     name: ClassVar[str] = "generation-mismatch"
@@ -34,8 +34,3 @@ class GenerationMismatch:
                 (write.requester,),
                 evidence={"predicted": predicted, "generation": write.generation_after},
             )
-
-    def stored(self, write: Write, past: ObjectHistory) -> Iterator[Sign]:
-        """Nothing more."""
-        del write, past
-        return iter(())

@@ -12,7 +12,7 @@ Relies  on kubernetes/autoscaler#5675 and actions/actions-runner-controller#1643
 from collections.abc import Iterator
 from typing import ClassVar, Final
 
-from webhook.detection.detectors.detector import Blame, Sign
+from webhook.detection.detectors.detector import Blame, Detector, Sign
 from webhook.detection.history import ObjectHistory
 from webhook.detection.write import Write
 
@@ -22,7 +22,7 @@ _RETURNS: Final = 6
 _RETURN_SECONDS: Final = 10.0
 
 
-class GenerationStorm:
+class GenerationStorm(Detector):
     """See the module."""
 
     name: ClassVar[str] = "generation-storm"
@@ -56,23 +56,22 @@ class GenerationStorm:
             and one.requester.user == write.requester.user
             and one.time > write.time - _SECONDS
         ]
-        paths = tuple(change.pointer for change in write.result)
         if write.status_counts and _only_status(write):
             chases = [one for one in mine if _chases(one)]
             # What it observes is what it made itself, not what somebody else has asked for.
             made = {one.generation_after for one in chases}
             own = [one for one in chases if one.generation_before in made]
             if _chases(write) and write.generation_before in made and len(own) >= _CHASES - 1:
-                yield _sign(write, paths, "chases generation: each status write moves it")
+                yield _sign(write, "chases generation: each status write moves it")
             elif not _chases(write) and sum(1 for one in mine if _only_status(one)) >= _CHASES:
                 message = "moves generation by writing status; there is no status subresource"
-                yield _sign(write, paths, message, minor=True)
+                yield _sign(write, message, minor=True)
         elif not write.writes_status and not write.others and _moves_state(write):
             recent = [one for one in mine if one.time > write.time - _RETURN_SECONDS]
             states = {one.state_before for one in recent}
             returns = sum(1 for one in recent if one.state_after in states)
             if returns >= _RETURNS and write.state_after in states:
-                yield _sign(write, paths, "walks the spec back and forth")
+                yield _sign(write, "walks the spec back and forth")
 
 
 def _moves_state(write: Write) -> bool:
@@ -89,10 +88,10 @@ def _chases(write: Write) -> bool:
     return _only_status(write) and own is not None and str(own) == str(write.generation_before)
 
 
-def _sign(write: Write, paths: tuple[str, ...], what: str, *, minor: bool = False) -> Sign:
+def _sign(write: Write, what: str, *, minor: bool = False) -> Sign:
     return Sign(
         Blame.REQUESTER,
-        paths,
+        tuple(change.pointer for change in write.result),
         f"{write.requester.user} {what}",
         (write.requester,),
         minor=minor,

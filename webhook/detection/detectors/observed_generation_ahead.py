@@ -9,12 +9,12 @@ Relies  on nothing in the API server refusing it: it accepts any value but a cle
 from collections.abc import Iterator
 from typing import ClassVar
 
-from webhook.detection.detectors.detector import Blame, Sign
+from webhook.detection.detectors.detector import Blame, Detector, Sign
 from webhook.detection.history import ObjectHistory
 from webhook.detection.write import Write
 
 
-class ObservedGenerationAhead:
+class ObservedGenerationAhead(Detector):
     """See the module."""
 
     name: ClassVar[str] = "observed-generation-ahead"
@@ -36,8 +36,3 @@ class ObservedGenerationAhead:
             () if by_others else (write.requester,),
             evidence={"observedGeneration": after, "generation": write.generation_after},
         )
-
-    def stored(self, write: Write, past: ObjectHistory) -> Iterator[Sign]:
-        """Nothing more."""
-        del write, past
-        return iter(())

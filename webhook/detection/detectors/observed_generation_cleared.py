@@ -12,14 +12,14 @@ Relies  on KEP-5067 (Infinite loop caused by misbehaving mutating webhooks)
 from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
-from webhook.detection.detectors.detector import Blame, Sign
+from webhook.detection.detectors.detector import Blame, Detector, Sign
 from webhook.detection.history import ObjectHistory
 from webhook.detection.write import Write
 from webhook.objects.observed import Observed, Restoration, restorations
 from webhook.objects.pointer import Path, to_pointer
 
 
-class ObservedGenerationCleared:
+class ObservedGenerationCleared(Detector):
     """See the module."""
 
     name: ClassVar[str] = "observed-generation-cleared"
@@ -58,11 +58,6 @@ class ObservedGenerationCleared:
                 f"{write.requester.user}, and put back before it was stored",
                 evidence={"stored": gone[0].value},
             )
-
-    def stored(self, write: Write, past: ObjectHistory) -> Iterator[Sign]:
-        """Nothing more: what is cleared is seen before it is stored."""
-        del write, past
-        return iter(())
 
 
 def _pointers(gone: Iterable[Restoration]) -> tuple[str, ...]:

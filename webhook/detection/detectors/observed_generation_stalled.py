@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from itertools import takewhile
 from typing import ClassVar, Final
 
-from webhook.detection.detectors.detector import Blame, Sign
+from webhook.detection.detectors.detector import Blame, Detector, Sign
 from webhook.detection.history import ObjectHistory
 from webhook.detection.write import Write
 
@@ -25,7 +25,7 @@ _SLOW_WRITES: Final = 10
 _SLOW_SECONDS: Final = 10.0
 
 
-class ObservedGenerationStalled:
+class ObservedGenerationStalled(Detector):
     """See the module."""
 
     name: ClassVar[str] = "observed-generation-stalled"
@@ -50,11 +50,6 @@ class ObservedGenerationStalled:
             () if cleared else (write.requester,),
             evidence={"observedGeneration": _own(write), "generation": write.generation_after},
         )
-
-    def stored(self, write: Write, past: ObjectHistory) -> Iterator[Sign]:
-        """Nothing more."""
-        del write, past
-        return iter(())
 
 
 def _is_lost(write: Write, stall: list[Write]) -> bool:

@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from webhook.detection.detectors.alternation import fight
-from webhook.detection.detectors.detector import Blame, Sign
+from webhook.detection.detectors.detector import Blame, Detector, Sign
 from webhook.detection.history import ObjectHistory
 from webhook.detection.write import Write
 
 
-class SpecFight:
+class SpecFight(Detector):
     """See the module."""
 
     name: ClassVar[str] = "spec-fight"

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import ClassVar, Final
 
 from webhook.detection.changes import Change
-from webhook.detection.detectors.detector import Blame, Sign
+from webhook.detection.detectors.detector import Blame, Detector, Sign
 from webhook.detection.history import ObjectHistory
 from webhook.detection.write import Write
 
@@ -21,7 +21,7 @@ _SECONDS: Final = 20.0
 _OWN_DETECTOR: Final = frozenset({"observedGeneration", "terminatingReplicas"})
 
 
-class StatusClobbered:
+class StatusClobbered(Detector):
     """See the module."""
 
     name: ClassVar[str] = "status-clobbered"
@@ -39,6 +39,8 @@ class StatusClobbered:
                 f"{write.requester.user} sent",
             )
             return
+        if not past.several_wrote(status=True):
+            return  # nothing of another's is there to be dropped
         dropped = [
             change
             for change in write.sent
@@ -53,11 +55,6 @@ class StatusClobbered:
                 (write.requester,),
                 minor=_is_slow(write, past),
             )
-
-    def stored(self, write: Write, past: ObjectHistory) -> Iterator[Sign]:
-        """Nothing more: what is lost is seen before it is stored."""
-        del write, past
-        return iter(())
 
 
 def _pointers(found: Sequence[Change]) -> tuple[str, ...]:

@@ -11,20 +11,15 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from webhook.detection.detectors.alternation import fight
-from webhook.detection.detectors.detector import Sign
+from webhook.detection.detectors.detector import Detector, Sign
 from webhook.detection.history import ObjectHistory
 from webhook.detection.write import Write
 
 
-class StatusOscillation:
+class StatusOscillation(Detector):
     """See the module."""
 
     name: ClassVar[str] = "status-oscillation"
-
-    def asked(self, write: Write, past: ObjectHistory) -> Iterator[Sign]:
-        """Nothing yet: a turn counts when it was stored."""
-        del write, past
-        return iter(())
 
     def stored(self, write: Write, past: ObjectHistory) -> Iterator[Sign]:
         """One sign a write."""

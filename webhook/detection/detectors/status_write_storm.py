@@ -11,10 +11,10 @@ Relies  on KEP-5067's first symptom, and not on rate: a controller that writes o
 """
 
 from collections.abc import Iterable, Iterator
-from itertools import takewhile
+from itertools import islice, takewhile
 from typing import ClassVar, Final
 
-from webhook.detection.detectors.detector import Blame, Sign
+from webhook.detection.detectors.detector import Blame, Detector, Sign
 from webhook.detection.history import ObjectHistory
 from webhook.detection.write import Write
 
@@ -24,14 +24,14 @@ _TIMES_SECONDS: Final = 10.0
 _TIMES_ONLY: Final = 35
 
 
-class StatusWriteStorm:
+class StatusWriteStorm(Detector):
     """See the module."""
 
     name: ClassVar[str] = "status-write-storm"
 
     def asked(self, write: Write, past: ObjectHistory) -> Iterator[Sign]:
         """One sign for each write from the fifth equal one on."""
-        if not write.writes_status or write.asked == ():
+        if not write.writes_status or write.asked_nothing or not _is_frequent(write, past):
             return
         again: Iterable[Write] = ()
         if write.wanted is not None:
@@ -61,19 +61,19 @@ class StatusWriteStorm:
                 (write.requester,),
             )
 
-    def stored(self, write: Write, past: ObjectHistory) -> Iterator[Sign]:
-        """Nothing more."""
-        del write, past
-        return iter(())
-
 
 def _recent(write: Write, past: ObjectHistory) -> Iterator[Write]:
     """Status writes that asked for something, newest first; the write itself is among them."""
     for one in reversed(past.writes):
         if one.time <= write.time - _SECONDS:
             return
-        if one.writes_status and one.asked != ():
+        if one.writes_status and not one.asked_nothing:
             yield one
+
+
+def _is_frequent(write: Write, past: ObjectHistory) -> bool:
+    """Known without reading what was asked."""
+    return len(list(islice(_own(write, past), _ASKED_AGAIN))) == _ASKED_AGAIN
 
 
 def _own(write: Write, past: ObjectHistory) -> Iterator[Write]:

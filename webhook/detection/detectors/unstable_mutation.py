@@ -10,12 +10,12 @@ Relies  on one reinvocation being ordinary convergence: only the same again on o
 from collections.abc import Iterator
 from typing import ClassVar
 
-from webhook.detection.detectors.detector import Blame, Sign
+from webhook.detection.detectors.detector import Blame, Detector, Sign
 from webhook.detection.history import ObjectHistory
 from webhook.detection.write import Write
 
 
-class UnstableMutation:
+class UnstableMutation(Detector):
     """See the module."""
 
     name: ClassVar[str] = "unstable-mutation"
@@ -30,8 +30,3 @@ class UnstableMutation:
                 f"a webhook changed {len(write.again)} field(s) once more when it was reinvoked",
                 reinvoked=True,
             )
-
-    def stored(self, write: Write, past: ObjectHistory) -> Iterator[Sign]:
-        """Nothing more."""
-        del write, past
-        return iter(())

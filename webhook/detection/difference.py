@@ -1,0 +1,129 @@
+"""What differs between two states of an object, found out when somebody first asks for it.
+
+Nearly every write is one of many that nobody will ever suspect. That it differs is known at once,
+where it differs is asked of few. Until then the bytes that differ are kept, or what was packed.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+
+from webhook.detection.changes import Change, Leaves, Part, leaves_of
+
+_BYTES_OF_CHANGE: Final = 250
+_BYTES_OF_UNREAD: Final = 350
+_DIGESTS: Final = 2**32
+
+Unread = tuple[Part, ...] | bytes
+"""The fields that differ; or leaves, packed."""
+
+_encode: Final = msgspec.msgpack.Encoder().encode
+_decode: Final = msgspec.msgpack.Decoder(Leaves).decode
+
+
+class Reader:
+    """Reads, and counts: what it has read, and what of it could not be decoded."""
+
+    __slots__ = ("reads", "unreadable")
+
+    def __init__(self) -> None:
+        self.reads = 0
+        self.unreadable = 0
+
+    def read(self, unread: Unread) -> Leaves:
+        """The leaves; none of what cannot be decoded."""
+        self.reads += 1
+        try:
+            return _decode(unread) if isinstance(unread, bytes) else leaves_of(unread)
+        except (msgspec.MsgspecError, RecursionError):
+            self.unreadable += 1
+            return ()
+
+
+class Difference:
+    """The leaves that differ, by pointer. True where the two states differ to the byte.
+
+    They may do so in nothing but order or notation: then there are no leaves.
+    """
+
+    __slots__ = ("_leaves", "_reader", "_unread", "_wanted", "differs", "weight")
+
+    def __init__(self, leaves: Leaves = (), *, differs: bool = False) -> None:
+        """`differs`: to the byte, where there are no leaves."""
+        self.differs: Final = differs or bool(leaves)
+        self.weight = _BYTES_OF_CHANGE * len(leaves)
+        """About the bytes of memory that it takes; more or less once it was read."""
+        self._leaves: Leaves | None = leaves
+        self._unread: Unread = ()
+        self._reader: Reader | None = None
+        self._wanted: int | None = None
+
+    @classmethod
+    def unread(cls, unread: Unread, size: int, reader: Reader) -> "Difference":
+        """Of states that differ: `reader` will be asked for the leaves. `size` is in bytes."""
+        found = cls(differs=True)
+        found._leaves, found._unread, found._reader = None, unread, reader
+        found.weight = _BYTES_OF_UNREAD + size // 2  # most are in two lists of a history
+        return found
+
+    @property
+    def leaves(self) -> Leaves:
+        """All of them."""
+        found = self._leaves
+        if found is None:
+            assert self._reader is not None  # noqa: S101 - see unread()
+            found = self._leaves = self._reader.read(self._unread)
+            self._unread, self._reader = (), None
+            self.weight = _BYTES_OF_CHANGE * len(found)
+        return found
+
+    @property
+    def wanted(self) -> int | None:
+        """Equal for the same leaves in any order, times aside; None where there are none."""
+        if self._wanted is None:
+            parts = [one.salt * (1 if one.after is None else one.after) for one in self if one.salt]
+            self._wanted = sum(parts) % _DIGESTS if parts else None
+        return self._wanted
+
+    def packed(self) -> bytes:
+        """For `unread`; empty where nothing differs."""
+        if not self.differs:
+            return b""
+        return self._unread if isinstance(self._unread, bytes) else _encode(self.leaves)
+
+    def __bool__(self) -> bool:
+        return self.differs
+
+    def __len__(self) -> int:
+        return len(self.leaves)
+
+    def __iter__(self) -> Iterator[Change]:
+        return iter(self.leaves)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Difference):
+            return NotImplemented
+        return self is other or (self.differs == other.differs and self.leaves == other.leaves)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Difference({self.leaves!r}, differs={self.differs})"
+
+
+NO_DIFFERENCE: Final = Difference()
+
+
+def plain(value: Any) -> Any:
+    """An enc_hook for msgspec: the leaves, None where states differ and no leaves do."""
+    if not isinstance(value, Difference):
+        raise NotImplementedError
+    return value.leaves or (None if value.differs else ())
+
+
+def from_plain(wanted: type, value: Any) -> Any:
+    """A dec_hook for what was `plain`. Raises msgspec.ValidationError."""
+    if wanted is not Difference:
+        raise NotImplementedError
+    return Difference(differs=True) if value is None else Difference(msgspec.convert(value, Leaves))
