@@ -14,6 +14,7 @@ from webhook.admission.review import (
     VERSIONS,
     AdmissionRequest,
     Operation,
+    PlainWireReview,
     ReviewedObject,
     WireObject,
     WireRequest,
@@ -25,6 +26,7 @@ from webhook.objects.metadata import ObjectMeta
 MAX_BODY_BYTES: Final = 7 * 1024 * 1024
 """Two objects of 3 MiB, the API server's request limit, and the envelope around them."""
 
+_plain_decoder: Final = msgspec.json.Decoder(PlainWireReview)
 _decoder: Final = msgspec.json.Decoder(WireReview)
 _WHERE: Final = re.compile(r" - at `(?:key in )?\$?\.?([^`]*)`$")
 _QUOTED_VALUE: Final = re.compile(r"Invalid enum value .*")
@@ -46,7 +48,7 @@ def decode_review(body: bytes) -> AdmissionRequest:
         except UnicodeDecodeError as error:
             raise NotJSONError(f"invalid UTF-8 at byte {error.start}") from None
     try:
-        review = _decoder.decode(body)
+        review = _decoded(body)
     except msgspec.ValidationError as error:
         raise _invalid(error) from None
     except msgspec.DecodeError as error:
@@ -57,6 +59,13 @@ def decode_review(body: bytes) -> AdmissionRequest:
             field="apiVersion" if review.kind == "AdmissionReview" else "kind",
         )
     return _checked(review, body)
+
+
+def _decoded(body: bytes) -> WireReview:
+    try:
+        return _plain_decoder.decode(body)
+    except msgspec.ValidationError:
+        return _decoder.decode(body)  # an object with other fields, or something is wrong
 
 
 def _checked(review: WireReview, body: bytes) -> AdmissionRequest:

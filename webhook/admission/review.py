@@ -68,6 +68,14 @@ class WireObject(msgspec.Struct, frozen=True):
     status: msgspec.Raw = NO_RAW
 
 
+class PlainWireObject(WireObject, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """One that has nothing else: so have most of the kinds that are written often."""
+
+    api_version: msgspec.Raw = NO_RAW
+    kind: msgspec.Raw = NO_RAW
+
+
+_NOT_CONTENT: Final = frozenset({"metadata", "kind", "apiVersion"})
 _NOT_READ: Final = Observed(None, ())
 """A value of its own, told apart by identity."""
 
@@ -79,13 +87,14 @@ class ReviewedObject:
     spec, status  raw JSON; None where the object has none
     """
 
-    __slots__ = ("_fields", "_observed", "_read", "metadata", "spec", "status")
+    __slots__ = ("_fields", "_is_plain", "_observed", "_read", "metadata", "spec", "status")
 
     def __init__(self, wire: WireObject, read: Callable[[], Fields]) -> None:
         """`read` finds every top-level field."""
         self.metadata: Final = ObjectMeta() if wire.metadata is msgspec.UNSET else wire.metadata
         self.spec: Final = None if wire.spec is NO_RAW else wire.spec
         self.status: Final = None if wire.status is NO_RAW else wire.status
+        self._is_plain: Final = isinstance(wire, PlainWireObject)
         self._read: Final = read
         self._fields: Fields | None = None
         self._observed: Observed | None = _NOT_READ
@@ -104,6 +113,16 @@ class ReviewedObject:
         if self._fields is None:
             self._fields = self._read()
         return self._fields
+
+    @property
+    def content(self) -> Fields:
+        """The top-level fields without `metadata`, `kind` and `apiVersion`."""
+        if not self._is_plain:
+            return {key: raw for key, raw in self.fields.items() if key not in _NOT_CONTENT}
+        found = {} if self.spec is None else {"spec": self.spec}
+        if self.status is not None:
+            found["status"] = self.status
+        return found
 
     def get(self, key: str) -> msgspec.Raw | None:
         """One top-level field, undecoded; None where the object does not have it."""
@@ -153,6 +172,19 @@ class WireReview(msgspec.Struct, frozen=True, rename="camel"):
     api_version: str
     kind: str
     request: WireRequest
+
+
+class PlainWireRequest(WireRequest, frozen=True, rename="camel"):
+    """With plain objects."""
+
+    object: PlainWireObject | None = None
+    old_object: PlainWireObject | None = None
+
+
+class PlainWireReview(WireReview, frozen=True, rename="camel"):
+    """With plain objects."""
+
+    request: PlainWireRequest
 
 
 class AdmissionRequest:

@@ -16,7 +16,9 @@ from webhook.objects.fields import Fields
 from webhook.objects.pointer import Path
 
 MOST_LEAVES: Final = 5_000
-"""Where more differ they are told as far as this, so that one object cannot take all the memory."""
+"""Where more differ they are told as far as this, so that one object cannot take all the memory.
+
+Asked before a place is made: that of a leaf which is not told costs as much."""
 _ITEM_KEYS: Final = ("type", "name", "uid")
 _ABSENT: Final = None
 _CONTAINERS: Final = frozenset({dict, list})
@@ -114,7 +116,7 @@ def _compare(old_at: Place, at: Place, old: Any, new: Any, found: list[Change]) 
     kind = type(new)
     if kind not in _CONTAINERS or type(old) is not kind or not old or not new:
         if _is_leaf(old) and _is_leaf(new):
-            before, after = _digest(old), _digest(new)
+            before, after = zlib.crc32(_encode(old)), zlib.crc32(_encode(new))
             if before != after:
                 found.append(Change(at.path, at.pointer, before, after, at.salt))
         else:
@@ -129,13 +131,13 @@ def _compare_objects(
 ) -> None:
     for name, value in new.items():
         before = old.get(name)
-        if _is_enough(found):
+        if len(found) >= MOST_LEAVES:
             return
         if not _same(before, value):
             below = at[name]
             _compare(below if old_at is at else old_at[name], below, before, value, found)
     for name, value in old.items():
-        if _is_enough(found):
+        if len(found) >= MOST_LEAVES:
             return
         if name not in new:
             _every_leaf(old_at[name], value, found, is_gone=True)
@@ -146,7 +148,7 @@ def _compare_lists(
 ) -> None:
     items = {(field, name): index for field, name, index in _items(old)}
     for item in _items(new):
-        if _is_enough(found):
+        if len(found) >= MOST_LEAVES:
             return
         value, index = new[item[2]], items.pop(item[:2], None)
         if index is None:
@@ -154,40 +156,39 @@ def _compare_lists(
         elif not _same(old[index], value):
             _compare(old_at[*item[:2], index], at[item], old[index], value, found)
     for known, index in items.items():
-        if _is_enough(found):
+        if len(found) >= MOST_LEAVES:
             return
         _every_leaf(old_at[*known, index], old[index], found, is_gone=True)
 
 
 def _every_leaf(at: Place, value: Any, found: list[Change], *, is_gone: bool) -> None:
     """Go down the only side there is."""
+    inside: Iterable[tuple[str | Item, Any]]
     if value and type(value) is dict:
-        for name, child in value.items():
-            if _is_enough(found):
-                return
-            _every_leaf(at[name], child, found, is_gone=is_gone)
+        inside = value.items()
     elif value and type(value) is list:
-        for item, child in zip(_items(value), value, strict=True):
-            if _is_enough(found):
-                return
-            _every_leaf(at[item], child, found, is_gone=is_gone)
-    elif value is not _ABSENT:
-        digest = _digest(value)
-        before, after = (digest, None) if is_gone else (None, digest)
-        found.append(Change(at.path, at.pointer, before, after, at.salt))
+        inside = zip(_items(value), value, strict=True)
+    else:
+        if value is not _ABSENT:
+            found.append(_lone(at, value, is_gone=is_gone))
+        return
+    for token, child in inside:
+        if len(found) >= MOST_LEAVES:
+            return
+        if child and type(child) in _CONTAINERS:
+            _every_leaf(at[token], child, found, is_gone=is_gone)
+        elif child is not _ABSENT:
+            found.append(_lone(at[token], child, is_gone=is_gone))
 
 
-def _is_enough(found: list[Change]) -> bool:
-    """Asked before a place is made: that of a leaf which is not told costs as much."""
-    return len(found) >= MOST_LEAVES
+def _lone(at: Place, value: Any, *, is_gone: bool) -> Change:
+    digest = zlib.crc32(_encode(value))
+    before, after = (digest, None) if is_gone else (None, digest)
+    return Change(at.path, at.pointer, before, after, at.salt)
 
 
 def _is_leaf(value: Any) -> bool:
     return value is not _ABSENT and not (value and type(value) in _CONTAINERS)
-
-
-def _digest(value: Any) -> int:
-    return zlib.crc32(_encode(value))
 
 
 def _same(a: Any, b: Any) -> bool:

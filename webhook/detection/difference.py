@@ -11,8 +11,11 @@ import msgspec
 
 from webhook.detection.changes import Change, Leaves, Part, leaves_of
 
-_BYTES_OF_CHANGE: Final = 250
+_BYTES_OF_CHANGE: Final = 80
+_BYTES_OF_UNPACKED: Final = 250
+"""A change that was packed has a path of its own."""
 _BYTES_OF_UNREAD: Final = 350
+"""All of them half of what it takes: most writes are in two lists of a history."""
 _DIGESTS: Final = 2**32
 
 Unread = tuple[Part, ...] | bytes
@@ -64,7 +67,7 @@ class Difference:
         """Of states that differ: `reader` will be asked for the leaves. `size` is in bytes."""
         found = cls(differs=True)
         found._leaves, found._unread, found._reader = None, unread, reader
-        found.weight = _BYTES_OF_UNREAD + size // 2  # most are in two lists of a history
+        found.weight = _BYTES_OF_UNREAD + size // 2
         return found
 
     @property
@@ -74,8 +77,9 @@ class Difference:
         if found is None:
             assert self._reader is not None  # noqa: S101 - see unread()
             found = self._leaves = self._reader.read(self._unread)
+            each = _BYTES_OF_UNPACKED if isinstance(self._unread, bytes) else _BYTES_OF_CHANGE
             self._unread, self._reader = (), None
-            self.weight = _BYTES_OF_CHANGE * len(found)
+            self.weight = each * len(found)
         return found
 
     @property

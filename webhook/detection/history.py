@@ -32,7 +32,6 @@ _STATUS: Final = ("status",)
 _BYTES_OF_OBJECT: Final = 700
 _BYTES_OF_RESTING: Final = 250
 _BYTES_OF_WRITE: Final = 800
-"""In each list; most writes are in two of them."""
 
 
 class ObjectHistory:

@@ -28,8 +28,7 @@ from webhook.objects.observed import NOTHING_OBSERVED
 
 _METADATA: Final = "metadata"
 _STATUS: Final = "status"
-_UNCOMPARED: Final = frozenset({_METADATA, "kind", "apiVersion"})
-_NEVER_STATUS: Final = _UNCOMPARED | {_STATUS}
+_NOT_STATUS: Final = frozenset({_STATUS})
 _METADATA_COUNTS: Final = frozenset({("apps", "deployments")})
 """Annotations count as spec does (pkg/registry/apps/deployment/strategy.go:PrepareForUpdate)."""
 
@@ -89,7 +88,7 @@ def reduce(
     facts = known.facts
     compared, of_status, writes_status = _compare(reviewed, facts, reader)
     is_last = phase is Phase.OUTCOME or (phase is Phase.MUTATE and not known.awaits_outcome)
-    states = States(*digests(old.fields, new.fields, _UNCOMPARED)) if is_last else None
+    states = States(*digests(old.content, new.content)) if is_last else None
     for one in facts:
         if one.compared is compared and one.compared_status == of_status:
             return msgspec.structs.replace(
@@ -151,16 +150,15 @@ def _compare(
         return compare(_one(old, _STATUS), _one(new, _STATUS), reader, before), None, True
     if wire.sub_resource == "scale":
         return compare(_one(old, "spec"), _one(new, "spec"), reader, before), None, False
-    stored, sent = old.fields, new.fields
+    stored, sent = old.content, new.content
     has_status = _STATUS in stored or _STATUS in sent
     takes_status = has_status and reviewed.status is StatusSubresource.ABSENT
-    of_status, left_out = None, _UNCOMPARED
+    of_status, left_out = None, frozenset[str]()
     if has_status and not takes_status:
-        left_out = _NEVER_STATUS  # the client's stale copy
+        left_out = _NOT_STATUS  # the client's stale copy
         if reviewed.status is StatusSubresource.UNKNOWN and not wire.sub_resource:
             of_status = compare(_one(old, _STATUS), _one(new, _STATUS), reader)
     if (wire.resource.group, wire.resource.resource) in _METADATA_COUNTS and not wire.sub_resource:
-        left_out -= {_METADATA}
         stored, sent = _with_annotations(old), _with_annotations(new)
     return compare(stored, sent, reader, before, left_out), of_status, takes_status
 
@@ -183,9 +181,8 @@ def _one(reviewed: ReviewedObject, key: str) -> Fields:
 
 
 def _with_annotations(reviewed: ReviewedObject) -> Fields:
-    """The top-level fields, and of metadata the annotations alone."""
-    annotations = reviewed.metadata.annotations
-    fields = {key: raw for key, raw in reviewed.fields.items() if key != _METADATA}
+    """The content, and of metadata the annotations alone."""
+    annotations, fields = reviewed.metadata.annotations, reviewed.content
     if not isinstance(annotations, msgspec.UnsetType):
         fields[_METADATA] = msgspec.Raw(msgspec.json.encode({"annotations": annotations}))
     return fields

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from typing import Any, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
 
 import msgspec
 
@@ -32,12 +32,14 @@ class Observed(msgspec.Struct, frozen=True, array_like=True, gc=False):
     @property
     def complete(self) -> bool:
         """No value is cleared."""
-        return self.own is not None and all(c.observed is not None for c in self.conditions)
+        return self.own is not None and None not in [one.observed for one in self.conditions]
 
     @property
     def anything(self) -> bool:
         """Some value is set."""
-        return self.own is not None or any(c.observed is not None for c in self.conditions)
+        if self.own is not None:
+            return True
+        return any(one.observed is not None for one in self.conditions)
 
 
 NOTHING_OBSERVED: Final = Observed(None, ())
@@ -45,13 +47,16 @@ NOTHING_OBSERVED: Final = Observed(None, ())
 _FOREIGN: Final = ""
 
 
-class _UsualCondition(msgspec.Struct, rename="camel"):
+_Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+
+
+class _UsualCondition(msgspec.Struct, rename="camel", gc=False):
     type: str = ""
-    observed_generation: int | None = None
+    observed_generation: _Int64 | None = None
 
 
 class _UsualStatus(msgspec.Struct, rename="camel"):
-    observed_generation: int | None = None
+    observed_generation: _Int64 | None = None
     conditions: list[_UsualCondition] | None = None
 
 
@@ -96,8 +101,8 @@ def read_observed(status: msgspec.Raw | None) -> Observed | None:
     if len(conditions) > _MOST_CONDITIONS:
         conditions = ()
     return Observed(
-        _generation(usual.observed_generation),
-        tuple([Condition(one.type, _generation(one.observed_generation)) for one in conditions]),
+        usual.observed_generation or None,  # 0 is cleared, see _generation
+        tuple([Condition(one.type, one.observed_generation or None) for one in conditions]),
     )
 
 

@@ -1,10 +1,13 @@
 """RFC 6902 add and replace on a decoded document: the self-check before a patch is sent."""
 
 from copy import deepcopy
-from typing import Any
+from functools import lru_cache
+from typing import Any, Final
 
 from webhook.admission.review import PatchOperation
 from webhook.objects.pointer import from_pointer, to_pointer
+
+_tokens: Final = lru_cache(256)(from_pointer)
 
 
 class CannotApplyError(Exception):
@@ -17,7 +20,7 @@ def apply_operation(document: Any, operation: PatchOperation) -> None:
     Items of a list are only replaced: genguard never inserts into one. Raises CannotApplyError
     when the parent is missing or a scalar, or the index is out of range.
     """
-    *parents, last = from_pointer(operation.path)
+    *parents, last = _tokens(operation.path)
     target = document
     for depth, token in enumerate(parents):
         target = _step(target, token, parents[: depth + 1])

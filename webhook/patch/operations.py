@@ -6,6 +6,7 @@ do not survive the check are dropped, never sent.
 """
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -15,6 +16,9 @@ from webhook.objects.fields import ABSENT, Fields
 from webhook.objects.pointer import Path, to_pointer
 from webhook.patch.apply import CannotApplyError, apply_operation
 from webhook.patch.edit import Edit
+
+_pointer: Final = lru_cache(256)(to_pointer)
+"""Rules edit few places, again and again."""
 
 
 class Plan(NamedTuple):
@@ -67,11 +71,11 @@ def _operations(document: Any, edit: Edit) -> list[PatchOperation]:
                     raise CannotApplyError(f"no list to index at {to_pointer(edit.path)}")
                 value = {missing: value}
             # "add" replaces the null of a parent and creates what is absent.
-            return [PatchOperation("add", to_pointer((*edit.path[:depth], token)), value)]
+            return [PatchOperation("add", _pointer((*edit.path[:depth], token)), value)]
         parent = child
     if type(parent) is type(edit.value) and parent == edit.value:
         return []
-    return [PatchOperation("replace", to_pointer(edit.path), edit.value)]
+    return [PatchOperation("replace", _pointer(edit.path), edit.value)]
 
 
 _Level = dict[str, msgspec.Raw] | list[msgspec.Raw] | str | float | int | bool | None

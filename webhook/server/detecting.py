@@ -1,7 +1,7 @@
 """Runs detection and tracking behind the answers: one bounded queue, worked off on the loop.
 
 What does not fit is dropped and counted; an answer never waits for its own. A bite takes some
-0.1 ms, a few reviews, and answers in between are late by no more than that; what is large is
+0.2 ms, a few reviews, and answers in between are late by no more than that; what is large is
 looked at in a thread.
 """
 
@@ -28,7 +28,7 @@ from webhook.telemetry.logs import LOGGER
 
 MOST_QUEUED: Final = 5_000
 MOST_QUEUED_BYTES: Final = 64 * 1024 * 1024
-_BITE_SECONDS: Final = 0.000_1
+_BITE_SECONDS: Final = 0.000_2
 """A turn of the event loop costs as much as a third of a review."""
 _LOOK_SECONDS: Final = 1.0
 

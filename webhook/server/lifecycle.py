@@ -6,7 +6,6 @@ start → serving → SIGTERM → draining (not ready, still answering, closing 
 
 import asyncio
 import contextlib
-import gc
 import secrets
 import signal
 import ssl
@@ -21,6 +20,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.registry import Collector
 
 from webhook.pipeline import Dependencies
+from webhook.server import garbage
 from webhook.server.access import Access, WithinHost
 from webhook.server.admission import AdmissionHandler
 from webhook.server.certificate import CertificateKeeper
@@ -245,10 +245,7 @@ class AdmissionService:
         loop.add_signal_handler(signal.SIGTERM, on_sigterm)
         loop.add_signal_handler(signal.SIGINT, on_sigint)
         await self.start()
-        # What is there now stays: a full collection looks at all of it, for 30 ms and more, in
-        # which nothing is answered.
-        gc.collect()
-        gc.freeze()
+        garbage.settle()
         try:
             await asked.wait()
             draining = asyncio.create_task(self.drain())
