@@ -12,6 +12,7 @@ objects have more to remember the bound in bytes holds, and fewer are kept.
 
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
+from enum import Enum
 from typing import Final
 
 import msgspec
@@ -27,7 +28,13 @@ MOST_BYTES_AWAKE: Final = 24 * 1024 * 1024
 WRITES_OF_AN_OBJECT: Final = 40
 SECONDS_KEPT: Final = 3_600.0
 
-_SEVERAL: Final = 2
+
+class _Several(Enum):
+    SEVERAL = "several"
+
+
+SEVERAL: Final = _Several.SEVERAL
+"""Writers of one part of an object."""
 _STATUS: Final = ("status",)
 _BYTES_OF_OBJECT: Final = 700
 _BYTES_OF_RESTING: Final = 250
@@ -40,8 +47,8 @@ class ObjectHistory:
     __slots__ = (
         "_candidates",
         "_reads",
-        "_users",
-        "_users_of_status",
+        "_writer",
+        "_writer_of_status",
         "bytes",
         "resource",
         "seen",
@@ -57,9 +64,9 @@ class ObjectHistory:
         self.stored: list[Write] = remembered.stored if remembered else []
         self._candidates: list[Write] = remembered.candidates if remembered else []
         self.seen = self.writes[-1].time if self.writes else 0.0
-        # Two at most: whether there are several is all that is asked.
-        self._users: set[str] = set()
-        self._users_of_status: set[str] = set()
+        # Whether there are several is all that is asked.
+        self._writer: str | _Several | None = None
+        self._writer_of_status: str | _Several | None = None
         for write in (*self.writes, *self.stored):
             self._note(write)
         self.weight = _BYTES_OF_OBJECT
@@ -99,10 +106,10 @@ class ObjectHistory:
 
     def _note(self, write: Write) -> None:
         user = write.requester.user
-        if write.writes_status and len(self._users_of_status) < _SEVERAL:
-            self._users_of_status.add(user)
-        if write.subresource != "status" and len(self._users) < _SEVERAL:
-            self._users.add(user)
+        if write.writes_status and self._writer_of_status != user:
+            self._writer_of_status = user if self._writer_of_status is None else SEVERAL
+        if write.subresource != "status" and self._writer != user:
+            self._writer = user if self._writer is None else SEVERAL
 
     @property
     def earlier(self) -> Sequence[Write]:
@@ -132,12 +139,11 @@ class ObjectHistory:
 
     def several_wrote(self, *, status: bool) -> bool:
         """More than one user wrote status, or the rest: of most objects each has one writer."""
-        return len(self._users_of_status if status else self._users) >= _SEVERAL
+        return (self._writer_of_status if status else self._writer) is SEVERAL
 
     def last_setter_but(self, user: str, leaf: Path) -> Requester | None:
         """Who last asked for a value at a leaf, if that is remembered and was somebody else."""
-        users = self._users_of_status if leaf[:1] == _STATUS else self._users
-        if len(users) < _SEVERAL and user in users:
+        if user == (self._writer_of_status if leaf[:1] == _STATUS else self._writer):
             return None
         for write in reversed(self.writes):
             if leaf[:1] == _STATUS and not write.writes_status:
