@@ -7,7 +7,7 @@ JOBS ?= 2
 PURE := $(addprefix tests/unit/,admission detection generation objects patch rules status test_pipeline.py \
 	test_rounds.py test_awaited_intent.py) tests/property
 
-.PHONY: help install run demo demo-picture test check controlplane bench bench-check memory coverage mutate fuzz wheel sbom audit clean lock
+.PHONY: help install run demo demo-picture test check controlplane bench bench-check memory soak coverage mutate fuzz wheel sbom audit clean lock
 
 help: ## what people do here
 	@awk 'BEGIN{FS=":.*## "} /^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -67,6 +67,9 @@ bench-check: install controlplane ## fail where a review costs 25 % more than is
 
 memory: install ## what 100,000 tracked objects take, by kind (minutes)
 	$(PY) -m tests.bench.memory
+
+soak: install controlplane ## load and trouble, and whether anything grows by it: TIME=60 minutes
+	$(PY) -m tests.soak --minutes $(or $(TIME),60)
 
 wheel: install ## the wheel in dist/, the same bytes wherever this commit is built
 	$(PY) -m tests.supply.wheel

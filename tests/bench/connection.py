@@ -17,13 +17,15 @@ _HANDSHAKE_SECONDS: Final = 10.0
 _STUCK_SECONDS: Final = 10.0
 _END_OF_HEAD: Final = b"\r\n\r\n"
 _LENGTH: Final = b"\r\ncontent-length:"
+_CLOSE: Final = b"\r\nconnection: close\r\n"
 
 
 class Response(NamedTuple):
-    """An answer: the status as it stands in the first line, and the body."""
+    """An answer: the status as it stands in the first line, the body, whether it is the last."""
 
     status: bytes
     body: bytes
+    closes: bool = False
 
 
 class BrokenConnectionError(Exception):
@@ -105,4 +107,4 @@ def whole_response(received: bytes) -> Response | None:
         return None
     if len(body) > length:
         raise BrokenConnectionError("more bytes than one answer")
-    return Response(head[9:12], body)
+    return Response(head[9:12], body, _CLOSE in head)

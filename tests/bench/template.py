@@ -14,7 +14,7 @@ from tests.bench.corpus import Recorded
 
 _UID: Final = re.compile(rb'"request":\{"uid":"([0-9a-f-]{36})"')
 _OBJECT: Final = re.compile(
-    rb'"metadata":\{"name":"([^"]{6,})",(?:"(?:generateName|namespace)":"[^"]*",)*'
+    rb'"metadata":\{"name":"([^"]+)",(?:"(?:generateName|namespace)":"[^"]*",)*'
     rb'"uid":"([0-9a-f-]{36})"'
 )
 _RESOURCE_VERSION: Final = re.compile(rb'("resourceVersion":")\d+"')
@@ -42,14 +42,21 @@ class Template:
     versions_at: tuple[int, ...]
     objects_at: tuple[int, ...]
 
-    def fill(self, number: int, object_number: int | None = None) -> Filled:
-        """Equal numbers give equal bytes; with `object_number`, of another object than recorded."""
+    def fill(
+        self, number: int, object_number: int | None = None, version: int | None = None
+    ) -> Filled:
+        """Equal numbers give equal bytes; with `object_number`, of another object than recorded.
+
+        `version` is what resourceVersions are made of, where several calls are of one write;
+        otherwise `number` is.
+        """
         uid = b"00000000-0000-4000-8000-%012x" % number
         body = bytearray(self.body)
         body[self.uid_at : self.uid_at + len(uid)] = uid
-        version = b"%0*d" % (_DIGITS, 10 ** (_DIGITS - 1) + number)
+        least = 10 ** (_DIGITS - 1)
+        digits = b"%0*d" % (_DIGITS, least + (number if version is None else version))
         for at in self.versions_at:
-            body[at : at + _DIGITS] = version
+            body[at : at + _DIGITS] = digits
         if object_number is not None:
             name = b"%0*d" % (_DIGITS_OF_OBJECT, object_number)
             for at in self.objects_at:
@@ -81,7 +88,8 @@ def make_template(recorded: Recorded, path: str) -> Template:
 def _objects(body: bytes) -> Iterator[int]:
     """Where the ends of the object's name and uid are, which tell it from others."""
     found = _OBJECT.search(body)
-    for word in () if found is None else found.groups():
+    words = () if found is None else found.groups()
+    for word in (one for one in words if len(one) > _DIGITS_OF_OBJECT):
         for match in re.finditer(b'"%s"' % re.escape(word), body):
             yield match.end() - 1 - _DIGITS_OF_OBJECT
 

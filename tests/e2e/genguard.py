@@ -29,14 +29,14 @@ RECORD = "--record=recording.ndjson"
 class Genguard:
     """A context manager: `with Genguard("--audit-only") as guard: guard.url("mutate")`.
 
-    It takes free ports, and makes its own certificate unless a flag names a Secret. Leaving ends it
+    It takes free ports, and makes its own certificate unless a flag names another. Leaving ends it
     at once; `stop` asks it to drain first, as a kubelet does.
     """
 
     def __init__(self, *flags: str) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="genguard-e2e-"))
         ports = ["--secure-port=0", "--ops-port=0"]
-        if not any(flag.startswith("--cert-secret") for flag in flags):
+        if not any(flag.startswith(("--cert-secret", "--tls-cert-file")) for flag in flags):
             ports.append(f"--cert-dir={self.folder}/certs")
         self._command = [sys.executable, "-m", "webhook", "serve", *ports, *flags]
         self._processes: ProcessGroup | None = None
@@ -76,6 +76,11 @@ class Genguard:
         port = urlsplit(self._admission).port
         assert port is not None
         return port
+
+    @property
+    def pid(self) -> int:
+        """Of the process."""
+        return self._server.pid
 
     @property
     def ca_bundle(self) -> str:

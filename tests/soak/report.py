@@ -1,0 +1,59 @@
+"""What a soak has shown, in words, and what of it is too much."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from tests.soak.soak import Soaked
+from tests.soak.trend import Trend, trend
+
+MOST_MIB_AN_HOUR: Final = 1.0
+MOST_METRICS_BYTES: Final = 200_000
+_MIB: Final = 1024 * 1024
+_HOUR: Final = 3_600.0
+
+
+def memory(found: Soaked) -> Trend:
+    """MiB an hour."""
+    times = [sample.at / _HOUR for sample in found.samples]
+    return trend(times, [sample.resident / _MIB for sample in found.samples])
+
+
+def report(found: Soaked) -> str:
+    """A few lines."""
+    first, last = found.samples[0], found.samples[-1]
+    asked, slope = found.answers, memory(found)
+    most = max(one.metrics_bytes for one in found.samples)
+    ends = f"{first.resident / _MIB:.1f} to {last.resident / _MIB:.1f} MiB"
+    rows = {
+        "measured": f"{last.at / 60:.0f} min, {len(found.samples)} samples",
+        "objects": f"{found.objects:,}",
+        "reviews": f"{asked.answered:,}, {asked.shed:,} shed, {len(asked.wrong)} wrong",
+        "handshakes": f"{found.handshakes:,} that failed",
+        "troubles": f"{found.troubles} spoilt certificates, {found.troubles} lost stores",
+        "memory": f"{ends}, {slope} MiB an hour",
+        "descriptors": f"{first.descriptors} to {last.descriptors}",
+        "series": f"{first.series} to {last.series}",
+        "/metrics": f"{most / 1e3:.1f} KB at most",
+    }
+    return "\n".join(f"{name:13}{text}" for name, text in rows.items())
+
+
+def too_much(found: Soaked, *, judge_memory: bool = True) -> list[str]:
+    """Each thing that has grown, or was wrong; a short soak cannot judge memory."""
+    return list(_reasons(found, judge_memory=judge_memory))
+
+
+def _reasons(found: Soaked, *, judge_memory: bool) -> Iterator[str]:
+    first, last = found.samples[0], found.samples[-1]
+    slope = memory(found)
+    if judge_memory and slope.surely_above(MOST_MIB_AN_HOUR):
+        yield f"memory grows by {slope} MiB an hour; {MOST_MIB_AN_HOUR:g} is allowed"
+    if last.descriptors > first.descriptors:
+        yield f"{last.descriptors} descriptors, {first.descriptors} when it was warm"
+    if last.series > first.series:
+        yield f"{last.series} metric series, {first.series} when it was warm"
+    most = max(one.metrics_bytes for one in found.samples)
+    if most > MOST_METRICS_BYTES:
+        yield f"/metrics has {most:,} bytes; {MOST_METRICS_BYTES:,} are allowed"
+    for wrong in found.answers.wrong:
+        yield f"answered {wrong}"

@@ -1,0 +1,86 @@
+"""The short form of `make soak`, and what its verdict goes by."""
+
+import pytest
+
+from tests.soak.report import memory, report, too_much
+from tests.soak.soak import Answers, Plan, Sample, Soaked, soak
+from tests.soak.trend import Trend, trend
+
+pytestmark = pytest.mark.xdist_group("store")
+
+_MIB = 1024 * 1024
+SHORT = Plan(seconds=20.0, rate=150, objects=3_000, period=20.0, sample=1.0)
+
+
+def test_load_failed_handshakes_a_spoilt_certificate_and_a_lost_store_leave_nothing_behind():
+    found = soak(SHORT)
+    print(f"\n{report(found)}")  # memory as well, though so short a time cannot judge it
+    assert too_much(found, judge_memory=False) == []
+    assert found.objects >= SHORT.objects
+    assert found.troubles == 2
+    assert found.handshakes >= 5, "each way to fail"
+
+
+@pytest.mark.parametrize(
+    ("values", "slope", "error"),
+    [
+        ([5.0, 5.0, 5.0, 5.0], 0.0, 0.0),
+        ([1.0, 3.0, 5.0, 7.0], 2.0, 0.0),
+        # By hand: means 1.5 and 3, sums of squares 5 and of products 4; 6.8 is left over.
+        ([1.0, 5.0, 2.0, 4.0], 0.6, (8.2 / 2 / 5) ** 0.5),
+    ],
+    ids=["level", "a line", "scattered"],
+)
+def test_a_trend_is_the_line_of_least_squares_with_its_standard_error(values, slope, error):
+    found = trend([0.0, 1.0, 2.0, 3.0], values)
+    assert (found.slope, found.error) == pytest.approx((slope, error))
+
+
+def test_what_scatters_is_not_judged_to_grow():
+    assert not Trend(3.0, 1.5).surely_above(1.0)
+    assert Trend(3.0, 0.5).surely_above(1.0)
+
+
+@pytest.mark.parametrize("times", [[], [1.0, 2.0], [1.0, 1.0, 1.0]])
+def test_too_few_samples_have_no_trend(times):
+    with pytest.raises(ValueError, match="no trend"):
+        trend(times, times)
+
+
+def _soaked(*samples: Sample, wrong: tuple[str, ...] = ()) -> Soaked:
+    return Soaked(samples, 100_000, Answers(wrong=list(wrong)), 3_600, 12)
+
+
+def _samples(growth: float = 0.0, **last: int) -> tuple[Sample, ...]:
+    """An hour of a server that begins with 100 MiB and grows by so many."""
+    usual = {"descriptors": 20, "series": 400, "metrics_bytes": 40_000}
+    ends = [usual, usual, usual | last]
+    return tuple(
+        Sample(1_800.0 * number, int((100 + growth * number / 2) * _MIB), **end)
+        for number, end in enumerate(ends)
+    )
+
+
+@pytest.mark.parametrize(
+    ("found", "reason"),
+    [
+        (_soaked(*_samples()), None),
+        (_soaked(*_samples(0.9)), None),
+        (_soaked(*_samples(descriptors=19, series=399)), None),
+        (_soaked(*_samples(1.2)), "memory grows by 1.20 ± 0.00 MiB an hour; 1 is allowed"),
+        (_soaked(*_samples(descriptors=21)), "21 descriptors, 20 when it was warm"),
+        (_soaked(*_samples(series=401)), "401 metric series, 400 when it was warm"),
+        (
+            _soaked(*_samples(metrics_bytes=200_001)),
+            "/metrics has 200,001 bytes; 200,000 are allowed",
+        ),
+        (_soaked(*_samples(), wrong=("500: b''",)), "answered 500: b''"),
+    ],
+    ids=["level", "slowly", "fewer", "memory", "descriptors", "series", "page", "answer"],
+)
+def test_each_thing_that_grows_is_told(found, reason):
+    assert too_much(found) == ([] if reason is None else [reason])
+    assert too_much(found, judge_memory=False) == (
+        [] if reason is None or "memory" in reason else [reason]
+    )
+    assert memory(found).error == pytest.approx(0.0, abs=1e-6)
