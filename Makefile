@@ -35,7 +35,7 @@ demo: install ## a hanging rollout, who makes it hang, and its end, on a real co
 demo-picture: install ## draw README's picture of the demo again
 	$(PY) -m tests.demo.picture
 
-controlplane: install ## build kube-apiserver, etcd and friends once (minutes; cached)
+controlplane: install ## build kube-apiserver of three minors, etcd and friends once (minutes; cached)
 	$(PY) -m tests.controlplane.build
 	$(PY) -m tests.monitoring.binaries
 	$(PY) -m tests.store.binaries

@@ -26,11 +26,18 @@ PACKAGES = {
     "kubectl": "k8s.io/kubernetes/cmd/kubectl",
     "kwok": "sigs.k8s.io/kwok/cmd/kwok",
 }
+OTHER_MINOR = "kube-apiserver-"
+"""Before the minor, in the name of the API server of another one than go.mod's."""
 PROGRAMS = {
     "statusviews": MODULE / "statusviews",
     "gowebhook": MODULE.parent / "bench" / "gowebhook",
+    **{
+        f"{OTHER_MINOR}{path.name}": path
+        for path in sorted((MODULE.parent / "versions").glob("1.*"))
+    },
 }
-"""Our own, each a folder with a Go module: their libraries pin other versions."""
+"""What is a folder with a Go module of its own, for its libraries pin other versions: programs of
+ours, and API servers of other minors."""
 _PINNED = re.compile(r"^\t(\S+) v([0-9]+\.[0-9]+\.[0-9]+)(?: |$)", re.MULTILINE)
 _GO = re.compile(r"^go (\S+)$", re.MULTILINE)
 
@@ -39,17 +46,17 @@ class BuildError(Exception):
     """The binaries cannot be built here; the message says what to do."""
 
 
-def pinned(module: str) -> str:
-    """The version of a Go module in go.mod, without the leading v."""
-    for name, version in _PINNED.findall((MODULE / "go.mod").read_text()):
+def pinned(module: str, folder: Path = MODULE) -> str:
+    """The version of a Go module in a folder's go.mod, without the leading v."""
+    for name, version in _PINNED.findall((folder / "go.mod").read_text()):
         if name == module:
             return str(version)
-    raise BuildError(f"{MODULE / 'go.mod'} does not require {module}")
+    raise BuildError(f"{folder / 'go.mod'} does not require {module}")
 
 
-def link_flags() -> str:
+def link_flags(folder: Path = MODULE) -> str:
     """Strips the binaries and stamps versions, which Kubernetes takes from the linker."""
-    kubernetes = pinned("k8s.io/kubernetes")
+    kubernetes = pinned("k8s.io/kubernetes", folder)
     major, minor, _ = kubernetes.split(".")
     stamped = {
         "k8s.io/component-base/version.gitVersion": f"v{kubernetes}",
@@ -57,9 +64,11 @@ def link_flags() -> str:
         "k8s.io/component-base/version.gitMinor": minor,
         "k8s.io/component-base/version.gitTreeState": "clean",
         "k8s.io/component-base/version.gitCommit": f"v{kubernetes}",
-        "sigs.k8s.io/kwok/pkg/consts.Version": pinned("sigs.k8s.io/kwok"),
-        "go.etcd.io/etcd/api/v3/version.GitSHA": f"v{pinned('go.etcd.io/etcd/server/v3')}",
     }
+    if folder == MODULE:
+        etcd = pinned("go.etcd.io/etcd/server/v3")
+        stamped["sigs.k8s.io/kwok/pkg/consts.Version"] = pinned("sigs.k8s.io/kwok")
+        stamped["go.etcd.io/etcd/api/v3/version.GitSHA"] = f"v{etcd}"
     return "-s -w " + " ".join(f"-X {name}={value}" for name, value in stamped.items())
 
 
@@ -81,7 +90,7 @@ def provided(name: str) -> Path | None:
 
 
 def program_folder(name: str) -> Path:
-    """The same for a program of ours: one folder for each state of its sources."""
+    """The same for what is a module of its own: one folder for each state of its sources."""
     digest = hashlib.sha256(f"{sys.platform} {platform.machine()}".encode())
     for source in sorted(PROGRAMS[name].iterdir()):
         digest.update(source.name.encode() + source.read_bytes())
@@ -107,14 +116,16 @@ def _build(name: str, path: Path) -> None:
             f"{''.join(_GO.findall((MODULE / 'go.mod').read_text()))} or newer "
             f"(https://go.dev/dl), or set KUBEBUILDER_ASSETS to a folder that has {name}."
         )
-    package = PACKAGES.get(name, ".")
     module = PROGRAMS.get(name, MODULE)
+    is_minor = name.startswith(OTHER_MINOR)
+    package = PACKAGES["kube-apiserver"] if is_minor else PACKAGES.get(name, ".")
+    flags = link_flags(module if is_minor else MODULE)
     _say(f"building {name} ({package})")
     started = time.monotonic()
     with tempfile.TemporaryDirectory(dir=path.parent) as work:
         unfinished = str(Path(work) / name)
         done = subprocess.run(
-            [go, "build", "-buildvcs=false", f"-ldflags={link_flags()}", "-o", unfinished, package],
+            [go, "build", "-buildvcs=false", f"-ldflags={flags}", "-o", unfinished, package],
             cwd=module,
             env=os.environ | {"CGO_ENABLED": "0", "GOWORK": "off"},
             stdout=sys.stderr,

@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 class Options:
     """Chooses versions, features and parts; the default is etcd and an API server alone."""
 
+    minor: str | None = None
+    """The API server of another minor, a folder of tests/versions; the rest stays as it is."""
+
     emulated_version: str | None = None
     """Behave as this release, `major.minor`; the binary goes back three minors."""
 

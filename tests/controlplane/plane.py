@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Self
 
 from tests.controlplane import commands
-from tests.controlplane.build import binary
+from tests.controlplane.build import OTHER_MINOR, binary
 from tests.controlplane.certificates import Authority, service_account_key
 from tests.controlplane.client import Client, Endpoint
 from tests.controlplane.identities import ADMIN, identities, kubeconfig, token_file
@@ -81,6 +81,8 @@ class ControlPlane:
         programs += ["kube-scheduler"] * options.scheduler
         programs += ["kwok"] * bool(options.kwok_nodes)
         paths = {name: binary(name) for name in programs}  # first of all: this may build
+        if options.minor is not None:
+            paths["kube-apiserver"] = binary(f"{OTHER_MINOR}{options.minor}")
         self._write_files()
         run = self._processes = ProcessGroup(self.folder)
         run.start("etcd", [paths["etcd"], *commands.etcd(at)])

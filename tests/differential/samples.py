@@ -95,6 +95,7 @@ class Filler:
             ("namespace", lambda: self._namespace),
             ("proof", lambda: _proof()[1]),
             ("pkix", lambda: _proof()[0]),
+            ("stub", _empty_signing_request),
             ("cidr", lambda: str(100 + serial % 100)),
             ("csr", _signing_request),
             ("ca", lambda: Authority().pair.certificate.decode()),
@@ -110,11 +111,20 @@ class Filler:
 
 
 def _signing_request() -> str:
+    request = _request_of(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "one")]))
+    return base64.b64encode(request.public_bytes(serialization.Encoding.PEM)).decode()
+
+
+def _empty_signing_request() -> str:
+    """As a kubelet makes it for a pod: of nobody, it proves that the key is had."""
+    der = _request_of(x509.Name([])).public_bytes(serialization.Encoding.DER)
+    return base64.b64encode(der).decode()
+
+
+def _request_of(subject: x509.Name) -> x509.CertificateSigningRequest:
     key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "one")])
     request = x509.CertificateSigningRequestBuilder().subject_name(subject)
-    pem = request.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
-    return base64.b64encode(pem).decode()
+    return request.sign(key, hashes.SHA256())
 
 
 @cache

@@ -12,6 +12,7 @@ from webhook.admission.review import Phase
 from webhook.compose import Judge, JudgeOptions
 from webhook.generation import Cause, Prediction, predict
 from webhook.generation.custom import CustomResource, from_definition
+from webhook.generation.table import DEFAULT_SERVER_VERSION
 from webhook.pipeline import review
 
 # The API server never sends these to webhooks that are registered through the API.
@@ -26,8 +27,10 @@ def custom_resources() -> tuple[CustomResource, ...]:
 class Reviews:
     """The recorded reviews of each writer, with what is predicted from each."""
 
-    def __init__(self, recording: Path) -> None:
-        dependencies = Judge(JudgeOptions(custom_resources=custom_resources())).dependencies
+    def __init__(self, recording: Path, server_version: str = DEFAULT_SERVER_VERSION) -> None:
+        options = JudgeOptions(server_version=server_version, custom_resources=custom_resources())
+        dependencies = Judge(options).dependencies
+        self.server_version = server_version
         self.count = 0
         self._last: dict[tuple[str, Phase], tuple[Prediction, dict[str, Any]]] = {}
         self._seen: defaultdict[str, set[Phase]] = defaultdict(set)
@@ -79,7 +82,8 @@ def check(written: Written, reviews: Reviews, *, alone: bool) -> Iterator[str]:
     alone  nobody else wrote to the object: reads before and after belong to this write
     """
     if written.resource.group == _NEVER_REVIEWED:
-        yield from _compare(_by_library(written), written, alone=alone)
+        predicted = _by_library(written, reviews.server_version)
+        yield from _compare(predicted, written, alone=alone)
         return
     if not reviews.phases(written.user) and _deleted_again(written):
         # Answered from the pending deletion, without admission (store.go:Delete, pendingGraceful).
@@ -104,7 +108,7 @@ def _deleted_again(written: Written) -> bool:
     return written.operation == "DELETE" and "deletionTimestamp" in metadata
 
 
-def _by_library(written: Written) -> Prediction:
+def _by_library(written: Written, server_version: str) -> Prediction:
     new = None if written.operation == "DELETE" else written.answer
     return predict(
         written.operation,
@@ -113,6 +117,7 @@ def _by_library(written: Written) -> Prediction:
         written.before if written.operation != "CREATE" else None,
         subresource=written.subresource,
         options=written.options,
+        server_version=server_version,
     )
 
 

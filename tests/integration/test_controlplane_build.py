@@ -37,6 +37,18 @@ def test_every_binary_is_a_tool_of_go_mod() -> None:
     assert set(build.PACKAGES.values()) <= set(tools)
 
 
+@pytest.mark.parametrize("minor", ["1.30", "1.37"])
+def test_an_api_server_of_another_minor_is_of_one_release_throughout(minor: str) -> None:
+    folder = build.PROGRAMS[f"{build.OTHER_MINOR}{minor}"]
+    text = (folder / "go.mod").read_text()
+    assert f"tool {build.PACKAGES['kube-apiserver']}\n" in text
+    release = build.pinned("k8s.io/kubernetes", folder)
+    assert release.startswith(f"{minor}.")
+    replaced = {line.split()[-1] for line in text.splitlines() if " => " in line}
+    assert replaced == {f"v0.{release.partition('.')[2]}"}
+    assert f"gitVersion=v{release} " in build.link_flags(folder)
+
+
 def test_a_cached_binary_is_not_built_again(empty_cache: Path) -> None:
     cached = executable(empty_cache / "etcd")
     assert build.binary("etcd") == cached
