@@ -114,9 +114,9 @@ class Genguard:
         """Where the ops port is."""
         return self._ops
 
-    def ops(self, path: str) -> tuple[int, str]:
+    def ops(self, path: str, timeout: float = 10.0) -> tuple[int, str]:
         """GET on the ops port: status and text."""
-        connection = http.client.HTTPConnection(urlsplit(self._ops).netloc, timeout=10)
+        connection = http.client.HTTPConnection(urlsplit(self._ops).netloc, timeout=timeout)
         try:
             connection.request("GET", path)
             answer = connection.getresponse()

@@ -17,7 +17,7 @@ from tests.bench.processes import resident_bytes, wait_until_quiet
 from tests.bench.template import Filled
 from tests.controlplane.client import wait_until
 from tests.soak.traffic import Traffic
-from tests.soak.troubles import Certificates, Handshakes, Troubles
+from tests.soak.troubles import Certificates, Handshakes, troubles_of
 from tests.store.proxy import Proxy
 from tests.store.replica import Replica
 from tests.store.server import StoreServer
@@ -27,6 +27,7 @@ _LONG: Final = 600.0
 _SHOWN: Final = 5
 _TOO_MUCH: Final = b"429"
 _SETTLED_SECONDS: Final = 20.0
+_LONGEST_WARM_UP: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +57,6 @@ class Sample:
     at: float
     resident: int
     descriptors: int
-    series: int
     metrics_bytes: int
 
 
@@ -120,10 +120,17 @@ class Answers:
 
 @dataclass(frozen=True, slots=True)
 class Soaked:
-    """What was seen: samples, the first of them as soon as the server was warm."""
+    """What was seen.
+
+    samples    the first of them as soon as the server was warm
+    few, many  distinct objects, at first and in the end, and the metric series of each
+    """
 
     samples: tuple[Sample, ...]
-    objects: int
+    few: int
+    series_of_few: frozenset[str]
+    many: int
+    series_of_many: frozenset[str]
     answers: Answers
     handshakes: int
     troubles: int
@@ -132,18 +139,27 @@ class Soaked:
 def soak(plan: Plan, tell: Callable[[str], None] = print) -> Soaked:
     """Do it. Raises AssertionError where the server does not come back from a trouble."""
     with _running(plan) as run:
-        begun = time.monotonic()
+        begun, shorter = time.monotonic(), min(plan.period, _LONGEST_WARM_UP)
+        run.load(shorter, shorter)
+        few, series_of_few = run.traffic.written, run.series()
         run.fill()
-        run.load(min(plan.period, plan.seconds))
+        run.load(shorter, shorter)
         first = run.sample(0.0)
         tell(f"warm after {time.monotonic() - begun:.0f} s and {run.answers.answered:,} reviews")
-        samples = [first, *run.load(plan.seconds)]
+        samples = [first, *run.load(plan.seconds, plan.period)]
         # Connections that have just been closed are given back in a moment.
         with suppress(TimeoutError):
             wait_until(lambda: run.descriptors() <= first.descriptors, _SETTLED_SECONDS)
         samples.append(run.sample(plan.seconds))
         return Soaked(
-            tuple(samples), run.traffic.objects, run.answers, run.handshakes.failed, run.rounds
+            tuple(samples),
+            few,
+            series_of_few,
+            run.traffic.written,
+            run.series(),
+            run.answers,
+            run.handshakes.failed,
+            run.rounds,
         )
 
 
@@ -160,7 +176,7 @@ class _Run:
         self._plan: Final = plan
         self._server: Final = server
         self._certificates: Final = certificates
-        self._troubles: Final = Troubles(certificates, store, plan.period)
+        self._store: Final = store
         self._kept: Final = [Kept(self._connect) for _ in range(plan.connections)]
 
     def close(self) -> None:
@@ -175,11 +191,11 @@ class _Run:
             closed_loop(self._kept, self.traffic, self.answers, seconds=_LONG, limit=limit)
             wait_until_quiet(self._server.pid)
 
-    def load(self, seconds: float) -> list[Sample]:
+    def load(self, seconds: float, period: float) -> list[Sample]:
         """Everything at once for so long, second by second; in the end all is well."""
         begun, samples, rate = time.monotonic(), [], self._plan.rate
-        rounds = self._troubles.rounds(seconds)
-        troubles = deque(self._troubles.of(rounds))
+        rounds = max(1, int(seconds / period))
+        troubles = deque(troubles_of(self._certificates, self._store, period, rounds))
         for second in itertools.count(1):
             while troubles and troubles[0][0] <= time.monotonic() - begun:
                 troubles.popleft()[1]()
@@ -206,10 +222,17 @@ class _Run:
         """What it takes now."""
         wait_until_quiet(self._server.pid)
         resident, descriptors = resident_bytes(self._server.pid), self.descriptors()
-        status, page = self._server.ops("/metrics")
+        return Sample(at, resident, descriptors, len(self._metrics().encode()))
+
+    def series(self) -> frozenset[str]:
+        """Every metric with its labels."""
+        lines = self._metrics().splitlines()
+        return frozenset(line.rpartition(" ")[0] for line in lines if not line.startswith("#"))
+
+    def _metrics(self) -> str:
+        status, page = self._server.ops("/metrics", timeout=_LONG)
         assert status == HTTPStatus.OK
-        series = sum(not line.startswith("#") for line in page.splitlines())
-        return Sample(at, resident, descriptors, series, len(page.encode()))
+        return page
 
     def _connect(self) -> Connection:
         return Connection(self._server.admission_port, self._certificates.context)

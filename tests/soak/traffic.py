@@ -50,17 +50,23 @@ class _Write(NamedTuple):
 class Traffic:
     """An endless supply of requests, for the loops of tests.bench.
 
-    objects  how many distinct ones there are: as many as wanted, or a few more
     round    after so many calls every object was written
+    written  how many distinct ones were by now
     """
 
     def __init__(self, objects: int) -> None:
+        """So many objects, or a few more."""
         self._writes: Final = tuple(_writes())
         known = {write.uid for write in self._writes} - {None}
+        self._known: Final = len(known)
         self._times: Final = -(-objects // len(known))
-        self.objects: Final = self._times * len(known)
+        self._begun = 0
         self.round: Final = self._times * sum(len(write.calls) for write in self._writes)
         self._requests: Final = self._all()
+
+    @property
+    def written(self) -> int:
+        return min(self._begun, self._times) * self._known
 
     def next(self) -> Filled:
         """A request that was never sent."""
@@ -69,6 +75,7 @@ class Traffic:
     def _all(self) -> Iterator[Filled]:
         uids, version = count(1), 0
         for number in cycle(range(self._times)):
+            self._begun += 1
             for start in range(0, len(self._writes), _AT_ONCE):
                 some = [write.calls for write in self._writes[start : start + _AT_ONCE]]
                 for step in range(max(map(len, some))):

@@ -3,7 +3,7 @@
 import itertools
 import socket
 import ssl
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -118,27 +118,17 @@ class Certificates:
         return self._authority.issue_server().write(self._folder, _NAME)
 
 
-class Troubles:
-    """Certificate and store by turns in each period: the one at its start, the other halfway.
+def troubles_of(
+    certificates: Certificates, store: StoreServer, period: float, rounds: int
+) -> Iterator[tuple[float, Callable[[], None]]]:
+    """Once in each of so many periods of seconds, the certificate's first and then the store's.
 
-    period  seconds
+    What happens, and how many seconds after the beginning.
     """
-
-    def __init__(self, certificates: Certificates, store: StoreServer, period: float) -> None:
-        longest = 0.4 * period
-        self._period: Final = period
-        self._steps: Final[Sequence[tuple[float, Callable[[], None]]]] = (
-            (0.0, certificates.spoil),
-            (min(longest, _TROUBLE_SECONDS), certificates.renew),
-            (0.5 * period, store.kill),
-            (0.5 * period + min(longest, _TROUBLE_SECONDS), store.start),
-        )
-
-    def rounds(self, seconds: float) -> int:
-        """How many of them there is time for, at least one."""
-        return max(1, int(seconds / self._period))
-
-    def of(self, rounds: int) -> Iterator[tuple[float, Callable[[], None]]]:
-        """What happens, and how many seconds after the beginning."""
-        for number in range(rounds):
-            yield from ((number * self._period + at, step) for at, step in self._steps)
+    lasts = min(0.4 * period, _TROUBLE_SECONDS)
+    for number in range(rounds):
+        start = number * period
+        yield start, certificates.spoil
+        yield start + lasts, certificates.renew
+        yield start + 0.5 * period, store.kill
+        yield start + 0.5 * period + lasts, store.start
