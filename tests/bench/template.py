@@ -14,7 +14,8 @@ from tests.bench.corpus import Recorded
 
 _UID: Final = re.compile(rb'"request":\{"uid":"([0-9a-f-]{36})"')
 _OBJECT: Final = re.compile(
-    rb'"metadata":\{"name":"([^"]+)",(?:"(?:generateName|namespace)":"[^"]*",)*'
+    rb'"metadata":\{(?:"creationTimestamp":"[^"]*",|"generation":\d+,)*'  # of a custom resource
+    rb'"name":"([^"]+)",(?:"(?:generateName|namespace|resourceVersion)":"[^"]*",)*'
     rb'"uid":"([0-9a-f-]{36})"'
 )
 _RESOURCE_VERSION: Final = re.compile(rb'("resourceVersion":")\d+"')

@@ -27,6 +27,7 @@ def report(found: Soaked) -> str:
     asked, slope = found.answers, memory(found)
     most = max(one.metrics_bytes for one in found.samples)
     ends = f"{first.resident / _MIB:.1f} to {last.resident / _MIB:.1f} MiB"
+    few, many = len(found.series_of_few), len(found.series_of_many)
     rows = {
         "measured": f"{last.at / 60:.0f} min, {len(found.samples)} samples",
         "objects": f"{found.many:,}",
@@ -35,8 +36,7 @@ def report(found: Soaked) -> str:
         "troubles": f"{found.troubles} spoilt certificates, {found.troubles} lost stores",
         "memory": f"{ends}, {slope} MiB an hour",
         "descriptors": f"{first.descriptors} to {last.descriptors}",
-        "series": f"{len(found.series_of_few)} of {found.few:,} objects, "
-        f"{len(found.series_of_many)} of all",
+        "series": f"{few} with {found.few:,} objects, {many} in the end",
         "/metrics": f"{most / 1e3:.1f} KB at most",
     }
     return "\n".join(f"{name:13}{text}" for name, text in rows.items())

@@ -137,7 +137,7 @@ class Soaked:
 
 
 def soak(plan: Plan, tell: Callable[[str], None] = print) -> Soaked:
-    """Do it. Raises AssertionError where the server does not come back from a trouble."""
+    """Do it. Raises TimeoutError where the server does not come back from a trouble."""
     with _running(plan) as run:
         begun, shorter = time.monotonic(), min(plan.period, _LONGEST_WARM_UP)
         run.load(shorter, shorter)
