@@ -50,9 +50,8 @@ coverage: install ## branch coverage of the pure core by its own tests, without 
 	$(PY) -m coverage run -m pytest -q $(PURE)
 	$(PY) -m coverage report
 
-mutate: install ## mutants of rules and patch, and which of them no test of theirs kills (minutes)
-	$(VENV)/bin/mutmut run --max-children $(JOBS)
-	$(VENV)/bin/mutmut results
+mutate: install ## faults put into the core, of which its tests must notice all but a list (minutes)
+	$(PY) -m tests.mutation --children $(JOBS)
 
 fuzz: install ## coverage-guided, on what reads what others wrote: TIME=3600 seconds in all
 	$(PY) -m tests.fuzz --seconds $(or $(TIME),3600)
@@ -85,4 +84,4 @@ lock: ## pin the dependencies again, with hashes (needs pip-tools in .venv)
 	$(PY) -m piptools compile --quiet --strip-extras --generate-hashes --allow-unsafe --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options --extra dev --extra uvloop -c requirements.lock -o requirements-dev.lock pyproject.toml
 
 clean: ## remove what the verbs above made in this folder
-	rm -rf $(VENV) .certs build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis mutants
+	rm -rf $(VENV) .certs build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -68,7 +68,7 @@ def _operations(document: Any, edit: Edit) -> list[PatchOperation]:
             value = edit.value
             for missing in reversed(edit.path[depth + 1 :]):
                 if isinstance(missing, int):
-                    raise CannotApplyError(f"no list to index at {to_pointer(edit.path)}")
+                    raise CannotApplyError  # there is no list to index
                 value = {missing: value}
             # "add" replaces the null of a parent and creates what is absent.
             return [PatchOperation("add", _pointer((*edit.path[:depth], token)), value)]
@@ -90,8 +90,7 @@ def _child(parent: Any, path: Path, depth: int) -> Any:
     elif isinstance(parent, list) and isinstance(token, int) and 0 <= token < len(parent):
         child = parent[token]
     else:
-        place = to_pointer(path[:depth]) or "the object"
-        raise CannotApplyError(f"{place} has no place for an edit")
+        raise CannotApplyError  # a scalar, or an index where names are, or beyond the end
     if isinstance(child, msgspec.Raw):
         last = depth == len(path) - 1
         child = msgspec.json.decode(child) if last else _level_decoder.decode(child)
@@ -104,4 +103,4 @@ def _check(document: Any, edit: Edit) -> None:
     for depth in range(len(edit.path)):
         value = _child(value, edit.path, depth)
     if msgspec.json.encode(value) != msgspec.json.encode(edit.value):
-        raise CannotApplyError(f"{to_pointer(edit.path)} is not what was wanted")
+        raise CannotApplyError

@@ -55,8 +55,8 @@ class FlipStatus:
             if "" in reasons:
                 flipped |= {
                     (one.group, one.version, one.resource)
-                    for one, reason in zip(versions, reasons, strict=True)
-                    if not reason
+                    for one in versions
+                    if not _why_not(one)
                 }
             elif reasons:
                 refused[written] = reasons[0]

@@ -22,10 +22,8 @@ class PreserveObservedGeneration:
 
     def evaluate(self, review: RuleInput) -> tuple[Edit, ...]:
         """One edit for each cleared value."""
-        if not writes_status(review):
-            return ()
         new, old = review.request.object, review.request.old_object
-        if new is None or old is None:
+        if new is None or old is None or not writes_status(review):
             return ()
         sent, stored = new.status, old.status
         if stored is None or sent == stored:

@@ -48,6 +48,26 @@ def test_edits_of_one_missing_parent_build_on_each_other():
     assert jsonpatch.apply_patch({}, as_list(found)) == {"status": {"a": 1, "b": 2}}
 
 
+def test_what_equals_the_wanted_value_in_python_alone_is_dropped_by_the_self_check():
+    """1 is 1.0 to Python inside a list, and not to Go: nothing is claimed to be done."""
+    found = plan({"a": [1.0]}, (("a",), [1]))
+    assert (as_list(found), found.dropped) == ([], (Edit(("a",), [1]),))
+
+
+def test_a_list_that_is_as_wanted_already_needs_no_operation():
+    conditions = [{"type": "Ready", "observedGeneration": 4}]
+    found = plan({"status": {"conditions": conditions}}, (("status", "conditions"), conditions))
+    assert (as_list(found), found.dropped) == ([], ())
+
+
+def test_what_was_edited_is_told_as_it_is_now_and_nothing_else():
+    """Generation is predicted anew from it where status counts."""
+    found = plan({"spec": {"a": 1}, "status": {"phase": "Running"}}, (OBSERVED, 4))
+    assert list(found.edited) == ["status"]
+    told = msgspec.json.decode(msgspec.json.encode(found.edited))
+    assert told == {"status": {"phase": "Running", "observedGeneration": 4}}
+
+
 def test_only_the_edited_fields_are_decoded():
     fields = {"spec": msgspec.Raw(b"no JSON"), "status": msgspec.Raw(b"{}")}
     assert plan_patch(fields, [Edit(OBSERVED, 4)]).dropped == ()
@@ -76,6 +96,7 @@ def test_the_self_check_applies_as_jsonpatch_does(operation):
     [
         ("replace", "/a/c", "nothing to replace at /a/c"),
         ("add", "/x/y", "no such place: /x"),
+        ("add", "/x/y/z", "no such place: /x"),
         ("add", "/a/b/0/c", "the parent of /a/b/0/c cannot take an add"),
         ("replace", "/a/b/2", "index out of range at /a/b/2"),
         ("replace", "/a/b/-1", "no list index at /a/b/-1"),

@@ -15,7 +15,10 @@ def status(new, old, **arguments):
 @pytest.mark.parametrize(
     ("resource", "reason"),
     [
-        ("deployments.apps", "an annotation would even move it"),
+        (
+            "deployments.apps",
+            "keeps metadata.generation for it (an annotation would even move it); leave it out",
+        ),
         ("replicasets.apps", "the API server keeps metadata.generation for it; leave it out"),
         ("pods", "the API server keeps metadata.generation for it"),
         ("csidrivers.storage.k8s.io", "the API server keeps metadata.generation for it"),

@@ -1,0 +1,110 @@
+"""`python -m tests.mutation.session FILE CHILDREN TESTS...`, in a copy of `plant`.
+
+FILE lists mutants, and is left with those that no test notices. The tests are collected once and
+run once as they are; each mutant is a fork of the process that has them, with the tests alone that
+call its function, until one fails. Import is not repeated: what runs then is not tried.
+"""
+
+import json
+import os
+import resource
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mutmut.mutation.trampoline import set_mutant_under_test
+from mutmut.state import state
+from mutmut.utils.format_utils import mangled_name_from_mutant_name
+
+_ARGUMENTS = ("-q", "-x", "-p", "no:cacheprovider", "--hypothesis-seed=0")
+_TIMES_AS_LONG = 20
+_SECONDS = 3
+_BYTES = 4 << 30
+
+
+class Mutating:
+    """Runs in place of pytest's loop over the tests."""
+
+    def __init__(self, file: Path, children: int) -> None:
+        self._file = file
+        self._children = children
+        self._calls: dict[str, list[pytest.Item]] = {}
+        self._seconds: dict[pytest.Item, float] = {}
+        self._is_child = False
+
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        """First as it is, then with each mutant."""
+        set_mutant_under_test("stats")
+        for item in _run(session.items):
+            for function in state()._stats:
+                self._calls.setdefault(function, []).append(item)
+            state()._stats.clear()
+        if not session.testsfailed:
+            set_mutant_under_test("")
+            names = json.loads(self._file.read_text())
+            self._file.write_text(json.dumps(list(self._survivors(names))))
+        return True
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """A child ends with the first test that fails."""
+        if self._is_child and report.failed:
+            os._exit(1)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Any:
+        """What a test costs."""
+        begun = time.process_time()
+        found = yield
+        self._seconds[item] = time.process_time() - begun
+        return found
+
+    def _survivors(self, names: list[str]) -> Iterator[str]:
+        running: dict[int, str] = {}
+        for name in [*names, *[None] * self._children]:
+            if len(running) == self._children or (name is None and running):
+                process, status = os.wait()
+                ended = running.pop(process)
+                if status == 0:
+                    yield ended
+            if name is not None:
+                running[self._fork(name)] = name
+
+    def _fork(self, name: str) -> int:
+        items = self._calls.get(mangled_name_from_mutant_name(name), [])
+        sys.stdout.flush()
+        process = os.fork()
+        if process == 0:
+            self._is_child = True
+            try:
+                self._try(name, items)
+            except BaseException:
+                os._exit(1)
+            os._exit(0)
+        return process
+
+    def _try(self, name: str, items: list[pytest.Item]) -> None:
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        for stream in range(3):
+            os.dup2(nowhere, stream)
+        allowed = int(_TIMES_AS_LONG * sum(self._seconds[item] for item in items)) + _SECONDS
+        spent = int(time.process_time())
+        resource.setrlimit(resource.RLIMIT_CPU, (spent + allowed, spent + allowed))
+        resource.setrlimit(resource.RLIMIT_AS, (_BYTES, _BYTES))
+        set_mutant_under_test(name)
+        for _ in _run(sorted(items, key=lambda item: self._seconds[item])):
+            pass
+
+
+def _run(items: list[pytest.Item]) -> Iterator[pytest.Item]:
+    for item, following in zip(items, [*items[1:], None], strict=True):
+        item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+        yield item
+
+
+if __name__ == "__main__":
+    listed, processes, *tests = sys.argv[1:]
+    loop = Mutating(Path(listed), int(processes))
+    raise SystemExit(pytest.main([*_ARGUMENTS, *tests], plugins=[loop]))
