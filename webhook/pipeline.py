@@ -30,7 +30,7 @@ from webhook.admission.skim import skim
 from webhook.generation.custom import StatusSubresource
 from webhook.generation.prediction import Prediction
 from webhook.generation.transition import Engine, predict_with
-from webhook.objects.fields import fields_of
+from webhook.objects.fields import Fields, fields_of
 from webhook.objects.intended import EVERY_OBSERVED_GENERATION, Restored
 from webhook.patch.edit import Edit
 from webhook.patch.operations import plan_patch
@@ -184,16 +184,17 @@ def _judge(
     intent = deps.intents.get(key, now) if key is not None else None
     given = RuleInput(request, prediction, status, intent, at)
     mends, edits = _evaluate(deps.mending, given)
-    if edits and not deps.audit_only and status is not StatusSubresource.PRESENT:
+    new = request.object
+    if edits and new and not deps.audit_only and status is not StatusSubresource.PRESENT:
         # Status counts here: what the server will compare is the object as it is mended.
-        prediction = predict_with(strategy, status, _mended(request, edits))
+        prediction = predict_with(strategy, status, _mended(request, new.fields, edits))
         given = msgspec.structs.replace(given, prediction=prediction)
     numbered, counts = _evaluate(deps.numbering, given)
     mends, edits = (*mends, *numbered), [*edits, *counts]
     patch: tuple[PatchOperation, ...] = ()
     dropped: tuple[Edit, ...] = ()
-    if edits and request.object is not None and request.operation in _PATCHABLE:
-        patch, dropped, _ = plan_patch(request.object.fields, edits)
+    if edits and new and request.operation in _PATCHABLE:
+        patch, dropped, _ = plan_patch(new.fields, edits)
     annotations: Mapping[str, str] = annotations_of(prediction, mends, audit_only=deps.audit_only)
     if key is not None and request.operation is not Operation.DELETE:
         annotations = _repeat(annotations, deps.rounds, key, now)
@@ -207,10 +208,7 @@ def _judge(
     return Reply(_ALLOWED, body, Verdict(request, prediction, status, mends, patch, dropped))
 
 
-def _mended(request: AdmissionRequest, edits: list[Edit]) -> AdmissionRequest:
-    if request.object is None:
-        return request
-    fields = request.object.fields
+def _mended(request: AdmissionRequest, fields: Fields, edits: list[Edit]) -> AdmissionRequest:
     edited = ReviewedObject.of({**fields, **fields_of(plan_patch(fields, edits).edited)})
     return AdmissionRequest(request.api_version, request.wire, edited, request.old_object)
 

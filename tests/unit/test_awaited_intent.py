@@ -41,6 +41,19 @@ def test_no_intent_could_change_the_judgement(asked, phase, because):
     assert awaited_intent(decoded(asked), phase, judge()) is None
 
 
+def test_for_a_status_that_cannot_be_read_nobody_is_asked():
+    """Nested just as deep as the decoder goes, and asked for deeper in the stack."""
+    deep = b'{"observedGeneration":3,"a":' + b'{"a":' * 700 + b"1" + b"}" * 701
+    body = json.dumps(make_review(new={"status": "HERE"}, old={}, subresource="status")).encode()
+    request = decode(body.replace(b'"HERE"', deep))
+    assert isinstance(request, AdmissionRequest)
+
+    def deeper(levels: int) -> object:
+        return deeper(levels - 1) if levels else awaited_intent(request, Phase.MUTATE, judge())
+
+    assert deeper(400) is None
+
+
 def test_the_intent_of_a_write_that_lost_something_is_awaited():
     key = awaited_intent(decoded(LOST), Phase.MUTATE, judge())
     assert key is not None

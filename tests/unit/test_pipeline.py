@@ -77,6 +77,22 @@ def test_what_cannot_be_judged_is_allowed_and_says_so(because, spec, skipped):
     assert answer.patch == []
 
 
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"kind":"AdmissionReview"}'])
+def test_what_is_no_review_is_refused_and_judged_by_nobody(body):
+    reply = review(body, Phase.MUTATE, judge(), 0.0)
+    assert reply.status == 400
+    assert reply.verdict.request is None
+    assert reply.verdict.refused is not None
+
+
+def test_what_is_nested_too_deep_and_names_no_uid_cannot_be_answered():
+    asked = make_review(new={"spec": "HERE"}, old={})
+    asked["request"]["uid"] = ""
+    body = json.dumps(asked).replace('"HERE"', "[" * 2_000 + "]" * 2_000).encode()
+    reply = review(body, Phase.MUTATE, judge(), 0.0)
+    assert (reply.status, json.loads(reply.body)["field"]) == (400, "request.uid")
+
+
 def test_types_nested_deeper_than_the_stack_are_not_judged():
     """Schemas nest in themselves: each level costs several calls of the comparison."""
     schemas = [{"type": "string"}, {"type": "number"}]

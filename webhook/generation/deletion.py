@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from webhook.generation.prediction import Cause, Prediction
-from webhook.generation.strategy import OnCreate, OnDelete, Propagation, Strategy
+from webhook.generation.strategy import OnDelete, Propagation, Strategy
 from webhook.objects.metadata import ObjectMeta
 
 ORPHAN: Final = "orphan"
@@ -36,8 +36,6 @@ def predict_delete(strategy: Strategy, old: ObjectMeta, options: DeleteOptions) 
 
 
 def _cause(strategy: Strategy, old: ObjectMeta, options: DeleteOptions) -> Cause:
-    if strategy.on_create is OnCreate.NONE:
-        return Cause.NOT_STORED
     if old.deletion_timestamp is not None:
         return Cause.ALREADY_DELETING
     if strategy.on_delete is OnDelete.NEVER:

@@ -78,7 +78,7 @@ class _Status(msgspec.Struct, rename="camel"):
     conditions: msgspec.Raw = _ABSENT
 
 
-_status_decoder: Final = msgspec.json.Decoder(_Status | None)
+_status_decoder: Final = msgspec.json.Decoder(_Status)
 _conditions_decoder: Final = msgspec.json.Decoder(list[_Condition] | None)
 
 
@@ -112,8 +112,6 @@ def _read_any(status: msgspec.Raw) -> Observed | None:
         decoded = _status_decoder.decode(status)
     except msgspec.ValidationError:
         return None
-    if decoded is None:
-        return NOTHING_OBSERVED
     return Observed(_generation(decoded.observed_generation), _conditions(decoded.conditions))
 
 

@@ -60,6 +60,9 @@ def test_an_operation_or_version_that_does_not_exist_is_refused():
         predict("CREATE", "pods", {}, server_version="new")
 
 
-@pytest.mark.parametrize("operation", ["UPDATE", "DELETE"])
-def test_without_what_was_stored_nothing_is_claimed(operation):
-    assert predict(operation, "pods", {}).cause is Cause.NO_OBJECT
+@pytest.mark.parametrize(
+    ("operation", "subresource"), [("UPDATE", ""), ("DELETE", ""), ("UPDATE", "scale")]
+)
+def test_without_what_was_stored_nothing_is_claimed(operation, subresource):
+    found = predict(operation, "replicasets.apps", {}, subresource=subresource)
+    assert found == Prediction(None, None, Cause.NO_OBJECT)

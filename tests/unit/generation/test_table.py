@@ -13,6 +13,7 @@ from webhook.generation.table import (
     BadTableError,
     Row,
     check_rows,
+    known_versions,
     load_rows,
     load_table,
 )
@@ -73,6 +74,25 @@ def test_a_feature_gate_that_is_off_leaves_the_behaviour_before():
 def test_every_row_names_the_file_it_was_read_from():
     for strategy in load_table(DEFAULT_SERVER_VERSION).strategies():
         assert strategy.source.endswith(".go"), strategy.resource
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "is_there"),
+    [
+        ("pods", "1.28", True),
+        ("pods", "1.37", True),
+        ("pods", "1.27", False),
+        ("resourceclasses", "1.30", True),
+        ("resourceclasses", "1.31", False),
+    ],
+)
+def test_a_server_serves_a_resource_between_its_versions(name, version, is_there):
+    (row,) = (row for row in load_rows() if row.resource == name)
+    assert load_table(version).serves(row) is is_there
+
+
+def test_the_table_tells_of_the_versions_that_the_documents_name():
+    assert known_versions() == ("1.28", "1.37")
 
 
 def test_what_no_table_lists_is_not_built_in():

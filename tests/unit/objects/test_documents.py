@@ -1,5 +1,6 @@
 """Files of objects read as kubectl reads them, and further than it where something is wrong."""
 
+import importlib.util
 import io
 import tracemalloc
 
@@ -9,7 +10,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.cases_loader import table
+from tests.cases_loader import load, table
+from webhook.objects import kube_yaml
 from webhook.objects.documents import ReadObject, Unreadable, read_documents
 from webhook.objects.kube_yaml import load_document
 
@@ -26,6 +28,17 @@ def test_yaml_means_what_it_means_to_kubectl(case):
     else:
         found = msgspec.json.encode(load_document(case["text"].encode())).decode()
         assert found == case["json"], case.because
+
+
+def test_a_pyyaml_without_libyaml_reads_the_same(monkeypatch):
+    monkeypatch.delattr(yaml, "CSafeLoader")
+    spec = importlib.util.spec_from_file_location("pure", kube_yaml.__file__)
+    pure = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(pure)
+    for case in load("documents/scalars.yaml", "text", "json"):
+        if case["json"] is not None:
+            found = msgspec.json.encode(pure.load_document(case["text"].encode())).decode()
+            assert found == case["json"], case.because
 
 
 @table("documents/streams.yaml", "text", "found")

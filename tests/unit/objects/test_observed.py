@@ -74,6 +74,12 @@ def test_more_conditions_than_any_kind_has_are_not_looked_at():
     thousand = [{"type": "A", "observedGeneration": 1}] * 1_000
     assert len((read({"conditions": thousand}) or NOTHING_OBSERVED).conditions) == 1_000
     assert read({"conditions": [*thousand, {}], "observedGeneration": 1}) == Observed(1, ())
+    odd = {"conditions": [*thousand, {"type": 5}], "observedGeneration": 1}
+    assert read(odd) == Observed(1, ())
+
+
+def test_conditions_may_be_null_beside_a_generation_that_is_written_oddly():
+    assert read({"observedGeneration": "2", "conditions": None}) == Observed("2", ())
 
 
 def test_of_duplicate_keys_the_last_wins_as_in_the_api_server():

@@ -80,6 +80,10 @@ def test_what_can_be_followed_is_listed_and_watched():
     assert [one.resource for one in found if one.watchable] == ["pods"]
 
 
+def test_a_resource_is_one_in_whatever_version():
+    assert find("deployments.v1.apps", SERVED).of == ("apps", "deployments")
+
+
 def test_where_a_collection_is():
     assert find("deploy.apps", SERVED).path("shop") == "/apis/apps/v1/namespaces/shop/deployments"
     assert find("pods", SERVED).path("") == "/api/v1/pods"

@@ -161,6 +161,12 @@ def test_without_children_a_parent_speaks_for_itself():
     assert aggregate(alone, []) is alone
 
 
+def test_a_child_that_leaves_keeps_a_good_parent_from_green_and_from_settled_alone():
+    whole = view("Widget", pod(), pod("leaving", **LEAVING))
+    assert (whole.ready, whole.settled, whole.health) == (True, False, Health.YELLOW)
+    assert texts(whole) == ["Pod/leaving › metadata.deletionTimestamp set, want gone"]
+
+
 def test_a_set_is_as_good_as_its_worst():
     summary = summarize([view("Deployment"), pod("bad", **CRASHING), view("ConfigMap")])
     assert (summary.ready, summary.settled, summary.health) == (False, False, Health.RED)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.cases_loader import table
-from webhook.status.drawing import Tone
+from webhook.status.drawing import Tone, kstatus_table
 from webhook.status.drawing import table as drawn
 from webhook.status.forest import grow
 from webhook.status.selection import selects
@@ -101,6 +101,24 @@ def test_former_replica_sets_are_shown_only_wide():
     narrow, wide = drawn(roots, wide=False), drawn(roots, wide=True)
     assert "ReplicaSet/web-1" not in {row[0].text.strip("└─") for row in narrow}
     assert "ReplicaSet/web-1" in {row[0].text.strip("└─") for row in wide}
+
+
+def test_who_comes_from_kstatus_gets_a_row_an_object_with_its_word():
+    roots = grow([document("web"), document("a", "web", kind="Pod")], at=0.0)
+    assert [tuple(cell.text for cell in row) for row in kstatus_table(roots)] == [
+        ("NAMESPACE", "OBJECT", "KSTATUS"),
+        ("n", "ConfigMap/web", "Current"),
+        ("n", "Pod/a", "InProgress"),
+    ]
+
+
+def test_wide_rows_tell_which_generation_was_observed_of_how_many():
+    observed = document("a", kind="Widget", status={"observedGeneration": 3})
+    observed["metadata"]["generation"] = 4
+    counted = document("b", kind="Widget")
+    counted["metadata"]["generation"] = 2
+    rows = drawn(grow([observed, counted, document("c")], at=0.0), wide=True)
+    assert [row[5].text for row in rows if len(row) > 6] == ["GENERATION", "3 of 4", "2", "-"]
 
 
 def test_a_cell_has_the_tone_of_what_it_means():

@@ -5,9 +5,11 @@ from typing import Any
 import pytest
 
 from tests.unit.status.test_asked import DEPLOYMENTS, PODS
+from webhook.status.evaluate import FLAPPING
 from webhook.status.forest import grow
-from webhook.status.goal import BadGoalError, State, parse_goal, progress
-from webhook.status.standing import Standings
+from webhook.status.goal import BadGoalError, Progress, State, parse_goal, progress
+from webhook.status.standing import Standing, Standings
+from webhook.status.view import Past
 from webhook.status.wanted import Wanted
 
 GOOD = {"type": "Available", "status": "True"}
@@ -125,6 +127,28 @@ def test_of_an_application_a_member_that_failed_counts():
     found = progress(node, [parse_goal("ready")], None)
     assert found.state is State.FAILED
     assert found.why == "Job/once: status.conditions[Failed] True, want False"
+
+
+def test_of_an_application_whose_members_go_on_nothing_has_failed():
+    application = {
+        "apiVersion": "app.k8s.io/v1beta1", "kind": "Application",
+        "metadata": {"name": "shop", "uid": "shop", "namespace": "n"},
+        "spec": {"selector": {"matchLabels": {"app": "shop"}},
+                 "componentKinds": [{"group": "batch", "kind": "Job"}]},
+    }  # fmt: skip
+    (node,) = grow([application, member(job(), app="shop")], {"shop"}, at=0.0)
+    assert progress(node, [parse_goal("ready")], None).state is State.WAITING
+
+
+def test_what_keeps_health_from_green_and_blocks_nothing_is_told():
+    (node,) = grow([web()], past=lambda _: Past(0.0, 0.0, 3, FLAPPING), at=0.0)
+    found = progress(node, [parse_goal("health=green")], 3)
+    assert found == (State.WAITING, f"Ready {FLAPPING}: turns of late: flapping")
+
+
+def test_a_standing_says_why_only_while_there_is_a_reason():
+    assert str(Standing("Pod/a", Progress(State.REACHED))) == "Pod/a"
+    assert str(Standing("Pod/a", Progress(State.FAILED, "it is gone"))) == "Pod/a: it is gone"
 
 
 NAMED = Wanted(DEPLOYMENTS, "n", "web")

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from tests.unit.status.story import Story
+from webhook.objects.fields import fields_of
 from webhook.status.kept import KeptObjects
 from webhook.status.tracking import WAITING_SECONDS, Tracking
 
@@ -61,6 +62,25 @@ def test_a_write_nobody_confirmed_yet_is_believed_until_the_next_sight():
 
 def test_a_creation_nobody_confirmed_is_not_kept():
     assert len(restarted(told(CREATED))) == 0
+
+
+def test_what_has_been_seen_since_the_start_is_newer_than_what_was_kept():
+    before, now = told(CREATED, READY), told(CREATED)
+    (known,) = now.objects()
+    now.restore("object-1", known.kind, next(before.objects()).state)
+    assert tuple(now.objects()) == (known,)
+
+
+def test_an_object_that_goes_while_they_are_marked_is_left_out():
+    tracking = Tracking()
+    for uid in ("a", "b", "c"):
+        metadata = {"uid": uid, "name": uid, "generation": 1, "resourceVersion": "1"}
+        found = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata}
+        tracking.see("", "pods", "Pod", fields_of(found), 0.0)
+    marks = KeptObjects(tracking).marks()
+    first = next(iter(marks))
+    tracking.forget("b")
+    assert [name for name, _ in (first, *marks)] == ["a", "c"]
 
 
 def test_what_is_marked_alike_is_alike():

@@ -77,6 +77,54 @@ def test_a_deleted_object_is_gone_with_its_last_finalizer(new, gone, because):
     assert (story.now is None) is gone, because
 
 
+@pytest.mark.parametrize(
+    ("operation", "subresource", "because"),
+    [
+        ("CONNECT", "exec", "nothing is written"),
+        ("DELETE", "exec", "not the object is deleted"),
+        ("CREATE", "binding", "a Binding is shown, and no pod"),
+        ("UPDATE", "approval", "nobody says that it is the whole object that is shown"),
+    ],
+)
+def test_a_review_that_does_not_show_the_object_tells_nothing(operation, subresource, because):
+    story = Story("pods")
+    story.play({"at": 0, "is_there": {}})
+    story.play({"at": 1, "watched": -1})
+    before = story.now
+    shown = {**story.stored[-1], "spec": {"a": 1}}
+    new, old = (None, shown) if operation == "DELETE" else (shown, None)
+    if operation == "UPDATE":
+        old = shown
+    story._review(operation, old, new, 2.0, subresource=subresource)
+    assert story.now == before, because
+
+
+def test_a_scale_that_changes_nothing_moves_nothing():
+    story = Story()
+    story.play({"at": 0, "is_there": {"spec": {"replicas": 2}}})
+    story.play({"at": 1, "watched": -1})
+    before = story.now
+    story.play({"at": 2, "scale": 2})
+    assert story.now == before
+
+
+def test_a_scale_of_what_nobody_knows_makes_nothing_known():
+    story = Story()
+    story.play({"at": 0, "is_there": {"spec": {"replicas": 2}}})
+    story.play({"at": 1, "scale": 3})
+    assert story.now is None
+
+
+def test_a_write_of_another_object_by_the_same_name_is_not_of_this_one():
+    """Deleted and made again between: the server refuses it for its uid."""
+    story = Story()
+    story.play({"at": 0, "is_there": {}})
+    old = story.stored[-1]
+    new = {**old, "metadata": {**old["metadata"], "uid": "object-2"}, "spec": {"a": 1}}
+    story._review("UPDATE", old, new, 1.0)
+    assert len(story.tracking) == 0
+
+
 def sight(uid: str) -> Fields:
     metadata = {"uid": uid, "name": uid, "generation": 1, "resourceVersion": "1"}
     return fields_of({"apiVersion": "v1", "kind": "Pod", "metadata": metadata})
@@ -135,3 +183,10 @@ def test_evaluate_may_be_told_of_the_past():
     story.play({"at": 30, "spec": {"paused": True}})
     assert story.tracking.past("object-1", 31.0) == Past(30.0, None, None, 0)
     assert story.tracking.past("nobody", 31.0) is None
+
+
+def test_a_status_without_an_observed_generation_is_an_act_when_it_was_written():
+    story = Story()
+    story.play({"at": 5, "is_there": {"generation": 3, "spec": {}, "status": {"replicas": 0}}})
+    story.play({"at": 10, "watched": -1})
+    assert story.tracking.past("object-1", 20.0) == Past(10.0, 10.0, None, 0)

@@ -75,11 +75,10 @@ def _judge_progress(
     if paused or deadline is None or deadline == _NO_DEADLINE:
         return False
     blocked = must_be_true(conditions, "Progressing", subject.generation)
-    if blocked is None and progressing is not None:
-        if progressing.reason == "NewReplicaSetAvailable":
-            return False
+    whole = "NewReplicaSetAvailable"
+    if blocked is None and progressing is not None and progressing.reason != whole:
         path = f"{progressing.path}.reason"
-        blocked = Reason(path, short_word(progressing.reason), "NewReplicaSetAvailable")
+        blocked = Reason(path, short_word(progressing.reason), whole)
     if blocked is not None:
         reasons.append(blocked)
     return False
