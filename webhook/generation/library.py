@@ -10,7 +10,6 @@ from typing import Any
 import msgspec
 
 from webhook.admission.review import (
-    NO_RAW,
     V1,
     AdmissionRequest,
     GroupVersionKind,
@@ -19,15 +18,10 @@ from webhook.admission.review import (
     ReviewedObject,
     WireRequest,
 )
-from webhook.generation.custom import (
-    CustomResource,
-    CustomResources,
-    StatusSubresource,
-    custom_strategy,
-)
+from webhook.generation.custom import CustomResource, CustomResources, StatusSubresource
 from webhook.generation.prediction import Prediction
 from webhook.generation.table import DEFAULT_SERVER_VERSION, GenerationTable, load_table
-from webhook.generation.transition import Engine, predict_with
+from webhook.generation.transition import Engine
 from webhook.objects.fields import fields_of
 
 
@@ -61,27 +55,27 @@ def predict(
 
     Raises ValueError for an operation or server version that does not exist.
     """
-    engine = Engine(load_table(server_version), CustomResources())
+    table = load_table(server_version)
     plural, _, group = resource.partition(".")
-    kind = _kind(engine.table, group, plural, new or old or {})
+    kind = _kind(table, group, plural, new or old or {})
+    described: tuple[CustomResource, ...] = ()
+    if status_subresource is not None:
+        status = StatusSubresource.PRESENT if status_subresource else StatusSubresource.ABSENT
+        described = (CustomResource(group, kind.version, plural, kind.kind, status),)
     wire = WireRequest(
         uid="predict",
         kind=kind,
         resource=GroupVersionResource(group, kind.version, plural),
         operation=Operation(operation),
         sub_resource=subresource,
-        options=NO_RAW if options is None else msgspec.Raw(msgspec.json.encode(options)),
+        options=msgspec.Raw(msgspec.json.encode(options)),
     )
     request = AdmissionRequest(V1, wire, _reviewed(new), _reviewed(old))
-    strategy, status = engine.strategy(request)
-    if engine.table.find(group, plural) is None and status_subresource is not None:
-        status = StatusSubresource.PRESENT if status_subresource else StatusSubresource.ABSENT
-        strategy = custom_strategy(CustomResource(group, "", plural, "", status))
-    prediction = predict_with(strategy, status, request)
-    if prediction.generation is None and prediction.step is not None and old is not None:
-        before = request.old_object.metadata.stored_generation if request.old_object else 0
-        generation = before + prediction.step if before else None
-        return Prediction(generation, prediction.step, prediction.cause, prediction.effective)
+    prediction = Engine(table, CustomResources(described)).predict(request)
+    if prediction.generation is None and prediction.step is not None and request.old_object:
+        before = request.old_object.metadata.stored_generation
+        if before:
+            return msgspec.structs.replace(prediction, generation=before + prediction.step)
     return prediction
 
 

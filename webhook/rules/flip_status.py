@@ -54,9 +54,7 @@ class FlipStatus:
             reasons = [_why_not(one) for one in versions]
             if "" in reasons:
                 flipped |= {
-                    (one.group, one.version, one.resource)
-                    for one in versions
-                    if not _why_not(one)
+                    (one.group, one.version, one.resource) for one in versions if not _why_not(one)
                 }
             elif reasons:
                 refused[written] = reasons[0]

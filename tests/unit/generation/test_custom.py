@@ -5,7 +5,15 @@ from typing import Any
 import pytest
 
 from webhook.generation import CustomResource, CustomResources, StatusSubresource
-from webhook.generation.custom import BadDefinitionError, from_definition
+from webhook.generation.custom import BadDefinitionError, custom_strategy, from_definition
+from webhook.generation.strategy import (
+    Equality,
+    OnCreate,
+    OnDelete,
+    Propagation,
+    Strategy,
+    SubresourceRule,
+)
 
 PRESENT, ABSENT, UNKNOWN = StatusSubresource
 
@@ -42,6 +50,42 @@ def test_each_version_answers_for_itself():
     assert known.find("other.org", "v1", "widgets")[0] is UNKNOWN
     assert known.has("example.org", "widgets")
     assert not known.has("other.org", "widgets")
+
+
+def test_a_custom_resource_is_judged_as_its_strategy_in_the_api_server_does():
+    assert custom_strategy(CustomResource("a.org", "v1", "bs", "B", PRESENT)) == Strategy(
+        group="a.org",
+        resource="bs",
+        kind="B",
+        on_create=OnCreate.ONE,
+        compare=("",),
+        equality=Equality.UNTYPED,
+        subresources={"status": SubresourceRule.KEEP, "scale": SubresourceRule.SCALE},
+        on_delete=OnDelete.FINALIZERS,
+        propagation=Propagation.BACKGROUND,
+        excluded=frozenset({"metadata", "status"}),
+        source="apiextensions-apiserver/pkg/registry/customresource/strategy.go",
+    )
+
+
+@pytest.mark.parametrize(
+    ("status", "excluded"),
+    [(PRESENT, {"metadata", "status"}), (UNKNOWN, {"metadata", "status"}), (ABSENT, {"metadata"})],
+)
+def test_status_counts_where_it_is_certain_that_it_is_no_subresource(status, excluded):
+    assert custom_strategy(CustomResource("a", "v1", "b", "B", status)).excluded == excluded
+
+
+def test_one_that_nobody_described_has_a_strategy_by_its_name():
+    status, strategy = CustomResources().find("a.org", "v1", "bs")
+    assert status is UNKNOWN
+    assert (strategy.group, strategy.resource, strategy.kind) == ("a.org", "bs", "")
+
+
+def test_a_version_tells_whether_its_schema_takes_flipped_conditions():
+    schema = {"openAPIV3Schema": {"type": "object", "properties": {}}}
+    (found,) = from_definition(definition({"name": "v1", "schema": schema}))
+    assert found.condition_fault == "the schema has no status"
 
 
 def test_what_is_said_last_holds():

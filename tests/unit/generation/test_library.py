@@ -45,6 +45,26 @@ def test_the_version_of_the_object_chooses_its_types():
     assert predict("UPDATE", name, new, old, server_version="1.37").step == 0
 
 
+def test_what_is_said_of_a_status_subresource_is_for_custom_resources_alone():
+    old = {"metadata": {"generation": 3}, "status": {}}
+    found = predict("UPDATE", "deployments.apps", {"status": {"a": 1}}, old,
+                    status_subresource=False)  # fmt: skip
+    assert found == Prediction(3, 0, Cause.NOTHING_COUNTED)
+
+
+def test_without_an_object_a_creation_of_what_keeps_no_generation_stores_none():
+    assert predict("CREATE", "configmaps", None) == Prediction(
+        None, 0, Cause.KEEPS_NONE, effective=True
+    )
+
+
+def test_a_scale_of_an_object_that_shows_no_generation_tells_its_step_alone():
+    found = predict(
+        "UPDATE", "deployments.apps", {"spec": {"replicas": 2}}, {"spec": {}}, subresource="scale"
+    )
+    assert found == Prediction(None, 1, Cause.REPLICAS_CHANGED)
+
+
 def test_what_is_given_stays_as_it_was():
     old = {"metadata": {"generation": 3}, "spec": {"replicas": 1}}
     new = {"spec": {"replicas": 2}}

@@ -17,13 +17,17 @@ from webhook.generation.table import load_table
         ("v1.29.3+k3s1", (1, 29)),
         (" 1.28 ", (1, 28)),
         ("2.0", (2, 0)),
+        ("v1.30-rc.1", (1, 30)),
+        ("1.100", (1, 100)),
     ],
 )
 def test_versions_of_servers_and_of_people_are_read(text, version):
     assert parse_version(text) == version
 
 
-@pytest.mark.parametrize("text", ["", "1", "latest", "1.x", "v1.", "1.1000", "-1.3", "1.36,1.37"])
+@pytest.mark.parametrize(
+    "text", ["", "1", "latest", "1.x", "v1.", "1.1000", "1.36X", "-1.3", "1.36,1.37"]
+)
 def test_what_is_no_version_says_how_to_write_one(text):
     with pytest.raises(UnknownServerVersionError, match=r"write it as 1\.36 or v1\.36\.3"):
         parse_version(text)

@@ -71,6 +71,17 @@ def test_a_feature_gate_that_is_off_leaves_the_behaviour_before():
     assert off.find(*name) == load_table("1.36").find(*name)
 
 
+@pytest.mark.parametrize("row", load_rows(), ids=lambda row: row.name)
+def test_a_strategy_is_named_and_noted_as_its_row(row):
+    found = load_table().find(row.group, row.resource)
+    told = (found.group, found.resource, found.kind, found.note, found.source)
+    assert told == (row.group, row.resource, row.kind, row.note, row.source)
+
+
+def test_a_table_says_for_which_server_it_is():
+    assert load_table("v1.33.1").server_version == "v1.33.1"
+
+
 def test_every_row_names_the_file_it_was_read_from():
     for strategy in load_table(DEFAULT_SERVER_VERSION).strategies():
         assert strategy.source.endswith(".go"), strategy.resource

@@ -1,0 +1,31 @@
+"""Where the status of a kind is written, as rules have to know."""
+
+import json
+
+import pytest
+
+from tests.reviews import make_review
+from webhook.admission.decode import decode_review
+from webhook.generation import CustomResource, CustomResources, StatusSubresource
+from webhook.generation.table import load_table
+from webhook.generation.transition import Engine
+
+PRESENT, ABSENT, UNKNOWN = StatusSubresource
+KNOWN = CustomResource("example.org", "v1", "widgets", "Widget", ABSENT)
+
+
+@pytest.mark.parametrize(
+    ("resource", "status", "because"),
+    [
+        ("deployments", PRESENT, "the table lists its status"),
+        ("configmaps", ABSENT, "the table lists none"),
+        ("widgets", ABSENT, "its definition says so"),
+        ("gadgets", UNKNOWN, "nobody has said"),
+    ],
+)
+def test_status_is_written_to_a_subresource_or_beside_the_spec(resource, status, because):
+    engine = Engine(load_table(), CustomResources([KNOWN]))
+    request = decode_review(json.dumps(make_review("CREATE", resource, {})).encode())
+    strategy, found = engine.strategy(request)
+    assert found is status, because
+    assert strategy.resource == resource
