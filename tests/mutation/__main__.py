@@ -35,7 +35,9 @@ PACKAGES: Final = {
     "patch": Package(("webhook/patch",), ("tests/unit/patch",)),
     "rules": Package(("webhook/rules",), ("tests/unit/rules",)),
     "generation": Package(("webhook/generation",), ("tests/unit/generation",)),
-    "detectors": Package(("webhook/detection/detectors",), ("tests/unit/detection",)),
+    "detectors": Package(
+        ("webhook/detection/detectors",), ("tests/unit/detection/test_detectors.py",)
+    ),
 }
 
 

@@ -10,14 +10,16 @@ from webhook.detection.fact import Fact
 from webhook.detection.reduce import Reviewed
 from webhook.detection.suspects import Suspects
 from webhook.detection.write import Write
-from webhook.pipeline import review
+from webhook.pipeline import Dependencies, review
 
 INTENT, MUTATE, OUTCOME = Phase.INTENT, Phase.MUTATE, Phase.OUTCOME
 _dependencies = judge(audit_only=True)
 
 
-def reviewed(asked: dict[str, Any], phase: Phase) -> Reviewed:
-    verdict = review(json.dumps(asked).encode(), phase, _dependencies, 0.0).verdict
+def reviewed(
+    asked: dict[str, Any], phase: Phase, dependencies: Dependencies = _dependencies
+) -> Reviewed:
+    verdict = review(json.dumps(asked).encode(), phase, dependencies, 0.0).verdict
     assert verdict.request is not None
     assert verdict.prediction is not None
     return Reviewed(verdict.request, verdict.prediction, verdict.status)

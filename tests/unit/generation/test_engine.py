@@ -6,12 +6,26 @@ import pytest
 
 from tests.reviews import make_review
 from webhook.admission.decode import decode_review
-from webhook.generation import CustomResource, CustomResources, StatusSubresource
+from webhook.generation import (
+    Cause,
+    CustomResource,
+    CustomResources,
+    Prediction,
+    StatusSubresource,
+)
 from webhook.generation.table import load_table
 from webhook.generation.transition import Engine
 
 PRESENT, ABSENT, UNKNOWN = StatusSubresource
 KNOWN = CustomResource("example.org", "v1", "widgets", "Widget", ABSENT)
+
+
+def test_a_deletion_whose_options_are_left_out_has_none():
+    asked = make_review("DELETE", "deployments", None, {"metadata": {"generation": 3}})
+    del asked["request"]["options"]
+    request = decode_review(json.dumps(asked).encode())
+    found = Engine(load_table(), CustomResources()).predict(request)
+    assert found == Prediction(3, 0, Cause.REMOVED_AT_ONCE)
 
 
 @pytest.mark.parametrize(

@@ -32,10 +32,10 @@ class ObservedGenerationStalled(Detector):
 
     def asked(self, write: Write, past: ObjectHistory) -> Iterator[Sign]:
         """One sign a write."""
-        if not _lags(write):
+        if not (_lags(write) and _speaks_of_status(write)):
             return
         # The write itself is the newest of the history.
-        recent = [one for one in reversed(past.writes) if one.writes_status]
+        recent = (one for one in reversed(past.writes) if _speaks_of_status(one))
         stall = list(takewhile(lambda one: _lags(one) and _own(one) == _own(write), recent))
         if len(stall) < _WRITES:
             return
@@ -50,6 +50,13 @@ class ObservedGenerationStalled(Detector):
             () if cleared else (write.requester,),
             evidence={"observedGeneration": _own(write), "generation": write.generation_after},
         )
+
+
+def _speaks_of_status(write: Write) -> bool:
+    """Where status is no subresource any write may, and one of the spec alone does not."""
+    if not write.status_counts:
+        return write.writes_status
+    return any(change.key[0] == "status" for change in (*write.sent, *(write.others or ())))
 
 
 def _is_lost(write: Write, stall: list[Write]) -> bool:

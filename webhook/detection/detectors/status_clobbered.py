@@ -9,7 +9,7 @@ Result  blames other webhooks for leaves that were sent and are changed or gone;
 Relies  on observed-generation-cleared and terminating-replicas-dropped for their own fields
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import ClassVar, Final
 
 from webhook.detection.changes import Change
@@ -30,7 +30,8 @@ class StatusClobbered(Detector):
         """One sign a write."""
         if not write.writes_status:
             return
-        lost = [one for one in write.others or () if one.before is not None and _is_ours(one)]
+        others = write.others or ()
+        lost = [one for one in others if not one.added and _is_ours(one, others)]
         if lost:
             yield Sign(
                 Blame.OTHERS,
@@ -44,7 +45,9 @@ class StatusClobbered(Detector):
         dropped = [
             change
             for change in write.sent
-            if change.after is None and _is_ours(change) and _set_by_another(change, write, past)
+            if change.removed
+            and _is_ours(change, write.sent)
+            and _set_by_another(change, write, past)
         ]
         if dropped:
             yield Sign(
@@ -61,8 +64,14 @@ def _pointers(found: Sequence[Change]) -> tuple[str, ...]:
     return tuple(change.pointer for change in found)
 
 
-def _is_ours(change: Change) -> bool:
-    return change.key[0] == "status" and change.key[-1] not in _OWN_DETECTOR
+def _is_ours(change: Change, among: Iterable[Change]) -> bool:
+    if change.key[0] != "status" or change.key[-1] in _OWN_DETECTOR:
+        return False
+    # An empty object or list that is filled is a leaf that goes, and no loss.
+    below = len(change.key)
+    return not (
+        change.removed and any(one.added and one.key[:below] == change.key for one in among)
+    )
 
 
 def _set_by_another(change: Change, write: Write, past: ObjectHistory) -> bool:
@@ -74,6 +83,6 @@ def _is_slow(write: Write, past: ObjectHistory) -> bool:
     return not any(
         one.requester.user == write.requester.user
         and one.time > write.time - _SECONDS
-        and any(change.removed and _is_ours(change) for change in one.sent)
+        and any(change.removed and _is_ours(change, one.sent) for change in one.sent)
         for one in past.earlier
     )

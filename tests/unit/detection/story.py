@@ -1,0 +1,102 @@
+"""An API server as far as Detection sees one: the writes of one object, in every phase."""
+
+import itertools
+from collections.abc import Iterator
+from typing import Any, Final
+
+from tests.reviews import KINDS, judge, make_review
+from tests.unit.detection.builders import INTENT, MUTATE, OUTCOME, reviewed, see
+from tests.unit.detection.test_suspects import hook
+from webhook.admission.review import Phase
+from webhook.detection.detection import Detection
+from webhook.detection.detectors import Detector
+from webhook.detection.finding import Finding
+from webhook.detection.suspects import Suspects, read_configurations
+from webhook.generation import CustomResource, StatusSubresource
+
+PRESENT, ABSENT, UNKNOWN = StatusSubresource
+_EVERYTHING: Final = ("*", "*/*")
+_JUDGE: Final = judge(
+    audit_only=True,
+    custom=[CustomResource(*KINDS["widgets"], PRESENT), CustomResource(*KINDS["gadgets"], ABSENT)],
+)
+
+
+class Story:
+    """Two webhooks are registered for everything: `once`, and `twice` that asks to be reinvoked.
+
+    A step is one write, or `times` of them, `every` so many seconds:
+
+    at, by, to  when; who asks; the subresource, "" is the object itself
+    asks        the top-level fields that the writer changes; a list takes turns
+    left        those that other webhooks have changed at /mutate; `again`: in round 1
+    keeps       those that the server has made of it
+    counts      the generation that the server gives it, where it is not the one that is predicted
+    unseen      the intent was not seen; refused: nothing is stored; base: upon which version
+
+    "$generation" is the generation that is stored, "$n" the number of the write.
+    """
+
+    def __init__(self, detector: Detector, resource: str, found: dict[str, Any]) -> None:
+        hooks = hook("once", _EVERYTHING), hook("twice", _EVERYTHING, reinvocationPolicy="IfNeeded")
+        self._detection = Detection(Suspects(read_configurations(hooks)), (detector,))
+        self._resource = resource
+        self._numbers = itertools.count(1)
+        self._now = 0.0
+        self._stored = {**found, "metadata": {"generation": 1, **found.get("metadata", {})}}
+
+    def play(self, step: dict[str, Any]) -> None:
+        """One step."""
+        asks = step.get("asks", {})
+        turns = itertools.cycle(asks if isinstance(asks, list) else [asks])
+        for turn in range(step.get("times", 1)):
+            self._now = float(step["at"] + turn * step.get("every", 1))
+            self._write({**step, "asks": next(turns)}, str(next(self._numbers)))
+
+    def end(self) -> Iterator[Finding]:
+        """A last write shows what was stored, and changes nothing."""
+        self._write({"by": "nobody"}, str(next(self._numbers)))
+        self._detection.finish(self._now)
+        return iter(self._detection.findings())
+
+    def _write(self, step: dict[str, Any], number: str) -> None:
+        old, base = self._stored, step.get("base", number)
+        values = {"$generation": old["metadata"]["generation"], "$n": int(number)}
+        asked = {**old, **_filled(step.get("asks", {}), values)}
+        left = {**asked, **_filled(step.get("left", {}), values)}
+        last = {**left, **_filled(step.get("again", {}), values)}
+        phases = [(MUTATE, left)] if "unseen" in step else [(INTENT, asked), (MUTATE, left)]
+        phases += [(MUTATE, last)] if "again" in step else []
+        for phase, new in phases:
+            self._show(phase, step, new, base)
+        if "refused" in step:
+            return
+        kept = {**last, **_filled(step.get("keeps", {}), values)}
+        predicted = reviewed(self._review(step, kept, base), OUTCOME, _JUDGE).prediction
+        counted = step.get("counts", predicted.generation or values["$generation"])
+        kept["metadata"] = {**old["metadata"], "generation": counted}
+        self._show(OUTCOME, step, kept, base)
+        self._stored = kept
+
+    def _show(self, phase: Phase, step: dict[str, Any], new: dict[str, Any], base: str) -> None:
+        asked = self._review(step, new, base)
+        see(self._detection, phase, reviewed(asked, phase, _JUDGE), self._now)
+
+    def _review(self, step: dict[str, Any], new: dict[str, Any], base: str) -> dict[str, Any]:
+        at = {"resourceVersion": base}
+        return make_review(
+            "UPDATE",
+            self._resource,
+            {**new, "metadata": {**new["metadata"], **at}},
+            {**self._stored, "metadata": {**self._stored["metadata"], **at}},
+            subresource=step.get("to", ""),
+            user=step["by"],
+        )
+
+
+def _filled(value: Any, values: dict[str, int]) -> Any:
+    if isinstance(value, dict):
+        return {key: _filled(one, values) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_filled(one, values) for one in value]
+    return values.get(value, value) if isinstance(value, str) else value
