@@ -38,6 +38,16 @@ PACKAGES: Final = {
     "detectors": Package(
         ("webhook/detection/detectors",), ("tests/unit/detection/test_detectors.py",)
     ),
+    "suspects": Package(
+        tuple(
+            f"webhook/detection/{name}.py"
+            for name in ("conditions", "correlate", "matching", "places", "policies", "suspects")
+        ),
+        tuple(
+            f"tests/unit/detection/test_{name}.py"
+            for name in ("askers", "called", "conditions", "correlate", "policies", "suspects")
+        ),
+    ),
 }
 
 

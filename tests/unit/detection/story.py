@@ -6,16 +6,25 @@ from typing import Any, Final
 
 from tests.reviews import KINDS, judge, make_review
 from tests.unit.detection.builders import INTENT, MUTATE, OUTCOME, reviewed, see
+from tests.unit.detection.policies import apply, binding, patch, policy, rule
 from tests.unit.detection.test_suspects import hook
 from webhook.admission.review import Phase
 from webhook.detection.detection import Detection
 from webhook.detection.detectors import Detector
 from webhook.detection.finding import Finding
+from webhook.detection.policies import read_policies
 from webhook.detection.suspects import Suspects, read_configurations
 from webhook.generation import CustomResource, StatusSubresource
 
 PRESENT, ABSENT, UNKNOWN = StatusSubresource
 _EVERYTHING: Final = ("*", "*/*")
+_PINS: Final = policy(
+    "pins",
+    apply("Object{spec: {replicas: 1}, status: {phase: 'a', time: 'b', observedGeneration: 0}}"),
+    patch('JSONPatch{path: "/status/terminatingReplicas"}'),
+    conditions=("request.userInfo.username == 'gitops'",),
+    rules=[rule(*_EVERYTHING)],
+)
 _JUDGE: Final = judge(
     audit_only=True,
     custom=[CustomResource(*KINDS["widgets"], PRESENT), CustomResource(*KINDS["gadgets"], ABSENT)],
@@ -25,21 +34,28 @@ _JUDGE: Final = judge(
 class Story:
     """Two webhooks are registered for everything: `once`, and `twice` that asks to be reinvoked.
 
+    A policy, `pins`, acts on writes of the user gitops, and sets all that the rows speak of.
+
     A step is one write, or `times` of them, `every` so many seconds:
 
     at, by, to  when; who asks; the subresource, "" is the object itself
     asks        the top-level fields that the writer changes; a list takes turns
     left        those that other webhooks have changed at /mutate; `again`: in round 1
     keeps       those that the server has made of it
-    counts      the generation that the server gives it, where it is not the one that is predicted
-    unseen      the intent was not seen; refused: nothing is stored; base: upon which version
+    counts      the generation that the server gives it, where it is not the one that is predicted;
+                "next" is one more than is stored
+    then        what is stored soon afterwards, and nobody sees who has done it
+    unseen      the intent was not seen
+    refused     there is no outcome; lost: there is one, and another write came first
+    base        upon which version it is written
 
     "$generation" is the generation that is stored, "$n" the number of the write.
     """
 
     def __init__(self, detector: Detector, resource: str, found: dict[str, Any]) -> None:
         hooks = hook("once", _EVERYTHING), hook("twice", _EVERYTHING, reinvocationPolicy="IfNeeded")
-        self._detection = Detection(Suspects(read_configurations(hooks)), (detector,))
+        suspects = Suspects(read_configurations(hooks), read_policies([_PINS, binding()]))
+        self._detection = Detection(suspects, (detector,))
         self._resource = resource
         self._numbers = itertools.count(1)
         self._now = 0.0
@@ -74,9 +90,11 @@ class Story:
         kept = {**last, **_filled(step.get("keeps", {}), values)}
         predicted = reviewed(self._review(step, kept, base), OUTCOME, _JUDGE).prediction
         counted = step.get("counts", predicted.generation or values["$generation"])
+        counted = values["$generation"] + 1 if counted == "next" else counted
         kept["metadata"] = {**old["metadata"], "generation": counted}
         self._show(OUTCOME, step, kept, base)
-        self._stored = kept
+        if "lost" not in step:
+            self._stored = {**kept, **_filled(step.get("then", {}), values)}
 
     def _show(self, phase: Phase, step: dict[str, Any], new: dict[str, Any], base: str) -> None:
         asked = self._review(step, new, base)

@@ -96,8 +96,8 @@ def _is_cleared(write: Write) -> bool:
 def _lags(write: Write) -> bool:
     if not write.writes_status or not write.generation_after:
         return False
-    asked, own = _number(write.observed_asked.own), _own(write)
-    if own is None and asked is None and not write.observes:
+    own = _own(write)
+    if own is None and not write.observes:
         return False  # nobody observes this kind here
     if (own or 0) >= write.generation_after - (1 if write.status_counts else 0):
         return False
