@@ -55,9 +55,6 @@ class Correlator:
         self._with_outcomes: set[tuple[str, str]] = set()
         self._now = 0.0
 
-    def __len__(self) -> int:
-        return len(self._pending)
-
     def known(self, key: JoinKey) -> Known:
         """Of the write that a review belongs to, what its earlier phases have told."""
         pending = self._pending.get(key)

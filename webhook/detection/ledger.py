@@ -34,9 +34,6 @@ class Ledger:
         self._last: tuple[Finding, ...] = ()
         self._changed()
 
-    def __len__(self) -> int:
-        return len(self._entries)
-
     def _changed(self) -> None:
         """What was made of all entries together has to be made again."""
         self._told: tuple[Finding, ...] | None = None

@@ -57,10 +57,10 @@ NOTHING_KNOWN: Final = Known((), awaits_outcome=False)
 
 def is_reduced(request: AdmissionRequest) -> bool:
     """Updates of the object itself that the server would take, and no dry runs."""
-    if request.wire.dry_run or request.operation is not Operation.UPDATE:
-        return False
     new, old = request.object, request.old_object
-    if new is None or old is None:
+    if new is None or old is None or request.operation is not Operation.UPDATE:
+        return False
+    if request.wire.dry_run:
         return False
     sent, stored = new.metadata.resource_version, old.metadata.resource_version
     # A PUT on an older version than is stored is refused after mutating admission.

@@ -1,13 +1,16 @@
 """The requester, or a policy that acted on its write before anybody saw it."""
 
 import pytest
+from msgspec.structs import replace
 
-from tests.unit.detection.builders import INTENT, MUTATE, OUTCOME, feed, spec, update
+from tests.unit.detection.builders import INTENT, MUTATE, OUTCOME, feed, joined, spec, update
 from tests.unit.detection.policies import apply, binding, patch, policy, rule
 from tests.unit.detection.test_suspects import hook
+from webhook.detection.askers import Askers
 from webhook.detection.detection import Detection
 from webhook.detection.policies import read_policies
 from webhook.detection.suspects import Suspects, read_configurations
+from webhook.detection.write import Acted, Requester
 
 FOR_GITOPS = "request.userInfo.username == 'gitops'"
 LABELS = apply("Object{metadata: Object.metadata{labels: {'team': 'a'}}}")
@@ -120,3 +123,49 @@ def test_a_policy_is_never_named_for_what_came_after_intent():
             feed(detection, phase, asked, float(turn))
     found = {one.detector: one for one in detection.findings()}["observed-generation-cleared"]
     assert [(one.type, one.name) for one in found.actors] == [("webhook", "mmm/h.example.org")]
+
+
+def requester(number: int) -> Requester:
+    return Requester(f"user-{number:02}", "")
+
+
+def test_of_many_requesters_the_first_are_remembered_and_counted_on():
+    askers = Askers()
+    for number in (*range(9), 1, 8):
+        askers.blame([requester(number)])
+    named = [one.name for one in askers.actors(is_sure=True)]
+    assert named == ["user-01", "user-00", "user-02", "user-03"]
+
+
+def test_of_many_users_and_policies_the_first_are_looked_at():
+    asked, askers = update(spec(replicas=2), spec(replicas=1)), Askers()
+    (write,) = joined((OUTCOME, asked))
+    acted = tuple(Acted(f"p{number:02}", is_sure=True) for number in range(20))
+    for number in range(9):
+        one = replace(write, requester=requester(number), policies=acted)
+        askers.look(one, ("/spec/replicas",), Suspects())
+    named = {one.name for one in askers.actors(is_sure=False)}
+    assert named == {f"p{number:02}" for number in range(16)}
+
+
+def test_what_two_have_seen_is_together_no_more_than_one_may_keep():
+    one, other = Askers(), Askers()
+    for askers, numbers in ((one, (0, 1, 2, 3, 3)), (other, (4, 5, 5, 6, 7))):
+        for number in numbers:
+            askers.blame([requester(number)])
+    (write,) = joined((OUTCOME, update(spec(replicas=2), spec(replicas=1))))
+    sets = Suspects((), read_policies([policy(), binding()]))
+    for askers, user, policies in (
+        (one, 0, [f"a{n:02}" for n in range(16)]),
+        (one, 0, [f"a{n:02}" for n in range(16)]),
+        (other, 0, ["pins"]),
+    ):
+        acted = tuple(Acted(name, is_sure=True) for name in policies)
+        seen = replace(write, requester=requester(user), policies=acted)
+        askers.look(seen, ("/spec/replicas",), sets)
+    one.absorb(other)
+    actors = list(one.actors(is_sure=True))
+    assert [a.name for a in actors if a.type == "user"] == [
+        "user-03", "user-05", "user-01", "user-00",
+    ]  # fmt: skip
+    assert "pins" not in {a.name for a in actors}

@@ -1,10 +1,13 @@
 """matchConditions in CEL: right where they can be told, bounded whatever they say."""
 
+import json
+
 import pytest
 
 from tests.cases_loader import table
 from tests.reviews import make_review
 from tests.unit.detection.builders import INTENT, reviewed
+from webhook.admission.decode import decode_review
 from webhook.detection.conditions import (
     LONGEST,
     MOST_BYTES,
@@ -161,3 +164,17 @@ def test_only_so_many_compiled_expressions_are_kept():
 )
 def test_whether_a_condition_may_depend_on_the_new_object(expression, reads):
     assert reads_object([expression]) is reads
+
+
+def test_an_object_that_cannot_be_decoded_leaves_a_condition_unknown():
+    asked = make_review(new={"spec": "HERE"}, old={}, subresource="status")
+    body = json.dumps(asked).replace('"HERE"', "1e999").encode()
+    shown = View(decode_review(body))
+    assert Conditions().hold(["object.spec == 1.0"], shown) is Truth.UNKNOWN
+    assert Conditions().hold(["request.operation == 'UPDATE'"], shown) is Truth.TRUE
+
+
+def test_of_a_creation_there_is_no_old_object():
+    asked = make_review("CREATE", new={"spec": {"a": 1}})
+    shown = View(decode_review(json.dumps(asked).encode()))
+    assert Conditions().hold(["oldObject == null && object.spec.a == 1"], shown) is Truth.TRUE

@@ -1,18 +1,31 @@
 """Which reviews make one write."""
 
+import msgspec
+
+from tests.reviews import KINDS, judge
 from tests.unit.detection.builders import (
     INTENT,
     MUTATE,
     OUTCOME,
     Judging,
+    fact,
     feed,
     joined,
+    reviewed,
+    see,
     spec,
     update,
 )
-from webhook.detection.correlate import MOST_AT_ONCE, SECONDS_WITHOUT_OUTCOMES
+from webhook.detection.correlate import (
+    MOST_AT_ONCE,
+    MOST_PENDING,
+    SECONDS_WITHOUT_OUTCOMES,
+    Correlator,
+)
 from webhook.detection.difference import NO_DIFFERENCE
+from webhook.generation import CustomResource, StatusSubresource
 
+PRESENT, ABSENT, UNKNOWN = StatusSubresource
 OLD, NEW, OTHER = spec(replicas=1), spec(replicas=2), spec(replicas=3)
 
 
@@ -103,3 +116,62 @@ def test_after_a_burst_a_review_ends_only_some_of_the_writes_that_have_waited():
         ended.append(len(detection.writes))
     assert ended == [MOST_AT_ONCE, 2 * MOST_AT_ONCE, 3 * MOST_AT_ONCE, 3 * MOST_AT_ONCE]
     assert [write.base for write in detection.writes] == list(map(str, range(3 * MOST_AT_ONCE)))
+
+
+def learnt(phases_status, **more):
+    """The writes that come of three phases, where the definition is learnt in between."""
+    detection = Judging()
+    for phase, status in zip((INTENT, MUTATE, OUTCOME), phases_status, strict=True):
+        custom = [CustomResource(*KINDS["widgets"], status)]
+        one = update(more["new"], more["old"], resource="widgets")
+        see(detection, phase, reviewed(one, phase, judge(audit_only=True, custom=custom)), 100.0)
+    detection.finish(100.0)
+    return detection.writes
+
+
+BOTH = {
+    "new": {"spec": {"a": 2}, "status": {"b": 2}},
+    "old": {"spec": {"a": 1}, "status": {"b": 1}},
+}
+
+
+def test_an_intent_that_was_judged_by_another_definition_is_as_good_as_none():
+    (write,) = learnt((UNKNOWN, PRESENT, PRESENT), **BOTH)
+    assert (write.asked, write.others) == (None, None)
+
+
+def test_a_mutate_call_that_was_is_not_compared_with_its_intent():
+    (write,) = learnt((PRESENT, UNKNOWN, PRESENT), **BOTH)
+    assert write.asked is not None
+    assert write.others is None
+
+
+def test_a_status_that_the_server_took_was_no_subresource_whatever_was_known_before():
+    (write,) = learnt((PRESENT, PRESENT, UNKNOWN), **BOTH)
+    assert write.writes_status
+    assert [one.pointer for one in write.result] == ["/spec/a", "/status/b"]
+
+
+def test_a_call_that_waits_for_its_outcome_ends_no_other_before_its_time():
+    detection = Judging()
+    one, other = update(NEW, OLD, "7"), update(NEW, OLD, "8")
+    for phase, asked, now in (
+        (OUTCOME, one, 0.0),
+        (MUTATE, other, 1.0),
+        (INTENT, one, 1.0 + SECONDS_WITHOUT_OUTCOMES),
+        (OUTCOME, other, 1.0 + SECONDS_WITHOUT_OUTCOMES),
+    ):
+        feed(detection, phase, asked, now)
+    assert [write.base for write in detection.writes] == ["7", "8"]
+
+
+def test_resources_with_outcomes_are_remembered_up_to_a_bound():
+    correlator, seen = Correlator(), fact(OUTCOME, update(NEW, OLD))
+    of = [
+        msgspec.structs.replace(seen, object=seen.object._replace(resource=f"r{number}"))
+        for number in range(MOST_PENDING + 1)
+    ]
+    for one in of:
+        correlator.see(one)
+    known = [correlator.known(one.key).awaits_outcome for one in (of[0], of[-1])]
+    assert known == [True, False]

@@ -5,9 +5,12 @@ from typing import Any
 import pytest
 
 from tests.cases_loader import FOLDER, Case, load
+from tests.unit.detection.builders import OUTCOME, joined, spec, update
 from tests.unit.detection.story import Story
 from webhook.detection.detectors import ALL
+from webhook.detection.detectors.detector import Detector, Panel
 from webhook.detection.finding import Finding
+from webhook.detection.history import ObjectHistory
 
 KEYS = ("resource", "object", "steps", "finds")
 DETECTORS = {one.name: one for one in ALL}
@@ -47,3 +50,10 @@ def test_every_detector_has_a_case_that_finds_and_one_that_must_not():
     for name in FILES:
         found = {bool(case.get("finds")) for case in load(f"detectors/{name}.yaml", *KEYS)}
         assert found == {True, False}
+
+
+def test_what_a_detector_has_no_method_for_it_finds_nothing_in():
+    (write,) = joined((OUTCOME, update(spec(a=2), spec(a=1))))
+    past = ObjectHistory(("apps", "deployments"))
+    assert tuple(Detector().asked(write, past)) == tuple(Detector().stored(write, past)) == ()
+    assert Panel([Detector()]).asked == Panel([Detector()]).stored == ()

@@ -161,3 +161,25 @@ def test_a_phase_that_shows_the_same_as_one_before_shares_its_comparison():
     mutate = detection.fact(MUTATE, reviewed(one, MUTATE), 100.0)
     assert mutate is not None
     assert mutate.compared is intent.compared
+
+
+def test_labels_that_are_none_are_counted_where_selectors_ask_for_them():
+    documents = [hook("aaa", ("*", "*/*"), objectSelector={"matchLabels": {"a": "b"}})]
+    detection = Detection(Suspects(read_configurations(documents)))
+    metadata = {"resourceVersion": "7", "labels": {"a": 1}}
+    one = make_review(new={"metadata": metadata, "spec": {"a": 1}}, old={"metadata": metadata})
+    assert detection.fact(OUTCOME, reviewed(one, OUTCOME), 100.0) is None
+    assert detection.unreadable == 1
+
+
+def test_annotations_of_a_deployment_are_compared_for_they_count():
+    old, new = (
+        {"metadata": {"annotations": {"a": value}, "labels": {"b": value}}} for value in "xy"
+    )
+    found = fact(OUTCOME, make_review(new=new, old=old))
+    assert [one.pointer for one in found.compared.changes] == ["/metadata/annotations/a"]
+
+
+def test_a_status_that_is_no_object_observes_nothing():
+    one = update({"status": "fine"}, {"status": {}}, subresource="status")
+    assert not fact(OUTCOME, one).observes

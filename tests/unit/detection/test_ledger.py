@@ -2,12 +2,14 @@
 
 import dataclasses
 
+import pytest
 from msgspec.structs import replace
 
 from tests.unit.detection.builders import OUTCOME, joined, spec, update
 from tests.unit.detection.test_suspects import hook
+from webhook.detection import ledger as ledger_module
 from webhook.detection.detectors import Blame, Sign
-from webhook.detection.entry import CRITICAL_COUNT, QUIET_SECONDS, WINDOW_SECONDS
+from webhook.detection.entry import CRITICAL_COUNT, MOST_PATHS, QUIET_SECONDS, WINDOW_SECONDS
 from webhook.detection.evidence import Place
 from webhook.detection.finding import Severity
 from webhook.detection.ledger import Ledger
@@ -122,3 +124,78 @@ def test_a_clock_that_is_behind_turns_no_finding_back():
         "1970-01-01T00:00:09Z",
         "1970-01-01T00:00:11Z",
     )
+
+
+def test_of_many_paths_the_first_are_told():
+    one, other = (
+        dataclasses.replace(SIGN, paths=tuple(f"/{name}/{n}" for n in range(15))) for name in "ab"
+    )
+    ledger = ledger_of(0, sign=one)
+    ledger.add("spec-fight", other, replace(WRITE, time=1))
+    (finding,) = ledger.findings()
+    assert finding.paths == (*one.paths, *other.paths[: MOST_PATHS - 15])
+
+
+def test_of_too_many_findings_the_longest_unchanged_goes(monkeypatch):
+    monkeypatch.setattr(ledger_module, "MOST_FINDINGS", 2)
+    ledger = Ledger(Suspects())
+    for time, uid in enumerate(("a", "b", "a", "c")):
+        one = replace(WRITE, object=WRITE.object._replace(uid=uid), time=float(time))
+        ledger.add("spec-fight", SIGN, one)
+    assert [one.object.uid for one in ledger.findings()] == ["a", "c"]
+    other = Ledger(Suspects())
+    other.add("spec-fight", SIGN, replace(WRITE, object=WRITE.object._replace(uid="d"), time=9.0))
+    ledger.absorb(other.rows())
+    assert [one.object.uid for one in ledger.findings()] == ["c", "d"]
+
+
+def test_a_finding_that_goes_while_they_are_told_is_left_out(monkeypatch):
+    monkeypatch.setattr(ledger_module, "MOST_FINDINGS", 3)
+    ledger = Ledger(Suspects())
+
+    def found(uid: str) -> None:
+        ledger.add("spec-fight", SIGN, replace(WRITE, object=WRITE.object._replace(uid=uid)))
+
+    for uid in "abc":
+        found(uid)
+    marks = ledger.marks()
+    first, _ = next(marks)
+    found("d")
+    found("e")  # now a and b are gone
+    assert ledger.export(first) is None
+    assert [name.split("\0")[3] for name, _ in marks] == ["c"]
+    rows = ledger.rows()
+    next(rows)
+    for uid in "fgh":
+        found(uid)
+    assert list(rows) == []
+
+
+def test_nothing_of_another_kind_is_written_into_a_row():
+    with pytest.raises(NotImplementedError):
+        ledger_module._plain(object())
+
+
+def test_webhooks_that_two_have_counted_are_counted_together():
+    write = replace(WRITE, called=Called(("aaa/h", "bbb/h"), ()))
+    sign = dataclasses.replace(SIGN, blame=Blame.OTHERS, requesters=())
+    one, other = Ledger(Suspects()), Ledger(Suspects())
+    one.add("status-clobbered", sign, write)
+    other.add("status-clobbered", sign, replace(write, called=Called(("bbb/h",), ()), time=200.0))
+    one.absorb(other.rows())
+    (finding,) = one.findings()
+    assert [(actor.name, actor.confidence.value) for actor in finding.actors] == [
+        ("bbb/h", "certain")
+    ]
+
+
+def test_of_two_findings_with_the_same_doubt_both_are_told_alike():
+    suspects = Suspects(read_configurations([hook("aaa"), hook("bbb")]))
+    ledger = Ledger(suspects)
+    pair = ("aaa/h.example.org", "bbb/h.example.org")
+    sign = dataclasses.replace(SIGN, blame=Blame.OTHERS, requesters=())
+    for uid in "ab":
+        one = replace(WRITE, object=WRITE.object._replace(uid=uid), called=Called(pair, ()))
+        ledger.add("status-clobbered", sign, one)
+    first, second = ledger.findings()
+    assert first.actors == second.actors != ()

@@ -1,11 +1,19 @@
 """Which webhooks can have acted, and which of several is named first."""
 
+import json
+
 import pytest
 from msgspec.structs import replace
 
+from tests.reviews import make_review
+from tests.unit.detection.policies import binding, policy
+from webhook.admission.decode import decode_review
+from webhook.detection import evidence
+from webhook.detection import suspects as suspects_module
 from webhook.detection.evidence import Place, share
 from webhook.detection.finding import Confidence
 from webhook.detection.matching import Matched
+from webhook.detection.policies import read_policies
 from webhook.detection.suspects import Suspects, read_configurations
 
 STATUS = Matched("apps", "v1", "deployments", "status", "UPDATE", "shop", "web", {"a": "b"}, {})
@@ -89,3 +97,53 @@ def test_who_stood_alone_in_another_finding_is_named_first():
     pair = both.called(STATUS).first
     (first, sure), _ = both.accused(pair, share([pair, [pair[1]]]), HERE)
     assert (names([first]), sure) == (["bbb"], Confidence.LIKELY)
+
+
+def test_who_left_this_place_alone_is_less_likely_than_who_was_seldom_there():
+    both = suspects(hook("aaa"), hook("bbb"))
+    pair = both.called(STATUS).first
+    for _ in range(2):
+        both.acquit(pair[:1], HERE)
+    (first, sure), _ = both.accused(pair, share([pair]), HERE)
+    assert (names([first]), sure) == (["bbb"], Confidence.LIKELY)
+
+
+def test_what_speaks_for_webhooks_is_remembered_up_to_a_bound(monkeypatch):
+    monkeypatch.setattr(evidence, "MOST_PLACES", 1)
+    both = suspects(hook("aaa"), hook("bbb"))
+    pair = both.called(STATUS).first
+    for _ in range(9):
+        both.acquit(pair, HERE)  # of the second nothing is counted any more
+    (first, sure), _ = both.accused(pair, share([pair]), HERE)
+    assert (names([first]), sure) == (["bbb"], Confidence.LIKELY)
+
+
+def test_what_is_no_configuration_and_who_only_observes_is_passed_over():
+    observer = hook("mmm")
+    observer["metadata"]["labels"] = {"genguard.io/trace": "1"}
+    assert read_configurations([None, "text", {"kind": "Pod"}, observer]) == ()
+
+
+def test_registrations_and_policies_of_now_are_told_by_name():
+    found = suspects(hook("mmm"))
+    assert [one.name for one in found.others] == ["mmm/h.example.org"]
+    found.learn_policies(read_policies([policy("b"), binding("b"), policy("a"), binding("a")]))
+    assert [one.name for one in found.policies] == ["a", "b"]
+
+
+def test_who_is_called_is_remembered_for_so_many_sorts_of_writes(monkeypatch):
+    monkeypatch.setattr(suspects_module, "_MOST_CALLED", 1)
+    found = suspects(hook("mmm", ("*",)))
+    for resource in ("pods", "deployments", "pods"):
+        request = decode_review(json.dumps(make_review("UPDATE", resource, {}, {})).encode())
+        assert names(found.called_in(request).first) == ["mmm"]
+
+
+def test_places_where_writes_are_changed_are_remembered_up_to_a_bound(monkeypatch):
+    monkeypatch.setattr(suspects_module, "MOST_PLACES", 1)
+    never = hook("mmm", matchConditions=[{"name": "c", "expression": "false"}])
+    found = suspects(never)
+    found.changed(Place("", "pods", "status"))
+    found.changed(HERE)
+    asked = make_review("UPDATE", "deployments", {}, {}, subresource="status")
+    assert found.unmet_in(decode_review(json.dumps(asked).encode())) == ()
