@@ -90,7 +90,7 @@ def leaves_of(parts: Iterable[Part]) -> Leaves:
         if left and right:
             for name in left | right:
                 one, other = left.get(name), right.get(name)
-                if one != other and not _is_enough(found):
+                if one != other and len(found) < MOST_LEAVES:
                     below = at[name]
                     _compare(below, below, _decoded(one), _decoded(other), found)
         else:
