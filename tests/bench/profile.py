@@ -68,7 +68,8 @@ def dependencies() -> Dependencies:
 def _bodies(corpus: Sequence[Recorded]) -> list[bytes]:
     templates = [make_template(one, "/mutate") for one in corpus]
     count = len(templates) * _COPIES
-    return [templates[number % len(templates)].fill(number).body for number in range(count)]
+    around = [divmod(number, len(templates)) for number in range(count)]
+    return [templates[at].fill(number, each).body for number, (each, at) in enumerate(around)]
 
 
 def _timed(corpus: Sequence[Recorded]) -> list[float]:

@@ -82,6 +82,12 @@ class Write(msgspec.Struct, frozen=True, array_like=True, gc=False):
     policies: tuple[Acted, ...] = ()
     called: Called = NOBODY
 
+    def read(self) -> None:
+        """Have every difference read."""
+        for one in (self.asked, self.others, self.again, self.result):
+            if one is not None:
+                _ = one.leaves
+
     @property
     def changed_something(self) -> bool:
         """Not a no-op."""
