@@ -8,6 +8,7 @@ import signal
 import sys
 import tempfile
 from base64 import b64encode
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -22,6 +23,7 @@ from tests.controlplane.processes import ProcessGroup
 ROOT = Path(__file__).parents[2]
 _START_SECONDS = 60.0
 _NAME = "genguard"
+_OTHER_PAIRS = ("--cert-secret", "--tls-cert-file")
 RECORD = "--record=recording.ndjson"
 """A flag: keeps every review in `Genguard.recording`."""
 
@@ -33,19 +35,27 @@ class Genguard:
     at once; `stop` asks it to drain first, as a kubelet does.
     """
 
-    def __init__(self, *flags: str) -> None:
+    def __init__(
+        self,
+        *flags: str,
+        within: Sequence[str] = (),
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        """`within`: a command that becomes the one that it is given, such as unshare(1)."""
         self.folder = Path(tempfile.mkdtemp(prefix="genguard-e2e-"))
         ports = ["--secure-port=0", "--ops-port=0"]
-        if not any(flag.startswith(("--cert-secret", "--tls-cert-file")) for flag in flags):
+        if not any(flag.startswith(_OTHER_PAIRS) for flag in flags):
             ports.append(f"--cert-dir={self.folder}/certs")
-        self._command = [sys.executable, "-m", "webhook", "serve", *ports, *flags]
+        self._command = [*within, sys.executable, "-m", "webhook", "serve", *ports, *flags]
+        self._environment = environment or {}
         self._processes: ProcessGroup | None = None
 
     def __enter__(self) -> Self:
         self._processes = ProcessGroup(self.folder)
         try:
             path = os.pathsep.join((str(ROOT), *filter(None, sys.path)))
-            self._server = self._processes.start(_NAME, self._command, {"PYTHONPATH": path})
+            environment = {"PYTHONPATH": path, **self._environment}
+            self._server = self._processes.start(_NAME, self._command, environment)
             serving = wait_until(self._serving, _START_SECONDS, what="genguard serving")
         except BaseException:
             self.__exit__(None, None, None)
@@ -123,6 +133,11 @@ class Genguard:
             return answer.status, answer.read().decode()
         finally:
             connection.close()
+
+    @property
+    def pid(self) -> int:
+        """Of the process."""
+        return self._server.pid
 
     def terminate(self) -> None:
         """Sends SIGTERM, and does not wait."""

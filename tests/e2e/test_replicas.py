@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 
 from tests.controlplane.client import ApiError, wait_until
 from tests.controlplane.fixtures import NamespaceFactory
@@ -17,6 +16,7 @@ from tests.controlplane.webhook_listener import WebhookListener
 from tests.e2e.culprits import OLD_OPERATOR, is_ready, pod, removes_observed_generation
 from tests.e2e.registrations import registered
 from tests.e2e.replicas import Replicas, replicated
+from tests.e2e.traffic import passed_unseen
 from tests.scenarios.catalogue import catalogue
 from tests.scenarios.judging import Result, complaints, expectations
 from tests.scenarios.scene import Json, Scene, Stored
@@ -206,18 +206,6 @@ class Writers:
         self._client.close()
 
 
-def _missed(plane: ControlPlane) -> float:
-    """Calls of genguard that failed, for the API server to go on without it."""
-    families = text_string_to_metric_families(plane.client.get("/metrics").body)
-    return sum(
-        sample.value
-        for family in families
-        for sample in family.samples
-        if sample.name.startswith("apiserver_admission_webhook_fail_open_count")
-        and sample.labels["name"].endswith(".genguard.io")
-    )
-
-
 def _lock(shared: Shared) -> None:
     shared.store.run("CONFIG", "SET", "requirepass", _PASSWORD)
     shared.proxy.drop()
@@ -256,7 +244,7 @@ def test_no_write_fails_and_no_call_is_missed_while_the_store_is(
     guards, name = shared.guards, namespace(shared.plane)
     with _clearing(shared, name, "widgets/status"):
         guards.wait_for_store()
-        missed = _missed(shared.plane)
+        missed = passed_unseen(shared.plane)
         with Writers(shared, name).running() as writers:
             writers.more()
             stored = min(map(_cleared, guards.findings(namespace=name)))
@@ -274,7 +262,7 @@ def test_no_write_fails_and_no_call_is_missed_while_the_store_is(
             # On a busy machine even a good store is late at times.
             wait_until(lambda: writers.restored >= 20, what="all restored, whoever saw the intent")
         assert writers.failed == []
-        assert _missed(shared.plane) == missed
+        assert passed_unseen(shared.plane) == missed
         # What one replica found alone all of them know, and nothing that was stored is lost.
         found = wait_until(lambda: _same(guards, name), _RECOVERY_SECONDS, what="all know the same")
         assert _cleared(found) >= stored
