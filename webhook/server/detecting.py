@@ -25,6 +25,7 @@ from webhook.server.limits import LARGE_BYTES
 from webhook.status.outcome import see_outcome
 from webhook.status.tracking import Tracking
 from webhook.telemetry.logs import LOGGER
+from webhook.threads import in_thread
 
 MOST_QUEUED: Final = 5_000
 MOST_QUEUED_BYTES: Final = 64 * 1024 * 1024
@@ -137,7 +138,7 @@ class Detecting:
         if size <= LARGE_BYTES:
             return self.detection.fact(phase, reviewed, now)
         # Answers do not wait for it; the reviews behind it do, for facts are made in order.
-        return await asyncio.to_thread(self.detection.fact, phase, reviewed, now)
+        return await in_thread(self.detection.fact, phase, reviewed, now)
 
     def _see(self, fact: Fact | None) -> None:
         if fact is None:

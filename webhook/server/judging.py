@@ -1,6 +1,5 @@
 """Judging with the waits that it may need: large reviews, and what another replica knows."""
 
-import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from typing import Final, ParamSpec, Protocol, TypeVar
@@ -10,6 +9,7 @@ from webhook.admission.review import Phase
 from webhook.pipeline import Dependencies, Reply, awaited_intent, decode, judge
 from webhook.server.large import Turns, for_thread
 from webhook.server.limits import Limits
+from webhook.threads import in_thread
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -50,7 +50,7 @@ class Judging:
             return await self._review(body, phase, deps, _at_once)
         async with self._turns.turn(len(body)):
             is_in_time()
-            return await self._review(body, phase, for_thread(deps), asyncio.to_thread)
+            return await self._review(body, phase, for_thread(deps), in_thread)
 
     async def _review(
         self, body: bytes, phase: Phase, deps: Dependencies, run: "_Run"

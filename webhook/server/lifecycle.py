@@ -39,6 +39,7 @@ from webhook.server.record import Recorder
 from webhook.server.server_metrics import Parts, show
 from webhook.telemetry.logs import LOGGER
 from webhook.telemetry.metrics import Metrics
+from webhook.threads import in_thread
 
 _TICK_SECONDS: Final = 5.0
 _PROBE_SECONDS: Final = 2.0
@@ -217,7 +218,7 @@ class AdmissionService:
             await self._ops.cleanup()
         await self._detecting.stop()
         if self._recorder is not None:
-            await asyncio.to_thread(self._recorder.close)
+            await in_thread(self._recorder.close)
         LOGGER.info("stopped")
 
     async def _finish(self, server: AdmissionServer) -> None:

@@ -1,6 +1,5 @@
 """The ops port: is it alive, is it ready, what did it count; and the pages that others add."""
 
-import asyncio
 import json
 from collections.abc import Callable, Iterable
 from http import HTTPStatus
@@ -13,6 +12,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.metrics_core import Metric
 
 from webhook.server.access import Access, Part
+from webhook.threads import in_thread
 
 _REGISTRY: Final = web.AppKey("registry", CollectorRegistry)
 _READY: Final[web.AppKey[Callable[[], str | None]]] = web.AppKey("ready")
@@ -107,6 +107,6 @@ async def _metrics(request: web.Request) -> web.Response:
     # where objects have names, and reviews must not wait for it.
     collected = _Collected(tuple(request.app[_REGISTRY].collect()))
     return web.Response(
-        body=await asyncio.to_thread(generate_latest, collected),
+        body=await in_thread(generate_latest, collected),
         headers={"Content-Type": CONTENT_TYPE_LATEST},
     )

@@ -16,6 +16,7 @@ from webhook.store.address import BadStoreError
 from webhook.store.sqlite import Changes, NotSavedError, Row
 from webhook.telemetry.logs import LOGGER
 from webhook.telemetry.metrics import Metrics
+from webhook.threads import in_thread
 
 SAVE_SECONDS: Final = 3.0
 _BITE: Final = 200
@@ -80,7 +81,7 @@ class Keeping:
         finally:
             over.set()  # and not cancelled: a thread may be writing
             await saving
-            await asyncio.to_thread(self._rows.close)
+            await in_thread(self._rows.close)
 
     async def save(self) -> None:
         """Save what changed. Never raises."""
@@ -88,7 +89,7 @@ class Keeping:
         if not any(rows or gone for rows, gone in changes.values()):
             return
         try:
-            await asyncio.to_thread(self._rows.save, changes)
+            await in_thread(self._rows.save, changes)
         except NotSavedError as error:
             self.failures += 1
             self._forget(changes)

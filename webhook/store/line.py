@@ -27,6 +27,7 @@ from valkey.exceptions import TimeoutError as ValkeyTimeoutError
 from webhook.store.address import ValkeyAddress
 from webhook.store.circuit import Answer, LostError
 from webhook.store.scripts import Command
+from webhook.threads import in_thread
 
 _CONNECT_SECONDS: Final = 1.0
 _REASONS: Final = (
@@ -150,7 +151,7 @@ async def connected(address: ValkeyAddress) -> Connection:
     try:
         password = address.password
         if address.password_file is not None:  # each time anew: it may have been renewed
-            password = (await asyncio.to_thread(address.password_file.read_text)).strip()
+            password = (await in_thread(address.password_file.read_text)).strip()
     except (OSError, UnicodeDecodeError):
         raise LostError("the password-file cannot be read") from None
     try:
