@@ -112,6 +112,17 @@ class ControlPlane:
         if not os.environ.get(KEEP):
             shutil.rmtree(self.folder, ignore_errors=True)
 
+    def crash(self, program: str) -> None:
+        """Kills one of the programs; the others go on."""
+        assert self._processes is not None
+        self._processes.kill(program)
+
+    def recover(self, program: str) -> None:
+        """Starts a program that has crashed, with its data; returns when the API server serves."""
+        assert self._processes is not None
+        self._processes.again(program)
+        self._wait(program, self._serves)
+
     def log(self, program: str) -> str:
         """What a program has logged so far."""
         return (self.folder / f"{program}.log").read_text(errors="replace")

@@ -34,6 +34,7 @@ class ProcessGroup:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._servers: dict[str, subprocess.Popen[bytes]] = {}
+        self._commands: dict[str, tuple[Sequence[str | Path], Mapping[str, str] | None]] = {}
         self._lock = threading.Lock()
         self._warden = subprocess.Popen(
             [sys.executable, "-I", "-S", "-c", _WARDEN, str(folder)],
@@ -46,8 +47,9 @@ class ProcessGroup:
     def start(
         self, name: str, command: Sequence[str | Path], env: Mapping[str, str] | None = None
     ) -> subprocess.Popen[bytes]:
-        """Starts a server; its output goes to NAME.log in the folder."""
-        with self.log(name).open("wb") as log, self._lock:
+        """Starts a server; its output goes to NAME.log in the folder, behind what is there."""
+        self._commands[name] = (command, env)
+        with self.log(name).open("ab") as log, self._lock:
             server = self._servers[name] = subprocess.Popen(
                 command,
                 cwd=self.folder,
@@ -59,6 +61,15 @@ class ProcessGroup:
                 process_group=self._warden.pid,
             )
         return server
+
+    def kill(self, name: str) -> None:
+        """Ends a server as a crash does."""
+        self._servers[name].kill()
+        self._servers[name].wait()
+
+    def again(self, name: str) -> None:
+        """Starts a server that has ended as it was started before."""
+        self.start(name, *self._commands[name])
 
     def log(self, name: str) -> Path:
         """The log file of a server."""
