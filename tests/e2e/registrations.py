@@ -15,7 +15,7 @@ PHASES = ("intent", "mutate", "outcome")
 INTENT, MUTATE, OUTCOME = (f"{phase}.genguard.io" for phase in PHASES)
 _MANIFESTS = ROOT / "manifests" / "base" / "registrations"
 _API = "/apis/admissionregistration.k8s.io/v1"
-_PROBE_LABEL = "genguard.io/e2e-probe"
+PROBE_LABEL = "genguard.io/e2e-probe"
 _numbers = itertools.count()
 
 Rule = Mapping[str, Any]
@@ -63,7 +63,7 @@ def registered(
             body = {"metadata": {"name": names[phase]}, "webhooks": hooks}
             plane.client.post(path, body)
             undo.callback(plane.client.delete, f"{path}/{names[phase]}")
-        wait_until(lambda: _called(plane, namespace, guard, probe, names), what="genguard called")
+        wait_until(lambda: called(plane, namespace, guard, probe, names), what="genguard called")
         yield names
 
 
@@ -82,7 +82,7 @@ def _hooks(
     probing = {
         "name": f"probe.{hook['name']}",
         "rules": [rule(["configmaps"], ["CREATE"])],
-        "objectSelector": {"matchLabels": {_PROBE_LABEL: probe}},
+        "objectSelector": {"matchLabels": {PROBE_LABEL: probe}},
     }
     return [
         hook | {"rules": [*hook["rules"], *rules]} | diverted,
@@ -90,9 +90,11 @@ def _hooks(
     ]
 
 
-def _called(
+def called(
     plane: ControlPlane, namespace: str, guard: Genguard, probe: str, phases: Collection[str]
 ) -> bool:
+    """Whether the API server goes by registrations that call for this value of PROBE_LABEL."""
+
     # The API server learns of a configuration some time after it has stored it, and of all its
     # webhooks at once: when one answers a dry run, so would the other.
     def counts() -> list[float]:
@@ -100,7 +102,7 @@ def _called(
         return [guard.metric(name, phase=phase, resource="configmaps") for phase in phases]
 
     before = counts()
-    body = {"metadata": {"name": probe, "labels": {_PROBE_LABEL: probe}}}
+    body = {"metadata": {"name": probe, "labels": {PROBE_LABEL: probe}}}
     path = f"/api/v1/namespaces/{namespace}/configmaps"
     plane.client.post(path, body, params={"dryRun": "All"})
     return all(after > then for after, then in zip(counts(), before, strict=True))

@@ -21,20 +21,22 @@ class Fleet:
     """What `registered` asks of a Genguard. Each connection goes to the next endpoint.
 
     endpoints  where new connections go; those that are open stay where they are, as with a Service
-    folder     of the certificate that all of them serve
     """
 
-    def __init__(self, *flags: str, replicas: int = REPLICAS) -> None:
-        self._flags, self._replicas = flags, replicas
+    def __init__(self, *flags: str, ca: bytes = b"", replicas: int = REPLICAS) -> None:
+        """`ca`: who has signed the certificate, where flags name one; else it is made."""
+        self._flags, self._ca, self._replicas = flags, ca, replicas
         self._stack = ExitStack()
         self._count = itertools.count()
         self.endpoints: list[Genguard] = []
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
-            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="genguard-certs-"))
-            self.folder = Path(folder)
-            certs.ensure(self.folder, names=("localhost",), at=datetime.now(UTC))
+            if not self._ca:
+                folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="genguard-certs-"))
+                made = certs.ensure(Path(folder), names=("localhost",), at=datetime.now(UTC))
+                self._flags = (f"--cert-dir={folder}", *self._flags)
+                self._ca = made.pair.ca_pem or b""
             self._ports = {phase: stack.enter_context(Balancer(self)) for phase in PHASES}
             self._stack = stack
             for _ in range(self._replicas):
@@ -60,7 +62,7 @@ class Fleet:
 
     def add(self) -> Genguard:
         """Start one more, and make it an endpoint when it serves."""
-        guard = self._stack.enter_context(Genguard(f"--cert-dir={self.folder}", *self._flags))
+        guard = self._stack.enter_context(Genguard(*self._flags))
         self.take(guard)
         return guard
 
@@ -74,7 +76,7 @@ class Fleet:
 
     @property
     def ca_bundle(self) -> str:
-        return b64encode((self.folder / "ca.crt").read_bytes()).decode()
+        return b64encode(self._ca).decode()
 
     def url(self, path: str) -> str:
         return f"https://127.0.0.1:{self._ports[path].port}/{path}"
