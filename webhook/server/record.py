@@ -7,6 +7,7 @@ alone. A thread writes, and when it cannot keep up lines are dropped and counted
 delays an answer.
 """
 
+import contextlib
 import os
 import queue
 import threading
@@ -27,8 +28,7 @@ class Recorder:
         self, path: Path, clock: Callable[[], datetime] = lambda: datetime.now(UTC)
     ) -> None:
         """Open `path` for appending; raises OSError when that is not possible."""
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        self._file: Final = os.fdopen(descriptor, "ab")
+        self._file: Final = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         self._clock: Final = clock
         self._lines: Final[queue.SimpleQueue[bytes | None]] = queue.SimpleQueue()
         self._waiting = 0
@@ -59,17 +59,27 @@ class Recorder:
         self._lines.put(None)
         self._writer.join()
         try:
-            self._file.close()
-        except OSError:  # a full disk: lines are lost, and the server ends as it should
+            os.close(self._file)
+        except OSError:  # what a file system had promised to write
             self.dropped += 1
 
     def _write(self) -> None:
         while (line := self._lines.get()) is not None:
             try:
-                self._file.write(line)
-                if self._lines.empty():
-                    self._file.flush()
-            except OSError:
+                self._append(line)
+            except OSError:  # a full disk: lines are lost, and nothing else
                 self.dropped += 1
             with self._lock:
                 self._waiting -= len(line)
+
+    def _append(self, line: bytes) -> None:
+        """All of a line or nothing of it: the next one would be the rest of a half."""
+        left = memoryview(line)
+        try:
+            while left:
+                left = left[os.write(self._file, left) :]
+        except OSError:
+            begun = len(line) - len(left)
+            with contextlib.suppress(OSError):  # a pipe has no length
+                os.ftruncate(self._file, os.fstat(self._file).st_size - begun)
+            raise

@@ -27,6 +27,7 @@ _REASONS: Final = {
     sqlite3.SQLITE_CANTOPEN: "it cannot be opened; is its folder there, and may it be written to?",
     sqlite3.SQLITE_READONLY: "it cannot be written to",
     sqlite3.SQLITE_FULL: "the disk is full",
+    sqlite3.SQLITE_IOERR: "the disk does not read or write it",
 }
 
 

@@ -2,11 +2,13 @@
 
 import json
 import os
+import resource
 import stat
 from datetime import UTC, datetime
 
 import pytest
 
+from tests.controlplane.client import wait_until
 from tests.reviews import make_review
 from webhook.admission.review import Phase
 from webhook.compose import JudgeOptions
@@ -84,4 +86,21 @@ def test_a_full_disk_costs_lines_and_is_counted():
     for _ in range(3):
         writing.record(Phase.MUTATE, b"{}")
     writing.close()
-    assert writing.dropped >= 1
+    assert writing.dropped == 3
+
+
+def test_a_disk_that_fills_up_in_the_middle_of_a_line_leaves_no_half_of_it(tmp_path):
+    path = tmp_path / "reviews"
+    body = json.dumps(make_review(new={"spec": {"text": "x" * 100_000}}, old={})).encode()
+    writing = recorder(path)
+    _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (150_000, most))
+    try:
+        for _ in range(3):
+            writing.record(Phase.MUTATE, body)
+        wait_until(lambda: writing.dropped == 2)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+    writing.record(Phase.MUTATE, body)
+    writing.close()
+    assert [line["type"] for line in replayed(path)] == ["review", "review"]

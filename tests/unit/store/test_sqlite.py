@@ -1,5 +1,6 @@
 """A file of rows: what it keeps, and what it refuses without a change to the file."""
 
+import resource
 import sqlite3
 from pathlib import Path
 
@@ -52,6 +53,21 @@ def test_all_of_a_save_is_there_or_nothing(path):
     file.save({"findings": Changes([("a", b"2")], ())})
     file.close()
     assert loaded(path) == {"a": b"2"}
+
+
+def test_a_disk_that_refuses_it_is_said_and_the_next_save_is_as_good_as_ever(path: Path) -> None:
+    file = SqliteFile(path)
+    changes = {"findings": Changes([("a", b"1")], ())}
+    _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, most))
+    try:
+        with pytest.raises(NotSavedError, match="the disk does not read or write it"):
+            file.save(changes)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+    file.save(changes)
+    file.close()
+    assert loaded(path) == {"a": b"1"}
 
 
 def _text(path: Path) -> None:
