@@ -37,7 +37,7 @@ class AlertmanagerSink:
         """Send what turned at once, and what is open each RESEND."""
         now = self._clock()
         alerts = [_alert(change.finding, now) for change in changes if _is_alert(change)]
-        if now - self._sent >= RESEND:
+        if not timedelta(0) <= now - self._sent < RESEND:  # less: the clock was put back
             self._sent = now
             alerts = [_alert(one, now) for one in findings if _is_open(one)] + [
                 alert for alert in alerts if alert["endsAt"] <= _text(now)
@@ -96,7 +96,8 @@ def _alert(finding: Finding, now: datetime) -> dict[str, Any]:
             "severity": finding.severity.value,
             "runbook_url": f"{RUNBOOKS}/{finding.detector}",
         },
-        "startsAt": finding.first_seen,
+        # Where the clock was put back it is to come, and Alertmanager refuses what ends before.
+        "startsAt": min(finding.first_seen, _text(now)),
         "endsAt": _text(now if finding.state == "resolved" else now + LIFETIME),
     }
 

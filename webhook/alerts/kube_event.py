@@ -89,7 +89,8 @@ class KubeEventSink:
     def _take(self, finding: Finding, time: datetime) -> bool:
         key, now = finding.object.uid or finding.id, time.timestamp()
         tokens, at = self._buckets.get(key, (float(BURST), now))
-        tokens = min(BURST, tokens + (now - at) / REFILL_SECONDS)
+        # A clock that was put back takes no tokens.
+        tokens = min(BURST, tokens + max(0.0, now - at) / REFILL_SECONDS)
         allowed = tokens >= 1
         self._buckets[key] = (tokens - 1 if allowed else tokens, now)
         self._buckets.move_to_end(key)

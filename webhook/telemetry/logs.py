@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, Final
+from typing import Any, Final, TextIO
 
 LOGGER: Final = logging.getLogger("genguard")
 _QUEUED_LINES: Final = 10_000
@@ -57,7 +57,8 @@ class RateLimit(logging.Filter):
         tokens, at, missed = self._buckets.get(record.msg, (float(self._burst), record.created, 0))
         if len(self._buckets) > _MESSAGES:
             self._buckets.clear()  # messages of libraries may hold anything, addresses too
-        tokens = min(self._burst, tokens + (record.created - at) * self._per_second)
+        # A clock that was put back takes no tokens, or nothing would be said for as long.
+        tokens = min(self._burst, tokens + max(0.0, record.created - at) * self._per_second)
         if tokens < 1:
             self._buckets[record.msg] = (tokens, record.created, missed + 1)
             return False
@@ -77,7 +78,7 @@ def logging_to_stderr(level: str = "INFO") -> Iterator[None]:
     lines: queue.Queue[Any] = queue.Queue(_QUEUED_LINES)
     handler = _DroppingQueueHandler(lines)
     handler.addFilter(RateLimit())
-    writer = logging.StreamHandler(sys.stderr)
+    writer = _Writer(sys.stderr)
     writer.setFormatter(JSONFormatter())
     listener = logging.handlers.QueueListener(lines, writer)
     root = logging.getLogger()
@@ -90,6 +91,11 @@ def logging_to_stderr(level: str = "INFO") -> Iterator[None]:
     finally:
         root.removeHandler(handler)
         listener.stop()
+
+
+class _Writer(logging.StreamHandler[TextIO]):
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - logging's name
+        """Say nothing: a traceback is no JSON, and goes where a line could not go just now."""
 
 
 class _DroppingQueueHandler(logging.handlers.QueueHandler):

@@ -122,6 +122,18 @@ async def test_what_stays_open_is_sent_again_before_its_lifetime_is_over(sink, p
     assert 2 * RESEND + timedelta(seconds=30) <= LIFETIME, "one that is lost does not resolve it"
 
 
+async def test_where_the_clock_is_put_back_an_hour_it_is_sent_again_and_begins_before_it_ends(
+    sink, peer, clock
+):
+    clock.go(3_600)
+    opened = finding(first_seen=clock.now.isoformat().replace("+00:00", "Z"))
+    await sink.tell((change(Turn.OPENED, first_seen=opened.first_seen),), (opened,))
+    clock.go(-3_600)
+    await sink.tell((), (opened,))
+    assert len(peer.posts) == 2
+    assert time(peer.last["startsAt"]) == clock.now < time(peer.last["endsAt"])
+
+
 async def test_what_is_resolved_ends_now_and_is_not_sent_again(sink, peer, clock):
     await sink.tell(OPENED, (finding(),))
     clock.go(7)

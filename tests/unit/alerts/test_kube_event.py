@@ -111,6 +111,14 @@ async def test_one_object_gets_a_burst_and_then_one_in_five_minutes(sink, cluste
     assert len(cluster.events) == 2 * BURST + 1, "what was not used is kept up to one burst"
 
 
+async def test_a_clock_that_is_put_back_an_hour_costs_no_events(sink, cluster, clock):
+    await tell(sink, change(Turn.OPENED))
+    clock.go(-3_600)
+    for _ in range(BURST):
+        await tell(sink, change(Turn.REOPENED))
+    assert len(cluster.events) == BURST
+
+
 async def test_the_findings_of_one_object_share_its_burst_and_another_object_has_its_own(
     sink, cluster
 ):

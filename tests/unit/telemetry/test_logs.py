@@ -1,6 +1,7 @@
 """JSON logs: one object a line, no contents, no flood, no waiting."""
 
 import contextlib
+import errno
 import io
 import json
 import logging
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.controlplane.client import wait_until
 from webhook.telemetry.logs import LOGGER, JSONFormatter, RateLimit, logging_to_stderr
 
 CANARY = "canary-7f3a"
@@ -100,6 +102,13 @@ def test_a_limit_regains_no_more_than_its_burst():
     assert [limit.filter(record(at=1_000.0)) for _ in range(3)] == [True, True, False]
 
 
+def test_a_clock_that_is_put_back_an_hour_silences_nobody():
+    limit = RateLimit(per_second=1.0, burst=3)
+    limit.filter(record(at=3_600.0))
+    assert [limit.filter(record(at=1.0)) for _ in range(3)] == [True, True, False]
+    assert limit.filter(record(at=2.0))
+
+
 def test_messages_of_libraries_do_not_fill_the_memory():
     limit = RateLimit()
     for number in range(20_000):
@@ -121,6 +130,25 @@ def test_a_flood_of_one_message_is_cut_before_it_is_written(stderr):
     for _ in range(5_000):
         LOGGER.info("mended")
     assert 50 <= len(stderr()) < 200
+
+
+def test_what_cannot_be_written_is_lost_without_a_traceback():
+    class Full(io.StringIO):
+        is_full = True
+
+        def write(self, text: str) -> int:
+            if self.is_full:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            return super().write(text)
+
+    written = Full()
+    with contextlib.redirect_stderr(written), logging_to_stderr():
+        LOGGER.info("lost")
+        with contextlib.suppress(TimeoutError):
+            wait_until(lambda: written.getvalue(), timeout=0.2)
+        written.is_full = False
+        LOGGER.info("written")
+    assert [json.loads(line)["message"] for line in written.getvalue().splitlines()] == ["written"]
 
 
 def test_a_reader_that_stands_still_delays_nobody():
