@@ -7,7 +7,7 @@ JOBS ?= 2
 PURE := $(addprefix tests/unit/,admission detection generation objects patch rules status test_pipeline.py \
 	test_rounds.py test_awaited_intent.py) tests/property
 
-.PHONY: help install run demo demo-picture test check controlplane bench bench-check memory soak coverage mutate fuzz wheel sbom audit clean lock
+.PHONY: help install run demo demo-picture test check controlplane bench bench-check memory soak coverage mutate fuzz faults wheel sbom audit clean lock
 
 help: ## what people do here
 	@awk 'BEGIN{FS=":.*## "} /^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,6 +41,7 @@ controlplane: install ## build kube-apiserver of three minors, etcd and friends 
 	$(PY) -m tests.store.binaries
 	$(PY) -m tests.dashboard.binaries
 	$(PY) -m tests.supply.sandbox
+	$(PY) -m tests.faults.faketime
 
 test: check controlplane ## every test, the real control plane included
 	$(PY) -m pytest -n $(JOBS) --dist loadgroup || $(PY) -m tests.again
@@ -55,6 +56,9 @@ mutate: install ## faults put into the core, of which its tests must notice all 
 
 fuzz: install ## coverage-guided, on what reads what others wrote: TIME=3600 seconds in all
 	$(PY) -m tests.fuzz --seconds $(or $(TIME),3600)
+
+faults: install controlplane ## what users see of faults, with 10,000 writes while replicas end (minutes): WRITES=
+	GENGUARD_FAULTS_WRITES=$(or $(WRITES),10000) $(PY) -m pytest -s tests/faults
 
 bench: install controlplane ## genguard beside Go, kopf and others: writes tests/bench/RESULTS.md
 	$(PY) -m tests.bench

@@ -14,7 +14,7 @@ MODEL = TEXT.partition("# Threat model")[2]
 ROWS = [
     [cell.strip() for cell in line.strip("|").split("|")]
     for line in MODEL.splitlines()
-    if line.startswith("| ") and not line.startswith("| threat |")
+    if line.startswith("| ") and not line.startswith(("| threat |", "| fault |"))
 ]
 KUBERNETES = [row for row in ROWS if row[0].isdecimal()]
 PROOFS = re.findall(r"`([\w/]+\.py)::(\w+)`", MODEL)

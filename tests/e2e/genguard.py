@@ -134,11 +134,6 @@ class Genguard:
         finally:
             connection.close()
 
-    @property
-    def pid(self) -> int:
-        """Of the process."""
-        return self._server.pid
-
     def terminate(self) -> None:
         """Sends SIGTERM, and does not wait."""
         self._server.send_signal(signal.SIGTERM)

@@ -9,7 +9,7 @@ from tests.controlplane.fixtures import NamespaceFactory
 from tests.controlplane.plane import ControlPlane
 from tests.e2e.genguard import Genguard
 from tests.e2e.registrations import registered
-from tests.e2e.traffic import WRITERS, Traffic
+from tests.e2e.traffic import PATIENCE, WRITERS, Traffic
 
 pytestmark = pytest.mark.xdist_group("cluster")
 
@@ -21,7 +21,7 @@ def test_no_write_fails_while_genguard_drains_and_it_ends_when_nobody_asks_any_m
 ) -> None:
     name = namespace(cluster)
     with Genguard() as guard, Traffic(cluster, name) as traffic:
-        with registered(cluster, name, guard, failurePolicy="Fail"):
+        with registered(cluster, name, guard, failurePolicy="Fail", timeoutSeconds=PATIENCE):
             reviews = guard.metric("genguard_reviews_total", resource="podtemplates")
             traffic.more(50)
 

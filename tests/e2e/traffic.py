@@ -13,6 +13,8 @@ from tests.controlplane.client import ApiError, Client, wait_until
 from tests.controlplane.plane import ControlPlane
 
 WRITERS = 4
+PATIENCE = 30
+"""timeoutSeconds where failures are fatal, the most that there is: a slow machine is no failure."""
 _PAUSE_SECONDS = 0.1
 
 

@@ -3,6 +3,7 @@
 import itertools
 import tempfile
 from base64 import b64encode
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,9 +24,20 @@ class Fleet:
     endpoints  where new connections go; those that are open stay where they are, as with a Service
     """
 
-    def __init__(self, *flags: str, ca: bytes = b"", replicas: int = REPLICAS) -> None:
-        """`ca`: who has signed the certificate, where flags name one; else it is made."""
+    def __init__(
+        self,
+        *flags: str,
+        ca: bytes = b"",
+        replicas: int = REPLICAS,
+        within: Sequence[str] = (),
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        """`ca`: who has signed the certificate, where flags name one; else it is made.
+
+        `within`, `environment`: as of a Genguard.
+        """
         self._flags, self._ca, self._replicas = flags, ca, replicas
+        self._within, self._environment = within, environment
         self._stack = ExitStack()
         self._count = itertools.count()
         self.endpoints: list[Genguard] = []
@@ -62,7 +74,9 @@ class Fleet:
 
     def add(self) -> Genguard:
         """Start one more, and make it an endpoint when it serves."""
-        guard = self._stack.enter_context(Genguard(*self._flags))
+        guard = self._stack.enter_context(
+            Genguard(*self._flags, within=self._within, environment=self._environment)
+        )
         self.take(guard)
         return guard
 

@@ -30,7 +30,7 @@ from tests.controlplane.plane import ControlPlane
 from tests.e2e.account import Account, account
 from tests.e2e.genguard import Genguard
 from tests.e2e.registrations import PHASES, PROBE_LABEL, called, registered
-from tests.e2e.traffic import Traffic, passed_unseen
+from tests.e2e.traffic import PATIENCE, Traffic, passed_unseen
 from tests.faults.fleet import Fleet
 from tests.reviews import make_review
 from webhook.install.where import collection_of, path_of
@@ -41,8 +41,6 @@ pytestmark = pytest.mark.xdist_group("apiserver")
 NAMESPACE = "genguard-faults"
 ROTATIONS = 50
 SPOILT_AFTER = 25
-PATIENCE = 10
-"""timeoutSeconds where failures are fatal: a busy machine is no failure."""
 TRUSTED = 3
 """Authorities in a bundle: the new one, and two of before."""
 NAMES = certs.service_names("genguard", NAMESPACE)

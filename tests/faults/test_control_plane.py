@@ -17,12 +17,10 @@ from tests.controlplane.webhook_listener import WebhookListener
 from tests.e2e.culprits import OLD_OPERATOR
 from tests.e2e.genguard import Genguard
 from tests.e2e.registrations import registered
-from tests.e2e.traffic import Traffic
+from tests.e2e.traffic import PATIENCE, Traffic
 
 pytestmark = pytest.mark.xdist_group("apiserver")
 
-PATIENCE = 10
-"""timeoutSeconds where failures are fatal: a busy machine is no failure."""
 AWAY_SECONDS = 3.0
 BACK_SECONDS = 60.0
 """A watch that has failed again and again is asked for again after a minute at most."""

@@ -14,14 +14,12 @@ from tests.controlplane.fixtures import NamespaceFactory
 from tests.controlplane.plane import ControlPlane
 from tests.e2e.genguard import Genguard
 from tests.e2e.registrations import registered
-from tests.e2e.traffic import Traffic
+from tests.e2e.traffic import PATIENCE, Traffic
 from tests.faults.apart import Names, apart
 from tests.faults.faulty_api import FaultyApi
 
 pytestmark = pytest.mark.xdist_group("apiserver")
 
-PATIENCE = 10
-"""timeoutSeconds where failures are fatal: a busy machine is no failure."""
 BACK_SECONDS = 60.0
 WATCHED = "podtemplates"
 HOST = "kubernetes.default.svc"

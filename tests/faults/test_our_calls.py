@@ -19,13 +19,11 @@ from tests.controlplane.webhook_listener import WebhookListener
 from tests.e2e.culprits import OLD_OPERATOR, deployment, zeroes_observed_generation
 from tests.e2e.genguard import Genguard
 from tests.e2e.registrations import registered
-from tests.e2e.traffic import Traffic
+from tests.e2e.traffic import PATIENCE, Traffic
 from tests.faults.faulty_api import FaultyApi, healthy, status
 
 pytestmark = pytest.mark.xdist_group("apiserver")
 
-PATIENCE = 10
-"""timeoutSeconds where failures are fatal: a busy machine is no failure."""
 BACK_SECONDS = 60.0
 """A watch that has failed again and again is asked for again after a minute at most."""
 WATCHED = "podtemplates"
