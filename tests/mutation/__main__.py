@@ -31,6 +31,7 @@ class Score(NamedTuple):
     survivors: list[Mutant]
 
 
+_SUSPECTS: Final = ("conditions", "correlate", "matching", "places", "policies", "suspects")
 PACKAGES: Final = {
     "patch": Package(("webhook/patch",), ("tests/unit/patch",)),
     "rules": Package(("webhook/rules",), ("tests/unit/rules",)),
@@ -39,14 +40,8 @@ PACKAGES: Final = {
         ("webhook/detection/detectors",), ("tests/unit/detection/test_detectors.py",)
     ),
     "suspects": Package(
-        tuple(
-            f"webhook/detection/{name}.py"
-            for name in ("conditions", "correlate", "matching", "places", "policies", "suspects")
-        ),
-        tuple(
-            f"tests/unit/detection/test_{name}.py"
-            for name in ("askers", "called", "conditions", "correlate", "policies", "suspects")
-        ),
+        tuple(f"webhook/detection/{name}.py" for name in _SUSPECTS),
+        tuple(f"tests/unit/detection/test_{name}.py" for name in (*_SUSPECTS, "askers", "called")),
     ),
 }
 

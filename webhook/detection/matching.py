@@ -112,7 +112,7 @@ def _matches_scope(scope: str, write: Matched) -> bool:
 
 def _matches_resource(name: str, write: Matched) -> bool:
     """`pods` matches no subresource, `*/status` every status, `pods/*` all of pods and itself."""
-    resource, slash, subresource = name.partition("/")
+    resource, _, subresource = name.partition("/")
     if resource not in (EVERYTHING, write.resource):
         return False
-    return subresource == EVERYTHING or (subresource if slash else "") == write.subresource
+    return subresource in (EVERYTHING, write.subresource)

@@ -7,7 +7,6 @@ from webhook.detection.changes import MOST_LEAVES, changes, digest
 from webhook.detection.compared import Compared, between, compare
 from webhook.detection.difference import Difference, Reader, from_plain, plain
 from webhook.detection.finding import Actor, Confidence
-from webhook.detection.places import MOST_PLACES, Tree
 from webhook.objects.fields import fields_of
 
 MANY = range(MOST_LEAVES + 10)
@@ -40,17 +39,6 @@ def test_a_text_that_is_written_otherwise_is_the_same():
 def test_equal_bytes_have_equal_digests_and_what_is_absent_has_none():
     assert digest(b"{}") == digest(msgspec.Raw(b"{}")) != digest(b"[]")
     assert digest(None) is None
-
-
-def test_a_new_tree_of_places_is_begun_when_names_were_too_many():
-    tree = Tree()
-    first = tree.root()
-    for number in range(MOST_PLACES + 1):
-        first[f"name-{number}"]
-    again = tree.root()
-    assert again is not first
-    assert again is tree.root()
-    assert tree.places == 0
 
 
 def compared(old, new) -> Compared:

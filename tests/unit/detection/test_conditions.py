@@ -178,3 +178,43 @@ def test_of_a_creation_there_is_no_old_object():
     asked = make_review("CREATE", new={"spec": {"a": 1}})
     shown = View(decode_review(json.dumps(asked).encode()))
     assert Conditions().hold(["oldObject == null && object.spec.a == 1"], shown) is Truth.TRUE
+
+
+def test_objects_of_just_the_bound_are_looked_at_and_larger_ones_are_not(monkeypatch):
+    shown = view()
+    for most, holds in ((shown.size, Truth.TRUE), (shown.size - 1, Truth.UNKNOWN)):
+        monkeypatch.setattr("webhook.detection.conditions.MOST_BYTES", most)
+        assert Conditions().hold(["object.spec.replicas == 3"], shown) is holds
+
+
+CONTAINERS = "object.spec.template.spec.containers"
+
+
+@pytest.mark.parametrize(
+    ("expression", "holds", "because"),
+    [
+        (f"{CONTAINERS}.all(c, c.name != 'x')", Truth.TRUE, "one macro"),
+        (
+            f"{CONTAINERS}.all(c, c.name != 'x') && {CONTAINERS}.exists(c, c.name == 'a')",
+            Truth.UNKNOWN,
+            "a macro may stand inside another",
+        ),
+    ],
+)
+def test_where_macros_may_nest_objects_have_to_be_smaller(monkeypatch, expression, holds, because):
+    monkeypatch.setattr("webhook.detection.conditions.MOST_BYTES_LOOPED", 10)
+    assert Conditions().hold([expression], view()) is holds, because
+
+
+def test_the_longest_unused_program_goes_first(monkeypatch):
+    monkeypatch.setattr("webhook.detection.conditions.MOST_PROGRAMS", 2)
+    conditions = Conditions()
+    for expression in ("1 == 1", "2 == 2", "1 == 1", "3 == 3"):
+        assert conditions.hold([expression], view()) is Truth.TRUE
+    assert list(conditions._programs) == ["1 == 1", "3 == 3"]
+
+
+def test_an_expression_of_just_the_longest_is_read():
+    longest = "true" + " " * (LONGEST - 4)
+    assert is_bounded(longest)
+    assert not is_bounded(longest + " ")

@@ -19,6 +19,7 @@ from tests.unit.detection.builders import (
 from webhook.detection.correlate import (
     MOST_AT_ONCE,
     MOST_PENDING,
+    SECONDS_WAITED,
     SECONDS_WITHOUT_OUTCOMES,
     Correlator,
 )
@@ -175,3 +176,56 @@ def test_resources_with_outcomes_are_remembered_up_to_a_bound():
         correlator.see(one)
     known = [correlator.known(one.key).awaits_outcome for one in (of[0], of[-1])]
     assert known == [True, False]
+
+
+def waited(first: float, then: float, *, with_outcomes: bool) -> int:
+    """How many writes there are when another object is written `then`."""
+    detection = Judging()
+    if with_outcomes:
+        feed(detection, OUTCOME, update(NEW, OLD, "6"), first)
+    feed(detection, MUTATE, update(NEW, OLD, "7"), first)
+    feed(detection, MUTATE, update(NEW, OLD, "8"), then)
+    return sum(write.base == "7" for write in detection.writes)
+
+
+def test_without_outcomes_a_write_is_judged_when_no_round_can_follow():
+    assert waited(100.0, 100.0 + SECONDS_WITHOUT_OUTCOMES, with_outcomes=False) == 1
+    assert waited(100.0, 99.9 + SECONDS_WITHOUT_OUTCOMES, with_outcomes=False) == 0
+
+
+def test_where_outcomes_are_seen_a_write_without_one_is_forgotten_and_never_judged():
+    for seconds in (SECONDS_WITHOUT_OUTCOMES, SECONDS_WAITED, 2 * SECONDS_WAITED):
+        assert waited(100.0, 100.0 + seconds, with_outcomes=True) == 0
+
+
+def test_an_outcome_joins_its_mutate_call_as_long_as_that_is_waited_for():
+    asked, made = update(NEW, OLD, "7"), update(OTHER, OLD, "7")
+    for seconds, is_joined in ((SECONDS_WAITED - 0.1, True), (SECONDS_WAITED, False)):
+        detection = Judging()
+        feed(detection, OUTCOME, update(NEW, OLD, "6"), 100.0)
+        feed(detection, INTENT, asked, 100.0)
+        feed(detection, MUTATE, made, 100.0)
+        feed(detection, OUTCOME, made, 100.0 + seconds)
+        assert (detection.writes[-1].others is not None) is is_joined
+
+
+def test_an_outcome_alone_is_a_write_of_which_only_the_result_is_known():
+    detection = Judging()
+    feed(detection, OUTCOME, update(NEW, OLD), 100.0)
+    (write,) = detection.writes
+    assert (write.asked, write.others) == (None, None)
+
+
+def test_of_too_many_writes_that_wait_the_oldest_are_judged_early(monkeypatch):
+    monkeypatch.setattr("webhook.detection.correlate.MOST_PENDING", 2)
+    detection = Judging()
+    for base in ("1", "2", "3", "4"):
+        feed(detection, MUTATE, update(NEW, OLD, base), 100.0)
+    assert [write.base for write in detection.writes] == ["1"]
+
+
+def test_whether_an_outcome_is_awaited_is_known_by_its_resource():
+    correlator, seen = Correlator(), fact(OUTCOME, update(NEW, OLD))
+    assert correlator.known(seen.key).awaits_outcome is False
+    correlator.see(seen)
+    assert correlator.known(seen.key).awaits_outcome is True

@@ -127,3 +127,34 @@ def test_what_variables_are_made_of_counts_as_well():
     mutation = apply("Object{spec: variables.held}")
     (found,) = read_policies([policy("pins", mutation, variables=variables), binding()])
     assert found.sets("/spec/replicas")
+
+
+@pytest.mark.parametrize(
+    ("rules", "is_exact"),
+    [
+        ([], True),
+        ([rule(apiVersions=["v1"])], True),
+        ([rule(apiVersions=["v1beta1"])], False),
+        ([rule("pods")], False),
+    ],
+)
+def test_conditions_see_the_version_that_a_rule_names(rules, is_exact):
+    (found,) = read_policies([policy(constraints={"resourceRules": rules}), binding()])
+    assert found.is_exact(WRITE) is is_exact
+
+
+def test_what_is_excluded_in_another_version_is_excluded_where_versions_are_equivalent():
+    other = [rule(apiVersions=["v1beta1"])]
+    for match, covers in (("Equivalent", NO), ("Exact", YES)):
+        constraints = {
+            "resourceRules": [rule()], "excludeResourceRules": other, "matchPolicy": match,
+        }  # fmt: skip
+        (found,) = read_policies([policy(constraints=constraints), binding()])
+        assert found.covers(WRITE) is covers, match
+
+
+def test_a_step_of_a_patch_is_escaped():
+    mutation = patch('[JSONPatch{op: "add", path: "/metadata/annotations/a~1b~0c", value: 1}]')
+    (found,) = read_policies([policy("pins", mutation), binding()])
+    assert found.sets("/metadata/annotations/a~1b~0c")
+    assert not found.sets("/metadata/annotations/a~1b")

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.reviews import make_review
-from tests.unit.detection.policies import binding, policy
+from tests.unit.detection.policies import binding, policy, rule
 from webhook.admission.decode import decode_review
 from webhook.detection import evidence
 from webhook.detection import suspects as suspects_module
@@ -15,15 +15,16 @@ from webhook.detection.finding import Confidence
 from webhook.detection.matching import Matched
 from webhook.detection.policies import read_policies
 from webhook.detection.suspects import Suspects, read_configurations
+from webhook.detection.write import NOBODY
 
 STATUS = Matched("apps", "v1", "deployments", "status", "UPDATE", "shop", "web", {"a": "b"}, {})
 HERE = Place("apps", "deployments", "status")
 
 
 def hook(name, resources=("deployments/status",), path="/", **settings):
-    rule = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": resources}
+    covers = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": resources}
     client = {"url": f"https://127.0.0.1:1{path}"}
-    one = {"name": "h.example.org", "clientConfig": client, "rules": [rule], **settings}
+    one = {"name": "h.example.org", "clientConfig": client, "rules": [covers], **settings}
     return {"kind": "MutatingWebhookConfiguration", "metadata": {"name": name}, "webhooks": [one]}
 
 
@@ -147,3 +148,95 @@ def test_places_where_writes_are_changed_are_remembered_up_to_a_bound(monkeypatc
     found.changed(HERE)
     asked = make_review("UPDATE", "deployments", {}, {}, subresource="status")
     assert found.unmet_in(decode_review(json.dumps(asked).encode())) == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "client", "phase"),
+    [
+        ("genguard-intent", {"service": {"path": "/intent"}}, "/intent"),
+        ("genguard-mutate", {"url": "https://127.0.0.1:1/mutate?x=1"}, "/mutate"),
+        ("genguard-outcome", {"service": {"path": "/outcome"}}, "/outcome"),
+        ("genguard-other", {"service": {"path": "/other"}}, ""),
+        ("genguard-none", {}, ""),
+        ("mmm", {"service": {"path": "/mutate"}}, ""),
+    ],
+)
+def test_genguards_own_are_known_by_name_and_path(name, client, phase):
+    one = hook(name, clientConfig=client)
+    (found,) = read_configurations([one])
+    assert found.phase == phase
+
+
+def test_a_webhook_may_be_genguards_by_its_own_name():
+    one = hook("mmm", path="/mutate")
+    one["webhooks"][0]["name"] = "mutate.genguard.io"
+    (found,) = read_configurations([one])
+    assert found.phase == "/mutate"
+
+
+def test_what_is_passed_over_hides_nothing_behind_it():
+    observer = hook("aaa")
+    observer["metadata"]["labels"] = {"genguard.io/trace": "1"}
+    found = read_configurations([None, {"kind": "Pod"}, observer, hook("mmm")])
+    assert [one.name for one in found] == ["mmm/h.example.org"]
+
+
+@pytest.mark.parametrize(("policy_", "is_called"), [("Exact", False), ("Equivalent", True)])
+def test_another_version_of_the_resource_is_matched_where_it_is_asked_for(policy_, is_called):
+    one = hook("mmm", matchPolicy=policy_)
+    one["webhooks"][0]["rules"][0]["apiVersions"] = ["v1beta1"]
+    assert bool(suspects(one).called(STATUS).first) is is_called
+
+
+def test_who_is_called_for_one_name_alone_is_told_by_the_name():
+    one = hook("mmm", ("*",))
+    one["webhooks"][0]["rules"][0]["resourceNames"] = ["web"]
+    found = suspects(one)
+    for name, called in (("web", ["mmm"]), ("other", []), ("web", ["mmm"])):
+        asked = make_review("UPDATE", "deployments", {}, {}, name=name)
+        request = decode_review(json.dumps(asked).encode())
+        assert names(found.called_in(request).first) == called
+
+
+def test_writes_of_one_sort_are_matched_once(monkeypatch):
+    found = suspects(hook("mmm", ("*",)))
+    seen = []
+    monkeypatch.setattr(found, "called", lambda write: seen.append(write) or NOBODY)
+    for name in ("web", "other"):
+        asked = make_review("UPDATE", "deployments", {}, {}, name=name)
+        found.called_in(decode_review(json.dumps(asked).encode()))
+    assert len(seen) == 1
+
+
+def test_conditions_are_not_asked_in_another_version_of_the_object():
+    never = hook("mmm", matchConditions=[{"name": "c", "expression": "false"}])
+    never["webhooks"][0]["rules"][0]["apiVersions"] = ["v1beta1"]
+    found = suspects(never)
+    found.changed(HERE)
+    asked = make_review("UPDATE", "deployments", {}, {}, subresource="status")
+    assert found.unmet_in(decode_review(json.dumps(asked).encode())) == ()
+
+
+def test_of_many_policies_so_many_are_remembered_of_a_write():
+    anywhere = {"rules": [rule("*/*", "*")]}
+    wanted = [f"p{number:02}" for number in range(12)]
+    documents = [one for name in wanted for one in (policy(name, **anywhere), binding(name))]
+    elsewhere = [policy("a", rules=[rule("pods")]), binding("a")]
+    found = Suspects((), read_policies([*elsewhere, *documents]))
+    asked = make_review("UPDATE", "deployments", {}, {})
+    acted = found.policies_in(decode_review(json.dumps(asked).encode()))
+    assert [one.policy for one in acted] == wanted[:8]
+
+
+def test_what_two_may_have_done_is_certain_of_neither_where_no_registration_is_known():
+    assert [sure for _, sure in Suspects().accused(["a/h", "b/h"], share([]), HERE)] == [
+        Confidence.POSSIBLE,
+        Confidence.POSSIBLE,
+    ]
+
+
+def test_who_sorts_as_genguard_itself_is_not_between_its_two():
+    own = {"kind": "MutatingWebhookConfiguration", "metadata": {"name": OWN[0]["metadata"]["name"]}}
+    beside = {**own, "webhooks": [{**hook("x")["webhooks"][0], "name": "beside.example.org"}]}
+    last = {**beside, "metadata": {"name": OWN[1]["metadata"]["name"]}}
+    assert suspects(beside, last).others == ()

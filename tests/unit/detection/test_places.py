@@ -1,0 +1,69 @@
+"""Paths and pointers of leaves, made once, and what of them may stand in a shared store."""
+
+import zlib
+
+import pytest
+
+from webhook.detection.places import Tree, salt
+
+
+@pytest.mark.parametrize(
+    ("path", "holds_time"),
+    [
+        (("status", "conditions", "type=Ready", "lastTransitionTime"), True),
+        (("metadata", "creationTimestamp"), True),
+        (("status", "time"), True),
+        (("spec", "timeout"), False),
+        (("status", "lastTransitionTime", "reason"), False),
+        (("spec", 0), False),
+        ((), False),
+    ],
+)
+def test_a_name_that_ends_in_time_says_when(path, holds_time):
+    assert (salt(path) == 0) is holds_time
+
+
+def test_salts_are_those_of_every_replica():
+    path = ("spec", "replicas")
+    assert salt(path) == zlib.crc32(b"('spec', 'replicas')") % 65_535 + 1
+
+
+def test_a_place_has_a_path_by_what_items_are_and_a_pointer_by_where_they_are():
+    place = Tree().root()["status"]["conditions"]["type", "Ready", 2]["a/b"]
+    assert place.path == ("status", "conditions", "type=Ready", "a/b")
+    assert place.pointer == "/status/conditions/2/a~1b"
+    assert place.salt == salt(place.path)
+
+
+def test_an_item_that_nothing_tells_from_others_is_told_by_where_it_is():
+    place = Tree().root()["spec"]["args"]["", 3, 3]
+    assert (place.path, place.pointer) == (("spec", "args", 3), "/spec/args/3")
+
+
+def test_the_name_of_an_item_is_content_and_stands_in_no_path():
+    one, other = (Tree().root()["a"]["name", name, 0] for name in ("secret", "other"))
+    assert str(one.path[1]).startswith("name#")
+    assert "secret" not in repr(one.path)
+    assert one.path != other.path
+    assert one.path == Tree().root()["a"]["name", "secret", 9].path
+
+
+def test_each_place_is_made_and_counted_once():
+    tree = Tree()
+    assert tree.root()["a"]["b"] is tree.root()["a"]["b"]
+    assert tree.places == 2
+    assert (tree.root().path, tree.root().pointer) == ((), "")
+
+
+def test_a_new_tree_is_begun_when_there_are_too_many_places(monkeypatch):
+    monkeypatch.setattr("webhook.detection.places.MOST_PLACES", 2)
+    tree = Tree()
+    first = tree.root()
+    _ = first["a"], first["b"]
+    assert tree.root() is first
+    _ = first["c"]
+    again = tree.root()
+    assert again is not first
+    assert (again.path, again.pointer, tree.places) == ((), "", 0)
+    assert again["a"].pointer == "/a"
+    assert tree.places == 1
