@@ -46,7 +46,7 @@ controlplane: install ## build kube-apiserver of three minors, etcd and friends 
 test: check controlplane ## every test, the real control plane included
 	$(PY) -m pytest -n $(JOBS) --dist loadgroup || $(PY) -m tests.again
 
-coverage: install ## branch coverage of the pure core by its own tests, without a control plane
+coverage: install ## fail unless the core's own tests take each of its branches
 	mkdir -p build
 	$(PY) -m coverage run -m pytest -q $(PURE)
 	$(PY) -m coverage report

@@ -99,16 +99,14 @@ class Ledger:
     def export(self, name: str) -> bytes | None:
         """All that is known of a finding, as `restore` takes it; None for one that is gone."""
         entry = self._entries.get(tuple(name.split(_SEPARATOR)))
-        if entry is None:
-            return None
-        return msgspec.msgpack.encode(entry.untold(), enc_hook=_plain)
+        return None if entry is None else _exported(entry)
 
     def rows(self) -> Iterator[Row]:
         """Every finding as it is exported."""
-        for name, _ in self.marks():
-            content = self.export(name)
-            if content is not None:
-                yield name, content
+        for key in list(self._entries):
+            entry = self._entries.get(key)
+            if entry is not None:
+                yield _SEPARATOR.join(key), _exported(entry)
 
     def restore(self, rows: Iterable[Row]) -> None:
         """Have what was exported, and nothing else. Raises msgspec.MsgspecError or ValueError."""
@@ -203,6 +201,10 @@ class Ledger:
             if entry.by_others and entry.candidates:
                 candidates.setdefault(entry.detector, []).append(entry.candidates)
         return {detector: share(several) for detector, several in candidates.items()}
+
+
+def _exported(entry: Entry) -> bytes:
+    return msgspec.msgpack.encode(entry.untold(), enc_hook=_plain)
 
 
 def _decoded(rows: Iterable[Row]) -> list[tuple[_Key, Entry]]:

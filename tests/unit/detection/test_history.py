@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from tests.bench.tracked import DEPLOYMENTS, PODS, Reviews, follow
 from tests.unit.detection.builders import OUTCOME, joined, status, update
+from webhook.detection import packing
 from webhook.detection.detection import Detection
 from webhook.detection.difference import Reader
 from webhook.detection.history import (
@@ -129,3 +130,8 @@ def test_a_hundred_thousand_objects_take_less_than_150_mib(example, by_turns):
     assert len(history) == MOST_OBJECTS // SCALE
     assert taken < 150 * 1024 * 1024
     assert history.bytes * SCALE < MOST_BYTES
+
+
+def test_nothing_of_another_kind_is_packed():
+    with pytest.raises(NotImplementedError):
+        packing._packed(object())
