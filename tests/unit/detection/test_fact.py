@@ -139,6 +139,11 @@ def test_of_what_is_no_write_there_is_no_fact(dry_run):
     assert Detection().fact(MUTATE, reviewed(one, MUTATE), 100.0) is None
 
 
+def test_of_a_deletion_there_is_no_fact():
+    one = make_review("DELETE", "deployments", None, spec(a=1))
+    assert Detection().fact(OUTCOME, reviewed(one, OUTCOME), 100.0) is None
+
+
 def test_what_cannot_be_decoded_is_counted_when_somebody_asks_for_it():
     detection, one = Detection(), update(status(a=1), status(a=2), subresource="status")
     body = json.dumps(one).replace('"a": 1}', '"a": 1e999}').encode()
