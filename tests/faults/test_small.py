@@ -27,8 +27,6 @@ pytestmark = pytest.mark.xdist_group("apiserver")
 PERIOD_SECONDS = 0.1
 RUNNING_SECONDS = 0.01
 SECONDS = 10.0
-PROBE_SECONDS = 3.0
-"""timeoutSeconds of the liveness probe of the manifests."""
 MOST_MEMORY = 128 * 1024 * 1024
 OBJECTS = 300
 
@@ -75,21 +73,18 @@ def test_with_a_tenth_of_a_processor_no_write_fails_and_no_probe(
     ):
         traffic.more(50)
         unseen, written = passed_unseen(apiserver), traffic.written
+        judged = guard.metric("genguard_reviews_total", resource="podtemplates")
         with Throttled(guard):
             end = time.monotonic() + SECONDS
-            probes = []
             while time.monotonic() < end:
-                asked = time.monotonic()
-                assert guard.ops("/livez")[0] == 200
-                probes.append(time.monotonic() - asked)
+                assert guard.ops("/livez")[0] == 200  # or no answer in 10 s
                 time.sleep(0.5)
-        written = traffic.written - written
-        unseen = passed_unseen(apiserver) - unseen
+        judged = guard.metric("genguard_reviews_total", resource="podtemplates") - judged
+        unseen, written = passed_unseen(apiserver) - unseen, traffic.written - written
         traffic.more(50)
     assert traffic.failures == []
-    assert max(probes) < PROBE_SECONDS
-    assert unseen < written  # of about three calls each
-    print(f"{written} writes, {unseen:g} calls passed unseen, probes took {max(probes):.1f} s")
+    assert judged > unseen
+    print(f"{written} writes, {judged:g} calls judged, {unseen:g} passed unseen")
 
 
 def test_128_mebibytes_are_never_used_up(
