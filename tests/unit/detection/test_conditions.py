@@ -218,3 +218,18 @@ def test_an_expression_of_just_the_longest_is_read():
     longest = "true" + " " * (LONGEST - 4)
     assert is_bounded(longest)
     assert not is_bounded(longest + " ")
+
+
+def test_an_object_that_is_too_large_does_not_spoil_the_expression_for_others(monkeypatch):
+    shown, conditions = view(), Conditions()
+    monkeypatch.setattr("webhook.detection.conditions.MOST_BYTES", shown.size)
+    larger = view(new=STORED | {"status": {"message": "x" * 1_000}})
+    for one, holds in ((shown, Truth.TRUE), (larger, Truth.UNKNOWN), (shown, Truth.TRUE)):
+        assert conditions.hold(["object.spec.replicas == 3"], one) is holds
+
+
+def test_macros_that_use_what_they_build_once_make_nothing_grow():
+    inner = "1 + 1"
+    for name in "abcde":
+        inner = f"[1].map({name}, {inner})"
+    assert is_bounded(inner)

@@ -158,3 +158,18 @@ def test_a_step_of_a_patch_is_escaped():
     (found,) = read_policies([policy("pins", mutation), binding()])
     assert found.sets("/metadata/annotations/a~1b~0c")
     assert not found.sets("/metadata/annotations/a~1b")
+
+
+def test_what_an_api_server_would_not_take_is_read_as_far_as_it_goes():
+    """A file may hold anything: no name, no expression."""
+    nameless = {"kind": "MutatingAdmissionPolicy", "spec": {"matchConditions": [{}]}}
+    (found,) = read_policies([nameless, {"kind": "MutatingAdmissionPolicyBinding"}])
+    assert (found.name, found.conditions, found.text) == ("", ("",), "")
+
+
+def test_its_text_is_every_expression_on_a_line_of_its_own():
+    variables = [{"name": "held", "expression": "1"}]
+    (found,) = read_policies(
+        [policy("a", apply("2"), patch("3"), variables=variables), binding("a")]
+    )
+    assert [line for line in found.text.splitlines() if line] == ["1", "2", "3"]

@@ -138,6 +138,7 @@ def test_who_is_called_is_remembered_for_so_many_sorts_of_writes(monkeypatch):
     for resource in ("pods", "deployments", "pods"):
         request = decode_review(json.dumps(make_review("UPDATE", resource, {}, {})).encode())
         assert names(found.called_in(request).first) == ["mmm"]
+        assert len(found._called) == 1
 
 
 def test_places_where_writes_are_changed_are_remembered_up_to_a_bound(monkeypatch):
@@ -240,3 +241,11 @@ def test_who_sorts_as_genguard_itself_is_not_between_its_two():
     beside = {**own, "webhooks": [{**hook("x")["webhooks"][0], "name": "beside.example.org"}]}
     last = {**beside, "metadata": {"name": OWN[1]["metadata"]["name"]}}
     assert suspects(beside, last).others == ()
+
+
+def test_what_an_api_server_would_not_take_is_read_as_far_as_it_goes():
+    """A file may hold anything: no name, no expression."""
+    (found,) = read_configurations(
+        [{"kind": "MutatingWebhookConfiguration", "webhooks": [{"matchConditions": [{}]}]}]
+    )
+    assert (found.name, found.phase, found.conditions, found.rules) == ("/", "", ("",), ())
