@@ -23,7 +23,7 @@ from tests.controlplane.processes import ProcessGroup
 ROOT = Path(__file__).parents[2]
 _START_SECONDS = 60.0
 _NAME = "genguard"
-_OTHER_PAIRS = ("--cert-secret", "--cert-dir")
+_OTHER_PAIRS = ("--cert-secret", "--cert-dir", "--tls-cert-file")
 RECORD = "--record=recording.ndjson"
 """A flag: keeps every review in `Genguard.recording`."""
 

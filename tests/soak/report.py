@@ -62,5 +62,5 @@ def _reasons(found: Soaked, *, judge_memory: bool) -> Iterator[str]:
     most = max(one.metrics_bytes for one in found.samples)
     if most > MOST_METRICS_BYTES:
         yield f"/metrics has {most:,} bytes; {MOST_METRICS_BYTES:,} are allowed"
-    for wrong in found.answers.wrong:
-        yield f"answered {wrong}"
+    yield from (f"answered {wrong}" for wrong in found.answers.wrong)
+    yield from (f"logged an error: {message}" for message in sorted(found.errors))

@@ -11,8 +11,8 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Final
 
-from tests.bench.connection import Connection, Response
-from tests.bench.loops import closed_loop, open_loop
+from tests.bench.connection import BrokenConnectionError, Connection, Response
+from tests.bench.loops import UnansweredError, closed_loop, open_loop
 from tests.bench.processes import resident_bytes, wait_until_quiet
 from tests.bench.template import Filled
 from tests.controlplane.client import wait_until
@@ -26,6 +26,7 @@ _FILL: Final = 2_000
 _LONG: Final = 600.0
 _SHOWN: Final = 5
 _TOO_MUCH: Final = b"429"
+_EXPECTED: Final = frozenset({"certificate refused"})
 _SETTLED_SECONDS: Final = 20.0
 _LONGEST_WARM_UP: Final = 60.0
 
@@ -124,6 +125,7 @@ class Soaked:
 
     samples    the first of them as soon as the server was warm
     few, many  distinct objects, at first and in the end, and the metric series of each
+    errors     what was logged at level error, but for the spoilt certificates
     """
 
     samples: tuple[Sample, ...]
@@ -134,33 +136,47 @@ class Soaked:
     answers: Answers
     handshakes: int
     troubles: int
+    errors: frozenset[str] = frozenset()
 
 
 def soak(plan: Plan, tell: Callable[[str], None] = print) -> Soaked:
-    """Do it. Raises TimeoutError where the server does not come back from a trouble."""
+    """Do it. Raises TimeoutError where the server does not come back from a trouble.
+
+    And BrokenConnectionError or UnansweredError where it leaves a request without an answer, with
+    a note of what it says that it refused.
+    """
     with _running(plan) as run:
-        begun, shorter = time.monotonic(), min(plan.period, _LONGEST_WARM_UP)
-        run.load(shorter, shorter)
-        few, series_of_few = run.traffic.written, run.series()
-        run.fill()
-        run.load(shorter, shorter)
-        first = run.sample(0.0)
-        tell(f"warm after {time.monotonic() - begun:.0f} s and {run.answers.answered:,} reviews")
-        samples = [first, *run.load(plan.seconds, plan.period)]
-        # Connections that have just been closed are given back in a moment.
-        with suppress(TimeoutError):
-            wait_until(lambda: run.descriptors() <= first.descriptors, _SETTLED_SECONDS)
-        samples.append(run.sample(plan.seconds))
-        return Soaked(
-            tuple(samples),
-            few,
-            series_of_few,
-            run.traffic.written,
-            run.series(),
-            run.answers,
-            run.handshakes.failed,
-            run.rounds,
-        )
+        try:
+            return _soak(plan, run, tell)
+        except (BrokenConnectionError, UnansweredError) as error:
+            error.add_note("\n".join(sorted(run.refusals())) or "nothing was refused")
+            raise
+
+
+def _soak(plan: Plan, run: "_Run", tell: Callable[[str], None]) -> Soaked:
+    begun, shorter = time.monotonic(), min(plan.period, _LONGEST_WARM_UP)
+    run.load(shorter, shorter)
+    few, series_of_few = run.traffic.written, run.series()
+    run.fill()
+    run.load(shorter, shorter)
+    first = run.sample(0.0)
+    tell(f"warm after {time.monotonic() - begun:.0f} s and {run.answers.answered:,} reviews")
+    samples = [first, *run.load(plan.seconds, plan.period)]
+    # Connections that have just been closed are given back in a moment.
+    with suppress(TimeoutError):
+        wait_until(lambda: run.descriptors() <= first.descriptors, _SETTLED_SECONDS)
+    samples.append(run.sample(plan.seconds))
+    return Soaked(
+        tuple(samples),
+        few,
+        series_of_few,
+        run.traffic.written,
+        run.series(),
+        run.answers,
+        run.handshakes.failed,
+        run.rounds,
+        run.errors(),
+    )
 
 
 class _Run:
@@ -228,6 +244,16 @@ class _Run:
         """Every metric with its labels."""
         lines = self._metrics().splitlines()
         return frozenset(line.rpartition(" ")[0] for line in lines if not line.startswith("#"))
+
+    def refusals(self) -> list[str]:
+        """What the server says that it refused, and how often."""
+        lines = self._metrics().splitlines()
+        return [line for line in lines if line.startswith("genguard_refused_requests_total{")]
+
+    def errors(self) -> frozenset[str]:
+        """The messages of level error that it was not made to log."""
+        lines = self._server.log_lines()
+        return frozenset(one["message"] for one in lines if one["level"] == "error") - _EXPECTED
 
     def _metrics(self) -> str:
         status, page = self._server.ops("/metrics", timeout=_LONG)

@@ -49,10 +49,14 @@ def test_too_few_samples_have_no_trend(times):
 
 
 def _soaked(
-    *samples: Sample, wrong: tuple[str, ...] = (), series: tuple[str, ...] = ("a", "b")
+    *samples: Sample,
+    wrong: tuple[str, ...] = (),
+    series: tuple[str, ...] = ("a", "b"),
+    errors: tuple[str, ...] = (),
 ) -> Soaked:
     few, many = frozenset({"a", "b"}), frozenset(series)
-    return Soaked(samples, 1_000, few, 100_000, many, Answers(wrong=list(wrong)), 3_600, 12)
+    answers = Answers(wrong=list(wrong))
+    return Soaked(samples, 1_000, few, 100_000, many, answers, 3_600, 12, frozenset(errors))
 
 
 def _samples(growth: float = 0.0, **last: int) -> tuple[Sample, ...]:
@@ -83,6 +87,10 @@ def _samples(growth: float = 0.0, **last: int) -> tuple[Sample, ...]:
             "/metrics has 200,001 bytes; 200,000 are allowed",
         ),
         (_soaked(*_samples(), wrong=("500: b''",)), "answered 500: b''"),
+        (
+            _soaked(*_samples(), errors=("detection failed",)),
+            "logged an error: detection failed",
+        ),
     ],
     ids=[
         "level",
@@ -94,6 +102,7 @@ def _samples(growth: float = 0.0, **last: int) -> tuple[Sample, ...]:
         "series",
         "page",
         "answer",
+        "log",
     ],
 )
 def test_each_thing_that_grows_is_told(found, reason):
