@@ -33,6 +33,19 @@ async def test_headers_that_trickle_in_lose_their_connection(tmp_path):
         assert refused == {'reason="slow-headers"': 2.0}
 
 
+async def test_nobody_is_slow_for_the_time_in_which_the_server_stood_still(tmp_path):
+    limits = Limits(header_seconds=0.3, answer_seconds=30.0)
+    async with serving(tmp_path, limits=limits) as run:
+        wires = [await run.connect() for _ in range(3)]
+        await asyncio.sleep(0.05)  # their deadlines run
+        for wire in wires:
+            await wire.send(http_post(GOOD.encode(), "/mutate?timeout=30s"))
+        time.sleep(1.5)  # what was sent is not read; then deadlines and the sweep are due at once
+        for wire in wires:
+            assert (await wire.answer()).status == 200
+        assert await run.samples("genguard_refused_requests_total") == {}
+
+
 async def test_an_idle_connection_is_kept_though_headers_have_a_deadline(tmp_path):
     async with serving(tmp_path, limits=Limits(header_seconds=0.1)) as run:
         wire = await run.connect()

@@ -225,8 +225,9 @@ class OpenConnections:
         self._sweep.cancel()
 
     def _drop_overdue(self) -> None:
-        now = self._loop.time()
-        for connection in [one for one in self._open if one.due is not None and one.due < now]:
+        # Not now: a process that stood still has not read yet what was sent to it in time.
+        awake = self.lag.before_last
+        for connection in [one for one in self._open if one.due is not None and one.due < awake]:
             self.on_drop("slow-headers")
             connection.abort()
         self._sweep = self._loop.call_later(_SWEEP_SECONDS, self._drop_overdue)
