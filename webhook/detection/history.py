@@ -24,7 +24,7 @@ from webhook.objects.pointer import Path
 
 MOST_OBJECTS: Final = 100_000
 MOST_BYTES: Final = 140 * 1024 * 1024
-MOST_BYTES_AWAKE: Final = 24 * 1024 * 1024
+MOST_BYTES_AWAKE: Final = 16 * 1024 * 1024
 WRITES_OF_AN_OBJECT: Final = 40
 UNREAD_OF_AN_OBJECT: Final = 5
 """Its latest writes: to read forty at once, when it goes to rest, would keep answers waiting."""

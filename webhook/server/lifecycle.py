@@ -93,7 +93,6 @@ class AdmissionService:
         observer = Observations(metrics, dependencies, self._recorder, detecting)
         limits = options.limits
         self._overload: Final = Overload(limits.shed_quiet_seconds)
-        self._heap: Final = garbage.Heap()
         self._handler: Final = AdmissionHandler(
             dependencies, observer, limits, self._overload, elsewhere
         )
@@ -265,7 +264,6 @@ class AdmissionService:
         while True:
             await self._keeper.changed(_TICK_SECONDS)
             self._overload.look(time.monotonic())
-            self._heap.look(self._metrics.judged)
             if self._clients is not None:
                 self._clients.refusals.look()
             if self._keeper.look(datetime.now(UTC)) and self._server is not None:

@@ -90,11 +90,6 @@ class Metrics:
         if verdict.dropped:
             self._dropped[place.resource] += len(verdict.dropped)
 
-    @property
-    def judged(self) -> int:
-        """How many reviews were counted."""
-        return sum(self._seconds)
-
     def _place(self, group: str, resource: str, subresource: str) -> _Place:
         """The labels of a resource; kept for those that the table or the cluster knows."""
         if not self._known(group, resource):
