@@ -7,9 +7,10 @@ import base64
 import math
 import re
 from collections.abc import Mapping
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, TypeVar
 
 import yaml
+from yaml.constructor import ConstructorError
 
 try:
     from yaml import CSafeLoader as _Loader
@@ -40,6 +41,7 @@ _WITHOUT_EXPONENT: Final = 1e21
 _PREFIX: Final = "tag:yaml.org,2002:"
 _DEEPEST: Final = 500
 """libyaml's own recursion has no limit: the process would end."""
+N = TypeVar("N", bound=yaml.Node)
 _PLAIN: Final = "plain"
 """The tag of what is written without quotes and tag, and so may be more than a text."""
 
@@ -71,21 +73,23 @@ class _KubeLoader(_Loader):
     def ascend_resolver(self) -> None:
         self._depth -= 1
 
-    def plain(self, node: yaml.ScalarNode) -> Any:
-        return _plain(node.value)
+    def plain(self, node: yaml.Node) -> Any:
+        return _plain(_of(yaml.ScalarNode, node).value)
 
-    def binary(self, node: yaml.ScalarNode) -> str:
-        return base64.b64decode(node.value).decode("utf-8", "replace")
+    def binary(self, node: yaml.Node) -> str:
+        value = _of(yaml.ScalarNode, node).value
+        return base64.b64decode(value).decode("utf-8", "replace")
 
-    def text(self, node: yaml.ScalarNode) -> str:
-        return str(node.value)
+    def text(self, node: yaml.Node) -> str:
+        return str(_of(yaml.ScalarNode, node).value)
 
-    def sequence(self, node: yaml.SequenceNode) -> list[Any]:
+    def sequence(self, node: yaml.Node) -> list[Any]:
         # All at once, unlike PyYAML: an anchor that holds itself is an error, as in Go.
-        return [self.construct_object(each, deep=True) for each in node.value]
+        items = _of(yaml.SequenceNode, node).value
+        return [self.construct_object(each, deep=True) for each in items]
 
-    def mapping(self, node: yaml.MappingNode) -> dict[str, Any]:
-        self.flatten_mapping(node)
+    def mapping(self, node: yaml.Node) -> dict[str, Any]:
+        self.flatten_mapping(_of(yaml.MappingNode, node))
         return {
             _key(self.construct_object(key, deep=True)): self.construct_object(value, deep=True)
             for key, value in node.value
@@ -104,6 +108,14 @@ class _KubeLoader(_Loader):
         f"{_PREFIX}seq": sequence,
         f"{_PREFIX}map": mapping,
     }
+
+
+def _of(kind: type[N], node: yaml.Node) -> N:
+    """A tag may stand before anything."""
+    if not isinstance(node, kind):
+        what = kind.id  # type: ignore[attr-defined]
+        raise ConstructorError(None, None, f"no {what} after {node.tag}", node.start_mark)
+    return node
 
 
 def _plain(text: str) -> Any:
