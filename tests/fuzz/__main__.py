@@ -5,6 +5,7 @@ what fails in build/fuzz/TARGET.fault-*: mend it, and put the file into tests/fu
 """
 
 import argparse
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -33,19 +34,24 @@ def main() -> int:
 
 
 def run(
-    name: str, seconds: int, kept: Path = KEPT, *, seed: int = 0
+    name: str, seconds: int, kept: Path = KEPT, *, seed: int = 0, runs: int = -1
 ) -> subprocess.CompletedProcess[bytes]:
-    """One target, in a process that imports everything instrumented; a seed of 0 is any."""
+    """One target, in a process that imports everything instrumented; a seed of 0 is any.
+
+    With a seed the same is tried each time, as far as `seconds` and `runs` let it get.
+    """
     found = kept / name
     found.mkdir(parents=True, exist_ok=True)
     command = [
         sys.executable, "-c", f"from tests.fuzz.__main__ import fuzz; fuzz({name!r})",
-        f"-seed={seed}", f"-max_total_time={max(seconds, 1)}", f"-max_len={_LONGEST}",
-        "-timeout=20", "-rss_limit_mb=1024", f"-artifact_prefix={found}.fault-", "-verbosity=0",
+        f"-seed={seed}", f"-runs={runs}", f"-max_total_time={max(seconds, 1)}",
+        f"-max_len={_LONGEST}",
+        "-timeout=20", "-rss_limit_mb=2048", f"-artifact_prefix={found}.fault-", "-verbosity=0",
         "-print_final_stats=1", str(found), str(CORPUS / name),
     ]  # fmt: skip
     print(f"== {name}: {seconds} s", flush=True)
-    return subprocess.run(command, cwd=ROOT, check=False)
+    hashing = {"PYTHONHASHSEED": str(seed)} if seed else {}
+    return subprocess.run(command, cwd=ROOT, env=os.environ | hashing, check=False)
 
 
 def fuzz(name: str) -> None:
