@@ -79,7 +79,10 @@ class Correlator:
         else:
             if len(self._with_outcomes) < MOST_PENDING:
                 self._with_outcomes.add(_registered(key))
-            pending = self._pending.pop(key, None)
+            pending = self._pending.get(key)
+            # Of writes that cannot be told apart others are still on their way.
+            if pending is not None and not pending.ambiguous:
+                del self._pending[key]
             intent, mutates = (None, []) if pending is None else pending.told()
             found.append(assemble(intent, mutates, fact, fact.time))
         return found

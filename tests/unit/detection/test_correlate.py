@@ -229,3 +229,11 @@ def test_whether_an_outcome_is_awaited_is_known_by_its_resource():
     assert correlator.known(seen.key).awaits_outcome is False
     correlator.see(seen)
     assert correlator.known(seen.key).awaits_outcome is True
+
+
+def test_writes_that_cannot_be_told_apart_stay_so_when_an_earlier_one_ends():
+    first, second, third = (update(spec(replicas=number), OLD) for number in (2, 3, 4))
+    begun = (INTENT, first), (MUTATE, first), (INTENT, second), (INTENT, third)
+    ended = (OUTCOME, first), (MUTATE, second), (MUTATE, third), (OUTCOME, second)
+    for write in joined(*begun, *ended, (OUTCOME, third)):
+        assert write.again == NO_DIFFERENCE, "they are two writes, and no reinvocation"
