@@ -1,22 +1,20 @@
 """Somebody of a cluster who is not there, played by a thread that looks and acts."""
 
-import threading
-from types import TracebackType
 from typing import Self
 
+from tests.beside import Beside
 from tests.controlplane.client import ApiError, Client
 from tests.controlplane.plane import ControlPlane
 
 _APART_SECONDS = 0.3
 
 
-class Player:
+class Player(Beside):
     """`with Player(plane):`; looks again and again until left. Others say what there is to do."""
 
     def __init__(self, plane: ControlPlane) -> None:
+        super().__init__()
         self._plane = plane
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._run)
 
     def begin(self) -> None:
         """What is there before the first look."""
@@ -30,17 +28,10 @@ class Player:
 
     def __enter__(self) -> Self:
         self.begin()
-        self._thread.start()
-        return self
+        return super().__enter__()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._over.set()
-        self._thread.join()
+    def __exit__(self, *_: object) -> None:
+        super().__exit__()
         self.end()
 
     def _run(self) -> None:

@@ -3,16 +3,16 @@
 import base64
 import socket
 import ssl
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Any, Self
+from typing import Any
 
 import pytest
 
 import manifests
 from certs import inspect, renew, service_names
+from tests.beside import Beside
 from tests.controlplane.client import ApiError, wait_until
 from tests.controlplane.plane import ControlPlane
 from tests.e2e.account import Account, account
@@ -57,24 +57,15 @@ def leads(guard: Genguard) -> bool:
     return guard.metric("genguard_leader") == 1
 
 
-class Writes:
+class Writes(Beside):
     """Writes and looks again and again; whatever goes wrong is kept."""
 
     def __init__(self, plane: ControlPlane, guards: dict[str, Genguard]) -> None:
+        super().__init__()
         self._plane = plane
         self._guards = guards
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._run)
         self.count = 0
         self.failed: list[str] = []
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-        self._thread.join()
 
     def _run(self) -> None:
         client = self._plane.client_of("admin")

@@ -6,15 +6,14 @@ Users go to the API server itself, and so do its calls of genguard.
 import asyncio
 import contextlib
 import json
-import threading
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import aiohttp
 from aiohttp import web
 
+from tests.beside import OnLoop
 from tests.controlplane.plane import ControlPlane
 
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse | None]]
@@ -37,42 +36,31 @@ def status(code: int, reason: str) -> web.Response:
     return web.json_response(told, status=code, headers=headers)
 
 
-class FaultyApi:
+class FaultyApi(OnLoop):
     """A context manager; runs on a thread and an event loop of its own.
 
     answer  what is done with requests from now on
     hits    how many requests and watches were not left to the API server alone
     """
 
+    patience: ClassVar[float] = 20.0
+
     def __init__(self, plane: ControlPlane, kubeconfig: Path, host: str = "127.0.0.1") -> None:
         """`kubeconfig` is written: the administrator, by way of here under the name `host`."""
+        super().__init__()
         self._plane, self._host = plane, host
         self.kubeconfig = kubeconfig
         self.answer: Answer = healthy
         self.hits = 0
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever)
         self._watches: set[web.StreamResponse] = set()
         self._handlers: set[asyncio.Task[Any]] = set()
 
     def __enter__(self) -> Self:
-        self._thread.start()
-        port = self._do(self._start())
+        super().__enter__()
         config = json.loads(self._plane.kubeconfig.read_text())
-        config["clusters"][0]["cluster"] = {"server": f"http://{self._host}:{port}"}
+        config["clusters"][0]["cluster"] = {"server": f"http://{self._host}:{self._port}"}
         self.kubeconfig.write_text(json.dumps(config))
         return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._do(self._stop())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
 
     def cut(self) -> None:
         """End what is being answered, in the middle of it, watches too."""
@@ -82,10 +70,7 @@ class FaultyApi:
         """Send an event to whoever watches anything, as the API server would."""
         self._do(self._tell(json.dumps(event).encode() + b"\n"))
 
-    def _do(self, work: Coroutine[Any, Any, Any]) -> Any:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(20)
-
-    async def _start(self) -> int:
+    async def _begin(self) -> None:
         trust = aiohttp.TCPConnector(ssl=False)
         self._session = aiohttp.ClientSession(
             connector=trust, timeout=aiohttp.ClientTimeout(total=None), auto_decompress=False
@@ -94,10 +79,9 @@ class FaultyApi:
         await self._runner.setup()
         site = web.TCPSite(self._runner, "127.0.0.1", 0)
         await site.start()
-        port: int = self._runner.addresses[0][1]
-        return port
+        self._port: int = self._runner.addresses[0][1]
 
-    async def _stop(self) -> None:
+    async def _end(self) -> None:
         await self._cut()
         await self._runner.cleanup()
         await self._session.close()

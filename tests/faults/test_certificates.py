@@ -9,12 +9,10 @@ import base64
 import http.client
 import json
 import ssl
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -24,6 +22,7 @@ import manifests
 from certs.files import CA_FILE, CERT_FILE, KEY_FILE
 from certs.pem import read_certificates, write_certificate
 from certs.rotation import NEXT_CERT_FILE, NEXT_KEY_FILE
+from tests.beside import Beside
 from tests.controlplane.client import wait_until
 from tests.controlplane.fixtures import NamespaceFactory
 from tests.controlplane.plane import ControlPlane
@@ -63,7 +62,7 @@ def owner(apiserver: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> 
         apiserver.client.delete(lease, check=False)
 
 
-class Newcomers:
+class Newcomers(Beside):
     """Whoever asks makes a connection for each review, and trusts what the registrations trust.
 
     asked   reviews that were answered
@@ -71,24 +70,10 @@ class Newcomers:
     """
 
     def __init__(self, plane: ControlPlane, fleet: Fleet) -> None:
+        super().__init__()
         self._client, self._fleet = plane.client_of("admin"), fleet
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._run)
         self.asked = 0
         self.failed: list[str] = []
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._over.set()
-        self._thread.join()
 
     def _run(self) -> None:
         while not self._over.wait(0.01):

@@ -6,14 +6,12 @@ Linux), and the most memory that it ever had is what a limit would have had to a
 pages of files that could have been given back.
 """
 
-import threading
 import time
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 import pytest
 
+from tests.beside import Beside
 from tests.controlplane.client import wait_until
 from tests.controlplane.fixtures import NamespaceFactory
 from tests.controlplane.plane import ControlPlane
@@ -31,26 +29,12 @@ MOST_MEMORY = 128 * 1024 * 1024
 OBJECTS = 300
 
 
-class Throttled:
+class Throttled(Beside):
     """`with Throttled(guard):`; it stands still for nine tenths of the time."""
 
     def __init__(self, guard: Genguard) -> None:
+        super().__init__()
         self._guard = guard
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._run)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._over.set()
-        self._thread.join()
 
     def _run(self) -> None:
         while not self._over.is_set():

@@ -3,15 +3,14 @@
 import asyncio
 import contextlib
 import ssl
-import threading
 from pathlib import Path
-from types import TracebackType
-from typing import Self
+
+from tests.beside import OnLoop
 
 _CHUNK = 65536
 
 
-class Proxy:
+class Proxy(OnLoop):
     """A context manager; runs on a thread and an event loop of its own.
 
     delay     seconds that answers are held back
@@ -19,30 +18,13 @@ class Proxy:
     """
 
     def __init__(self, socket: Path, context: ssl.SSLContext | None = None) -> None:
+        super().__init__()
         self._socket, self._context = socket, context
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever)
         self._writers: set[asyncio.StreamWriter] = set()
         self._closed = False
         self.delay = 0.0
         self.released = 0
         self.port = 0
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        self._do(self._listen())
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._do(self._stop())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
 
     def close(self) -> None:
         """Drop who is connected, and let nobody in until `open`."""
@@ -56,16 +38,13 @@ class Proxy:
         """Drop who is connected; they may come again."""
         self._do(self._drop())
 
-    def _do(self, work) -> None:
-        asyncio.run_coroutine_threadsafe(work, self._loop).result(10)
-
-    async def _listen(self) -> None:
+    async def _begin(self) -> None:
         self._server = await asyncio.start_server(
             self._serve, "127.0.0.1", self.port, ssl=self._context
         )
         self.port = self._server.sockets[0].getsockname()[1]
 
-    async def _stop(self) -> None:
+    async def _end(self) -> None:
         self._server.close()
         await self._drop()
         others = asyncio.all_tasks() - {asyncio.current_task()}

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, Self
 
 import msgspec
 
-from webhook.objects.fields import Fields
+from webhook.objects.fields import NOT_CONTENT, Fields
 from webhook.objects.metadata import ObjectMeta, decode_metadata
 from webhook.objects.observed import Observed, read_observed
 
@@ -75,7 +75,6 @@ class PlainWireObject(WireObject, frozen=True, forbid_unknown_fields=True, renam
     kind: msgspec.Raw = NO_RAW
 
 
-_NOT_CONTENT: Final = frozenset({"metadata", "kind", "apiVersion"})
 _NOT_READ: Final = Observed(None, ())
 """A value of its own, told apart by identity."""
 
@@ -118,7 +117,7 @@ class ReviewedObject:
     def content(self) -> Fields:
         """The top-level fields without `metadata`, `kind` and `apiVersion`."""
         if not self._is_plain:
-            return {key: raw for key, raw in self.fields.items() if key not in _NOT_CONTENT}
+            return {key: raw for key, raw in self.fields.items() if key not in NOT_CONTENT}
         found = {} if self.spec is None else {"spec": self.spec}
         if self.status is not None:
             found["status"] = self.status

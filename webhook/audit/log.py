@@ -130,15 +130,9 @@ class AuditLog:
         if event.response_object == NO_OBJECT:
             for sign in self._fights.signs(event, write, others):
                 self._proved.add(SpecFight.name, sign, write)
-        past = self._history.of(write.object)
-        for stored in past.confirm(write.base, write.state_before):
-            for name, judge in _PANEL.stored:
-                for sign in judge(stored, past):
-                    self._proved.add(name, sign, stored)
-        self._history.add(past, write)
-        for name, judge in _PANEL.asked:
-            for sign in judge(write, past):
-                self._proved.add(name, _with_calls(sign, others), write)
+        for name, sign, judged in _PANEL.judge(write, self._history):
+            told = _with_calls(sign, others) if judged is write else sign
+            self._proved.add(name, told, judged)
 
     def _enter(self, told: Told, write: Write) -> None:
         names = tuple(dict.fromkeys(call.name for call in told.calls))

@@ -18,14 +18,13 @@ from webhook.audit.others import changed_by_others
 from webhook.detection.changes import changes, digest
 from webhook.detection.difference import NO_DIFFERENCE, Difference
 from webhook.detection.write import Called, ObjectKey, Requester, Write
-from webhook.objects.fields import Fields
+from webhook.objects.fields import NOT_CONTENT, Fields
 from webhook.objects.observed import NOTHING_OBSERVED, Observed, read_observed
 
 MOST_OBJECTS: Final = 20_000
 MOST_BYTES: Final = 6 * 1024 * 1024
 """Of stored objects; on top of them stands what Python needs for each."""
 _LARGEST: Final = 256 * 1024
-_UNCOMPARED: Final = frozenset({"metadata", "kind", "apiVersion"})
 
 StatusCounts = Callable[[str, str, str], bool]
 """Whether status of a (group, version, resource) is written on its main endpoint."""
@@ -129,7 +128,7 @@ class Memory:
         self._bytes -= before.size if before else 0
         if stored is None or stored.size > _LARGEST:
             return
-        kept = {key: raw.copy() for key, raw in stored.fields.items() if key not in _UNCOMPARED}
+        kept = {key: raw.copy() for key, raw in stored.fields.items() if key not in NOT_CONTENT}
         self._stored[name] = stored._replace(fields=kept)
         self._bytes += stored.size
         while len(self._stored) > MOST_OBJECTS or self._bytes > MOST_BYTES:
@@ -146,7 +145,7 @@ def _read(raw: msgspec.Raw) -> _Stored | None:
     fields = object_fields(raw)
     if "metadata" not in fields or fields.get("kind") == b'"Status"':
         return None
-    size = sum(len(bytes(one)) for key, one in fields.items() if key not in _UNCOMPARED)
+    size = sum(len(bytes(one)) for key, one in fields.items() if key not in NOT_CONTENT)
     return _Stored(_metadata.decode(fields["metadata"]), fields, size)
 
 
@@ -171,7 +170,7 @@ def _keys(
     """The top-level fields that the server takes from this write."""
     if subresource == "status":
         return ("status",)
-    keys = (sent.keys() | (after.fields.keys() if after else ())) - _UNCOMPARED
+    keys = (sent.keys() | (after.fields.keys() if after else ())) - NOT_CONTENT
     return tuple(sorted(keys if status_counts else keys - {"status"}))
 
 

@@ -96,7 +96,7 @@ def compare(
 def together(one: Compared, other: Compared) -> Compared:
     """Two comparisons of different fields of one object as one."""
     found = sorted((*one.changes, *other.changes), key=_pointer)
-    differs = one.changes.differs or other.changes.differs
+    differs = bool(one.changes or other.changes)
     changes = Difference(tuple(found[:MOST_LEAVES]), differs=differs)
     return Compared(one.before + other.before, one.after + other.after, changes)
 

@@ -12,7 +12,7 @@ import msgspec
 from webhook.admission.join import JoinKey, join_key
 from webhook.admission.review import Phase
 from webhook.detection.correlate import Correlator
-from webhook.detection.detectors import ALL, Detector, Panel, Sign
+from webhook.detection.detectors import ALL, Detector, Panel
 from webhook.detection.evidence import Place
 from webhook.detection.fact import Fact, decode_fact, encode_fact
 from webhook.detection.finding import Finding
@@ -171,26 +171,13 @@ class Detection:
             self._suspects.changed(_place(fact))
 
     def _judge(self, write: Write) -> None:
-        past = self.history.of(write.object)
-        reads = self._reader.reads
-        for stored in past.confirm(write.base, write.state_before):
-            for name, judge in self._panel.stored:
-                for sign in judge(stored, past):
-                    self._enter(name, sign, stored)
-        self.history.add(past, write)
         if write.others or write.again:
             self._suspects.changed(_place(write))
         elif write.asked and write.others is not None:
             self._suspects.acquit(write.called.first, _place(write))
-        for name, judge in self._panel.asked:
-            for sign in judge(write, past):
-                self._enter(name, sign, write)
-        if self._reader.reads != reads:
-            self.history.weigh(past)
-
-    def _enter(self, detector: str, sign: Sign, write: Write) -> None:
-        for ledger in self._ledgers:
-            ledger.add(detector, sign, write)
+        for detector, sign, judged in self._panel.judge(write, self.history):
+            for ledger in self._ledgers:
+                ledger.add(detector, sign, judged)
 
 
 def _place(one: Fact | Write) -> Place:

@@ -50,11 +50,11 @@ class Difference:
     They may do so in nothing but order or notation: then there are no leaves.
     """
 
-    __slots__ = ("_leaves", "_reader", "_unread", "_wanted", "differs", "weight")
+    __slots__ = ("_differs", "_leaves", "_reader", "_unread", "_wanted", "weight")
 
     def __init__(self, leaves: Leaves = (), *, differs: bool = False) -> None:
         """`differs`: to the byte, where there are no leaves."""
-        self.differs: Final = differs or bool(leaves)
+        self._differs: Final = differs or bool(leaves)
         self.weight = _BYTES_OF_CHANGE * len(leaves)
         """About the bytes of memory that it takes; more or less once it was read."""
         self._leaves: Leaves | None = leaves
@@ -92,12 +92,12 @@ class Difference:
 
     def packed(self) -> bytes:
         """For `unread`; empty where nothing differs."""
-        if not self.differs:
+        if not self:
             return b""
         return self._unread if isinstance(self._unread, bytes) else _encode(self.leaves)
 
     def __bool__(self) -> bool:
-        return self.differs
+        return self._differs
 
     def __len__(self) -> int:
         return len(self.leaves)
@@ -108,12 +108,12 @@ class Difference:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Difference):
             return NotImplemented
-        return self is other or (self.differs == other.differs and self.leaves == other.leaves)
+        return self is other or (bool(self) == bool(other) and self.leaves == other.leaves)
 
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        return f"Difference({self.leaves!r}, differs={self.differs})"
+        return f"Difference({self.leaves!r}, differs={bool(self)})"
 
 
 NO_DIFFERENCE: Final = Difference()
@@ -123,7 +123,7 @@ def plain(value: Any) -> Any:
     """An enc_hook for msgspec: the leaves, None where states differ and no leaves do."""
     if not isinstance(value, Difference):
         raise NotImplementedError
-    return value.leaves or (None if value.differs else ())
+    return value.leaves or (None if value else ())
 
 
 def from_plain(wanted: type, value: Any) -> Any:

@@ -86,7 +86,7 @@ def reduce(
     assert old is not None  # noqa: S101 - see is_reduced
     assert new is not None  # noqa: S101
     facts = known.facts
-    compared, of_status, writes_status = _compare(reviewed, facts, reader)
+    compared, of_status, writes_status = _compare(reviewed, old, new, facts, reader)
     is_last = phase is Phase.OUTCOME or (phase is Phase.MUTATE and not known.awaits_outcome)
     states = States(*digests(old.content, new.content)) if is_last else None
     for one in facts:
@@ -112,7 +112,7 @@ def reduce(
             after = before
         observes = after.own is not None or _observes(new.status)
     wire = request.wire
-    asks = compared.changes.differs or of_status is not None or writes_status
+    asks = bool(compared.changes) or of_status is not None or writes_status
     return Fact(
         version=VERSION,
         phase=phase,
@@ -139,12 +139,13 @@ def reduce(
 
 
 def _compare(
-    reviewed: Reviewed, facts: Sequence[Fact], reader: Reader
+    reviewed: Reviewed,
+    old: ReviewedObject,
+    new: ReviewedObject,
+    facts: Sequence[Fact],
+    reader: Reader,
 ) -> tuple[Compared, Compared | None, bool]:
     """What the server takes; status where it may take that; whether it certainly does."""
-    old, new = reviewed.request.old_object, reviewed.request.object
-    assert old is not None  # noqa: S101 - see is_reduced
-    assert new is not None  # noqa: S101
     wire, before = reviewed.request.wire, [one.compared for one in facts]
     if wire.sub_resource == _STATUS:
         return compare(_one(old, _STATUS), _one(new, _STATUS), reader, before), None, True

@@ -9,6 +9,9 @@ import msgspec
 Fields = dict[str, msgspec.Raw]
 """Top-level key → its undecoded JSON value: `{"metadata": Raw, "spec": Raw, ...}`."""
 
+NOT_CONTENT: Final = frozenset({"metadata", "kind", "apiVersion"})
+"""Top-level fields that say what an object is: the rest is what it holds."""
+
 
 class _Absent(Enum):
     ABSENT = "absent"

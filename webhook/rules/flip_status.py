@@ -51,13 +51,11 @@ class FlipStatus:
         for written in (each.strip() for each in resources):
             name, _, group = written.partition(".")
             versions = custom.versions(group, name)
-            reasons = [_why_not(one) for one in versions]
-            if "" in reasons:
-                flipped |= {
-                    (one.group, one.version, one.resource) for one in versions if not _why_not(one)
-                }
-            elif reasons:
-                refused[written] = reasons[0]
+            good = [one for one in versions if not _why_not(one)]
+            if good:
+                flipped |= {(one.group, one.version, one.resource) for one in good}
+            elif versions:
+                refused[written] = _why_not(versions[0])
             elif _is_built_in(table, group, name):
                 refused[written] = "a built-in kind, whose status is written apart from its spec"
             else:

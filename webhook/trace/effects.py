@@ -13,7 +13,6 @@ from webhook.detection.changes import Change, changes
 from webhook.objects.fields import ABSENT, Fields
 
 _OBSERVED: Final = "observedGeneration"
-_UNCOMPARED: Final = frozenset({"metadata", "kind", "apiVersion"})
 
 
 class Kind(StrEnum):
@@ -56,9 +55,9 @@ def asked(first: AdmissionRequest, *, status: bool) -> list[Effect]:
 
     Raises as `effects` does.
     """
-    old = first.old_object.fields if first.old_object is not None else {}
-    new = _fields(first)
-    keys = [key for key in sorted(old.keys() | new.keys()) if key not in _UNCOMPARED]
+    old = first.old_object.content if first.old_object is not None else {}
+    new = first.object.content if first.object is not None else {}
+    keys = sorted(old.keys() | new.keys())
     found = _effects(old, new, keys, first.subresource, status=status)
     return [one for one in found if not one.discarded]
 

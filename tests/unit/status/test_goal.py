@@ -116,27 +116,23 @@ def member(document, **labels):
     return document | {"metadata": document["metadata"] | {"labels": labels, "namespace": "n"}}
 
 
+APPLICATION = {
+    "apiVersion": "app.k8s.io/v1beta1", "kind": "Application",
+    "metadata": {"name": "shop", "uid": "shop", "namespace": "n"},
+    "spec": {"selector": {"matchLabels": {"app": "shop"}},
+             "componentKinds": [{"group": "batch", "kind": "Job"}]},
+}  # fmt: skip
+
+
 def test_of_an_application_a_member_that_failed_counts():
-    application = {
-        "apiVersion": "app.k8s.io/v1beta1", "kind": "Application",
-        "metadata": {"name": "shop", "uid": "shop", "namespace": "n"},
-        "spec": {"selector": {"matchLabels": {"app": "shop"}},
-                 "componentKinds": [{"group": "batch", "kind": "Job"}]},
-    }  # fmt: skip
-    (node,) = grow([application, member(job(Failed="True"), app="shop")], {"shop"}, at=0.0)
+    (node,) = grow([APPLICATION, member(job(Failed="True"), app="shop")], {"shop"}, at=0.0)
     found = progress(node, [parse_goal("ready")], None)
     assert found.state is State.FAILED
     assert found.why == "Job/once: status.conditions[Failed] True, want False"
 
 
 def test_of_an_application_whose_members_go_on_nothing_has_failed():
-    application = {
-        "apiVersion": "app.k8s.io/v1beta1", "kind": "Application",
-        "metadata": {"name": "shop", "uid": "shop", "namespace": "n"},
-        "spec": {"selector": {"matchLabels": {"app": "shop"}},
-                 "componentKinds": [{"group": "batch", "kind": "Job"}]},
-    }  # fmt: skip
-    (node,) = grow([application, member(job(), app="shop")], {"shop"}, at=0.0)
+    (node,) = grow([APPLICATION, member(job(), app="shop")], {"shop"}, at=0.0)
     assert progress(node, [parse_goal("ready")], None).state is State.WAITING
 
 

@@ -1,11 +1,11 @@
 """What every detector is given and gives back."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import ClassVar, Final
 
-from webhook.detection.history import ObjectHistory
+from webhook.detection.history import History, ObjectHistory
 from webhook.detection.write import Requester, Write
 
 
@@ -56,17 +56,35 @@ class Detector:
         return ()
 
 
-Judge = Callable[[Write, ObjectHistory], Iterable[Sign]]
+_Judge = Callable[[Write, ObjectHistory], Iterable[Sign]]
 
 
 class Panel:
-    """Detectors by what they judge, each with its name."""
+    """Detectors that judge together, each asked for what it has a method for alone."""
 
     def __init__(self, detectors: Iterable[Detector]) -> None:
         each = tuple(detectors)
-        self.asked: Final[tuple[tuple[str, Judge], ...]] = tuple(
+        self._asked: Final[tuple[tuple[str, _Judge], ...]] = tuple(
             (one.name, one.asked) for one in each if type(one).asked is not Detector.asked
         )
-        self.stored: Final[tuple[tuple[str, Judge], ...]] = tuple(
+        self._stored: Final[tuple[tuple[str, _Judge], ...]] = tuple(
             (one.name, one.stored) for one in each if type(one).stored is not Detector.stored
         )
+
+    def judge(self, write: Write, history: History) -> Iterator[tuple[str, Sign, Write]]:
+        """Remember a write; detector, sign and write of all that is wrong with it.
+
+        And with those before it that it shows to have been stored. To be read to the end.
+        """
+        past = history.of(write.object)
+        reads = history.reader.reads
+        for stored in past.confirm(write.base, write.state_before):
+            for name, judge in self._stored:
+                for sign in judge(stored, past):
+                    yield name, sign, stored
+        history.add(past, write)
+        for name, judge in self._asked:
+            for sign in judge(write, past):
+                yield name, sign, write
+        if history.reader.reads != reads:
+            history.weigh(past)

@@ -1,0 +1,56 @@
+"""What goes on in a thread of its own while a test does other things."""
+
+import asyncio
+import threading
+from collections.abc import Coroutine
+from typing import Any, ClassVar, Self
+
+
+class Beside:
+    """`with` it: `_run` runs until left; it looks at `_over` to know when that is."""
+
+    def __init__(self) -> None:
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        raise NotImplementedError
+
+
+class OnLoop:
+    """`with` it: `_begin` and `_end` run on an event loop of its own, and what `_do` is given."""
+
+    patience: ClassVar[float] = 10.0
+    """Seconds that `_do` waits."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        self._do(self._begin())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._do(self._end())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def _do(self, work: Coroutine[Any, Any, Any]) -> Any:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(self.patience)
+
+    async def _begin(self) -> None:
+        raise NotImplementedError
+
+    async def _end(self) -> None:
+        raise NotImplementedError
