@@ -62,7 +62,7 @@ class Growth:
 
 
 def _cpu_us(_: Step, measured: Measured, __: Running) -> float:
-    return measured.cpu_seconds / measured.requests * 1e6
+    return measured.cpu_us
 
 
 def _us_per_kb(step: Step, measured: Measured, running: Running) -> float:

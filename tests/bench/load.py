@@ -29,6 +29,7 @@ from tests.bench.loops import (
 from tests.bench.processes import own_core, wait_until_quiet
 from tests.bench.running import client_context
 from tests.bench.template import make_templates
+from webhook.detection.correlate import MOST_AT_ONCE, MOST_PENDING
 from webhook.server.detecting import MOST_QUEUED
 
 CONNECTIONS: Final = 16
@@ -36,7 +37,8 @@ BURST: Final = MOST_QUEUED
 """The most requests in a row: genguard puts no more aside for detection, so none is left out."""
 _WARM_UP: Final = 500
 _FILL: Final = 2_000
-_UPDATES_AMONG: Final = 16  # of requests in a row one is an update at least
+_FINISHING: Final = 2 * MOST_PENDING // MOST_AT_ONCE
+"""Requests that end all that was put aside: more than half of them are updates."""
 _LONG: Final = 120.0
 
 
@@ -75,6 +77,7 @@ class Measured(msgspec.Struct, frozen=True):
     seconds          until the last answer
     latencies        seconds from when a request was due until its answer was whole
     cpu_seconds      the server's, until all work was done
+    finishing        further requests that had it done, which the processor time is of as well
     own_seconds      the generator's
     wrong            the first answers that were not right
     """
@@ -83,8 +86,14 @@ class Measured(msgspec.Struct, frozen=True):
     seconds: float
     cpu_seconds: float
     own_seconds: float
+    finishing: int
     latencies: tuple[float, ...]
     wrong: tuple[str, ...]
+
+    @property
+    def cpu_us(self) -> float:
+        """Microseconds of the server's processor for each request."""
+        return self.cpu_seconds / (self.requests + self.finishing) * 1e6
 
 
 def measure(job: Job, requests: Requests) -> Measured:
@@ -98,14 +107,14 @@ def measure(job: Job, requests: Requests) -> Measured:
         connections = [opened.enter_context(closing(connect())) for _ in range(job.connections)]
         warming, glance = Glance(job.constant_uid), Glance(job.constant_uid)
 
-        def settle() -> float:
-            """Have all work done, what was put aside as well; the processor time up to then."""
+        def settle() -> tuple[float, int]:
+            """Have all work done, what was put aside as well; processor time, requests for it."""
             wait_until_quiet(job.pid)
-            if job.puts_aside:
+            finishing = _FINISHING if job.puts_aside else 0
+            if finishing:
                 time.sleep(job.puts_aside)
-                limit = _UPDATES_AMONG
-                closed_loop(connections, requests, warming, seconds=_LONG, limit=limit)
-            return wait_until_quiet(job.pid)
+                closed_loop(connections, requests, warming, seconds=_LONG, limit=finishing)
+            return wait_until_quiet(job.pid), finishing
 
         for done in range(0, job.fill, _FILL):
             limit = min(_FILL, job.fill - done)
@@ -119,16 +128,17 @@ def measure(job: Job, requests: Requests) -> Measured:
             before = wait_until_quiet(job.pid)
         else:
             use(warming, seconds=job.warm_up, limit=_WARM_UP)
-            before = settle()
+            before, _ = settle()
         own, begun_at = time.process_time(), time.perf_counter()
         use(glance, seconds=job.seconds, limit=BURST)
         seconds, own_seconds = time.perf_counter() - begun_at, time.process_time() - own
-        after = wait_until_quiet(job.pid) if job.rate else settle()
+        after, finishing = (wait_until_quiet(job.pid), 0) if job.rate else settle()
         return Measured(
             requests=len(glance.latencies),
             seconds=seconds,
             cpu_seconds=after - before,
             own_seconds=own_seconds,
+            finishing=finishing,
             latencies=tuple(glance.latencies),
             wrong=(*warming.wrong, *glance.wrong),
         )

@@ -18,8 +18,8 @@ from webhook.detection.difference import NO_DIFFERENCE, Difference, Reader
 from webhook.objects.fields import Fields
 from webhook.objects.pointer import Path
 
-MOST_UNREAD: Final = 32 * 1024
-"""Bytes of one write: what is larger is read at once, and keeps nobody waiting later."""
+MOST_UNREAD: Final = 16 * 1024
+"""Bytes of one write: what is larger is read at once. Later forty are read, or packed, in a row."""
 _MOST_SEEDS: Final = 256
 _pointer: Final = attrgetter("pointer")
 

@@ -1,7 +1,7 @@
 """What differs between two states of an object, found out when somebody first asks for it.
 
 Nearly every write is one of many that nobody will ever suspect. That it differs is known at once,
-where it differs is asked of few. Until then the bytes that differ are kept, or what was packed.
+where it differs is asked of few. Until then the fields that differ are kept, packed or not.
 """
 
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from webhook.detection.changes import Change, Leaves, Part, leaves_of
+from webhook.detection.changes import Change, Leaves, leaves_of
 
 _BYTES_OF_CHANGE: Final = 80
 _BYTES_OF_UNPACKED: Final = 250
@@ -18,11 +18,13 @@ _BYTES_OF_UNREAD: Final = 350
 """All of them half of what it takes: most writes are in two lists of a history."""
 _DIGESTS: Final = 2**32
 
-Unread = tuple[Part, ...] | bytes
-"""The fields that differ; or leaves, packed."""
+Parts = tuple[tuple[str, bytes | None, bytes | None], ...]
+"""The top-level fields that differ, before and after."""
+Unread = Parts | bytes
+"""Or what was packed: of these fields and leaves one, the other empty."""
 
 _encode: Final = msgspec.msgpack.Encoder().encode
-_decode: Final = msgspec.msgpack.Decoder(Leaves).decode
+_decode: Final = msgspec.msgpack.Decoder(tuple[Parts, Leaves]).decode
 
 
 class Reader:
@@ -38,7 +40,8 @@ class Reader:
         """The leaves; none of what cannot be decoded."""
         self.reads += 1
         try:
-            return _decode(unread) if isinstance(unread, bytes) else leaves_of(unread)
+            parts, leaves = _decode(unread) if isinstance(unread, bytes) else (unread, ())
+            return leaves or leaves_of(parts)
         except (msgspec.MsgspecError, RecursionError):
             self.unreadable += 1
             return ()
@@ -94,7 +97,8 @@ class Difference:
         """For `unread`; empty where nothing differs."""
         if not self:
             return b""
-        return self._unread if isinstance(self._unread, bytes) else _encode(self.leaves)
+        unread = self._unread
+        return unread if isinstance(unread, bytes) else _encode((unread, self._leaves or ()))
 
     def __bool__(self) -> bool:
         return self._differs

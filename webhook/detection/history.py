@@ -26,8 +26,6 @@ MOST_OBJECTS: Final = 100_000
 MOST_BYTES: Final = 140 * 1024 * 1024
 MOST_BYTES_AWAKE: Final = 16 * 1024 * 1024
 WRITES_OF_AN_OBJECT: Final = 40
-UNREAD_OF_AN_OBJECT: Final = 5
-"""Its latest writes: to read forty at once, when it goes to rest, would keep answers waiting."""
 SECONDS_KEPT: Final = 3_600.0
 
 
@@ -92,8 +90,6 @@ class ObjectHistory:
         # Without an outcome: none is registered, or the write would have been forgotten.
         if write.changed_something:
             self._append(self._candidates, kept)
-        if len(self.writes) > UNREAD_OF_AN_OBJECT:
-            self.writes[-1 - UNREAD_OF_AN_OBJECT].read()
 
     def weigh(self, reads: int) -> None:
         """Weigh anew what may have been read, if anything was since there were so many reads."""

@@ -2,28 +2,34 @@
 
 Objects of one resource are written by the same users at the same leaves, with many values alike.
 So what rests is compressed against examples: the first objects that rested of its resource, and
-those after them that had something new, as far as zlib looks back. A pod with the three status
-writes of its start then takes some third of what it takes alone.
+those after them that had something new, up to a size. A pod with the status writes of its start
+then takes a quarter of what it takes alone.
 """
 
-import zlib
+from functools import lru_cache
 from struct import Struct
 from typing import Any, Final, Self
 
 import msgspec
+from zstandard import (
+    DICT_TYPE_RAWCONTENT,
+    ZstdCompressionDict,
+    ZstdCompressor,
+    ZstdDecompressor,
+)
 
 from webhook.detection.difference import NO_DIFFERENCE, Difference, Reader
 from webhook.detection.write import NOBODY, ObjectKey, Requester, Write
 
-MOST_EXAMPLES: Final = 16 * 1024
-"""Bytes of a resource. Twice as many make nothing smaller that was measured, but take longer."""
+MOST_EXAMPLES: Final = 64 * 1024
+"""Bytes of a resource. Of pods half as many have everything that comes again."""
 MOST_RESOURCES: Final = 128
 _NEWS: Final = 12
 """What does not shrink to a part of this size has something that the examples do not have."""
 _LEVEL: Final = 6
-"""A fifth less than by 3, in a tenth more time; 4 and 5 are worse at both."""
-_RAW: Final = -zlib.MAX_WBITS
-"""Neither header nor checksum."""
+"""A sixth less than by 3, for 10 µs more; those above take longer for nothing."""
+_MOST_PREPARED: Final = 16
+"""Resources whose examples are ready for use, in some 0.5 MB each. To prepare takes 0.2 ms."""
 
 _HEAD: Final = Struct("<dI")
 _NOWHERE: Final = ObjectKey("", "", "", "", "", "")
@@ -104,8 +110,7 @@ class Packer:
         """Pack, and learn from what is new."""
         examples = self._examples.get(resource, b"")
         raw = _encoder.encode(_wire(remembered))
-        packing = zlib.compressobj(_LEVEL, zlib.DEFLATED, _RAW, zdict=examples)
-        data = packing.compress(raw) + packing.flush()
+        data = _compressor(examples).compress(raw)
         if len(data) > len(raw) // _NEWS and (examples or len(self._examples) < MOST_RESOURCES):
             self._examples[resource] = examples + raw[: MOST_EXAMPLES - len(examples)]
         seen = remembered.writes[-1].time if remembered.writes else 0.0
@@ -114,8 +119,24 @@ class Packer:
     def unpack(self, where: ObjectKey, packed: Packed) -> Remembered:
         """What was packed of this object, equal to the last."""
         examples = self._examples.get((where.group, where.resource), b"")[: packed.examples]
-        unpacking = zlib.decompressobj(_RAW, zdict=examples)
-        return _remembered(where, self._decoder.decode(unpacking.decompress(packed.data)))
+        raw = _decompressor(examples).decompress(packed.data)
+        return _remembered(where, self._decoder.decode(raw))
+
+
+@lru_cache(_MOST_PREPARED)
+def _compressor(examples: bytes) -> ZstdCompressor:
+    prepared = _dictionary(examples)
+    prepared.precompute_compress(_LEVEL)
+    return ZstdCompressor(_LEVEL, dict_data=prepared, write_dict_id=False)
+
+
+@lru_cache(_MOST_PREPARED)
+def _decompressor(examples: bytes) -> ZstdDecompressor:
+    return ZstdDecompressor(dict_data=_dictionary(examples))
+
+
+def _dictionary(examples: bytes) -> ZstdCompressionDict:
+    return ZstdCompressionDict(examples, dict_type=DICT_TYPE_RAWCONTENT)
 
 
 def _wire(remembered: Remembered) -> _Wire:

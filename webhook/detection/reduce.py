@@ -1,4 +1,4 @@
-"""One review as a Fact, made at once where it came in: afterwards its contents are gone.
+"""One review as a Fact, made at once where it came in: afterwards only what changed is there.
 
 Pure. What is known already of the same write spares work: a phase that shows the same as the one
 before is not compared again, and nobody asks twice who can have acted.

@@ -44,7 +44,7 @@ NOBODY: Final = Called((), ())
 
 
 class Write(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """An update with its phases joined. Digests and numbers, no contents.
+    """An update with its phases joined. Digests and numbers; contents none but in a Difference.
 
     asked    what the requester changed of what was stored; None when its intent was not seen
     others   what other webhooks changed of what was asked; None when the intent was not seen
@@ -81,12 +81,6 @@ class Write(msgspec.Struct, frozen=True, array_like=True, gc=False):
     observes: bool = True
     policies: tuple[Acted, ...] = ()
     called: Called = NOBODY
-
-    def read(self) -> None:
-        """Have every difference read."""
-        for one in (self.asked, self.others, self.again, self.result):
-            if one is not None:
-                _ = one.leaves
 
     @property
     def changed_something(self) -> bool:

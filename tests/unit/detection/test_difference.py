@@ -10,7 +10,6 @@ from webhook.detection.changes import changes
 from webhook.detection.compared import MOST_UNREAD, compare
 from webhook.detection.detection import Detection
 from webhook.detection.difference import NO_DIFFERENCE, Difference, Reader, from_plain, plain
-from webhook.detection.history import UNREAD_OF_AN_OBJECT
 from webhook.objects.fields import fields_of
 
 
@@ -113,10 +112,3 @@ def test_of_an_object_that_cannot_loop_nothing_is_read(users, seconds, read):
     detection = Detection()
     writes(detection, *users, seconds=seconds)
     assert (detection.history.reader.reads > 0) is read
-
-
-def test_of_the_writes_of_an_object_a_few_wait_to_be_read():
-    """However long it lives: when it goes to rest all are read at once."""
-    detection = Detection()
-    writes(detection, *"a" * 20, seconds=60.0)
-    assert detection.history.reader.reads == 20 - UNREAD_OF_AN_OBJECT
