@@ -99,13 +99,15 @@ class Correlator:
 
     def _overdue(self, now: float, most: int) -> list[Write]:
         ended: list[tuple[JoinKey, bool]] = []
+        too_many = len(self._pending) - MOST_PENDING
         for position, (key, one) in enumerate(self._pending.items()):
-            is_early = one.since > now - SECONDS_WITHOUT_OUTCOMES and not self._too_many(position)
+            is_over = position < too_many
+            is_early = one.since > now - SECONDS_WITHOUT_OUTCOMES and not is_over
             if is_early or len(ended) == most:
                 break
             waits = _registered(key) in self._with_outcomes
             seconds = SECONDS_WAITED if waits else SECONDS_WITHOUT_OUTCOMES
-            if one.since <= now - seconds or self._too_many(position):
+            if is_over or one.since <= now - seconds:
                 ended.append((key, waits))
         found = []
         for key, waits in ended:
@@ -115,9 +117,6 @@ class Correlator:
                 begun = (one.intent or one.mutates[0]).time
                 found.append(assemble(*one.told(), one.mutates[-1], begun))
         return found
-
-    def _too_many(self, position: int) -> bool:
-        return position < len(self._pending) - MOST_PENDING
 
 
 def _registered(key: JoinKey) -> tuple[str, str]:

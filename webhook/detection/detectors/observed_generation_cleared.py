@@ -15,7 +15,7 @@ from typing import ClassVar
 from webhook.detection.detectors.detector import Blame, Detector, Sign
 from webhook.detection.history import ObjectHistory
 from webhook.detection.write import Write
-from webhook.objects.observed import Observed, Restoration, restorations
+from webhook.objects.observed import Generation, Observed, Restoration, restorations
 from webhook.objects.pointer import Path, to_pointer
 
 
@@ -65,16 +65,32 @@ def _pointers(gone: Iterable[Restoration]) -> tuple[str, ...]:
 
 
 def _set_by_another(one: Restoration, write: Write, past: ObjectHistory) -> bool:
-    leaf = _leaf(one.path, write.observed_asked)
-    return past.last_setter_but(write.requester.user, leaf) is not None
+    """Whether the last who set it, of those that are remembered, was not this requester."""
+    if not past.several_wrote(status=True):
+        return False
+    kind = _condition(one.path, write.observed_asked)
+    for earlier in reversed(past.earlier):
+        before, asked = (
+            _values(kind, it) for it in (earlier.observed_before, earlier.observed_asked)
+        )
+        if earlier.writes_status and asked != before and any(asked):
+            return earlier.requester.user != write.requester.user
+    return False
 
 
-def _leaf(path: Path, found: Observed) -> Path:
-    """The key of a change at this path: conditions go by their type."""
+def _condition(path: Path, found: Observed) -> str | None:
+    """The type of the condition that a value is of; None for the status' own."""
     if "conditions" not in path:
-        return path
-    status, conditions, index, name = path
-    return status, conditions, f"type={found.conditions[int(index)].type}", name
+        return None
+    _, _, index, _ = path
+    return found.conditions[int(index)].type
+
+
+def _values(kind: str | None, found: Observed) -> list[Generation | None]:
+    """Of the conditions of a type, which is one condition nearly always; None for the own."""
+    if kind is None:
+        return [found.own]
+    return [one.observed for one in found.conditions if one.type == kind]
 
 
 def _is_gone(gone: Iterable[Restoration], after: Observed) -> bool:
