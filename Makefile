@@ -83,8 +83,8 @@ sbom: install ## what it is made of, as CycloneDX, in dist/
 audit: install ## ask the Python advisory list whether what is shipped has known holes (network)
 	$(VENV)/bin/pip-audit --strict --disable-pip --require-hashes -r requirements.lock
 
-lock: ## pin the dependencies again, with hashes (needs pip-tools in .venv)
-	$(PY) -m piptools compile --quiet --strip-extras --generate-hashes --allow-unsafe --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options -o requirements.lock pyproject.toml
+lock: ## pin the dependencies again, with hashes (needs pip-tools in .venv); the image has uvloop
+	$(PY) -m piptools compile --quiet --strip-extras --generate-hashes --allow-unsafe --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options --extra uvloop -o requirements.lock pyproject.toml
 	$(PY) -m piptools compile --quiet --strip-extras --generate-hashes --allow-unsafe --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options --extra dev --extra uvloop -c requirements.lock -o requirements-dev.lock pyproject.toml
 
 clean: ## remove what the verbs above made in this folder

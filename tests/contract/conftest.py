@@ -19,6 +19,12 @@ async def running(tmp_path: Path) -> AsyncIterator[Running]:
         yield run
 
 
+@pytest.fixture(params=["asyncio", "uvloop"])
+def on_each_loop(request: pytest.FixtureRequest) -> str:
+    """A flag of `serve`: what it runs on reads sockets and speaks TLS in its own way."""
+    return f"--event-loop={request.param}"
+
+
 @pytest.fixture
 def logged() -> Iterator[Callable[[], str]]:
     """Log as `serve` does, debug lines too; call it at the end to get what was written."""

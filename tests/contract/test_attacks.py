@@ -39,8 +39,8 @@ async def in_turn(making: Iterable[Awaitable[Wire]]) -> list[Wire]:
     return list(await asyncio.gather(*map(one, making)))
 
 
-async def test_a_thousand_slow_clients_lose_their_connections(tmp_path):
-    async with victim(tmp_path) as run:
+async def test_a_thousand_slow_clients_lose_their_connections(tmp_path, on_each_loop):
+    async with victim(tmp_path, on_each_loop) as run:
         before = run.descriptors
         wires = await in_turn(run.connect() for _ in range(MANY))
         for byte in b"POST /mut":
@@ -53,9 +53,9 @@ async def test_a_thousand_slow_clients_lose_their_connections(tmp_path):
         assert dropped >= MANY / 2  # of most, and of the rest on a machine that is slow as well
 
 
-async def test_handshakes_that_are_begun_and_never_ended_are_forgotten(tmp_path):
+async def test_handshakes_that_are_begun_and_never_ended_are_forgotten(tmp_path, on_each_loop):
     """A TLS record that announces 512 bytes of a ClientHello, and no more of it; and silence."""
-    async with victim(tmp_path) as run:
+    async with victim(tmp_path, on_each_loop) as run:
         before = run.descriptors
         wires = await in_turn(run.plain() for _ in range(MANY))
         for wire in wires[::2]:
@@ -77,8 +77,8 @@ GARBAGE = {
 }
 
 
-async def test_what_is_no_tls_is_closed_at_once_and_said_nothing_of(tmp_path):
-    async with victim(tmp_path) as run:
+async def test_what_is_no_tls_is_closed_at_once_and_said_nothing_of(tmp_path, on_each_loop):
+    async with victim(tmp_path, on_each_loop) as run:
         before = run.descriptors
         for _ in range(25):
             for data in GARBAGE.values():
@@ -93,8 +93,10 @@ async def test_what_is_no_tls_is_closed_at_once_and_said_nothing_of(tmp_path):
         assert {line["message"] for line in run.log} <= {"mended"}  # of honest reviews
 
 
-async def test_a_server_that_runs_out_of_descriptors_serves_on_when_they_are_given_back(tmp_path):
-    async with victim(tmp_path) as run:
+async def test_a_server_that_runs_out_of_descriptors_serves_on_when_they_are_given_back(
+    tmp_path, on_each_loop
+):
+    async with victim(tmp_path, on_each_loop) as run:
         before = run.descriptors
         pid = run.run.process.pid
         resource.prlimit(pid, resource.RLIMIT_NOFILE, (before + 20, before + 20))
@@ -110,7 +112,9 @@ async def test_a_server_that_runs_out_of_descriptors_serves_on_when_they_are_giv
         assert all(len(json.dumps(line)) < 2_000 for line in run.log)
 
 
-async def test_bodies_of_seven_mebibytes_in_parallel_stay_within_the_memory_of_the_pod(tmp_path):
+async def test_bodies_of_seven_mebibytes_in_parallel_stay_within_the_memory_of_the_pod(
+    tmp_path, on_each_loop
+):
     text = GOOD.replace('"SPEC"', json.dumps("x" * (7 * 1024 * 1024 - len(GOOD) - 100)))
     request = http_post(text.encode(), "/mutate?timeout=10s")
 
@@ -125,7 +129,7 @@ async def test_bodies_of_seven_mebibytes_in_parallel_stay_within_the_memory_of_t
         await close([wire])
         return status
 
-    async with victim(tmp_path) as run:
+    async with victim(tmp_path, on_each_loop) as run:
         before = run.descriptors
         seen = set()
         for _ in range(3):
@@ -147,8 +151,8 @@ BOMBS = {
 }
 
 
-async def test_nothing_is_unpacked(tmp_path):
-    async with victim(tmp_path) as run:
+async def test_nothing_is_unpacked(tmp_path, on_each_loop):
+    async with victim(tmp_path, on_each_loop) as run:
         before = run.most_bytes
         for _ in range(5):
             for encoding, body in BOMBS.items():
@@ -173,8 +177,8 @@ HEADERS = {
 }
 
 
-async def test_headers_without_measure_are_refused_and_not_kept(tmp_path):
-    async with victim(tmp_path) as run:
+async def test_headers_without_measure_are_refused_and_not_kept(tmp_path, on_each_loop):
+    async with victim(tmp_path, on_each_loop) as run:
         before, descriptors = run.most_bytes, run.descriptors
         for _ in range(5):
             for fields in HEADERS.values():
@@ -225,8 +229,8 @@ SMUGGLED = {
 
 
 @pytest.mark.parametrize("chunk", [1, 1 << 20], ids=["byte-by-byte", "at-once"])
-async def test_what_hides_behind_a_request_is_never_answered(tmp_path, chunk):
-    async with victim(tmp_path) as run:
+async def test_what_hides_behind_a_request_is_never_answered(tmp_path, on_each_loop, chunk):
+    async with victim(tmp_path, on_each_loop) as run:
         for name, request in SMUGGLED.items():
             wire = await run.connect()
             for start in range(0, len(request), chunk):
@@ -247,7 +251,7 @@ def colliding(count: int) -> list[int]:
     return [n * (2**61 - 1) for n in range(1, count)]
 
 
-async def test_keys_that_would_collide_cost_no_more_than_others(tmp_path):
+async def test_keys_that_would_collide_cost_no_more_than_others(tmp_path, on_each_loop):
     """A JSON key is text, whose hash is salted; numbers in a list are never hashed."""
     keys = ",".join(f'"{number}":{number}' for number in colliding(50_000))
     numbers = ",".join(map(str, colliding(50_000)))
@@ -256,7 +260,7 @@ async def test_keys_that_would_collide_cost_no_more_than_others(tmp_path):
         GOOD.replace('"SPEC"', f"[{numbers}]").encode(),
         GOOD.replace('"SPEC"', "{" + '"a":1,' * 500_000 + '"a":1}').encode(),
     ]
-    async with victim(tmp_path) as run:
+    async with victim(tmp_path, on_each_loop) as run:
         wire = await run.connect()
         for body in bodies * 3:
             assert (await wire.post(body, "/mutate?timeout=60s")).status == 200
@@ -266,8 +270,8 @@ async def test_keys_that_would_collide_cost_no_more_than_others(tmp_path):
 EVIL = '\x1b[2J\x1b]0;owned\x07<script>alert(1)</script>\r\n{"level":"error"}\u2028\u202e\'"&'
 
 
-async def test_names_that_would_forge_a_log_line_or_a_page_stay_names(tmp_path):
-    async with victim(tmp_path, "--log-level", "DEBUG") as run:
+async def test_names_that_would_forge_a_log_line_or_a_page_stay_names(tmp_path, on_each_loop):
+    async with victim(tmp_path, on_each_loop, "--log-level", "DEBUG") as run:
         wire = await run.connect()
         for version in range(5):
             metadata = {"name": EVIL, "namespace": EVIL, "uid": EVIL, "generation": 2}
@@ -294,8 +298,8 @@ async def test_names_that_would_forge_a_log_line_or_a_page_stay_names(tmp_path):
         assert "alert(1)" not in metrics
 
 
-async def test_a_flood_of_bad_requests_does_not_fill_the_log(tmp_path):
-    async with victim(tmp_path) as run:
+async def test_a_flood_of_bad_requests_does_not_fill_the_log(tmp_path, on_each_loop):
+    async with victim(tmp_path, on_each_loop) as run:
         for _ in range(500):
             wire = await run.connect()
             await wire.send(os.urandom(20) + b"\r\n\r\n")

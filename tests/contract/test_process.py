@@ -75,9 +75,10 @@ def post() -> bytes:
     return head("POST /mutate HTTP/1.1", fields) + body
 
 
-async def test_sigterm_drains_and_a_second_one_ends_at_once(tmp_path):
+async def test_sigterm_drains_and_a_second_one_ends_at_once(tmp_path, on_each_loop):
     recording = tmp_path / "reviews"
-    async with served(tmp_path, "--record", str(recording), "--log-level", "DEBUG") as run:
+    flags = (on_each_loop, "--record", str(recording), "--log-level", "DEBUG")
+    async with served(tmp_path, *flags) as run:
         assert (await run.ask(run.facts["admission"], post())).status == 200
         run.process.send_signal(signal.SIGTERM)
         get = head("GET /readyz HTTP/1.1", [("Host", "x")])
@@ -96,8 +97,8 @@ async def test_sigterm_drains_and_a_second_one_ends_at_once(tmp_path):
     assert len(recording.read_bytes().splitlines()) == 2
 
 
-async def test_sigint_ends_at_once(tmp_path):
-    async with served(tmp_path) as run:
+async def test_sigint_ends_at_once(tmp_path, on_each_loop):
+    async with served(tmp_path, on_each_loop) as run:
         run.process.send_signal(signal.SIGINT)
         async with asyncio.timeout(4):  # a drain would take five seconds
             code, lines = await run.end()

@@ -12,7 +12,7 @@ request, which the event loop comes to two rounds later: that costs as much as j
 import asyncio
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, cast
 
 from aiohttp import StreamReader, web
 from aiohttp.http_parser import RawRequestMessage
@@ -59,7 +59,7 @@ class Connection(web.RequestHandler):
         self._connections = server.open_connections
         self._handler = server.handler
         self._clients = server.clients
-        self._real_transport: asyncio.BaseTransport | None = None
+        self._real_transport: asyncio.Transport | None = None
         self._epoch = self._connections.epoch
         self.due: float | None = None
         self.arrived = 0.0
@@ -70,7 +70,7 @@ class Connection(web.RequestHandler):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Refuse what is over the cap; otherwise the headers are due from now on."""
         super().connection_made(transport)
-        self._real_transport = transport
+        self._real_transport = cast(asyncio.Transport, transport)  # uvloop's is one by its methods
         self._connections.add(self)
         self.is_stranger = self._clients is not None and not self._clients.knows(transport)
 
@@ -167,9 +167,8 @@ class Connection(web.RequestHandler):
 
     def abort(self) -> None:
         """Drop the connection without a word."""
-        transport = self._real_transport
-        if isinstance(transport, asyncio.Transport):
-            transport.abort()
+        if self._real_transport is not None:
+            self._real_transport.abort()
 
 
 _NEVER: Final = float("inf")

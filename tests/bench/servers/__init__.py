@@ -69,10 +69,10 @@ def _module(name: str) -> Callable[[Listen], Sequence[str]]:
     return command
 
 
-def _genguard(*start: str, more: Sequence[str] = ()) -> Callable[[Listen], Sequence[str]]:
+def _genguard(*more: str) -> Callable[[Listen], Sequence[str]]:
     def command(listen: Listen) -> Sequence[str]:
         flags = (f"--secure-port={listen.port}", f"--cert-dir={listen.folder}", "--ops-port=0")
-        return (sys.executable, *start, "serve", *EVERYTHING_ON, *flags, *more)
+        return (sys.executable, "-m", "webhook", "serve", *EVERYTHING_ON, *flags, *more)
 
     return command
 
@@ -104,14 +104,14 @@ SERVERS: Final = (
     Server(
         GENGUARD,
         f"genguard serve {' '.join(EVERYTHING_ON)}",
-        _genguard("-m", "webhook"),
+        _genguard(),
         Answers.JUDGED,
         puts_aside=_PUTS_ASIDE,
     ),
     Server(
         "genguard+uvloop",
-        "the same on uvloop",
-        _genguard("-m", "tests.bench.servers.on_uvloop"),
+        "the same with --event-loop=uvloop",
+        _genguard("--event-loop=uvloop"),
         Answers.JUDGED,
         needs="uvloop",
         puts_aside=_PUTS_ASIDE,

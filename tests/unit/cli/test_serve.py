@@ -1,5 +1,6 @@
 """`genguard serve`: flags that cannot be are refused, each with what, where and what to do."""
 
+import sys
 from typing import Any
 
 import pytest
@@ -40,6 +41,7 @@ from webhook.cli import main
         (["--store", "sqlite:/nowhere/state.db"], "it cannot be opened; is its folder there"),
         (["--store", "valkey://:secret@"], "--store valkey://…: the host is missing"),
         (["--log-level", "LOUD"], "'LOUD' is not one of"),
+        (["--event-loop", "trio"], "'trio' is not one of 'asyncio', 'uvloop'"),
         (["--watch", "pods"], "--watch needs a cluster: give --kubeconfig"),
         (["--ops-auth", "kubernetes"], "--ops-auth kubernetes asks a cluster: give --kubeconfig"),
         (["--ops-auth", "none"], "it is loopback, kubernetes or token-file=FILE"),
@@ -61,6 +63,13 @@ def test_a_flag_that_cannot_be_is_refused_with_the_reason(arguments, told, tmp_p
     result = serve(*arguments)
     assert result.exit_code == 2
     assert told in " ".join(result.stderr.split())
+
+
+def test_an_event_loop_that_is_not_installed_is_told_with_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "uvloop", None)
+    result = serve("--event-loop", "uvloop", "--cert-dir", tmp_path)
+    assert result.exit_code == 2
+    assert "it is not installed; pip install 'genguard[uvloop]'" in result.stderr
 
 
 def without(path: str) -> dict[str, Any]:
