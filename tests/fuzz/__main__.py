@@ -34,17 +34,17 @@ def main() -> int:
 
 
 def run(
-    name: str, seconds: int, kept: Path = KEPT, *, seed: int = 0, runs: int = -1
+    name: str, seconds: int, kept: Path = KEPT, *, seed: int = 0
 ) -> subprocess.CompletedProcess[bytes]:
     """One target, in a process that imports everything instrumented; a seed of 0 is any.
 
-    With a seed the same is tried each time, as far as `seconds` and `runs` let it get.
+    With a seed the same is tried each time, as far as `seconds` let it get.
     """
     found = kept / name
     found.mkdir(parents=True, exist_ok=True)
     command = [
         sys.executable, "-c", f"from tests.fuzz.__main__ import fuzz; fuzz({name!r})",
-        f"-seed={seed}", f"-runs={runs}", f"-max_total_time={max(seconds, 1)}",
+        f"-seed={seed}", f"-max_total_time={max(seconds, 1)}",
         f"-max_len={_LONGEST}",
         "-timeout=20", "-rss_limit_mb=2048", f"-artifact_prefix={found}.fault-", "-verbosity=0",
         "-print_final_stats=1", str(found), str(CORPUS / name),

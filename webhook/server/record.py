@@ -28,7 +28,11 @@ class Recorder:
         self, path: Path, clock: Callable[[], datetime] = lambda: datetime.now(UTC)
     ) -> None:
         """Open `path` for appending; raises OSError when that is not possible."""
-        self._file: Final = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        try:
+            self._file: Final = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        except OSError as error:
+            what = f"{error.strerror}; --record needs a folder that is there and can be written"
+            raise OSError(error.errno, what, str(path)) from error
         self._clock: Final = clock
         self._lines: Final[queue.SimpleQueue[bytes | None]] = queue.SimpleQueue()
         self._waiting = 0

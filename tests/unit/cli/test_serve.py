@@ -132,7 +132,8 @@ def test_a_certificate_that_cannot_be_used_is_told(tmp_path):
 def test_a_recording_that_cannot_be_written_is_told(tmp_path):
     result = serve("--record", tmp_path / "no" / "file", "--cert-dir", tmp_path)
     assert result.exit_code == 1
-    assert "No such file or directory" in result.stderr
+    assert "No such file or directory; --record needs a folder that is there" in result.stderr
+    assert f"{tmp_path}/no/file" in result.stderr
 
 
 @pytest.mark.parametrize("verb", [[], *([one] for one in main.list_commands(None))])
