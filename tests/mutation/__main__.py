@@ -32,6 +32,8 @@ class Score(NamedTuple):
 
 
 _SUSPECTS: Final = ("conditions", "correlate", "matching", "places", "policies", "suspects")
+_FINDINGS: Final = ("askers", "entry", "evidence", "finding", "ledger")
+_TOLD: Final = ("absorbed", "askers", "detectors", "evidence", "kept", "ledger", "suspects")
 PACKAGES: Final = {
     "patch": Package(("webhook/patch",), ("tests/unit/patch",)),
     "rules": Package(("webhook/rules",), ("tests/unit/rules",)),
@@ -42,6 +44,10 @@ PACKAGES: Final = {
     "suspects": Package(
         tuple(f"webhook/detection/{name}.py" for name in _SUSPECTS),
         tuple(f"tests/unit/detection/test_{name}.py" for name in (*_SUSPECTS, "askers", "called")),
+    ),
+    "findings": Package(
+        tuple(f"webhook/detection/{name}.py" for name in _FINDINGS),
+        tuple(f"tests/unit/detection/test_{name}.py" for name in _TOLD),
     ),
 }
 

@@ -1,6 +1,6 @@
 """A finding as it grows: the signs that were entered, and who may have made them."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple, Self
 
@@ -25,10 +25,7 @@ Accused = tuple[tuple[str, Confidence], ...]
 
 
 class Doubt(NamedTuple):
-    """By what it is decided which of several webhooks it was: the same for many findings.
-
-    names  the most frequent first: with the counts themselves hardly two would be the same
-    """
+    """By what it is decided which of several webhooks it was: the same for many findings."""
 
     detector: str
     where: Place
@@ -64,22 +61,17 @@ class Entry:
     """The webhooks that `told` names: when they are others it has to be told anew."""
 
     @property
-    def webhooks(self) -> Mapping[str, int]:
-        """Those that may have done it, with how often each was there."""
-        if not (self.by_others or self.by_either):
-            return {}
+    def webhooks(self) -> tuple[str, ...]:
+        """Those that may have done it, by name."""
         # A candidate that was not there for every sign cannot be the only one to blame.
         signs = self.by_others + self.by_either
-        always = {name: count for name, count in self.candidates.items() if count == signs}
-        return always or self.candidates
+        always = [name for name, count in self.candidates.items() if count == signs]
+        return tuple(sorted(always or self.candidates))
 
     def choice(self) -> Doubt | None:
         """Between whom there is one; None where a single webhook, or none, may have done it."""
         names = self.webhooks
-        if len(names) <= 1:
-            return None
-        order = sorted(names, key=lambda name: (-names[name], name))
-        return Doubt(self.detector, self.place, tuple(order))
+        return Doubt(self.detector, self.place, names) if len(names) > 1 else None
 
     def untold(self) -> Self:
         """Without what can be told again."""

@@ -184,13 +184,13 @@ class Ledger:
         """Which of several it was may be told otherwise whenever another write is seen."""
         doubt = entry.doubt
         if doubt is None:
-            return tuple(self._suspects.accused(entry.webhooks, NOTHING_SHARED, entry.place))
+            return tuple(self._suspects.ranked(entry.webhooks))
         accused = known.get(doubt)
         if accused is None:
             if self._sharing is None:
                 self._sharing = self._shared()
             shared = self._sharing.get(doubt.detector, NOTHING_SHARED)
-            accused = tuple(self._suspects.accused(entry.webhooks, shared, doubt.where))
+            accused = tuple(self._suspects.accused(doubt.names, shared, doubt.where))
             known[doubt] = accused
         return accused
 
@@ -217,8 +217,8 @@ def _plain(value: Any) -> Any:
     raise NotImplementedError
 
 
-def _from_plain(wanted: type, value: Any) -> Any:
-    return Askers.from_plain(value) if wanted is Askers else value
+def _from_plain(_: type, value: Any) -> Askers:
+    return Askers.from_plain(value)
 
 
 _decoder: Final = msgspec.msgpack.Decoder(Entry, dec_hook=_from_plain)

@@ -1,5 +1,7 @@
 """What a replica found while it was alone is added to what the others have, once."""
 
+import dataclasses
+
 import msgspec
 import pytest
 from hypothesis import given, settings
@@ -9,44 +11,71 @@ from msgspec.structs import replace
 from tests.unit.detection.builders import INTENT, MUTATE, OUTCOME, fact, status, update
 from tests.unit.detection.test_ledger import SIGN, WRITE
 from webhook.detection.detection import Detection
+from webhook.detection.detectors import Blame, Sign
 from webhook.detection.entry import QUIET_SECONDS, WINDOW_SECONDS
 from webhook.detection.fact import encode_fact
 from webhook.detection.ledger import Ledger
 from webhook.detection.suspects import Suspects
+from webhook.detection.write import Called
 
-TIMES = st.lists(st.tuples(st.integers(0, int(QUIET_SECONDS) - 1), st.booleans()), min_size=1)
+TIMES = st.integers(0, int(QUIET_SECONDS) - 1)
+SIGNS = st.builds(
+    dataclasses.replace,
+    st.just(SIGN),
+    blame=st.sampled_from(Blame),
+    minor=st.booleans(),
+    requesters=st.sampled_from([(), (WRITE.requester,)]),
+)
+CALLED = st.sampled_from([("aaa/h",), ("bbb/h",), ("aaa/h", "bbb/h")])
 
 
-def ledger_of(*times: float) -> Ledger:
+def ledger_of(*times: float, sign: Sign = SIGN) -> Ledger:
     ledger = Ledger(Suspects())
     for time in times:
-        ledger.add("spec-fight", SIGN, replace(WRITE, time=time))
+        ledger.add("spec-fight", sign, replace(WRITE, time=time))
     return ledger
 
 
 GOOD = next(ledger_of(1.0).rows())
 
 
-@given(TIMES)
+@given(st.lists(st.tuples(TIMES, SIGNS, CALLED, st.booleans()), min_size=1))
 @settings(deadline=None)
 def test_signs_that_two_have_entered_count_as_if_one_had(signs):
-    together = ledger_of(*sorted(time for time, _ in signs))
-    one, other = (
-        ledger_of(*sorted(time for time, is_alone in signs if is_alone is alone))
-        for alone in (False, True)
-    )
+    one, other, together = ledgers = [Ledger(Suspects()) for _ in range(3)]
+    for time, sign, called, is_others in sorted(signs, key=lambda sign: sign[0]):
+        write = replace(WRITE, time=float(time), called=Called(called, ()))
+        for ledger in (ledgers[is_others], together):
+            ledger.add("spec-fight", sign, write)
     one.absorb(other.rows())
     assert one.findings() == together.findings()
     assert list(one.marks()) == list(together.marks())
 
 
-def test_signs_too_far_apart_are_not_one_loop_and_the_later_ones_stay():
-    early, late = (0.0, 1.0), (WINDOW_SECONDS + 2.0,)
+@pytest.mark.parametrize(("apart", "count"), [(0.0, 3), (1.0, 1)])
+def test_signs_too_far_apart_are_not_one_loop_and_the_later_ones_stay(apart, count):
+    early, late = (1_000.0, 1_001.0), (1_001.0 + WINDOW_SECONDS + apart,)
     for mine, theirs in ((early, late), (late, early)):
         ledger = ledger_of(*mine)
         ledger.absorb(ledger_of(*theirs).rows())
         (finding,) = ledger.findings()
-        assert finding.count == 1
+        assert finding.count == count
+
+
+def test_what_came_back_elsewhere_stays_open_for_longer_here():
+    here, there = ledger_of(119.0), ledger_of(0.0, 1.0, 61.0)
+    here.absorb(there.rows())
+    pace = 119.0 / 3
+    assert not list(here.settle(119.0 + 8 * pace - 0.1))
+    assert list(here.settle(119.0 + 8 * pace))
+
+
+def test_what_was_said_last_is_told_whoever_said_it():
+    early = ledger_of(0.0), ledger_of(0.0)
+    late = [ledger_of(1.0, sign=dataclasses.replace(SIGN, message="again")) for _ in early]
+    for one, other in (early[0], late[0]), (late[1], early[1]):
+        one.absorb(other.rows())
+        assert [finding.message for finding in one.findings()] == ["again"]
 
 
 def test_what_is_open_elsewhere_is_open_here():

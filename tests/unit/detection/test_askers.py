@@ -1,5 +1,6 @@
 """The requester, or a policy that acted on its write before anybody saw it."""
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -8,6 +9,7 @@ from tests.unit.detection.policies import apply, binding, patch, policy, rule
 from tests.unit.detection.test_suspects import hook
 from webhook.detection.askers import Askers
 from webhook.detection.detection import Detection
+from webhook.detection.finding import Actor, Confidence
 from webhook.detection.policies import read_policies
 from webhook.detection.suspects import Suspects, read_configurations
 from webhook.detection.write import Acted, Requester
@@ -125,8 +127,23 @@ def test_a_policy_is_never_named_for_what_came_after_intent():
     assert [(one.type, one.name) for one in found.actors] == [("webhook", "mmm/h.example.org")]
 
 
+(WRITE,) = joined((OUTCOME, update(spec(replicas=2), spec(replicas=1))))
+PINS = Suspects((), read_policies([policy(), binding()]))
+
+
 def requester(number: int) -> Requester:
-    return Requester(f"user-{number:02}", "")
+    return Requester(f"user-{number:02}", "kubectl")
+
+
+def look(askers: Askers, number: int, *policies: str) -> None:
+    """A write of this user on which these policies acted; `pins` sets what is told of."""
+    acted = tuple(Acted(name, is_sure=True) for name in policies)
+    write = replace(WRITE, requester=requester(number), policies=acted)
+    askers.look(write, ("/spec/replicas",), PINS)
+
+
+def confidence(askers: Askers) -> dict[str, str]:
+    return {one.name: one.confidence.value for one in askers.actors(is_sure=True)}
 
 
 def test_of_many_requesters_the_first_are_remembered_and_counted_on():
@@ -138,34 +155,82 @@ def test_of_many_requesters_the_first_are_remembered_and_counted_on():
 
 
 def test_of_many_users_and_policies_the_first_are_looked_at():
-    asked, askers = update(spec(replicas=2), spec(replicas=1)), Askers()
-    (write,) = joined((OUTCOME, asked))
-    acted = tuple(Acted(f"p{number:02}", is_sure=True) for number in range(20))
+    askers = Askers()
     for number in range(9):
-        one = replace(write, requester=requester(number), policies=acted)
-        askers.look(one, ("/spec/replicas",), Suspects())
+        look(askers, number, *(f"p{one:02}" for one in range(20)))
     named = {one.name for one in askers.actors(is_sure=False)}
     assert named == {f"p{number:02}" for number in range(16)}
 
 
 def test_what_two_have_seen_is_together_no_more_than_one_may_keep():
     one, other = Askers(), Askers()
-    for askers, numbers in ((one, (0, 1, 2, 3, 3)), (other, (4, 5, 5, 6, 7))):
+    for askers, numbers in ((one, (3, 3, 2, 1, 0)), (other, (7, 6, 5, 5, 4))):
         for number in numbers:
             askers.blame([requester(number)])
-    (write,) = joined((OUTCOME, update(spec(replicas=2), spec(replicas=1))))
-    sets = Suspects((), read_policies([policy(), binding()]))
-    for askers, user, policies in (
-        (one, 0, [f"a{n:02}" for n in range(16)]),
-        (one, 0, [f"a{n:02}" for n in range(16)]),
-        (other, 0, ["pins"]),
-    ):
-        acted = tuple(Acted(name, is_sure=True) for name in policies)
-        seen = replace(write, requester=requester(user), policies=acted)
-        askers.look(seen, ("/spec/replicas",), sets)
+    for _ in range(2):
+        look(one, 0, *(f"a{n:02}" for n in range(16)))
+    look(other, 0, "pins")
     one.absorb(other)
     actors = list(one.actors(is_sure=True))
     assert [a.name for a in actors if a.type == "user"] == [
         "user-03", "user-05", "user-01", "user-00",
     ]  # fmt: skip
     assert "pins" not in {a.name for a in actors}
+
+
+def test_at_a_policy_on_writes_of_one_user_too_many_nobody_looks():
+    askers = Askers()
+    for number in range(5):
+        look(askers, number, *["pins"] * (number == 4))
+    assert confidence(askers) == {}
+
+
+@pytest.mark.parametrize(
+    ("acted", "writes", "told"),
+    [(1, 3, "possible"), (1, 2, "possible"), (2, 3, "likely"), (3, 3, "likely")],
+)
+def test_a_policy_comes_before_its_requester_where_it_acted_on_most_writes(acted, writes, told):
+    askers = Askers()
+    for number in range(writes):
+        look(askers, 0, *["pins"] * (number < acted))
+    assert confidence(askers) == {"pins": told}
+
+
+def test_on_how_many_writes_a_policy_acted_is_counted_over_all_who_saw_them():
+    one, other = Askers(), Askers()
+    look(one, 0, "pins")
+    for policies in (["other"], [], []):
+        look(other, 0, *policies)
+    one.absorb(other)
+    assert confidence(one) == {"pins": "possible", "other": "possible"}
+    look(other, 1, "pins")
+    one.absorb(other)
+    assert confidence(one)["pins"] == "likely"
+
+
+def test_of_too_many_policies_those_that_acted_least_go():
+    one, other = Askers(), Askers()
+    for _ in range(2):
+        look(one, 0, *(f"z{number:02}" for number in range(16)))
+    look(other, 0, "a")
+    one.absorb(other)
+    assert "a" not in confidence(one)
+
+
+def test_what_was_seen_is_exported_whole():
+    before = Askers()
+    before.blame([requester(0), requester(1)])
+    for policies in (["pins"], [], ["other"]):
+        look(before, 0, *policies)
+    look(before, 2, "pins")
+    plain = msgspec.msgpack.encode(before.plain())
+    after = Askers.from_plain(msgspec.msgpack.decode(plain))
+    expected = [
+        Actor("user", "user-01", "kubectl", Confidence.CERTAIN),
+        Actor("policy", "pins", "", Confidence.LIKELY),
+        Actor("user", "user-00", "kubectl", Confidence.LIKELY),
+        Actor("policy", "other", "", Confidence.POSSIBLE),
+    ]
+    for askers in (before, after):
+        assert list(askers.actors(is_sure=True)) == expected
+        assert {one.name for one in askers.actors(is_sure=False)} == {one.name for one in expected}

@@ -1,6 +1,7 @@
 """From signs to findings."""
 
 import dataclasses
+from hashlib import blake2b
 
 import pytest
 from msgspec.structs import replace
@@ -14,10 +15,15 @@ from webhook.detection.evidence import Place
 from webhook.detection.finding import Severity
 from webhook.detection.ledger import Ledger
 from webhook.detection.suspects import Suspects, read_configurations
-from webhook.detection.write import Called
+from webhook.detection.write import Called, ObjectKey
 
 (WRITE,) = joined((OUTCOME, update(spec(replicas=2), spec(replicas=1))))
+CALLED = replace(WRITE, called=Called(("aaa/h",), ()))
 SIGN = Sign(Blame.REQUESTER, ("/spec/replicas",), "it happened", (WRITE.requester,))
+
+
+def of(uid: str) -> ObjectKey:
+    return WRITE.object._replace(uid=uid)
 
 
 def ledger_of(*times: float, sign: Sign = SIGN) -> Ledger:
@@ -49,9 +55,31 @@ def test_minor_signs_are_never_more_than_info():
     )
 
 
-def test_signs_far_apart_are_not_the_same_loop():
-    ledger = ledger_of(0, WINDOW_SECONDS + 1, 2 * WINDOW_SECONDS + 2)
-    assert severity(ledger) is Severity.INFO
+@pytest.mark.parametrize(
+    ("apart", "expected"),
+    [(WINDOW_SECONDS, Severity.WARNING), (WINDOW_SECONDS + 1, Severity.INFO)],
+)
+def test_signs_far_apart_are_not_the_same_loop(apart, expected):
+    assert severity(ledger_of(*(1_000 + turn * apart for turn in range(3)))) is expected
+
+
+@pytest.mark.parametrize(
+    ("times", "seconds", "because"),
+    [
+        ((0,), 60, "the shortest"),
+        ((0, 10), 60, "a fast loop"),
+        ((0, 20), 80, "four turns of a slow one"),
+        ((0, 40, 60), 120, "a turn every 30 s"),
+        ((0, 200), 600, "never longer than signs of one loop may be apart"),
+        ((0, 59, 60), 120, "it did not come back, for it was never quiet"),
+        ((0, 0, 60), 240, "it came back: twice as long as a turn every 30 s takes"),
+    ],
+)
+def test_how_long_a_finding_has_to_be_quiet(times, seconds, because):
+    ledger = ledger_of(*(1_000 + time for time in times))
+    end = 1_000 + times[-1] + seconds
+    assert not list(ledger.settle(end - 0.1)), because
+    assert list(ledger.settle(end)), because
 
 
 def test_a_finding_resolves_when_it_is_quiet_and_not_before():
@@ -72,9 +100,47 @@ def test_a_finding_that_comes_back_stays_open_for_longer():
     assert list(ledger.settle(70 + 4 * QUIET_SECONDS))
 
 
-def test_whom_the_server_may_have_listened_to_is_only_possible():
-    (finding,) = ledger_of(0, sign=dataclasses.replace(SIGN, blame=Blame.SERVER)).findings()
-    assert [actor.confidence.value for actor in finding.actors] == ["possible"]
+@pytest.mark.parametrize(
+    ("blame", "expected", "because"),
+    [
+        (Blame.REQUESTER, [("user", "certain")], "it was there before any webhook was called"),
+        (Blame.OTHERS, [("webhook", "certain"), ("user", "certain")], "as the detector says"),
+        (Blame.EITHER, [("user", "possible"), ("webhook", "possible")], "nobody saw the intent"),
+        (Blame.SERVER, [("user", "possible")], "whom the server may have listened to"),
+    ],
+)
+def test_who_is_named_by_when_it_happened(blame, expected, because):
+    ledger, sign = Ledger(Suspects()), dataclasses.replace(SIGN, blame=blame)
+    for _ in range(2):
+        ledger.add("spec-fight", sign, CALLED)
+    (finding,) = ledger.findings()
+    known = {"user": ("someone", ""), "webhook": ("aaa/h", "")}
+    assert [
+        (one.type, one.name, one.field_manager, one.confidence.value) for one in finding.actors
+    ] == [(kind, *known[kind], confidence) for kind, confidence in expected], because
+
+
+@pytest.mark.parametrize("blame", [Blame.OTHERS, Blame.EITHER])
+def test_a_webhook_that_was_not_there_each_time_is_not_named_beside_one_that_was(blame):
+    ledger, sign = Ledger(Suspects()), dataclasses.replace(SIGN, blame=blame, requesters=())
+    for names in (("aaa/h", "bbb/h"), ("bbb/h",)):
+        ledger.add("spec-fight", sign, replace(WRITE, called=Called(names, ())))
+    (finding,) = ledger.findings()
+    assert [one.name for one in finding.actors] == ["bbb/h"]
+
+
+def test_a_scale_is_a_view_of_its_object_and_no_other_subresource_is():
+    ledger = Ledger(Suspects())
+    for subresource in ("", "scale", "status"):
+        ledger.add("spec-fight", SIGN, replace(WRITE, subresource=subresource))
+    counts = {one.subresource: one.count for one in ledger.findings()}
+    assert counts == {"": 2, "status": 1}
+
+
+def test_an_id_is_the_same_on_every_replica_and_after_every_start():
+    (finding,) = ledger_of(0).findings()
+    name = b"spec-fight\0apps\0deployments\0object-1\0"
+    assert finding.id == blake2b(name, digest_size=8).hexdigest()
 
 
 def test_findings_are_made_anew_only_where_a_sign_was_added():
@@ -149,6 +215,30 @@ def test_of_too_many_findings_the_longest_unchanged_goes(monkeypatch):
     assert [one.object.uid for one in ledger.findings()] == ["c", "d"]
 
 
+def test_of_findings_that_are_restored_the_longest_unchanged_goes_first(monkeypatch):
+    monkeypatch.setattr(ledger_module, "MOST_FINDINGS", 2)
+
+    def found(ledger: Ledger, uid: str, time: float) -> None:
+        ledger.add("spec-fight", SIGN, replace(WRITE, object=of(uid), time=time))
+
+    before, after = Ledger(Suspects()), Ledger(Suspects())
+    found(before, "b", 0)
+    found(before, "a", 1)
+    after.restore(reversed(list(before.rows())))
+    found(after, "c", 2)
+    assert [one.object.uid for one in after.findings()] == ["a", "c"]
+
+
+def test_what_can_be_told_again_is_not_exported():
+    ledger = Ledger(Suspects())
+    for uid, called in (("a", ("aaa/h",)), ("b", ("aaa/h", "bbb/h"))):
+        write = replace(WRITE, object=of(uid), called=Called(called, ()))
+        ledger.add("status-clobbered", dataclasses.replace(SIGN, blame=Blame.OTHERS), write)
+    before = list(ledger.rows())
+    assert ledger.findings()
+    assert list(ledger.rows()) == before
+
+
 def test_a_finding_that_goes_while_they_are_told_is_left_out(monkeypatch):
     monkeypatch.setattr(ledger_module, "MOST_FINDINGS", 3)
     ledger = Ledger(Suspects())
@@ -189,13 +279,80 @@ def test_webhooks_that_two_have_counted_are_counted_together():
     ]
 
 
-def test_of_two_findings_with_the_same_doubt_both_are_told_alike():
-    suspects = Suspects(read_configurations([hook("aaa"), hook("bbb")]))
-    ledger = Ledger(suspects)
-    pair = ("aaa/h.example.org", "bbb/h.example.org")
-    sign = dataclasses.replace(SIGN, blame=Blame.OTHERS, requesters=())
-    for uid in "ab":
-        one = replace(WRITE, object=WRITE.object._replace(uid=uid), called=Called(pair, ()))
-        ledger.add("status-clobbered", sign, one)
-    first, second = ledger.findings()
-    assert first.actors == second.actors != ()
+PAIR = ("aaa/h.example.org", "bbb/h.example.org")
+
+
+class Counting(Suspects):
+    """Remembers of whom it was asked who it was."""
+
+    def __init__(self) -> None:
+        super().__init__(read_configurations([hook("aaa"), hook("bbb")]))
+        self.asked = []
+
+    def accused(self, names, shared, where):
+        self.asked.append(names)
+        return super().accused(names, shared, where)
+
+
+def in_doubt(
+    *found: tuple[str, Blame, tuple[str, ...]], suspects: Suspects | None = None
+) -> Ledger:
+    """Each a finding on an object of its own: the detector, the blame, and who was called."""
+    ledger = Ledger(suspects or Counting())
+    for number, (detector, blame, called) in enumerate(found):
+        sign = dataclasses.replace(SIGN, blame=blame, requesters=())
+        one = replace(WRITE, time=number, object=of(str(number)), called=Called(called, ()))
+        ledger.add(detector, sign, one)
+    return ledger
+
+
+def named(ledger: Ledger) -> list[list[tuple[str, str]]]:
+    return [
+        [(one.name.partition("/")[0], one.confidence.value) for one in finding.actors]
+        for finding in ledger.findings()
+    ]
+
+
+EQUAL, BBB = [("aaa", "possible"), ("bbb", "possible")], [("bbb", "likely"), ("aaa", "possible")]
+
+
+def test_of_two_findings_with_the_same_doubt_both_are_told_alike_and_it_is_weighed_once():
+    suspects = Counting()
+    both = ("status-clobbered", Blame.OTHERS, PAIR), ("status-clobbered", Blame.OTHERS, PAIR)
+    assert named(in_doubt(*both, suspects=suspects)) == [EQUAL, EQUAL]
+    assert suspects.asked == [PAIR]
+
+
+def test_where_one_or_none_can_have_done_it_nothing_is_weighed():
+    suspects = Counting()
+    clear = ("spec-fight", Blame.OTHERS, PAIR[1:]), ("spec-fight", Blame.REQUESTER, PAIR)
+    assert named(in_doubt(*clear, suspects=suspects)) == [[("bbb", "certain")], []]
+    assert suspects.asked == []
+
+
+@pytest.mark.parametrize(
+    ("other", "expected", "because"),
+    [
+        (("spec-fight", Blame.OTHERS, PAIR[1:]), BBB, "it stood alone in another such finding"),
+        (("status-clobbered", Blame.OTHERS, PAIR[1:]), EQUAL, "in a finding of another kind"),
+        (("spec-fight", Blame.EITHER, PAIR[1:]), EQUAL, "where it may have been the requester"),
+        (("spec-fight", Blame.OTHERS, ()), EQUAL, "of nobody anything is known"),
+    ],
+)
+def test_what_findings_of_one_kind_share_speaks_against_a_webhook(other, expected, because):
+    first, _ = named(in_doubt(("spec-fight", Blame.OTHERS, PAIR), other))
+    assert first == expected, because
+
+
+def test_kinds_of_findings_do_not_share_what_is_told_of_a_doubt():
+    found = in_doubt(
+        ("spec-fight", Blame.OTHERS, PAIR),
+        ("spec-fight", Blame.OTHERS, PAIR[1:]),
+        ("status-clobbered", Blame.OTHERS, PAIR),
+    )
+    assert named(found) == [BBB, [("bbb", "certain")], EQUAL]
+
+
+def test_a_finding_of_which_nobody_knows_whose_it_is_resolves_like_any_other():
+    (resolved,) = in_doubt(("spec-fight", Blame.OTHERS, PAIR)).settle(QUIET_SECONDS)
+    assert [one.name for one in resolved.actors] == list(PAIR)
