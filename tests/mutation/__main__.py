@@ -34,6 +34,10 @@ class Score(NamedTuple):
 _SUSPECTS: Final = ("conditions", "correlate", "matching", "places", "policies", "suspects")
 _FINDINGS: Final = ("askers", "entry", "evidence", "finding", "ledger")
 _TOLD: Final = ("absorbed", "askers", "detectors", "evidence", "kept", "ledger", "suspects")
+_WRITES: Final = ("assemble", "detection", "fact", "reduce", "view", "waiting", "write")
+_SEEN: Final = (
+    "absorbed", "called", "conditions", "correlate", "detection", "detectors", "fact", "waiting",
+)  # fmt: skip
 PACKAGES: Final = {
     "patch": Package(("webhook/patch",), ("tests/unit/patch",)),
     "rules": Package(("webhook/rules",), ("tests/unit/rules",)),
@@ -48,6 +52,10 @@ PACKAGES: Final = {
     "findings": Package(
         tuple(f"webhook/detection/{name}.py" for name in _FINDINGS),
         tuple(f"tests/unit/detection/test_{name}.py" for name in _TOLD),
+    ),
+    "writes": Package(
+        tuple(f"webhook/detection/{name}.py" for name in _WRITES),
+        tuple(f"tests/unit/detection/test_{name}.py" for name in _SEEN),
     ),
 }
 

@@ -70,9 +70,14 @@ def joined(*reviews: tuple[Phase, dict[str, Any]], now: float = 100.0) -> list[W
     return detection.writes
 
 
-def fact(phase: Phase, asked: dict[str, Any], now: float = 100.0) -> Fact:
+def fact(
+    phase: Phase,
+    asked: dict[str, Any],
+    now: float = 100.0,
+    dependencies: Dependencies = _dependencies,
+) -> Fact:
     """What one review shows to a replica that knows of no other."""
-    found = Detection().fact(phase, reviewed(asked, phase), now)
+    found = Detection().fact(phase, reviewed(asked, phase, dependencies), now)
     assert found is not None
     return found
 

@@ -1,6 +1,7 @@
 """Which reviews make one write."""
 
 import msgspec
+import pytest
 
 from tests.reviews import KINDS, judge
 from tests.unit.detection.builders import (
@@ -14,8 +15,10 @@ from tests.unit.detection.builders import (
     reviewed,
     see,
     spec,
+    status,
     update,
 )
+from tests.unit.detection.test_suspects import hook
 from webhook.detection.correlate import (
     MOST_AT_ONCE,
     MOST_PENDING,
@@ -24,6 +27,8 @@ from webhook.detection.correlate import (
     Correlator,
 )
 from webhook.detection.difference import NO_DIFFERENCE
+from webhook.detection.suspects import Suspects, read_configurations
+from webhook.detection.write import NOBODY
 from webhook.generation import CustomResource, StatusSubresource
 
 PRESENT, ABSENT, UNKNOWN = StatusSubresource
@@ -48,6 +53,57 @@ def test_a_second_mutate_call_is_round_one():
     one, other = update(NEW, OLD), update(OTHER, OLD)
     (write,) = joined((INTENT, one), (MUTATE, one), (MUTATE, other), (OUTCOME, other))
     assert [change.pointer for change in write.again] == ["/spec/replicas"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_told", "because"),
+    [
+        ([INTENT], [OUTCOME], True, "all three phases are seen"),
+        ([INTENT], [], True, "an intent begins a write"),
+        ([], [OUTCOME], True, "an outcome ends one"),
+        ([], [], False, "a PATCH is run again: two writes, for all that is known"),
+    ],
+)
+def test_rounds_are_told_from_writes_by_where_a_write_begins_or_ends(
+    before, after, is_told, because
+):
+    one, other = update(NEW, OLD), update(OTHER, OLD)
+    calls = [*((phase, one) for phase in before), (MUTATE, one), (MUTATE, other)]
+    (write,) = joined(*calls, *((phase, other) for phase in after))
+    assert bool(write.again) is is_told, because
+
+
+READY = {"type": "Ready"}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "told", "because"),
+    [
+        ({}, {"observedGeneration": 1}, [], "genguard put it back"),
+        (
+            {"conditions": [READY]},
+            {"conditions": [{**READY, "observedGeneration": 1}]},
+            [],
+            "genguard put it back in a condition",
+        ),
+        (
+            {"observedGeneration": 1},
+            {"observedGeneration": 2},
+            ["/status/observedGeneration"],
+            "what is there it does not change",
+        ),
+        ({}, {"phase": "x"}, ["/status/phase"], "it adds nothing else"),
+    ],
+)
+def test_what_genguard_repaired_itself_is_no_change_of_round_one(first, second, told, because):
+    phases = (INTENT, first), (MUTATE, first), (MUTATE, second), (OUTCOME, second)
+    (write,) = joined(
+        *(
+            (phase, update(status(n=1, **new), status(n=0), subresource="status"))
+            for phase, new in phases
+        )
+    )
+    assert [change.pointer for change in write.again] == told, because
 
 
 def test_three_mutate_calls_are_several_writes_and_no_rounds():
@@ -91,8 +147,8 @@ def test_a_stale_put_is_no_write():
 def test_without_outcomes_the_mutate_call_is_the_write():
     one = update(NEW, OLD)
     (write,) = joined((MUTATE, one))
-    assert not write.has_outcome
-    assert write.generation_after == 2  # as predicted
+    assert write.has_outcome is False
+    assert (write.generation_after, write.generation_predicted) == (2, None)  # nobody has seen it
 
 
 def test_where_outcomes_are_seen_a_mutate_call_alone_is_forgotten():
@@ -119,11 +175,11 @@ def test_after_a_burst_a_review_ends_only_some_of_the_writes_that_have_waited():
     assert [write.base for write in detection.writes] == list(map(str, range(3 * MOST_AT_ONCE)))
 
 
-def learnt(phases_status, **more):
-    """The writes that come of three phases, where the definition is learnt in between."""
+def learnt(phases_status, phases=(INTENT, MUTATE, OUTCOME), **more):
+    """The writes that come of some phases, where the definition is learnt in between."""
     detection = Judging()
-    for phase, status in zip((INTENT, MUTATE, OUTCOME), phases_status, strict=True):
-        custom = [CustomResource(*KINDS["widgets"], status)]
+    for phase, known in zip(phases, phases_status, strict=True):
+        custom = [CustomResource(*KINDS["widgets"], known)]
         one = update(more["new"], more["old"], resource="widgets")
         see(detection, phase, reviewed(one, phase, judge(audit_only=True, custom=custom)), 100.0)
     detection.finish(100.0)
@@ -151,6 +207,37 @@ def test_a_status_that_the_server_took_was_no_subresource_whatever_was_known_bef
     (write,) = learnt((PRESENT, PRESENT, UNKNOWN), **BOTH)
     assert write.writes_status
     assert [one.pointer for one in write.result] == ["/spec/a", "/status/b"]
+
+
+def test_a_status_that_the_server_took_was_taken_of_every_phase():
+    (write,) = learnt((UNKNOWN, UNKNOWN, UNKNOWN), **BOTH)
+    assert write.asked == write.result
+    assert write.others == NO_DIFFERENCE
+    assert [one.pointer for one in write.result] == ["/spec/a", "/status/b"]
+
+
+def test_mutate_calls_that_were_judged_by_two_definitions_are_not_compared():
+    new, old = {"spec": {"a": 2}, "status": {"b": 2}}, {"spec": {"a": 1}}
+    phases = MUTATE, MUTATE, OUTCOME
+    (write,) = learnt((PRESENT, ABSENT, ABSENT), phases, new=new, old=old)
+    assert write.again == NO_DIFFERENCE
+
+
+@pytest.mark.parametrize(
+    ("definition", "subresource", "counts", "because"),
+    [
+        (ABSENT, "", True, "without the subresource any field is"),
+        (PRESENT, "", False, "with it the status that is sent is not even taken"),
+        (PRESENT, "status", False, "nor does a write of the subresource count"),
+        (ABSENT, "scale", False, "nor one of another"),
+    ],
+)
+def test_whether_a_status_is_part_of_what_is_counted(definition, subresource, counts, because):
+    detection = Judging()
+    custom = [CustomResource(*KINDS["widgets"], definition)]
+    one = update(BOTH["new"], BOTH["old"], resource="widgets", subresource=subresource)
+    see(detection, OUTCOME, reviewed(one, OUTCOME, judge(audit_only=True, custom=custom)), 100.0)
+    assert [write.status_counts for write in detection.writes] == [counts], because
 
 
 def test_a_call_that_waits_for_its_outcome_ends_no_other_before_its_time():
@@ -214,6 +301,40 @@ def test_an_outcome_alone_is_a_write_of_which_only_the_result_is_known():
     feed(detection, OUTCOME, update(NEW, OLD), 100.0)
     (write,) = detection.writes
     assert (write.asked, write.others) == (None, None)
+
+
+def test_of_an_outcome_alone_those_are_suspects_whom_rules_call():
+    detection = Judging(Suspects(read_configurations([hook("aaa", ("*",))])))
+    feed(detection, OUTCOME, update(NEW, OLD), 100.0)
+    assert [write.called.first for write in detection.writes] == [("aaa/h.example.org",)]
+
+
+def test_an_outcome_of_another_replica_need_not_tell_what_is_stored_nor_who_was_called():
+    seen = msgspec.structs.replace(fact(OUTCOME, update(NEW, OLD)), states=None, called=None)
+    (write,) = Correlator().see(seen)
+    assert (write.state_before, write.state_after, write.called) == (0, 0, NOBODY)
+
+
+def test_what_phases_have_in_common_is_kept_once():
+    correlator, one = Correlator(), status(observedGeneration=1)
+    for phase in (INTENT, MUTATE, OUTCOME):
+        writes = correlator.see(fact(phase, update(one, status(), subresource="status")))
+    (write,) = writes
+    assert write.observed_asked.own == 1
+    assert write.observed_asked is write.observed_sent is write.observed_after
+
+
+@pytest.mark.parametrize("observing", [INTENT, MUTATE, OUTCOME])
+def test_a_status_observes_when_it_does_so_in_any_phase(observing):
+    phases = INTENT, MUTATE, OUTCOME
+    shown = [{"observedGeneration": 0} if phase is observing else {} for phase in phases]
+    (write,) = joined(
+        *(
+            (phase, update(status(n=1, **more), status(n=0), subresource="status"))
+            for phase, more in zip(phases, shown, strict=True)
+        )
+    )
+    assert write.observes
 
 
 def test_of_too_many_writes_that_wait_the_oldest_are_judged_early(monkeypatch):

@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.cases_loader import Case, table
 from tests.property.test_changes import VALUES
 from tests.property.test_compared import STATUSES
-from tests.reviews import judge, make_review
+from tests.reviews import KINDS, judge, make_review
 from tests.unit.detection.builders import (
     INTENT,
     MUTATE,
@@ -22,16 +23,20 @@ from tests.unit.detection.builders import (
     status,
     update,
 )
-from tests.unit.detection.policies import binding, policy
+from tests.unit.detection.policies import binding, policy, rule
 from tests.unit.detection.test_called import only_if
 from tests.unit.detection.test_suspects import hook
 from webhook.admission.review import Phase
+from webhook.detection.compared import Compared
 from webhook.detection.detection import Detection
 from webhook.detection.evidence import Place
 from webhook.detection.fact import VERSION, UnreadableFactError, decode_fact, encode_fact
 from webhook.detection.policies import read_policies
 from webhook.detection.reduce import Reviewed
 from webhook.detection.suspects import Suspects, read_configurations
+from webhook.detection.write import Acted, Requester
+from webhook.generation import CustomResource, StatusSubresource
+from webhook.generation.prediction import Cause, Prediction
 from webhook.pipeline import review
 
 OBJECTS = st.fixed_dictionaries(
@@ -63,6 +68,10 @@ def test_replicas_that_see_one_phase_each_judge_as_one_that_sees_all(
     assert apart.findings() == alone.findings()
 
 
+DEFINED = {
+    known.value: judge(audit_only=True, custom=[CustomResource(*KINDS["widgets"], known)])
+    for known in StatusSubresource
+}
 CONTENT = "d41d8cd98f00"
 
 
@@ -110,7 +119,7 @@ def test_no_value_of_an_object_no_label_and_no_annotation_is_in_it():
     ],
 )
 def test_what_is_no_fact_is_refused_in_one_way(raw, because):
-    with pytest.raises(UnreadableFactError):
+    with pytest.raises(UnreadableFactError, match=f"version {VERSION}"):
         decode_fact(raw)
 
 
@@ -139,9 +148,118 @@ def test_of_what_is_no_write_there_is_no_fact(dry_run):
     assert Detection().fact(MUTATE, reviewed(one, MUTATE), 100.0) is None
 
 
-def test_of_a_deletion_there_is_no_fact():
-    one = make_review("DELETE", "deployments", None, spec(a=1))
-    assert Detection().fact(OUTCOME, reviewed(one, OUTCOME), 100.0) is None
+@pytest.mark.parametrize(
+    ("operation", "new", "because"),
+    [
+        ("DELETE", None, "a deletion"),
+        ("CREATE", spec(a=2), "no API server sends an old object with this, but others may"),
+    ],
+)
+def test_of_what_is_no_update_there_is_no_fact(operation, new, because):
+    one = make_review(operation, "deployments", new, spec(a=1))
+    assert Detection().fact(OUTCOME, reviewed(one, OUTCOME), 100.0) is None, because
+
+
+STORED = {"spec": {"a": 1}, "status": {"b": 1, "observedGeneration": 4}}
+SENT = {"spec": {"a": 2}, "status": {"b": 2, "observedGeneration": 4}}
+KEYS = ("resource", "definition", "to", "stored", "sent", "compared", "perhaps")
+
+
+@table("facts/compared.yaml", *KEYS)
+def test_what_the_server_may_take_of_a_write_is_compared(case: Case):
+    old, new = (
+        {key: fields[key] for key in case[name]}
+        for name, fields in (("stored", STORED), ("sent", SENT))
+    )
+    one = update(new, old, resource=case["resource"], subresource=case.get("to", ""))
+    found = fact(MUTATE, one, dependencies=DEFINED[case.get("definition", "unknown")])
+    assert _told(found.compared) == case["compared"], case.because
+    perhaps = found.compared_status and _told(found.compared_status)
+    assert perhaps == case.get("perhaps"), case.because
+    takes_status = not {"status", "+status"}.isdisjoint(case["compared"])
+    assert found.writes_status is takes_status, case.because
+    is_observed = takes_status or perhaps is not None
+    assert (found.observes, found.observed.own) == ((True, 4) if is_observed else (False, None))
+
+
+def _told(compared: Compared) -> list[str]:
+    """The fields that differ, with a + where there was none, and a - where there is none now."""
+    signs = {(True, False): "+", (False, True): "-"}
+    found = ((one, one.pointer.split("/")[1]) for one in compared.changes)
+    return list(dict.fromkeys(signs.get((one.added, one.removed), "") + at for one, at in found))
+
+
+@pytest.mark.parametrize(
+    ("phase", "awaits_outcome", "is_last"),
+    [
+        (INTENT, False, False),
+        (MUTATE, False, True),
+        (MUTATE, True, False),
+        (OUTCOME, False, True),
+        (OUTCOME, True, True),
+    ],
+)
+@pytest.mark.parametrize("shares", [True, False])
+def test_the_last_phase_tells_what_is_stored_and_who_was_called(
+    phase, awaits_outcome, is_last, shares
+):
+    detection = Detection(Suspects(read_configurations([hook("aaa", ("*",))])))
+    if awaits_outcome:
+        feed(detection, OUTCOME, update(spec(a=1), spec(a=2), "6"), 100.0)
+    one = update(spec(a=1), spec(a=2))
+    if shares:
+        feed(detection, INTENT, one, 100.0)
+    found = detection.fact(phase, reviewed(one, phase), 100.0)
+    assert found is not None
+    assert (found.states is not None, found.called is not None) == (is_last, is_last)
+
+
+@pytest.mark.parametrize(
+    ("options", "manager"),
+    [
+        ({"fieldManager": "kubectl"}, "kubectl"),
+        ({"fieldManager": ""}, ""),
+        ({}, ""),
+        (None, ""),
+        ("absent", ""),
+    ],
+)
+def test_who_asked_is_told_with_the_field_manager(options, manager):
+    one = update(spec(a=1), spec(a=2), options=options)
+    if options == "absent":
+        del one["request"]["options"]
+    assert fact(OUTCOME, one).requester == Requester("someone", manager)
+
+
+def test_an_object_that_tells_neither_uid_nor_version_is_nobody_elses():
+    """No API server sends one; other servers do."""
+    one = update(spec(a=1), spec(a=2))
+    one["request"]["oldObject"]["metadata"] = {}
+    found = fact(OUTCOME, one)
+    assert (found.object.uid, found.base) == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("phase", "unmet"),
+    [(INTENT, ("aaa/h.example.org",)), (MUTATE, ("aaa/h.example.org",)), (OUTCOME, None)],
+)
+def test_conditions_are_asked_as_long_as_webhooks_are_called(phase, unmet):
+    suspects = Suspects(read_configurations([hook("aaa", ("*",), **only_if("false"))]))
+    suspects.changed(Place("apps", "deployments", ""))
+    one = reviewed(update(spec(a=1), spec(a=2)), phase)
+    found = Detection(suspects).fact(phase, one, 100.0)
+    assert found is not None
+    assert found.unmet == unmet
+
+
+def test_policies_are_asked_where_it_may_be_that_status_is_taken():
+    documents = [policy(rules=[rule("*")]), binding()]
+    one = update(status(a=1), status(a=2), resource="widgets")
+    detection = Detection(Suspects((), read_policies(documents)))
+    found = detection.fact(INTENT, reviewed(one, INTENT), 100.0)
+    assert found is not None
+    assert not found.compared.changes
+    assert found.policies == (Acted("pins", is_sure=True),)
 
 
 def test_what_cannot_be_decoded_is_counted_when_somebody_asks_for_it():
@@ -158,14 +276,28 @@ def test_what_cannot_be_decoded_is_counted_when_somebody_asks_for_it():
     assert detection.unreadable == 1
 
 
-def test_a_phase_that_shows_the_same_as_one_before_shares_its_comparison():
-    detection, one = Detection(), update(status(a=1), status(a=2), subresource="status")
+@pytest.mark.parametrize("subresource", ["", "status", "scale"])
+def test_a_phase_that_shows_the_same_as_one_before_shares_its_comparison(subresource):
+    detection, one = Detection(), update(SENT, STORED, subresource=subresource)
     intent = detection.fact(INTENT, reviewed(one, INTENT), 100.0)
     assert intent is not None
     detection.see(intent)
     mutate = detection.fact(MUTATE, reviewed(one, MUTATE), 100.0)
     assert mutate is not None
     assert mutate.compared is intent.compared
+    assert (mutate.unmet, mutate.policies) == (None, None), "an earlier phase has told"
+
+
+def test_all_but_the_comparison_is_told_anew():
+    """A definition may be learnt between two phases."""
+    detection, one = Detection(), update(status(a=1), status(a=2), subresource="status")
+    feed(detection, INTENT, one, 100.0)
+    later = Prediction(9, 1, Cause.SPEC_CHANGED)
+    asked = reviewed(one, OUTCOME)._replace(status=StatusSubresource.ABSENT, prediction=later)
+    shared, alone = (each.fact(OUTCOME, asked, 200.0) for each in (detection, Detection()))
+    assert alone is not None
+    assert shared == msgspec.structs.replace(alone, policies=None)
+    assert shared.predicted == 9
 
 
 def test_labels_that_are_none_are_counted_where_selectors_ask_for_them():
@@ -173,16 +305,20 @@ def test_labels_that_are_none_are_counted_where_selectors_ask_for_them():
     detection = Detection(Suspects(read_configurations(documents)))
     metadata = {"resourceVersion": "7", "labels": {"a": 1}}
     one = make_review(new={"metadata": metadata, "spec": {"a": 1}}, old={"metadata": metadata})
-    assert detection.fact(OUTCOME, reviewed(one, OUTCOME), 100.0) is None
-    assert detection.unreadable == 1
+    for number in (1, 2):
+        assert detection.fact(OUTCOME, reviewed(one, OUTCOME), 100.0) is None
+        assert detection.unreadable == number
 
 
-def test_annotations_of_a_deployment_are_compared_for_they_count():
+@pytest.mark.parametrize(
+    ("resource", "told"), [("deployments", ["/metadata/annotations/a"]), ("replicasets", [])]
+)
+def test_annotations_of_a_deployment_are_compared_for_they_count(resource, told):
     old, new = (
         {"metadata": {"annotations": {"a": value}, "labels": {"b": value}}} for value in "xy"
     )
-    found = fact(OUTCOME, make_review(new=new, old=old))
-    assert [one.pointer for one in found.compared.changes] == ["/metadata/annotations/a"]
+    found = fact(OUTCOME, make_review("UPDATE", resource, new, old))
+    assert [one.pointer for one in found.compared.changes] == told
 
 
 def test_a_status_that_is_no_object_observes_nothing():

@@ -112,6 +112,15 @@ def test_what_waits_is_bounded(monkeypatch):
     assert len(waiting) == 5
 
 
+def test_what_comes_of_one_time_and_phase_stays_as_it_came():
+    waiting, facts = Waiting(), [replace(ONCE[0], base=str(number)) for number in range(20)]
+    for one in facts:
+        waiting.put(one)
+    assert list(waiting) == facts
+    assert list(waiting.until(ONCE[0].time - 0.1)) == []
+    assert list(waiting.until(ONCE[0].time)) == facts
+
+
 def test_a_replica_whose_clock_is_behind_ends_nobodys_wait():
     ahead, behind = at(AGAIN, 200.0, 200.01, 200.02), at(ONCE, 100.0, 100.01, 100.02)
     facts = [one for pair in zip(ahead, behind, strict=True) for one in pair]

@@ -1,0 +1,170 @@
+"""What is known of a write before it is judged, and what is learnt of it afterwards."""
+
+import pytest
+
+from tests.unit.detection.builders import (
+    INTENT,
+    MUTATE,
+    OUTCOME,
+    fact,
+    feed,
+    reviewed,
+    status,
+    update,
+)
+from tests.unit.detection.policies import binding, policy, rule
+from tests.unit.detection.test_called import only_if
+from tests.unit.detection.test_suspects import hook
+from webhook.admission.review import Phase
+from webhook.detection import detection as module
+from webhook.detection.detection import MOST_BYTES_ALONE, MOST_OBJECTS_ALONE, Detection
+from webhook.detection.evidence import Place
+from webhook.detection.fact import Fact, encode_fact
+from webhook.detection.history import History
+from webhook.detection.policies import read_policies
+from webhook.detection.suspects import Suspects, read_configurations
+
+HERE = Place("apps", "deployments", "status")
+OLD, SENT, LEFT = status(n=0), status(n=1), status(n=2)
+AAA = "aaa/h.example.org"
+
+
+class Noting(Suspects):
+    """Remembers what it is told."""
+
+    def __init__(self) -> None:
+        never = hook("aaa", ("*/status",), **only_if("false"))
+        super().__init__(read_configurations([never]), read_policies(ALWAYS))
+        self.told = []
+
+    def changed(self, where):
+        self.told.append(("changed", where))
+        super().changed(where)
+
+    def acquit(self, names, where):
+        self.told.append(("acquitted", tuple(names), where))
+        super().acquit(names, where)
+
+
+ALWAYS = [policy(rules=[rule("*/*")]), binding()]
+CHANGED = [("changed", HERE)]
+
+
+def asked(new, base="7"):
+    return update(new, OLD, base, subresource="status")
+
+
+def shown(detection: Detection, phase, new, base="7") -> Fact:
+    found = detection.fact(phase, reviewed(asked(new, base), phase), 100.0)
+    assert found is not None
+    return found
+
+
+def encoded(phase, new, time: float = 100.0) -> bytes:
+    return encode_fact(fact(phase, asked(new), time))
+
+
+@pytest.mark.parametrize(
+    ("phases", "told", "because"),
+    [
+        ([(INTENT, SENT), (OUTCOME, SENT)], [], "nobody saw what webhooks left"),
+        (
+            [(INTENT, SENT), (MUTATE, SENT), (OUTCOME, SENT)],
+            [("acquitted", (AAA,), HERE)],
+            "who was called left it alone",
+        ),
+        ([(INTENT, SENT), (MUTATE, LEFT), (OUTCOME, LEFT)], CHANGED, "somebody changed it"),
+        (
+            [(INTENT, SENT), (MUTATE, SENT), (MUTATE, LEFT), (OUTCOME, LEFT)],
+            CHANGED,
+            "somebody changed it in round 1",
+        ),
+        ([(INTENT, OLD), (MUTATE, OLD), (OUTCOME, OLD)], [], "there was nothing to change"),
+        ([(MUTATE, SENT), (OUTCOME, SENT)], [], "nobody saw what was asked"),
+    ],
+)
+def test_what_a_write_says_of_webhooks(phases, told, because):
+    suspects = Noting()
+    detection, elsewhere = Detection(suspects), Detection(suspects)
+    for phase, new in phases:
+        detection.see(shown(elsewhere, phase, new))
+    assert suspects.told == told, because
+
+
+@pytest.mark.parametrize(
+    ("new", "told"), [(SENT, []), (LEFT, CHANGED)], ids=["as it was asked", "another"]
+)
+def test_that_a_write_was_changed_is_learnt_with_its_mutate_call(new, told):
+    """Loops turn faster than outcomes come, and from replica to replica they take longer."""
+    here, from_elsewhere = Noting(), Noting()
+    detection = Detection(here)
+    feed(detection, INTENT, asked(SENT), 100.0)
+    feed(detection, MUTATE, asked(new), 100.0)
+    assert here.told == told
+    detection = Detection(from_elsewhere)
+    for phase, one in ((INTENT, SENT), (MUTATE, new)):
+        detection.see_encoded(encoded(phase, one))
+    assert from_elsewhere.told == told
+
+
+def test_after_that_conditions_are_asked():
+    detection = Detection(Noting())
+    assert shown(detection, INTENT, SENT).unmet == ()
+    for phase, new in ((INTENT, SENT), (MUTATE, LEFT)):
+        detection.see_encoded(encoded(phase, new))
+    assert shown(detection, INTENT, SENT, "8").unmet == (AAA,)
+
+
+@pytest.mark.parametrize(
+    ("waiting", "is_known", "because"),
+    [
+        ("", False, "nothing was seen"),
+        ("intent", True, "its intent was"),
+        ("intent mutate", True, "and a call"),
+        ("intent mutate mutate", True, "and another one"),
+        ("intent intent", False, "two writes that cannot be told apart"),
+        ("intent mutate outcome", False, "that write has ended"),
+        ("intent mutate outcome intent", True, "one has ended, and one begun"),
+    ],
+)
+def test_what_waits_to_be_judged_is_known_of_a_write(waiting, is_known, because):
+    detection = Detection(Noting())
+    for number, phase in enumerate(map(Phase, waiting.split())):
+        detection.see_encoded(encoded(phase, SENT, 100.0 + number / 1_000))
+    found = shown(detection, MUTATE, SENT)
+    assert (found.policies is None) is is_known, because
+    assert (found.unmet is None) is is_known, because
+
+
+def test_of_a_write_that_has_ended_nothing_is_known_of_the_next_one():
+    detection = Detection(Noting())
+    ended = [(INTENT, SENT), (MUTATE, LEFT), (OUTCOME, LEFT)]
+    for number, (phase, new) in enumerate([*ended, (INTENT, SENT)]):
+        detection.see_encoded(encoded(phase, new, 100.0 + number / 1_000))
+    assert shown(detection, MUTATE, LEFT).unmet == (AAA,), "it is not what its intent showed"
+
+
+def test_an_intent_begins_a_write_whatever_is_known():
+    detection = Detection(Noting())
+    feed(detection, INTENT, asked(SENT), 100.0)
+    again = shown(detection, INTENT, SENT)
+    assert again.unmet is not None
+    assert again.policies is not None
+
+
+def test_what_is_not_shared_is_remembered_within_bounds_of_its_own(monkeypatch):
+    one, built = fact(OUTCOME, asked(SENT)), []
+    monkeypatch.setattr(module, "History", lambda *bounds: built.append(bounds) or History(*bounds))
+    shared = History()
+    detection = Detection(history=shared)
+    assert detection.history is shared
+    detection.see_alone(one)
+    assert built == [(MOST_OBJECTS_ALONE, MOST_BYTES_ALONE)]
+
+
+def test_what_is_not_shared_speaks_of_webhooks_all_the_same():
+    suspects = Noting()
+    detection = Detection(suspects)
+    for phase, new in ((INTENT, SENT), (MUTATE, LEFT), (OUTCOME, LEFT)):
+        detection.see_alone(fact(phase, asked(new)))
+    assert suspects.told == CHANGED
