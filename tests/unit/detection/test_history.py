@@ -1,31 +1,17 @@
-"""What is remembered is bounded, and costs little while it rests."""
-
-import gc
-import tracemalloc
+"""What is remembered of each object, and what is forgotten first."""
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from tests.bench.tracked import DEPLOYMENTS, PODS, Reviews, follow
 from tests.unit.detection.builders import OUTCOME, joined, status, update
 from webhook.detection import packing
-from webhook.detection.detection import Detection
 from webhook.detection.difference import Reader
-from webhook.detection.history import (
-    MOST_BYTES,
-    MOST_BYTES_AWAKE,
-    MOST_OBJECTS,
-    WRITES_OF_AN_OBJECT,
-    History,
-)
+from webhook.detection.history import WRITES_OF_AN_OBJECT, History
 from webhook.detection.packing import MOST_EXAMPLES, MOST_RESOURCES, Packer, Remembered
 from webhook.detection.write import NOBODY
 
-COUNT = 1_000_000
-"""Of 1,000,000, which take 40 s: most of that is packing, since far more objects are written than
-may be awake."""
 (WRITE,) = joined(
     (OUTCOME, update(status(replicas=2, ready=2), status(replicas=1), subresource="status"))
 )
@@ -39,14 +25,6 @@ def write(number: int, time: float, base: str = "1"):
 
 def add(history: History, one) -> None:
     history.add(history.of(one.object), one)
-
-
-def test_any_number_of_observations_stays_inside_the_bounds():
-    history = History(most_objects=500, most_bytes=1_000_000, most_awake=100_000)
-    for number in range(COUNT):
-        add(history, write(number * 7919 % 3_000, number / 100))
-        assert history.bytes <= 1_000_000
-    assert len(history) <= 500
 
 
 def test_an_object_keeps_its_latest_writes():
@@ -103,33 +81,6 @@ def test_what_packs_badly_teaches_and_examples_stay_inside_their_bounds():
     assert len(with_examples) == MOST_RESOURCES
     alone, last = (packed[at][2] for at in (0, 39))
     assert len(last.data) < len(alone.data) / 2
-
-
-SCALE = 100
-
-
-@pytest.mark.parametrize(
-    ("example", "by_turns"),
-    [(PODS, False), (PODS, True), (DEPLOYMENTS, False)],
-    ids=["pods", "pods written by turns", "deployments"],
-)
-def test_a_hundred_thousand_objects_take_less_than_150_mib(example, by_turns):
-    """In a model of a hundredth. `make memory` measures all of it."""
-    reviews = Reviews(example)
-    bounds = (MOST_OBJECTS // SCALE, MOST_BYTES // SCALE, MOST_BYTES_AWAKE // SCALE)
-    history = History(*bounds)
-    follow(Detection(), reviews, 10)  # whatever is made once
-    gc.collect()
-    tracemalloc.start()
-    try:
-        follow(Detection(history=history), reviews, MOST_OBJECTS // SCALE, by_turns=by_turns)
-        gc.collect()
-        taken = tracemalloc.get_traced_memory()[0] * SCALE
-    finally:
-        tracemalloc.stop()
-    assert len(history) == MOST_OBJECTS // SCALE
-    assert taken < 150 * 1024 * 1024
-    assert history.bytes * SCALE < MOST_BYTES
 
 
 def test_nothing_of_another_kind_is_packed():

@@ -10,7 +10,13 @@ from tests.unit.detection.builders import OUTCOME, joined, spec, update
 from tests.unit.detection.test_suspects import hook
 from webhook.detection import ledger as ledger_module
 from webhook.detection.detectors import Blame, Sign
-from webhook.detection.entry import CRITICAL_COUNT, MOST_PATHS, QUIET_SECONDS, WINDOW_SECONDS
+from webhook.detection.entry import (
+    CRITICAL_COUNT,
+    CRITICAL_SECONDS,
+    MOST_PATHS,
+    QUIET_SECONDS,
+    WINDOW_SECONDS,
+)
 from webhook.detection.evidence import Place
 from webhook.detection.finding import Severity
 from webhook.detection.ledger import Ledger
@@ -44,9 +50,17 @@ def test_once_is_an_anomaly_and_the_third_a_loop():
     assert severity(ledger_of(0, 1, 2)) is Severity.WARNING
 
 
-def test_critical_takes_count_and_duration():
-    assert severity(ledger_of(*range(CRITICAL_COUNT))) is Severity.WARNING
-    assert severity(ledger_of(*range(0, 2 * CRITICAL_COUNT, 2))) is Severity.CRITICAL
+@pytest.mark.parametrize(
+    ("count", "seconds", "expected"),
+    [
+        (CRITICAL_COUNT, CRITICAL_SECONDS - 1, Severity.WARNING),
+        (CRITICAL_COUNT, CRITICAL_SECONDS, Severity.CRITICAL),
+        (CRITICAL_COUNT - 1, CRITICAL_SECONDS, Severity.WARNING),
+    ],
+)
+def test_critical_takes_count_and_duration(count, seconds, expected):
+    times = (1_000 + seconds * number / (count - 1) for number in range(count))
+    assert severity(ledger_of(*times)) is expected
 
 
 def test_minor_signs_are_never_more_than_info():
@@ -279,6 +293,7 @@ def test_webhooks_that_two_have_counted_are_counted_together():
     ]
 
 
+HERE = Place("apps", "deployments", "")
 PAIR = ("aaa/h.example.org", "bbb/h.example.org")
 
 
@@ -342,6 +357,14 @@ def test_where_one_or_none_can_have_done_it_nothing_is_weighed():
 def test_what_findings_of_one_kind_share_speaks_against_a_webhook(other, expected, because):
     first, _ = named(in_doubt(("spec-fight", Blame.OTHERS, PAIR), other))
     assert first == expected, because
+
+
+def test_what_was_left_alone_at_the_very_place_counts_most():
+    suspects = Counting()
+    for where, name, times in ((HERE, PAIR[0], 2), (HERE._replace(resource="x"), PAIR[1], 8)):
+        for _ in range(times):
+            suspects.acquit([name], where)
+    assert named(in_doubt(("spec-fight", Blame.OTHERS, PAIR), suspects=suspects)) == [BBB]
 
 
 def test_kinds_of_findings_do_not_share_what_is_told_of_a_doubt():
