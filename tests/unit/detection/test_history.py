@@ -1,16 +1,11 @@
 """What is remembered of each object, and what is forgotten first."""
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.unit.detection.builders import OUTCOME, joined, status, update
-from webhook.detection import packing
-from webhook.detection.difference import Reader
 from webhook.detection.history import WRITES_OF_AN_OBJECT, History
-from webhook.detection.packing import MOST_EXAMPLES, MOST_RESOURCES, Packer, Remembered
-from webhook.detection.write import NOBODY
 
 (WRITE,) = joined(
     (OUTCOME, update(status(replicas=2, ready=2), status(replicas=1), subresource="status"))
@@ -61,28 +56,3 @@ def test_an_object_that_rested_is_as_it_was(numbers):
         one, other = awake.of(key), resting.of(key)
         assert one.remembered() == other.remembered() == seen == awake.look(key)
     assert awake.look(WRITE.object._replace(uid="unknown")) is None
-
-
-def test_what_packs_badly_teaches_and_examples_stay_inside_their_bounds():
-    packer = Packer(Reader())
-    packed = []
-    for resource in range(MOST_RESOURCES + 5):
-        for number in range(40):
-            name = f"{resource}-{number}"
-            one = replace(write(number, float(number), name), known_wanted=number, called=NOBODY)
-            one = replace(one, object=one.object._replace(resource=str(resource)))
-            remembered = Remembered([one], [one], [])
-            where = one.object.group, one.object.resource
-            packed.append((where, remembered, packer.pack(where, remembered)))
-    for _, remembered, data in packed:
-        assert packer.unpack(remembered.writes[0].object, data) == remembered
-        assert data.examples <= MOST_EXAMPLES
-    with_examples = {where for where, _, data in packed if data.examples}
-    assert len(with_examples) == MOST_RESOURCES
-    alone, last = (packed[at][2] for at in (0, 39))
-    assert len(last.data) < len(alone.data) / 2
-
-
-def test_nothing_of_another_kind_is_packed():
-    with pytest.raises(NotImplementedError):
-        packing._packed(object())
