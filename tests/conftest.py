@@ -6,6 +6,7 @@ With GENGUARD_EXPLORE=1 it takes new ones, and many of them.
 import os
 import signal
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 pytest_plugins = ["tests.controlplane.fixtures"]
@@ -30,3 +31,15 @@ settings.load_profile("explore" if os.environ.get("GENGUARD_EXPLORE") else "prov
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # As it is in the background of a shell; the processes that tests interrupt would inherit it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+_LONG = 1_200.0
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes many minutes begins first, or one core works on it alone in the end."""
+    items.sort(key=_is_long, reverse=True)
+
+
+def _is_long(item: pytest.Item) -> bool:
+    marker = item.get_closest_marker("timeout")
+    return marker is not None and marker.args[0] >= _LONG

@@ -42,16 +42,16 @@ def report(found: Soaked) -> str:
     return "\n".join(f"{name:13}{text}" for name, text in rows.items())
 
 
-def too_much(found: Soaked, *, judge_memory: bool = True) -> list[str]:
-    """Each thing that has grown, or was wrong; a short soak cannot judge memory."""
-    return list(_reasons(found, judge_memory=judge_memory))
+def too_much(found: Soaked, most_mib_an_hour: float = MOST_MIB_AN_HOUR) -> list[str]:
+    """Each thing that has grown, or was wrong; of memory a short soak can see but a steep slope."""
+    return list(_reasons(found, most_mib_an_hour))
 
 
-def _reasons(found: Soaked, *, judge_memory: bool) -> Iterator[str]:
+def _reasons(found: Soaked, most_mib_an_hour: float) -> Iterator[str]:
     first, last = found.samples[0], found.samples[-1]
     slope = memory(found)
-    if judge_memory and slope.surely_above(MOST_MIB_AN_HOUR):
-        yield f"memory grows by {slope} MiB an hour; {MOST_MIB_AN_HOUR:g} is allowed"
+    if slope.surely_above(most_mib_an_hour):
+        yield f"memory grows by {slope} MiB an hour; {most_mib_an_hour:g} is allowed"
     if last.descriptors > first.descriptors:
         yield f"{last.descriptors} descriptors, {first.descriptors} when it was warm"
     grown = found.series_of_many - found.series_of_few

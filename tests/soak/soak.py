@@ -40,6 +40,7 @@ class Plan:
     objects      distinct ones; of more than detection remembers, nothing is left to grow
     period       seconds in which certificate and store have their trouble once
     sample       seconds between samples
+    fills        how often each object is written before the server is warm
     connections  that are kept; each second one more comes and goes
     """
 
@@ -48,6 +49,7 @@ class Plan:
     objects: int
     period: float
     sample: float
+    fills: int = 1
     connections: int = 8
 
 
@@ -201,9 +203,10 @@ class _Run:
             connection.close()
 
     def fill(self) -> None:
-        """Write every object once, in turns short enough for detection to see all of it."""
-        for done in range(0, self.traffic.round, _FILL):
-            limit = min(_FILL, self.traffic.round - done)
+        """Write every object, in turns short enough for detection to see all of it."""
+        reviews = self._plan.fills * self.traffic.round
+        for done in range(0, reviews, _FILL):
+            limit = min(_FILL, reviews - done)
             closed_loop(self._kept, self.traffic, self.answers, seconds=_LONG, limit=limit)
             wait_until_quiet(self._server.pid)
 

@@ -1,4 +1,4 @@
-"""The short form of `make soak`, and what its verdict goes by."""
+"""The form of `make soak` that takes ten minutes, and what its verdict goes by."""
 
 import pytest
 
@@ -6,19 +6,21 @@ from tests.soak.report import memory, report, too_much
 from tests.soak.soak import Answers, Plan, Sample, Soaked, soak
 from tests.soak.trend import Trend, trend
 
-pytestmark = pytest.mark.xdist_group("store")
-
 _MIB = 1024 * 1024
-SHORT = Plan(seconds=16.0, rate=150, objects=3_000, period=16.0, sample=1.0)
+SHORT = Plan(seconds=600.0, rate=100, objects=2_000, period=100.0, sample=5.0, fills=10)
+STEEP = 12.0
+"""MiB an hour: of each review some 35 bytes."""
 
 
+@pytest.mark.timeout(1_800)
+@pytest.mark.xdist_group("soak")
 def test_load_failed_handshakes_a_spoilt_certificate_and_a_lost_store_leave_nothing_behind():
     found = soak(SHORT)
-    print(f"\n{report(found)}")  # memory as well, though so short a time cannot judge it
-    assert too_much(found, judge_memory=False) == []
+    print(f"\n{report(found)}")
+    assert too_much(found, STEEP) == []
     assert found.few < SHORT.objects / 4
     assert found.many >= SHORT.objects
-    assert found.troubles == 3
+    assert found.troubles == 8, "two of them while it was warmed up"
     assert found.handshakes >= 5, "each way to fail"
 
 
@@ -107,7 +109,5 @@ def _samples(growth: float = 0.0, **last: int) -> tuple[Sample, ...]:
 )
 def test_each_thing_that_grows_is_told(found, reason):
     assert too_much(found) == ([] if reason is None else [reason])
-    assert too_much(found, judge_memory=False) == (
-        [] if reason is None or "memory" in reason else [reason]
-    )
+    assert too_much(found, STEEP) == ([] if reason is None or "memory" in reason else [reason])
     assert memory(found).error == pytest.approx(0.0, abs=1e-6)
