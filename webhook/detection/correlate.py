@@ -4,8 +4,9 @@ What is known of a live API server decides the cases:
 
 - a mutate call is not a write: a stale PUT passes mutating admission and has no outcome. Where
   outcomes are seen at all, a write without one is forgotten;
-- a storage conflict runs admission again with a newer oldObject: that is another key, and the
-  first pass has no outcome;
+- a storage conflict runs admission again with a newer oldObject: that is another key. The first
+  pass has had its outcome, though nothing of it was stored (apiserver pkg/registry/generic/
+  registry/store.go:Update validates in each try);
 - reinvocation keeps the key: a second mutate without a new intent is round 1;
 - two intents with one key that differ cannot be told apart: neither is joined;
 - a dry run is no write.
