@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.unit.detection.builders import OUTCOME, joined, status, update
-from webhook.detection import history as history_module
 from webhook.detection.changes import Change
 from webhook.detection.difference import NO_DIFFERENCE, Difference, Reader
 from webhook.detection.history import (
@@ -15,6 +14,7 @@ from webhook.detection.history import (
     History,
     ObjectHistory,
 )
+from webhook.detection.packing import Packed
 from webhook.detection.write import NOBODY, Called, Requester
 
 (WRITE,) = joined(
@@ -32,12 +32,20 @@ def add(history: History, one) -> None:
     history.add(history.of(one.object), one)
 
 
+def weighed(past: ObjectHistory, reads: int = 0) -> int:
+    """What it weighs when it is weighed for the first time."""
+    afresh = ObjectHistory(past.resource, past.remembered())
+    afresh.weigh(reads)
+    return afresh.weight
+
+
 def test_an_object_keeps_its_latest_writes():
     history = History()
     for number in range(100):
         add(history, write(1, number, str(number)))
     past = history.of(WRITE.object._replace(uid="uid-00000001"))
     assert [one.base for one in past.writes] == [str(n) for n in range(100)][-WRITES_OF_AN_OBJECT:]
+    assert past.weight == weighed(past)
 
 
 def test_the_longest_unseen_goes_first_and_the_old_goes_by_itself():
@@ -78,27 +86,26 @@ RESULT = changing(REPLICAS)
 
 
 @given(
-    st.lists(st.tuples(st.integers(0, 5), st.integers(0, 3)), max_size=60),
+    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), max_size=60),
     st.sampled_from([1, 5_000, 1_000_000]),
     st.sampled_from([3_000, 8_000, 1_000_000]),
 )
 @settings(max_examples=50)
 def test_what_is_counted_is_what_is_kept(steps, most_awake, most_bytes):
-    history = History(most_objects=4, most_bytes=most_bytes, most_awake=most_awake)
+    history = History(most_objects=2, most_bytes=most_bytes, most_awake=most_awake)
     for time, (number, base) in enumerate(steps):
         one = write(number, float(time), str(base))
         past = history.of(one.object)
         list(past.confirm(one.base, one.state_before))
         history.add(past, one)
         awake = history._awake
-        assert history.bytes == sum(map(history_module._bytes, history._objects.values()))
+        rest = [one for one in history._objects.values() if isinstance(one, Packed)]
         assert history._bytes_awake == sum(one.bytes for one in awake.values())
+        assert history.bytes == history._bytes_awake + sum(250 + len(one) for one in rest)
         assert awake == {
             name: one for name, one in history._objects.items() if isinstance(one, ObjectHistory)
         }
-        afresh = ObjectHistory(past.resource, past.remembered())
-        afresh.weigh(0)
-        assert past.bytes == past.weight == afresh.weight
+        assert past.bytes == past.weight == weighed(past, time % 3)
 
 
 def test_a_write_weighs_what_differs_in_it_once():
@@ -206,6 +213,8 @@ def test_whether_several_wrote_a_part_of_an_object(writers, several, because):
         ([("a", REPLICAS, 1), ("b", PHASE, 2)], "c", REPLICAS, "a", "another leaf"),
         ([("a", PHASE, 1), ("b", REPLICAS, 2)], "c", PHASE, "a", "another leaf of spec"),
         ([("a", PHASE, 1)], "b", PHASE, "a", "of status, too"),
+        ([("a", REPLICAS, 1), ("b", PHASE, 2)], "a", PHASE, "b", "it only writes spec itself"),
+        ([("a", PHASE, 1), ("b", REPLICAS, 2)], "a", REPLICAS, "b", "it only writes status"),
         ([], "b", PHASE, None, "nobody did"),
     ],
 )
@@ -249,12 +258,15 @@ def names(*numbers: int) -> list[str]:
     return [f"uid-{number:08}" for number in numbers]
 
 
-SIZE = History()
-add(SIZE, write(1, 0.0))
+def size() -> int:
+    """Of one object with one write; less once that was read."""
+    history = History()
+    add(history, write(1, 0.0))
+    return history.bytes
 
 
 def test_the_longest_unseen_rests_as_soon_as_there_is_more_than_may_be_awake():
-    history = History(most_awake=2 * SIZE.bytes)
+    history = History(most_awake=2 * size())
     for time, number in enumerate((1, 2)):
         add(history, write(number, float(time)))
     assert resting(history) == []
@@ -264,11 +276,25 @@ def test_the_longest_unseen_rests_as_soon_as_there_is_more_than_may_be_awake():
 
 
 def test_rather_than_be_forgotten_objects_rest():
-    history = History(most_bytes=2 * SIZE.bytes + SIZE.bytes // 2)
+    history = History(most_bytes=2 * size() + size() // 2)
     for number in (1, 2, 3):
         add(history, write(number, float(number)))
     assert len(history) == 3
     assert resting(history) == names(1)
+
+
+def test_as_many_bytes_as_are_allowed_are_kept():
+    history = History(most_bytes=2 * size())
+    for number in (1, 2):
+        add(history, write(number, float(number)))
+    assert (len(history), resting(history)) == (2, [])
+
+
+def test_the_object_that_was_written_last_is_awake_whatever_it_takes():
+    history = History(most_awake=1)
+    for number in (1, 2, 3):
+        add(history, write(number, float(number)))
+    assert resting(history) == names(1, 2)
 
 
 def test_one_object_is_remembered_whatever_it_takes():
@@ -277,13 +303,17 @@ def test_one_object_is_remembered_whatever_it_takes():
     assert (len(history), resting(history)) == (1, [])
 
 
-@pytest.mark.parametrize(("seconds", "kept"), [(SECONDS_KEPT - 1, 2), (SECONDS_KEPT, 1)])
+@pytest.mark.parametrize(("seconds", "kept"), [(SECONDS_KEPT - 1, True), (SECONDS_KEPT, False)])
 @pytest.mark.parametrize("most_awake", [1, 1_000_000], ids=["resting", "awake"])
-def test_what_was_not_seen_for_long_is_forgotten(seconds, kept, most_awake):
+@pytest.mark.parametrize("wakes", [True, False])
+def test_what_was_not_written_for_long_is_forgotten(seconds, kept, most_awake, wakes):
     history = History(most_awake=most_awake)
     add(history, write(1, 100.0))
-    add(history, write(2, 100.0 + seconds))
-    assert len(history) == kept
+    add(history, write(2, 100.0 + seconds - 1))
+    for number in (1, 2) if wakes else ():
+        history.of(write(number, 0.0).object)
+    add(history, write(3, 100.0 + seconds))
+    assert (len(history) == 3) is kept
 
 
 def test_objects_without_a_uid_are_told_apart_by_where_they_are():

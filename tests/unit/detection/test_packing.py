@@ -7,7 +7,7 @@ from tests.unit.detection.builders import INTENT, MUTATE, OUTCOME, joined, statu
 from tests.unit.detection.test_history import write
 from webhook.detection import packing
 from webhook.detection.difference import NO_DIFFERENCE, Reader
-from webhook.detection.packing import MOST_EXAMPLES, MOST_RESOURCES, Packer, Remembered
+from webhook.detection.packing import MOST_RESOURCES, Packer, Remembered
 from webhook.detection.write import NOBODY, Called, Requester
 
 HERE = ("apps", "deployments")
@@ -37,6 +37,21 @@ def test_writes_are_as_they_were_and_in_the_same_lists():
     assert after == before
     assert after.stored[0] is after.writes[0]
     assert after.candidates[0] is after.writes[1]
+
+
+def test_each_write_is_packed_once_and_what_it_says_twice_is_left_out():
+    wire = packing._wire(Remembered([AS_ASKED, CHANGED], [CHANGED], [AS_ASKED]))
+    assert [one.object.uid for one in wire.every] == ["", ""]
+    assert [one.asked for one in wire.every] == [None, CHANGED.asked]
+    assert (wire.as_asked, wire.writes, wire.stored, wire.candidates) == ([0], [0, 1], [1], [0])
+
+
+def test_what_the_server_made_of_an_observed_generation_stays_another_value():
+    shown = (INTENT, SENT), (MUTATE, SENT), (OUTCOME, LEFT)
+    phases = [(phase, update(new, OLD, subresource="status")) for phase, new in shown]
+    (before,) = joined(*phases)
+    (after,) = rested(Remembered([replace(before, called=NOBODY)], [], [])).writes
+    assert (after.observed_sent.own, after.observed_after.own) == (1, None)
 
 
 def test_equal_values_are_one_again():
@@ -97,7 +112,8 @@ def test_what_is_like_what_rests_already_takes_little_and_teaches_nothing():
     assert len(set(examples[1:])) < 4
 
 
-def test_what_packs_badly_teaches_and_examples_stay_inside_their_bounds():
+def test_what_packs_badly_teaches_and_examples_stay_inside_their_bounds(monkeypatch):
+    monkeypatch.setattr(packing, "MOST_EXAMPLES", 2_000)
     packer = Packer(Reader())
     packed = []
     for resource in range(MOST_RESOURCES + 5):
@@ -110,7 +126,8 @@ def test_what_packs_badly_teaches_and_examples_stay_inside_their_bounds():
             packed.append((where, remembered, packer.pack(where, remembered)))
     for _, remembered, data in packed:
         assert packer.unpack(remembered.writes[0].object, data) == remembered
-        assert data.examples <= MOST_EXAMPLES
+        assert data.examples <= 2_000
+    assert max(data.examples for _, _, data in packed) == 2_000
     with_examples = {where for where, _, data in packed if data.examples}
     assert len(with_examples) == MOST_RESOURCES
     alone, last = (packed[at][2] for at in (0, 39))
