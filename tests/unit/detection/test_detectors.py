@@ -54,4 +54,7 @@ def test_every_detector_has_a_case_that_finds_and_one_that_must_not():
 
 def test_what_a_detector_has_no_method_for_it_finds_nothing_in():
     (write,) = joined((OUTCOME, update(spec(a=2), spec(a=1))))
-    assert list(Panel([Detector()]).judge(write, History())) == []
+    history = History()
+    assert list(Panel([Detector()]).judge(write, history)) == []
+    past = history.of(write.object)
+    assert tuple(Detector().asked(write, past)) == tuple(Detector().stored(write, past)) == ()
