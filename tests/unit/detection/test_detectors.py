@@ -3,12 +3,14 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.cases_loader import FOLDER, Case, load
-from tests.unit.detection.builders import OUTCOME, joined, spec, update
+from tests.unit.detection.builders import OUTCOME, feed, joined, spec, update
 from tests.unit.detection.story import Story
+from webhook.detection.detection import Detection
 from webhook.detection.detectors import ALL
-from webhook.detection.detectors.detector import Detector, Panel
+from webhook.detection.detectors.detector import Blame, Detector, Panel, Sign
 from webhook.detection.finding import Finding
 from webhook.detection.history import History
 
@@ -58,3 +60,38 @@ def test_what_a_detector_has_no_method_for_it_finds_nothing_in():
     assert list(Panel([Detector()]).judge(write, history)) == []
     past = history.of(write.object)
     assert tuple(Detector().asked(write, past)) == tuple(Detector().stored(write, past)) == ()
+
+
+class Told(Detector):
+    """Finds something in every write, and reads what it is asked for."""
+
+    name = "told"
+
+    def asked(self, write, past):
+        del past
+        return [Sign(Blame.SERVER, (), "asked") for _ in write.result]
+
+    def stored(self, write, past):
+        del write, past
+        yield Sign(Blame.SERVER, (), "stored")
+
+
+def test_of_writes_upon_one_version_the_one_is_judged_as_stored_whose_state_is_there():
+    (write,) = joined((OUTCOME, update(spec(a=2), spec(a=1))))
+    history, panel = History(), Panel([Told()])
+    one, rival = (replace(write, base="1", state_before=1, state_after=after) for after in (2, 3))
+    later = replace(write, base="2", state_before=3, state_after=4)
+    found = [
+        [(sign.message, judged.state_after) for _, sign, judged in panel.judge(each, history)]
+        for each in (one, rival, later)
+    ]
+    assert found == [[("asked", 2)], [("asked", 3)], [("stored", 3), ("asked", 4)]]
+
+
+def test_what_a_detector_has_read_is_weighed_anew():
+    reading, leaving = History(), History()
+    for history, detectors in ((reading, (Told(),)), (leaving, ())):
+        asked = update(spec(a="long" * 200), spec(a="long" * 100))
+        feed(Detection(None, detectors, history), OUTCOME, asked, 1.0)
+    assert (reading.reader.reads, leaving.reader.reads) == (1, 0)
+    assert reading.bytes < leaving.bytes, "a digest takes less than a text"
