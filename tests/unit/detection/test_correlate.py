@@ -43,6 +43,13 @@ def test_three_phases_make_one_write():
     assert [change.pointer for change in write.result] == ["/spec/replicas"]
 
 
+def test_what_was_wanted_is_told_by_leaves_unless_it_is_known():
+    one = update(NEW, OLD)
+    (write,) = joined((OUTCOME, one))
+    assert write.wanted == write.result.wanted is not None
+    assert msgspec.structs.replace(write, known_wanted=5).wanted == 5
+
+
 def test_what_other_webhooks_changed_stands_between_intent_and_mutate():
     asked, made = update(NEW, OLD), update(OTHER, OLD)
     (write,) = joined((INTENT, asked), (MUTATE, made), (OUTCOME, made))

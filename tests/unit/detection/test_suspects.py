@@ -1,6 +1,7 @@
 """Which webhooks can have acted, and which of several is named first."""
 
 import json
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -12,7 +13,7 @@ from webhook.detection import evidence
 from webhook.detection import suspects as suspects_module
 from webhook.detection.evidence import Place, share
 from webhook.detection.finding import Confidence
-from webhook.detection.matching import Matched
+from webhook.detection.matching import NAME_LABEL, Matched
 from webhook.detection.policies import read_policies
 from webhook.detection.suspects import Suspects, read_configurations
 from webhook.detection.write import NOBODY
@@ -98,6 +99,40 @@ def test_who_stood_alone_in_another_finding_is_named_first():
     pair = both.called(STATUS).first
     (first, sure), _ = both.accused(pair, share([pair, [pair[1]]]), HERE)
     assert (names([first]), sure) == (["bbb"], Confidence.LIKELY)
+
+
+def chosen(*labels: str, expressions: tuple[dict[str, str], ...] = ()) -> dict[str, Any]:
+    """A namespaceSelector."""
+    selector = {"matchLabels": dict.fromkeys(labels, "x"), "matchExpressions": [*expressions]}
+    return {"namespaceSelector": selector}
+
+
+BY_NAME, BY_TEAM = {"key": NAME_LABEL, "operator": "Exists"}, {"key": "team", "operator": "Exists"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "doubtful", "because"),
+    [
+        ({}, 0, "a review shows all that it depends on"),
+        (chosen(NAME_LABEL), 0, "the name of the namespace, too"),
+        (chosen(expressions=(BY_NAME,)), 0, "either way"),
+        (chosen("team"), 2, "but no other label of it"),
+        (chosen(expressions=(BY_TEAM,)), 2, "either way"),
+        (chosen("team", expressions=(BY_NAME,)), 2, "nor that beside the name"),
+        (chosen(NAME_LABEL, expressions=(BY_NAME, BY_TEAM)), 2, "wherever it stands"),
+        (chosen(expressions=({},)), 2, "what no API server would take"),
+        ({"matchConditions": [{"expression": "true"}]}, 2, "conditions may be about anything"),
+        ({"resources": ("*/*",)}, 1, "it is for everything"),
+        ({"resources": ("pods", "*")}, 1, "among other things"),
+        ({"rules": []}, 1, "it is for nothing in particular"),
+        ({"rules": [{"resources": ["*"]}, {"resources": ["pods"]}]}, 0, "it is for something, too"),
+        ({"rules": [{"resources": None}]}, 0, "what no API server would take"),
+        ({"resources": ("*",), **chosen("team")}, 3, "both"),
+    ],
+)
+def test_how_much_of_a_webhook_no_review_shows(settings, doubtful, because):
+    (found,) = read_configurations([hook("mmm", **settings)])
+    assert found.doubtful == doubtful, because
 
 
 def test_who_left_this_place_alone_is_less_likely_than_who_was_seldom_there():
