@@ -305,15 +305,22 @@ def test_one_object_is_remembered_whatever_it_takes():
 
 @pytest.mark.parametrize(("seconds", "kept"), [(SECONDS_KEPT - 1, True), (SECONDS_KEPT, False)])
 @pytest.mark.parametrize("most_awake", [1, 1_000_000], ids=["resting", "awake"])
-@pytest.mark.parametrize("wakes", [True, False])
-def test_what_was_not_written_for_long_is_forgotten(seconds, kept, most_awake, wakes):
+def test_what_was_not_written_for_long_is_forgotten(seconds, kept, most_awake):
     history = History(most_awake=most_awake)
     add(history, write(1, 100.0))
-    add(history, write(2, 100.0 + seconds - 1))
-    for number in (1, 2) if wakes else ():
-        history.of(write(number, 0.0).object)
-    add(history, write(3, 100.0 + seconds))
-    assert (len(history) == 3) is kept
+    add(history, write(2, 100.0 + seconds))
+    assert (len(history) == 2) is kept
+
+
+@pytest.mark.parametrize(("seconds", "kept"), [(SECONDS_KEPT - 1, True), (SECONDS_KEPT, False)])
+def test_to_wake_an_object_makes_it_no_younger(seconds, kept):
+    history = History(most_awake=2 * size() + size() // 2)
+    for number, time in ((1, 100.0), (2, 0.0), (3, 0.0)):
+        add(history, write(number, time))
+    assert resting(history) == names(1)
+    history.of(write(1, 0.0).object)
+    add(history, write(4, 100.0 + seconds))
+    assert (len(history), resting(history)) == (1 + kept, [])
 
 
 def test_objects_without_a_uid_are_told_apart_by_where_they_are():
