@@ -57,6 +57,12 @@ PACKAGES: Final = {
         tuple(f"webhook/detection/{name}.py" for name in _WRITES),
         tuple(f"tests/unit/detection/test_{name}.py" for name in _SEEN),
     ),
+    "history": Package(
+        ("webhook/detection/history.py", "webhook/detection/packing.py"),
+        tuple(
+            f"tests/unit/detection/test_{name}.py" for name in ("detectors", "history", "packing")
+        ),
+    ),
 }
 
 

@@ -1,5 +1,6 @@
 """A copy of the product with every mutant of a package in it, made by mutmut, asleep."""
 
+import ast
 import shutil
 from collections.abc import Iterator
 from contextlib import chdir
@@ -32,7 +33,7 @@ def plant(sources: tuple[str, ...], folder: Path) -> dict[str, Mutant]:
     found: dict[str, Mutant] = {}
     for path in sorted(_modules(sources)):
         with chdir(folder):
-            mutated = mutate_file_contents(str(path), path.read_text())
+            mutated = mutate_file_contents(str(path), _undecorated(path.read_text()))
         (folder / path).write_text(mutated.code)
         lines = mutated.code.splitlines()
         for name in mutated.mutant_names:
@@ -46,6 +47,20 @@ def _modules(sources: tuple[str, ...]) -> Iterator[Path]:
         for path in whole.rglob("*.py") if whole.is_dir() else [whole]:
             if path.name != "__init__.py":  # mutmut's own names would be public
                 yield path.relative_to(ROOT)
+
+
+def _undecorated(code: str) -> str:
+    """Each property made of its method below it: mutmut passes over what is decorated."""
+    lines = code.splitlines()
+    classes = (one for one in ast.walk(ast.parse(code)) if isinstance(one, ast.ClassDef))
+    methods = [one for each in classes for one in each.body if isinstance(one, ast.FunctionDef)]
+    for method in sorted(methods, key=lambda one: one.lineno, reverse=True):
+        match method.decorator_list:
+            case [ast.Name(("property" | "cached_property") as kind) as decorator]:
+                made = f"{method.name} = {kind}({method.name})"
+                lines.insert(method.end_lineno or 0, " " * method.col_offset + made)
+                del lines[decorator.lineno - 1]
+    return "\n".join(lines)
 
 
 def _mutant(path: Path, name: str, mutated: MutatedFile, lines: list[str]) -> Mutant:

@@ -35,6 +35,14 @@ class Mutating:
         self._seconds: dict[pytest.Item, float] = {}
         self._is_child = False
 
+    def pytest_sessionstart(self) -> None:
+        """That an example fails is all that is asked: neither the smallest one nor why."""
+        from hypothesis import Phase, settings  # noqa: PLC0415 - pytest has to come first
+
+        phases = Phase.explicit, Phase.generate
+        settings.register_profile("mutation", settings(), phases=phases, database=None)
+        settings.load_profile("mutation")
+
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """First as it is, then with each mutant."""
         set_mutant_under_test("stats")
