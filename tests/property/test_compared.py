@@ -103,3 +103,10 @@ def test_a_field_called_as_an_item_of_the_list_that_replaces_it_is_not_guessed_a
     made = fields_of({"spec": {"a": [{"type": "Ready", "b": 2}]}})
     one, other = compare(stored, made), compare(stored, fields_of({"spec": {"a": 1}}))
     assert between(one, other) is None
+
+
+def test_fields_that_change_places_differ():
+    one, other = fields_of({"spec": 1, "data": 2}), fields_of({"spec": 2, "data": 1})
+    before, after = digests(one, other)
+    assert before != after
+    assert len(compare(one, other).changes) == 2

@@ -6,7 +6,7 @@ from hypothesis import given
 
 from tests.property.test_changes import DOCUMENTS, KEYS
 from tests.unit.detection.builders import MUTATE, OUTCOME, feed, status, update
-from webhook.detection.changes import changes
+from webhook.detection.changes import Change, changes
 from webhook.detection.compared import MOST_UNREAD, compare
 from webhook.detection.detection import Detection
 from webhook.detection.difference import NO_DIFFERENCE, Difference, Reader, from_plain, plain
@@ -66,10 +66,60 @@ def test_it_is_read_once_and_then_weighs_what_was_read():
     assert found.weight < 1_000
 
 
-def test_what_is_large_is_read_at_once():
+def test_it_weighs_about_what_it_takes():
+    both = unread({"status": {"a": 1, "b": 1}}, {"status": {"a": 2, "b": 2}})
+    before = len(b'{"a":1,"b":1}{"a":2,"b":2}')
+    assert both.weight == 350 + before // 2, "half of it, for it is in two lists"
+    resting = packed(both)
+    assert both.leaves == resting.leaves
+    assert (both.weight, resting.weight) == (2 * 80, 2 * 250), "paths that were packed are its own"
+    assert Difference(both.leaves).weight == 2 * 80
+
+
+@pytest.mark.parametrize(
+    ("more", "reads"), [(0, 0), (1, 1)], ids=["as large as may wait", "a byte more"]
+)
+def test_what_is_large_is_read_at_once(more, reads):
     reader = Reader()
-    unread({}, {"data": "." * MOST_UNREAD}, reader)
-    assert reader.reads == 1
+    text = "." * (MOST_UNREAD // 2 - len('""'))
+    unread({"data": text}, {"data": "," * (len(text) + more)}, reader)
+    assert reader.reads == reads
+
+
+def wanted(*leaves: tuple[str, int | None, int]) -> int | None:
+    """Of leaves with what they become and their salts."""
+    return Difference(
+        tuple(Change((a,), f"/{a}", 7, after, salt) for a, after, salt in leaves)
+    ).wanted
+
+
+A, B, TIME = ("a", 5, 3), ("b", 6, 4), ("time", 9, 0)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same", "because"),
+    [
+        ([A, B], [B, A], True, "in any order"),
+        ([A, TIME], [A], True, "times aside"),
+        ([TIME], [], True, "nothing but a time is nothing"),
+        ([A], [("a", 6, 3)], False, "another value"),
+        ([A], [("a", None, 3)], False, "to remove a leaf is something else"),
+        ([("a", None, 3)], [("b", None, 4)], False, "so is to remove another leaf"),
+        ([A], [B], False, "another leaf"),
+        ([A, B], [("a", 6, 3), ("b", 5, 4)], False, "the same values, elsewhere"),
+        ([A], [], False, "nothing"),
+    ],
+)
+def test_what_was_wanted_is_told_by_leaves_and_their_values(one, other, same, because):
+    assert (wanted(*one) == wanted(*other)) is same, because
+
+
+def test_what_was_wanted_is_a_small_number():
+    assert (
+        wanted(("a", 2**32 - 1, 65_535), ("b", 2**32 - 1, 65_535))
+        == 2 * 65_535 * (2**32 - 1) % 2**32
+    )
+    assert wanted() is None
 
 
 def test_what_cannot_be_decoded_is_counted_and_has_no_leaves():
