@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from webhook.detection.changes import MOST_LEAVES, changes, digest
-from webhook.detection.compared import Compared, between, compare
+from webhook.detection.compared import Compared, between, compare, digests
 from webhook.detection.difference import Difference, Reader, from_plain, plain
 from webhook.detection.finding import Actor, Confidence
 from webhook.objects.fields import fields_of
@@ -58,6 +58,7 @@ def test_a_difference_equals_nothing_of_another_kind_and_shows_its_leaves():
     (leaf,) = changes(fields_of({"a": 1}), fields_of({"a": 2}), ["a"])
     assert Difference((leaf,)) == Difference((leaf,))
     assert Difference((leaf,)) != (leaf,)
+    assert Difference((leaf,)) != Difference((msgspec.structs.replace(leaf, after=9),))
     assert repr(Difference((leaf,))) == f"Difference(({leaf!r},), differs=True)"
 
 
@@ -78,3 +79,49 @@ def test_nothing_else_is_written_or_read_as_a_difference():
 )
 def test_an_actor_is_told_as_people_read_it(type_, name, told):
     assert Actor(type_, name, "kubectl", Confidence.LIKELY).told == told
+
+
+X, Y = {"name": "x", "o": {"a": 1, "b": 1}}, {"name": "y"}
+
+
+def test_what_is_gone_is_told_by_where_it_was_and_the_rest_by_where_it_is():
+    old, new = {"spec": [X, Y]}, {"spec": [Y, {"name": "x", "o": {"b": 2}}]}
+    found = changes(fields_of(old), fields_of(new), ["spec"])
+    assert [one.pointer for one in found] == ["/spec/0/o/a", "/spec/1/o/b"]
+
+
+@pytest.mark.parametrize(
+    ("right", "pointer"),
+    [([{"name": "x", "o": {"a": 1, "b": 3}}, Y], "/spec/0/o/b"), ([Y], "/spec/1/o/b")],
+    ids=["by where the second has it", "by where the first has it, for the second has not"],
+)
+def test_what_two_moved_otherwise_is_told_once(right, pointer):
+    left = [Y, {"name": "x", "o": {"a": 1, "b": 2}}]
+    found = between(compared([X, Y], left), compared([X, Y], right))
+    assert found is not None
+    assert pointer in [one.pointer for one in found if one.key[-1] == "b"]
+
+
+def test_what_is_left_out_is_not_compared():
+    old, new = fields_of({"spec": 1, "status": 1}), fields_of({"spec": 1, "status": 2})
+    found = compare(old, new, Reader(), left_out={"status"})
+    assert found == compare(fields_of({"spec": 1}), fields_of({"spec": 1}), Reader())
+
+
+def test_a_comparison_is_shared_where_both_ends_are_the_same():
+    same, other, elsewhere = (compared(*ends) for ends in ((1, 2), (1, 3), (0, 2)))
+    old, new = fields_of({"spec": 1}), fields_of({"spec": 2})
+    assert compare(old, new, Reader(), [other, elsewhere, same]) is same
+    assert compare(old, new, Reader(), [other, elsewhere]).changes is not other.changes
+
+
+def test_what_one_write_leaves_is_what_the_next_one_finds():
+    old, new = fields_of({"spec": 1, "data": 1}), fields_of({"spec": 2, "more": 3})
+    assert digests(old, new)[1] == digests(new, old)[0]
+
+
+def test_what_is_read_and_what_cannot_be_is_counted():
+    reader = Reader()
+    for number in (1, 2):
+        reader.read((("spec", b"1e", b"2"),))
+        assert (reader.reads, reader.unreadable) == (number, number)

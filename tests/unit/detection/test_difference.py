@@ -67,8 +67,8 @@ def test_it_is_read_once_and_then_weighs_what_was_read():
 
 
 def test_it_weighs_about_what_it_takes():
-    both = unread({"status": {"a": 1, "b": 1}}, {"status": {"a": 2, "b": 2}})
-    before = len(b'{"a":1,"b":1}{"a":2,"b":2}')
+    both = unread({"status": {"a": 1, "b": 1}}, {"status": {"a": 2, "b": 20}})
+    before = len(b'{"a":1,"b":1}{"a":2,"b":20}')
     assert both.weight == 350 + before // 2, "half of it, for it is in two lists"
     resting = packed(both)
     assert both.leaves == resting.leaves
