@@ -38,6 +38,7 @@ _WRITES: Final = ("assemble", "detection", "fact", "reduce", "view", "waiting", 
 _SEEN: Final = (
     "absorbed", "called", "conditions", "correlate", "detection", "detectors", "fact", "waiting",
 )  # fmt: skip
+_DIFFERENCES: Final = ("changes", "compared", "difference")
 PACKAGES: Final = {
     "patch": Package(("webhook/patch",), ("tests/unit/patch",)),
     "rules": Package(("webhook/rules",), ("tests/unit/rules",)),
@@ -56,6 +57,13 @@ PACKAGES: Final = {
     "writes": Package(
         tuple(f"webhook/detection/{name}.py" for name in _WRITES),
         tuple(f"tests/unit/detection/test_{name}.py" for name in _SEEN),
+    ),
+    "differences": Package(
+        tuple(f"webhook/detection/{name}.py" for name in _DIFFERENCES),
+        (
+            *(f"tests/property/test_{name}.py" for name in ("changes", "compared")),
+            *(f"tests/unit/detection/test_{name}.py" for name in ("changes", "difference")),
+        ),
     ),
     "history": Package(
         ("webhook/detection/history.py", "webhook/detection/packing.py"),
