@@ -16,6 +16,9 @@ from tests.soak.soak import Plan, soak
 
 OBJECTS: Final = 110_000
 """More than detection remembers (webhook/detection/history.py: MOST_OBJECTS)."""
+FILLS: Final = 3
+"""What takes the place of the first that were remembered is of other sizes: the heap grows by a
+twentieth until it was used one and a half times over, and then no more."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -31,6 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         objects=flags.objects,
         period=300.0,
         sample=10.0,
+        fills=FILLS,
     )
     found = soak(plan)
     print(report(found))
