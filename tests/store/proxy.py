@@ -8,13 +8,15 @@ from pathlib import Path
 from tests.beside import OnLoop
 
 _CHUNK = 65536
+_SOON = 0.01
+"""After all that is due by now."""
 
 
 class Proxy(OnLoop):
     """A context manager; runs on a thread and an event loop of its own.
 
     delay     seconds that answers are held back
-    released  how many pieces of answers were let through by now
+    released  how many pieces of answers were let through by now; see `let_through`
     """
 
     def __init__(self, socket: Path, context: ssl.SSLContext | None = None) -> None:
@@ -94,6 +96,11 @@ class Proxy(OnLoop):
         with contextlib.suppress(OSError):
             while chunk := await reader.read(_CHUNK):
                 self._loop.call_later(self.delay, self._release, writer, chunk)
+
+    def let_through(self) -> int:
+        """`released`, with what was on its way when it was asked."""
+        self._do(asyncio.sleep(_SOON))
+        return self.released
 
     def _release(self, writer: asyncio.StreamWriter, chunk: bytes) -> None:
         self.released += 1
