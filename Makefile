@@ -4,6 +4,8 @@ SHELL := /bin/bash
 VENV := .venv
 PY := $(VENV)/bin/python
 JOBS ?= 2
+PIN := $(PY) -m piptools compile --quiet --strip-extras --generate-hashes --allow-unsafe --no-emit-index-url \
+	--no-emit-find-links --no-emit-trusted-host --no-emit-options
 PURE := $(addprefix tests/unit/,admission detection generation objects patch rules status test_pipeline.py \
 	test_rounds.py test_awaited_intent.py) tests/property
 
@@ -83,9 +85,9 @@ sbom: install ## what it is made of, as CycloneDX, in dist/
 audit: install ## ask the Python advisory list whether what is shipped has known holes (network)
 	$(VENV)/bin/pip-audit --strict --disable-pip --require-hashes -r requirements.lock
 
-lock: ## pin the dependencies again, with hashes (needs pip-tools in .venv); the image has uvloop
-	$(PY) -m piptools compile --quiet --strip-extras --generate-hashes --allow-unsafe --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options --extra uvloop -o requirements.lock pyproject.toml
-	$(PY) -m piptools compile --quiet --strip-extras --generate-hashes --allow-unsafe --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options --extra dev --extra uvloop -c requirements.lock -o requirements-dev.lock pyproject.toml
+lock: ## pin the dependencies again, with hashes (needs pip-tools in .venv)
+	$(PIN) --extra uvloop -o requirements.lock pyproject.toml
+	$(PIN) --extra dev --extra uvloop -c requirements.lock -o requirements-dev.lock pyproject.toml
 
 clean: ## remove what the verbs above made in this folder
 	rm -rf $(VENV) .certs build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

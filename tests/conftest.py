@@ -36,7 +36,10 @@ _LONG = 1_200.0
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What takes many minutes begins first, or one core works on it alone in the end."""
+    """What takes many minutes begins first, or one core works on it alone in the end.
+
+    First of all that is in no group with others: xdist hands out the larger groups before.
+    """
     items.sort(key=_is_long, reverse=True)
 
 

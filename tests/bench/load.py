@@ -107,14 +107,15 @@ def measure(job: Job, requests: Requests) -> Measured:
         connections = [opened.enter_context(closing(connect())) for _ in range(job.connections)]
         warming, glance = Glance(job.constant_uid), Glance(job.constant_uid)
 
-        def settle() -> tuple[float, int]:
-            """Have all work done, what was put aside as well; processor time, requests for it."""
+        finishing = _FINISHING if job.puts_aside else 0
+
+        def settle() -> float:
+            """Have all work done, what was put aside as well; the processor time up to then."""
             wait_until_quiet(job.pid)
-            finishing = _FINISHING if job.puts_aside else 0
             if finishing:
                 time.sleep(job.puts_aside)
                 closed_loop(connections, requests, warming, seconds=_LONG, limit=finishing)
-            return wait_until_quiet(job.pid), finishing
+            return wait_until_quiet(job.pid)
 
         for done in range(0, job.fill, _FILL):
             limit = min(_FILL, job.fill - done)
@@ -128,17 +129,17 @@ def measure(job: Job, requests: Requests) -> Measured:
             before = wait_until_quiet(job.pid)
         else:
             use(warming, seconds=job.warm_up, limit=_WARM_UP)
-            before, _ = settle()
+            before = settle()
         own, begun_at = time.process_time(), time.perf_counter()
         use(glance, seconds=job.seconds, limit=BURST)
         seconds, own_seconds = time.perf_counter() - begun_at, time.process_time() - own
-        after, finishing = (wait_until_quiet(job.pid), 0) if job.rate else settle()
+        after = wait_until_quiet(job.pid) if job.rate else settle()
         return Measured(
             requests=len(glance.latencies),
             seconds=seconds,
             cpu_seconds=after - before,
             own_seconds=own_seconds,
-            finishing=finishing,
+            finishing=0 if job.rate else finishing,
             latencies=tuple(glance.latencies),
             wrong=(*warming.wrong, *glance.wrong),
         )

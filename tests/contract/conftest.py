@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.contract.service import Running, serving
+from webhook.cli.event_loop import EVENT_LOOPS
 from webhook.telemetry.logs import LOGGER, logging_to_stderr
 
 
@@ -19,7 +20,7 @@ async def running(tmp_path: Path) -> AsyncIterator[Running]:
         yield run
 
 
-@pytest.fixture(params=["asyncio", "uvloop"])
+@pytest.fixture(params=EVENT_LOOPS)
 def on_each_loop(request: pytest.FixtureRequest) -> str:
     """A flag of `serve`: what it runs on reads sockets and speaks TLS in its own way."""
     return f"--event-loop={request.param}"

@@ -44,8 +44,7 @@ def run(
     found.mkdir(parents=True, exist_ok=True)
     command = [
         sys.executable, "-c", f"from tests.fuzz.__main__ import fuzz; fuzz({name!r})",
-        f"-seed={seed}", f"-max_total_time={max(seconds, 1)}",
-        f"-max_len={_LONGEST}",
+        f"-seed={seed}", f"-max_total_time={max(seconds, 1)}", f"-max_len={_LONGEST}",
         "-timeout=20", "-rss_limit_mb=2048", f"-artifact_prefix={found}.fault-", "-verbosity=0",
         "-print_final_stats=1", str(found), str(CORPUS / name),
     ]  # fmt: skip

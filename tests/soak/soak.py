@@ -49,7 +49,7 @@ class Plan:
     objects: int
     period: float
     sample: float
-    fills: int = 1
+    fills: int
     connections: int = 8
 
 

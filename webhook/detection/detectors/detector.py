@@ -77,7 +77,6 @@ class Panel:
         And with those before it that it shows to have been stored. To be read to the end.
         """
         past = history.of(write.object)
-        reads = history.reader.reads
         for stored in past.confirm(write.base, write.state_before):
             for name, judge in self._stored:
                 for sign in judge(stored, past):
@@ -86,5 +85,4 @@ class Panel:
         for name, judge in self._asked:
             for sign in judge(write, past):
                 yield name, sign, write
-        if history.reader.reads != reads:
-            history.weigh(past)
+        history.weigh(past)
