@@ -1,10 +1,12 @@
-"""An ordinary review is answered as it is read; another way is taken by what comes in pieces.
+"""An ordinary review is answered as soon as it is read, with those that came at the same time;
+another way is taken by what comes in pieces.
 
 Both ways must answer alike, whatever is asked: the one that is quick, and aiohttp's own.
 """
 
 import asyncio
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -12,6 +14,8 @@ from tests.contract.hostile import GOOD, review_text
 from tests.contract.service import Answer, Running, head, http_post, serving
 from tests.reviews import clobbered, make_review
 from webhook.compose import JudgeOptions
+from webhook.patch.edit import Edit
+from webhook.rules.rule import RuleInput
 
 LOST = json.dumps(clobbered()).encode()
 REQUESTS = {
@@ -112,3 +116,42 @@ async def test_an_answer_sets_the_clock_after_which_an_idle_connection_is_closed
         await asyncio.sleep(0.01)
         closing.append(connection._next_keepalive_close_time)
     assert closing == sorted(set(closing))
+
+
+class FailsFor:
+    """A rule that has a fault where it sees one write."""
+
+    name = "fails"
+
+    def __init__(self, uid: str) -> None:
+        self.uid = uid
+
+    def evaluate(self, given: RuleInput) -> tuple[Edit, ...]:
+        if given.request.wire.uid == self.uid:
+            raise AttributeError("a fault")
+        return ()
+
+
+async def test_of_many_that_come_together_each_has_its_own_answer_and_its_own_fault(running):
+    asked = [make_review("CREATE", new={"spec": {}}) for _ in range(40)]
+    uids = [one["request"]["uid"] for one in asked]
+    deps = running.judge.dependencies
+    running.judge.dependencies = replace(deps, mending=(*deps.mending, FailsFor(uids[7])))
+    wires = [await running.connect() for _ in asked]
+    for wire, one in zip(wires, asked, strict=True):
+        wire.writer.write(http_post(json.dumps(one).encode()))
+    answers = [await wire.answer() for wire in wires]
+    assert [one.status for one in answers] == [500 if at == 7 else 200 for at in range(40)]
+    told = [one.json["response"]["uid"] for one in answers if one.status == 200]
+    assert told == uids[:7] + uids[8:]
+
+
+async def test_a_connection_that_is_lost_before_its_answer_is_asked_nothing(running, logged):
+    wire = await running.connect()
+    await wire.post(LOST)
+    (connection,) = running.service._server.connections
+    connection.data_received(http_post(LOST))
+    connection.connection_lost(None)
+    await asyncio.sleep(0.01)
+    assert sum((await running.samples("genguard_reviews_total")).values()) == 1
+    assert "failed" not in logged()

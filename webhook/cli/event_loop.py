@@ -1,4 +1,4 @@
-"""What `serve` runs on: asyncio's own event loop, or uvloop's where it is installed."""
+"""What `serve` runs on: uvloop's event loop where it is installed, or asyncio's own."""
 
 import asyncio
 from collections.abc import Callable
@@ -6,18 +6,20 @@ from typing import Final
 
 import click
 
-_UVLOOP: Final = "uvloop"
-EVENT_LOOPS: Final = ("asyncio", _UVLOOP)
+EVENT_LOOPS: Final = ("asyncio", "uvloop")
+AUTO: Final = "auto"
 
 
-def loop_factory(name: str) -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """For asyncio.Runner; `name` is one of EVENT_LOOPS. Raises click.UsageError."""
-    if name != _UVLOOP:
-        return None
-    try:
-        from uvloop import new_event_loop  # noqa: PLC0415 - an extra, and 2 MiB
-    except ImportError:
-        raise click.UsageError(
-            "--event-loop uvloop: it is not installed; pip install 'genguard[uvloop]'"
-        ) from None
-    return new_event_loop
+def loop_factory(name: str) -> Callable[[], asyncio.AbstractEventLoop]:
+    """For asyncio.Runner; `name` is AUTO or one of EVENT_LOOPS. Raises click.UsageError."""
+    if name != "asyncio":
+        try:
+            from uvloop import new_event_loop  # noqa: PLC0415 - an extra, and 2 MiB
+        except ImportError:
+            if name != AUTO:
+                raise click.UsageError(
+                    "--event-loop uvloop: it is not installed; pip install 'genguard[uvloop]'"
+                ) from None
+        else:
+            return new_event_loop
+    return asyncio.new_event_loop

@@ -11,7 +11,7 @@ import click
 import certs
 from webhook.cli.config_file import read_config
 from webhook.cli.duration import duration
-from webhook.cli.event_loop import EVENT_LOOPS, loop_factory
+from webhook.cli.event_loop import AUTO, EVENT_LOOPS, loop_factory
 from webhook.compose import (
     BadFileError,
     GenerationPatch,
@@ -195,10 +195,10 @@ def _names(text: str) -> tuple[str, ...]:
 @click.option("--events", is_flag=True, help="Make Kubernetes Events of findings; needs a cluster.")
 @click.option(
     "--event-loop",
-    type=click.Choice(EVENT_LOOPS),
-    default=EVENT_LOOPS[0],
+    type=click.Choice([AUTO, *EVENT_LOOPS]),
+    default=AUTO,
     show_default=True,
-    help="What it runs on; uvloop answers more with less, and is installed apart.",
+    help="What it runs on; auto: uvloop, which answers more with less, where it is installed.",
 )
 @click.option(
     "--log-level",

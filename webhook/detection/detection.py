@@ -47,6 +47,7 @@ class Detection:
         self.history: Final = History() if history is None else history
         self.ledger: Final = Ledger(self._suspects)
         self._ledgers: Final = (self.ledger,) if also is None else (self.ledger, also)
+        self._completed: list[Write] = []
         self._alone: Detection | None = None
         self._reader: Final = self.history.reader
 
@@ -75,8 +76,18 @@ class Detection:
         return fact
 
     def see(self, fact: Fact) -> None:
-        """Take in a fact of this process: they come in order."""
-        for write in self._correlator.see(fact):
+        """Take in a fact of this process, and judge what it completes: they come in order."""
+        self.take(fact)
+        self.judge()
+
+    def take(self, fact: Fact) -> None:
+        """As `see`, but what it completes waits for `judge`: many in a row are judged faster."""
+        self._completed += self._correlator.see(fact)
+
+    def judge(self) -> None:
+        """Judge what was completed by now."""
+        completed, self._completed = self._completed, []
+        for write in completed:
             self._judge(write)
 
     def see_encoded(self, raw: bytes) -> None:

@@ -1,7 +1,7 @@
 """The admission port's handler: HTTP in, the pipeline, HTTP out; the edge logs and counts."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from functools import partial
 from http import HTTPStatus
 from typing import Final, Protocol, cast
@@ -11,7 +11,7 @@ from aiohttp.http_parser import RawRequestMessage
 
 from webhook.admission.encode import encode_refusal
 from webhook.admission.review import Phase
-from webhook.pipeline import Dependencies, Reply, Skipped, allow, decode, review
+from webhook.pipeline import Dependencies, Reply, Skipped, allow, decode, judge
 from webhook.server.answer import ReadyAnswer, whole_answer
 from webhook.server.body import BadRequestError, OverloadedError, read_body, timeout_of
 from webhook.server.clients import Refusal
@@ -104,10 +104,10 @@ class AdmissionHandler:
         self._observer.answered(phase, body, reply, seconds)
         return self._response(request, reply.body, reply.status)
 
-    def at_once(
+    def steps(
         self, message: RawRequestMessage, payload: StreamReader, connection: Connection
-    ) -> bytes | None:
-        """The whole answer to an ordinary review; None for what takes more: nothing is done yet.
+    ) -> Generator[None, None, bytes | None]:
+        """To the whole answer to an ordinary review; None for what takes more: nothing is done yet.
 
         Ordinary is what an API server sends nearly always: it is here to the end, and in time, and
         nothing has to be waited for.
@@ -129,8 +129,17 @@ class AdmissionHandler:
             return None
         self.last_request = begun
         body = payload.read_nowait()
-        reply = review(body, phase, self._dependencies(), begun, at=time.time())
-        self._observer.answered(phase, body, reply, time.monotonic() - begun)
+        request = decode(body)
+        seconds = time.monotonic() - begun
+        yield
+        begun = time.monotonic()
+        reply = request
+        if not isinstance(reply, Reply):
+            reply = judge(reply, phase, self._dependencies(), begun, at=time.time())
+        seconds += time.monotonic() - begun
+        yield
+        self._observer.answered(phase, body, reply, seconds)
+        yield
         return whole_answer(reply.status, reply.body)
 
     def _check_in_time(self, request: web.BaseRequest, arrived: float) -> None:

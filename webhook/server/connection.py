@@ -5,12 +5,13 @@ that sends a byte a minute holds a connection for nothing. Here a connection tha
 has begun a request, must have sent whole headers within a deadline, and there is a cap on how
 many connections exist.
 
-An ordinary review is answered as soon as it is read. aiohttp's own way makes a task of each
-request, which the event loop comes to two rounds later: that costs as much as judging it.
+An ordinary review is answered before the event loop waits again, together with all that came at
+the same time. aiohttp's own way makes a task of each request, which the event loop comes to two
+rounds later: that costs as much as judging it.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from http import HTTPStatus
 from typing import Any, Final, Protocol, cast
 
@@ -20,6 +21,7 @@ from aiohttp.http_parser import RawRequestMessage
 from webhook.admission.encode import encode_refusal
 from webhook.server.answer import whole_answer
 from webhook.server.clients import Clients
+from webhook.server.in_step import Steps, Together
 from webhook.server.lag import LoopLag
 from webhook.server.limits import Limits
 from webhook.telemetry.logs import LOGGER
@@ -34,10 +36,10 @@ class Handler(Protocol):
     async def __call__(self, request: web.BaseRequest) -> web.Response:
         """The response to a request."""
 
-    def at_once(
+    def steps(
         self, message: RawRequestMessage, payload: StreamReader, connection: "Connection"
-    ) -> bytes | None:
-        """A whole answer; None for a request that takes more, which is then handed to a call."""
+    ) -> Generator[None, None, bytes | None]:
+        """To a whole answer; None for a request that takes more, which is then handed to a call."""
 
 
 class Connection(web.RequestHandler):
@@ -49,6 +51,7 @@ class Connection(web.RequestHandler):
         "_epoch",
         "_handler",
         "_real_transport",
+        "_together",
         "arrived",
         "due",
         "is_stranger",
@@ -59,6 +62,7 @@ class Connection(web.RequestHandler):
         self._connections = server.open_connections
         self._handler = server.handler
         self._clients = server.clients
+        self._together = server.together
         self._real_transport: asyncio.Transport | None = None
         self._epoch = self._connections.epoch
         self.due: float | None = None
@@ -91,36 +95,40 @@ class Connection(web.RequestHandler):
         self._waiter = None  # or any request would wake it
         super().data_received(data)
         self._waiter = waiter
-        if self._messages and not self._answer_at_once():
-            waiter.set_result(None)
+        if self._messages:
+            # As start() does after each request; from now on, or it might still be closed as idle.
+            self._next_keepalive_close_time = self._connections.now() + self._keepalive_timeout
+            self._together.join(self)
 
-    def _answer_at_once(self) -> bool:
-        """Whether all that has come is one request, and it is answered."""
-        message, payload = self._messages[0]
+    def answer(self) -> Steps:
+        """Answer what has come, if it is one whole request that is ordinary; or have it answered.
+
+        In steps; see webhook/server/in_step.py.
+        """
+        answer = yield from self._whole_answer()
         transport, parser = self.transport, self._parser
-        if (
-            len(self._messages) > 1
-            or not isinstance(message, RawRequestMessage)  # HTTP that could not be read
-            or not payload.is_eof()
-            or self.writing_paused
-            or transport is None
-            or parser is None
-        ):
-            return False
-        try:
-            answer = self._handler.at_once(message, payload, self)
-        except Exception:  # noqa: BLE001 - as handle_error, where aiohttp catches it
-            LOGGER.error("handler failed", exc_info=True)
-            answer = whole_answer(HTTPStatus.INTERNAL_SERVER_ERROR, _FAILED)
-        if answer is None:
-            return False
+        if answer is None or transport is None or parser is None:
+            if self._waiter is not None and not self._waiter.done():
+                self._waiter.set_result(None)
+            return
         # What start() does of this after each request.
         self._messages.clear()
         parser.message_consumed()
         transport.write(answer)
-        self._next_keepalive_close_time = self._connections.now() + self._keepalive_timeout
         self.due = None
-        return True
+
+    def _whole_answer(self) -> Generator[None, None, bytes | None]:
+        if len(self._messages) != 1 or self.transport is None or self.writing_paused:
+            return None
+        message, payload = self._messages[0]
+        # Otherwise it is HTTP that could not be read.
+        if not isinstance(message, RawRequestMessage) or not payload.is_eof():
+            return None
+        try:
+            return (yield from self._handler.steps(message, payload, self))
+        except Exception:  # noqa: BLE001 - as handle_error, where aiohttp catches it
+            LOGGER.error("handler failed", exc_info=True)
+            return whole_answer(HTTPStatus.INTERNAL_SERVER_ERROR, _FAILED)
 
     def resume_reading(self, resume_parser: bool = True) -> None:  # noqa: FBT001, FBT002
         """Only after a pause: aiohttp's own parses nothing once more after each body."""
@@ -250,6 +258,7 @@ class AdmissionServer(web.Server):
         self._limits: Final = limits
         self.handler: Final = handler
         self.open_connections: Final = OpenConnections(limits, on_drop, lag)
+        self.together: Final = Together()
 
     def __call__(self) -> Connection:
         """Make the protocol of one connection."""

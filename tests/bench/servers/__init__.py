@@ -103,17 +103,17 @@ SERVERS: Final = (
     ),
     Server(
         GENGUARD,
-        f"genguard serve {' '.join(EVERYTHING_ON)}",
-        _genguard(),
-        Answers.JUDGED,
-        puts_aside=_PUTS_ASIDE,
-    ),
-    Server(
-        "genguard+uvloop",
-        "the same with --event-loop=uvloop",
+        f"genguard serve {' '.join(EVERYTHING_ON)}, on uvloop",
         _genguard("--event-loop=uvloop"),
         Answers.JUDGED,
         needs="uvloop",
+        puts_aside=_PUTS_ASIDE,
+    ),
+    Server(
+        "genguard+asyncio",
+        "the same with --event-loop=asyncio, as where uvloop is not installed",
+        _genguard("--event-loop=asyncio"),
+        Answers.JUDGED,
         puts_aside=_PUTS_ASIDE,
     ),
     Server(

@@ -9,6 +9,7 @@ from click.testing import CliRunner
 
 from tests.unit.cli.samples import DEFINITION, serve, write_lines
 from webhook.cli import main
+from webhook.cli.event_loop import loop_factory
 
 
 @pytest.mark.parametrize(
@@ -41,7 +42,7 @@ from webhook.cli import main
         (["--store", "sqlite:/nowhere/state.db"], "it cannot be opened; is its folder there"),
         (["--store", "valkey://:secret@"], "--store valkey://…: the host is missing"),
         (["--log-level", "LOUD"], "'LOUD' is not one of"),
-        (["--event-loop", "trio"], "'trio' is not one of 'asyncio', 'uvloop'"),
+        (["--event-loop", "trio"], "'trio' is not one of 'auto', 'asyncio', 'uvloop'"),
         (["--watch", "pods"], "--watch needs a cluster: give --kubeconfig"),
         (["--ops-auth", "kubernetes"], "--ops-auth kubernetes asks a cluster: give --kubeconfig"),
         (["--ops-auth", "none"], "it is loopback, kubernetes or token-file=FILE"),
@@ -70,6 +71,26 @@ def test_an_event_loop_that_is_not_installed_is_told_with_what_to_install(tmp_pa
     result = serve("--event-loop", "uvloop", "--cert-dir", tmp_path)
     assert result.exit_code == 2
     assert "it is not installed; pip install 'genguard[uvloop]'" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("wanted", "is_installed", "module"),
+    [
+        ("auto", True, "uvloop"),
+        ("auto", False, "asyncio"),
+        ("uvloop", True, "uvloop"),
+        ("asyncio", True, "asyncio"),
+        ("asyncio", False, "asyncio"),
+    ],
+)
+def test_uvloop_is_used_where_it_is_installed_and_nothing_else_is_asked_for(
+    wanted, is_installed, module, monkeypatch
+):
+    if not is_installed:
+        monkeypatch.setitem(sys.modules, "uvloop", None)
+    loop = loop_factory(wanted)()
+    loop.close()
+    assert type(loop).__module__.partition(".")[0] == module
 
 
 def without(path: str) -> dict[str, Any]:

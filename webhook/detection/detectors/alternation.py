@@ -1,6 +1,7 @@
 """One leaf turned back by writers who take turns: A, B, A, B."""
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 from webhook.detection.changes import Change
@@ -12,6 +13,9 @@ from webhook.objects.pointer import Path
 _TURNS: Final = 8
 _TWO: Final = 2
 _SECONDS: Final = 600.0
+_STATUS: Final = "status"
+_CHANGES_OF_HANDS: Final = 3
+"""Of A, B, A, B: mine, yours, mine again, and yours again."""
 
 
 class Turn(NamedTuple):
@@ -45,11 +49,11 @@ def _alternations(
     value that never comes back (a time, a counter) are no fight. In status a leaf that goes and
     comes is not meant: who takes it away is found by the detectors of what is lost.
     """
-    if not past.several_wrote(status=in_status):
+    since = write.time - _SECONDS
+    if not _take_turns(past, since, in_status=in_status):
         return
     meant = [change for change in write.result if _is_meant(change, in_status=in_status)]
-    since = write.time - _SECONDS
-    if not meant or len({one.requester.user for one in past.stored if one.time >= since}) < _TWO:
+    if not meant:
         return
     values = _values(meant, past, since)
     for change in meant:
@@ -63,8 +67,20 @@ def _alternations(
             yield change, (newest, *(one for one in fighters.values() if one.user != newest.user))
 
 
+def _take_turns(past: ObjectHistory, since: float, *, in_status: bool) -> bool:
+    """Whether two may each have turned something back, known without reading what was written."""
+    if not past.several_wrote(status=in_status):
+        return False
+    users = [
+        one.requester.user
+        for one in past.stored
+        if one.time >= since and (one.writes_status if in_status else one.subresource != _STATUS)
+    ]
+    return sum(one != other for one, other in pairwise(users)) >= _CHANGES_OF_HANDS
+
+
 def _is_meant(change: Change, *, in_status: bool) -> bool:
-    if (change.key[0] == "status") is not in_status:
+    if (change.key[0] == _STATUS) is not in_status:
         return False
     return not in_status or not (change.added or change.removed)
 
