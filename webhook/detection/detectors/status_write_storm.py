@@ -73,6 +73,8 @@ def _recent(write: Write, past: ObjectHistory) -> Iterator[Write]:
 
 def _is_frequent(write: Write, past: ObjectHistory) -> bool:
     """Known without reading what was asked."""
+    if len(past.writes) < _ASKED_AGAIN:
+        return False
     return len(list(islice(_own(write, past), _ASKED_AGAIN))) == _ASKED_AGAIN
 
 
