@@ -152,6 +152,18 @@ def test_an_intent_begins_a_write_whatever_is_known():
     assert again.policies is not None
 
 
+def test_what_is_taken_waits_to_be_judged_all_of_it_and_once():
+    suspects = Noting()
+    detection = Detection(suspects)
+    for base in ("7", "8"):
+        for phase in (INTENT, MUTATE, OUTCOME):
+            detection.take(shown(detection, phase, SENT, base))
+    assert suspects.told == []
+    for _ in range(2):
+        detection.judge()
+    assert suspects.told == [("acquitted", (AAA,), HERE)] * 2
+
+
 def test_what_is_not_shared_is_remembered_within_bounds_of_its_own(monkeypatch):
     one, built = fact(OUTCOME, asked(SENT)), []
     monkeypatch.setattr(module, "History", lambda *bounds: built.append(bounds) or History(*bounds))
