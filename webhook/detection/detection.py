@@ -84,6 +84,11 @@ class Detection:
         """As `see`, but what it completes waits for `judge`: many in a row are judged faster."""
         self._completed += self._correlator.see(fact)
 
+    @property
+    def unjudged(self) -> int:
+        """How many writes wait for `judge`: one fact may end the wait of several."""
+        return len(self._completed)
+
     def judge(self) -> None:
         """Judge what was completed by now."""
         completed, self._completed = self._completed, []

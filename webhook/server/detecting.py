@@ -30,8 +30,9 @@ from webhook.threads import in_thread
 MOST_QUEUED: Final = 5_000
 MOST_QUEUED_BYTES: Final = 64 * 1024 * 1024
 _BITE_SECONDS: Final = 0.000_2
-"""For taking in; to judge what was taken takes somewhat longer. What is done for many in a row
-costs less of each, and a turn of the event loop as much as a third of a review."""
+_BITE_WRITES: Final = 16
+"""A bite takes in for as long, or until so many writes are complete, and judges those. What is
+done for many in a row costs less of each, and a turn of the event loop a third of a review."""
 _LOOK_SECONDS: Final = 1.0
 
 
@@ -126,7 +127,7 @@ class Detecting:
 
     async def _bite(self) -> None:
         end = time.perf_counter() + _BITE_SECONDS
-        while self._queue and time.perf_counter() < end:
+        while self._queue and time.perf_counter() < end and self.detection.unjudged < _BITE_WRITES:
             phase, reviewed, now, size = self._queue.popleft()
             self._bytes -= size
             if reviewed.request.operation is Operation.UPDATE:

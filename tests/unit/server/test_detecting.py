@@ -6,9 +6,11 @@ import json
 from tests.reviews import judge, make_review
 from webhook.admission.review import Phase
 from webhook.alerts.change import Change, Turn
+from webhook.detection.correlate import MOST_AT_ONCE
 from webhook.detection.detection import Detection
 from webhook.detection.fact import decode_fact
 from webhook.detection.finding import Finding
+from webhook.detection.reduce import Reviewed
 from webhook.pipeline import Verdict, review
 from webhook.server import detecting as module
 from webhook.server.detecting import Detecting
@@ -42,6 +44,12 @@ def clobbered_write(version: int) -> list[tuple[Phase, Verdict]]:
         body = json.dumps(make_review("UPDATE", "deployments", new, stored, subresource="status"))
         found.append((phase, review(body.encode(), phase, judge(), 0.0).verdict))
     return found
+
+
+def reviewed(verdict: Verdict) -> Reviewed:
+    assert verdict.request is not None
+    assert verdict.prediction is not None
+    return Reviewed(verdict.request, verdict.prediction, verdict.status)
 
 
 async def test_a_loop_is_told_once_when_it_opens_and_a_broken_sink_stops_no_other(monkeypatch):
@@ -87,6 +95,38 @@ async def test_only_updates_that_were_judged_are_looked_at():
     detecting.put(Phase.MUTATE, Verdict(), 10)
     assert len(detecting) == 0
     await detecting.stop()
+
+
+class Counting(Detection):
+    """Notes how many writes are judged in a row."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.judged: list[int] = []
+
+    def judge(self) -> None:
+        self.judged.append(self.unjudged)
+        super().judge()
+
+
+async def test_after_a_burst_answers_do_not_wait_until_all_of_it_is_judged():
+    """Its writes wait for a reinvocation, and are all overdue at once."""
+    detection = Counting()
+    for version in range(200):
+        _, (phase, verdict), _ = clobbered_write(version)
+        fact = detection.fact(phase, reviewed(verdict), 100.0)
+        assert fact is not None
+        detection.take(fact)
+    detecting = Detecting(detection, [], Tracking())
+    for version in range(200, 230):
+        _, (phase, verdict), _ = clobbered_write(version)
+        detecting.put(phase, verdict, 1_000)
+    detecting.start()
+    async with asyncio.timeout(5):
+        while sum(detection.judged) < 200:
+            await asyncio.sleep(0.01)
+    await detecting.stop()
+    assert max(detection.judged) < module._BITE_WRITES + MOST_AT_ONCE
 
 
 class Stream:
