@@ -16,6 +16,7 @@ from tests.reviews import clobbered, make_review
 from webhook.compose import JudgeOptions
 from webhook.patch.edit import Edit
 from webhook.rules.rule import RuleInput
+from webhook.server.admission import AdmissionHandler
 
 LOST = json.dumps(clobbered()).encode()
 REQUESTS = {
@@ -144,6 +145,36 @@ async def test_of_many_that_come_together_each_has_its_own_answer_and_its_own_fa
     assert [one.status for one in answers] == [500 if at == 7 else 200 for at in range(40)]
     told = [one.json["response"]["uid"] for one in answers if one.status == 200]
     assert told == uids[:7] + uids[8:]
+
+
+async def test_a_rest_that_comes_soon_is_waited_for(running, monkeypatch):
+    wire = await running.connect()
+    await wire.post(LOST)
+    (connection,) = running.service._server.connections
+
+    async def slow(*_: object) -> None:
+        raise AssertionError("aiohttp's own way is taken")
+
+    monkeypatch.setattr(AdmissionHandler, "__call__", slow)
+    request = http_post(LOST)
+    for _ in range(3):
+        for piece in (request[:100], request[100:300], request[300:]):
+            connection.data_received(piece)
+            await asyncio.sleep(0)
+        assert (await wire.answer()).status == 200
+    assert connection._patience is None
+
+
+async def test_of_a_connection_that_is_lost_the_rest_is_not_waited_for(running, logged):
+    wire = await running.connect()
+    await wire.post(LOST)
+    (connection,) = running.service._server.connections
+    connection.data_received(http_post(LOST)[:300])
+    await asyncio.sleep(0)
+    assert connection._patience is not None
+    connection.connection_lost(None)
+    assert connection._patience is None
+    assert "failed" not in logged()
 
 
 async def test_a_connection_that_is_lost_before_its_answer_is_asked_nothing(running, logged):
