@@ -165,6 +165,29 @@ async def test_a_rest_that_comes_soon_is_waited_for(running, monkeypatch):
     assert connection._patience is None
 
 
+async def test_a_rest_that_comes_as_the_waiting_ends_is_read_by_one_of_both_ways(running, logged):
+    wire = await running.connect()
+    await wire.post(LOST)
+    (connection,) = running.service._server.connections
+    for _ in range(3):
+        connection.data_received(http_post(LOST)[:300])
+        await asyncio.sleep(0)
+        connection.data_received(http_post(LOST)[300:])
+        connection._hand_over()
+        assert (await wire.answer()).status == 200
+    assert sum((await running.samples("genguard_reviews_total")).values()) == 4
+    assert "never retrieved" not in logged()
+
+
+async def test_a_connection_that_is_to_be_closed_answers_what_it_has_read(running):
+    wire = await running.connect()
+    await wire.post(LOST)
+    (connection,) = running.service._server.connections
+    connection.data_received(http_post(LOST))
+    connection.close()
+    assert (await wire.answer()).status == 200
+
+
 async def test_of_a_connection_that_is_lost_the_rest_is_not_waited_for(running, logged):
     wire = await running.connect()
     await wire.post(LOST)

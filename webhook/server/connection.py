@@ -112,6 +112,9 @@ class Connection(web.RequestHandler):
 
         In steps; see webhook/server/in_step.py.
         """
+        waiter = self._waiter
+        if waiter is None or (waiter.done() and not waiter.cancelled()):
+            return  # start() has been woken since
         if self._rest_comes_soon():
             if self._patience is None:
                 self._patience = self._loop.call_later(_REST_SECONDS, self._hand_over)
