@@ -158,9 +158,10 @@ def test_what_is_taken_waits_to_be_judged_all_of_it_and_once():
     for base in ("7", "8"):
         for phase in (INTENT, MUTATE, OUTCOME):
             detection.take(shown(detection, phase, SENT, base))
-    assert suspects.told == []
+    assert (suspects.told, detection.unjudged) == ([], 2)
     for _ in range(2):
         detection.judge()
+        assert detection.unjudged == 0
     assert suspects.told == [("acquitted", (AAA,), HERE)] * 2
 
 
