@@ -11,12 +11,13 @@ from dataclasses import replace
 import pytest
 
 from tests.contract.hostile import GOOD, review_text
-from tests.contract.service import Answer, Running, head, http_post, serving
+from tests.contract.service import Answer, Running, Wire, head, http_post, serving
 from tests.reviews import clobbered, make_review
 from webhook.compose import JudgeOptions
 from webhook.patch.edit import Edit
 from webhook.rules.rule import RuleInput
 from webhook.server.admission import AdmissionHandler
+from webhook.server.connection import Connection
 
 LOST = json.dumps(clobbered()).encode()
 REQUESTS = {
@@ -52,6 +53,15 @@ async def ask(run: Running, *pieces: bytes) -> Answer:
         await wire.send(piece)
         await asyncio.sleep(0.05)
     return await wire.answer()
+
+
+async def alone(run: Running) -> tuple[Wire, Connection]:
+    """The only connection that there is: here, and on the server's side."""
+    wire = await run.connect()
+    while len(run.service._server.connections) != 1:
+        await asyncio.sleep(0.01)  # until its own probe has gone, and the server has this one
+    (connection,) = run.service._server.connections
+    return wire, connection
 
 
 def without_date(answer: Answer) -> tuple[int, dict[str, str], bytes]:
@@ -104,10 +114,7 @@ async def test_a_request_and_the_beginning_of_the_next(running):
 
 
 async def test_an_answer_sets_the_clock_after_which_an_idle_connection_is_closed(running):
-    wire = await running.connect()
-    while len(running.service._server.connections) != 1:
-        await asyncio.sleep(0.01)  # until its own probe has gone, and the server has this one
-    (connection,) = running.service._server.connections
+    wire, connection = await alone(running)
     closing = [connection._next_keepalive_close_time]
     for pieces in ([http_post(LOST)], [http_post(LOST)[:300], http_post(LOST)[300:]]):
         for piece in pieces:
@@ -148,9 +155,8 @@ async def test_of_many_that_come_together_each_has_its_own_answer_and_its_own_fa
 
 
 async def test_a_rest_that_comes_soon_is_waited_for(running, monkeypatch):
-    wire = await running.connect()
+    wire, connection = await alone(running)
     await wire.post(LOST)
-    (connection,) = running.service._server.connections
 
     async def slow(*_: object) -> None:
         raise AssertionError("aiohttp's own way is taken")
@@ -166,9 +172,8 @@ async def test_a_rest_that_comes_soon_is_waited_for(running, monkeypatch):
 
 
 async def test_a_rest_that_comes_as_the_waiting_ends_is_read_by_one_of_both_ways(running, logged):
-    wire = await running.connect()
+    wire, connection = await alone(running)
     await wire.post(LOST)
-    (connection,) = running.service._server.connections
     for _ in range(3):
         connection.data_received(http_post(LOST)[:300])
         await asyncio.sleep(0)
@@ -180,18 +185,16 @@ async def test_a_rest_that_comes_as_the_waiting_ends_is_read_by_one_of_both_ways
 
 
 async def test_a_connection_that_is_to_be_closed_answers_what_it_has_read(running):
-    wire = await running.connect()
+    wire, connection = await alone(running)
     await wire.post(LOST)
-    (connection,) = running.service._server.connections
     connection.data_received(http_post(LOST))
     connection.close()
     assert (await wire.answer()).status == 200
 
 
 async def test_of_a_connection_that_is_lost_the_rest_is_not_waited_for(running, logged):
-    wire = await running.connect()
+    wire, connection = await alone(running)
     await wire.post(LOST)
-    (connection,) = running.service._server.connections
     connection.data_received(http_post(LOST)[:300])
     await asyncio.sleep(0)
     assert connection._patience is not None
@@ -201,9 +204,8 @@ async def test_of_a_connection_that_is_lost_the_rest_is_not_waited_for(running, 
 
 
 async def test_a_connection_that_is_lost_before_its_answer_is_asked_nothing(running, logged):
-    wire = await running.connect()
+    wire, connection = await alone(running)
     await wire.post(LOST)
-    (connection,) = running.service._server.connections
     connection.data_received(http_post(LOST))
     connection.connection_lost(None)
     await asyncio.sleep(0.01)

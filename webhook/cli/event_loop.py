@@ -12,14 +12,14 @@ AUTO: Final = "auto"
 
 def loop_factory(name: str) -> Callable[[], asyncio.AbstractEventLoop]:
     """For asyncio.Runner; `name` is AUTO or one of EVENT_LOOPS. Raises click.UsageError."""
-    if name != "asyncio":
-        try:
-            from uvloop import new_event_loop  # noqa: PLC0415 - an extra, and 2 MiB
-        except ImportError:
-            if name != AUTO:
-                raise click.UsageError(
-                    "--event-loop uvloop: it is not installed; pip install 'genguard[uvloop]'"
-                ) from None
-        else:
-            return new_event_loop
-    return asyncio.new_event_loop
+    if name == "asyncio":
+        return asyncio.new_event_loop
+    try:
+        from uvloop import new_event_loop  # noqa: PLC0415 - an extra, and 2 MiB
+    except ImportError:
+        if name == AUTO:
+            return asyncio.new_event_loop
+        raise click.UsageError(
+            "--event-loop uvloop: it is not installed; pip install 'genguard[uvloop]'"
+        ) from None
+    return new_event_loop

@@ -133,9 +133,11 @@ class AdmissionHandler:
         seconds = time.monotonic() - begun
         yield
         begun = time.monotonic()
-        reply = request
-        if not isinstance(reply, Reply):
-            reply = judge(reply, phase, self._dependencies(), begun, at=time.time())
+        reply = (
+            request
+            if isinstance(request, Reply)
+            else judge(request, phase, self._dependencies(), begun, at=time.time())
+        )
         seconds += time.monotonic() - begun
         yield
         self._observer.answered(phase, body, reply, seconds)

@@ -108,18 +108,16 @@ class Connection(web.RequestHandler):
             self._together.join(self)
 
     def answer(self) -> Steps:
-        """Answer what has come, if it is one whole request that is ordinary; or have it answered.
-
-        In steps; see webhook/server/in_step.py.
-        """
+        """Answer what has come, if that is one ordinary review; or have aiohttp answer it."""
         waiter = self._waiter
         if waiter is None or (waiter.done() and not waiter.cancelled()):
             return  # start() has been woken since
-        if self._rest_comes_soon():
+        asked = self._only_request()
+        if asked is not None and _rest_comes_soon(*asked):
             if self._patience is None:
                 self._patience = self._loop.call_later(_REST_SECONDS, self._hand_over)
             return
-        answer = yield from self._whole_answer()
+        answer = None if asked is None else (yield from self._whole_answer(*asked))
         transport, parser = self.transport, self._parser
         if answer is None or transport is None or parser is None:
             self._hand_over()
@@ -131,21 +129,17 @@ class Connection(web.RequestHandler):
         transport.write(answer)
         self.due = None
 
-    def _rest_comes_soon(self) -> bool:
+    def _only_request(self) -> tuple[RawRequestMessage, StreamReader] | None:
+        """None where several have come, or HTTP that could not be read."""
         if len(self._messages) != 1:
-            return False
-        message, payload = self._messages[0]
-        if not isinstance(message, RawRequestMessage) or payload.is_eof():
-            return False
-        size = message.headers.get("Content-Length", "")
-        return size.isdecimal() and int(size) <= _SOON_BYTES
-
-    def _whole_answer(self) -> Generator[None, None, bytes | None]:
-        if len(self._messages) != 1 or self.transport is None or self.writing_paused:
             return None
         message, payload = self._messages[0]
-        # Otherwise it is HTTP that could not be read.
-        if not isinstance(message, RawRequestMessage) or not payload.is_eof():
+        return (message, payload) if isinstance(message, RawRequestMessage) else None
+
+    def _whole_answer(
+        self, message: RawRequestMessage, payload: StreamReader
+    ) -> Generator[None, None, bytes | None]:
+        if not payload.is_eof() or self.transport is None or self.writing_paused:
             return None
         try:
             return (yield from self._handler.steps(message, payload, self))
@@ -211,6 +205,11 @@ class Connection(web.RequestHandler):
         """Drop the connection without a word."""
         if self._real_transport is not None:
             self._real_transport.abort()
+
+
+def _rest_comes_soon(message: RawRequestMessage, payload: StreamReader) -> bool:
+    size = message.headers.get("Content-Length", "")
+    return not payload.is_eof() and size.isdecimal() and int(size) <= _SOON_BYTES
 
 
 _NEVER: Final = float("inf")

@@ -1,7 +1,7 @@
 """Runs detection and tracking behind the answers: one bounded queue, worked off on the loop.
 
 What does not fit is dropped and counted; an answer never waits for its own. A bite takes some
-0.5 ms, about ten reviews, and answers in between are late by no more than that; what is large is
+0.4 ms, about six reviews, and answers in between are late by no more than that; what is large is
 looked at in a thread.
 """
 

@@ -4,13 +4,13 @@ import asyncio
 import json
 
 from tests.reviews import judge, make_review
+from tests.unit.detection import builders
 from webhook.admission.review import Phase
 from webhook.alerts.change import Change, Turn
 from webhook.detection.correlate import MOST_AT_ONCE
 from webhook.detection.detection import Detection
 from webhook.detection.fact import decode_fact
 from webhook.detection.finding import Finding
-from webhook.detection.reduce import Reviewed
 from webhook.pipeline import Verdict, review
 from webhook.server import detecting as module
 from webhook.server.detecting import Detecting
@@ -44,12 +44,6 @@ def clobbered_write(version: int) -> list[tuple[Phase, Verdict]]:
         body = json.dumps(make_review("UPDATE", "deployments", new, stored, subresource="status"))
         found.append((phase, review(body.encode(), phase, judge(), 0.0).verdict))
     return found
-
-
-def reviewed(verdict: Verdict) -> Reviewed:
-    assert verdict.request is not None
-    assert verdict.prediction is not None
-    return Reviewed(verdict.request, verdict.prediction, verdict.status)
 
 
 async def test_a_loop_is_told_once_when_it_opens_and_a_broken_sink_stops_no_other(monkeypatch):
@@ -113,10 +107,9 @@ async def test_after_a_burst_answers_do_not_wait_until_all_of_it_is_judged():
     """Its writes wait for a reinvocation, and are all overdue at once."""
     detection = Counting()
     for version in range(200):
-        _, (phase, verdict), _ = clobbered_write(version)
-        fact = detection.fact(phase, reviewed(verdict), 100.0)
-        assert fact is not None
-        detection.take(fact)
+        new, old = builders.status(n=1), builders.status(n=0)
+        asked = builders.update(new, old, str(version), subresource="status")
+        detection.take(builders.fact(Phase.MUTATE, asked))
     detecting = Detecting(detection, [], Tracking())
     for version in range(200, 230):
         _, (phase, verdict), _ = clobbered_write(version)
