@@ -18,7 +18,7 @@ from webhook.admission import probe
 from webhook.admission.decode import decode_review
 from webhook.admission.encode import encode_allowed, encode_refusal
 from webhook.admission.errors import UndecodableReviewError
-from webhook.admission.join import JoinKey, join_key
+from webhook.admission.join import JoinKey
 from webhook.admission.review import (
     AdmissionRequest,
     Operation,
@@ -33,7 +33,7 @@ from webhook.generation.transition import Engine, predict_with
 from webhook.objects.fields import Fields, fields_of
 from webhook.objects.intended import EVERY_OBSERVED_GENERATION, Restored
 from webhook.patch.edit import Edit
-from webhook.patch.operations import plan_patch
+from webhook.patch.operations import GENERATION, plan_generation, plan_patch
 from webhook.rules.annotations import Mend
 from webhook.rules.annotations import annotations as annotations_of
 from webhook.rules.restore_intent import Intents
@@ -145,7 +145,7 @@ def awaited_intent(request: AdmissionRequest, phase: Phase, deps: Dependencies) 
         return None
     if found is None or (found.complete and not deps.restored.paths):
         return None
-    return join_key(request)
+    return request.join_key
 
 
 def judge(
@@ -180,7 +180,7 @@ def _judge(
             _remember_intent(RuleInput(request, prediction, status), deps, now)
         body = encode_allowed(request.api_version, request.wire.uid, warnings=told)
         return Reply(_ALLOWED, body, Verdict(request, prediction, status))
-    key = join_key(request)
+    key = request.join_key
     intent = deps.intents.get(key, now) if key is not None else None
     given = RuleInput(request, prediction, status, intent, at)
     mends, edits = _evaluate(deps.mending, given)
@@ -194,7 +194,7 @@ def _judge(
     patch: tuple[PatchOperation, ...] = ()
     dropped: tuple[Edit, ...] = ()
     if edits and new and request.operation in _PATCHABLE:
-        patch, dropped, _ = plan_patch(new.fields, edits)
+        patch, dropped = _plan(new, edits)
     annotations: Mapping[str, str] = annotations_of(prediction, mends, audit_only=deps.audit_only)
     if key is not None and request.operation is not Operation.DELETE:
         annotations = _repeat(annotations, deps.rounds, key, now)
@@ -206,6 +206,17 @@ def _judge(
         warnings=told,
     )
     return Reply(_ALLOWED, body, Verdict(request, prediction, status, mends, patch, dropped))
+
+
+def _plan(
+    new: ReviewedObject, edits: list[Edit]
+) -> tuple[tuple[PatchOperation, ...], tuple[Edit, ...]]:
+    """Operations, and the edits that none could be made of."""
+    (first, *others) = edits
+    if not others and first.path == GENERATION:
+        return (plan_generation(new.metadata, first.value),), ()
+    patch, dropped, _ = plan_patch(new, edits)
+    return patch, dropped
 
 
 def _mended(request: AdmissionRequest, fields: Fields, edits: list[Edit]) -> AdmissionRequest:
@@ -231,7 +242,7 @@ def _evaluate(rules: tuple[Rule, ...], given: RuleInput) -> tuple[tuple[Mend, ..
 
 
 def _remember_intent(given: RuleInput, deps: Dependencies, now: float) -> None:
-    key = join_key(given.request)
+    key = given.request.join_key
     if key is None:
         return
     if given.request.object is not None and writes_status(given):

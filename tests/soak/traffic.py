@@ -14,7 +14,6 @@ from tests.bench.corpus import Recorded, read_corpus
 from tests.bench.template import Filled, Template, make_template
 from tests.scenarios import recording
 from webhook.admission.decode import decode_review
-from webhook.admission.join import join_key
 from webhook.admission.review import Operation, Phase
 
 SCENARIOS: Final = (
@@ -117,4 +116,4 @@ def _call(line: bytes) -> _Call:
     uid = reviewed.metadata.uid if reviewed else None
     operation = request.wire.operation
     recorded = Recorded(document["time"], Phase(document["phase"]), body, operation, "")
-    return _Call(join_key(request) or uid, uid, operation, recorded)
+    return _Call(request.join_key or uid, uid, operation, recorded)

@@ -5,7 +5,6 @@ import json
 import pytest
 
 from tests.reviews import clobbered, judge, make_review
-from webhook.admission.join import join_key
 from webhook.admission.review import AdmissionRequest, Phase
 from webhook.pipeline import awaited_intent, decode
 
@@ -57,7 +56,7 @@ def test_for_a_status_that_cannot_be_read_nobody_is_asked():
 def test_the_intent_of_a_write_that_lost_something_is_awaited():
     key = awaited_intent(decoded(LOST), Phase.MUTATE, judge())
     assert key is not None
-    assert key == join_key(decoded(LOST))
+    assert key == decoded(LOST).join_key
 
 
 def test_further_fields_that_are_restored_may_be_missing_from_any_status():

@@ -6,8 +6,6 @@ admissionreview.go:CreateAdmissionObjects), so the phases are joined by what sta
 
 from typing import Final, NamedTuple
 
-from webhook.admission.review import AdmissionRequest
-
 _LONGEST: Final = 4_096
 
 
@@ -24,23 +22,7 @@ class JoinKey(NamedTuple):
     resource_version: str
     dry_run: bool
 
-
-def join_key(request: AdmissionRequest) -> JoinKey | None:
-    """None for a write whose phases cannot be told from another's (a create: nothing is stored)."""
-    old = request.old_object
-    if old is None:
-        return None
-    wire, metadata = request.wire, old.metadata
-    key = JoinKey(
-        wire.resource.group,
-        wire.resource.resource,
-        wire.sub_resource,
-        wire.namespace,
-        wire.name,
-        metadata.uid or "",
-        wire.user_info.username,
-        metadata.resource_version or "",
-        bool(wire.dry_run),
-    )
-    # Keys are remembered: nobody may fill the memory with names that no API server lets through.
-    return key if len("".join(key[:-1])) <= _LONGEST else None
+    @property
+    def is_remembered(self) -> bool:
+        """Nobody may fill the memory with names that no API server lets through."""
+        return len("".join(self[:-1])) <= _LONGEST

@@ -9,6 +9,7 @@ from typing import Any, Final, Literal, Self
 
 import msgspec
 
+from webhook.admission.join import JoinKey
 from webhook.objects.fields import NOT_CONTENT, Fields
 from webhook.objects.metadata import ObjectMeta, decode_metadata
 from webhook.objects.observed import Observed, read_observed
@@ -186,13 +187,17 @@ class PlainWireReview(WireReview, frozen=True, rename="camel"):
     request: PlainWireRequest
 
 
+_NOT_ASKED: Final = JoinKey("", "", "", "", "", "", "", "", dry_run=False)
+"""Told apart by identity, too."""
+
+
 class AdmissionRequest:
     """One decoded request: what rules, generation and detection read.
 
     `object` is None on DELETE, `old_object` is None on CREATE and CONNECT.
     """
 
-    __slots__ = ("_read", "api_version", "object", "old_object", "wire")
+    __slots__ = ("_join_key", "_read", "api_version", "object", "old_object", "wire")
 
     def __init__(
         self,
@@ -208,6 +213,35 @@ class AdmissionRequest:
         self.object: Final = object_
         self.old_object: Final = old_object
         self._read: Final = read
+        self._join_key: JoinKey | None = _NOT_ASKED
+
+    @property
+    def join_key(self) -> JoinKey | None:
+        """Which write this is a phase of.
+
+        None where that cannot be told from another's: of a create nothing is stored yet.
+        """
+        if self._join_key is _NOT_ASKED:
+            self._join_key = self._made_key()
+        return self._join_key
+
+    def _made_key(self) -> JoinKey | None:
+        old = self.old_object
+        if old is None:
+            return None
+        wire, metadata = self.wire, old.metadata
+        key = JoinKey(
+            wire.resource.group,
+            wire.resource.resource,
+            wire.sub_resource,
+            wire.namespace,
+            wire.name,
+            metadata.uid or "",
+            wire.user_info.username,
+            metadata.resource_version or "",
+            bool(wire.dry_run),
+        )
+        return key if key.is_remembered else None
 
     @property
     def attributes(self) -> dict[str, Any]:

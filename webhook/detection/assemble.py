@@ -37,11 +37,11 @@ def assemble(intent: Fact | None, mutates: Sequence[Fact], last: Fact, now: floa
     return Write(
         time=now,
         object=last.object,
-        subresource=last.subresource,
+        subresource=last.key.subresource,
         requester=last.requester,
-        base=last.base,
+        base=last.key.resource_version,
         writes_status=last.writes_status or takes_status,
-        status_counts=not last.subresource
+        status_counts=not last.key.subresource
         and (takes_status or last.status is StatusSubresource.ABSENT),
         asked=asked,
         others=others,

@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from webhook.detection.changes import MOST_LEAVES, Change, differing
+from webhook.detection.changes import MOST_LEAVES, Change, Part, differing
 from webhook.detection.difference import NO_DIFFERENCE, Difference, Reader
 from webhook.objects.fields import Fields
 from webhook.objects.pointer import Path
@@ -75,19 +75,40 @@ def compare(
     left_out: Container[str] = (),
 ) -> Compared:
     """All fields of two objects but some; one of `known` where it is the same."""
-    before, after = digests(old, new, left_out)
+    keys = [key for key in old.keys() | new.keys() if key not in left_out]
+    return _found(*digests(old, new, left_out), differing(old, new, keys), reader, known)
+
+
+def compare_field(
+    key: str,
+    one: msgspec.Raw | None,
+    other: msgspec.Raw | None,
+    reader: Reader,
+    known: Iterable[Compared] = (),
+) -> Compared:
+    """As `compare`, of a single field."""
+    seed = _seed(key)
+    before = after = 0 if one is None else zlib.crc32(one, seed)
+    if one != other:
+        after = 0 if other is None else zlib.crc32(other, seed)
+    return _found(before, after, ((key, one, other),), reader, known)
+
+
+def _found(
+    before: int, after: int, parts: Iterable[Part], reader: Reader, known: Iterable[Compared]
+) -> Compared:
     for one in known:
         if one.before == before and one.after == after:
             return one
     if before == after:
         return Compared(before, after, NO_DIFFERENCE)
-    keys = [key for key in old.keys() | new.keys() if key not in left_out]
-    parts = tuple(
+    # Copies: what is raw keeps all of its review in memory.
+    apart = [
         (key, None if one is None else bytes(one), None if other is None else bytes(other))
-        for key, one, other in differing(old, new, keys)
-    )
-    size = sum(len(one) for _, *both in parts for one in both if one is not None)
-    found = Difference.unread(parts, size, reader)
+        for key, one, other in parts
+    ]
+    size = sum([len(one or ()) + len(other or ()) for _, one, other in apart])
+    found = Difference.unread(tuple(apart), size, reader)
     if size > MOST_UNREAD:
         _ = found.leaves
     return Compared(before, after, found)

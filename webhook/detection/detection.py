@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from webhook.admission.join import JoinKey, join_key
+from webhook.admission.join import JoinKey
 from webhook.admission.review import Phase
 from webhook.detection.correlate import Correlator
 from webhook.detection.detectors import ALL, Detector, Panel
@@ -61,7 +61,7 @@ class Detection:
 
         None for what is no update of an object, and for what cannot be decoded, which is counted.
         """
-        key = join_key(reviewed.request)
+        key = reviewed.request.join_key
         if key is None or not is_reduced(reviewed.request):
             return None
         # An intent begins a write, whatever is known of another one with its key.
@@ -184,7 +184,8 @@ class Detection:
     def _note(self, known: Known, fact: Fact) -> None:
         """Learn at once where writes are changed: a loop turns before its writes are judged."""
         if known.facts and not known.facts[-1].compared.same_as(fact.compared):
-            self._suspects.changed(_place(fact))
+            key = fact.key
+            self._suspects.changed(Place(key.group, key.resource, key.subresource))
 
     def _judge(self, write: Write) -> None:
         if write.others or write.again:
@@ -196,5 +197,5 @@ class Detection:
                 ledger.add(detector, sign, judged)
 
 
-def _place(one: Fact | Write) -> Place:
+def _place(one: Write) -> Place:
     return Place(one.object.group, one.object.resource, one.subresource)

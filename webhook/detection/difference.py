@@ -5,7 +5,7 @@ where it differs is asked of few. Until then the fields that differ are kept, pa
 """
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import msgspec
 
@@ -14,7 +14,7 @@ from webhook.detection.changes import Change, Leaves, leaves_of
 _BYTES_OF_CHANGE: Final = 80
 _BYTES_OF_UNPACKED: Final = 250
 """A change that was packed has a path of its own."""
-_BYTES_OF_UNREAD: Final = 350
+_BYTES_OF_UNREAD: Final = 150
 """All of them half of what it takes: most writes are in two lists of a history."""
 _DIGESTS: Final = 2**32
 
@@ -72,6 +72,31 @@ class Difference:
         found._leaves, found._unread, found._reader = None, unread, reader
         found.weight = _BYTES_OF_UNREAD + size // 2
         return found
+
+    def follows(self, earlier: Self) -> None:
+        """Have in common with an earlier one what that has led to: half of what both would take."""
+        mine, theirs = self._unread, earlier._unread
+        if not (isinstance(mine, tuple) and isinstance(theirs, tuple)):
+            return  # packed
+        if not len(mine) == len(theirs) == 1:
+            return  # nearly every write is of one field: of status, or of spec
+        (key, before, after), (same, _, left) = mine[0], theirs[0]
+        if key == same and left is not None and before == left and before is not left:
+            self._unread = ((key, left, after),)
+            self.weight -= len(left) // 2
+
+    def begins_with(self, earlier: Self) -> bool:
+        """What the earlier one has led to, this one has found; False where that is to be read."""
+        mine, theirs = self._unread, earlier._unread
+        if not (mine and theirs and isinstance(mine, tuple) and isinstance(theirs, tuple)):
+            return False
+        left = {key: after for key, _, after in theirs}
+        return all(left.get(key, before) == before for key, before, _ in mine)
+
+    @property
+    def is_read(self) -> bool:
+        """To ask for the leaves costs nothing."""
+        return self._leaves is not None
 
     @property
     def leaves(self) -> Leaves:

@@ -17,7 +17,7 @@ from webhook.detection.write import Acted, Called, ObjectKey, Requester
 from webhook.generation.custom import StatusSubresource
 from webhook.objects.observed import Observed
 
-VERSION: Final = 1
+VERSION: Final = 2
 """Of the encoding: another number is another shape or another meaning."""
 
 Seconds = Annotated[float, msgspec.Meta(ge=0, lt=253_402_300_800)]
@@ -38,7 +38,9 @@ class States(NamedTuple):
 class Fact(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What one phase of one update shows.
 
-    base             oldObject.resourceVersion
+    key              which write this is a phase of
+    served_as        the version of the API in which the object is shown
+    manager          the field manager of the write
     status           what is known of the status of a custom resource
     writes_status    status is among the fields that the server takes, and there is one
     compared         the fields that the server takes from this write
@@ -56,13 +58,12 @@ class Fact(msgspec.Struct, frozen=True, array_like=True, gc=False):
     policies         those that may have acted; None where an earlier phase has told
     """
 
-    version: Literal[1]
+    version: Literal[2]
     phase: Phase
     time: Seconds
-    object: ObjectKey
-    subresource: str
-    requester: Requester
-    base: str
+    key: JoinKey
+    served_as: str
+    manager: str
     status: StatusSubresource
     writes_status: bool
     compared: Compared
@@ -79,20 +80,15 @@ class Fact(msgspec.Struct, frozen=True, array_like=True, gc=False):
     policies: tuple[Acted, ...] | None
 
     @property
-    def key(self) -> JoinKey:
-        """Equal for the facts of one write."""
-        where = self.object
-        return JoinKey(
-            where.group,
-            where.resource,
-            self.subresource,
-            where.namespace,
-            where.name,
-            where.uid,
-            self.requester.user,
-            self.base,
-            dry_run=False,
-        )
+    def object(self) -> ObjectKey:
+        """Which object is written."""
+        key = self.key
+        return ObjectKey(key.group, self.served_as, key.resource, key.namespace, key.name, key.uid)
+
+    @property
+    def requester(self) -> Requester:
+        """Who writes it."""
+        return Requester(self.key.user, self.manager)
 
 
 _encoder: Final = msgspec.msgpack.Encoder(enc_hook=plain)

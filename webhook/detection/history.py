@@ -25,6 +25,8 @@ from webhook.objects.pointer import Path
 MOST_OBJECTS: Final = 100_000
 MOST_BYTES: Final = 140 * 1024 * 1024
 MOST_BYTES_AWAKE: Final = 16 * 1024 * 1024
+MOST_BYTES_UNPACKED: Final = 40 * 1024 * 1024
+"""Of all objects. With less nothing is packed, which takes as long as to judge them."""
 WRITES_OF_AN_OBJECT: Final = 40
 SECONDS_KEPT: Final = 3_600.0
 
@@ -38,7 +40,7 @@ SEVERAL: Final = _Several.SEVERAL
 _STATUS: Final = ("status",)
 _BYTES_OF_OBJECT: Final = 700
 _BYTES_OF_RESTING: Final = 250
-_BYTES_OF_WRITE: Final = 800
+_BYTES_OF_WRITE: Final = 500
 
 
 class ObjectHistory:
@@ -84,12 +86,15 @@ class ObjectHistory:
         last = self.writes[-1].object if self.writes else None
         where = last if last == write.object else write.object
         kept = msgspec.structs.replace(write, called=NOBODY, object=where)
-        self._append(self.writes, kept)
+        if self.writes:
+            write.result.follows(self.writes[-1].result)
+        weight = _weight(kept)
+        self._append(self.writes, kept, weight)
         self.seen = write.time
         self._note(write)
         # Without an outcome: none is registered, or the write would have been forgotten.
         if write.changed_something:
-            self._append(self._candidates, kept)
+            self._append(self._candidates, kept, weight)
 
     def weigh(self, reads: int) -> None:
         """Weigh anew what may have been read, if anything was since there were so many reads."""
@@ -98,9 +103,9 @@ class ObjectHistory:
             self.weight = _BYTES_OF_OBJECT + sum(_weight(one) for some in lists for one in some)
             self._reads = reads
 
-    def _append(self, writes: list[Write], write: Write) -> None:
+    def _append(self, writes: list[Write], write: Write, weight: int) -> None:
         writes.append(write)
-        self.weight += _weight(write)
+        self.weight += weight
         if len(writes) > WRITES_OF_AN_OBJECT:
             self.weight -= _weight(writes.pop(0))
 
@@ -118,28 +123,26 @@ class ObjectHistory:
 
     def confirm(self, base: str, state: int) -> Iterator[Write]:
         """The object is at `base` and holds `state` now: the writes that must have been stored."""
-        if all(candidate.base == base for candidate in self._candidates):
-            return
         waiting = [one for one in self._candidates if one.base != base]
-        self.weight -= sum(map(_weight, waiting))
+        if not waiting:
+            return
         self._candidates = [one for one in self._candidates if one.base == base]
-        by_base: dict[str, list[Write]] = {}
-        for candidate in waiting:
-            by_base.setdefault(candidate.base, []).append(candidate)
-        for position, rivals in enumerate(by_base.values()):
-            kept = rivals
-            if len(rivals) > 1:
-                # The last base leads to what is stored now; of the earlier ones nothing more is
-                # known, and no guess is better than a wrong one.
-                is_last = position == len(by_base) - 1
-                kept = [one for one in rivals if is_last and one.state_after == state][:1]
-            for write in kept:
-                self._append(self.stored, write)
-                yield write
+        self.weight -= sum(map(_weight, waiting))
+        for write in waiting if len(waiting) == 1 else _kept(waiting, state):
+            self._append(self.stored, write, _weight(write))
+            yield write
 
     def several_wrote(self, *, status: bool) -> bool:
         """More than one user wrote status, or the rest: of most objects each has one writer."""
         return (self._writer_of_status if status else self._writer) is SEVERAL
+
+    def others_set_status(self, user: str) -> bool:
+        """Somebody else set a leaf of status, or may have: what is unread is not read for this."""
+        return self.several_wrote(status=True) and any(
+            not one.sent.is_read or any(change.after is not None for change in one.sent)
+            for one in self.writes
+            if one.writes_status and one.requester.user != user
+        )
 
     def last_setter_but(self, user: str, leaf: Path) -> Requester | None:
         """Who last asked for a value at a leaf, if that is remembered and was somebody else."""
@@ -162,8 +165,10 @@ class History:
         most_objects: int = MOST_OBJECTS,
         most_bytes: int = MOST_BYTES,
         most_awake: int = MOST_BYTES_AWAKE,
+        most_unpacked: int = MOST_BYTES_UNPACKED,
     ) -> None:
-        self._objects: OrderedDict[str, ObjectHistory | Packed] = OrderedDict()
+        # Both the longest unseen first; those that rest were all seen before those awake.
+        self._resting: OrderedDict[str, Packed] = OrderedDict()
         self._awake: OrderedDict[str, ObjectHistory] = OrderedDict()
         self.reader: Final = Reader()
         """Reads the differences of the writes that are remembered."""
@@ -171,54 +176,46 @@ class History:
         self._most_objects: Final = most_objects
         self._most_bytes: Final = most_bytes
         self._most_awake: Final = min(most_awake, most_bytes)
+        self._most_unpacked: Final = min(most_unpacked, most_bytes)
         self._bytes_awake = 0
         self.bytes = 0
 
     def __len__(self) -> int:
-        return len(self._objects)
+        return len(self._resting) + len(self._awake)
 
     def of(self, key: ObjectKey) -> ObjectHistory:
         """The history of an object, a new one for an object not seen before."""
         name = _name(key)
-        known = self._objects.get(name)
-        if isinstance(known, ObjectHistory):
-            found = known
-        else:
-            resource = key.group, key.resource
-            remembered = self._packer.unpack(key, known) if known else None
-            found = ObjectHistory(resource, remembered)
-            self.bytes -= _bytes(known) if known else 0
+        found = self._awake.get(name)
+        if found is None:
+            packed = self._resting.pop(name, None)
+            remembered = None
+            if packed is not None:
+                remembered = self._packer.unpack(key, packed)
+                self.bytes -= _bytes_of(packed)
+            found = self._awake[name] = ObjectHistory((key.group, key.resource), remembered)
             self.weigh(found)
-        self._objects[name] = self._awake[name] = found
-        self._objects.move_to_end(name)
-        self._awake.move_to_end(name)
+        else:
+            self._awake.move_to_end(name)
         return found
 
     def look(self, key: ObjectKey) -> Remembered | None:
         """What is remembered of an object, which is neither woken nor made younger by it."""
-        known = self._objects.get(_name(key))
-        if isinstance(known, Packed):
-            return self._packer.unpack(key, known)
-        return None if known is None else known.remembered()
+        name = _name(key)
+        packed = self._resting.get(name)
+        if packed is not None:
+            return self._packer.unpack(key, packed)
+        awake = self._awake.get(name)
+        return None if awake is None else awake.remembered()
 
     def add(self, past: ObjectHistory, write: Write) -> None:
         """Remember a write in its object's history, and forget what is over the bounds."""
         past.add(write)
         self.weigh(past)
-        while self._bytes_awake > self._most_awake and len(self._awake) > 1:
+        while self._is_to_rest() and len(self._awake) > 1:
             self._rest()
-        while len(self._objects) > 1:
-            name, oldest = next(iter(self._objects.items()))
-            if (
-                len(self._objects) <= self._most_objects
-                and self.bytes <= self._most_bytes
-                and oldest.seen > write.time - SECONDS_KEPT
-            ):
-                return
-            del self._objects[name]
-            self.bytes -= _bytes(oldest)
-            if (awake := self._awake.pop(name, None)) is not None:
-                self._bytes_awake -= awake.bytes
+        while len(self) > 1 and self._is_over(write.time - SECONDS_KEPT):
+            self._forget()
 
     def weigh(self, past: ObjectHistory) -> None:
         """Count what an object takes now: what is read takes more, or less, than before."""
@@ -228,17 +225,50 @@ class History:
         self.bytes += more
         self._bytes_awake += more
 
+    def _is_to_rest(self) -> bool:
+        return self.bytes > self._most_unpacked and self._bytes_awake > self._most_awake
+
     def _rest(self) -> None:
         name, awake = self._awake.popitem(last=False)
         resting = self._packer.pack(awake.resource, awake.remembered())
-        self._objects[name] = resting
+        self._resting[name] = resting
         self._bytes_awake -= awake.bytes
-        self.bytes += _bytes(resting) - awake.bytes
+        self.bytes += _bytes_of(resting) - awake.bytes
+
+    def _is_over(self, oldest: float) -> bool:
+        if len(self) > self._most_objects or self.bytes > self._most_bytes:
+            return True
+        if self._resting:
+            return next(iter(self._resting.values())).seen <= oldest
+        return next(iter(self._awake.values())).seen <= oldest
+
+    def _forget(self) -> None:
+        if self._resting:
+            _, packed = self._resting.popitem(last=False)
+            self.bytes -= _bytes_of(packed)
+        else:
+            _, awake = self._awake.popitem(last=False)
+            self.bytes -= awake.bytes
+            self._bytes_awake -= awake.bytes
 
 
-def _bytes(known: ObjectHistory | Packed) -> int:
+def _bytes_of(packed: Packed) -> int:
     """What is counted of it."""
-    return known.bytes if isinstance(known, ObjectHistory) else _BYTES_OF_RESTING + len(known)
+    return _BYTES_OF_RESTING + len(packed)
+
+
+def _kept(waiting: Sequence[Write], state: int) -> Iterator[Write]:
+    """Of those whose version is no longer there, the ones that were stored, as far as is known."""
+    by_base: dict[str, list[Write]] = {}
+    for one in waiting:
+        by_base.setdefault(one.base, []).append(one)
+    for position, rivals in enumerate(by_base.values()):
+        if len(rivals) == 1:
+            yield from rivals
+        elif position == len(by_base) - 1:
+            # The last base leads to what is stored now; of the earlier ones nothing more is
+            # known, and no guess is better than a wrong one.
+            yield from [one for one in rivals if one.state_after == state][:1]
 
 
 def _name(key: ObjectKey) -> str:

@@ -10,17 +10,16 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from webhook.admission.review import (
+    NO_RAW,
     AdmissionRequest,
     Operation,
     Phase,
     ReviewedObject,
-    WireRequest,
 )
-from webhook.detection.compared import Compared, compare, digests
+from webhook.detection.compared import Compared, compare, compare_field, digests
 from webhook.detection.difference import Reader
 from webhook.detection.fact import VERSION, Fact, States
 from webhook.detection.suspects import Suspects
-from webhook.detection.write import ObjectKey, Requester
 from webhook.generation.custom import StatusSubresource
 from webhook.generation.prediction import Prediction
 from webhook.objects.fields import Fields
@@ -82,9 +81,10 @@ def reduce(
     Raises msgspec.MsgspecError and RecursionError for objects that cannot be decoded.
     """
     request, prediction, status = reviewed
-    old, new = request.old_object, request.object
+    old, new, key = request.old_object, request.object, request.join_key
     assert old is not None  # noqa: S101 - see is_reduced
     assert new is not None  # noqa: S101
+    assert key is not None  # noqa: S101
     facts = known.facts
     compared, of_status, writes_status = _compare(reviewed, old, new, facts, reader)
     is_last = phase is Phase.OUTCOME or (phase is Phase.MUTATE and not known.awaits_outcome)
@@ -111,16 +111,14 @@ def reduce(
         if before == after:
             after = before
         observes = after.own is not None or _observes(new.status)
-    wire = request.wire
     asks = bool(compared.changes) or of_status is not None or writes_status
     return Fact(
         version=VERSION,
         phase=phase,
         time=now,
-        object=_object(wire, old),
-        subresource=wire.sub_resource,
-        requester=_requester(request),
-        base=old.metadata.resource_version or "",
+        key=key,
+        served_as=request.wire.resource.version,
+        manager=_manager(request),
         status=status,
         writes_status=writes_status,
         compared=compared,
@@ -148,9 +146,9 @@ def _compare(
     """What the server takes; status where it may take that; whether it certainly does."""
     wire, before = reviewed.request.wire, [one.compared for one in facts]
     if wire.sub_resource == _STATUS:
-        return compare(_one(old, _STATUS), _one(new, _STATUS), reader, before), None, True
+        return compare_field(_STATUS, old.status, new.status, reader, before), None, True
     if wire.sub_resource == "scale":
-        return compare(_one(old, "spec"), _one(new, "spec"), reader, before), None, False
+        return compare_field("spec", old.spec, new.spec, reader, before), None, False
     stored, sent = old.content, new.content
     has_status = _STATUS in stored or _STATUS in sent
     takes_status = has_status and reviewed.status is StatusSubresource.ABSENT
@@ -158,27 +156,10 @@ def _compare(
     if has_status and not takes_status:
         left_out = _NOT_STATUS  # the client's stale copy
         if reviewed.status is StatusSubresource.UNKNOWN and not wire.sub_resource:
-            of_status = compare(_one(old, _STATUS), _one(new, _STATUS), reader)
+            of_status = compare_field(_STATUS, old.status, new.status, reader)
     if (wire.resource.group, wire.resource.resource) in _METADATA_COUNTS and not wire.sub_resource:
         stored, sent = _with_annotations(old), _with_annotations(new)
     return compare(stored, sent, reader, before, left_out), of_status, takes_status
-
-
-def _object(wire: WireRequest, old: ReviewedObject) -> ObjectKey:
-    resource = wire.resource
-    return ObjectKey(
-        resource.group,
-        resource.version,
-        resource.resource,
-        wire.namespace,
-        wire.name,
-        old.metadata.uid or "",
-    )
-
-
-def _one(reviewed: ReviewedObject, key: str) -> Fields:
-    raw = reviewed.get(key)
-    return {} if raw is None else {key: raw}
 
 
 def _with_annotations(reviewed: ReviewedObject) -> Fields:
@@ -209,7 +190,7 @@ def _observes(raw: msgspec.Raw | None) -> bool:
     return found is not None and found.observed_generation is not None
 
 
-def _requester(request: AdmissionRequest) -> Requester:
+def _manager(request: AdmissionRequest) -> str:
     raw = request.wire.options
-    options = _options_decoder.decode(raw) if bytes(raw) else None
-    return Requester(request.wire.user_info.username, options.field_manager if options else "")
+    options = None if raw is NO_RAW else _options_decoder.decode(raw)
+    return options.field_manager if options else ""

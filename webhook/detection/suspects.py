@@ -169,10 +169,8 @@ class Suspects:
         Conditions take ten times what the rest of a review takes. So they are asked only where
         somebody has changed a write before: of the first one nobody is ruled out.
         """
-        wire = request.wire
-        where = Place(wire.resource.group, wire.resource.resource, wire.sub_resource)
-        others = [one for one in self._others if one.conditions] if where in self._changed else ()
-        if not others:
+        others = [one for one in self._others if one.conditions]
+        if not others or _place(request) not in self._changed:
             return ()
         write, view = matched(request), View(request)
         return tuple(
@@ -239,6 +237,11 @@ class Suspects:
         candidates = sorted(names)
         for name in candidates:
             yield name, Confidence.POSSIBLE if len(candidates) > 1 else Confidence.CERTAIN
+
+
+def _place(request: AdmissionRequest) -> Place:
+    resource = request.wire.resource
+    return Place(resource.group, resource.resource, request.wire.sub_resource)
 
 
 def _between(registered: tuple[Registered, ...]) -> Iterator[Registered]:

@@ -106,3 +106,13 @@ class Write(msgspec.Struct, frozen=True, array_like=True, gc=False):
     def counted(self) -> bool:
         """Generation moved."""
         return self.generation_after > self.generation_before
+
+    @property
+    def is_changed(self) -> bool:
+        """By other webhooks, when they were asked or asked again."""
+        return bool(self.others or self.again)
+
+    @property
+    def writes_more(self) -> bool:
+        """More than status can have been written."""
+        return self.subresource != "status"

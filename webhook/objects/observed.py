@@ -45,6 +45,9 @@ class Observed(msgspec.Struct, frozen=True, array_like=True, gc=False):
 NOTHING_OBSERVED: Final = Observed(None, ())
 # A value that is neither a generation nor a cleared one: never restored, never restored over.
 _FOREIGN: Final = ""
+_MOST_SEEN: Final = 1_000
+_seen: Final[dict[Observed, Observed]] = {}
+"""Each value once: thousands of objects have the same, and it is remembered of each."""
 
 
 _Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
@@ -100,10 +103,13 @@ def read_observed(status: msgspec.Raw | None) -> Observed | None:
     conditions = usual.conditions or ()
     if len(conditions) > _MOST_CONDITIONS:
         conditions = ()
-    return Observed(
+    found = Observed(
         usual.observed_generation or None,  # 0 is cleared, see _generation
         tuple([Condition(one.type, one.observed_generation or None) for one in conditions]),
     )
+    if len(_seen) >= _MOST_SEEN:
+        _seen.clear()
+    return _seen.setdefault(found, found)
 
 
 def _read_any(status: msgspec.Raw) -> Observed | None:

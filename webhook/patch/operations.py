@@ -7,18 +7,20 @@ do not survive the check are dropped, never sent.
 
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, Protocol
 
 import msgspec
 
 from webhook.admission.review import PatchOperation
-from webhook.objects.fields import ABSENT, Fields
+from webhook.objects.fields import ABSENT
+from webhook.objects.metadata import ObjectMeta
 from webhook.objects.pointer import Path, to_pointer
 from webhook.patch.apply import CannotApplyError, apply_operation
 from webhook.patch.edit import Edit
 
 _pointer: Final = lru_cache(256)(to_pointer)
 """Rules edit few places, again and again."""
+GENERATION: Final[Path] = ("metadata", "generation")
 
 
 class Plan(NamedTuple):
@@ -33,7 +35,20 @@ class Plan(NamedTuple):
     edited: dict[str, Any]
 
 
-def plan_patch(fields: Fields, edits: Iterable[Edit]) -> Plan:
+class Readable(Protocol):
+    """An object, or its fields."""
+
+    def get(self, key: str, /) -> msgspec.Raw | None:
+        """One top-level field, undecoded; None where there is none."""
+
+
+def plan_generation(metadata: ObjectMeta, generation: int) -> PatchOperation:
+    """What sets metadata.generation: it applies to any object whose metadata has been read."""
+    op: Literal["add", "replace"] = "add" if metadata.generation is msgspec.UNSET else "replace"
+    return PatchOperation(op, _pointer(GENERATION), generation)
+
+
+def plan_patch(fields: Readable, edits: Iterable[Edit]) -> Plan:
     """Operations that carry out `edits` on the object; edits already true need none.
 
     Decodes only what lies on the way to an edit: a pod's managedFields stay unread.
@@ -43,8 +58,8 @@ def plan_patch(fields: Fields, edits: Iterable[Edit]) -> Plan:
     dropped: list[Edit] = []
     for edit in edits:
         key = str(edit.path[0])
-        if key not in document and key in fields:
-            document[key] = fields[key]
+        if key not in document and (raw := fields.get(key)) is not None:
+            document[key] = raw
         try:
             wanted = _operations(document, edit)
             for operation in wanted:

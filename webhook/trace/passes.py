@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from webhook.admission.join import JoinKey, join_key
+from webhook.admission.join import JoinKey
 from webhook.admission.review import AdmissionRequest
 
 _MOST_OPEN: Final = 64
@@ -46,7 +46,7 @@ class Passes:
 
     def see(self, position: int, view: AdmissionRequest) -> Step | None:
         """One view; None when it belongs to no pass for certain."""
-        key = join_key(view)
+        key = view.join_key
         if key is None or position not in self._positions:
             return None
         fitting = [one for one in self._open if one.key == key and one.position < position]

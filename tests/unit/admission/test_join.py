@@ -7,12 +7,12 @@ import pytest
 
 from tests.reviews import make_review
 from webhook.admission.decode import decode_review
-from webhook.admission.join import JoinKey, join_key
+from webhook.admission.join import JoinKey
 
 
 def key(**arguments: Any) -> JoinKey | None:
     given = {"new": {}, "old": {}, **arguments}
-    return join_key(decode_review(json.dumps(make_review(**given)).encode()))
+    return decode_review(json.dumps(make_review(**given)).encode()).join_key
 
 
 def test_phases_and_rounds_of_one_write_share_a_key_and_no_uid():

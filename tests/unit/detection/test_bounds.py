@@ -8,7 +8,13 @@ import pytest
 from tests.bench.tracked import DEPLOYMENTS, PODS, Reviews, follow
 from tests.unit.detection.test_history import add, write
 from webhook.detection.detection import Detection
-from webhook.detection.history import MOST_BYTES, MOST_BYTES_AWAKE, MOST_OBJECTS, History
+from webhook.detection.history import (
+    MOST_BYTES,
+    MOST_BYTES_AWAKE,
+    MOST_BYTES_UNPACKED,
+    MOST_OBJECTS,
+    History,
+)
 
 COUNT = 1_000_000
 """Of 1,000,000, which take 40 s: most of that is packing, since far more objects are written than
@@ -16,7 +22,7 @@ may be awake."""
 
 
 def test_any_number_of_observations_stays_inside_the_bounds():
-    history = History(most_objects=500, most_bytes=1_000_000, most_awake=100_000)
+    history = History(500, most_bytes=1_000_000, most_awake=100_000, most_unpacked=200_000)
     for number in range(COUNT):
         add(history, write(number * 7919 % 3_000, number / 100))
         assert history.bytes <= 1_000_000
@@ -34,8 +40,8 @@ SCALE = 100
 def test_a_hundred_thousand_objects_take_less_than_150_mib(example, by_turns):
     """In a model of a hundredth. `make memory` measures all of it."""
     reviews = Reviews(example)
-    bounds = (MOST_OBJECTS // SCALE, MOST_BYTES // SCALE, MOST_BYTES_AWAKE // SCALE)
-    history = History(*bounds)
+    bounds = MOST_OBJECTS, MOST_BYTES, MOST_BYTES_AWAKE, MOST_BYTES_UNPACKED
+    history = History(*(most // SCALE for most in bounds))
     follow(Detection(), reviews, 10)  # whatever is made once
     gc.collect()
     tracemalloc.start()

@@ -6,11 +6,13 @@ import pytest
 from msgspec.structs import replace
 
 from tests.cases_loader import FOLDER, Case, load
-from tests.unit.detection.builders import OUTCOME, feed, joined, spec, update
+from tests.unit.detection.builders import OUTCOME, feed, joined, spec, status, update
 from tests.unit.detection.story import Story
+from webhook.detection.changes import Change
 from webhook.detection.detection import Detection
 from webhook.detection.detectors import ALL
 from webhook.detection.detectors.detector import Blame, Detector, Panel, Sign
+from webhook.detection.difference import Difference
 from webhook.detection.finding import Finding
 from webhook.detection.history import History
 
@@ -74,6 +76,25 @@ class Told(Detector):
     def stored(self, write, past):
         del write, past
         yield Sign(Blame.SERVER, (), "stored")
+
+
+class ToldOfStatus(Told):
+    """The same, of status alone."""
+
+    asked_of = stored_of = "writes_status"
+
+
+@pytest.mark.parametrize("subresource", ["", "status"])
+def test_a_detector_is_asked_about_its_sort_of_writes_alone(subresource):
+    (one,) = joined((OUTCOME, update(status(n=2), status(n=1), subresource=subresource)))
+    change = Difference((Change(("status", "n"), "/status/n", 1, 2, 1),))
+    history, panel = History(), Panel([ToldOfStatus()])
+    found = [
+        sign.message
+        for base in ("1", "2")
+        for _, sign, _ in panel.judge(replace(one, base=base, result=change), history)
+    ]
+    assert found == (["asked", "stored", "asked"] if subresource else [])
 
 
 def test_of_writes_upon_one_version_the_one_is_judged_as_stored_whose_state_is_there():

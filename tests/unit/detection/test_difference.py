@@ -1,5 +1,7 @@
 """What differs is read when it is asked for, once, and weighs what it takes."""
 
+from itertools import pairwise
+
 import msgspec
 import pytest
 from hypothesis import given
@@ -69,7 +71,7 @@ def test_it_is_read_once_and_then_weighs_what_was_read():
 def test_it_weighs_about_what_it_takes():
     both = unread({"status": {"a": 1, "b": 1}}, {"status": {"a": 2, "b": 20}})
     before = len(b'{"a":1,"b":1}{"a":2,"b":20}')
-    assert both.weight == 350 + before // 2, "half of it, for it is in two lists"
+    assert both.weight == 150 + before // 2, "half of it, for it is in two lists"
     resting = packed(both)
     assert both.leaves == resting.leaves
     assert (both.weight, resting.weight) == (2 * 80, 2 * 250), "paths that were packed are its own"
@@ -84,6 +86,80 @@ def test_what_is_large_is_read_at_once(more, reads):
     text = "." * (MOST_UNREAD // 2 - len('""'))
     unread({"data": text}, {"data": "," * (len(text) + more)}, reader)
     assert reader.reads == reads
+
+
+def following(*states: dict[str, object] | None, key: str = "status") -> list[Difference]:
+    """Differences of one state to the next, each told what led to its first."""
+    found = []
+    for before, after in pairwise(states):
+        one = unread(*({} if it is None else {key: it} for it in (before, after)))
+        if found:
+            one.follows(found[-1])
+        found.append(one)
+    return found
+
+
+def test_what_one_has_led_to_and_the_next_begins_with_is_kept_once():
+    one, other = following({"n": 1}, {"n": 222}, {"n": 3})
+    direct = unread({"status": {"n": 222}}, {"status": {"n": 3}})
+    assert other._unread[0][1] is one._unread[0][2]
+    other.follows(one)
+    assert other.weight == direct.weight - len(b'{"n":222}') // 2, "once"
+    assert other == direct
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later", "because"),
+    [
+        (({"n": 1}, {"n": 2}), ({"n": 3}, {"n": 4}), "something came in between"),
+        (({"n": 1}, None), (None, {"n": 4}), "there is nothing to keep"),
+        (({"n": 1}, {"n": 1}), ({"n": 1}, {"n": 4}), "nothing differed"),
+    ],
+)
+def test_what_has_nothing_in_common_stays_apart(earlier, later, because):
+    (one,), (other,) = following(*earlier), following(*later)
+    weight = other.weight
+    other.follows(one)
+    assert other.weight == weight, because
+
+
+def test_fields_of_other_names_have_nothing_in_common():
+    (one,), (other,) = following({}, {"n": 1}), following({"n": 1}, {"n": 2}, key="spec")
+    weight = other.weight
+    other.follows(one)
+    assert other.weight == weight
+
+
+def test_what_was_read_or_packed_has_nothing_to_share():
+    one, other = following({"n": 1}, {"n": 2}, {"n": 3})
+    for two in ((one, packed(other)), (packed(one), other)):
+        weight = two[1].weight
+        two[1].follows(two[0])
+        assert two[1].weight == weight
+    _ = other.leaves
+    other.follows(one)
+    assert other.weight == 80
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later", "answer", "because"),
+    [
+        ({"status": 2}, ({"status": 2}, {"status": 3}), True, "it was kept"),
+        ({"status": 2}, ({"status": 1}, {"status": 2}), False, "it was not"),
+        ({"status": 2}, ({"spec": 1}, {"spec": 2}), True, "another field is asked for"),
+        ({"status": 2}, ({"status": 2, "spec": 1}, {"status": 3, "spec": 2}), True, "one more"),
+        ({"status": 2, "spec": 2}, ({"status": 2}, {"status": 3}), True, "one less"),
+        ({"status": 2, "spec": 2}, ({"status": 2, "spec": 1}, {}), False, "one of them was not"),
+    ],
+)
+def test_whether_one_begins_with_what_another_has_led_to(earlier, later, answer, because):
+    one, other = unread({}, earlier), unread(*later)
+    assert other.begins_with(one) is answer, because
+    assert not packed(other).begins_with(one), "to be read"
+    assert not other.begins_with(packed(one))
+    assert not other.begins_with(NO_DIFFERENCE)
+    _ = one.leaves
+    assert not other.begins_with(one)
 
 
 def wanted(*leaves: tuple[str, int | None, int]) -> int | None:
@@ -136,12 +212,12 @@ def test_what_another_replica_sends_and_is_none_is_refused(raw):
         msgspec.msgpack.decode(raw, type=Difference, dec_hook=from_plain)
 
 
-def writes(detection: Detection, *users: str, seconds: float) -> None:
-    """Status writes, each with a new value, each stored."""
+def writes(detection: Detection, *users: str, seconds: float, kept: bool = True) -> None:
+    """Status writes, each with a new value, each stored; what is not kept is gone by the next."""
     for number, user in enumerate(users):
         one = update(
             status(replicas=number + 1),
-            status(replicas=number),
+            status(replicas=number if kept else 0),
             base=str(number),
             subresource="status",
             user=user,
@@ -151,14 +227,15 @@ def writes(detection: Detection, *users: str, seconds: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("users", "seconds", "read"),
+    ("users", "seconds", "kept", "read"),
     [
-        pytest.param("aaaaa", 30.0, False, id="nobody else writes status, and not often"),
-        pytest.param("aaaaa", 1.0, True, id="often enough to be a storm"),
-        pytest.param("ab", 30.0, True, id="two may fight"),
+        pytest.param("aaaaa", 30.0, False, False, id="nobody else writes status, and not often"),
+        pytest.param("aaaaa", 1.0, True, False, id="often, and what was asked for is there"),
+        pytest.param("aaaaa", 1.0, False, True, id="often enough to be a storm"),
+        pytest.param("ab", 30.0, True, True, id="two may fight"),
     ],
 )
-def test_of_an_object_that_cannot_loop_nothing_is_read(users, seconds, read):
+def test_of_an_object_that_cannot_loop_nothing_is_read(users, seconds, kept, read):
     detection = Detection()
-    writes(detection, *users, seconds=seconds)
+    writes(detection, *users, seconds=seconds, kept=kept)
     assert (detection.history.reader.reads > 0) is read

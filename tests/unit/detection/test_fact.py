@@ -236,7 +236,7 @@ def test_an_object_that_tells_neither_uid_nor_version_is_nobody_elses():
     one = update(spec(a=1), spec(a=2))
     one["request"]["oldObject"]["metadata"] = {}
     found = fact(OUTCOME, one)
-    assert (found.object.uid, found.base) == ("", "")
+    assert (found.object.uid, found.key.resource_version) == ("", "")
 
 
 @pytest.mark.parametrize(

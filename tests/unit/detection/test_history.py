@@ -14,7 +14,6 @@ from webhook.detection.history import (
     History,
     ObjectHistory,
 )
-from webhook.detection.packing import Packed
 from webhook.detection.write import NOBODY, Called, Requester
 
 (WRITE,) = joined(
@@ -26,6 +25,11 @@ def write(number: int, time: float, base: str = "1"):
     return replace(
         WRITE, object=WRITE.object._replace(uid=f"uid-{number:08}"), time=time, base=base
     )
+
+
+def small(**most: int) -> History:
+    """One that packs as soon as there is more than may be awake."""
+    return History(most_unpacked=0, **most)
 
 
 def add(history: History, one) -> None:
@@ -60,7 +64,7 @@ def test_the_longest_unseen_goes_first_and_the_old_goes_by_itself():
 @given(st.lists(st.integers(0, 20), min_size=1, max_size=60))
 @settings(max_examples=50)
 def test_an_object_that_rested_is_as_it_was(numbers):
-    awake, resting = History(), History(most_awake=1)
+    awake, resting = History(), small(most_awake=1)
     for time, number in enumerate(numbers):
         for history in (awake, resting):
             one = write(number, float(time), str(time))
@@ -92,19 +96,17 @@ RESULT = changing(REPLICAS)
 )
 @settings(max_examples=50)
 def test_what_is_counted_is_what_is_kept(steps, most_awake, most_bytes):
-    history = History(most_objects=2, most_bytes=most_bytes, most_awake=most_awake)
+    history = small(most_objects=2, most_bytes=most_bytes, most_awake=most_awake)
     for time, (number, base) in enumerate(steps):
         one = write(number, float(time), str(base))
         past = history.of(one.object)
         list(past.confirm(one.base, one.state_before))
         history.add(past, one)
         awake = history._awake
-        rest = [one for one in history._objects.values() if isinstance(one, Packed)]
+        rest = history._resting.values()
         assert history._bytes_awake == sum(one.bytes for one in awake.values())
         assert history.bytes == history._bytes_awake + sum(250 + len(one) for one in rest)
-        assert awake == {
-            name: one for name, one in history._objects.items() if isinstance(one, ObjectHistory)
-        }
+        assert not awake.keys() & history._resting.keys()
         assert past.bytes == past.weight == weighed(past, time % 3)
 
 
@@ -120,7 +122,7 @@ def test_a_write_weighs_what_differs_in_it_once():
         more = weight(**{**least, name: some}) - weight(**least)
         assert more == 2 * some.weight, f"{name}, in two lists"
     assert weight(**{**least, "asked": RESULT}) == weight(**least), "it is the same"
-    assert weight(**least) == 700 + 2 * (800 + RESULT.weight)
+    assert weight(**least) == 700 + 2 * (500 + RESULT.weight)
 
 
 def test_what_was_read_is_weighed_anew():
@@ -231,6 +233,38 @@ def test_who_last_set_a_leaf(writes, user, leaf, setter, because):
     assert (found and found.user) == setter, because
 
 
+@pytest.mark.parametrize(
+    ("writes", "user", "answer", "because"),
+    [
+        ([("a", 1), ("b", None)], "b", True, "a set one"),
+        ([("a", 1), ("b", None)], "a", False, "b took one away"),
+        ([("a", 1), ("b", 2)], "a", True, "both did"),
+        ([("a", 1), ("a", 2)], "b", False, "nobody but a has written: who b is will be seen"),
+        ([("a", 1), ("b", None), ("c", 1)], "a", True, "a third one did"),
+    ],
+)
+def test_whether_others_set_anything_in_status(writes, user, answer, because):
+    past = ObjectHistory(("apps", "deployments"))
+    for name, after in writes:
+        sent = changing(PHASE, after=after)
+        one = replace(WRITE, requester=Requester(name, ""), asked=sent, result=sent)
+        past.add(replace(one, writes_status=True, subresource="status"))
+    assert past.others_set_status(user) is answer, because
+
+
+def test_what_others_did_is_not_read_to_know_whether_they_may_have_set_anything():
+    past, reader = ObjectHistory(("apps", "deployments")), Reader()
+    raw = changing(PHASE, after=None).packed()
+    for user in ("a", "b"):
+        sent = Difference.unread(raw, len(raw), reader)
+        one = replace(WRITE, requester=Requester(user, ""), asked=None, result=sent)
+        past.add(replace(one, writes_status=True, subresource="status"))
+    assert past.others_set_status("a")
+    assert reader.reads == 0
+    _ = past.writes[1].sent.leaves
+    assert not past.others_set_status("a"), "it took something away"
+
+
 def test_a_status_that_the_server_does_not_take_sets_nothing():
     past, sent = ObjectHistory(("apps", "deployments")), changing(PHASE)
     for user, takes in (("a", True), ("b", False)):
@@ -251,7 +285,7 @@ def test_what_writes_have_in_common_is_kept_once_and_who_was_called_is_not():
 
 
 def resting(history: History) -> list[str]:
-    return [name for name in history._objects if name not in history._awake]
+    return list(history._resting)
 
 
 def names(*numbers: int) -> list[str]:
@@ -266,7 +300,7 @@ def size() -> int:
 
 
 def test_the_longest_unseen_rests_as_soon_as_there_is_more_than_may_be_awake():
-    history = History(most_awake=2 * size())
+    history = small(most_awake=2 * size())
     for time, number in enumerate((1, 2)):
         add(history, write(number, float(time)))
     assert resting(history) == []
@@ -283,6 +317,15 @@ def test_rather_than_be_forgotten_objects_rest():
     assert resting(history) == names(1)
 
 
+def test_with_few_bytes_in_all_nothing_is_packed_however_many_are_awake():
+    history = History(most_awake=1, most_unpacked=2 * size())
+    for number in (1, 2):
+        add(history, write(number, float(number)))
+    assert resting(history) == []
+    add(history, write(3, 3.0))
+    assert resting(history) == names(1, 2)
+
+
 def test_as_many_bytes_as_are_allowed_are_kept():
     history = History(most_bytes=2 * size())
     for number in (1, 2):
@@ -291,14 +334,14 @@ def test_as_many_bytes_as_are_allowed_are_kept():
 
 
 def test_the_object_that_was_written_last_is_awake_whatever_it_takes():
-    history = History(most_awake=1)
+    history = small(most_awake=1)
     for number in (1, 2, 3):
         add(history, write(number, float(number)))
     assert resting(history) == names(1, 2)
 
 
 def test_one_object_is_remembered_whatever_it_takes():
-    history = History(most_objects=0, most_bytes=1, most_awake=1)
+    history = small(most_objects=0, most_bytes=1, most_awake=1)
     add(history, write(1, 0.0))
     assert (len(history), resting(history)) == (1, [])
 
@@ -306,7 +349,7 @@ def test_one_object_is_remembered_whatever_it_takes():
 @pytest.mark.parametrize(("seconds", "kept"), [(SECONDS_KEPT - 1, True), (SECONDS_KEPT, False)])
 @pytest.mark.parametrize("most_awake", [1, 1_000_000], ids=["resting", "awake"])
 def test_what_was_not_written_for_long_is_forgotten(seconds, kept, most_awake):
-    history = History(most_awake=most_awake)
+    history = small(most_awake=most_awake)
     add(history, write(1, 100.0))
     add(history, write(2, 100.0 + seconds))
     assert (len(history) == 2) is kept
@@ -314,7 +357,7 @@ def test_what_was_not_written_for_long_is_forgotten(seconds, kept, most_awake):
 
 @pytest.mark.parametrize(("seconds", "kept"), [(SECONDS_KEPT - 1, True), (SECONDS_KEPT, False)])
 def test_to_wake_an_object_makes_it_no_younger(seconds, kept):
-    history = History(most_awake=2 * size() + size() // 2)
+    history = small(most_awake=2 * size() + size() // 2)
     for number, time in ((1, 100.0), (2, 0.0), (3, 0.0)):
         add(history, write(number, time))
     assert resting(history) == names(1)

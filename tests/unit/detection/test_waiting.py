@@ -113,7 +113,13 @@ def test_what_waits_is_bounded(monkeypatch):
 
 
 def test_what_comes_of_one_time_and_phase_stays_as_it_came():
-    waiting, facts = Waiting(), [replace(ONCE[0], base=str(number)) for number in range(20)]
+    waiting, facts = (
+        Waiting(),
+        [
+            replace(ONCE[0], key=ONCE[0].key._replace(resource_version=str(number)))
+            for number in range(20)
+        ],
+    )
     for one in facts:
         waiting.put(one)
     assert list(waiting) == facts

@@ -10,16 +10,24 @@ import pytest
 from tests.cases_loader import table
 from webhook.admission.review import PatchOperation
 from webhook.objects.fields import fields_of
+from webhook.objects.metadata import decode_metadata
 from webhook.objects.pointer import Path
 from webhook.patch.apply import CannotApplyError, apply_operation
 from webhook.patch.edit import Edit
-from webhook.patch.operations import Plan, plan_patch
+from webhook.patch.operations import GENERATION, Plan, plan_generation, plan_patch
 
 OBSERVED: Path = ("status", "observedGeneration")
 
 
 def plan(document: dict[str, Any], *edits: tuple[Path, Any]) -> Plan:
     return plan_patch(fields_of(document), [Edit(path, value) for path, value in edits])
+
+
+@pytest.mark.parametrize("given", [{}, {"generation": None}, {"generation": 3}], ids=str)
+def test_a_generation_alone_needs_no_look_at_the_object_to_be_the_same_operation(given):
+    fields = fields_of({"metadata": {"name": "a", **given}})
+    asked = plan_patch(fields, [Edit(GENERATION, 4)]).operations
+    assert asked == (plan_generation(decode_metadata(fields), 4),)
 
 
 def as_list(found: Plan) -> list[dict[str, Any]]:

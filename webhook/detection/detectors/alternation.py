@@ -27,7 +27,10 @@ class Turn(NamedTuple):
 
 def fight(write: Write, past: ObjectHistory, *, in_status: bool) -> Iterator[Sign]:
     """One sign for a stored write that turned something back, blaming all who take turns."""
-    found = list(_alternations(write, past, in_status=in_status))
+    since = write.time - _SECONDS
+    if not _take_turns(past, since, in_status=in_status):
+        return
+    found = list(_alternations(write, past, since, in_status=in_status))
     if found:
         fighters = tuple(dict.fromkeys(one for _, some in found for one in some))
         names = " and ".join(one.user for one in fighters)
@@ -40,7 +43,7 @@ def fight(write: Write, past: ObjectHistory, *, in_status: bool) -> Iterator[Sig
 
 
 def _alternations(
-    write: Write, past: ObjectHistory, *, in_status: bool
+    write: Write, past: ObjectHistory, since: float, *, in_status: bool
 ) -> Iterator[tuple[Change, tuple[Requester, ...]]]:
     """Leaves that this stored write turned back, with all who lately turned them back, it first.
 
@@ -49,9 +52,6 @@ def _alternations(
     value that never comes back (a time, a counter) are no fight. In status a leaf that goes and
     comes is not meant: who takes it away is found by the detectors of what is lost.
     """
-    since = write.time - _SECONDS
-    if not _take_turns(past, since, in_status=in_status):
-        return
     meant = [change for change in write.result if _is_meant(change, in_status=in_status)]
     if not meant:
         return

@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import ClassVar, Final
+from operator import attrgetter
+from typing import ClassVar, Final, Literal, get_args
 
 from webhook.detection.history import History, ObjectHistory
 from webhook.detection.write import Requester, Write
@@ -36,14 +37,23 @@ class Sign:
     evidence: dict[str, object] = field(default_factory=dict)
 
 
+Sort = Literal["writes_status", "writes_more", "is_changed", "counted", "has_outcome"]
+"""A question that a Write answers with yes or no."""
+_sorts: Final = attrgetter(*get_args(Sort))
+
+
 class Detector:
     """Pure: equal writes and histories give equal signs. What it has no method for it is not asked.
 
     A detector looks at what differs (Difference) only once something cheaper makes a write suspect:
     to read it costs ten times what all else does.
+
+    asked_of, stored_of   the writes that it is asked about; None for all of them
     """
 
     name: ClassVar[str]
+    asked_of: ClassVar[Sort | None] = None
+    stored_of: ClassVar[Sort | None] = None
 
     def asked(self, write: Write, past: ObjectHistory) -> Iterable[Sign]:
         """Judge a write that is complete, whether or not it will be stored."""
@@ -57,19 +67,25 @@ class Detector:
 
 
 _Judge = Callable[[Write, ObjectHistory], Iterable[Sign]]
+_Judges = tuple[tuple[str, _Judge], ...]
 
 
 class Panel:
-    """Detectors that judge together, each asked for what it has a method for alone."""
+    """Detectors that judge together, each asked about its sort of writes alone."""
 
     def __init__(self, detectors: Iterable[Detector]) -> None:
         each = tuple(detectors)
-        self._asked: Final[tuple[tuple[str, _Judge], ...]] = tuple(
-            (one.name, one.asked) for one in each if type(one).asked is not Detector.asked
+        self._asked: Final[tuple[tuple[Sort | None, str, _Judge], ...]] = tuple(
+            (one.asked_of, one.name, one.asked)
+            for one in each
+            if type(one).asked is not Detector.asked
         )
-        self._stored: Final[tuple[tuple[str, _Judge], ...]] = tuple(
-            (one.name, one.stored) for one in each if type(one).stored is not Detector.stored
+        self._stored: Final[tuple[tuple[Sort | None, str, _Judge], ...]] = tuple(
+            (one.stored_of, one.name, one.stored)
+            for one in each
+            if type(one).stored is not Detector.stored
         )
+        self._judges: Final[dict[tuple[bool, ...], tuple[_Judges, _Judges]]] = {}
 
     def judge(self, write: Write, history: History) -> Iterator[tuple[str, Sign, Write]]:
         """Remember a write; detector, sign and write of all that is wrong with it.
@@ -78,11 +94,24 @@ class Panel:
         """
         past = history.of(write.object)
         for stored in past.confirm(write.base, write.state_before):
-            for name, judge in self._stored:
+            for name, judge in self._judges_of(stored)[1]:
                 for sign in judge(stored, past):
                     yield name, sign, stored
         history.add(past, write)
-        for name, judge in self._asked:
+        for name, judge in self._judges_of(write)[0]:
             for sign in judge(write, past):
                 yield name, sign, write
         history.weigh(past)
+
+    def _judges_of(self, write: Write) -> tuple[_Judges, _Judges]:
+        """Who is asked about such a write when it is asked for, and once it is stored."""
+        answers = _sorts(write)
+        found = self._judges.get(answers)
+        if found is None:
+            of = {None, *(sort for sort, yes in zip(get_args(Sort), answers, strict=True) if yes)}
+            asked, stored = (
+                tuple((name, judge) for sort, name, judge in each if sort in of)
+                for each in (self._asked, self._stored)
+            )
+            found = self._judges[answers] = asked, stored
+        return found

@@ -10,7 +10,7 @@ Relies  on tests/differential, which finds none on the version the table is test
 from collections.abc import Iterator
 from typing import ClassVar
 
-from webhook.detection.detectors.detector import Blame, Detector, Sign
+from webhook.detection.detectors.detector import Blame, Detector, Sign, Sort
 from webhook.detection.history import ObjectHistory
 from webhook.detection.write import Write
 
@@ -19,6 +19,7 @@ class GenerationMismatch(Detector):
     """See the module."""
 
     name: ClassVar[str] = "generation-mismatch"
+    asked_of: ClassVar[Sort] = "has_outcome"
 
     def asked(self, write: Write, past: ObjectHistory) -> Iterator[Sign]:
         """One sign a write."""

@@ -12,7 +12,7 @@ Relies  on kubernetes/autoscaler#5675 and actions/actions-runner-controller#1643
 from collections.abc import Iterator
 from typing import ClassVar, Final
 
-from webhook.detection.detectors.detector import Blame, Detector, Sign
+from webhook.detection.detectors.detector import Blame, Detector, Sign, Sort
 from webhook.detection.history import ObjectHistory
 from webhook.detection.write import Write
 
@@ -26,6 +26,8 @@ class GenerationStorm(Detector):
     """See the module."""
 
     name: ClassVar[str] = "generation-storm"
+    asked_of: ClassVar[Sort] = "is_changed"
+    stored_of: ClassVar[Sort] = "counted"
 
     def asked(self, write: Write, past: ObjectHistory) -> Iterator[Sign]:
         """One sign for a spec that only a webhook changed."""
@@ -47,8 +49,6 @@ class GenerationStorm(Detector):
 
     def stored(self, write: Write, past: ObjectHistory) -> Iterator[Sign]:
         """One sign for each write of a chase or of a walk back and forth."""
-        if not write.counted:
-            return
         mine = [
             one
             for one in past.stored

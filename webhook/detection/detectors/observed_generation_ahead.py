@@ -9,7 +9,7 @@ Relies  on nothing in the API server refusing it: it accepts any value but a cle
 from collections.abc import Iterator
 from typing import ClassVar
 
-from webhook.detection.detectors.detector import Blame, Detector, Sign
+from webhook.detection.detectors.detector import Blame, Detector, Sign, Sort
 from webhook.detection.history import ObjectHistory
 from webhook.detection.write import Write
 
@@ -18,14 +18,13 @@ class ObservedGenerationAhead(Detector):
     """See the module."""
 
     name: ClassVar[str] = "observed-generation-ahead"
+    asked_of: ClassVar[Sort] = "writes_status"
 
     def asked(self, write: Write, past: ObjectHistory) -> Iterator[Sign]:
         """One sign a write."""
         del past
         after = write.observed_after.own
-        if not (write.writes_status and write.generation_after):
-            return
-        if not isinstance(after, int) or after <= write.generation_after:
+        if not isinstance(after, int) or not 0 < write.generation_after < after:
             return
         asked = write.observed_asked.own
         by_others = write.others is not None and asked != write.observed_sent.own

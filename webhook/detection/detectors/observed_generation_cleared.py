@@ -12,7 +12,7 @@ Relies  on KEP-5067 (Infinite loop caused by misbehaving mutating webhooks)
 from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
-from webhook.detection.detectors.detector import Blame, Detector, Sign
+from webhook.detection.detectors.detector import Blame, Detector, Sign, Sort
 from webhook.detection.history import ObjectHistory
 from webhook.detection.write import Write
 from webhook.objects.observed import Generation, Observed, Restoration, restorations
@@ -23,11 +23,10 @@ class ObservedGenerationCleared(Detector):
     """See the module."""
 
     name: ClassVar[str] = "observed-generation-cleared"
+    asked_of: ClassVar[Sort] = "writes_status"
 
     def asked(self, write: Write, past: ObjectHistory) -> Iterator[Sign]:
         """One sign a write."""
-        if not write.writes_status:
-            return
         if write.others is not None:
             gone = list(restorations(write.observed_asked, write.observed_sent))
             if gone:

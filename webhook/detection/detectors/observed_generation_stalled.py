@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from itertools import takewhile
 from typing import ClassVar, Final
 
-from webhook.detection.detectors.detector import Blame, Detector, Sign
+from webhook.detection.detectors.detector import Blame, Detector, Sign, Sort
 from webhook.detection.history import ObjectHistory
 from webhook.detection.write import Write
 
@@ -29,6 +29,7 @@ class ObservedGenerationStalled(Detector):
     """See the module."""
 
     name: ClassVar[str] = "observed-generation-stalled"
+    asked_of: ClassVar[Sort] = "writes_status"
 
     def asked(self, write: Write, past: ObjectHistory) -> Iterator[Sign]:
         """One sign a write."""

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from webhook.detection.detectors.alternation import fight
-from webhook.detection.detectors.detector import Blame, Detector, Sign
+from webhook.detection.detectors.detector import Blame, Detector, Sign, Sort
 from webhook.detection.history import ObjectHistory
 from webhook.detection.write import Write
 
@@ -20,6 +20,8 @@ class SpecFight(Detector):
     """See the module."""
 
     name: ClassVar[str] = "spec-fight"
+    asked_of: ClassVar[Sort] = "is_changed"
+    stored_of: ClassVar[Sort] = "writes_more"
 
     def asked(self, write: Write, past: ObjectHistory) -> Iterator[Sign]:
         """One sign a write that a webhook turned back."""

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import ClassVar, Final
 
 from webhook.detection.changes import Change
-from webhook.detection.detectors.detector import Blame, Detector, Sign
+from webhook.detection.detectors.detector import Blame, Detector, Sign, Sort
 from webhook.detection.history import ObjectHistory
 from webhook.detection.write import Write
 
@@ -25,11 +25,10 @@ class StatusClobbered(Detector):
     """See the module."""
 
     name: ClassVar[str] = "status-clobbered"
+    asked_of: ClassVar[Sort] = "writes_status"
 
     def asked(self, write: Write, past: ObjectHistory) -> Iterator[Sign]:
         """One sign a write."""
-        if not write.writes_status:
-            return
         others = write.others or ()
         lost = [one for one in others if not one.added and _is_ours(one, others)]
         if lost:
@@ -40,8 +39,8 @@ class StatusClobbered(Detector):
                 f"{write.requester.user} sent",
             )
             return
-        if not past.several_wrote(status=True):
-            return  # nothing of another's is there to be dropped
+        if not past.others_set_status(write.requester.user):
+            return  # nothing of theirs is there to be dropped
         dropped = [
             change
             for change in write.sent

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from webhook.detection.detectors.alternation import fight
-from webhook.detection.detectors.detector import Detector, Sign
+from webhook.detection.detectors.detector import Detector, Sign, Sort
 from webhook.detection.history import ObjectHistory
 from webhook.detection.write import Write
 
@@ -20,6 +20,7 @@ class StatusOscillation(Detector):
     """See the module."""
 
     name: ClassVar[str] = "status-oscillation"
+    stored_of: ClassVar[Sort] = "writes_status"
 
     def stored(self, write: Write, past: ObjectHistory) -> Iterator[Sign]:
         """One sign a write."""

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice, takewhile
 from typing import ClassVar, Final
 
-from webhook.detection.detectors.detector import Blame, Detector, Sign
+from webhook.detection.detectors.detector import Blame, Detector, Sign, Sort
 from webhook.detection.history import ObjectHistory
 from webhook.detection.write import Write
 
@@ -28,15 +28,13 @@ class StatusWriteStorm(Detector):
     """See the module."""
 
     name: ClassVar[str] = "status-write-storm"
+    asked_of: ClassVar[Sort] = "writes_status"
 
     def asked(self, write: Write, past: ObjectHistory) -> Iterator[Sign]:
         """One sign for each write from the fifth equal one on."""
-        if not write.writes_status or write.asked_nothing or not _is_frequent(write, past):
+        if write.asked_nothing:
             return
-        again: Iterable[Write] = ()
-        if write.wanted is not None:
-            again = takewhile(lambda one: one.wanted == write.wanted, _own(write, past))
-        same = [one for one in again if not _is_contended(one, past)]
+        same = [one for one in _asked_again(write, past) if not _is_contended(one, past)]
         if len(same) >= _ASKED_AGAIN:
             if write.others or not _is_undone(write, same[-1].time, past):
                 changed = write.others or write.asked or ()
@@ -48,10 +46,10 @@ class StatusWriteStorm(Detector):
                     () if write.others else (write.requester,),
                 )
             return
-        if not _only_times(write):
+        hurried = [one for one in _own(write, past) if one.time > write.time - _TIMES_SECONDS]
+        if len(hurried) < _TIMES_ONLY or not _only_times(write):
             return
-        own = _own(write, past)
-        churn = [one for one in own if one.time > write.time - _TIMES_SECONDS and _only_times(one)]
+        churn = [one for one in hurried if _only_times(one)]
         if len(churn) >= _TIMES_ONLY:
             yield Sign(
                 Blame.REQUESTER,
@@ -71,11 +69,17 @@ def _recent(write: Write, past: ObjectHistory) -> Iterator[Write]:
             yield one
 
 
-def _is_frequent(write: Write, past: ObjectHistory) -> bool:
-    """Known without reading what was asked."""
+def _asked_again(write: Write, past: ObjectHistory) -> Iterable[Write]:
+    """The latest that asked for the same, newest first; none where they are known to be few."""
     if len(past.writes) < _ASKED_AGAIN:
-        return False
-    return len(list(islice(_own(write, past), _ASKED_AGAIN))) == _ASKED_AGAIN
+        return ()
+    latest = list(islice(_own(write, past), _ASKED_AGAIN))
+    # What was kept is there, and cannot be asked for again.
+    if len(latest) < _ASKED_AGAIN or write.sent.begins_with(latest[1].sent):
+        return ()
+    if write.wanted is None:
+        return ()
+    return takewhile(lambda one: one.wanted == write.wanted, _own(write, past))
 
 
 def _own(write: Write, past: ObjectHistory) -> Iterator[Write]:

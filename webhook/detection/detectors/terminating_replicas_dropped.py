@@ -9,7 +9,7 @@ Relies  on KEP-3973: the field is a pointer, and controllers older than it never
 from collections.abc import Iterator
 from typing import ClassVar, Final
 
-from webhook.detection.detectors.detector import Blame, Detector, Sign
+from webhook.detection.detectors.detector import Blame, Detector, Sign, Sort
 from webhook.detection.difference import Difference
 from webhook.detection.history import ObjectHistory
 from webhook.detection.write import Write
@@ -22,6 +22,7 @@ class TerminatingReplicasDropped(Detector):
     """See the module."""
 
     name: ClassVar[str] = "terminating-replicas-dropped"
+    asked_of: ClassVar[Sort] = "writes_status"
 
     def asked(self, write: Write, past: ObjectHistory) -> Iterator[Sign]:
         """One sign a write."""

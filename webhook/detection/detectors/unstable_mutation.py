@@ -10,7 +10,7 @@ Relies  on one reinvocation being ordinary convergence: only the same again on o
 from collections.abc import Iterator
 from typing import ClassVar
 
-from webhook.detection.detectors.detector import Blame, Detector, Sign
+from webhook.detection.detectors.detector import Blame, Detector, Sign, Sort
 from webhook.detection.history import ObjectHistory
 from webhook.detection.write import Write
 
@@ -19,6 +19,7 @@ class UnstableMutation(Detector):
     """See the module."""
 
     name: ClassVar[str] = "unstable-mutation"
+    asked_of: ClassVar[Sort] = "is_changed"
 
     def asked(self, write: Write, past: ObjectHistory) -> Iterator[Sign]:
         """One sign a write."""
