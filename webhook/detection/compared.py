@@ -102,12 +102,13 @@ def _found(
             return one
     if before == after:
         return Compared(before, after, NO_DIFFERENCE)
-    # Copies: what is raw keeps all of its review in memory.
-    apart = [
-        (key, None if one is None else bytes(one), None if other is None else bytes(other))
-        for key, one, other in parts
-    ]
-    size = sum([len(one or ()) + len(other or ()) for _, one, other in apart])
+    size, apart = 0, []
+    for key, left, right in parts:
+        # Copies: what is raw keeps all of its review in memory.
+        mine = None if left is None else bytes(left)
+        yours = None if right is None else bytes(right)
+        apart.append((key, mine, yours))
+        size += len(mine or ()) + len(yours or ())
     found = Difference.unread(tuple(apart), size, reader)
     if size > MOST_UNREAD:
         _ = found.leaves

@@ -13,8 +13,9 @@ What is known of a live API server decides the cases:
 """
 
 from collections import OrderedDict
-from dataclasses import dataclass, field
 from typing import Final
+
+import msgspec
 
 from webhook.admission.join import JoinKey
 from webhook.admission.review import Phase
@@ -34,12 +35,12 @@ MOST_AT_ONCE: Final = 20
 wait for the event loop meanwhile. Each takes some 0.05 ms."""
 
 
-@dataclass(slots=True)
-class _Pending:
+class _Pending(msgspec.Struct, gc=False):
+    registered: tuple[str, str]
     since: float
     intent: Fact | None = None
     ambiguous: bool = False
-    mutates: list[Fact] = field(default_factory=list)
+    mutates: list[Fact] = []
 
     def told(self) -> tuple[Fact | None, list[Fact]]:
         """Intent and mutate calls; of writes that cannot be told apart neither."""
@@ -74,7 +75,7 @@ class Correlator:
         elif fact.phase is Phase.MUTATE:
             pending = self._pending.get(key)
             if pending is None:
-                pending = self._pending[key] = _Pending(self._now)
+                pending = self._pending[key] = _Pending(_registered(key), self._now)
             # More than two calls are several writes, of which the last one counts.
             pending.mutates[_ROUNDS:] = [fact]
         else:
@@ -93,31 +94,32 @@ class Correlator:
         return self._overdue(float("inf"), len(self._pending))
 
     def _see_intent(self, key: JoinKey, fact: Fact) -> None:
-        before, entry = self._pending.pop(key, None), _Pending(self._now, fact)
+        before, entry = self._pending.pop(key, None), _Pending(_registered(key), self._now, fact)
         if before is not None and before.intent is not None and not before.mutates:
             entry.ambiguous = before.ambiguous or _stored_fields_differ(before.intent, fact)
         self._pending[key] = entry
 
     def _overdue(self, now: float, most: int) -> list[Write]:
-        ended: list[tuple[JoinKey, bool]] = []
+        early = now - SECONDS_WITHOUT_OUTCOMES
         too_many = len(self._pending) - MOST_PENDING
+        ended: list[JoinKey] = []
         for position, (key, one) in enumerate(self._pending.items()):
             is_over = position < too_many
-            is_early = one.since > now - SECONDS_WITHOUT_OUTCOMES and not is_over
-            if is_early or len(ended) == most:
+            if (one.since > early and not is_over) or len(ended) == most:
                 break
-            waits = _registered(key) in self._with_outcomes
-            seconds = SECONDS_WAITED if waits else SECONDS_WITHOUT_OUTCOMES
-            if is_over or one.since <= now - seconds:
-                ended.append((key, waits))
+            if is_over or not self._waits(one) or one.since <= now - SECONDS_WAITED:
+                ended.append(key)
         found = []
-        for key, waits in ended:
+        for key in ended:
             one = self._pending.pop(key)
             # Where no outcome is registered the last mutate call is all there will be.
-            if one.mutates and not waits and one.mutates[-1].states is not None:
+            if one.mutates and not self._waits(one) and one.mutates[-1].states is not None:
                 begun = (one.intent or one.mutates[0]).time
                 found.append(assemble(*one.told(), one.mutates[-1], begun))
         return found
+
+    def _waits(self, one: _Pending) -> bool:
+        return one.registered in self._with_outcomes
 
 
 def _registered(key: JoinKey) -> tuple[str, str]:

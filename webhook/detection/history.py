@@ -24,9 +24,8 @@ from webhook.objects.pointer import Path
 
 MOST_OBJECTS: Final = 100_000
 MOST_BYTES: Final = 140 * 1024 * 1024
-MOST_BYTES_AWAKE: Final = 16 * 1024 * 1024
-MOST_BYTES_UNPACKED: Final = 40 * 1024 * 1024
-"""Of all objects. With less nothing is packed, which takes as long as to judge them."""
+MOST_BYTES_AWAKE: Final = 24 * 1024 * 1024
+"""Some 2,500 pods. To pack one takes as long as to judge a write of it."""
 WRITES_OF_AN_OBJECT: Final = 40
 SECONDS_KEPT: Final = 3_600.0
 
@@ -165,7 +164,6 @@ class History:
         most_objects: int = MOST_OBJECTS,
         most_bytes: int = MOST_BYTES,
         most_awake: int = MOST_BYTES_AWAKE,
-        most_unpacked: int = MOST_BYTES_UNPACKED,
     ) -> None:
         # Both the longest unseen first; those that rest were all seen before those awake.
         self._resting: OrderedDict[str, Packed] = OrderedDict()
@@ -176,7 +174,6 @@ class History:
         self._most_objects: Final = most_objects
         self._most_bytes: Final = most_bytes
         self._most_awake: Final = min(most_awake, most_bytes)
-        self._most_unpacked: Final = min(most_unpacked, most_bytes)
         self._bytes_awake = 0
         self.bytes = 0
 
@@ -212,7 +209,7 @@ class History:
         """Remember a write in its object's history, and forget what is over the bounds."""
         past.add(write)
         self.weigh(past)
-        while self._is_to_rest() and len(self._awake) > 1:
+        while self._bytes_awake > self._most_awake and len(self._awake) > 1:
             self._rest()
         while len(self) > 1 and self._is_over(write.time - SECONDS_KEPT):
             self._forget()
@@ -224,9 +221,6 @@ class History:
         past.bytes = past.weight
         self.bytes += more
         self._bytes_awake += more
-
-    def _is_to_rest(self) -> bool:
-        return self.bytes > self._most_unpacked and self._bytes_awake > self._most_awake
 
     def _rest(self) -> None:
         name, awake = self._awake.popitem(last=False)

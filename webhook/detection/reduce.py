@@ -88,7 +88,7 @@ def reduce(
     facts = known.facts
     compared, of_status, writes_status = _compare(reviewed, old, new, facts, reader)
     is_last = phase is Phase.OUTCOME or (phase is Phase.MUTATE and not known.awaits_outcome)
-    states = States(*digests(old.content, new.content)) if is_last else None
+    states = _states(request, compared) if is_last else None
     for one in facts:
         if one.compared is compared and one.compared_status == of_status:
             return msgspec.structs.replace(
@@ -134,6 +134,17 @@ def reduce(
         unmet=None if phase is Phase.OUTCOME else suspects.unmet_in(request),
         policies=suspects.policies_in(request) if asks and not facts else None,
     )
+
+
+def _states(request: AdmissionRequest, compared: Compared) -> States:
+    old, new = request.old_object, request.object
+    assert old is not None  # noqa: S101 - see is_reduced
+    assert new is not None  # noqa: S101
+    if request.subresource != _STATUS:
+        return States(*digests(old.content, new.content))
+    # A digest of all is the sum of its parts, and of status there is one already.
+    before, after = digests(old.content, new.content, _NOT_STATUS)
+    return States(before + compared.before, after + compared.after)
 
 
 def _compare(

@@ -16,6 +16,7 @@ class Edit(msgspec.Struct, frozen=True):
     @property
     def told(self) -> Any:
         """The value for logs and audit annotations: generations, and of other fields nothing."""
+        if not str(self.path[-1]).lower().endswith("generation"):
+            return "..."
         number = isinstance(self.value, int) or str(self.value).lstrip("-").isdecimal()
-        named = str(self.path[-1]).lower().endswith("generation")
-        return self.value if named and number else "..."
+        return self.value if number else "..."

@@ -1,8 +1,10 @@
 """What an answer tells the audit log: the generation, and what each rule did."""
 
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from webhook.generation.prediction import Cause, Prediction
+from webhook.objects.pointer import Path
 from webhook.patch.edit import Edit
 
 TOLD: Final = 20
@@ -30,12 +32,13 @@ def annotations(
         value = "moves" if prediction.generation is None else str(prediction.generation)
         found["generation"] = f"{value} {prediction.cause}"
     for mend in mends:
-        places = " ".join(f"{_place(edit)}={edit.told}" for edit in mend.edits[:TOLD])
+        places = " ".join([f"{_place(edit.path)}={edit.told}" for edit in mend.edits[:TOLD]])
         if len(mend.edits) > TOLD:
             places += f" and {len(mend.edits) - TOLD} more"
         found[mend.rule] = f"would set {places}" if audit_only else f"set {places}"
     return found
 
 
-def _place(edit: Edit) -> str:
-    return ".".join(str(token) for token in edit.path)
+@lru_cache(256)
+def _place(path: Path) -> str:
+    return ".".join(map(str, path))

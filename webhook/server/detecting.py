@@ -131,18 +131,15 @@ class Detecting:
             phase, reviewed, now, size = self._queue.popleft()
             self._bytes -= size
             if reviewed.request.operation is Operation.UPDATE:
-                self._take(await self._reduced(phase, reviewed, now, size))
+                if size <= LARGE_BYTES:
+                    fact = self.detection.fact(phase, reviewed, now)
+                else:
+                    # Answers do not wait for it; the reviews behind it do: facts are in order.
+                    fact = await in_thread(self.detection.fact, phase, reviewed, now)
+                self._take(fact)
             if phase is Phase.OUTCOME:
                 self._track(reviewed, now)
         self.detection.judge()
-
-    async def _reduced(
-        self, phase: Phase, reviewed: Reviewed, now: float, size: int
-    ) -> Fact | None:
-        if size <= LARGE_BYTES:
-            return self.detection.fact(phase, reviewed, now)
-        # Answers do not wait for it; the reviews behind it do, for facts are made in order.
-        return await in_thread(self.detection.fact, phase, reviewed, now)
 
     def _take(self, fact: Fact | None) -> None:
         if fact is None:

@@ -11,7 +11,6 @@ from webhook.detection.detection import Detection
 from webhook.detection.history import (
     MOST_BYTES,
     MOST_BYTES_AWAKE,
-    MOST_BYTES_UNPACKED,
     MOST_OBJECTS,
     History,
 )
@@ -22,7 +21,7 @@ may be awake."""
 
 
 def test_any_number_of_observations_stays_inside_the_bounds():
-    history = History(500, most_bytes=1_000_000, most_awake=100_000, most_unpacked=200_000)
+    history = History(500, most_bytes=1_000_000, most_awake=100_000)
     for number in range(COUNT):
         add(history, write(number * 7919 % 3_000, number / 100))
         assert history.bytes <= 1_000_000
@@ -40,7 +39,7 @@ SCALE = 100
 def test_a_hundred_thousand_objects_take_less_than_150_mib(example, by_turns):
     """In a model of a hundredth. `make memory` measures all of it."""
     reviews = Reviews(example)
-    bounds = MOST_OBJECTS, MOST_BYTES, MOST_BYTES_AWAKE, MOST_BYTES_UNPACKED
+    bounds = MOST_OBJECTS, MOST_BYTES, MOST_BYTES_AWAKE
     history = History(*(most // SCALE for most in bounds))
     follow(Detection(), reviews, 10)  # whatever is made once
     gc.collect()

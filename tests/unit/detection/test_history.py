@@ -27,11 +27,6 @@ def write(number: int, time: float, base: str = "1"):
     )
 
 
-def small(**most: int) -> History:
-    """One that packs as soon as there is more than may be awake."""
-    return History(most_unpacked=0, **most)
-
-
 def add(history: History, one) -> None:
     history.add(history.of(one.object), one)
 
@@ -64,7 +59,7 @@ def test_the_longest_unseen_goes_first_and_the_old_goes_by_itself():
 @given(st.lists(st.integers(0, 20), min_size=1, max_size=60))
 @settings(max_examples=50)
 def test_an_object_that_rested_is_as_it_was(numbers):
-    awake, resting = History(), small(most_awake=1)
+    awake, resting = History(), History(most_awake=1)
     for time, number in enumerate(numbers):
         for history in (awake, resting):
             one = write(number, float(time), str(time))
@@ -96,7 +91,7 @@ RESULT = changing(REPLICAS)
 )
 @settings(max_examples=50)
 def test_what_is_counted_is_what_is_kept(steps, most_awake, most_bytes):
-    history = small(most_objects=2, most_bytes=most_bytes, most_awake=most_awake)
+    history = History(most_objects=2, most_bytes=most_bytes, most_awake=most_awake)
     for time, (number, base) in enumerate(steps):
         one = write(number, float(time), str(base))
         past = history.of(one.object)
@@ -300,7 +295,7 @@ def size() -> int:
 
 
 def test_the_longest_unseen_rests_as_soon_as_there_is_more_than_may_be_awake():
-    history = small(most_awake=2 * size())
+    history = History(most_awake=2 * size())
     for time, number in enumerate((1, 2)):
         add(history, write(number, float(time)))
     assert resting(history) == []
@@ -317,15 +312,6 @@ def test_rather_than_be_forgotten_objects_rest():
     assert resting(history) == names(1)
 
 
-def test_with_few_bytes_in_all_nothing_is_packed_however_many_are_awake():
-    history = History(most_awake=1, most_unpacked=2 * size())
-    for number in (1, 2):
-        add(history, write(number, float(number)))
-    assert resting(history) == []
-    add(history, write(3, 3.0))
-    assert resting(history) == names(1, 2)
-
-
 def test_as_many_bytes_as_are_allowed_are_kept():
     history = History(most_bytes=2 * size())
     for number in (1, 2):
@@ -334,14 +320,14 @@ def test_as_many_bytes_as_are_allowed_are_kept():
 
 
 def test_the_object_that_was_written_last_is_awake_whatever_it_takes():
-    history = small(most_awake=1)
+    history = History(most_awake=1)
     for number in (1, 2, 3):
         add(history, write(number, float(number)))
     assert resting(history) == names(1, 2)
 
 
 def test_one_object_is_remembered_whatever_it_takes():
-    history = small(most_objects=0, most_bytes=1, most_awake=1)
+    history = History(most_objects=0, most_bytes=1, most_awake=1)
     add(history, write(1, 0.0))
     assert (len(history), resting(history)) == (1, [])
 
@@ -349,7 +335,7 @@ def test_one_object_is_remembered_whatever_it_takes():
 @pytest.mark.parametrize(("seconds", "kept"), [(SECONDS_KEPT - 1, True), (SECONDS_KEPT, False)])
 @pytest.mark.parametrize("most_awake", [1, 1_000_000], ids=["resting", "awake"])
 def test_what_was_not_written_for_long_is_forgotten(seconds, kept, most_awake):
-    history = small(most_awake=most_awake)
+    history = History(most_awake=most_awake)
     add(history, write(1, 100.0))
     add(history, write(2, 100.0 + seconds))
     assert (len(history) == 2) is kept
@@ -357,7 +343,7 @@ def test_what_was_not_written_for_long_is_forgotten(seconds, kept, most_awake):
 
 @pytest.mark.parametrize(("seconds", "kept"), [(SECONDS_KEPT - 1, True), (SECONDS_KEPT, False)])
 def test_to_wake_an_object_makes_it_no_younger(seconds, kept):
-    history = small(most_awake=2 * size() + size() // 2)
+    history = History(most_awake=2 * size() + size() // 2)
     for number, time in ((1, 100.0), (2, 0.0), (3, 0.0)):
         add(history, write(number, time))
     assert resting(history) == names(1)
