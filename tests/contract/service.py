@@ -17,6 +17,7 @@ from webhook.detection.suspects import Suspects
 from webhook.server.about import about
 from webhook.server.access import Access
 from webhook.server.detecting import Detecting
+from webhook.server.judging import Elsewhere
 from webhook.server.lifecycle import AdmissionService
 from webhook.server.limits import Limits
 from webhook.server.options import ServerOptions
@@ -175,6 +176,7 @@ async def serving(
     ops_tls: bool = False,
     client_ca_file: Path | None = None,
     client_names: Iterable[str] = (),
+    elsewhere: Elsewhere | None = None,
 ) -> AsyncIterator[Running]:
     """Start a service on free ports, with a certificate of its own in `folder`."""
     judging = Judge(
@@ -207,6 +209,7 @@ async def serving(
         pages=dashboard,
         access=access,
         collectors=shown,
+        elsewhere=elsewhere,
     )
     await service.start()
     trust = ssl.create_default_context(cafile=str(folder / "ca.crt"))

@@ -9,12 +9,17 @@ import json
 from dataclasses import replace
 
 import pytest
+from aiohttp import web
 
 from tests.contract.hostile import GOOD, review_text
 from tests.contract.service import Answer, Running, Wire, head, http_post, serving
 from tests.reviews import clobbered, make_review
+from webhook.admission.join import JoinKey
 from webhook.compose import JudgeOptions
+from webhook.objects.intended import Intended
+from webhook.objects.observed import Observed
 from webhook.patch.edit import Edit
+from webhook.rules.restore_intent import Intents
 from webhook.rules.rule import RuleInput
 from webhook.server.admission import AdmissionHandler
 from webhook.server.connection import Connection
@@ -152,6 +157,48 @@ async def test_of_many_that_come_together_each_has_its_own_answer_and_its_own_fa
     assert [one.status for one in answers] == [500 if at == 7 else 200 for at in range(40)]
     told = [one.json["response"]["uid"] for one in answers if one.status == 200]
     assert told == uids[:7] + uids[8:]
+
+
+class Others:
+    """Replicas that know of every write that it asked for observedGeneration 7."""
+
+    def __init__(self) -> None:
+        self.intents: Intents | None = None
+        self.asked: list[JoinKey] = []
+
+    def lacks(self, key: JoinKey, now: float) -> bool:
+        del now
+        return key not in self.asked
+
+    async def fetch(self, key: JoinKey, now: float) -> None:
+        await asyncio.sleep(0)
+        self.asked.append(key)
+        assert self.intents is not None
+        self.intents.put(key, Intended(Observed(7, ())), now)
+
+
+async def test_with_others_to_ask_only_what_lost_something_waits_for_them(tmp_path, monkeypatch):
+    others, slow = Others(), []
+    call = AdmissionHandler.__call__
+
+    async def counted(handler: AdmissionHandler, request: web.BaseRequest) -> web.Response:
+        slow.append(request.path)
+        return await call(handler, request)
+
+    monkeypatch.setattr(AdmissionHandler, "__call__", counted)
+    async with serving(tmp_path, elsewhere=others) as run:
+        others.intents = run.judge.dependencies.intents
+        wire, _ = await alone(run)
+        slow.clear()
+        status = {"status": {"observedGeneration": 3}}
+        kept = json.dumps(
+            make_review(new=status, old=status, subresource="status", name="kept")
+        ).encode()
+        told = [(await wire.post(body)).json["response"] for body in (kept, LOST, kept, LOST)]
+    assert ["restore-intent" in one.get("auditAnnotations", {}) for one in told] == [
+        False, True, False, True,
+    ]  # fmt: skip
+    assert len(others.asked) == len(slow) == 1, "the second time the intent is known"
 
 
 async def test_a_rest_that_comes_soon_is_waited_for(running, monkeypatch):

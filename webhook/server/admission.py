@@ -89,7 +89,8 @@ class AdmissionHandler:
             refusal = _refusal(405, "wrong_method", "send an AdmissionReview with POST")
             refusal.headers["Allow"] = "POST"
             return refusal
-        body = await read_body(request, self._budget, self._limits.body_seconds)
+        body, connection.read_ahead = connection.read_ahead, b""
+        body = body or await read_body(request, self._budget, self._limits.body_seconds)
         begun = self.last_request = time.monotonic()
         deps = self._dependencies()
         in_time = partial(self._check_in_time, request, connection.arrived)
@@ -107,10 +108,10 @@ class AdmissionHandler:
     def steps(
         self, message: RawRequestMessage, payload: StreamReader, connection: Connection
     ) -> Generator[None, None, bytes | None]:
-        """To the whole answer to an ordinary review; None for what takes more: nothing is done yet.
+        """To the whole answer to an ordinary review; None for what takes more.
 
         Ordinary is what an API server sends nearly always: it is here to the end, and in time, and
-        nothing has to be waited for.
+        nothing has to be waited for. What was read of another is left on the connection.
         """
         phase = PHASES.get(message.path.partition("?")[0])
         begun = time.monotonic()
@@ -124,7 +125,7 @@ class AdmissionHandler:
             or connection.outdated
             or connection.is_stranger
             or begun - connection.arrived > _SURELY_IN_TIME
-            or self._judging.waits(payload.total_bytes, phase)
+            or self._judging.is_large(payload.total_bytes)
         ):
             return None
         self.last_request = begun
@@ -132,12 +133,14 @@ class AdmissionHandler:
         request = decode(body)
         seconds = time.monotonic() - begun
         yield
-        begun = time.monotonic()
-        reply = (
-            request
-            if isinstance(request, Reply)
-            else judge(request, phase, self._dependencies(), begun, at=time.time())
-        )
+        begun, deps = time.monotonic(), self._dependencies()
+        if isinstance(request, Reply):
+            reply = request
+        elif self._judging.lacks(request, phase, deps, begun):
+            connection.read_ahead = body
+            return None
+        else:
+            reply = judge(request, phase, deps, begun, at=time.time())
         seconds += time.monotonic() - begun
         yield
         self._observer.answered(phase, body, reply, seconds)

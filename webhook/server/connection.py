@@ -60,6 +60,7 @@ class Connection(web.RequestHandler):
         "arrived",
         "due",
         "is_stranger",
+        "read_ahead",
     )
 
     def __init__(self, server: "AdmissionServer", **kwargs: Any) -> None:
@@ -76,6 +77,7 @@ class Connection(web.RequestHandler):
         """When the latest bytes came at the earliest, on the clock of time.monotonic."""
         self.is_stranger = False
         """Whether its peer has a good certificate of a name that is not allowed."""
+        self.read_ahead = b""  # the body of a request that is handed to a call after it was read
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Refuse what is over the cap; otherwise the headers are due from now on."""
