@@ -5,6 +5,7 @@ object, no label and no annotation, so that it may stand in a store that replica
 contents tell about who can have acted is asked where the review came in.
 """
 
+from functools import lru_cache
 from typing import Annotated, Final, Literal, NamedTuple
 
 import msgspec
@@ -20,6 +21,7 @@ from webhook.objects.observed import Observed
 VERSION: Final = 2
 """Of the encoding: another number is another shape or another meaning."""
 
+_MOST_REQUESTERS: Final = 1_000
 Seconds = Annotated[float, msgspec.Meta(ge=0, lt=253_402_300_800)]
 """Since the epoch, up to the year 9999: what a timestamp can be made of."""
 
@@ -88,9 +90,11 @@ class Fact(msgspec.Struct, frozen=True, array_like=True, gc=False):
     @property
     def requester(self) -> Requester:
         """Who writes it."""
-        return Requester(self.key.user, self.manager)
+        return _requester(self.key.user, self.manager)
 
 
+_requester: Final = lru_cache(_MOST_REQUESTERS)(Requester)
+"""Each once, for it is remembered with each of its writes."""
 _encoder: Final = msgspec.msgpack.Encoder(enc_hook=plain)
 _decoder: Final = msgspec.msgpack.Decoder(Fact, dec_hook=from_plain)
 
