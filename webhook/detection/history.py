@@ -5,8 +5,8 @@ kept: the next oldObject shows which. Bounded in objects, in writes of an object
 objects longest unseen go first, and all that is older than the window.
 
 Objects that were written lately are awake; the others rest as a few packed bytes, with nothing
-lost. 100,000 pods with the three status writes of their start take 80 MiB of RAM, 89 MiB where
-every write finds its pod at rest; 100,000 Deployments with two take 57 MiB (`make memory`). Where
+lost. 100,000 pods with the three status writes of their start take 85 MiB of RAM, 110 MiB where
+every write finds its pod at rest; 100,000 Deployments with two take 65 MiB (`make memory`). Where
 objects have more to remember the bound in bytes holds, and fewer are kept.
 """
 

@@ -303,6 +303,19 @@ def test_an_outcome_joins_its_mutate_call_as_long_as_that_is_waited_for():
         assert (detection.writes[-1].others is not None) is is_joined
 
 
+def test_an_outcome_joins_its_mutate_call_where_the_intent_was_not_seen():
+    sent, made = (
+        update(status(n=1, **observes), status(n=0), "7", subresource="status")
+        for observes in ({"observedGeneration": 1}, {})
+    )
+    detection = Judging()
+    feed(detection, OUTCOME, update(NEW, OLD, "6"), 100.0)
+    feed(detection, MUTATE, sent, 100.0)
+    feed(detection, OUTCOME, made, 99.9 + SECONDS_WAITED)
+    last = detection.writes[-1]
+    assert (last.observed_sent.own, last.observed_after.own) == (1, None)
+
+
 def test_an_outcome_alone_is_a_write_of_which_only_the_result_is_known():
     detection = Judging()
     feed(detection, OUTCOME, update(NEW, OLD), 100.0)

@@ -108,7 +108,7 @@ class Panel:
         answers = _sorts(write)
         found = self._judges.get(answers)
         if found is None:
-            of = {None, *(sort for sort, yes in zip(get_args(Sort), answers, strict=True) if yes)}
+            of = {None, *(sort for sort in get_args(Sort) if getattr(write, sort))}
             asked, stored = (
                 tuple((name, judge) for sort, name, judge in each if sort in of)
                 for each in (self._asked, self._stored)
