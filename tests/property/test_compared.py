@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.property.test_changes import DOCUMENTS, KEYS
@@ -52,6 +52,19 @@ def test_two_comparisons_differ_as_their_objects_do(stored, left, right):
 def test_what_differs_is_told_in_the_order_of_pointers(stored, left, right):
     found = between(*both(stored, left, right)) or ()
     assert [one.pointer for one in found] == sorted(one.pointer for one in found)
+
+
+@given(st.none() | STATUSES, st.none() | STATUSES)
+@example(None, {})
+@example({}, None)
+def test_a_single_field_is_compared_as_an_object_that_has_no_other(before, after):
+    old, new = (fields_of({} if one is None else {"status": one}) for one in (before, after))
+    found = compared.compare_field("status", old.get("status"), new.get("status"), Reader())
+    assert found == compare(old, new)
+    known = [Compared(0, 0, NO_DIFFERENCE), found]
+    again = compared.compare_field("status", old.get("status"), new.get("status"), Reader(), known)
+    assert again in known
+    assert again == found
 
 
 FIELDS = st.dictionaries(st.sampled_from("abc"), st.integers(0, 2) | st.none(), max_size=3)

@@ -27,6 +27,7 @@ from webhook.detection.correlate import (
     Correlator,
 )
 from webhook.detection.difference import NO_DIFFERENCE
+from webhook.detection.fact import decode_fact, encode_fact
 from webhook.detection.suspects import Suspects, read_configurations
 from webhook.detection.write import NOBODY
 from webhook.generation import CustomResource, StatusSubresource
@@ -316,6 +317,12 @@ def test_an_outcome_joins_its_mutate_call_where_the_intent_was_not_seen():
     assert (last.observed_sent.own, last.observed_after.own) == (1, None)
 
 
+@pytest.mark.parametrize(("subresource", "more"), [("", True), ("scale", True), ("status", False)])
+def test_more_than_status_is_written_unless_it_is_status_that_is_written(subresource, more):
+    (write,) = joined((OUTCOME, update(NEW, OLD, subresource=subresource)))
+    assert write.writes_more is more
+
+
 def test_an_outcome_alone_is_a_write_of_which_only_the_result_is_known():
     detection = Judging()
     feed(detection, OUTCOME, update(NEW, OLD), 100.0)
@@ -338,7 +345,8 @@ def test_an_outcome_of_another_replica_need_not_tell_what_is_stored_nor_who_was_
 def test_what_phases_have_in_common_is_kept_once():
     correlator, one = Correlator(), status(observedGeneration=1)
     for phase in (INTENT, MUTATE, OUTCOME):
-        writes = correlator.see(fact(phase, update(one, status(), subresource="status")))
+        seen = fact(phase, update(one, status(), subresource="status"))
+        writes = correlator.see(decode_fact(encode_fact(seen)))  # each apart, as of another replica
     (write,) = writes
     assert write.observed_asked.own == 1
     assert write.observed_asked is write.observed_sent is write.observed_after

@@ -72,8 +72,12 @@ def test_it_weighs_about_what_it_takes():
     both = unread({"status": {"a": 1, "b": 1}}, {"status": {"a": 2, "b": 20}})
     before = len(b'{"a":1,"b":1}{"a":2,"b":20}')
     assert both.weight == 150 + before // 2, "half of it, for it is in two lists"
+    two = unread({"data": 1, "status": 1}, {"data": 22, "status": 22})
+    assert two.weight == 150 + len(b"122122") // 2, "of all fields"
     resting = packed(both)
+    assert not both.is_read
     assert both.leaves == resting.leaves
+    assert both.is_read
     assert (both.weight, resting.weight) == (2 * 80, 2 * 250), "paths that were packed are its own"
     assert Difference(both.leaves).weight == 2 * 80
 

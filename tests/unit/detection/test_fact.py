@@ -4,7 +4,7 @@ import json
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.cases_loader import Case, table
@@ -27,7 +27,7 @@ from tests.unit.detection.policies import binding, policy, rule
 from tests.unit.detection.test_called import only_if
 from tests.unit.detection.test_suspects import hook
 from webhook.admission.review import Phase
-from webhook.detection.compared import Compared
+from webhook.detection.compared import Compared, digests
 from webhook.detection.detection import Detection
 from webhook.detection.evidence import Place
 from webhook.detection.fact import VERSION, UnreadableFactError, decode_fact, encode_fact
@@ -229,6 +229,18 @@ def test_who_asked_is_told_with_the_field_manager(options, manager):
     if options == "absent":
         del one["request"]["options"]
     assert fact(OUTCOME, one).requester == Requester("someone", manager)
+
+
+@given(OBJECTS, OBJECTS, SUBRESOURCES, RESOURCES)
+@example({"spec": {"a": 1}, "status": {}}, {"spec": {"a": 2}, "status": {"n": 1}}, "status", "pods")
+@example({"spec": {"a": 1}, "status": {}}, {"spec": {"a": 2}, "status": {"n": 1}}, "", "pods")
+def test_states_are_of_all_but_metadata_whatever_was_written(old, new, subresource, resource):
+    one = update(new, old, subresource=subresource, resource=resource)
+    request = reviewed(one, OUTCOME).request
+    assert request.old_object is not None
+    assert request.object is not None
+    content = request.old_object.content, request.object.content
+    assert fact(OUTCOME, one).states == digests(*content)
 
 
 def test_an_object_that_tells_neither_uid_nor_version_is_nobody_elses():

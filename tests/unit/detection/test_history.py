@@ -312,6 +312,23 @@ def test_rather_than_be_forgotten_objects_rest():
     assert resting(history) == names(1)
 
 
+@pytest.mark.parametrize(
+    ("most_awake", "left"),
+    [(1_000_000, ([], names(2, 3))), (1, (names(2), names(3)))],
+    ids=["awake", "resting"],
+)
+def test_of_too_many_objects_the_longest_unseen_goes_with_all_that_is_counted_of_it(
+    most_awake, left
+):
+    history = History(most_objects=2, most_awake=most_awake)
+    for number in (1, 2, 3):
+        add(history, write(number, float(number)))
+    assert (resting(history), list(history._awake)) == left
+    assert history._bytes_awake == len(left[1]) * size()
+    packed = history._resting.values()
+    assert history.bytes == history._bytes_awake + sum(250 + len(one) for one in packed)
+
+
 def test_as_many_bytes_as_are_allowed_are_kept():
     history = History(most_bytes=2 * size())
     for number in (1, 2):
