@@ -45,7 +45,9 @@ class Observed(msgspec.Struct, frozen=True, array_like=True, gc=False):
 NOTHING_OBSERVED: Final = Observed(None, ())
 # A value that is neither a generation nor a cleared one: never restored, never restored over.
 _FOREIGN: Final = ""
-_MOST_SEEN: Final = 1_000
+_MOST_SEEN: Final = 500
+_LARGE: Final = 8 * 1024
+"""Bytes of a status: of larger ones none is kept here, so that made-up names fill 4 MiB at most."""
 _seen: Final[dict[Observed, Observed]] = {}
 """Each value once: thousands of objects have the same, and it is remembered of each."""
 
@@ -107,9 +109,16 @@ def read_observed(status: msgspec.Raw | None) -> Observed | None:
         usual.observed_generation or None,  # 0 is cleared, see _generation
         tuple([Condition(one.type, one.observed_generation or None) for one in conditions]),
     )
-    if len(_seen) >= _MOST_SEEN:
-        _seen.clear()
-    return _seen.setdefault(found, found)
+    return found if memoryview(status).nbytes > _LARGE else _once(found)
+
+
+def _once(found: Observed) -> Observed:
+    known = _seen.get(found)
+    if known is None:
+        if len(_seen) >= _MOST_SEEN:
+            _seen.clear()
+        known = _seen[found] = found
+    return known
 
 
 def _read_any(status: msgspec.Raw) -> Observed | None:

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from webhook.objects import observed
 from webhook.objects.observed import (
     NOTHING_OBSERVED,
     Condition,
@@ -80,6 +81,19 @@ def test_more_conditions_than_any_kind_has_are_not_looked_at():
 
 def test_conditions_may_be_null_beside_a_generation_that_is_written_oddly():
     assert read({"observedGeneration": "2", "conditions": None}) == Observed("2", ())
+
+
+def test_equal_ones_are_one_value_of_which_not_too_many_are_known(monkeypatch):
+    monkeypatch.setattr(observed, "_MOST_SEEN", 5)
+    monkeypatch.setattr(observed, "_seen", {})
+    for generation in range(1, 20):
+        found = read({"observedGeneration": generation})
+        assert found == Observed(generation, ())
+        assert found is read({"observedGeneration": generation})
+        assert len(observed._seen) <= 5
+    large = {"observedGeneration": 1, "conditions": [{"type": "long" * 2_048}]}
+    assert read(large) == read(large)
+    assert read(large) is not read(large)
 
 
 def test_of_duplicate_keys_the_last_wins_as_in_the_api_server():
