@@ -32,6 +32,10 @@ _METADATA_COUNTS: Final = frozenset({("apps", "deployments")})
 """Annotations count as spec does (pkg/registry/apps/deployment/strategy.go:PrepareForUpdate)."""
 
 
+_LONGEST_MANAGER: Final = 128
+"""As the API server has it (apimachinery pkg/apis/meta/v1/validation: FieldManagerMaxLength)."""
+
+
 class Reviewed(NamedTuple):
     """A request with what the engine made of it."""
 
@@ -204,4 +208,4 @@ def _observes(raw: msgspec.Raw | None) -> bool:
 def _manager(request: AdmissionRequest) -> str:
     raw = request.wire.options
     options = None if raw is NO_RAW else _options_decoder.decode(raw)
-    return options.field_manager if options else ""
+    return options.field_manager[:_LONGEST_MANAGER] if options else ""

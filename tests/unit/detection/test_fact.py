@@ -219,6 +219,7 @@ def test_the_last_phase_tells_what_is_stored_and_who_was_called(
     [
         ({"fieldManager": "kubectl"}, "kubectl"),
         ({"fieldManager": ""}, ""),
+        ({"fieldManager": "m" * 200}, "m" * 128),
         ({}, ""),
         (None, ""),
         ("absent", ""),
