@@ -36,7 +36,6 @@ wait for the event loop meanwhile. Each takes some 0.05 ms."""
 
 
 class _Pending(msgspec.Struct, gc=False):
-    registered: tuple[str, str]
     since: float
     intent: Fact | None = None
     ambiguous: bool = False
@@ -62,7 +61,7 @@ class Correlator:
         pending = self._pending.get(key)
         intent, mutates = (None, []) if pending is None else pending.told()
         facts = (*mutates,) if intent is None else (intent, *mutates)
-        return Known(facts, _registered(key) in self._with_outcomes)
+        return Known(facts, self._waits(key))
 
     def see(self, fact: Fact) -> list[Write]:
         """The writes that this fact completes, oldest first."""
@@ -75,7 +74,7 @@ class Correlator:
         elif fact.phase is Phase.MUTATE:
             pending = self._pending.get(key)
             if pending is None:
-                pending = self._pending[key] = _Pending(_registered(key), self._now)
+                pending = self._pending[key] = _Pending(self._now)
             # More than two calls are several writes, of which the last one counts.
             pending.mutates[_ROUNDS:] = [fact]
         else:
@@ -94,7 +93,7 @@ class Correlator:
         return self._overdue(float("inf"), len(self._pending))
 
     def _see_intent(self, key: JoinKey, fact: Fact) -> None:
-        before, entry = self._pending.pop(key, None), _Pending(_registered(key), self._now, fact)
+        before, entry = self._pending.pop(key, None), _Pending(self._now, fact)
         if before is not None and before.intent is not None and not before.mutates:
             entry.ambiguous = before.ambiguous or _stored_fields_differ(before.intent, fact)
         self._pending[key] = entry
@@ -107,19 +106,20 @@ class Correlator:
             is_over = position < too_many
             if (one.since > early and not is_over) or len(ended) == most:
                 break
-            if is_over or not self._waits(one) or one.since <= now - SECONDS_WAITED:
+            if is_over or not self._waits(key) or one.since <= now - SECONDS_WAITED:
                 ended.append(key)
         found = []
         for key in ended:
             one = self._pending.pop(key)
             # Where no outcome is registered the last mutate call is all there will be.
-            if one.mutates and not self._waits(one) and one.mutates[-1].states is not None:
+            if one.mutates and not self._waits(key) and one.mutates[-1].states is not None:
                 begun = (one.intent or one.mutates[0]).time
                 found.append(assemble(*one.told(), one.mutates[-1], begun))
         return found
 
-    def _waits(self, one: _Pending) -> bool:
-        return one.registered in self._with_outcomes
+    def _waits(self, key: JoinKey) -> bool:
+        """For an outcome: those of its resource are seen."""
+        return _registered(key) in self._with_outcomes
 
 
 def _registered(key: JoinKey) -> tuple[str, str]:

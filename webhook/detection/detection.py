@@ -188,7 +188,7 @@ class Detection:
             self._suspects.changed(Place(key.group, key.resource, key.subresource))
 
     def _judge(self, write: Write) -> None:
-        if write.others or write.again:
+        if write.is_changed:
             self._suspects.changed(_place(write))
         elif write.asked and write.others is not None:
             self._suspects.acquit(write.called.first, _place(write))

@@ -82,11 +82,12 @@ class ObjectHistory:
 
     def add(self, write: Write) -> None:
         """Remember a write; whether it was stored is not known yet."""
-        last = self.writes[-1].object if self.writes else None
-        where = last if last == write.object else write.object
-        kept = msgspec.structs.replace(write, called=NOBODY, object=where)
+        where = write.object
         if self.writes:
-            write.result.follows(self.writes[-1].result)
+            last = self.writes[-1]
+            where = last.object if last.object == where else where
+            write.result.follows(last.result)
+        kept = msgspec.structs.replace(write, called=NOBODY, object=where)
         weight = _weight(kept)
         self._append(self.writes, kept, weight)
         self.seen = write.time
@@ -112,7 +113,7 @@ class ObjectHistory:
         user = write.requester.user
         if write.writes_status and self._writer_of_status != user:
             self._writer_of_status = user if self._writer_of_status is None else SEVERAL
-        if write.subresource != "status" and self._writer != user:
+        if write.writes_more and self._writer != user:
             self._writer = user if self._writer is None else SEVERAL
 
     @property
@@ -138,7 +139,7 @@ class ObjectHistory:
     def others_set_status(self, user: str) -> bool:
         """Somebody else set a leaf of status, or may have: what is unread is not read for this."""
         return self.several_wrote(status=True) and any(
-            not one.sent.is_read or any(change.after is not None for change in one.sent)
+            not one.sent.is_read or any(not change.removed for change in one.sent)
             for one in self.writes
             if one.writes_status and one.requester.user != user
         )

@@ -92,7 +92,7 @@ def reduce(
     facts = known.facts
     compared, of_status, writes_status = _compare(reviewed, old, new, facts, reader)
     is_last = phase is Phase.OUTCOME or (phase is Phase.MUTATE and not known.awaits_outcome)
-    states = _states(request, compared) if is_last else None
+    states = _states(request.subresource, old, new, compared) if is_last else None
     for one in facts:
         if one.compared is compared and one.compared_status == of_status:
             return msgspec.structs.replace(
@@ -140,11 +140,10 @@ def reduce(
     )
 
 
-def _states(request: AdmissionRequest, compared: Compared) -> States:
-    old, new = request.old_object, request.object
-    assert old is not None  # noqa: S101 - see is_reduced
-    assert new is not None  # noqa: S101
-    if request.subresource != _STATUS:
+def _states(
+    subresource: str, old: ReviewedObject, new: ReviewedObject, compared: Compared
+) -> States:
+    if subresource != _STATUS:
         return States(*digests(old.content, new.content))
     # A digest of all is the sum of its parts, and of status there is one already.
     before, after = digests(old.content, new.content, _NOT_STATUS)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Annotated, Any, Final, NamedTuple
 
 import msgspec
@@ -48,8 +49,6 @@ _FOREIGN: Final = ""
 _MOST_SEEN: Final = 500
 _LARGE: Final = 8 * 1024
 """Bytes of a status: of larger ones none is kept here, so that made-up names fill 4 MiB at most."""
-_seen: Final[dict[Observed, Observed]] = {}
-"""Each value once: thousands of objects have the same, and it is remembered of each."""
 
 
 _Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
@@ -112,13 +111,10 @@ def read_observed(status: msgspec.Raw | None) -> Observed | None:
     return found if memoryview(status).nbytes > _LARGE else _once(found)
 
 
+@lru_cache(_MOST_SEEN)
 def _once(found: Observed) -> Observed:
-    known = _seen.get(found)
-    if known is None:
-        if len(_seen) >= _MOST_SEEN:
-            _seen.clear()
-        known = _seen[found] = found
-    return known
+    """Each value once: thousands of objects have the same, and it is remembered of each."""
+    return found
 
 
 def _read_any(status: msgspec.Raw) -> Observed | None:

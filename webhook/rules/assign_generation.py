@@ -12,6 +12,7 @@ from typing import ClassVar, Final
 
 from webhook.admission.review import Operation
 from webhook.patch.edit import Edit
+from webhook.patch.operations import GENERATION
 from webhook.rules.rule import RuleInput
 
 _MAX_INT64: Final = 2**63 - 1
@@ -36,4 +37,4 @@ class AssignGeneration:
             return ()  # the API server could not read it back, and would fail the user's request
         if request.object.metadata.stored_generation == stored:
             return ()
-        return (Edit(("metadata", "generation"), stored),)
+        return (Edit(GENERATION, stored),)

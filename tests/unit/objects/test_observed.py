@@ -1,6 +1,7 @@
 """Reading every observedGeneration of a status, whatever else it holds."""
 
 import json
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -84,13 +85,13 @@ def test_conditions_may_be_null_beside_a_generation_that_is_written_oddly():
 
 
 def test_equal_ones_are_one_value_of_which_not_too_many_are_known(monkeypatch):
-    monkeypatch.setattr(observed, "_MOST_SEEN", 5)
-    monkeypatch.setattr(observed, "_seen", {})
+    once = lru_cache(5)(observed._once.__wrapped__)
+    monkeypatch.setattr(observed, "_once", once)
     for generation in range(1, 20):
         found = read({"observedGeneration": generation})
         assert found == Observed(generation, ())
         assert found is read({"observedGeneration": generation})
-        assert len(observed._seen) <= 5
+        assert once.cache_info().currsize <= 5
     large = {"observedGeneration": 1, "conditions": [{"type": "long" * 2_048}]}
     assert read(large) == read(large)
     assert read(large) is not read(large)

@@ -74,7 +74,7 @@ def _take_turns(past: ObjectHistory, since: float, *, in_status: bool) -> bool:
     users = [
         one.requester.user
         for one in past.stored
-        if one.time >= since and (one.writes_status if in_status else one.subresource != _STATUS)
+        if one.time >= since and (one.writes_status if in_status else one.writes_more)
     ]
     return sum(one != other for one, other in pairwise(users)) >= _CHANGES_OF_HANDS
 
