@@ -4,12 +4,14 @@ The API server mints a uid for each call (apiserver pkg/admission/plugin/webhook
 admissionreview.go:CreateAdmissionObjects), so the phases are joined by what stays equal.
 """
 
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 _LONGEST: Final = 4_096
 
 
-class JoinKey(NamedTuple):
+class JoinKey(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Equal for the phases and rounds of one write, different for the next one."""
 
     group: str
@@ -25,4 +27,4 @@ class JoinKey(NamedTuple):
     @property
     def is_remembered(self) -> bool:
         """Nobody may fill the memory with names that no API server lets through."""
-        return len("".join(self[:-1])) <= _LONGEST
+        return len("".join(msgspec.structs.astuple(self)[:-1])) <= _LONGEST

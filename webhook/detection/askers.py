@@ -5,9 +5,8 @@ the requester's writes and its mutations visibly set what is told of; one that o
 the requester likely instead of certain.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self, TypeVar
 
 import msgspec
 
@@ -17,6 +16,7 @@ from webhook.detection.write import Requester, Write
 
 _MOST: Final = 4
 _ORDER: Final = tuple(Confidence)
+_Name = TypeVar("_Name")
 
 
 class _Plain(NamedTuple):
@@ -29,42 +29,47 @@ class _Plain(NamedTuple):
 class Askers:
     """The requesters of one finding, and the policies on their writes; bounded."""
 
+    __slots__ = ("_matched", "_requesters", "_visible", "_writes")
+
     def __init__(self) -> None:
-        self._requesters: Counter[Requester] = Counter()
-        self._writes: Counter[str] = Counter()  # by user
-        self._matched: Counter[tuple[str, str]] = Counter()  # by policy and user
-        self._visible: Counter[tuple[str, str]] = Counter()
+        # No Counter: there are 10,000 findings, and the garbage collector looks at each of those.
+        self._requesters: dict[Requester, int] = {}
+        self._writes: dict[str, int] = {}  # by user
+        self._matched: dict[tuple[str, str], int] = {}  # by policy and user
+        self._visible: dict[tuple[str, str], int] = {}
 
     def blame(self, requesters: Iterable[Requester]) -> None:
         """These are behind a sign."""
         for one in requesters:
             if one in self._requesters or len(self._requesters) < _MOST:
-                self._requesters[one] += 1
+                _add(self._requesters, one)
 
     def look(self, write: Write, paths: Iterable[str], suspects: Suspects) -> None:
         """A sign about what was there at intent: which policies acted on its write."""
         user = write.requester.user
         if user not in self._writes and len(self._writes) >= _MOST:
             return
-        self._writes[user] += 1
+        _add(self._writes, user)
         pointers = tuple(paths)
         for policy, is_sure in write.policies:
             if (policy, user) in self._matched or len(self._matched) < _MOST * _MOST:
-                self._matched[policy, user] += 1
-                self._visible[policy, user] += is_sure and suspects.sets(policy, pointers)
+                _add(self._matched, (policy, user))
+                _add(self._visible, (policy, user), is_sure and suspects.sets(policy, pointers))
 
     def absorb(self, other: Self) -> None:
         """Add what was seen of the same finding elsewhere; of too many those seen least go."""
-        _add(self._requesters, other._requesters, _MOST)
-        _add(self._writes, other._writes, _MOST)
-        _add(self._matched, other._matched, _MOST * _MOST)
-        self._visible.update(other._visible)
+        _absorb(self._requesters, other._requesters, _MOST)
+        _absorb(self._writes, other._writes, _MOST)
+        _absorb(self._matched, other._matched, _MOST * _MOST)
+        for name, count in other._visible.items():
+            _add(self._visible, name, count)
         for name in self._visible.keys() - self._matched.keys():
             del self._visible[name]
 
     def actors(self, *, is_sure: bool) -> Iterator[Actor]:
         """The likeliest first; all are only possible where it may have come after intent."""
-        setters = {key for key, count in self._visible.items() if 2 * count > self._writes[key[1]]}
+        writes = self._writes
+        setters = {key for key, count in self._visible.items() if 2 * count > writes.get(key[1], 0)}
         if not is_sure:
             yield from (_user(one, Confidence.POSSIBLE) for one in self._often())
             names = dict.fromkeys(policy for policy, _ in sorted(self._matched))
@@ -87,10 +92,10 @@ class Askers:
         """What was `plain`. Raises msgspec.MsgspecError."""
         found = cls()
         plain = msgspec.convert(value, _Plain)
-        found._requesters.update(dict(plain.requesters))
-        found._writes.update(dict(plain.writes))
-        found._matched.update(dict(plain.matched))
-        found._visible.update(dict(plain.visible))
+        found._requesters.update(plain.requesters)
+        found._writes.update(plain.writes)
+        found._matched.update(plain.matched)
+        found._visible.update(plain.visible)
         return found
 
     def _often(self) -> list[Requester]:
@@ -103,8 +108,13 @@ class Askers:
         return Confidence.LIKELY if matched else Confidence.CERTAIN
 
 
-def _add(mine: Counter[Any], theirs: Counter[Any], most: int) -> None:
-    mine.update(theirs)
+def _add(counts: dict[_Name, int], name: _Name, more: int = 1) -> None:
+    counts[name] = counts.get(name, 0) + more
+
+
+def _absorb(mine: dict[Any, int], theirs: dict[Any, int], most: int) -> None:
+    for name, count in theirs.items():
+        _add(mine, name, count)
     for name, _ in sorted(mine.items(), key=lambda one: (-one[1], one[0]))[most:]:
         del mine[name]
 

@@ -1,8 +1,9 @@
 """A finding as it grows: the signs that were entered, and who may have made them."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple, Self
+
+import msgspec
 
 from webhook.detection.askers import Askers
 from webhook.detection.evidence import Place
@@ -32,8 +33,7 @@ class Doubt(NamedTuple):
     names: tuple[str, ...]
 
 
-@dataclass(slots=True)
-class Entry:
+class Entry(msgspec.Struct, gc=False):
     """One finding, and what it was made of. Changed in place: it is the ledger's own."""
 
     id: str
@@ -47,13 +47,13 @@ class Entry:
     resolved: bool = False
     reopened: int = 0
     message: str = ""
-    paths: dict[str, None] = field(default_factory=dict)
-    askers: Askers = field(default_factory=Askers)
+    paths: dict[str, None] = {}
+    askers: Askers = msgspec.field(default_factory=Askers)
     by_others: int = 0
     by_either: int = 0
     by_server: int = 0
-    candidates: dict[str, int] = field(default_factory=dict)
-    evidence: list[dict[str, Any]] = field(default_factory=list)
+    candidates: dict[str, int] = {}
+    evidence: list[dict[str, Any]] = []
     told: Finding | None = None
     doubt: Doubt | None = None
     """Of what was told: None where there was no choice between webhooks."""
@@ -75,7 +75,7 @@ class Entry:
 
     def untold(self) -> Self:
         """Without what can be told again."""
-        return replace(self, told=None, doubt=None, accused=())
+        return msgspec.structs.replace(self, told=None, doubt=None, accused=())
 
     @property
     def severity(self) -> Severity:

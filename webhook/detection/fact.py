@@ -6,7 +6,7 @@ contents tell about who can have acted is asked where the review came in.
 """
 
 from functools import lru_cache
-from typing import Annotated, Final, Literal, NamedTuple
+from typing import Annotated, Final, Literal
 
 import msgspec
 
@@ -30,7 +30,7 @@ class UnreadableFactError(ValueError):
     """Bytes that are no fact of this version; nothing of them is repeated."""
 
 
-class States(NamedTuple):
+class States(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Digests of all that is stored, before and after; metadata is not meant."""
 
     before: int

@@ -18,7 +18,7 @@ from typing import Final
 import msgspec
 
 from webhook.detection.difference import Reader
-from webhook.detection.packing import Packed, Packer, Remembered, Resource
+from webhook.detection.packing import Packer, Remembered, Resource, seen_of
 from webhook.detection.write import NOBODY, ObjectKey, Requester, Write
 from webhook.objects.pointer import Path
 
@@ -167,7 +167,7 @@ class History:
         most_awake: int = MOST_BYTES_AWAKE,
     ) -> None:
         # Both the longest unseen first; those that rest were all seen before those awake.
-        self._resting: OrderedDict[str, Packed] = OrderedDict()
+        self._resting: OrderedDict[str, bytes] = OrderedDict()
         self._awake: OrderedDict[str, ObjectHistory] = OrderedDict()
         self.reader: Final = Reader()
         """Reads the differences of the writes that are remembered."""
@@ -234,7 +234,7 @@ class History:
         if len(self) > self._most_objects or self.bytes > self._most_bytes:
             return True
         if self._resting:
-            return next(iter(self._resting.values())).seen <= oldest
+            return seen_of(next(iter(self._resting.values()))) <= oldest
         return next(iter(self._awake.values())).seen <= oldest
 
     def _forget(self) -> None:
@@ -247,7 +247,7 @@ class History:
             self._bytes_awake -= awake.bytes
 
 
-def _bytes_of(packed: Packed) -> int:
+def _bytes_of(packed: bytes) -> int:
     """What is counted of it."""
     return _BYTES_OF_RESTING + len(packed)
 

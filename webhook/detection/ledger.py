@@ -167,7 +167,7 @@ class Ledger:
             detector=entry.detector,
             severity=entry.severity,
             state="resolved" if entry.resolved else "open",
-            object=FoundObject(*entry.object),
+            object=FoundObject(*msgspec.structs.astuple(entry.object)),
             subresource=entry.subresource,
             paths=tuple(entry.paths),
             actors=tuple(entry.actors(accused)),

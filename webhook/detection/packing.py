@@ -8,7 +8,7 @@ then takes a quarter of what it takes alone.
 
 from functools import lru_cache
 from struct import Struct
-from typing import Any, Final, Self
+from typing import Any, Final, NamedTuple, Self
 
 import msgspec
 from zstandard import (
@@ -46,32 +46,32 @@ class Remembered(msgspec.Struct, frozen=True, array_like=True):
     candidates: list[Write]
 
 
-class Packed(bytes):
-    """A head and what was compressed, as one: there are 100,000 of them."""
+class Packed(NamedTuple):
+    """A head and what was compressed, as `Packer.pack` joins them to one.
 
-    __slots__ = ()
+    seen      when the latest write was
+    examples  how many bytes of examples there were when `data` was compressed
+    """
+
+    seen: float
+    examples: int
+    data: bytes
+
+    def joined(self) -> bytes:
+        """Bytes and no class of them: there are 100,000, and the collector looks at instances."""
+        return _HEAD.pack(self.seen, self.examples) + self.data
 
     @classmethod
-    def of(cls, seen: float, examples: int, data: bytes) -> Self:
-        """`examples` is how many bytes of examples there were when `data` was compressed."""
-        return cls(_HEAD.pack(seen, examples) + data)
+    def of(cls, joined: bytes) -> Self:
+        """What was joined."""
+        seen, examples = _HEAD.unpack_from(joined)
+        return cls(seen, examples, joined[_HEAD.size :])
 
-    @property
-    def seen(self) -> float:
-        """When its latest write was."""
-        seen, _ = _HEAD.unpack_from(self)
-        return float(seen)
 
-    @property
-    def examples(self) -> int:
-        """See `of`."""
-        _, examples = _HEAD.unpack_from(self)
-        return int(examples)
-
-    @property
-    def data(self) -> bytes:
-        """Without the head."""
-        return self[_HEAD.size :]
+def seen_of(joined: bytes) -> float:
+    """As `Packed.of`, without the rest."""
+    seen, _ = _HEAD.unpack_from(joined)
+    return float(seen)
 
 
 class _Wire(msgspec.Struct, array_like=True):
@@ -106,18 +106,19 @@ class Packer:
 
         self._decoder: Final = msgspec.msgpack.Decoder(_Wire, dec_hook=unpacked)
 
-    def pack(self, resource: Resource, remembered: Remembered) -> Packed:
-        """Pack, and learn from what is new."""
+    def pack(self, resource: Resource, remembered: Remembered) -> bytes:
+        """A joined `Packed`; learn from what is new."""
         examples = self._examples.get(resource, b"")
         raw = _encoder.encode(_wire(remembered))
         data = _compressor(examples).compress(raw)
         if len(data) > len(raw) // _NEWS and (examples or len(self._examples) < MOST_RESOURCES):
             self._examples[resource] = examples + raw[: MOST_EXAMPLES - len(examples)]
         seen = remembered.writes[-1].time if remembered.writes else 0.0
-        return Packed.of(seen, len(examples), data)
+        return Packed(seen, len(examples), data).joined()
 
-    def unpack(self, where: ObjectKey, packed: Packed) -> Remembered:
+    def unpack(self, where: ObjectKey, joined: bytes) -> Remembered:
         """What was packed of this object, equal to the last."""
+        packed = Packed.of(joined)
         examples = self._examples.get((where.group, where.resource), b"")[: packed.examples]
         raw = _decompressor(examples).decompress(packed.data)
         return _remembered(where, self._decoder.decode(raw))

@@ -8,7 +8,7 @@ from webhook.detection.difference import Difference
 from webhook.objects.observed import Observed
 
 
-class ObjectKey(NamedTuple):
+class ObjectKey(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Which object; the uid tells objects of one name apart."""
 
     group: str
@@ -19,7 +19,7 @@ class ObjectKey(NamedTuple):
     uid: str
 
 
-class Requester(NamedTuple):
+class Requester(msgspec.Struct, frozen=True, order=True, array_like=True, gc=False):
     """Who sent a write."""
 
     user: str

@@ -21,7 +21,7 @@ class NotRestorableError(ValueError):
     """A field name that `--restore` cannot take; the message says why."""
 
 
-class Intended(NamedTuple):
+class Intended(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The values that one write asked for; `fields` hold raw JSON by path."""
 
     observed: Observed

@@ -2,8 +2,9 @@
 
 from collections import OrderedDict
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
+
+import msgspec
 
 from webhook.objects.intended import Intended
 
@@ -15,31 +16,36 @@ SECONDS_KEPT: Final = 30.0
 ENTRIES_KEPT: Final = 20_000
 
 
+class _Kept(msgspec.Struct, Generic[V], frozen=True, gc=False):
+    at: float
+    value: V
+
+
 class Recent(Generic[K, V]):
     """The newest entries, none older than `seconds`. Times are given, never read."""
 
     def __init__(self, seconds: float = SECONDS_KEPT, entries: int = ENTRIES_KEPT) -> None:
         self._seconds: Final = seconds
         self._entries: Final = entries
-        self._kept: OrderedDict[K, tuple[float, V]] = OrderedDict()
+        self._kept: OrderedDict[K, _Kept[V]] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._kept)
 
     def put(self, key: K, value: V, now: float) -> None:
         """Keep `value`; forgets what is too old, and the oldest when there are too many."""
-        self._kept[key] = (now, value)
+        self._kept[key] = _Kept(now, value)
         self._kept.move_to_end(key)
         while self._kept:
             oldest = next(iter(self._kept))
-            if len(self._kept) <= self._entries and self._kept[oldest][0] > now - self._seconds:
+            if len(self._kept) <= self._entries and self._kept[oldest].at > now - self._seconds:
                 break
             del self._kept[oldest]
 
     def get(self, key: K, now: float) -> V | None:
         """The value, unless it is unknown or too old."""
         found = self._kept.get(key)
-        return found[1] if found is not None and found[0] > now - self._seconds else None
+        return found.value if found is not None and found.at > now - self._seconds else None
 
     def forget(self, key: K) -> None:
         """Drop the value, if there is one."""
@@ -50,8 +56,7 @@ class Recent(Generic[K, V]):
         self._kept.clear()
 
 
-@dataclass(frozen=True, slots=True)
-class _Intent:
+class _Intent(msgspec.Struct, frozen=True, gc=False):
     intended: Intended | None  # None: two intents that differ, neither can be told from the other
     asked: bool = False
 

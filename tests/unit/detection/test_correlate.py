@@ -264,7 +264,7 @@ def test_a_call_that_waits_for_its_outcome_ends_no_other_before_its_time():
 def test_resources_with_outcomes_are_remembered_up_to_a_bound():
     correlator, seen = Correlator(), fact(OUTCOME, update(NEW, OLD))
     of = [
-        msgspec.structs.replace(seen, key=seen.key._replace(resource=f"r{number}"))
+        msgspec.structs.replace(seen, key=msgspec.structs.replace(seen.key, resource=f"r{number}"))
         for number in range(MOST_PENDING + 1)
     ]
     for one in of:

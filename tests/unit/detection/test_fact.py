@@ -30,7 +30,7 @@ from webhook.admission.review import Phase
 from webhook.detection.compared import Compared, digests
 from webhook.detection.detection import Detection
 from webhook.detection.evidence import Place
-from webhook.detection.fact import VERSION, UnreadableFactError, decode_fact, encode_fact
+from webhook.detection.fact import VERSION, States, UnreadableFactError, decode_fact, encode_fact
 from webhook.detection.policies import read_policies
 from webhook.detection.reduce import Reviewed
 from webhook.detection.suspects import Suspects, read_configurations
@@ -241,7 +241,7 @@ def test_states_are_of_all_but_metadata_whatever_was_written(old, new, subresour
     assert request.old_object is not None
     assert request.object is not None
     content = request.old_object.content, request.object.content
-    assert fact(OUTCOME, one).states == digests(*content)
+    assert fact(OUTCOME, one).states == States(*digests(*content))
 
 
 def test_an_object_that_tells_neither_uid_nor_version_is_nobody_elses():

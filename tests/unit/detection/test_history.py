@@ -23,7 +23,7 @@ from webhook.detection.write import NOBODY, Called, Requester
 
 def write(number: int, time: float, base: str = "1"):
     return replace(
-        WRITE, object=WRITE.object._replace(uid=f"uid-{number:08}"), time=time, base=base
+        WRITE, object=replace(WRITE.object, uid=f"uid-{number:08}"), time=time, base=base
     )
 
 
@@ -42,7 +42,7 @@ def test_an_object_keeps_its_latest_writes():
     history = History()
     for number in range(100):
         add(history, write(1, number, str(number)))
-    past = history.of(WRITE.object._replace(uid="uid-00000001"))
+    past = history.of(replace(WRITE.object, uid="uid-00000001"))
     assert [one.base for one in past.writes] == [str(n) for n in range(100)][-WRITES_OF_AN_OBJECT:]
     assert past.weight == weighed(past)
 
@@ -72,7 +72,7 @@ def test_an_object_that_rested_is_as_it_was(numbers):
         assert resting.bytes == size, "to look wakes nobody"
         one, other = awake.of(key), resting.of(key)
         assert one.remembered() == other.remembered() == seen == awake.look(key)
-    assert awake.look(WRITE.object._replace(uid="unknown")) is None
+    assert awake.look(replace(WRITE.object, uid="unknown")) is None
 
 
 def changing(*keys: tuple[str, ...], after: int | None = 1) -> Difference:
@@ -271,7 +271,7 @@ def test_a_status_that_the_server_does_not_take_sets_nothing():
 def test_what_writes_have_in_common_is_kept_once_and_who_was_called_is_not():
     past = ObjectHistory(("apps", "deployments"))
     for version in ("v1", "v1", "v1beta1"):
-        where = WRITE.object._replace(version=version)
+        where = replace(WRITE.object, version=version)
         past.add(replace(WRITE, object=where, called=Called(("a",), ())))
     first, second, other = past.writes
     assert first.object is second.object
@@ -371,10 +371,10 @@ def test_to_wake_an_object_makes_it_no_younger(seconds, kept):
 
 def test_objects_without_a_uid_are_told_apart_by_where_they_are():
     history = History()
-    first = WRITE.object._replace(uid="")
+    first = replace(WRITE.object, uid="")
     others = [
-        first._replace(**{field: "x"}) for field in ("group", "resource", "namespace", "name")
+        replace(first, **{field: "x"}) for field in ("group", "resource", "namespace", "name")
     ]
-    for where in (first, *others, first._replace(version="x")):
+    for where in (first, *others, replace(first, version="x")):
         history.of(where)
     assert len(history) == 5

@@ -29,7 +29,7 @@ SIGN = Sign(Blame.REQUESTER, ("/spec/replicas",), "it happened", (WRITE.requeste
 
 
 def of(uid: str) -> ObjectKey:
-    return WRITE.object._replace(uid=uid)
+    return replace(WRITE.object, uid=uid)
 
 
 def ledger_of(*times: float, sign: Sign = SIGN) -> Ledger:
@@ -159,7 +159,7 @@ def test_an_id_is_the_same_on_every_replica_and_after_every_start():
 
 def test_findings_are_made_anew_only_where_a_sign_was_added():
     ledger = ledger_of(0)
-    other = replace(WRITE, object=WRITE.object._replace(uid="another"), time=1)
+    other = replace(WRITE, object=replace(WRITE.object, uid="another"), time=1)
     ledger.add("spec-fight", SIGN, other)
     first, second = before = ledger.findings()
     assert ledger.findings() is before
@@ -220,11 +220,11 @@ def test_of_too_many_findings_the_longest_unchanged_goes(monkeypatch):
     monkeypatch.setattr(ledger_module, "MOST_FINDINGS", 2)
     ledger = Ledger(Suspects())
     for time, uid in enumerate(("a", "b", "a", "c")):
-        one = replace(WRITE, object=WRITE.object._replace(uid=uid), time=float(time))
+        one = replace(WRITE, object=replace(WRITE.object, uid=uid), time=float(time))
         ledger.add("spec-fight", SIGN, one)
     assert [one.object.uid for one in ledger.findings()] == ["a", "c"]
     other = Ledger(Suspects())
-    other.add("spec-fight", SIGN, replace(WRITE, object=WRITE.object._replace(uid="d"), time=9.0))
+    other.add("spec-fight", SIGN, replace(WRITE, object=replace(WRITE.object, uid="d"), time=9.0))
     ledger.absorb(other.rows())
     assert [one.object.uid for one in ledger.findings()] == ["c", "d"]
 
@@ -258,7 +258,7 @@ def test_a_finding_that_goes_while_they_are_told_is_left_out(monkeypatch):
     ledger = Ledger(Suspects())
 
     def found(uid: str) -> None:
-        ledger.add("spec-fight", SIGN, replace(WRITE, object=WRITE.object._replace(uid=uid)))
+        ledger.add("spec-fight", SIGN, replace(WRITE, object=replace(WRITE.object, uid=uid)))
 
     for uid in "abc":
         found(uid)

@@ -7,7 +7,7 @@ from tests.unit.detection.builders import INTENT, MUTATE, OUTCOME, joined, statu
 from tests.unit.detection.test_history import write
 from webhook.detection import packing
 from webhook.detection.difference import NO_DIFFERENCE, Reader
-from webhook.detection.packing import MOST_RESOURCES, Packer, Remembered
+from webhook.detection.packing import MOST_RESOURCES, Packed, Packer, Remembered, seen_of
 from webhook.detection.write import NOBODY, Called, Requester
 
 HERE = ("apps", "deployments")
@@ -81,10 +81,11 @@ def test_who_was_called_is_not_remembered():
 
 def test_what_is_packed_tells_when_it_was_seen_and_nothing_is_as_old_as_can_be():
     packer, late = Packer(Reader()), replace(AS_ASKED, time=200.0)
-    packed = packer.pack(HERE, Remembered([AS_ASKED, late], [], []))
-    assert (packed.seen, packed.examples) == (200.0, 0)
+    joined = packer.pack(HERE, Remembered([AS_ASKED, late], [], []))
+    packed = Packed.of(joined)
+    assert (packed.seen, packed.examples) == (seen_of(joined), 0) == (200.0, 0)
     empty = packer.pack(HERE, Remembered([], [], []))
-    assert empty.seen == 0.0
+    assert seen_of(empty) == 0.0
     assert packer.unpack(late.object, empty) == Remembered([], [], [])
 
 
@@ -96,7 +97,7 @@ def test_what_was_unpacked_is_read_when_somebody_asks_and_counted():
     assert reader.reads == 0
     assert one.result == AS_ASKED.result
     assert reader.reads == 1
-    assert packer.pack(HERE, Remembered([one], [], [])).examples > 0
+    assert Packed.of(packer.pack(HERE, Remembered([one], [], []))).examples > 0
 
 
 def test_what_is_like_what_rests_already_takes_little_and_teaches_nothing():
@@ -104,7 +105,7 @@ def test_what_is_like_what_rests_already_takes_little_and_teaches_nothing():
     sizes, examples = [], []
     for number in range(5):
         one = replace(write(number, float(number), str(number)), requester=Requester("u" * 200, ""))
-        packed = packer.pack(HERE, Remembered([one], [], []))
+        packed = Packed.of(packer.pack(HERE, Remembered([one], [], [])))
         sizes.append(len(packed.data))
         examples.append(packed.examples)
     assert sizes[1] < sizes[0] / 2
@@ -120,17 +121,17 @@ def test_what_packs_badly_teaches_and_examples_stay_inside_their_bounds(monkeypa
         for number in range(40):
             name = f"{resource}-{number}"
             one = replace(write(number, float(number), name), known_wanted=number, called=NOBODY)
-            one = replace(one, object=one.object._replace(resource=str(resource)))
+            one = replace(one, object=replace(one.object, resource=str(resource)))
             remembered = Remembered([one], [one], [])
             where = one.object.group, one.object.resource
             packed.append((where, remembered, packer.pack(where, remembered)))
     for _, remembered, data in packed:
         assert packer.unpack(remembered.writes[0].object, data) == remembered
-        assert data.examples <= 2_000
-    assert max(data.examples for _, _, data in packed) == 2_000
-    with_examples = {where for where, _, data in packed if data.examples}
+        assert Packed.of(data).examples <= 2_000
+    assert max(Packed.of(data).examples for _, _, data in packed) == 2_000
+    with_examples = {where for where, _, data in packed if Packed.of(data).examples}
     assert len(with_examples) == MOST_RESOURCES
-    alone, last = (packed[at][2] for at in (0, 39))
+    alone, last = (Packed.of(packed[at][2]) for at in (0, 39))
     assert len(last.data) < len(alone.data) / 2
 
 

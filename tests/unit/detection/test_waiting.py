@@ -116,7 +116,7 @@ def test_what_comes_of_one_time_and_phase_stays_as_it_came():
     waiting, facts = (
         Waiting(),
         [
-            replace(ONCE[0], key=ONCE[0].key._replace(resource_version=str(number)))
+            replace(ONCE[0], key=replace(ONCE[0].key, resource_version=str(number)))
             for number in range(20)
         ],
     )

@@ -1,11 +1,13 @@
 """The memory of one process: what it forgets, and when. Times are given, nobody waits."""
 
+from msgspec.structs import replace
+
 from webhook.admission.join import JoinKey
 from webhook.objects.observed import Observed
 from webhook.store.memory import MemoryIntents, MemoryRounds, Recent
 
 KEY = JoinKey("apps", "deployments", "status", "default", "a", "uid", "someone", "7", dry_run=False)
-OTHER = KEY._replace(name="b")
+OTHER = replace(KEY, name="b")
 FOUR, FIVE = Observed(4, ()), Observed(5, ())
 
 
