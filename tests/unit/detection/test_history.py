@@ -1,5 +1,7 @@
 """What is remembered of each object, and what is forgotten first."""
 
+import gc
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -54,6 +56,19 @@ def test_the_longest_unseen_goes_first_and_the_old_goes_by_itself():
     assert len(history) == 2
     add(history, write(4, 10_000))
     assert len(history) == 1
+
+
+def test_the_garbage_collector_looks_at_nothing_that_rests():
+    history = History(most_awake=1)
+
+    def looked_at(objects: range) -> int:
+        for number in objects:
+            add(history, write(number, float(number)))
+        gc.collect()
+        return len(gc.get_objects())
+
+    before = looked_at(range(100))
+    assert looked_at(range(100, 300)) < before + 50
 
 
 @given(st.lists(st.integers(0, 20), min_size=1, max_size=60))
