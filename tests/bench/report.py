@@ -7,7 +7,7 @@ from tests.bench.growth import GROWTHS, Growth
 from tests.bench.results import COMPARED, Results, best_ratio, middle, ratio, spread
 from tests.bench.rounds import AFTER_MB, IDLE_MB, START_S
 from tests.bench.scenarios import OPEN_RATES, SCENARIOS
-from tests.bench.servers import FLOOR, GO, SERVERS
+from tests.bench.servers import APPLICATION, FLOOR, GO, SERVERS
 from tests.bench.tables import fixed, table
 from tests.bench.through import LEGEND as THROUGH_LEGEND
 from tests.bench.through import NOTHING, THROUGH_KEYS
@@ -73,6 +73,7 @@ MAIN: Final = (
     Column("server", lambda _, server: server),
     Column("CPU µs", _number("cpu_us", spreads=True)),
     Column("x floor", _ratio("cpu_us", FLOOR)),
+    Column("x aiohttp", _ratio("cpu_us", APPLICATION)),
     Column("x go", _ratio("cpu_us", GO)),
     Column("req/s", _number("rate")),
     Column("x go", _ratio("rate", GO)),

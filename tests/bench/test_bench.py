@@ -110,7 +110,7 @@ def test_what_genguard_puts_aside_is_waited_for() -> None:
     assert genguard.puts_aside > SECONDS_WITHOUT_OUTCOMES
 
 
-@pytest.mark.parametrize("name", ["floor", "plain"])
+@pytest.mark.parametrize("name", ["floor", "application", "plain"])
 def test_a_server_to_compare_with_has_nothing_of_detection_in_it(name: str) -> None:
     code = f"import sys, tests.bench.servers.{name}; print('webhook.detection' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -299,13 +299,15 @@ def test_a_selection_meets_its_mean_or_says_why_not() -> None:
 
 
 def test_the_table_shows_median_spread_and_ratio() -> None:
-    samples = costs([50.0, 40.0, 45.0], [75.0, 80.0, 90.0], [160.0, 160.0, 180.0])
+    found = costs([50.0, 40.0, 45.0], [75.0, 80.0, 90.0], [160.0, 160.0, 180.0])
+    samples = {"aiohttp": {"cpu_us": [100.0, 80.0, 90.0]}, **found}
     lines = main_table(Results("", {}, "", samples)).splitlines()
-    rows = [[cell.strip() for cell in line.split("|")[1:5]] for line in lines]
-    assert rows[0] == ["server", "CPU µs", "x floor", "x go"]
-    assert rows[2] == ["floor", "45 ±5", "1.00", "0.25"]
-    assert rows[3] == ["genguard", "80 ±8", "2.00", "0.50"]
-    assert rows[4] == ["go", "160 ±10", "4.00", "1.00"]
+    rows = [[cell.strip() for cell in line.split("|")[1:6]] for line in lines]
+    assert rows[0] == ["server", "CPU µs", "x floor", "x aiohttp", "x go"]
+    assert rows[2] == ["aiohttp", "90 ±10", "2.00", "1.00", "0.50"]
+    assert rows[3] == ["floor", "45 ±5", "1.00", "0.50", "0.25"]
+    assert rows[4] == ["genguard", "80 ±8", "2.00", "1.00", "0.50"]
+    assert rows[5] == ["go", "160 ±10", "4.00", "2.00", "1.00"]
 
 
 def test_an_object_number_makes_another_object_of_the_same_length() -> None:

@@ -15,7 +15,7 @@ from typing import Final
 from tests.controlplane.build import binary
 
 CONSTANT_UID: Final = "00000000-0000-0000-0000-000000000000"
-"""What the floor answers, whatever it was asked."""
+"""What the floor and the application answer, whatever they were asked."""
 
 
 class Answers(StrEnum):
@@ -86,9 +86,11 @@ EVERYTHING_ON: Final = ("--generation-patch=always", "--shadow-generation=servic
 
 FLOOR: Final = "floor"
 """What the others are measured against."""
+APPLICATION: Final = "aiohttp"
+"""What genguard is measured against: a webhook in Python that does nothing."""
 GENGUARD: Final = "genguard"
 GO: Final = "go"
-"""What genguard is measured against: what one would write instead."""
+"""What it is measured against as well: what one would write instead."""
 
 # Longer than SECONDS_WITHOUT_OUTCOMES of webhook/detection/correlate.py. Every server imports this
 # module: what it imports would be part of the floor.
@@ -99,6 +101,13 @@ SERVERS: Final = (
         FLOOR,
         "aiohttp's low-level server: reads the body, answers a constant",
         _module("floor"),
+        Answers.CONSTANT,
+    ),
+    Server(
+        APPLICATION,
+        "an aiohttp application with a route and its access log: reads the body, answers a "
+        "constant",
+        _module("application"),
         Answers.CONSTANT,
     ),
     Server(

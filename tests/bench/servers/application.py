@@ -1,0 +1,48 @@
+"""An aiohttp application as aiohttp's documentation has one: a route, and the access log on.
+
+It reads the body and answers the same every time: what a webhook costs that does nothing.
+
+python -m tests.bench.servers.application PORT FOLDER
+"""
+
+import asyncio
+import logging
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+from aiohttp import web
+
+from tests.bench.servers import CONSTANT_UID
+from tests.bench.servers.listen import listen
+from webhook.server.limits import KEEPALIVE_SECONDS
+
+ANSWER: Final[dict[str, Any]] = {
+    "apiVersion": "admission.k8s.io/v1",
+    "kind": "AdmissionReview",
+    "response": {"uid": CONSTANT_UID, "allowed": True},
+}
+
+
+async def mutate(request: web.Request) -> web.Response:
+    """POST /mutate."""
+    await request.read()
+    return web.json_response(ANSWER)
+
+
+async def main(port: int, folder: Path) -> None:
+    """Serve until told to stop."""
+    logging.basicConfig(level=logging.INFO)
+    application = web.Application()
+    application.add_routes([web.post("/mutate", mutate)])
+    runner = web.AppRunner(application, keepalive_timeout=KEEPALIVE_SECONDS)
+    await runner.setup()
+    try:
+        assert runner.server is not None
+        await listen(runner.server, port, folder)
+    finally:
+        await runner.cleanup()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(int(sys.argv[1]), Path(sys.argv[2])))
