@@ -14,8 +14,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from tests.bench.servers import CONSTANT_UID
-from tests.bench.servers.listen import listen
-from webhook.server.limits import KEEPALIVE_SECONDS
+from tests.bench.servers.listen import serve
 
 ANSWER: Final[dict[str, Any]] = {
     "apiVersion": "admission.k8s.io/v1",
@@ -30,19 +29,6 @@ async def mutate(request: web.Request) -> web.Response:
     return web.json_response(ANSWER)
 
 
-async def main(port: int, folder: Path) -> None:
-    """Serve until told to stop."""
-    logging.basicConfig(level=logging.INFO)
-    application = web.Application()
-    application.add_routes([web.post("/mutate", mutate)])
-    runner = web.AppRunner(application, keepalive_timeout=KEEPALIVE_SECONDS)
-    await runner.setup()
-    try:
-        assert runner.server is not None
-        await listen(runner.server, port, folder)
-    finally:
-        await runner.cleanup()
-
-
 if __name__ == "__main__":
-    asyncio.run(main(int(sys.argv[1]), Path(sys.argv[2])))
+    logging.basicConfig(level=logging.INFO)
+    asyncio.run(serve(mutate, int(sys.argv[1]), Path(sys.argv[2])))

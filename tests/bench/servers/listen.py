@@ -1,4 +1,4 @@
-"""How floor and plain listen: as genguard does, so that only the handlers differ."""
+"""How those in aiohttp listen: as genguard does, so that only the handlers differ."""
 
 import asyncio
 import signal
@@ -6,6 +6,11 @@ import ssl
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from aiohttp import web
+from aiohttp.typedefs import Handler
+
+from webhook.server.limits import KEEPALIVE_SECONDS
 
 
 async def listen(protocols: Callable[[], Any], port: int, folder: Path) -> None:
@@ -18,3 +23,16 @@ async def listen(protocols: Callable[[], Any], port: int, folder: Path) -> None:
     server = await loop.create_server(protocols, "127.0.0.1", port, ssl=context)
     async with server:
         await stopped.wait()
+
+
+async def serve(mutate: Handler, port: int, folder: Path, **runner: Any) -> None:
+    """Serve an application whose only route is POST /mutate until told to stop."""
+    application = web.Application()
+    application.add_routes([web.post("/mutate", mutate)])
+    prepared = web.AppRunner(application, keepalive_timeout=KEEPALIVE_SECONDS, **runner)
+    await prepared.setup()
+    try:
+        assert prepared.server is not None
+        await listen(prepared.server, port, folder)
+    finally:
+        await prepared.cleanup()

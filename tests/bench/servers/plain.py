@@ -16,9 +16,8 @@ from typing import Any
 import jsonpatch
 from aiohttp import web
 
-from tests.bench.servers.listen import listen
+from tests.bench.servers.listen import serve
 from tests.bench.servers.two_rules import mutated
-from webhook.server.limits import KEEPALIVE_SECONDS
 
 
 async def mutate(request: web.Request) -> web.Response:
@@ -36,18 +35,5 @@ async def mutate(request: web.Request) -> web.Response:
     return web.json_response({**kind, "response": response})
 
 
-async def main(port: int, folder: Path) -> None:
-    """Serve until told to stop."""
-    application = web.Application()
-    application.add_routes([web.post("/mutate", mutate)])
-    runner = web.AppRunner(application, keepalive_timeout=KEEPALIVE_SECONDS, access_log=None)
-    await runner.setup()
-    try:
-        assert runner.server is not None
-        await listen(runner.server, port, folder)
-    finally:
-        await runner.cleanup()
-
-
 if __name__ == "__main__":
-    asyncio.run(main(int(sys.argv[1]), Path(sys.argv[2])))
+    asyncio.run(serve(mutate, int(sys.argv[1]), Path(sys.argv[2]), access_log=None))
