@@ -11,7 +11,7 @@ import queue
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any, Final, TextIO
 
 LOGGER: Final = logging.getLogger("genguard")
@@ -75,7 +75,7 @@ def logging_to_stderr(level: str = "INFO") -> Iterator[None]:
     # rest of a record (Python's Logging HOWTO, Optimization).
     logging._srcfile = None  # noqa: SLF001
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
-    lines: queue.Queue[Any] = queue.Queue(_QUEUED_LINES)
+    lines: queue.SimpleQueue[Any] = queue.SimpleQueue()
     handler = _DroppingQueueHandler(lines)
     handler.addFilter(RateLimit())
     writer = _Writer(sys.stderr)
@@ -99,9 +99,14 @@ class _Writer(logging.StreamHandler[TextIO]):
 
 
 class _DroppingQueueHandler(logging.handlers.QueueHandler):
+    def __init__(self, lines: queue.SimpleQueue[Any]) -> None:
+        super().__init__(lines)
+        self._lines: Final = lines
+
     def prepare(self, record: logging.LogRecord) -> logging.LogRecord:
         return record  # the listener shares this process: keep exc_info for the formatter
 
     def enqueue(self, record: logging.LogRecord) -> None:
-        with suppress(queue.Full):  # never wait for a log line
-            self.queue.put_nowait(record)
+        # Never wait for a log line, nor for the lock of a queue that has a bound of its own.
+        if self._lines.qsize() < _QUEUED_LINES:
+            self._lines.put(record)

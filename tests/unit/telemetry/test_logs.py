@@ -5,6 +5,7 @@ import errno
 import io
 import json
 import logging
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -164,6 +165,24 @@ def test_a_reader_that_stands_still_delays_nobody():
             LOGGER.info("line %d", number)
         assert time.perf_counter() - begun < 0.4
     assert len(written.getvalue().splitlines()) == 2
+
+
+def test_what_waits_for_a_reader_that_stands_still_is_bounded(monkeypatch):
+    monkeypatch.setattr("webhook.telemetry.logs._QUEUED_LINES", 3)
+    may_go_on = threading.Event()
+
+    class Still(io.StringIO):
+        def write(self, text: str) -> int:
+            may_go_on.wait(10.0)
+            return super().write(text)
+
+    written = Still()
+    with contextlib.redirect_stderr(written), logging_to_stderr():
+        for number in range(10):
+            LOGGER.info("line %d", number)
+        may_go_on.set()
+    # One more where the first line is taken before the others come.
+    assert len(written.getvalue().splitlines()) in (3, 4)
 
 
 def test_after_it_nothing_is_written(stderr):
