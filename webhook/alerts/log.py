@@ -5,8 +5,9 @@ from typing import Final
 
 from webhook.alerts.change import Change, Turn
 from webhook.detection.finding import Finding, Severity
-from webhook.telemetry.logs import LOGGER
+from webhook.telemetry.logs import LOGGER, is_heard
 
+_MESSAGE: Final = "finding %s"
 _LEVELS: Final = {
     Severity.INFO: logging.INFO,
     Severity.WARNING: logging.WARNING,
@@ -22,6 +23,8 @@ class LogSink:
         del findings
         for turn, finding in changes:
             level = logging.INFO if turn is Turn.RESOLVED else _LEVELS[finding.severity]
+            if not is_heard(level, _MESSAGE):
+                continue
             where = finding.object
             facts = {
                 "id": finding.id,
@@ -36,7 +39,7 @@ class LogSink:
                 "count": finding.count,
                 "what": finding.message,
             }
-            LOGGER.log(level, "finding %s", turn, extra={"facts": facts})
+            LOGGER.log(level, _MESSAGE, turn, extra={"facts": facts})
 
     async def close(self) -> None:
         """Nothing is held."""

@@ -12,7 +12,7 @@ from webhook.rules.assign_generation import AssignGeneration
 from webhook.rules.shadow_generation import ShadowGeneration
 from webhook.server.detecting import Detecting
 from webhook.server.record import Recorder
-from webhook.telemetry.logs import LOGGER
+from webhook.telemetry.logs import LOGGER, is_heard
 from webhook.telemetry.metrics import Metrics
 
 _ORDINARY: Final = frozenset({AssignGeneration.name, ShadowGeneration.name})
@@ -58,7 +58,8 @@ class Observations:
         for mend in verdict.mends:
             # The generation rules act on every counted write: their lines are for debugging.
             level = logging.DEBUG if mend.rule in _ORDINARY else logging.INFO
-            if not LOGGER.isEnabledFor(level):
+            message = "would mend" if audit_only else "mended"
+            if not is_heard(level, message):
                 continue
             facts = {
                 "rule": mend.rule,
@@ -66,7 +67,7 @@ class Observations:
                 "set": {to_field_path(edit.path): edit.told for edit in mend.edits[:TOLD]},
                 **_where(verdict),
             }
-            LOGGER.log(level, "would mend" if audit_only else "mended", extra={"facts": facts})
+            LOGGER.log(level, message, extra={"facts": facts})
         if verdict.dropped:
             facts = {
                 "fields": [to_field_path(edit.path) for edit in verdict.dropped],

@@ -54,18 +54,32 @@ class RateLimit(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Let a record through while its message has tokens left."""
-        tokens, at, missed = self._buckets.get(record.msg, (float(self._burst), record.created, 0))
         if len(self._buckets) > _MESSAGES:
             self._buckets.clear()  # messages of libraries may hold anything, addresses too
-        # A clock that was put back takes no tokens, or nothing would be said for as long.
-        tokens = min(self._burst, tokens + max(0.0, record.created - at) * self._per_second)
-        if tokens < 1:
-            self._buckets[record.msg] = (tokens, record.created, missed + 1)
+        if self.leaves_out(record.msg, record.created):
             return False
-        self._buckets[record.msg] = (tokens - 1, record.created, 0)
+        tokens, at, missed = self._buckets[record.msg]
+        self._buckets[record.msg] = (tokens - 1, at, 0)
         if missed:
             record.__dict__["facts"] = {**getattr(record, "facts", {}), "leftOut": missed}
         return True
+
+    def leaves_out(self, message: str, now: float) -> bool:
+        """Whether a line is left out that is due now, and is counted so; it need not be made."""
+        tokens, at, missed = self._buckets.get(message, (float(self._burst), now, 0))
+        # A clock that was put back takes no tokens, or nothing would be said for as long.
+        tokens = min(self._burst, tokens + max(0.0, now - at) * self._per_second)
+        is_spent = tokens < 1
+        self._buckets[message] = (tokens, now, missed + is_spent)
+        return is_spent
+
+
+def is_heard(level: int, message: str) -> bool:
+    """Whether LOGGER writes such a line now: to make one takes longer than to judge a review."""
+    filters = [one for handler in logging.getLogger().handlers for one in handler.filters]
+    limits = [one for one in filters if isinstance(one, RateLimit)]
+    now = time.time()
+    return LOGGER.isEnabledFor(level) and not any(one.leaves_out(message, now) for one in limits)
 
 
 @contextmanager

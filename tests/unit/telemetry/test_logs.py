@@ -13,7 +13,13 @@ from typing import Any
 import pytest
 
 from tests.controlplane.client import wait_until
-from webhook.telemetry.logs import LOGGER, JSONFormatter, RateLimit, logging_to_stderr
+from webhook.telemetry.logs import (
+    LOGGER,
+    JSONFormatter,
+    RateLimit,
+    is_heard,
+    logging_to_stderr,
+)
 
 CANARY = "canary-7f3a"
 
@@ -95,6 +101,21 @@ def test_the_lines_of_one_message_are_limited_and_the_next_tells_what_was_left_o
     assert limit.filter(later)
     assert later.__dict__["facts"] == {"leftOut": 2}
     assert not limit.filter(record(at=1.5))
+
+
+def test_a_line_that_is_not_heard_need_not_be_made_and_is_counted_as_left_out(stderr):
+    assert not is_heard(logging.DEBUG, "mended"), "the level of what is written"
+    heard = 0
+    for _ in range(1_000):
+        if is_heard(logging.INFO, "mended"):
+            LOGGER.info("mended")
+            heard += 1
+    assert is_heard(logging.INFO, "another")
+    time.sleep(0.2)
+    LOGGER.info("mended")
+    lines = stderr()
+    assert len(lines) == heard + 1 < 100
+    assert lines[-1]["leftOut"] == 1_000 - heard
 
 
 def test_a_limit_regains_no_more_than_its_burst():
