@@ -47,7 +47,6 @@ class ObjectHistory:
 
     __slots__ = (
         "_candidates",
-        "_reads",
         "_writer",
         "_writer_of_status",
         "bytes",
@@ -70,11 +69,11 @@ class ObjectHistory:
         self._writer_of_status: str | _Several | None = None
         for write in (*self.writes, *self.stored):
             self._note(write)
-        self.weight = _BYTES_OF_OBJECT
+        self.weight = 0
         """About the bytes of memory that it takes."""
         self.bytes = 0
         """What is counted of that."""
-        self._reads = -1
+        self.weigh()
 
     def remembered(self) -> Remembered:
         """All of it, for an object that goes to rest."""
@@ -96,12 +95,10 @@ class ObjectHistory:
         if write.changed_something:
             self._append(self._candidates, kept, weight)
 
-    def weigh(self, reads: int) -> None:
-        """Weigh anew what may have been read, if anything was since there were so many reads."""
-        if reads != self._reads:
-            lists = self.writes, self.stored, self._candidates
-            self.weight = _BYTES_OF_OBJECT + sum(_weight(one) for some in lists for one in some)
-            self._reads = reads
+    def weigh(self) -> None:
+        """Weigh anew what may have been read."""
+        lists = self.writes, self.stored, self._candidates
+        self.weight = _BYTES_OF_OBJECT + sum(_weight(one) for some in lists for one in some)
 
     def _append(self, writes: list[Write], write: Write, weight: int) -> None:
         writes.append(write)
@@ -192,7 +189,7 @@ class History:
                 remembered = self._packer.unpack(key, packed)
                 self.bytes -= _bytes_of(packed)
             found = self._awake[name] = ObjectHistory((key.group, key.resource), remembered)
-            self.weigh(found)
+            self._count(found)
         else:
             self._awake.move_to_end(name)
         return found
@@ -209,15 +206,18 @@ class History:
     def add(self, past: ObjectHistory, write: Write) -> None:
         """Remember a write in its object's history, and forget what is over the bounds."""
         past.add(write)
-        self.weigh(past)
+        self._count(past)
         while self._bytes_awake > self._most_awake and len(self._awake) > 1:
             self._rest()
         while len(self) > 1 and self._is_over(write.time - SECONDS_KEPT):
             self._forget()
 
     def weigh(self, past: ObjectHistory) -> None:
-        """Count what an object takes now: what is read takes more, or less, than before."""
-        past.weigh(self.reader.reads)
+        """Count anew what may have been read, which takes more then, or less."""
+        past.weigh()
+        self._count(past)
+
+    def _count(self, past: ObjectHistory) -> None:
         more = past.weight - past.bytes
         past.bytes = past.weight
         self.bytes += more

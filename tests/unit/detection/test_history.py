@@ -33,11 +33,9 @@ def add(history: History, one) -> None:
     history.add(history.of(one.object), one)
 
 
-def weighed(past: ObjectHistory, reads: int = 0) -> int:
+def weighed(past: ObjectHistory) -> int:
     """What it weighs when it is weighed for the first time."""
-    afresh = ObjectHistory(past.resource, past.remembered())
-    afresh.weigh(reads)
-    return afresh.weight
+    return ObjectHistory(past.resource, past.remembered()).weight
 
 
 def test_an_object_keeps_its_latest_writes():
@@ -117,7 +115,7 @@ def test_what_is_counted_is_what_is_kept(steps, most_awake, most_bytes):
         assert history._bytes_awake == sum(one.bytes for one in awake.values())
         assert history.bytes == history._bytes_awake + sum(250 + len(one) for one in rest)
         assert not awake.keys() & history._resting.keys()
-        assert past.bytes == past.weight == weighed(past, time % 3)
+        assert past.bytes == past.weight == weighed(past)
 
 
 def test_a_write_weighs_what_differs_in_it_once():

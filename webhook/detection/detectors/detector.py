@@ -92,7 +92,7 @@ class Panel:
 
         And with those before it that it shows to have been stored. To be read to the end.
         """
-        past = history.of(write.object)
+        past, reads = history.of(write.object), history.reader.reads
         for stored in past.confirm(write.base, write.state_before):
             for name, judge in self._judges_of(stored)[1]:
                 for sign in judge(stored, past):
@@ -101,7 +101,8 @@ class Panel:
         for name, judge in self._judges_of(write)[0]:
             for sign in judge(write, past):
                 yield name, sign, write
-        history.weigh(past)
+        if history.reader.reads != reads:
+            history.weigh(past)
 
     def _judges_of(self, write: Write) -> tuple[_Judges, _Judges]:
         """Who is asked about such a write when it is asked for, and once it is stored."""
