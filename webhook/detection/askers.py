@@ -69,7 +69,11 @@ class Askers:
     def actors(self, *, is_sure: bool) -> Iterator[Actor]:
         """The likeliest first; all are only possible where it may have come after intent."""
         writes = self._writes
-        setters = {key for key, count in self._visible.items() if 2 * count > writes.get(key[1], 0)}
+        setters = {
+            (policy, user)
+            for (policy, user), count in self._visible.items()
+            if user in writes and 2 * count > writes[user]  # of too many users some are gone
+        }
         if not is_sure:
             yield from (_user(one, Confidence.POSSIBLE) for one in self._often())
             names = dict.fromkeys(policy for policy, _ in sorted(self._matched))

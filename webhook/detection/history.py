@@ -43,8 +43,13 @@ _BYTES_OF_WRITE: Final = 500
 
 
 class ObjectHistory:
-    """The latest writes of one object, oldest first."""
+    """The latest writes of one object, oldest first.
 
+    weight  about the bytes of memory that it takes
+    bytes   what is counted of that
+    """
+
+    weight: int
     __slots__ = (
         "_candidates",
         "_writer",
@@ -69,10 +74,7 @@ class ObjectHistory:
         self._writer_of_status: str | _Several | None = None
         for write in (*self.writes, *self.stored):
             self._note(write)
-        self.weight = 0
-        """About the bytes of memory that it takes."""
         self.bytes = 0
-        """What is counted of that."""
         self.weigh()
 
     def remembered(self) -> Remembered:

@@ -208,6 +208,24 @@ def test_on_how_many_writes_a_policy_acted_is_counted_over_all_who_saw_them():
     assert confidence(one)["pins"] == "likely"
 
 
+def test_what_another_has_counted_counts_as_often():
+    one, other = Askers(), Askers()
+    for number in range(4):
+        look(other, 0, *["pins"] * (number < 3))
+    one.absorb(other)
+    assert confidence(one) == {"pins": "likely"}
+
+
+def test_on_writes_of_a_user_too_many_no_policy_is_known_to_act_often():
+    one, other = Askers(), Askers()
+    for number in range(8):
+        look(one, number % 4)
+    look(other, 4, "pins")
+    assert confidence(other) == {"pins": "likely"}
+    one.absorb(other)
+    assert confidence(one) == {"pins": "possible"}
+
+
 def test_of_too_many_policies_those_that_acted_least_go():
     one, other = Askers(), Askers()
     for _ in range(2):
