@@ -76,10 +76,11 @@ class RateLimit(logging.Filter):
 
 def is_heard(level: int, message: str) -> bool:
     """Whether LOGGER writes such a line now: to make one takes longer than to judge a review."""
+    if not LOGGER.isEnabledFor(level):
+        return False
     filters = [one for handler in logging.getLogger().handlers for one in handler.filters]
     limits = [one for one in filters if isinstance(one, RateLimit)]
-    now = time.time()
-    return LOGGER.isEnabledFor(level) and not any(one.leaves_out(message, now) for one in limits)
+    return not any(one.leaves_out(message, time.time()) for one in limits)
 
 
 @contextmanager
