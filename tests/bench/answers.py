@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import jsonpatch
 
-from tests.bench.servers import CONSTANT_UID, Answers, Server
+from tests.bench.servers import CONSTANT_ANSWER, Answers, Server
 from tests.bench.servers.two_rules import mutated
 from tests.bench.template import Template
 from webhook.admission.contract import violations
@@ -50,7 +50,7 @@ def _wrong(
 
 def _unfit(server: Server, asked: dict[str, Any], answer: dict[str, Any]) -> Iterator[str]:
     if server.answers is Answers.CONSTANT:
-        if answer["response"] != {"uid": CONSTANT_UID, "allowed": True}:
+        if answer["response"] != CONSTANT_ANSWER["response"]:
             yield "not the constant answer"
         return
     broken = violations(asked, answer, Phase.MUTATE)

@@ -10,11 +10,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from tests.controlplane.build import binary
 
 CONSTANT_UID: Final = "00000000-0000-0000-0000-000000000000"
+CONSTANT_ANSWER: Final[dict[str, Any]] = {
+    "apiVersion": "admission.k8s.io/v1",
+    "kind": "AdmissionReview",
+    "response": {"uid": CONSTANT_UID, "allowed": True},
+}
 """What the floor and the application answer, whatever they were asked."""
 
 

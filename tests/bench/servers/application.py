@@ -9,24 +9,17 @@ import asyncio
 import logging
 import sys
 from pathlib import Path
-from typing import Any, Final
 
 from aiohttp import web
 
-from tests.bench.servers import CONSTANT_UID
+from tests.bench.servers import CONSTANT_ANSWER
 from tests.bench.servers.listen import serve
-
-ANSWER: Final[dict[str, Any]] = {
-    "apiVersion": "admission.k8s.io/v1",
-    "kind": "AdmissionReview",
-    "response": {"uid": CONSTANT_UID, "allowed": True},
-}
 
 
 async def mutate(request: web.Request) -> web.Response:
     """POST /mutate."""
     await request.read()
-    return web.json_response(ANSWER)
+    return web.json_response(CONSTANT_ANSWER)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ python -m tests.bench.servers.floor PORT FOLDER
 """
 
 import asyncio
+import json
 import sys
 from functools import partial
 from pathlib import Path
@@ -11,15 +12,12 @@ from typing import Final
 
 from aiohttp import web
 
-from tests.bench.servers import CONSTANT_UID
+from tests.bench.servers import CONSTANT_ANSWER
 from tests.bench.servers.listen import listen
 from webhook.admission.decode import MAX_BODY_BYTES
 from webhook.server.limits import KEEPALIVE_SECONDS
 
-ANSWER: Final = (
-    '{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview",'
-    f'"response":{{"uid":"{CONSTANT_UID}","allowed":true}}}}'
-).encode()
+ANSWER: Final = json.dumps(CONSTANT_ANSWER, separators=(",", ":")).encode()
 
 
 async def handle(request: web.BaseRequest) -> web.Response:
