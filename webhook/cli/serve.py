@@ -141,6 +141,13 @@ def _names(text: str) -> tuple[str, ...]:
     help="Its port; 0 is any.",
 )
 @click.option(
+    "--shutdown-delay",
+    default="0s",
+    show_default=True,
+    callback=duration(1, or_none=True),
+    help="How long after SIGTERM new connections are still taken, each for one request.",
+)
+@click.option(
     "--ops-auth",
     metavar="loopback|kubernetes|token-file=FILE",
     default=LOOPBACK,
@@ -249,6 +256,7 @@ def serve(**flags: Any) -> None:
             client_ca_file=flags["client_ca_file"],
             client_names=frozenset(_names(flags["client_names"])),
             record=flags["record"],
+            shutdown_delay=flags["shutdown_delay"],
         )
         alerts = AlertOptions(tuple(flags["alertmanagers"]), events=flags["events"])
         cluster = ClusterOptions(
