@@ -165,3 +165,11 @@ async def test_the_ops_port_speaks_tls_where_it_is_told_to(tmp_path):
         await wire.send(head("GET /api/server HTTP/1.1", [("Host", "localhost")]))
         answer = await wire.answer()
         assert json.loads(answer.body)["fingerprint"] == run.service.fingerprint
+
+
+async def test_only_attempts_to_heal_that_came_to_nothing_are_trouble(running):
+    results = {("healed",): 5, ("conflict",): 1, ("refused",): 0, ("failed",): 2}
+    running.metrics.counts("heals", "Attempts.", ("result",), results.items)
+    troubles = (await running.ops("/api/server")).json["troubles"]
+    told = {"what": "attempts to put a value back: failed", "count": 2.0, "runbook": ""}
+    assert [one for one in troubles if "put a value back" in one["what"]] == [told]

@@ -202,6 +202,18 @@ def _names(text: str) -> tuple[str, ...]:
     show_default=True,
     help="A file keeps findings over a restart; a Valkey or Redis lets replicas judge as one.",
 )
+@click.option(
+    "--findings-configmap",
+    metavar="NAME",
+    help="Keep open findings in this ConfigMap of the server's own namespace, for the pod that "
+    "comes next; needs a cluster. A --store other than memory keeps them itself.",
+)
+@click.option(
+    "--heal",
+    is_flag=True,
+    help="Put lost observedGeneration values back into stored objects, where genguard saw their "
+    "writer send them; needs a cluster, and the right to patch status.",
+)
 @click.option("--record", type=_FILE, help="Append every review to this file, for replay.")
 @click.option(
     "--alertmanager",
@@ -275,6 +287,8 @@ def serve(**flags: Any) -> None:
             parse_watched(flags["watch"]),
             flags["object_metrics"],
             flags["cert_secret"],
+            flags["findings_configmap"],
+            flags["heal"],
         )
         store = parse_store(flags["store"])
         serving = run_server(judge, server, alerts, cluster, store, log_level=flags["log_level"])
@@ -300,10 +314,12 @@ def _check(flags: dict[str, Any]) -> None:
     """Whether flags go together; raises click.UsageError."""
     if flags["ops_auth"] == KUBERNETES and not flags["kubeconfig"]:
         raise click.UsageError("--ops-auth kubernetes asks a cluster: give --kubeconfig")
-    for name in ("cert_secret", "events", "watch"):
+    for name in ("cert_secret", "events", "watch", "findings_configmap", "heal"):
         if flags[name] and not flags["kubeconfig"]:
             flag = name.replace("_", "-")
             raise click.UsageError(f"--{flag} needs a cluster: give --kubeconfig")
+    if flags["heal"] and flags["audit_only"]:
+        raise click.UsageError("--heal changes objects and --audit-only nothing: leave one out")
     if bool(flags["tls_cert_file"]) != bool(flags["tls_private_key_file"]):
         raise click.UsageError("--tls-cert-file and --tls-private-key-file go together")
     if flags["client_names"] and not flags["client_ca_file"]:

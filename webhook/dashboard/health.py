@@ -73,6 +73,8 @@ _COUNTED: Final = (
     _Counted("genguard_refused_requests", "requests refused unread", "GenguardRefused", "reason"),
     _Counted("genguard_dropped_edits", "edits left out", "GenguardPatchDropped", "resource"),
     _Counted("genguard_reviews", "reviews", "GenguardUndecodable", "decision", "undecodable"),
+    _Counted("genguard_heals", "attempts to put a value back", "", "result", "refused"),
+    _Counted("genguard_heals", "attempts to put a value back", "", "result", "failed"),
 )
 _BOUNDS: Final = (
     _Bound(
@@ -173,7 +175,8 @@ def _samples(scene: Scene) -> list[_Sample]:
 def _counted(samples: Iterable[_Sample]) -> Iterator[Trouble]:
     for family, _, labels, value in samples:
         for counted in _COUNTED:
-            if counted.family == family and counted.values in ("", labels[counted.label]):
+            is_meant = counted.family == family and counted.values in ("", labels[counted.label])
+            if is_meant and value:
                 told = f"{counted.what}: {labels[counted.label]}"
                 yield Trouble(told, value, counted.runbook)
 

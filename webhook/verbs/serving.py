@@ -8,6 +8,7 @@ from prometheus_client.registry import Collector
 
 from webhook.alerts.alertmanager import AlertmanagerSink
 from webhook.alerts.change import Sink
+from webhook.alerts.event import CreateEvent
 from webhook.alerts.kube_event import KubeEventSink
 from webhook.alerts.leader import Candidate, LeaderSink, OrAlone, candidacy
 from webhook.alerts.log import LogSink
@@ -29,7 +30,7 @@ from webhook.server.token_file import TokenFile
 from webhook.server.watching import Watching
 from webhook.status.kept import KeptObjects
 from webhook.status.tracking import Tracking
-from webhook.store.address import SqliteAddress, StoreAddress, ValkeyAddress
+from webhook.store.address import MemoryAddress, SqliteAddress, StoreAddress, ValkeyAddress
 from webhook.store.keeping import Keeping, Kept
 from webhook.store.replicas import Replicas, Tell
 from webhook.store.sqlite import SqliteFile
@@ -37,6 +38,7 @@ from webhook.telemetry.logs import LOGGER, logging_to_stderr
 from webhook.telemetry.metrics import Metrics
 from webhook.telemetry.tracked import TrackedMetrics
 from webhook.verbs.certifying import certified
+from webhook.verbs.findings import carried, rechecked
 
 if TYPE_CHECKING:
     from webhook.cluster.rest import Rest
@@ -54,21 +56,31 @@ class AlertOptions:
 class ClusterOptions:
     """Which cluster is asked, which of its objects are watched, how many metrics may name.
 
-    secret  whose certificate is served, and renewed by one of the replicas; in our own namespace
+    secret    whose certificate is served, and renewed by one of the replicas; in our own namespace
+    findings  the ConfigMap in our own namespace that keeps open findings for the next pod
+    heals     the leader puts lost values back into stored objects
     """
 
     kubeconfig: str | None = None
     watched: tuple[str, ...] = ()
     most_named: int = 0
     secret: str | None = None
+    findings: str | None = None
+    heals: bool = False
+
+    @property
+    def needs_leader(self) -> bool:
+        """Whether there is something that one replica alone does."""
+        return self.secret is not None or self.findings is not None or self.heals
 
 
 class _Connected(NamedTuple):
-    """A cluster, and where in it we are; `tell` is for news of the store."""
+    """A cluster, and where in it we are; `tell` is for news of the store, `create` for Events."""
 
     rest: "Rest"
     namespace: str
     lease: Candidate
+    create: CreateEvent
     tell: Tell | None
     tokens: Reviewer
     lookup: Lookup
@@ -95,7 +107,7 @@ async def run_server(
     """Serve until told to stop; see AdmissionService.run for what it raises."""
     with logging_to_stderr(log_level):
         suspects = Suspects()
-        detection = Detection(suspects)
+        detection = Detection(suspects, own_user=_own_user(cluster.kubeconfig))
         replicas = Replicas(store, detection) if isinstance(store, ValkeyAddress) else None
         writes = None if replicas is None else replicas.writes
         judge = Judge(
@@ -157,6 +169,15 @@ async def run_server(
             sharing = None if replicas is None else replicas.sharing
             detecting = Detecting(detection, parts.sinks, tracking, sharing)
             await _share(stack, replicas, detecting, candidate)
+            await _look_after(
+                stack,
+                connected,
+                detecting,
+                candidate,
+                cluster=cluster,
+                store=store,
+                metrics=parts.metrics,
+            )
             sources = Sources(
                 detecting,
                 parts.suspects,
@@ -229,12 +250,12 @@ async def _connect(
     tokens, lookup = TokenReviews(rest), Existing(rest).look
     own = own_object(kubeconfig)
     lease = Lease(rest, own["namespace"], "genguard", own_identity())
-    if not alerts.events:
-        return _Connected(rest, own["namespace"], lease, None, tokens, lookup)
     create = event_creator(rest)
+    if not alerts.events:
+        return _Connected(rest, own["namespace"], lease, create, None, tokens, lookup)
     parts.sinks.append(KubeEventSink(create, judge.kind_of))
     tell = StoreEvents(create, own).tell
-    return _Connected(rest, own["namespace"], lease, tell, tokens, lookup)
+    return _Connected(rest, own["namespace"], lease, create, tell, tokens, lookup)
 
 
 async def _candidate(
@@ -253,7 +274,7 @@ async def _candidate(
         tell = None if connected is None else connected.tell
         await stack.enter_async_context(replicas.joined(parts.metrics, tell))
         candidate = replicas.lock
-    if connected is not None and (replicas is not None or cluster.secret is not None):
+    if connected is not None and (replicas is not None or cluster.needs_leader):
         candidate = connected.lease
     if candidate is not None:
         await stack.enter_async_context(candidacy(candidate, parts.metrics))
@@ -269,6 +290,44 @@ async def _share(
     """Have one detection with the other replicas until the stack is left, where there are any."""
     if replicas is not None and candidate is not None:
         await stack.enter_async_context(replicas.shared(detecting, candidate))
+
+
+async def _look_after(
+    stack: AsyncExitStack,
+    connected: _Connected | None,
+    detecting: Detecting,
+    candidate: Candidate | None,
+    *,
+    cluster: ClusterOptions,
+    store: StoreAddress,
+    metrics: Metrics,
+) -> None:
+    """Carry, recheck and heal findings until the stack is left, where there is a cluster.
+
+    Findings that were carried are known when this returns.
+    """
+    if connected is None:
+        return
+    rest, name = connected.rest, cluster.findings
+    if name is not None and not isinstance(store, MemoryAddress):
+        facts = {"unused": "--findings-configmap"}
+        LOGGER.info("findings are kept by the store", extra={"facts": facts})
+    elif name is not None and candidate is not None:
+        where = connected.namespace, name
+        carrying = carried(rest, where, detecting, leadership=candidate, metrics=metrics)
+        await stack.enter_async_context(carrying)
+    healer = candidate if cluster.heals else None
+    ledger = detecting.detection.ledger
+    await stack.enter_async_context(rechecked(rest, ledger, healer, connected.create, metrics))
+
+
+def _own_user(kubeconfig: str | None) -> str:
+    """Whose writes are genguard's own; "" without a cluster."""
+    if kubeconfig is None:
+        return ""
+    from webhook.cluster.own import own_user  # noqa: PLC0415
+
+    return own_user(kubeconfig)
 
 
 def _speaking_for_all(sinks: list[Sink], replicas: Replicas, candidate: Candidate) -> list[Sink]:

@@ -43,6 +43,12 @@ from webhook.cli.event_loop import loop_factory
         (["--store", "valkey://:secret@"], "--store valkey://…: the host is missing"),
         (["--log-level", "LOUD"], "'LOUD' is not one of"),
         (["--event-loop", "trio"], "'trio' is not one of 'auto', 'asyncio', 'uvloop'"),
+        (["--heal"], "--heal needs a cluster: give --kubeconfig"),
+        (["--findings-configmap", "a"], "--findings-configmap needs a cluster: give --kubeconfig"),
+        (
+            ["--heal", "--audit-only", "--kubeconfig", "k"],
+            "--heal changes objects and --audit-only nothing: leave one out",
+        ),
         (["--watch", "pods"], "--watch needs a cluster: give --kubeconfig"),
         (["--ops-auth", "kubernetes"], "--ops-auth kubernetes asks a cluster: give --kubeconfig"),
         (["--ops-auth", "none"], "it is loopback, kubernetes or token-file=FILE"),
