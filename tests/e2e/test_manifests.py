@@ -27,7 +27,7 @@ def system(cluster: ControlPlane, manifests: Path) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("system")
-@pytest.mark.parametrize("overlay", ["enforce", "audit-only"])
+@pytest.mark.parametrize("overlay", ["enforce", "audit-only", "ha"])
 def test_an_overlay_is_accepted_without_a_warning(
     cluster: ControlPlane, manifests: Path, overlay: str
 ) -> None:

@@ -1,5 +1,6 @@
 """The server's manifests: what each field is for, so that none is lost by an edit."""
 
+import itertools
 import tomllib
 
 import pytest
@@ -21,6 +22,7 @@ from webhook.manifest.rendering import FINDINGS
 from webhook.server.limits import Limits
 
 OBJECTS = server_objects()
+VALKEY = {one["kind"]: one for one in documents(MANIFESTS / "valkey" / "server.yaml")}
 DEPLOYMENT = OBJECTS["Deployment"]["spec"]
 
 
@@ -29,6 +31,10 @@ def at(document, path):
     for key in path.split("."):
         document = document.get(key) if isinstance(document, dict) else None
     return document
+
+
+def kind_of(document):
+    return document["kind"]
 
 
 def parsed(args):
@@ -97,6 +103,7 @@ def test_memory_has_a_limit_and_the_cpu_has_none():
 
 
 # https://kubernetes.io/docs/concepts/security/pod-security-standards/#restricted, and one more
+@pytest.mark.parametrize("workload", [OBJECTS["Deployment"], VALKEY["StatefulSet"]], ids=kind_of)
 @pytest.mark.parametrize(
     ("where", "path", "value"),
     [
@@ -112,12 +119,15 @@ def test_memory_has_a_limit_and_the_cpu_has_none():
         ("container", "securityContext.readOnlyRootFilesystem", True),
     ],
 )
-def test_pods_meet_the_restricted_standard(where, path, value):
-    assert at({"pod": pod_spec(), "container": container()}[where], path) == value
+def test_pods_meet_the_restricted_standard(workload, where, path, value):
+    pod = workload["spec"]["template"]["spec"]
+    (only,) = pod["containers"]
+    assert at({"pod": pod, "container": only}[where], path) == value
 
 
-def test_the_user_is_a_number_and_not_root():
-    context = pod_spec()["securityContext"]
+@pytest.mark.parametrize("workload", [OBJECTS["Deployment"], VALKEY["StatefulSet"]], ids=kind_of)
+def test_the_user_is_a_number_and_not_root(workload):
+    context = workload["spec"]["template"]["spec"]["securityContext"]
     assert context["runAsUser"] == context["runAsGroup"] == context["fsGroup"] > 0
 
 
@@ -170,6 +180,33 @@ def granted(rules, verb):
         for group in rule["apiGroups"]
         for resource in rule["resources"]
     ]
+
+
+def test_the_valkey_is_reached_by_genguard_s_pods_alone_and_reaches_nobody():
+    template = VALKEY["StatefulSet"]["spec"]["template"]
+    labels = template["metadata"]["labels"]
+    assert labels.items().isdisjoint(DEPLOYMENT["selector"]["matchLabels"].items())
+    assert VALKEY["StatefulSet"]["spec"]["selector"] == {"matchLabels": labels}
+    assert VALKEY["Service"]["spec"]["selector"] == labels
+    policy = VALKEY["NetworkPolicy"]["spec"]
+    assert policy["podSelector"] == {"matchLabels": labels}
+    assert policy["policyTypes"] == ["Ingress", "Egress"]
+    assert policy["ingress"] == [
+        {"ports": [{"port": "valkey"}], "from": [{"podSelector": DEPLOYMENT["selector"]}]}
+    ]
+    assert policy["egress"] == []
+    assert template["spec"]["automountServiceAccountToken"] is False
+
+
+def test_the_valkey_blocks_no_drain_keeps_nothing_and_outlives_ordinary_pods():
+    budget = VALKEY["PodDisruptionBudget"]["spec"]
+    assert (budget["maxUnavailable"], budget["unhealthyPodEvictionPolicy"]) == (1, "AlwaysAllow")
+    pod = VALKEY["StatefulSet"]["spec"]["template"]["spec"]
+    assert pod["priorityClassName"] == pod_spec()["priorityClassName"]
+    assert "volumeClaimTemplates" not in VALKEY["StatefulSet"]["spec"]
+    words = pod["containers"][0]["command"]
+    flags = {flag: value for flag, value in itertools.pairwise(words) if flag.startswith("--")}
+    assert (flags["--save"], flags["--appendonly"], flags["--port"]) == ("", "no", "0")
 
 
 def test_what_is_watched_may_be_looked_up_and_nothing_else():

@@ -16,6 +16,7 @@ MOUNT: Final = PurePosixPath("/etc/genguard/store")
 PASSWORD: Final = "password"  # noqa: S105 - the name of a key
 """The key of the Secret that the Valkey of manifests/valkey reads."""
 _FLAG: Final = "--store="
+_SHARED: Final = ("valkey", "valkeys", "redis", "rediss")
 _VOLUME: Final = "store"
 
 
@@ -30,8 +31,8 @@ class SharedStore:
 
 def store_of(deployment: Mapping[str, Any]) -> str:
     """The address that the pods are given; "" where they share none."""
-    found = [one for one in arguments_of(deployment) if one.startswith(_FLAG)]
-    return found[0].removeprefix(_FLAG) if found else ""
+    found = [one.removeprefix(_FLAG) for one in arguments_of(deployment) if one.startswith(_FLAG)]
+    return found[0] if found and urlsplit(found[0]).scheme in _SHARED else ""
 
 
 def keys_of(deployment: Mapping[str, Any]) -> tuple[str, ...]:

@@ -198,7 +198,7 @@ def _choices(deployment: Document, namespace: str) -> Choices:
     return Choices(
         namespace=namespace,
         audit_only=AUDIT_ONLY in arguments,
-        heal=HEAL in arguments or not deployment,
+        heal=HEAL in arguments,
         ha=bool(address),
         # Where it is matters to nothing that is looked at here.
         store=SharedStore(address, "", 0) if address not in ("", own) else None,

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from webhook.cluster.applied import apply, put_back, remove
 from webhook.cluster.rest import Rest
-from webhook.cluster.rollout import until_bundle, until_replaced, until_rolled_out
+from webhook.cluster.rollout import leaving, until_bundle, until_replaced, until_rolled_out
 from webhook.cluster.trial import until_mode, until_seen
 from webhook.install.plan import Action
 from webhook.install.registering import check, limited, trial_name, trial_namespace
@@ -77,6 +77,8 @@ class _Work:
             if step.document["kind"] in _WORKLOADS:
                 await until_rolled_out(self._rest, step.document, self._seconds)
         for deployment in self._deployments():
+            if names := await leaving(self._rest, deployment):
+                self._tell(f"    it is ready; {', '.join(names)} must end, half a minute or more")
             await until_replaced(self._rest, deployment, self._seconds)
         for step in self._prepared.dropped:
             await remove(self._rest, step.document)

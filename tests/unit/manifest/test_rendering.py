@@ -145,6 +145,20 @@ def test_the_secret_is_mounted_for_the_files_that_an_address_names():
     assert STORE_SECRET in as_yaml(found)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "address"),
+    [
+        ([], ""),
+        (["--store=memory"], ""),
+        (["--store=sqlite:/var/lib/genguard/state.db"], ""),
+        (["--audit-only", "--store=redis://db/0"], "redis://db/0"),
+    ],
+)
+def test_a_store_is_shared_only_where_several_pods_reach_it(arguments, address):
+    pod = {"containers": [{"name": "genguard", "args": arguments}]}
+    assert store_of({"spec": {"template": {"spec": pod}}}) == address
+
+
 def test_there_is_room_for_as_many_replicas_as_are_asked_for():
     found = rendered(replicas=20)
     assert of_kind(found, "Deployment")["spec"]["replicas"] == 20
