@@ -1,8 +1,6 @@
 """`genguard serve`: the admission server."""
 
 import asyncio
-import os
-from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -12,6 +10,7 @@ import click
 import certs
 from webhook.cli.config_file import read_config
 from webhook.cli.duration import duration
+from webhook.cli.environment import address_from, cert_dir
 from webhook.cli.event_loop import AUTO, EVENT_LOOPS, loop_factory
 from webhook.compose import (
     BadFileError,
@@ -39,19 +38,6 @@ from webhook.verbs.serving import AlertOptions, ClusterOptions, run_server
 _YEAR_HOURS = 8_760
 _FILE = click.Path(dir_okay=False, path_type=Path)
 _FOLDER = click.Path(file_okay=False, path_type=Path)
-
-
-def _default_cert_dir() -> Path:
-    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return Path(state) / "genguard" / "certs"
-
-
-def _address_from(variable: str) -> Callable[[], str]:
-    """The default of an address: what an environment variable says, else 127.0.0.1.
-
-    It is a default, so that the command line and --config both win over the image's environment.
-    """
-    return lambda: os.environ.get(variable) or "127.0.0.1"
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -89,7 +75,7 @@ def _names(text: str) -> tuple[str, ...]:
 )
 @click.option(
     "--bind-address",
-    default=_address_from("GENGUARD_BIND_ADDRESS"),
+    default=address_from("GENGUARD_BIND_ADDRESS"),
     help="Where reviews arrive. [default: $GENGUARD_BIND_ADDRESS or 127.0.0.1]",
 )
 @click.option(
@@ -140,7 +126,7 @@ def _names(text: str) -> tuple[str, ...]:
 )
 @click.option(
     "--ops-address",
-    default=_address_from("GENGUARD_OPS_ADDRESS"),
+    default=address_from("GENGUARD_OPS_ADDRESS"),
     help="Dashboard, /api, /livez, /readyz, /metrics. "
     "[default: $GENGUARD_OPS_ADDRESS or 127.0.0.1]",
 )
@@ -273,7 +259,7 @@ def serve(**flags: Any) -> None:
             ops_auth=parse_ops_auth(flags["ops_auth"]),
             cert_file=flags["tls_cert_file"],
             key_file=flags["tls_private_key_file"],
-            cert_dir=flags["cert_dir"] or _default_cert_dir(),
+            cert_dir=flags["cert_dir"] or cert_dir(),
             names=("localhost", *flags["dns_names"]),
             lifetime=timedelta(seconds=flags["cert_lifetime"]),
             client_ca_file=flags["client_ca_file"],
