@@ -189,6 +189,14 @@ class Cluster:
         """What doctor finds not well: the line's name and its level."""
         return {name: one["level"] for name, one in self.doctor().items() if one["level"] != "ok"}
 
+    def leftovers(self) -> list[str]:
+        """Whatever has genguard in its name, of any kind but Events: nodes have it in theirs."""
+        listed = self.kubectl("api-resources", "--verbs=list", "-o", "name").split()
+        kinds = ",".join(one for one in listed if not one.startswith("events"))
+        every = self.kubectl("get", kinds, "-A", "--ignore-not-found", "-o", "name").split()
+        nodes = [one.removeprefix("node/") for one in every if one.startswith("node/")]
+        return [one for one in every if NAME in one and not any(node in one for node in nodes)]
+
 
 def exists() -> bool:
     """Whether there is a cluster of this name."""

@@ -1,7 +1,7 @@
 """One cluster for all tests of a form, and a table of what they measured."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,12 +10,11 @@ from tests.kind.cluster import NAME, Cluster, exists, scratch
 from tests.kind.commands import KIND_SH, ROOT, missing_tools, run
 from tests.kind.culprit import Culprit
 from tests.kind.images import build
+from tests.kind.load import Figure
 
 RESULTS = ROOT / "build" / "kind" / "RESULTS.md"
 _KEEP = "GENGUARD_KIND_KEEP"
 _FIGURE = "figure"
-
-Figure = Callable[[str], None]
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -69,6 +68,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         for one in terminalreporter.stats.get(outcome, ())
     ]
     rows = [_row(one) for one in sorted(reports, key=lambda one: one.start)]
+    if not rows:
+        return
     if not RESULTS.exists():
         RESULTS.parent.mkdir(parents=True, exist_ok=True)
         RESULTS.write_text("| form | what | figure | time |\n|---|---|---|---|\n")

@@ -1,6 +1,7 @@
 """Draws: 20 Deployments whose status a webhook clears, and for how many genguard did its work."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from tests.controlplane.client import wait_until
 from tests.kind.cluster import PAUSE, Cluster, Json
@@ -31,15 +32,13 @@ def deployment(name: str, namespace: str, replicas: int = 1, *, paused: bool = F
 
 def found(cluster: Cluster, culprit: Culprit, namespace: str) -> int:
     """Make 20 Deployments whose status is zeroed; how many findings name the webhook, certain."""
-    with culprit.clearing("deployments/status", namespace):
-        _make(cluster, namespace)
+    with culprit.clearing("deployments/status", namespace), _made(cluster, namespace):
         return _most(lambda: len(named(cluster, namespace)))
 
 
 def restored(cluster: Cluster, culprit: Culprit, namespace: str) -> int:
     """Make 20 Deployments whose status is zeroed; how many hold what their controller sent."""
-    with culprit.clearing("deployments/status", namespace):
-        _make(cluster, namespace)
+    with culprit.clearing("deployments/status", namespace), _made(cluster, namespace):
         return _most(lambda: MANY - len(unrepaired(cluster, namespace)))
 
 
@@ -62,9 +61,15 @@ def unrepaired(cluster: Cluster, namespace: str) -> list[str]:
     ]
 
 
-def _make(cluster: Cluster, namespace: str) -> None:
+@contextmanager
+def _made(cluster: Cluster, namespace: str) -> Iterator[None]:
+    """20 Deployments in a namespace, deleted in the end: nodes hold so many pods."""
     cluster.namespace(namespace)
     cluster.apply(*(deployment(f"d-{number:02}", namespace) for number in range(MANY)))
+    try:
+        yield
+    finally:
+        cluster.kubectl("delete", "namespace", namespace, "--wait=false")
 
 
 def _most(count: Callable[[], int]) -> int:

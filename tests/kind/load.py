@@ -4,15 +4,24 @@ import http.client
 import itertools
 import threading
 import time
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from tests.controlplane.client import ApiError
+from tests.controlplane.client import ApiError, wait_until
 from tests.kind.cluster import Cluster
-from tests.kind.draws import deployment
+from tests.kind.culprit import Culprit
+from tests.kind.draws import deployment, unrepaired
+from tests.kind.faults import restart_the_api_server
+
+Figure = Callable[[str], None]
+"""Takes what was measured."""
 
 RATE = 40.0
 """Writes a second, of all writers together."""
+WRITES = 1_700
+"""In each fault at least: of all six more than 10,000."""
+_AFTERWARDS_SECONDS = 10.0  # in which every Deployment of the load is written again
 _WRITERS = 32
 _DEPLOYMENTS = 20
 _RETRY_SECONDS = 0.2
@@ -81,9 +90,18 @@ class Load:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """End it, and wait for the writes that are under way."""
         self._over.set()
         for each in self._threads:
             each.join()
+
+    def until(self, writes: int) -> None:
+        """Go on until so many writes have been made."""
+        while len(self._seconds) < writes:
+            self.go_on(1.0)
 
     def go_on(self, seconds: float) -> None:
         """Let the writers write for so long."""
@@ -154,6 +172,35 @@ class Load:
                     self._failures.append(told)
                 return
             time.sleep(_RETRY_SECONDS)
+
+
+def assert_nothing_lost(
+    cluster: Cluster, culprit: Culprit, figure: Figure, fault: Callable[[Cluster], None]
+) -> None:
+    """Let a fault happen under load: no write may fail, and every value must be right after it."""
+    namespace = fault.__name__.replace("_", "-")
+    with culprit.clearing("deployments/status", namespace), Load(cluster, namespace) as load:
+        load.go_on(3)
+        fault(cluster)
+        load.until(WRITES)
+        load.go_on(_AFTERWARDS_SECONDS)
+        load.stop()
+        tally, left = load.tally, _unrepaired_for_good(cluster, namespace)
+    figure(f"{tally}; {left} left unrepaired")
+    cluster.kubectl("delete", "namespace", namespace, "--wait=false")
+    assert tally.failures == ()
+    assert left == 0
+    if fault is not restart_the_api_server:
+        assert tally.interrupted == 0
+
+
+def _unrepaired_for_good(cluster: Cluster, namespace: str) -> int:
+    """How many Deployments are unrepaired half a minute after the last write."""
+    try:
+        wait_until(lambda: not unrepaired(cluster, namespace), 30, every=1)
+    except TimeoutError:
+        return len(unrepaired(cluster, namespace))
+    return 0
 
 
 def _is_api_server_s_own(status: int, told: str) -> bool:

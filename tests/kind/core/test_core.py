@@ -8,12 +8,11 @@ import pytest
 
 from tests.controlplane.client import wait_until
 from tests.dashboard.browser import chromium, visiting
-from tests.kind import alertmanager
+from tests.kind import alertmanager, faults
 from tests.kind.cluster import SYSTEM, Cluster, is_free
-from tests.kind.conftest import Figure
 from tests.kind.culprit import ACTOR, Culprit
 from tests.kind.draws import DETECTOR, MANY, deployment, found, named, restored, unrepaired
-from tests.kind.load import Load
+from tests.kind.load import Figure, assert_nothing_lost
 from tests.kind.switching import Switch
 
 SHOP = "shop"
@@ -143,16 +142,7 @@ def test_enforcing_the_value_of_20_deployments_is_restored(
 def test_a_rolling_restart_under_load_costs_nobody_a_write(
     cluster: Cluster, culprit: Culprit, figure: Figure
 ) -> None:
-    with culprit.clearing("deployments/status", "load"), Load(cluster, "load") as load:
-        load.go_on(5)
-        cluster.kubectl("-n", SYSTEM, "rollout", "restart", "deployment/genguard")
-        cluster.rolled_out()
-        load.go_on(15)
-        tally = load.tally
-    figure(str(tally))
-    assert tally.failures == ()
-    assert tally.interrupted == 0
-    wait_until(lambda: not unrepaired(cluster, "load"), what="nothing left unrepaired")
+    assert_nothing_lost(cluster, culprit, figure, faults.restart_by_rollout)
 
 
 def test_audit_only_again_nothing_is_repaired_once_install_has_returned(
@@ -167,7 +157,7 @@ def test_audit_only_again_nothing_is_repaired_once_install_has_returned(
 
 def test_uninstall_leaves_nothing(cluster: Cluster, figure: Figure) -> None:
     cluster.genguard("uninstall", "--yes")
-    left = wait_until(lambda: _leftovers(cluster) or ["nothing"], what="what is left")
+    left = wait_until(lambda: cluster.leftovers() or ["nothing"], what="what is left")
     figure(", ".join(left))
     assert left == ["nothing"]
 
@@ -194,11 +184,3 @@ def _left(cluster: Cluster, state: str) -> str:
     """The finding's state, once it is not this one."""
     (one,) = cluster.findings(namespace=SHOP, detector=DETECTOR)
     return "" if one["state"] == state else str(one["state"])
-
-
-def _leftovers(cluster: Cluster) -> list[str]:
-    """Whatever has genguard in its name, of any kind but Events."""
-    words = ("api-resources", "--verbs=list", "-o", "name")
-    kinds = [one for one in cluster.kubectl(*words).split() if not one.startswith("events")]
-    every = ("get", ",".join(kinds), "-A", "--ignore-not-found", "-o", "name")
-    return [one for one in cluster.kubectl(*every).split() if "genguard" in one]
