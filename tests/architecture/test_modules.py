@@ -1,4 +1,4 @@
-"""What every module promises: a sentence, a size, a name, and no clock in the core."""
+"""What every module promises: a sentence, a name, and no clock in the core."""
 
 import ast
 import subprocess
@@ -29,11 +29,6 @@ def test_a_module_opens_with_one_sentence(module: Module):
     assert first.endswith("."), "the first line is a sentence"
     assert ". " not in first, "and one alone"
     assert not rest or rest.startswith("\n"), "then a blank line"
-
-
-@EVERY
-def test_a_module_is_short_enough_to_be_read(module: Module):
-    assert len(module.text.splitlines()) <= 300
 
 
 @EVERY

@@ -181,7 +181,7 @@ async def serving(
     """Start a service on free ports, with a certificate of its own in `folder`."""
     judging = Judge(
         judge or JudgeOptions(generation_patch=GenerationPatch.NEVER),
-        about=lambda: about(metrics, "memory"),
+        about=lambda: about(metrics, "memory", detecting.detection.completeness),
     )
     metrics = Metrics(judging.knows)
     suspects = suspects or Suspects()

@@ -66,7 +66,7 @@ class AlertmanagerSink:
 
 
 def _is_open(finding: Finding) -> bool:
-    return finding.state == "open" and finding.severity in _ALERTED
+    return finding.state != "resolved" and finding.severity in _ALERTED
 
 
 def _is_alert(change: Change) -> bool:

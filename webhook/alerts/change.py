@@ -59,8 +59,9 @@ class Turns:
     def _turn(self, finding: Finding) -> Turn | None:
         before = self._seen.get(finding.id)
         if before is None:
-            return Turn.OPENED if finding.state == "open" else None
+            return None if finding.state == "resolved" else Turn.OPENED
         state, severity = before
-        if state != finding.state:
+        # From open to quiet and back is no news: what is wrong has been wrong all the time.
+        if (state == "resolved") != (finding.state == "resolved"):
             return Turn.RESOLVED if finding.state == "resolved" else Turn.REOPENED
         return Turn.ESCALATED if _ORDER[finding.severity] > _ORDER[severity] else None

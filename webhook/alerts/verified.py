@@ -92,7 +92,7 @@ class VerifiedSink:
         await self._sink.close()
 
     async def _passed(self, finding: Finding, *, is_end: bool) -> Finding | None:
-        if finding.severity is Severity.INFO or finding.state != "open":
+        if finding.severity is Severity.INFO or finding.state == "resolved":
             # Of no interest to alerts, but for the end of what they were told.
             return finding if not is_end or finding.id in self._told else None
         verdict = await self._verification.of(finding.object)

@@ -12,7 +12,8 @@ from webhook.detection.detectors import ALL
 from webhook.detection.finding import Finding, Severity
 from webhook.detection.ledger import MOST_FINDINGS
 
-STATES: Final = ("open", "resolved", "all")
+STATES: Final = ("open", "quiet", "resolved", "all")
+"""`open` asks for all that are not resolved, `quiet` for those of them without a new sign."""
 DETECTORS: Final = tuple(sorted(one.name for one in ALL))
 SEVERITIES: Final = tuple(reversed(Severity))
 _ROWS: Final = 100
@@ -69,10 +70,10 @@ def parse(query: Mapping[str, str], *, state: str, limit: int) -> Asked:
 def look(findings: Sequence[Finding], asked: Asked) -> FindingsPage:
     """One page. Takes some 20 ms for the most findings there can be: not for the event loop."""
     found = sorted(_matching(findings, asked), key=lambda one: one.last_seen, reverse=True)
-    found.sort(key=lambda one: (one.state != "open", _WORST[one.severity]))
+    found.sort(key=lambda one: (one.state == "resolved", _WORST[one.severity]))
     pages = max(1, -(-len(found) // asked.limit))
     first = (min(asked.page, pages) - 1) * asked.limit
-    is_open = Counter(one.severity for one in findings if one.state == "open")
+    is_open = Counter(one.severity for one in findings if one.state != "resolved")
     return FindingsPage(
         findings=tuple(found[first : first + asked.limit]),
         total=len(found),
@@ -87,13 +88,17 @@ def _matching(findings: Sequence[Finding], asked: Asked) -> Iterator[Finding]:
     words = asked.q.casefold().split()
     for one in findings:
         if (
-            asked.state in ("all", one.state)
+            _is_in(one, asked.state)
             and asked.severity in ("", one.severity)
             and asked.detector in ("", one.detector)
             and asked.namespace in ("", one.object.namespace)
             and (not words or _has(one, words))
         ):
             yield one
+
+
+def _is_in(one: Finding, state: str) -> bool:
+    return state in ("all", one.state) or (state == "open" and one.state == "quiet")
 
 
 def _has(one: Finding, words: Sequence[str]) -> bool:

@@ -44,6 +44,8 @@ class HealthPage(msgspec.Struct, frozen=True, rename="camel"):
     remembered: int
     remembered_bytes: int
     queued: int
+    writes: int
+    incomplete: int
 
 
 class _Counted(NamedTuple):
@@ -117,6 +119,7 @@ async def look(scene: Scene, query: Mapping[str, str], now: float) -> Seen:
     detecting, server = scene.sources.detecting, scene.server
     left = (server.not_after - datetime.fromtimestamp(now, UTC)).total_seconds()
     samples = _samples(scene)
+    seen = detecting.detection.completeness
     model = HealthPage(
         missing=server.missing(),
         about=dict(scene.sources.about()),
@@ -133,6 +136,8 @@ async def look(scene: Scene, query: Mapping[str, str], now: float) -> Seen:
         remembered=len(detecting.detection.history),
         remembered_bytes=detecting.detection.history.bytes,
         queued=len(detecting),
+        writes=seen.joined,
+        incomplete=seen.incomplete,
     )
     return Seen(model, {})
 
@@ -178,6 +183,9 @@ def _of_detection(scene: Scene) -> Iterator[Trouble]:
     if detecting.dropped:
         told = "reviews that detection had no room for"
         yield Trouble(told, detecting.dropped, "GenguardDetectionDropped")
+    if detecting.detection.completeness.incomplete:
+        told = "writes that were seen in part: another replica saw the rest, or nobody"
+        yield Trouble(told, detecting.detection.completeness.incomplete, "GenguardIncompleteWrites")
     if odd := detecting.untracked + detecting.detection.unreadable:
         yield Trouble("objects that could not be compared or tracked", odd, "")
     for resource, is_current in scene.sources.watching.states().items():

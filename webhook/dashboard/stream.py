@@ -68,7 +68,7 @@ class Stream:
 
 
 def _event(name: str, findings: tuple[Finding, ...]) -> bytes:
-    is_open = Counter(one.severity for one in findings if one.state == "open")
+    is_open = Counter(one.severity for one in findings if one.state != "resolved")
     counts = {one.value: is_open[one] for one in reversed(Severity) if is_open[one]}
     data = msgspec.json.encode(counts)
     return b"event: %b\nretry: 2000\ndata: %b\n\n" % (name.encode(), data)

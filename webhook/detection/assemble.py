@@ -14,8 +14,17 @@ from webhook.generation.custom import StatusSubresource
 from webhook.objects.observed import Observed
 
 
-def assemble(intent: Fact | None, mutates: Sequence[Fact], last: Fact, now: float) -> Write:
-    """One Write; `last` is the outcome, or the last mutate call where there is none."""
+def assemble(
+    intent: Fact | None,
+    mutates: Sequence[Fact],
+    last: Fact,
+    now: float,
+    missing: tuple[str, ...] = (),
+) -> Write:
+    """One Write; `last` is the outcome, or the last mutate call where there is none.
+
+    `missing` names the phases of it that were not seen.
+    """
     has_outcome = last.phase is Phase.OUTCOME
     takes_status = has_outcome and _is_status_taken(last)
     if takes_status:
@@ -30,6 +39,10 @@ def assemble(intent: Fact | None, mutates: Sequence[Fact], last: Fact, now: floa
         asked = intent.compared.changes
         if first is not None and first.status is last.status:
             others = between(intent.compared, first.compared)
+        elif Phase.MUTATE in missing and last.writes_status and last.key.subresource:
+            # The mutate call went elsewhere. On a status subresource the server itself changes
+            # next to nothing, so what differs at the end was done by other webhooks.
+            others = between(intent.compared, last.compared)
         if intent.compared.same_as(last.compared):
             asked = result  # one value in memory too
     again = _again(mutates) if intent is not None or has_outcome else NO_DIFFERENCE
@@ -64,6 +77,7 @@ def assemble(intent: Fact | None, mutates: Sequence[Fact], last: Fact, now: floa
         observes=asking.observes or sent.observes or last.observes,
         policies=_policies(asking, mutates, last),
         called=_called(intent, mutates, last),
+        missing=missing,
     )
 
 

@@ -3,16 +3,21 @@
 What is known of a live API server decides the cases:
 
 - a mutate call is not a write: a stale PUT passes mutating admission and has no outcome. Where
-  outcomes are seen at all, a write without one is forgotten;
+  outcomes are seen at all, a write without one may have been refused, or its outcome went to
+  another replica. It is given as incomplete if other webhooks changed it, and else forgotten;
 - a storage conflict runs admission again with a newer oldObject: that is another key. The first
   pass has had its outcome, though nothing of it was stored (apiserver pkg/registry/generic/
   registry/store.go:Update validates in each try);
 - reinvocation keeps the key: a second mutate without a new intent is round 1;
 - two intents with one key that differ cannot be told apart: neither is joined;
 - a dry run is no write.
+
+A phase is missing where this replica sees that phase of other writes of the same resource: during
+a rolling update the API server calls two replicas, and each sees a part.
 """
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
+from collections.abc import Iterator
 from typing import Final
 
 import msgspec
@@ -41,6 +46,12 @@ class _Pending(msgspec.Struct, gc=False):
     ambiguous: bool = False
     mutates: list[Fact] = []
 
+    @property
+    def seen(self) -> tuple[Phase, ...]:
+        """The phases that were seen, the outcome aside."""
+        intent = () if self.intent is None else (Phase.INTENT,)
+        return (*intent, Phase.MUTATE) if self.mutates else intent
+
     def told(self) -> tuple[Fact | None, list[Fact]]:
         """Intent and mutate calls; of writes that cannot be told apart neither."""
         if self.ambiguous:
@@ -53,8 +64,14 @@ class Correlator:
 
     def __init__(self) -> None:
         self._pending: OrderedDict[JoinKey, _Pending] = OrderedDict()
-        self._with_outcomes: set[tuple[str, str]] = set()
+        self._called_for: dict[Phase, set[tuple[str, str]]] = {phase: set() for phase in Phase}
         self._now = 0.0
+        self.incomplete: Final[Counter[Phase]] = Counter()
+        """How many writes lacked each phase; without an outcome some of them were refused."""
+        self.joined = 0
+        """Writes with an outcome."""
+        self.incomplete_joined = 0
+        """Those of them that lacked another phase."""
 
     def known(self, key: JoinKey) -> Known:
         """Of the write that a review belongs to, what its earlier phases have told."""
@@ -69,6 +86,9 @@ class Correlator:
         self._now = max(self._now, fact.time)
         key = fact.key
         found = self._overdue(self._now, MOST_AT_ONCE)
+        called_for = self._called_for[fact.phase]
+        if len(called_for) < MOST_PENDING:
+            called_for.add(_registered(key))
         if fact.phase is Phase.INTENT:
             self._see_intent(key, fact)
         elif fact.phase is Phase.MUTATE:
@@ -78,14 +98,13 @@ class Correlator:
             # More than two calls are several writes, of which the last one counts.
             pending.mutates[_ROUNDS:] = [fact]
         else:
-            if len(self._with_outcomes) < MOST_PENDING:
-                self._with_outcomes.add(_registered(key))
             pending = self._pending.get(key)
             # Of writes that cannot be told apart others are still on their way.
             if pending is not None and not pending.ambiguous:
                 del self._pending[key]
             intent, mutates = (None, []) if pending is None else pending.told()
-            found.append(assemble(intent, mutates, fact, fact.time))
+            missing = self._missing(key, pending)
+            found.append(assemble(intent, mutates, fact, fact.time, missing))
         return found
 
     def finish(self) -> list[Write]:
@@ -108,18 +127,43 @@ class Correlator:
                 break
             if is_over or not self._waits(key) or one.since <= now - SECONDS_WAITED:
                 ended.append(key)
-        found = []
+        found: list[Write] = []
         for key in ended:
             one = self._pending.pop(key)
-            # Where no outcome is registered the last mutate call is all there will be.
-            if one.mutates and not self._waits(key) and one.mutates[-1].states is not None:
-                begun = (one.intent or one.mutates[0]).time
-                found.append(assemble(*one.told(), one.mutates[-1], begun))
+            if one.mutates:
+                found += self._without_outcome(key, one)
         return found
+
+    def _without_outcome(self, key: JoinKey, one: _Pending) -> Iterator[Write]:
+        """The write whose last mutate call is all that was seen of it, if it can be judged."""
+        last, begun = one.mutates[-1], (one.intent or one.mutates[0]).time
+        if not self._waits(key):
+            # Where no outcome is registered the last mutate call is all there will be.
+            if last.states is not None:
+                yield assemble(*one.told(), last, begun)
+            return
+        self.incomplete[Phase.OUTCOME] += 1
+        intent, mutates = one.told()
+        # Of a write that nobody changed, and that may have been refused, there is nothing to tell.
+        if intent is not None and not intent.compared.same_as(last.compared):
+            yield assemble(intent, mutates, last, begun, (Phase.OUTCOME,))
+
+    def _missing(self, key: JoinKey, pending: _Pending | None) -> tuple[Phase, ...]:
+        """The phases before its outcome that were not seen of a write, and are of others."""
+        resource, seen = _registered(key), () if pending is None else pending.seen
+        missing = tuple(
+            phase
+            for phase in (Phase.INTENT, Phase.MUTATE)
+            if phase not in seen and resource in self._called_for[phase]
+        )
+        self.joined += 1
+        self.incomplete.update(missing)
+        self.incomplete_joined += bool(missing)
+        return missing
 
     def _waits(self, key: JoinKey) -> bool:
         """For an outcome: those of its resource are seen."""
-        return _registered(key) in self._with_outcomes
+        return _registered(key) in self._called_for[Phase.OUTCOME]
 
 
 def _registered(key: JoinKey) -> tuple[str, str]:

@@ -4,14 +4,15 @@ The server feeds it off the answer path, replay inline. Replicas that share fact
 encoded, in nearly the order of their times, and have found the same.
 """
 
-from collections.abc import Collection, Iterable, Iterator
-from typing import Final
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Final, NamedTuple
 
 import msgspec
 
 from webhook.admission.join import JoinKey
-from webhook.admission.review import Phase
+from webhook.admission.review import AdmissionRequest, Phase
 from webhook.detection.correlate import Correlator
+from webhook.detection.damage import persists
 from webhook.detection.detectors import ALL, Detector, Panel
 from webhook.detection.evidence import Place
 from webhook.detection.fact import Fact, decode_fact, encode_fact
@@ -28,6 +29,19 @@ MOST_BYTES_ALONE: Final = 14 * 1024 * 1024
 """Of the history of what is not shared: a store is not lost for long."""
 
 
+class Completeness(NamedTuple):
+    """How much of the writes was seen.
+
+    joined      writes with an outcome
+    incomplete  those of them that lacked an earlier phase
+    missing     how many writes lacked each phase; of those without an outcome some were refused
+    """
+
+    joined: int
+    incomplete: int
+    missing: Mapping[Phase, int]
+
+
 class Detection:
     """Everything that is remembered to tell a loop from a write."""
 
@@ -37,8 +51,10 @@ class Detection:
         detectors: tuple[Detector, ...] = ALL,
         history: History | None = None,
         also: Ledger | None = None,
+        own_user: str = "",
     ) -> None:
-        """`also`: signs are entered there as well."""
+        """`also`: signs are entered there as well. `own_user`: whose writes are genguard's own."""
+        self._own_user: Final = own_user
         self._suspects: Final = suspects or Suspects()
         self._detectors: Final = detectors
         self._panel: Final = Panel(detectors)
@@ -50,6 +66,12 @@ class Detection:
         self._completed: list[Write] = []
         self._alone: Detection | None = None
         self._reader: Final = self.history.reader
+
+    @property
+    def completeness(self) -> Completeness:
+        """How many writes were seen whole, and what the others lacked."""
+        seen = self._correlator
+        return Completeness(seen.joined, seen.incomplete_joined, seen.incomplete)
 
     @property
     def unreadable(self) -> int:
@@ -64,9 +86,14 @@ class Detection:
         key = reviewed.request.join_key
         if key is None or not is_reduced(reviewed.request):
             return None
+        is_own = key.user == self._own_user  # values that genguard puts back are nobody's loop
         # An intent begins a write, whatever is known of another one with its key.
         known = NOTHING_KNOWN if phase is Phase.INTENT else self._known(key)
         try:
+            if phase is Phase.OUTCOME:
+                self._see_stored(key, reviewed.request, now)
+            if is_own:
+                return None
             fact = reduce(phase, reviewed, now, known, self._suspects, reader=self._reader)
         except (msgspec.MsgspecError, RecursionError):
             self._reader.unreadable += 1
@@ -74,6 +101,26 @@ class Detection:
         if phase is Phase.MUTATE:
             self._note(known, fact)
         return fact
+
+    def forget(self, request: AdmissionRequest, now: float) -> None:
+        """The object of this request is being deleted: it has no damage to repair any more."""
+        old = request.old_object
+        if old is None or request.wire.dry_run:
+            return
+        wire = request.wire
+        name = old.metadata.uid or f"{wire.namespace}/{wire.name}"
+        for ledger in self._ledgers:
+            ledger.see_object(name, lambda _: False, now)
+
+    def _see_stored(self, key: JoinKey, request: AdmissionRequest, now: float) -> None:
+        """Look whether earlier damage to an object is gone with this write."""
+        name, new = key.uid or f"{key.namespace}/{key.name}", request.object
+        if new is None or key.subresource not in ("", "status"):
+            return  # another view of the object, which has no status
+        generation, status = new.metadata.stored_generation, new.status
+        for ledger in self._ledgers:
+            if ledger.has_damage(name):
+                ledger.see_object(name, lambda one: persists(one, generation, status), now)
 
     def see(self, fact: Fact) -> None:
         """Take in a fact of this process, and judge what it completes: they come in order."""

@@ -6,6 +6,7 @@ from typing import Any, Final, NamedTuple, Self
 import msgspec
 
 from webhook.detection.askers import Askers
+from webhook.detection.damage import Damage
 from webhook.detection.evidence import Place
 from webhook.detection.fact import Seconds
 from webhook.detection.finding import Actor, Confidence, Finding, Severity
@@ -45,6 +46,11 @@ class Entry(msgspec.Struct, gc=False):
     count: int = 0
     minor: bool = True
     resolved: bool = False
+    quiet: bool = False
+    """There was no sign for a while, but the damage is still there."""
+    damage: Damage | None = None
+    looked: Seconds = 0.0
+    """When the stored object was last looked at and the damage was still there; 0: never."""
     reopened: int = 0
     message: str = ""
     paths: dict[str, None] = {}
@@ -79,17 +85,30 @@ class Entry(msgspec.Struct, gc=False):
 
     @property
     def severity(self) -> Severity:
-        """By count and duration; minor signs never make more than info."""
+        """By count and duration; minor signs never make more than info.
+
+        Damage that stays after few signs is a warning, once somebody has looked at the object.
+        """
         if self.minor or self.count < LOOP_COUNT:
-            return Severity.INFO
+            stays = self.quiet and self.looked > 0
+            return Severity.WARNING if stays and not self.minor else Severity.INFO
         if self.count >= CRITICAL_COUNT and self.last - self.first >= CRITICAL_SECONDS:
             return Severity.CRITICAL
         return Severity.WARNING
 
+    @property
+    def state(self) -> str:
+        """open, quiet or resolved."""
+        if self.resolved:
+            return "resolved"
+        return "quiet" if self.quiet else "open"
+
     def absorb(self, other: Self) -> None:
         """Add the signs of the same finding that were entered elsewhere."""
         if other.last >= self.last:
-            self.message = other.message
+            self.message, self.damage = other.message, other.damage
+        self.quiet = self.quiet and other.quiet
+        self.looked = max(self.looked, other.looked)
         self.resolved = self.resolved and other.resolved
         self.reopened = max(self.reopened, other.reopened)
         self.first, self.last = min(self.first, other.first), max(self.last, other.last)

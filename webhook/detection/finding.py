@@ -48,8 +48,20 @@ class FoundObject(msgspec.Struct, frozen=True):
     uid: str
 
 
-class Finding(msgspec.Struct, frozen=True, rename="camel", tag="finding", tag_field="type"):
-    """As DESIGN fixes it; `paths` are JSON Pointers, times RFC 3339."""
+class Finding(
+    msgspec.Struct,
+    frozen=True,
+    rename="camel",
+    tag="finding",
+    tag_field="type",
+    omit_defaults=True,
+):
+    """One finding as it is shown; `paths` are JSON Pointers, times RFC 3339.
+
+    state   open; quiet: no new sign for a while, but what is wrong in the stored object is still
+            wrong; resolved
+    repair  the command that puts lost values back by hand; "" where there is none
+    """
 
     id: str
     detector: str
@@ -64,3 +76,4 @@ class Finding(msgspec.Struct, frozen=True, rename="camel", tag="finding", tag_fi
     last_seen: str
     message: str
     evidence: tuple[dict[str, Any], ...]
+    repair: str = ""

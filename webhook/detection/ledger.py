@@ -2,27 +2,46 @@
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from datetime import UTC, datetime
 from operator import is_
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from webhook.detection.askers import Askers
+from webhook.detection.damage import Damage
 from webhook.detection.detectors.detector import Blame, Sign
 from webhook.detection.entry import MOST_EVIDENCE, MOST_PATHS, WINDOW_SECONDS, Accused, Doubt, Entry
 from webhook.detection.evidence import NOTHING_SHARED, Shared, share
 from webhook.detection.finding import Finding, FoundObject, Severity
 from webhook.detection.suspects import Suspects
-from webhook.detection.write import Write
+from webhook.detection.write import ObjectKey, Write
 
 MOST_FINDINGS: Final = 10_000
+SECONDS_UNSEEN: Final = 86_400.0
+"""Damage that nobody has looked at for so long is not told of any more: without a cluster genguard
+sees writes alone, and a deletion may have passed it by."""
 _SEPARATOR: Final = "\0"
 
 Row = tuple[str, bytes]
 """The name of a finding, and all that is known of it."""
 _Key = tuple[str, ...]
+
+
+class Damaged(NamedTuple):
+    """A finding that left damage: its id, its object, the damage, and when it was last seen."""
+
+    finding: str
+    object: FoundObject
+    subresource: str
+    damage: Damage
+    last: float
+
+
+def name_of(where: ObjectKey) -> str:
+    """What tells an object from others: its uid, or namespace and name where it has none."""
+    return where.uid or f"{where.namespace}/{where.name}"
 
 
 class Ledger:
@@ -31,6 +50,8 @@ class Ledger:
     def __init__(self, suspects: Suspects) -> None:
         self._suspects: Final = suspects
         self._entries: OrderedDict[_Key, Entry] = OrderedDict()
+        self._damaged: dict[str, set[_Key]] = {}
+        """Objects by `name_of`, and the findings that may have damaged them."""
         self._last: tuple[Finding, ...] = ()
         self._changed()
 
@@ -50,6 +71,11 @@ class Ledger:
         entry.first, entry.last = min(entry.first, write.time), max(entry.last, write.time)
         entry.message = sign.message
         entry.minor = entry.minor and sign.minor
+        # Where outcomes are not registered nobody knows what was stored: genguard may have
+        # repaired the write itself.
+        entry.damage = sign.damage if write.has_outcome or write.missing else None
+        entry.quiet = False
+        self._note_damage(entry)
         for path in sign.paths[:MOST_PATHS]:
             if len(entry.paths) < MOST_PATHS:
                 entry.paths[path] = None
@@ -63,16 +89,81 @@ class Ledger:
             for name in write.called.again if sign.reinvoked else write.called.first:
                 entry.candidates[name] = entry.candidates.get(name, 0) + 1
         evidence = {"time": _rfc3339(write.time), "user": write.requester.user, **sign.evidence}
+        if write.missing:
+            evidence["missing"] = list(write.missing)
         entry.evidence = [*entry.evidence[-(MOST_EVIDENCE - 1) :], evidence]
         return entry.severity
 
     def settle(self, now: float) -> Iterator[Finding]:
-        """Resolve what has been quiet; the findings that are resolved by this."""
+        """Resolve what has been quiet and left no damage; the findings that are resolved by this.
+
+        With damage a finding becomes `quiet`, and resolves when the damage is gone.
+        """
         for entry in self._entries.values():
-            if not entry.resolved and now - entry.last >= entry.quiet_needed():
-                entry.resolved = True
-                entry.told = self._told = None
-                yield self._finding(entry, {})
+            if entry.resolved or now - entry.last < entry.quiet_needed():
+                continue
+            is_known = now - max(entry.last, entry.looked) < SECONDS_UNSEEN
+            if entry.damage and is_known:
+                if not entry.quiet:
+                    entry.quiet, entry.told, self._told = True, None, None
+                continue
+            yield self._resolve(entry)
+
+    def damaged(self) -> Iterator[Damaged]:
+        """Findings that are not resolved and whose damage is not known to be gone."""
+        for entry in list(self._entries.values()):
+            if entry.damage and not entry.resolved:
+                where = FoundObject(*msgspec.structs.astuple(entry.object))
+                yield Damaged(entry.id, where, entry.subresource, entry.damage, entry.last)
+
+    def see_damage(self, finding: str, *, is_broken: bool, now: float) -> None:
+        """Take in what a look at the stored object of a finding has shown.
+
+        An object that is gone counts as not broken.
+        """
+        for entry in self._entries.values():
+            if entry.id == finding and entry.damage:
+                self._see(entry, is_broken=is_broken, now=now)
+
+    def see_object(self, name: str, is_broken: Callable[[Damage], bool], now: float) -> None:
+        """As `see_damage`, for every finding about the object of this name (`name_of`)."""
+        for key in list(self._damaged.get(name, ())):
+            entry = self._entries.get(key)
+            if entry is None or not entry.damage or entry.resolved:
+                self._damaged[name].discard(key)
+            else:
+                self._see(entry, is_broken=is_broken(entry.damage), now=now)
+        if not self._damaged.get(name, True):
+            del self._damaged[name]
+
+    def has_damage(self, name: str) -> bool:
+        """Whether a finding about the object of this name may have left damage."""
+        return name in self._damaged
+
+    def _see(self, entry: Entry, *, is_broken: bool, now: float) -> None:
+        entry.told = self._told = None
+        if is_broken:
+            entry.looked = now
+            return
+        entry.damage = None
+        if entry.quiet:
+            entry.quiet, entry.resolved = False, True
+
+    def _resolve(self, entry: Entry) -> Finding:
+        entry.resolved, entry.quiet, entry.damage = True, False, None
+        entry.told = self._told = None
+        return self._finding(entry, {})
+
+    def _note_damage(self, entry: Entry) -> None:
+        """Remember which objects have to be looked at; what is stale there goes when asked for."""
+        if not entry.damage:
+            return
+        if len(self._damaged) > MOST_FINDINGS:
+            self._damaged = {}
+            for one in self._entries.values():
+                if one.damage:
+                    self._damaged.setdefault(name_of(one.object), set()).add(_key_of(one))
+        self._damaged.setdefault(name_of(entry.object), set()).add(_key_of(entry))
 
     def findings(self) -> tuple[Finding, ...]:
         """All of them, oldest first; the very same tuple when nothing can have changed."""
@@ -94,7 +185,7 @@ class Ledger:
         for key in list(self._entries):
             entry = self._entries.get(key)
             if entry is not None:
-                yield _SEPARATOR.join(key), (entry.count, entry.last, entry.resolved)
+                yield _SEPARATOR.join(key), (entry.count, entry.last, entry.state, entry.damage)
 
     def export(self, name: str) -> bytes | None:
         """All that is known of a finding, as `restore` takes it; None for one that is gone."""
@@ -111,6 +202,9 @@ class Ledger:
     def restore(self, rows: Iterable[Row]) -> None:
         """Have what was exported, and nothing else. Raises msgspec.MsgspecError or ValueError."""
         self._entries = OrderedDict(sorted(_decoded(rows), key=lambda one: one[1].last))
+        self._damaged = {}
+        for entry in self._entries.values():
+            self._note_damage(entry)
         self._changed()
 
     def absorb(self, rows: Iterable[Row]) -> None:
@@ -125,24 +219,24 @@ class Ledger:
             elif known.first - entry.last <= WINDOW_SECONDS:
                 known.absorb(entry)
             self._entries.move_to_end(key)
+            self._note_damage(self._entries[key])
         while len(self._entries) > MOST_FINDINGS:
             self._entries.popitem(last=False)
         self._changed()
 
     def _entry(self, detector: str, write: Write) -> Entry:
-        where = write.object
-        name = where.uid or f"{where.namespace}/{where.name}"
         # A Scale is a view of the object itself.
         subresource = "" if write.subresource == "scale" else write.subresource
-        key = (detector, where.group, where.resource, name, subresource)
+        key = _key(detector, write.object, subresource)
         entry = self._entries.get(key)
-        if entry is not None and write.time - entry.last > WINDOW_SECONDS:
+        is_other = entry is not None and write.time - entry.last > WINDOW_SECONDS
+        if entry is not None and is_other and not entry.damage:
             del self._entries[key]
             entry = None
         if entry is None:
             identity = hashlib.blake2b(_SEPARATOR.join(key).encode(), digest_size=8).hexdigest()
             entry = self._entries[key] = Entry(
-                identity, detector, where, subresource, write.time, write.time
+                identity, detector, write.object, subresource, write.time, write.time
             )
             if len(self._entries) > MOST_FINDINGS:
                 self._entries.popitem(last=False)
@@ -166,7 +260,7 @@ class Ledger:
             id=entry.id,
             detector=entry.detector,
             severity=entry.severity,
-            state="resolved" if entry.resolved else "open",
+            state=entry.state,
             object=FoundObject(*msgspec.structs.astuple(entry.object)),
             subresource=entry.subresource,
             paths=tuple(entry.paths),
@@ -201,6 +295,14 @@ class Ledger:
             if entry.by_others and entry.candidates:
                 candidates.setdefault(entry.detector, []).append(entry.candidates)
         return {detector: share(several) for detector, several in candidates.items()}
+
+
+def _key(detector: str, where: ObjectKey, subresource: str) -> _Key:
+    return (detector, where.group, where.resource, name_of(where), subresource)
+
+
+def _key_of(entry: Entry) -> _Key:
+    return _key(entry.detector, entry.object, entry.subresource)
 
 
 def _exported(entry: Entry) -> bytes:

@@ -104,10 +104,12 @@ def reduce(
                 states=states,
                 generation=new.metadata.stored_generation,
                 predicted=prediction.generation,
-                called=suspects.called_in(request) if is_last else None,
+                called=suspects.called_in(request) if is_last else one.called,
                 unmet=None,
                 policies=None,
             )
+    # Others changed it: whom to blame must be known even if its outcome goes to another replica.
+    is_changed = phase is Phase.MUTATE and bool(facts)
     before = after = NOTHING_OBSERVED
     observes = False
     if writes_status or of_status is not None:
@@ -134,7 +136,7 @@ def reduce(
         observed_before=before,
         observed=after,
         observes=observes,
-        called=suspects.called_in(request) if is_last else None,
+        called=suspects.called_in(request) if is_last or is_changed else None,
         unmet=None if phase is Phase.OUTCOME else suspects.unmet_in(request),
         policies=suspects.policies_in(request) if asks and not facts else None,
     )

@@ -54,6 +54,7 @@ class Write(msgspec.Struct, frozen=True, array_like=True, gc=False):
     observes      whether a status of this write has an observedGeneration at all, be it 0
     policies      which may have acted before the intent was seen: part of what was asked is theirs
     called        who of the other webhooks may have acted
+    missing       phases of this write that were not seen here: another replica may have seen them
     """
 
     time: float
@@ -81,6 +82,7 @@ class Write(msgspec.Struct, frozen=True, array_like=True, gc=False):
     observes: bool = True
     policies: tuple[Acted, ...] = ()
     called: Called = NOBODY
+    missing: tuple[str, ...] = ()
 
     @property
     def changed_something(self) -> bool:

@@ -5,15 +5,20 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from webhook import __version__
+from webhook.detection.detection import Completeness
 from webhook.telemetry.metrics import Metrics
 
 
-def about(metrics: Metrics, store: str) -> Mapping[str, str]:
-    """Version, pod, kind of store, and when the last write was seen that was no dry run."""
+def about(metrics: Metrics, store: str, seen: Completeness) -> Mapping[str, str]:
+    """Version, pod, kind of store, and when the last write was seen that was no dry run.
+
+    `incomplete` is how many writes were seen in part, of how many.
+    """
     last = metrics.last_review
     return {
         "version": __version__,
         "instance": platform.node() or "unknown",
         "store": store,
+        "incomplete": f"{seen.incomplete}/{seen.joined}",
         "last": f"{datetime.fromtimestamp(last, UTC):%FT%TZ}" if last else "never",
     }

@@ -137,6 +137,8 @@ class Detecting:
                     # Answers do not wait for it; the reviews behind it do: facts are in order.
                     fact = await in_thread(self.detection.fact, phase, reviewed, now)
                 self._take(fact)
+            if reviewed.request.operation is Operation.DELETE:
+                self.detection.forget(reviewed.request, now)
             if phase is Phase.OUTCOME:
                 self._track(reviewed, now)
         self.detection.judge()

@@ -6,6 +6,7 @@ from typing import Final
 
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
+from webhook.admission.review import Phase
 from webhook.detection.detectors import ALL
 from webhook.detection.finding import Severity
 from webhook.server.detecting import Detecting
@@ -22,7 +23,7 @@ class FindingMetrics:
         open_now = Counter(
             (finding.detector, finding.severity)
             for finding in self._detecting.findings()
-            if finding.state == "open"
+            if finding.state != "resolved"
         )
         gauge = GaugeMetricFamily(
             "genguard_findings_open", "Findings now open.", labels=("detector", "severity")
@@ -37,6 +38,19 @@ class FindingMetrics:
             "Reviews that detection and tracking had no room for.",
             value=self._detecting.dropped,
         )
+        seen = self._detecting.detection.completeness
+        yield CounterMetricFamily(
+            "genguard_writes", "Updates whose outcome was seen.", value=seen.joined
+        )
+        incomplete = CounterMetricFamily(
+            "genguard_incomplete_writes",
+            "Updates of which a phase was not seen here: it went to another replica, or was not "
+            "answered in time. Without an outcome a write may also have been refused.",
+            labels=("missing",),
+        )
+        for phase in Phase:
+            incomplete.add_metric((phase.value,), seen.missing.get(phase, 0))
+        yield incomplete
         yield GaugeMetricFamily(
             "genguard_detection_objects",
             "Objects that detection remembers.",

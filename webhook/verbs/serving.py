@@ -98,7 +98,11 @@ async def run_server(
         detection = Detection(suspects)
         replicas = Replicas(store, detection) if isinstance(store, ValkeyAddress) else None
         writes = None if replicas is None else replicas.writes
-        judge = Judge(judge_options, writes, lambda: about(parts.metrics, _state(store, replicas)))
+        judge = Judge(
+            judge_options,
+            writes,
+            lambda: about(parts.metrics, _state(store, replicas), detection.completeness),
+        )
         tracking = Tracking()
         watching = Watching(cluster.watched, tracking)
         parts = _Parts(judge, Metrics(judge.knows), suspects, watching, [LogSink()])

@@ -6,6 +6,8 @@ from enum import StrEnum
 from operator import attrgetter
 from typing import ClassVar, Final, Literal, get_args
 
+from webhook.admission.review import Phase
+from webhook.detection.damage import Damage
 from webhook.detection.history import History, ObjectHistory
 from webhook.detection.write import Requester, Write
 
@@ -26,6 +28,7 @@ class Sign:
     requesters  who is blamed besides, or instead of, other webhooks
     minor       never more than info, however often it comes
     reinvoked   it happened in round 1, in which only webhooks are called that ask for it
+    damage      what is wrong in the stored object because of it; None where nothing stays wrong
     """
 
     blame: Blame
@@ -35,6 +38,7 @@ class Sign:
     minor: bool = False
     reinvoked: bool = False
     evidence: dict[str, object] = field(default_factory=dict)
+    damage: Damage | None = None
 
 
 Sort = Literal["writes_status", "writes_more", "is_changed", "counted", "has_outcome"]
@@ -93,6 +97,9 @@ class Panel:
         And with those before it that it shows to have been stored. To be read to the end.
         """
         past, reads = history.of(write.object), history.reader.reads
+        if Phase.OUTCOME in write.missing:
+            yield from self._judge_unfinished(write, past)
+            return
         for stored in past.confirm(write.base, write.state_before):
             for name, judge in self._judges_of(stored)[1]:
                 for sign in judge(stored, past):
@@ -103,6 +110,18 @@ class Panel:
                 yield name, sign, write
         if history.reader.reads != reads:
             history.weigh(past)
+
+    def _judge_unfinished(
+        self, write: Write, past: ObjectHistory
+    ) -> Iterator[tuple[str, Sign, Write]]:
+        """Judge a write whose outcome was not seen, and that may have been refused.
+
+        It is not remembered. What other webhooks did to it is true all the same.
+        """
+        for name, judge in self._judges_of(write)[0]:
+            for sign in judge(write, past):
+                if sign.blame is Blame.OTHERS:
+                    yield name, sign, write
 
     def _judges_of(self, write: Write) -> tuple[_Judges, _Judges]:
         """Who is asked about such a write when it is asked for, and once it is stored."""

@@ -9,6 +9,7 @@ Relies  on nothing in the API server refusing it: it accepts any value but a cle
 from collections.abc import Iterator
 from typing import ClassVar
 
+from webhook.detection.damage import Damage
 from webhook.detection.detectors.detector import Blame, Detector, Sign, Sort
 from webhook.detection.history import ObjectHistory
 from webhook.detection.write import Write
@@ -34,4 +35,5 @@ class ObservedGenerationAhead(Detector):
             f"observedGeneration {after} is ahead of generation {write.generation_after}",
             () if by_others else (write.requester,),
             evidence={"observedGeneration": after, "generation": write.generation_after},
+            damage=Damage(ahead=True),
         )

@@ -5,13 +5,14 @@ Acts on writes of status
 Result  blames other webhooks for what was asked and gone at /mutate; a requester only for what
         somebody else had set, since controllers write old and empty values of their own. Where
         the intent was not seen either may have done it; a value that the server or genguard had
-        to put back was then cleared by one of them
+        to put back was then cleared by one of them. A value that is not stored is damage
 Relies  on KEP-5067 (Infinite loop caused by misbehaving mutating webhooks)
 """
 
 from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
+from webhook.detection.damage import Damage, lost_values
 from webhook.detection.detectors.detector import Blame, Detector, Sign, Sort
 from webhook.detection.history import ObjectHistory
 from webhook.detection.write import Write
@@ -36,6 +37,7 @@ class ObservedGenerationCleared(Detector):
                     f"another webhook cleared {len(gone)} observedGeneration value(s) that "
                     f"{write.requester.user} sent",
                     evidence={"asked": gone[0].value},
+                    damage=_damage(write.observed_asked, write, write.requester.user),
                 )
                 return
         gone = list(restorations(write.observed_before, write.observed_asked))
@@ -48,6 +50,7 @@ class ObservedGenerationCleared(Detector):
                 "that somebody else had set",
                 (write.requester,),
                 evidence={"stored": of_another[0].value},
+                damage=_damage(write.observed_before, write, ""),
             )
         elif gone and write.asked is None and not _is_gone(gone, write.observed_after):
             yield Sign(
@@ -57,6 +60,12 @@ class ObservedGenerationCleared(Detector):
                 f"{write.requester.user}, and put back before it was stored",
                 evidence={"stored": gone[0].value},
             )
+
+
+def _damage(sent: Observed, write: Write, writer: str) -> Damage | None:
+    """The values that did not come back before the write was stored."""
+    lost = lost_values(sent, write.observed_after)
+    return Damage(lost=lost, writer=writer) if lost else None
 
 
 def _pointers(gone: Iterable[Restoration]) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from itertools import takewhile
 from typing import ClassVar, Final
 
+from webhook.detection.damage import Damage
 from webhook.detection.detectors.detector import Blame, Detector, Sign, Sort
 from webhook.detection.history import ObjectHistory
 from webhook.detection.write import Write
@@ -50,6 +51,7 @@ class ObservedGenerationStalled(Detector):
             f"{write.generation_after}, over {len(stall)} status writes",
             () if cleared else (write.requester,),
             evidence={"observedGeneration": _own(write), "generation": write.generation_after},
+            damage=Damage(behind=1 if write.status_counts else 0),
         )
 
 

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import ClassVar, Final
 
 from webhook.detection.changes import Change
+from webhook.detection.damage import MOST_LOST, Damage, LostField
 from webhook.detection.detectors.detector import Blame, Detector, Sign, Sort
 from webhook.detection.history import ObjectHistory
 from webhook.detection.write import Write
@@ -37,6 +38,7 @@ class StatusClobbered(Detector):
                 _pointers(lost),
                 f"another webhook changed {len(lost)} status field(s) that "
                 f"{write.requester.user} sent",
+                damage=_damage(lost, write),
             )
             return
         if not past.others_set_status(write.requester.user):
@@ -57,6 +59,23 @@ class StatusClobbered(Detector):
                 (write.requester,),
                 minor=_is_slow(write, past),
             )
+
+
+def _damage(lost: Sequence[Change], write: Write) -> Damage | None:
+    """The fields that were not repaired before the write was stored."""
+    asked = {one.key: one for one in write.asked or ()}
+    result = {one.key: one for one in write.result}
+    fields = []
+    for change in lost[:MOST_LOST]:
+        if change.key in result:
+            stored = result[change.key].after
+        elif change.key in asked:
+            stored = asked[change.key].before
+        else:
+            stored = change.before
+        if stored != change.before:
+            fields.append(LostField(change.key, stored))
+    return Damage(fields=tuple(fields)) if fields else None
 
 
 def _pointers(found: Sequence[Change]) -> tuple[str, ...]:

@@ -1,0 +1,280 @@
+"""What stays wrong in a stored object: is it still, and what puts it back."""
+
+import json
+from typing import Any
+
+import jsonpatch
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.reviews import make_review
+from tests.unit.detection.builders import (
+    INTENT,
+    MUTATE,
+    OUTCOME,
+    Judging,
+    feed,
+    joined,
+    reviewed,
+    update,
+)
+from webhook.detection.damage import (
+    Damage,
+    LostField,
+    LostValue,
+    is_broken,
+    lost_values,
+    repair_patch,
+)
+from webhook.detection.detection import Detection
+from webhook.detection.entry import QUIET_SECONDS
+from webhook.detection.finding import Finding, Severity
+from webhook.detection.ledger import SECONDS_UNSEEN
+from webhook.objects.observed import Observed, read_observed
+
+OWN = Damage(lost=(LostValue(None, 4),), writer="controller")
+READY = Damage(lost=(LostValue("Ready", 4),), writer="controller")
+
+
+def stored(status: Any, generation: int = 4) -> dict[str, Any]:
+    return {"metadata": {"generation": generation, "resourceVersion": "77"}, "status": status}
+
+
+def observed(status: dict[str, Any]) -> Observed:
+    found = read_observed(msgspec.Raw(json.dumps(status).encode()))
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("damage", "status", "expected", "because"),
+    [
+        (OWN, {}, True, "it is cleared"),
+        (OWN, {"observedGeneration": 0}, True, "0 is cleared, too"),
+        (OWN, None, True, "a status that is gone has it no more"),
+        (OWN, {"observedGeneration": 4}, False, "it is what was sent"),
+        (OWN, {"observedGeneration": 5}, False, "a later write has set it"),
+        (OWN, {"observedGeneration": -1}, False, "Flux starts at -1: somebody set it"),
+        (OWN, "text", False, "no status can be read"),
+        (Damage(lost=(LostValue(None, 4, 3),)), {"observedGeneration": 3}, True, "the old value"),
+        (Damage(lost=(LostValue(None, 4, 3),)), {}, False, "somebody else has cleared it since"),
+        (READY, {"conditions": [{"type": "Ready"}]}, True, "cleared in the condition"),
+        (READY, {"conditions": [{"type": "Ready", "observedGeneration": 4}]}, False, "it is back"),
+        (READY, {"conditions": [{"type": "Other"}]}, False, "there is no such condition"),
+        (Damage(ahead=True), {"observedGeneration": 5}, True, "above generation"),
+        (Damage(ahead=True), {"observedGeneration": 4}, False, "at generation"),
+        (Damage(behind=0), {"observedGeneration": 3}, True, "below generation"),
+        (Damage(behind=0), {"observedGeneration": "3"}, True, "Argo Rollouts writes a text"),
+        (Damage(behind=1), {"observedGeneration": 3}, False, "it always trails by one"),
+        (Damage(behind=0), {"observedGeneration": "x"}, True, "no number has observed anything"),
+    ],
+)
+def test_damage_is_there_while_the_stored_value_is_the_one_that_was_left(
+    damage, status, expected, because
+):
+    assert is_broken(damage, stored(status)) is expected, because
+
+
+def test_a_removed_field_is_damage_until_somebody_sets_it():
+    damage = Damage(fields=(LostField(("status", "phase"), None),))
+    assert is_broken(damage, stored({}))
+    assert is_broken(damage, stored(None))
+    assert not is_broken(damage, stored({"phase": "Up"}))
+
+
+def test_values_are_lost_where_they_are_cleared_or_where_only_an_older_one_was_put_back():
+    conditions = [{"type": "A", "observedGeneration": 2}]
+    sent = observed({"observedGeneration": 4, "conditions": conditions})
+    assert lost_values(sent, sent) == ()
+    assert lost_values(sent, observed({"conditions": [{"type": "A"}]})) == (
+        LostValue(None, 4),
+        LostValue("A", 2),
+    )
+    assert lost_values(sent, observed({"observedGeneration": 3})) == (LostValue(None, 4, 3),)
+    assert lost_values(sent, observed({"observedGeneration": 5})) == ()
+
+
+def test_conditions_of_one_type_cannot_be_told_apart_and_are_left_alone():
+    sent = observed({"conditions": [{"type": "A", "observedGeneration": 2}]})
+    twice = [{"type": "A"}, {"type": "A"}]
+    assert lost_values(sent, observed({"conditions": twice})) == ()
+    assert repair_patch(READY, stored({"conditions": [{"type": "Ready"}] * 2})) is None
+
+
+def test_a_repair_puts_back_the_values_of_this_very_version_and_nothing_else():
+    both = Damage(lost=(*OWN.lost, *READY.lost), writer="controller")
+    found = stored({"replicas": 1, "conditions": [{"type": "Other"}, {"type": "Ready"}]})
+    patch = repair_patch(both, found)
+    assert patch is not None
+    assert patch[0] == {"op": "test", "path": "/metadata/resourceVersion", "value": "77"}
+    assert jsonpatch.apply_patch(found, patch)["status"] == {
+        "observedGeneration": 4,
+        "replicas": 1,
+        "conditions": [{"type": "Other"}, {"type": "Ready", "observedGeneration": 4}],
+    }
+
+
+@pytest.mark.parametrize(
+    ("damage", "found", "because"),
+    [
+        (Damage(lost=OWN.lost), stored({}), "nobody saw who sent it"),
+        (OWN, stored({"observedGeneration": 4}), "it is there"),
+        (OWN, stored({}, generation=3), "no spec has had this generation"),
+        (OWN, stored(None), "there is no status to put it into"),
+        (OWN, {"metadata": {"generation": 4}, "status": {}}, "no version to hold it against"),
+    ],
+)
+def test_what_nobody_may_put_back_has_no_repair(damage, found, because):
+    assert repair_patch(damage, found) is None, because
+
+
+@given(st.integers(1, 9), st.none() | st.integers(0, 9), st.booleans())
+def test_what_a_repair_has_put_back_is_no_damage(value, left, has_condition):
+    status: dict[str, Any] = {} if left is None else {"observedGeneration": left}
+    if has_condition:
+        status["conditions"] = [{"type": "Ready"}]
+    sent = {"observedGeneration": value, "conditions": [{"type": "Ready", "observedGeneration": 1}]}
+    damage = Damage(lost=lost_values(observed(sent), observed(status)), writer="controller")
+    found = stored(status, generation=9)
+    patch = repair_patch(damage, found)
+    assert bool(patch) == bool(damage) == is_broken(damage, found)
+    if patch:
+        assert not is_broken(damage, jsonpatch.apply_patch(found, patch))
+
+
+def write_status(detection: Detection, now: float, sent: Any, left: Any, made: Any) -> None:
+    """One status write: as sent, as other webhooks left it, and as it is to be stored.
+
+    A phase whose status is None is not seen.
+    """
+    for phase, status in ((INTENT, sent), (MUTATE, left), (OUTCOME, made)):
+        if status is not None:
+            asked = update({"status": status}, {"status": {}}, str(int(now)), subresource="status")
+            feed(detection, phase, asked, now)
+
+
+def clobbered(times: int = 3) -> Detection:
+    """A webhook has cleared what a controller sent, and nobody has written since."""
+    detection = Detection()
+    for number in range(times):
+        write_status(detection, 100.0 + number, {"observedGeneration": 1}, {}, {})
+    return detection
+
+
+def only(detection: Detection) -> Finding:
+    (finding,) = detection.findings()
+    return finding
+
+
+def test_a_finding_stays_quiet_while_its_value_is_lost():
+    detection = clobbered()
+    assert only(detection).state == "open"
+    assert detection.settle(102.0 + QUIET_SECONDS) == ()
+    assert only(detection).state == "quiet"
+
+
+def test_a_finding_resolves_when_a_write_brings_the_value_back():
+    detection = clobbered()
+    detection.settle(102.0 + QUIET_SECONDS)
+    sent = {"observedGeneration": 1}
+    write_status(detection, 300.0, sent, sent, sent)
+    assert only(detection).state == "resolved"
+
+
+def test_a_value_that_comes_back_early_still_waits_for_quiet():
+    detection = clobbered()
+    sent = {"observedGeneration": 1}
+    write_status(detection, 110.0, sent, sent, sent)
+    assert only(detection).state == "open"
+    (resolved,) = detection.settle(102.0 + QUIET_SECONDS)
+    assert resolved.state == "resolved"
+
+
+def test_a_value_that_was_repaired_on_its_way_is_no_damage():
+    detection = Detection()
+    sent = {"observedGeneration": 1}
+    for number in range(3):
+        write_status(detection, 100.0 + number, sent, {}, sent)
+    assert not list(detection.ledger.damaged())
+    (resolved,) = detection.settle(102.0 + QUIET_SECONDS)
+    assert resolved.count == 3
+
+
+def test_a_look_at_the_object_resolves_a_quiet_finding_or_makes_it_a_warning():
+    detection = clobbered(times=1)
+    assert only(detection).severity is Severity.INFO
+    (damaged,) = detection.ledger.damaged()
+    detection.settle(100.0 + QUIET_SECONDS)
+    detection.ledger.see_damage(damaged.finding, is_broken=True, now=200.0)
+    assert (only(detection).severity, only(detection).state) == (Severity.WARNING, "quiet")
+    detection.ledger.see_damage(damaged.finding, is_broken=False, now=230.0)
+    assert only(detection).state == "resolved"
+
+
+def test_damage_that_nobody_looked_at_for_a_day_is_not_told_of_any_more():
+    detection = clobbered()
+    assert detection.settle(102.0 + SECONDS_UNSEEN - 1) == ()
+    (resolved,) = detection.settle(102.0 + SECONDS_UNSEEN)
+    assert resolved.state == "resolved"
+
+
+def test_a_finding_whose_object_is_deleted_has_no_damage():
+    detection = clobbered()
+    detection.settle(102.0 + QUIET_SECONDS)
+    asked = make_review("DELETE", "deployments", None, {"metadata": {"generation": 1}})
+    detection.forget(reviewed(asked, OUTCOME).request, 300.0)
+    assert only(detection).state == "resolved"
+
+
+def test_what_genguard_itself_puts_back_is_no_write_to_judge():
+    detection = Judging(own_user="genguard")
+    sent = {"status": {"observedGeneration": 1}}
+    asked = update(sent, {"status": {}}, subresource="status", user="genguard")
+    for phase in (INTENT, MUTATE, OUTCOME):
+        feed(detection, phase, asked, 100.0)
+    detection.finish(200.0)
+    assert detection.writes == []
+
+
+@pytest.mark.parametrize(
+    ("sent", "left", "made", "missing", "finds"),
+    [
+        ({"observedGeneration": 1}, None, {}, ["mutate"], True),
+        (None, {"replicas": 1}, {"replicas": 1}, ["intent"], False),
+        (None, None, {"replicas": 1}, ["intent", "mutate"], False),
+        ({"observedGeneration": 1}, {}, None, ["outcome"], True),
+        ({"observedGeneration": 1}, {"observedGeneration": 1}, None, ["outcome"], False),
+    ],
+)
+def test_a_write_that_was_seen_in_part_is_judged_by_what_is_known(sent, left, made, missing, finds):
+    detection = Judging()
+    whole = {"replicas": 2}
+    write_status(detection, 10.0, whole, whole, whole)
+    write_status(detection, 20.0, sent, left, made)
+    detection.finish(50.0)
+    found = [one for one in detection.findings() if one.detector == "observed-generation-cleared"]
+    assert bool(found) is finds
+    if found:
+        assert found[0].evidence[-1]["missing"] == missing
+    assert {phase.value for phase, count in detection.completeness.missing.items() if count} == set(
+        missing
+    )
+
+
+def test_phases_that_are_not_registered_are_not_missing():
+    one = update({"status": {"replicas": 1}}, {"status": {}}, subresource="status")
+    (write,) = joined((OUTCOME, one))
+    assert write.missing == ()
+
+
+def test_a_write_without_an_outcome_is_not_remembered():
+    detection = Judging()
+    whole = {"replicas": 2}
+    write_status(detection, 10.0, whole, whole, whole)
+    write_status(detection, 20.0, {"observedGeneration": 1}, {}, None)
+    detection.finish(50.0)
+    (first, second) = detection.writes
+    assert second.missing == ("outcome",)
+    assert detection.history.of(first.object).writes[-1].time == 10.0
