@@ -36,7 +36,7 @@ from certs.issue import (
     issue,
     issue_authority,
 )
-from certs.names import LOOPBACK, service_names
+from certs.names import LOOPBACK, installed_names, service_names
 from certs.problems import Problem
 from certs.renew import Renewed, renew
 from certs.rotation import (
@@ -88,6 +88,7 @@ __all__ = [
     "Wait",
     "ensure",
     "inspect",
+    "installed_names",
     "issue",
     "issue_authority",
     "next_step",

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from certs import AUTHORITY_LIFETIME, CertificateError, ensure, service_names
+from certs import AUTHORITY_LIFETIME, CertificateError, ensure, installed_names
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -20,7 +20,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         done = ensure(
             options.dir,
-            names=(*service_names(options.service, options.namespace), *options.name),
+            names=(*installed_names(options.service, options.namespace), *options.name),
             ips=options.ip,
             at=datetime.now(UTC),
             leaf_lifetime=timedelta(days=options.days),

@@ -26,6 +26,14 @@ def service_names(
     return f"{short}.svc", short, service, f"{short}.svc.{cluster_domain}"
 
 
+def installed_names(service: str, namespace: str) -> tuple[str, ...]:
+    """Every name of an installation's certificate, which its pods and its store share.
+
+    Those of the Service first. The store's Service is named SERVICE-valkey: manifests/valkey.
+    """
+    return *service_names(service, namespace), f"{service}-valkey.{namespace}.svc"
+
+
 def to_alternative_names(names: Sequence[str], ips: Sequence[str]) -> x509.SubjectAlternativeName:
     """The extension for these names and the loopback ones, each once."""
     texts = dict.fromkeys((*names, *ips, *LOOPBACK))

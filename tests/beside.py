@@ -31,17 +31,25 @@ class OnLoop:
     patience: ClassVar[float] = 10.0
     """Seconds that `_do` waits."""
 
-    def __init__(self) -> None:
+    def __enter__(self) -> Self:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever)
-
-    def __enter__(self) -> Self:
         self._thread.start()
-        self._do(self._begin())
+        try:
+            self._do(self._begin())
+        except BaseException:
+            self._leave()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._do(self._end())
+        try:
+            self._do(self._end())
+        finally:
+            self._leave()
+
+    def _leave(self) -> None:
+        """Ends the thread and closes the loop."""
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()

@@ -53,10 +53,9 @@ class Packages:
 
     def binary(self, program: str) -> Path:
         """The path of one of the programs: on PATH, or else unpacked now or earlier."""
-        for called in self.programs[program]:
-            path = shutil.which(called)
-            if path is not None:
-                return Path(path).resolve()
+        installed = self._installed(program)
+        if installed is not None:
+            return installed
         found = self._unpacked(program)
         if found is None:
             with locked(self.folder.parent / ".lock"):
@@ -78,11 +77,21 @@ class Packages:
         release = f"{system.get('ID', 'unknown')}-{system.get('VERSION_ID', 'rolling')}"
         return home / "genguard" / self.name / f"{release}-{platform.machine()}"
 
-    @property
-    def environment(self) -> dict[str, str]:
-        """What the programs need to find their libraries."""
+    def environment(self, program: str) -> dict[str, str]:
+        """The variables by which a program finds its libraries; none where it is on PATH."""
+        if self._installed(program) is not None:
+            return {}
         folders = sorted(map(str, self.folder.glob("usr/lib/*-linux-*")))
         return {"LD_LIBRARY_PATH": os.pathsep.join(folders)} if folders else {}
+
+    def _installed(self, program: str) -> Path | None:
+        """The path on PATH, with its symbolic links: some programs look at the name they have.
+
+        Debian's redis-server is a link to redis-check-rdb, and acts by the name.
+        """
+        paths = (shutil.which(called) for called in self.programs[program])
+        found = next((path for path in paths if path is not None), None)
+        return None if found is None else Path(found).absolute()
 
     def _unpacked(self, program: str) -> Path | None:
         paths = (self.folder / "usr" / "bin" / called for called in self.programs[program])

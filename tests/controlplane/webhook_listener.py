@@ -42,9 +42,10 @@ class WebhookListener:
         self.patch = patch
         self.busy = 0
         self._ca_bundle = authority.ca_bundle
+        context = _tls(authority)  # before the socket: this may fail
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self._server.daemon_threads = True
-        self._server.socket = _tls(authority).wrap_socket(self._server.socket, server_side=True)
+        self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,))
 
     def __enter__(self) -> Self:

@@ -46,10 +46,9 @@ binary = PACKAGES.binary
 
 def environment() -> dict[str, str]:
     """What Chromium needs to find libraries and fonts; nothing where it is installed."""
-    binary("chromium")
-    fonts = PACKAGES.folder / "etc" / "fonts" / "genguard.conf"
-    if not fonts.exists():
+    if not binary("chromium").is_relative_to(PACKAGES.folder):
         return {}
+    fonts = PACKAGES.folder / "etc" / "fonts" / "genguard.conf"
     folders = *_folders("usr/lib/*-linux-*"), *_folders("usr/lib/*-linux-*/pulseaudio")
     return {"FONTCONFIG_FILE": str(fonts), "LD_LIBRARY_PATH": os.pathsep.join(folders)}
 

@@ -27,8 +27,12 @@ class Player(Beside):
         """What is taken away after the last look."""
 
     def __enter__(self) -> Self:
-        self.begin()
-        return super().__enter__()
+        try:
+            self.begin()
+            return super().__enter__()
+        except BaseException:
+            self.end()
+            raise
 
     def __exit__(self, *_: object) -> None:
         super().__exit__()

@@ -14,6 +14,7 @@ from tests.controlplane.processes import ProcessGroup
 from tests.store.binaries import PACKAGES
 
 _NAME = "store"
+_PROGRAM = "valkey-server"
 
 
 class StoreServer:
@@ -25,10 +26,14 @@ class StoreServer:
         self._processes: ProcessGroup | None = None
 
     def __enter__(self) -> Self:
-        binary = PACKAGES.binary("valkey-server")
-        self._command = [binary, "--port", "0", "--unixsocket", self.socket, "--save", ""]
-        self._processes = ProcessGroup(self.folder)
-        self.start()
+        try:
+            binary = PACKAGES.binary(_PROGRAM)
+            self._command = [binary, "--port", "0", "--unixsocket", self.socket, "--save", ""]
+            self._processes = ProcessGroup(self.folder)
+            self.start()
+        except BaseException as error:
+            self.__exit__(type(error), error, error.__traceback__)
+            raise
         return self
 
     def __exit__(
@@ -37,13 +42,14 @@ class StoreServer:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        assert self._processes is not None
-        self._processes.stop()
+        if self._processes is not None:
+            self._processes.stop()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def start(self) -> None:
         assert self._processes is not None
-        self._server = self._processes.start(_NAME, self._command, PACKAGES.environment)
+        environment = PACKAGES.environment(_PROGRAM)
+        self._server = self._processes.start(_NAME, self._command, environment)
         wait_until(self._ready, what="store ready")
 
     def kill(self) -> None:
@@ -65,6 +71,8 @@ class StoreServer:
             return client.execute_command(*command)
 
     def _ready(self) -> bool:
+        assert self._processes is not None
+        self._processes.check()
         try:
             return bool(self.run("PING"))
         except valkey.ConnectionError:

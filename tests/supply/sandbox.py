@@ -59,7 +59,7 @@ class Sandbox:
 
     def env(self) -> dict[str, str]:
         """What bubblewrap itself needs to find its libraries."""
-        return {**os.environ, **PACKAGES.environment}
+        return {**os.environ, **PACKAGES.environment("bwrap")}
 
 
 if __name__ == "__main__":

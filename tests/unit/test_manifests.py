@@ -9,11 +9,15 @@ from tests.unit.manifest_files import (
     MANIFESTS,
     REPOSITORY,
     container,
+    documents,
     kustomization,
     pod_spec,
+    registrations,
     server_objects,
+    webhook_of,
 )
 from webhook.cli.serve import serve
+from webhook.manifest.rendering import FINDINGS
 from webhook.server.limits import Limits
 
 OBJECTS = server_objects()
@@ -37,12 +41,12 @@ def parsed(args):
 @pytest.mark.parametrize(
     ("path", "value", "because"),
     [
-        ("replicas", 2, "one may go while the other answers"),
+        ("replicas", 1, "one pod sees every phase of a write"),
         ("strategy.rollingUpdate.maxUnavailable", 0, "the new pod is ready before the old goes"),
         ("strategy.rollingUpdate.maxSurge", 1, "else maxUnavailable 0 could never roll out"),
         ("template.spec.priorityClassName", "system-cluster-critical", "outlives ordinary pods"),
         ("template.spec.enableServiceLinks", False, "variables that nobody reads"),
-        ("template.spec.terminationGracePeriodSeconds", 60, "preStop, drain, last answers"),
+        ("template.spec.terminationGracePeriodSeconds", 70, "preStop, drain, last answers"),
     ],
 )
 def test_the_deployment_keeps_answering(path, value, because):
@@ -69,9 +73,9 @@ def test_pods_are_spread_over_zones_and_hosts_where_the_cluster_can():
     }
 
 
-def test_one_pod_stays_when_nodes_are_drained_and_a_sick_one_blocks_nothing():
+def test_a_drain_takes_one_pod_at_a_time_and_is_never_blocked():
     assert OBJECTS["PodDisruptionBudget"]["spec"] == {
-        "minAvailable": 1,
+        "maxUnavailable": 1,
         "unhealthyPodEvictionPolicy": "AlwaysAllow",
         "selector": DEPLOYMENT["selector"],
     }
@@ -147,8 +151,45 @@ def test_the_quota_lets_the_priority_class_in():
     assert int(spec["hard"]["pods"]) >= most
 
 
-def test_rights_are_these_and_no_others():
-    assert OBJECTS["ClusterRole"]["rules"] == [
+def watched(name="outcome"):
+    """API group and resource of all that a registration watches."""
+    return {
+        (group, resource)
+        for rule in webhook_of(registrations()[name])["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+    }
+
+
+def granted(rules, verb):
+    """The same of what the rules of a role grant, for rules that grant this and nothing else."""
+    return [
+        (group, resource)
+        for rule in rules
+        if rule["verbs"] == [verb] and "resourceNames" not in rule
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+    ]
+
+
+def test_what_is_watched_may_be_looked_up_and_nothing_else():
+    found = granted(OBJECTS["ClusterRole"]["rules"], "get")
+    assert sorted(found) == sorted(one for one in watched() if "/" not in one[1])
+    assert ("", "secrets") not in found
+
+
+def test_heal_may_patch_every_status_that_is_watched_and_nothing_else():
+    role, binding = documents(MANIFESTS / "heal" / "access.yaml")
+    assert all(rule["verbs"] == ["patch"] for rule in role["rules"])
+    found = granted(role["rules"], "patch")
+    assert sorted(found) == sorted(one for one in watched() if one[1].endswith("/status"))
+    assert binding["roleRef"]["name"] == role["metadata"]["name"]
+    assert binding["subjects"] == OBJECTS["ClusterRoleBinding"]["subjects"]
+
+
+def test_other_rights_are_these_and_no_others():
+    other = [rule for rule in OBJECTS["ClusterRole"]["rules"] if rule["verbs"] != ["get"]]
+    assert other == [
         {
             "apiGroups": ["apiextensions.k8s.io"],
             "resources": ["customresourcedefinitions"],
@@ -173,6 +214,13 @@ def test_rights_are_these_and_no_others():
             "resourceNames": ["genguard"],
             "verbs": ["get", "update"],
         },
+        {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create"]},
+        {
+            "apiGroups": [""],
+            "resources": ["configmaps"],
+            "resourceNames": [FINDINGS],
+            "verbs": ["get", "update"],
+        },
     ]
     account = OBJECTS["ServiceAccount"]["metadata"]
     for kind in ("Role", "ClusterRole"):
@@ -194,6 +242,10 @@ def test_the_service_is_the_webhook_port_alone():
     (port,) = OBJECTS["Service"]["spec"]["ports"]
     assert (port["port"], port["targetPort"]) == (443, "webhook")
     assert OBJECTS["Service"]["spec"]["selector"] == DEPLOYMENT["selector"]["matchLabels"]
+
+
+def test_all_connections_of_one_api_server_lead_to_one_pod():
+    assert OBJECTS["Service"]["spec"]["sessionAffinity"] == "ClientIP"
 
 
 def test_the_ops_port_is_for_monitoring_and_the_webhook_port_for_all():
@@ -220,14 +272,18 @@ def test_the_arguments_are_ones_that_serve_takes():
     assert str(flags["tls_private_key_file"]) == f"{folder}/tls.key"
     assert flags["kubeconfig"] == "in-cluster"
     assert flags["events"] is True
-    assert flags["audit_only"] is False
+    assert flags["findings_configmap"] == FINDINGS
+    assert flags["audit_only"] is flags["heal"] is False
 
 
-def test_audit_only_adds_the_one_flag_that_serve_has_for_it():
-    (patch,) = kustomization(MANIFESTS / "overlays" / "audit-only")["patches"]
+@pytest.mark.parametrize(
+    ("folder", "flag"), [("overlays/audit-only", "audit_only"), ("heal", "heal")]
+)
+def test_audit_only_and_heal_add_the_one_flag_that_serve_has_for_it(folder, flag):
+    (patch,) = kustomization(MANIFESTS / folder)["patches"]
     (operation,) = yaml.safe_load(patch["patch"])
     assert operation["path"] == "/spec/template/spec/containers/0/args/-"
-    assert parsed([*container()["args"], operation["value"]])["audit_only"] is True
+    assert parsed([*container()["args"], operation["value"]])[flag] is True
     assert "patches" not in kustomization(MANIFESTS / "overlays" / "enforce")
 
 

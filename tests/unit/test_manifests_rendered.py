@@ -5,23 +5,26 @@ import re
 import shutil
 import subprocess
 from datetime import UTC, datetime
-from pathlib import PurePath
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 import yaml
 
-from certs import ensure, inspect, service_names
+from certs import ensure, inspect, installed_names
+from certs.files import CA_FILE
 from tests.controlplane.build import binary
 from tests.unit.manifest_files import MANIFESTS, registrations, webhook_of
 from webhook.cli.serve import serve
 from webhook.manifest.rendering import REGISTRATIONS
+from webhook.manifest.store import PASSWORD
 from webhook.server.access import Part
 from webhook.server.reviewed_tokens import PATHS
 from webhook.server.watching import parse_watched
 
 NOW = datetime.now(UTC)
-NAMES = service_names("genguard", "genguard-system")
+NAMES = installed_names("genguard", "genguard-system")
+CHANGED = ("Deployment", "NetworkPolicy")
+"""What replicas make different; a Valkey is new."""
 
 
 @pytest.fixture(scope="module")
@@ -84,12 +87,14 @@ def test_the_registrations_are_the_ones_that_the_other_tests_read(rendered):
         }
 
 
-def test_the_two_overlays_differ_in_one_argument(rendered):
+def test_the_two_overlays_differ_in_one_argument_and_the_rights_to_heal(rendered):
     enforce, audit_only = (rendered(f"manifests/overlays/{n}") for n in ("enforce", "audit-only"))
-    (deployment,) = of_kind(audit_only, "Deployment").values()
-    args = deployment["spec"]["template"]["spec"]["containers"][0]["args"]
-    assert args.pop() == "--audit-only"
-    assert audit_only == enforce
+    for documents, flag in ((audit_only, "--audit-only"), (enforce, "--heal")):
+        (deployment,) = of_kind(documents, "Deployment").values()
+        assert deployment["spec"]["template"]["spec"]["containers"][0]["args"].pop() == flag
+    rights = [one for one in enforce if one["metadata"]["name"] == "genguard-heal"]
+    assert [one["kind"] for one in rights] == ["ClusterRole", "ClusterRoleBinding"]
+    assert [one for one in enforce if one not in rights] == audit_only
 
 
 def test_the_server_can_be_applied_before_the_registrations(rendered):
@@ -193,7 +198,12 @@ def test_the_pods_may_renew_the_certificate_that_they_serve_and_no_other(rendere
     added = []
     for kind in ("Role", "ClusterRole"):
         (now,), (before,) = (
-            [one for one in documents if one["kind"] == kind] for documents in (found, plain)
+            [
+                one
+                for one in documents
+                if one["kind"] == kind and one["metadata"]["name"] == "genguard"
+            ]
+            for documents in (found, plain)
         )
         added += [rule for rule in now["rules"] if rule not in before["rules"]]
     assert all(len(rule["resources"]) == 1 for rule in added)
@@ -212,8 +222,8 @@ def test_the_pods_may_renew_the_certificate_that_they_serve_and_no_other(rendere
 
 def test_replicas_get_a_store_and_the_way_to_it(rendered):
     plain, found = rendered("manifests/overlays/enforce"), rendered("manifests/overlays/ha")
-    changed = {one["kind"]: one for one in found if one not in plain}
-    assert set(changed) == {"Deployment", "NetworkPolicy"}
+    assert all(document in found for document in plain if document["kind"] not in CHANGED)
+    changed = {kind: of_kind(found, kind)["genguard"] for kind in CHANGED}
     deployment = changed["Deployment"]["spec"]
     assert deployment["replicas"] == 3
     pod = deployment["template"]["spec"]
@@ -224,14 +234,34 @@ def test_replicas_get_a_store_and_the_way_to_it(rendered):
     (mount,) = (one for one in pod["containers"][0]["volumeMounts"] if one["name"] == "store")
     (volume,) = (one for one in pod["volumes"] if one["name"] == "store")
     assert volume["secret"]["secretName"] == "genguard-store"
-    assert {str(PurePath(path).parent) for path in named.values()} == {mount["mountPath"]}
-    readme = (MANIFESTS / "README.md").read_text()
-    for path in named.values():
-        assert f"--from-file={PurePath(path).name}" in readme
+    (certificate,) = (one for one in pod["containers"][0]["volumeMounts"] if one["name"] == "tls")
+    assert named == {
+        "password-file": f"{mount['mountPath']}/{PASSWORD}",
+        "cafile": f"{certificate['mountPath']}/{CA_FILE}",
+    }
     (way,) = changed["NetworkPolicy"]["spec"]["egress"][-1:]
     assert [port["port"] for port in way["ports"]] == [store.port]
+    service = of_kind(found, "Service")[store.hostname.split(".")[0]]
+    assert store.hostname == f"{service['metadata']['name']}.{service['metadata']['namespace']}.svc"
+    assert [port["port"] for port in service["spec"]["ports"]] == [store.port]
+    (to,) = way["to"]
+    assert to["podSelector"]["matchLabels"] == service["spec"]["selector"]
     (quota,) = of_kind(found, "ResourceQuota").values()
-    assert int(quota["spec"]["hard"]["pods"]) >= deployment["replicas"] + 1
+    assert int(quota["spec"]["hard"]["pods"]) >= deployment["replicas"] + 2
+
+
+def test_the_certificate_names_the_store_whoever_makes_it(rendered):
+    (address,) = (
+        argument.removeprefix("--store=")
+        for argument in of_kind(rendered("manifests/overlays/ha"), "Deployment")["genguard"][
+            "spec"
+        ]["template"]["spec"]["containers"][0]["args"]
+        if argument.startswith("--store=")
+    )
+    host = urlsplit(address).hostname
+    assert host in NAMES
+    certificates = of_kind(rendered("manifests/overlays/cert-manager"), "Certificate")
+    assert host in certificates["genguard"]["spec"]["dnsNames"]
 
 
 def test_with_ops_auth_people_and_prometheus_show_a_token_over_tls_and_probes_none(
@@ -262,7 +292,7 @@ def test_with_ops_auth_people_and_prometheus_show_a_token_over_tls_and_probes_no
         "genguard-metrics": [PATHS[Part.METRICS]],
     }
     bound = {one["roleRef"]["name"] for one in of_kind(found, "ClusterRoleBinding").values()}
-    assert bound == {"genguard", "genguard-metrics", "system:auth-delegator"}
+    assert bound == {"genguard", "genguard-heal", "genguard-metrics", "system:auth-delegator"}
     (monitor,) = of_kind(found, "PodMonitor").values()
     (endpoint,) = monitor["spec"]["podMetricsEndpoints"]
     secret = of_kind(found, "Secret")[endpoint["authorization"]["credentials"]["name"]]

@@ -6,10 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.reviews import make_review
+from tests.unit.detection.builders import INTENT, reviewed
 from tests.unit.manifest_files import MANIFESTS, registrations, server_objects, webhook_of
+from webhook.detection.conditions import Conditions
+from webhook.detection.view import View
 from webhook.generation.table import load_rows
+from webhook.objects.selectors import Truth
 
 ALL = registrations()
+ACCOUNT = server_objects()["ServiceAccount"]["metadata"]
+GENGUARD = f"system:serviceaccount:{ACCOUNT['namespace']}:{ACCOUNT['name']}"
 EACH = pytest.mark.parametrize("name", ALL)
 LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 SUBDOMAIN = re.compile(rf"{LABEL}(\.{LABEL})*")  # RFC 1123, what the API server demands of a name
@@ -118,11 +125,24 @@ def test_namespaces_that_the_cluster_or_genguard_lives_by_are_left_out(name):
 
 
 @EACH
-def test_genguard_does_not_wait_for_itself(name):
-    account = server_objects()["ServiceAccount"]["metadata"]
-    user = f"system:serviceaccount:{account['namespace']}:{account['name']}"
+@pytest.mark.parametrize(
+    ("user", "subresource", "called", "because"),
+    [
+        (GENGUARD, None, Truth.FALSE, "it would wait for itself"),
+        (GENGUARD, "scale", Truth.FALSE, "the same"),
+        (GENGUARD, "status", Truth.TRUE, "what it puts back is protected from other webhooks"),
+        ("system:serviceaccount:default:genguard", None, Truth.TRUE, "somebody else"),
+        ("alice", "status", Truth.TRUE, "somebody else"),
+    ],
+)
+def test_of_genguard_s_own_writes_those_of_status_alone_are_seen(
+    name, user, subresource, called, because
+):
+    stored = {"metadata": {"name": "web"}}
+    asked = make_review(new=stored, old=stored, user=user, subresource=subresource)
     (condition,) = webhook_of(ALL[name])["matchConditions"]
-    assert condition["expression"] == f"request.userInfo.username != '{user}'"
+    view = View(reviewed(asked, INTENT).request)
+    assert Conditions().hold([condition["expression"]], view) is called, because
 
 
 @EACH

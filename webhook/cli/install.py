@@ -44,14 +44,22 @@ _FOLDER = click.Path(file_okay=False, path_type=Path)
 @click.option(
     "--ha",
     is_flag=True,
-    help="Three replicas that judge as one, through a store in common: manifests/overlays/ha.",
+    help="Three replicas that judge as one, through a store in common: a Valkey that is installed "
+    "beside them, or that of --store.",
 )
 @click.option(
     "--store",
     metavar="valkey://HOST/DB",
     callback=shared_store,
-    help="With --ha: the store, as serve takes it; its files are keys of secret/genguard-store. "
-    "[default: that of the manifests]",
+    help="With --ha: a store of yours, as serve takes it; its files are keys of "
+    "secret/genguard-store. [default: a Valkey that is installed]",
+)
+@click.option("--store-image", metavar="IMAGE", help="With --ha: the image of that Valkey.")
+@click.option(
+    "--heal/--no-heal",
+    default=None,
+    help="Put back values that were lost before, by patches of status; it takes the right to patch "
+    "every status that is watched. [default: unless --audit-only]",
 )
 @click.option(
     "--api-server-cidr",
@@ -62,7 +70,11 @@ _FOLDER = click.Path(file_okay=False, path_type=Path)
     help="Whence the API servers call, as pods see it: the NetworkPolicy lets nobody else reach "
     "the webhook port. [default: everybody]",
 )
-@click.option("--replicas", type=click.IntRange(1), help="How many pods. [default: 2, or 3]")
+@click.option(
+    "--replicas",
+    type=click.IntRange(1),
+    help="How many pods; more than one need --ha. [default: 1, or 3 with --ha]",
+)
 @click.option(
     "--timeout",
     "seconds",
@@ -119,6 +131,8 @@ def _options(
     cert_manager: bool,
     ha: bool,
     store: SharedStore | None,
+    store_image: str | None,
+    heal: bool | None,
     replicas: int | None,
     api_servers: tuple[str, ...],
     namespace: str,
@@ -132,13 +146,24 @@ def _options(
     if url is not None:
         if ca_file is None:
             raise click.UsageError("--url needs --ca-file: the ca.crt in the server's --cert-dir")
-        if audit_only or image or cert_dir or cert_manager or ha or replicas or api_servers:
+        inside = (image, cert_dir, cert_manager, ha, store_image, replicas, api_servers)
+        if audit_only or heal is not None or any(inside):
             raise click.UsageError("with --url, how the server runs is said where it is started")
         outside = Outside(url, ca_file.read_bytes())
     elif ca_file is not None:
         raise click.UsageError("--ca-file is for a server outside the cluster: give --url")
     if store is not None and not ha:
         raise click.UsageError("--store is what replicas share: give --ha")
+    if store_image is not None and (store is not None or not ha):
+        raise click.UsageError("--store-image is of the Valkey that --ha installs without --store")
+    if (replicas or 1) > 1 and not ha:
+        raise click.UsageError(
+            "more than one replica without a store in common: the phases of one write reach "
+            "different pods, and each judges a part. Give --ha, which installs a Valkey for them, "
+            "or --ha --store ADDRESS"
+        )
+    if heal and audit_only:
+        raise click.UsageError("--audit-only changes nothing: leave out --heal")
     if cert_dir and cert_manager:
         raise click.UsageError("give either --cert-dir or --cert-manager")
     choices = Choices(
@@ -147,8 +172,10 @@ def _options(
         image,
         cert_manager,
         outside,
+        heal=heal is not False,
         ha=ha,
         store=store,
+        store_image=store_image,
         replicas=replicas,
         api_servers=api_servers,
     )

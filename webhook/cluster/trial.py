@@ -1,5 +1,6 @@
 """Probes sent through the API server, again and again until they are seen or time is over."""
 
+import asyncio
 import secrets
 import time
 from collections.abc import Collection, Mapping
@@ -12,6 +13,9 @@ from webhook.cluster.until import until
 from webhook.install.probing import missing, probe
 from webhook.install.where import collection_of
 
+_AT_ONCE: Final = 8
+"""Probes that need connections of their own: an idle one leads to the pod that it led to before."""
+_ROUNDS: Final = 3
 _REFUSED_SECONDS: Final = 10.0
 """Registrations spread within a second or two: what refuses probes for longer refuses them all."""
 
@@ -32,6 +36,34 @@ async def send_probe(rest: Rest, namespace: str, run: str = "") -> Probed:
     told = await rest.tell("POST", collection_of(document), document, params={"dryRun": "All"})
     refusal = told.message if told.status >= HTTPStatus.BAD_REQUEST else ""
     return Probed(read_answers(told.warnings, value), told.status, refusal, told.date)
+
+
+async def send_probes(rest: Rest, namespace: str, count: int) -> tuple[Probed, ...]:
+    """So many dry runs at once. Raises one of UNREACHED."""
+    return tuple(await asyncio.gather(*(send_probe(rest, namespace) for _ in range(count))))
+
+
+async def until_mode(rest: Rest, namespace: str, mode: str, seconds: float) -> None:
+    """Wait until nobody answers a probe in another mode, in several rounds one after the other.
+
+    Who does not answer is in no mode. Raises NotInTimeError.
+    """
+    rounds = 0
+
+    async def look() -> str:
+        nonlocal rounds
+        others = {
+            seen.facts.get("instance", "a pod"): told
+            for probed in await send_probes(rest, namespace, _AT_ONCE)
+            for seen in probed.seen.values()
+            if (told := seen.facts.get("mode", mode)) != mode
+        }
+        rounds = 0 if others else rounds + 1
+        if others:
+            return ", ".join(f"{who} still answers as {told}" for who, told in others.items())
+        return "" if rounds >= _ROUNDS else f"{mode} in {rounds} of {_ROUNDS} rounds"
+
+    await until(look, seconds)
 
 
 async def until_seen(

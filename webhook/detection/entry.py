@@ -87,10 +87,11 @@ class Entry(msgspec.Struct, gc=False):
     def severity(self) -> Severity:
         """By count and duration; minor signs never make more than info.
 
-        Damage that stays after few signs is a warning, once somebody has looked at the object.
+        A lost observedGeneration that is still lost after few signs is a warning, once somebody
+        has looked at the object: who waits for it waits for ever.
         """
         if self.minor or self.count < LOOP_COUNT:
-            stays = self.quiet and self.looked > 0
+            stays = self.quiet and self.looked > 0 and self.damage is not None and self.damage.lost
             return Severity.WARNING if stays and not self.minor else Severity.INFO
         if self.count >= CRITICAL_COUNT and self.last - self.first >= CRITICAL_SECONDS:
             return Severity.CRITICAL

@@ -2,13 +2,14 @@
 
 from typing import Final
 
+from webhook.doctor.answers import incomplete, mode, phases
 from webhook.doctor.calls import clock, last_seen, reached, store
 from webhook.doctor.certificates import ca_bundle, certificate
 from webhook.doctor.cluster import api_server, kinds, order
 from webhook.doctor.facts import Facts
 from webhook.doctor.line import Check, Line, fail
 from webhook.doctor.registrations import registered, rules, settings
-from webhook.doctor.server import installed, pods, rights
+from webhook.doctor.server import heal, installed, pods, rights
 
 CHECKS: Final[tuple[Check, ...]] = (
     api_server,
@@ -21,9 +22,13 @@ CHECKS: Final[tuple[Check, ...]] = (
     ca_bundle,
     order,
     reached,
+    phases,
+    mode,
     last_seen,
     store,
+    incomplete,
     rights,
+    heal,
     clock,
     kinds,
 )

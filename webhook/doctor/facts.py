@@ -9,7 +9,9 @@ from typing import Any, NamedTuple
 from certs import PairSnapshot
 from webhook.admission.probe import Seen
 from webhook.install.registering import is_limited
-from webhook.lint.hook import Hook, items, mapping, read_hooks, texts
+from webhook.install.where import path_of
+from webhook.lint.hook import Hook, mapping, read_hooks
+from webhook.manifest.deployed import AUDIT_ONLY, HEAL, arguments_of, containers_of
 from webhook.manifest.kustomize import Document
 from webhook.manifest.rendering import INJECTED, NAMESPACE, PHASES, is_registration, phase_of
 from webhook.manifest.store import store_of
@@ -50,6 +52,8 @@ class Facts:
     endpoints       ready addresses of the Service
     pair            what the Secret holds; for a server outside, what it serves, without a key
     probe           which phases have seen a dry run, and what they said; refusal: what refused it
+    probes          the same of several dry runs that were sent at once
+    leaving         pods that are about to end: being deleted, or of an earlier template
     skew            seconds that this machine's clock is ahead of the API server's
     served          group, version and resource of all that the API server serves
     custom          group and resource of custom resources with something to watch
@@ -67,6 +71,8 @@ class Facts:
     pair: PairSnapshot | None = field(default=None, repr=False)
     probe: Mapping[str, Seen] = field(default_factory=dict)
     refusal: str = ""
+    probes: tuple[Mapping[str, Seen], ...] = ()
+    leaving: tuple[str, ...] = ()
     skew: float = 0.0
     rights: tuple[Right, ...] = ()
     served: frozenset[tuple[str, str, str]] = frozenset()
@@ -108,35 +114,46 @@ class Facts:
         if any(INJECTED in found.hook.annotations for found in self.registered.values()):
             flags.append("--cert-manager")
         flags += self._shared()
-        spec = mapping(mapping((self.deployment or {}).get("spec")).get("template")).get("spec")
-        for container in map(mapping, items(mapping(spec).get("containers"))):
-            arguments = texts(container.get("args"))
-            if "--audit-only" in arguments:
-                flags.append("--audit-only")
-            if container.get("image") not in (None, self._image()):
-                flags += ["--image", shlex.quote(str(container["image"]))]
+        if self.deployment is not None:
+            arguments = arguments_of(self.deployment)
+            if AUDIT_ONLY in arguments:
+                flags.append(AUDIT_ONLY)
+            elif HEAL not in arguments:
+                flags.append("--no-heal")
+        flags += self._images()
         return " ".join(("genguard install", *flags))
+
+    @property
+    def replicas(self) -> int:
+        """How many pods are installed where nobody asks for another number."""
+        return next(
+            (one["spec"]["replicas"] for one in self.expected if one["kind"] == "Deployment"), 1
+        )
 
     def _shared(self) -> Iterator[str]:
         """How many pods there are, and by which store they judge as one."""
         if self.deployment is None:
             return
         address, replicas = store_of(self.deployment), self.deployment["spec"].get("replicas", 1)
-        for expected in self.expected:
-            if expected["kind"] == "Deployment":
-                if address:
-                    yield "--ha"
-                if address and address != store_of(expected):
-                    yield from ("--store", shlex.quote(address))
-                # None and a single one are faults of their own.
-                if replicas > 1 and replicas != expected["spec"]["replicas"]:
-                    yield from ("--replicas", str(replicas))
+        if not address:
+            return  # more than one replica without a store is a fault, and not installed again
+        yield "--ha"
+        if not any(one["kind"] == "StatefulSet" for one in self.expected):
+            yield from ("--store", shlex.quote(address))
+        # None is a fault as well.
+        if replicas not in (0, self.replicas):
+            yield from ("--replicas", str(replicas))
 
-    def _image(self) -> str:
-        for one in self.expected:
-            if one["kind"] == "Deployment":
-                return str(one["spec"]["template"]["spec"]["containers"][0]["image"])
-        return ""
+    def _images(self) -> Iterator[str]:
+        """Those that are not of the manifests."""
+        flags = {"Deployment": "--image", "StatefulSet": "--store-image"}
+        for expected in self.expected:
+            flag, live = flags.get(expected["kind"]), self.live.get(path_of(expected))
+            if flag and live:
+                wanted = {one["image"] for one in containers_of(expected)}
+                for container in containers_of(live):
+                    if container.get("image") not in {None, *wanted}:
+                        yield from (flag, shlex.quote(str(container["image"])))
 
     def _registered(self) -> Iterator[Found]:
         names = {one["metadata"]["name"]: one for one in self.configurations}

@@ -92,13 +92,18 @@ def _selectors(found: Found, facts: Facts) -> Iterator[Line]:
     if hook.selects_objects:
         told = f"{name} has an objectSelector: whoever sets labels is not seen"
         yield warn("settings", told, facts.install)
-    conditions = {mapping(one).get("name") for one in items(hook.body.get("matchConditions"))}
-    lost = [
-        one["name"] for one in found.expected["matchConditions"] if one["name"] not in conditions
-    ]
-    if lost:
-        told = f"{name} has lost the matchCondition {', '.join(lost)}: genguard may wait for itself"
-        yield warn("settings", told, facts.install)
+    conditions = {
+        mapping(one).get("name"): mapping(one).get("expression")
+        for one in items(hook.body.get("matchConditions"))
+    }
+    for wanted in found.expected["matchConditions"]:
+        condition = wanted["name"]
+        if condition not in conditions:
+            told = f"{name} has lost the matchCondition {condition}: genguard may wait for itself"
+            yield warn("settings", told, facts.install)
+        elif conditions[condition] != wanted["expression"]:
+            told = f"{name} has another matchCondition {condition}, which decides which writes of "
+            yield warn("settings", f"{told}genguard itself are protected", facts.install)
 
 
 def _asked(webhook: Mapping[str, Any]) -> set[tuple[str, str, str, str]]:

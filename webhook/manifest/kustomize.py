@@ -10,7 +10,7 @@ Relies  on nothing being passed over: a field that is not understood here is an 
 import base64
 import posixpath
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from typing import Any, Final
 
@@ -40,7 +40,12 @@ def build(folder: str, read: Read) -> list[Document]:
 
     Raises UnreadableManifestError; what `read` raises goes through.
     """
-    return sorted(_build(folder, read, []), key=_order)
+    return in_order(_build(folder, read, []))
+
+
+def in_order(documents: Iterable[Document]) -> list[Document]:
+    """As kustomize sorts them: what others depend on comes first."""
+    return sorted(documents, key=_order)
 
 
 def _order(document: Document) -> tuple[int, str, str, str]:

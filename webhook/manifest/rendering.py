@@ -8,6 +8,7 @@ from typing import Any, Final
 import yaml
 
 from certs.files import CA_FILE, CERT_FILE, KEY_FILE, PairSnapshot
+from webhook.manifest.deployed import containers_of
 from webhook.manifest.kustomize import Document, Read, build
 from webhook.manifest.store import SharedStore, use
 
@@ -30,6 +31,8 @@ REGISTRATIONS: Final = (
     ("ValidatingWebhookConfiguration", "zzzzzz-genguard-outcome"),
 )
 """Kind and name, as base/registrations has them."""
+FINDINGS: Final = "genguard-findings"
+"""The ConfigMap of open findings, which the server makes in its own namespace."""
 _HA: Final = "overlays/ha"
 _TLS: Final = "tls"
 _REGISTRATIONS: Final = "base/registrations"
@@ -47,7 +50,9 @@ class Outside:
 class Choices:
     """What the flags of `install` say. With `outside`, only registrations are rendered.
 
-    ha        replicas that judge as one, through `store`; without it through that of the manifests
+    heal      lost values are put back by patches of status, when enforcing
+    ha        replicas that judge as one, through `store`; without it through a Valkey of their own
+    store_image  the image of that Valkey; without it that of the manifests
     replicas  how many pods; without it as many as the manifests say
     api_servers  CIDRs whence the webhook port may be reached; without any, from everywhere
     """
@@ -57,10 +62,17 @@ class Choices:
     image: str | None = None
     cert_manager: bool = False
     outside: Outside | None = None
+    heal: bool = True
     ha: bool = False
     store: SharedStore | None = None
+    store_image: str | None = None
     replicas: int | None = None
     api_servers: tuple[str, ...] = ()
+
+    @property
+    def brings_store(self) -> bool:
+        """Whether a Valkey is installed beside the pods."""
+        return self.ha and self.store is None and self.outside is None
 
 
 def render(choices: Choices, read: Read, pair: Mapping[str, bytes]) -> list[Document]:
@@ -78,7 +90,9 @@ def render(choices: Choices, read: Read, pair: Mapping[str, bytes]) -> list[Docu
         documents = build(overlay, _reading(choices, read, pair))
     for one in documents:
         if choices.image is not None:
-            _set_image(one, choices.image)
+            _set_image(one, "Deployment", choices.image)
+        if choices.store_image is not None:
+            _set_image(one, "StatefulSet", choices.store_image)
         if choices.store is not None:
             use(one, choices.store)
         if choices.replicas is not None:
@@ -128,13 +142,23 @@ def _reading(choices: Choices, read: Read, pair: Mapping[str, bytes]) -> Read:
         if folder == _TLS and name in pair:
             return pair[name]
         content = read(path)
-        if choices.cert_manager and path.startswith("overlays/"):
-            content = content.replace(b"../../tls", b"../../cert-manager")
-        if folder == _HA:
-            content = content.replace(b"../enforce", f"../{_mode(choices)}".encode())
+        if path.startswith("overlays/"):
+            content = _chosen(choices, content)
         return content
 
     return reading
+
+
+def _chosen(choices: Choices, overlay: bytes) -> bytes:
+    """An overlay with the mode and the components that were chosen."""
+    overlay = overlay.replace(b"../enforce", f"../{_mode(choices)}".encode())
+    if choices.cert_manager:
+        overlay = overlay.replace(b"../../tls", b"../../cert-manager")
+    if not choices.heal:
+        overlay = overlay.replace(b"  - ../../heal\n", b"")
+    if choices.store is not None:
+        overlay = overlay.replace(b"  - ../../valkey\n", b"")
+    return overlay
 
 
 def _mode(choices: Choices) -> str:
@@ -148,19 +172,19 @@ def _divert(registration: Document, outside: Outside) -> None:
         webhook["clientConfig"] = {"url": outside.url + path, "caBundle": bundle}
 
 
-def _set_image(document: Document, image: str) -> None:
-    if document["kind"] == "Deployment":
-        for container in document["spec"]["template"]["spec"]["containers"]:
+def _set_image(document: Document, kind: str, image: str) -> None:
+    if document["kind"] == kind:
+        for container in containers_of(document):
             container["image"] = image
 
 
 def _scale(document: Document, replicas: int) -> None:
-    """So many pods, and one more while they are replaced."""
+    """So many pods, one more while they are replaced, and a Valkey."""
     if document["kind"] == "Deployment":
         document["spec"]["replicas"] = replicas
     elif document["kind"] == "ResourceQuota":
         hard = document["spec"]["hard"]
-        hard["pods"] = str(max(int(hard["pods"]), replicas + 1))
+        hard["pods"] = str(max(int(hard["pods"]), replicas + 2))
 
 
 def _admit(document: Document, api_servers: tuple[str, ...]) -> None:

@@ -1,5 +1,6 @@
-"""The store that replicas share, where an installation names it: flag, files and way out."""
+"""The store that replicas share, where an installation names it: flag, files, Secret, way out."""
 
+import base64
 from collections.abc import Mapping
 from dataclasses import dataclass
 from ipaddress import ip_address
@@ -7,9 +8,13 @@ from pathlib import PurePosixPath
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlsplit
 
+from webhook.manifest.deployed import arguments_of, containers_of
+
 STORE_SECRET: Final = "genguard-store"  # noqa: S105 - its name
 MOUNT: Final = PurePosixPath("/etc/genguard/store")
 """Where the pods have the Secret's keys as files."""
+PASSWORD: Final = "password"  # noqa: S105 - the name of a key
+"""The key of the Secret that the Valkey of manifests/valkey reads."""
 _FLAG: Final = "--store="
 _VOLUME: Final = "store"
 
@@ -25,11 +30,8 @@ class SharedStore:
 
 def store_of(deployment: Mapping[str, Any]) -> str:
     """The address that the pods are given; "" where they share none."""
-    for container in deployment["spec"]["template"]["spec"]["containers"]:
-        for argument in container.get("args") or ():
-            if str(argument).startswith(_FLAG):
-                return str(argument).removeprefix(_FLAG)
-    return ""
+    found = [one for one in arguments_of(deployment) if one.startswith(_FLAG)]
+    return found[0].removeprefix(_FLAG) if found else ""
 
 
 def keys_of(deployment: Mapping[str, Any]) -> tuple[str, ...]:
@@ -37,6 +39,18 @@ def keys_of(deployment: Mapping[str, Any]) -> tuple[str, ...]:
     named = parse_qsl(urlsplit(store_of(deployment)).query)
     files = (PurePosixPath(value) for _, value in named)
     return tuple(one.name for one in files if one.parent == MOUNT)
+
+
+def store_secret(namespace: str, password: str) -> dict[str, Any]:
+    """The Secret of an own Valkey."""
+    labels = {"app.kubernetes.io/name": "genguard", "app.kubernetes.io/component": "server"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": STORE_SECRET, "namespace": namespace, "labels": labels},
+        "type": "Opaque",
+        "data": {PASSWORD: base64.b64encode(password.encode()).decode()},
+    }
 
 
 def use(document: dict[str, Any], store: SharedStore) -> None:
@@ -50,13 +64,13 @@ def use(document: dict[str, Any], store: SharedStore) -> None:
 
 def _address(deployment: dict[str, Any], store: SharedStore) -> None:
     pod = deployment["spec"]["template"]["spec"]
-    for container in pod["containers"]:
+    for container in containers_of(deployment):
         container["args"] = [
             f"{_FLAG}{store.address}" if one.startswith(_FLAG) else one for one in container["args"]
         ]
     if not keys_of(deployment):
         pod["volumes"] = [one for one in pod["volumes"] if one["name"] != _VOLUME]
-        for container in pod["containers"]:
+        for container in containers_of(deployment):
             mounts = container["volumeMounts"]
             container["volumeMounts"] = [one for one in mounts if one["name"] != _VOLUME]
 

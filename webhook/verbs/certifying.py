@@ -40,7 +40,7 @@ async def certified(
     from webhook.cluster.secret import follow_secret  # noqa: PLC0415
     from webhook.running import running  # noqa: PLC0415
 
-    names = (*certs.service_names(_SERVICE, namespace), *options.names)
+    names = (*certs.installed_names(_SERVICE, namespace), *options.names)
     rotated = Rotated(namespace, secret, names, options.lifetime)
     rotation = Rotation(Rotator(rest, rotated, _now), leadership, _now)
     metrics.gauge(

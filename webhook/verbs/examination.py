@@ -16,12 +16,13 @@ from webhook.cluster.applied import find, listed
 from webhook.cluster.discovery import discover
 from webhook.cluster.left import leftovers
 from webhook.cluster.rest import RefusedError, Rest
-from webhook.cluster.rollout import read_pair
-from webhook.cluster.trial import Probed, send_probe
+from webhook.cluster.rollout import leaving, read_pair
+from webhook.cluster.trial import Probed, send_probe, send_probes
 from webhook.doctor.facts import Facts, Right
 from webhook.generation.custom import BadDefinitionError, from_definition
 from webhook.install.where import path_of, title_of
 from webhook.lint.hook import MUTATING, VALIDATING
+from webhook.manifest.deployed import AUDIT_ONLY, HEAL, arguments_of
 from webhook.manifest.kustomize import Document
 from webhook.manifest.rendering import (
     INJECTED,
@@ -31,13 +32,14 @@ from webhook.manifest.rendering import (
     render,
     secret_of,
 )
-from webhook.manifest.store import store_of
+from webhook.manifest.store import SharedStore, store_of
 from webhook.verbs.installation import connected
 
 _ADMISSION: Final = "admissionregistration.k8s.io/v1"
 _REVIEWS: Final = "/apis/authorization.k8s.io/v1"
 _WATCHED: Final = "default"
 """A namespace that is always there, and that the registrations do not leave out."""
+_PROBES: Final = 20
 _DIAL_SECONDS: Final = 3.0
 _NO_PAIR: Final = PairSnapshot(b"", b"", None)
 T = TypeVar("T")
@@ -49,13 +51,13 @@ async def examine(kubeconfig: str | None, context: str | None, namespace: str) -
         look = _Look(rest, namespace)
         version = await rest.get("/version")
         configurations = await look.noted("the registrations", look.configurations) or ()
-        choices = Choices(
-            namespace=namespace,
-            cert_manager=_is_injected(configurations),
-            ha=bool(await look.noted("the Deployment", look.store)),
+        deployment = await look.noted("the Deployment", look.deployment)
+        choices = replace(
+            _choices(deployment or {}, namespace), cert_manager=_is_injected(configurations)
         )
         expected = tuple(render(choices, manifests.read, pair_files(_NO_PAIR)))
         probed = await send_probe(rest, _WATCHED)
+        probes = await send_probes(rest, _WATCHED, _PROBES)
         now = datetime.now(UTC)
         facts = Facts(
             at=now,
@@ -69,6 +71,8 @@ async def examine(kubeconfig: str | None, context: str | None, namespace: str) -
             pair=await look.noted("the Secret", look.pair),
             probe=probed.seen,
             refusal=probed.refusal,
+            probes=tuple(one.seen for one in probes),
+            leaving=tuple(await look.noted("the pods", look.leaving) or ()),
             skew=_skew(probed, now),
             served=await look.noted("what is served", look.served) or frozenset(),
             custom=await look.noted("custom resources", look.custom) or (),
@@ -101,13 +105,17 @@ class _Look:
             self.unread[title_of(document)] = str(error)
             return document
 
-    async def store(self) -> str:
-        """The address that the pods are given; "" where they share none."""
+    async def deployment(self) -> Document | None:
+        """The pods' Deployment; None where there is none."""
         metadata = {"name": "genguard", "namespace": self._namespace}
-        found = await find(
+        return await find(
             self._rest, {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata}
         )
-        return store_of(found) if found else ""
+
+    async def leaving(self) -> list[str]:
+        """Pods that are about to end."""
+        found = await self.deployment()
+        return await leaving(self._rest, found) if found else []
 
     async def configurations(self) -> tuple[Document, ...]:
         """Every webhook configuration."""
@@ -160,6 +168,9 @@ class _Look:
         groups = ["system:serviceaccounts", f"system:serviceaccounts:{self._namespace}"]
         for needed in _needed(facts):
             attributes = {key: value for key, value in needed.items() if value}
+            resource, _, subresource = needed["resource"].partition("/")
+            if subresource:
+                attributes |= {"resource": resource, "subresource": subresource}
             spec: dict[str, Any] = {"resourceAttributes": attributes}
             kind = "SelfSubjectAccessReview"
             if not facts.outside:
@@ -168,9 +179,30 @@ class _Look:
             body = {"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec}
             answer = await self._rest.call("POST", f"{_REVIEWS}/{kind.lower()}s", body)
             allowed = bool(answer["status"].get("allowed"))
-            verb, group, resource = (needed[key] for key in ("verb", "group", "resource"))
-            found.append(Right(verb, group, resource, allowed, needed["name"]))
+            verb, group = needed["verb"], needed["group"]
+            found.append(Right(verb, group, needed["resource"], allowed, needed["name"]))
         return tuple(found)
+
+
+def _choices(deployment: Document, namespace: str) -> Choices:
+    """What was chosen for a Deployment, as far as it decides which objects there are."""
+    address = store_of(deployment)
+    own = next(
+        store_of(one)
+        for one in render(
+            Choices(namespace=namespace, ha=True), manifests.read, pair_files(_NO_PAIR)
+        )
+        if one["kind"] == "Deployment"
+    )
+    arguments = arguments_of(deployment)
+    return Choices(
+        namespace=namespace,
+        audit_only=AUDIT_ONLY in arguments,
+        heal=HEAL in arguments or not deployment,
+        ha=bool(address),
+        # Where it is matters to nothing that is looked at here.
+        store=SharedStore(address, "", 0) if address not in ("", own) else None,
+    )
 
 
 def _needed(facts: Facts) -> Iterator[dict[str, str]]:

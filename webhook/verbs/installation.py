@@ -3,7 +3,7 @@
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from http import HTTPStatus
 from pathlib import Path
@@ -18,9 +18,8 @@ from webhook.cluster.rest import RefusedError, Rest
 from webhook.cluster.rollout import read_pair
 from webhook.cluster.target import default_kubeconfig
 from webhook.install.plan import Action, Step
-from webhook.install.registering import (
-    is_limited,
-)
+from webhook.install.registering import is_limited
+from webhook.install.where import path_of
 from webhook.manifest.kustomize import Document
 from webhook.manifest.rendering import (
     Choices,
@@ -29,8 +28,10 @@ from webhook.manifest.rendering import (
     render,
     secret_of,
 )
-from webhook.manifest.store import STORE_SECRET, keys_of
+from webhook.manifest.store import PASSWORD, STORE_SECRET, keys_of, store_secret
 
+_PASSWORD_BYTES: Final = 32
+_NO_PAIR: Final = dict.fromkeys(("tls.crt", "tls.key", "ca.crt"), b"")
 _OTHERS_OWN: Final = "cert-manager.io/certificate-name"
 """The annotation of a Secret that cert-manager keeps."""
 
@@ -48,11 +49,15 @@ class InstallOptions:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What is about to be done; `before` are the registrations as they were, None for none."""
+    """What is about to be done; `before` are the registrations as they were, None for none.
+
+    dropped  what an earlier installation had and this one has not; it goes after the rollout
+    """
 
     run: str
     cluster: str
     server: tuple[Step, ...]
+    dropped: tuple[Step, ...]
     registrations: tuple[Step, ...]
     before: tuple[Document | None, ...]
     leftovers: tuple[Document, ...]
@@ -61,7 +66,7 @@ class Prepared:
     def steps(self) -> list[Step]:
         """In the order in which they are done."""
         gone = [Step(Action.DELETE, one, note="left behind") for one in self.leftovers]
-        return [*gone, *self.server, *self.registrations]
+        return [*gone, *self.server, *self.dropped, *self.registrations]
 
 
 def manifests_of(options: InstallOptions) -> list[Document]:
@@ -85,7 +90,8 @@ async def prepare(options: InstallOptions) -> Prepared:
         registrations: list[Step] = []
         before: list[Document | None] = []
         rendered = render(options.choices, manifests.read, pair_files(renewed.pair))
-        await _check_store(rest, rendered, namespace)
+        if options.choices.store is not None:
+            await _check_store(rest, rendered, namespace)
         for document in rendered:
             if is_registration(document):
                 live = await find(rest, document)
@@ -95,9 +101,19 @@ async def prepare(options: InstallOptions) -> Prepared:
                 step = await plan_step(rest, document)
                 is_secret = document["kind"] == "Secret"
                 server.append(step._replace(note=renewed.reason) if is_secret else step)
+        if options.choices.brings_store:
+            server.insert(1, await _password(rest, namespace))  # after the namespace
+        dropped = await _dropped(rest, options.choices, rendered)
         left = await leftovers(rest)
-    run = secrets.token_hex(4)
-    return Prepared(run, cluster, tuple(server), tuple(registrations), tuple(before), tuple(left))
+    return Prepared(
+        secrets.token_hex(4),
+        cluster,
+        tuple(server),
+        tuple(dropped),
+        tuple(registrations),
+        tuple(before),
+        tuple(left),
+    )
 
 
 @asynccontextmanager
@@ -115,6 +131,29 @@ async def _check_cert_manager(rest: Rest) -> None:
             raise
         told = "cert-manager is not in this cluster: install it, or leave out --cert-manager"
         raise RefusedError(error.status, told) from error
+
+
+async def _password(rest: Rest, namespace: str) -> Step:
+    """The Secret of an own Valkey: made once, and kept from then on."""
+    place = secret_of(namespace, STORE_SECRET)
+    found = await find(rest, place) or {}
+    if (found.get("data") or {}).get(PASSWORD):
+        return Step(Action.UNCHANGED, place)
+    made = store_secret(namespace, secrets.token_urlsafe(_PASSWORD_BYTES))
+    return (await plan_step(rest, made))._replace(note="a password, which is not shown")
+
+
+async def _dropped(rest: Rest, choices: Choices, rendered: list[Document]) -> list[Step]:
+    """What another choice of store and of heal has installed, and this one does not name.
+
+    A right that nobody needs any more does not stay.
+    """
+    if choices.outside is not None:
+        return []
+    most = replace(choices, audit_only=False, heal=True, ha=True, store=None)
+    kept = {path_of(one) for one in rendered}
+    parts = [one for one in render(most, manifests.read, _NO_PAIR) if path_of(one) not in kept]
+    return [Step(Action.DELETE, one) for one in reversed(parts) if await find(rest, one)]
 
 
 async def _check_store(rest: Rest, rendered: list[Document], namespace: str) -> None:
@@ -137,7 +176,7 @@ def _pair(options: InstallOptions, secret: Document | None) -> certs.Renewed:
     if choices.outside is not None or choices.cert_manager:
         return certs.Renewed(certs.PairSnapshot(b"", b"", None), "")
     now = datetime.now(UTC)
-    names = certs.service_names("genguard", choices.namespace)
+    names = certs.installed_names("genguard", choices.namespace)
     if _OTHERS_OWN in ((secret or {}).get("metadata", {}).get("annotations") or {}):
         raise certs.CertificateError(
             "the Secret is cert-manager's, which would change it again: give --cert-manager"

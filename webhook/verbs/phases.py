@@ -1,9 +1,11 @@
 """Installing, done: four phases, each of which is proven before the next.
 
-server     1  namespace, rights, Secret, Deployment, Service; waits for the rollout
+server     1  namespace, rights, Secret, Deployment, Service; waits for the rollout, and until the
+              pods that it replaces have ended
 reach      2  the API server itself must reach it, over TLS, by the bundle it will be known by
 register   3  registered for a trial namespace alone; a probe must be seen in every phase of a write
-widen      4  registered for the cluster; a probe elsewhere must be seen in every phase
+widen      4  registered for the cluster; a probe elsewhere must be seen in every phase, and
+              answered in no other mode than the wanted one
 
 Whatever ends 3 and 4 early, the registrations are put back as they were. A killed run leaves at
 most registrations for a trial namespace; the next run finds them and goes on.
@@ -16,16 +18,18 @@ from typing import Any, Final
 
 from webhook.cluster.applied import apply, put_back, remove
 from webhook.cluster.rest import Rest
-from webhook.cluster.rollout import until_bundle, until_rolled_out
-from webhook.cluster.trial import until_seen
+from webhook.cluster.rollout import until_bundle, until_replaced, until_rolled_out
+from webhook.cluster.trial import until_mode, until_seen
 from webhook.install.plan import Action
 from webhook.install.registering import check, limited, trial_name, trial_namespace
+from webhook.manifest.deployed import mode_of
 from webhook.manifest.kustomize import Document
 from webhook.manifest.rendering import PHASES, phase_of, secret_of
 from webhook.verbs.installation import InstallOptions, Prepared, connected
 
 Tell = Callable[[str], None]
 
+_WORKLOADS: Final = ("Deployment", "StatefulSet")
 _ELSEWHERE: Final = "default"
 """A namespace that the API server itself sees to."""
 
@@ -46,6 +50,7 @@ async def run(prepared: Prepared, options: InstallOptions, tell: Tell) -> None:
             async with work.undone():
                 await work.register()
                 await work.widen()
+            await work.settle()
 
 
 class _Work:
@@ -69,8 +74,12 @@ class _Work:
             if step.action is not Action.UNCHANGED:
                 await apply(self._rest, step.document)
         for step in steps:
-            if step.document["kind"] == "Deployment":
+            if step.document["kind"] in _WORKLOADS:
                 await until_rolled_out(self._rest, step.document, self._seconds)
+        for deployment in self._deployments():
+            await until_replaced(self._rest, deployment, self._seconds)
+        for step in self._prepared.dropped:
+            await remove(self._rest, step.document)
 
     async def reach(self, bundle: bytes | None) -> None:
         """Phase 2: the API server asks it."""
@@ -107,6 +116,13 @@ class _Work:
             await apply(self._rest, document)
         self._told(await self._seen(_ELSEWHERE, PHASES))
 
+    async def settle(self) -> None:
+        """The end of phase 4: whoever answers does so in the mode that was installed."""
+        for deployment in self._deployments():
+            mode = mode_of(deployment)
+            await until_mode(self._rest, _ELSEWHERE, mode, self._seconds)
+            self._tell(f"every pod that answers is {mode}")
+
     @asynccontextmanager
     async def trial(self) -> AsyncIterator[None]:
         """A namespace of this run alone, while it is needed."""
@@ -131,6 +147,10 @@ class _Work:
 
     def _wanted(self) -> list[Document]:
         return [step.document for step in self._prepared.registrations]
+
+    def _deployments(self) -> list[Document]:
+        documents = [step.document for step in self._prepared.server]
+        return [one for one in documents if one["kind"] == "Deployment"]
 
     async def _seen(self, namespace: str, phases: Sequence[str]) -> str:
         run = self._run if namespace != _ELSEWHERE else ""

@@ -10,11 +10,13 @@ from webhook.cluster.rest import Rest
 from webhook.cluster.until import until
 from webhook.install.plan import Action, Step
 from webhook.install.where import path_of, title_of
-from webhook.manifest.kustomize import Document
-from webhook.manifest.rendering import Choices, is_registration, render, secret_of
+from webhook.manifest.kustomize import Document, in_order
+from webhook.manifest.rendering import FINDINGS, Choices, is_registration, render, secret_of
 from webhook.verbs.installation import connected
 
 _NAME: Final = "app.kubernetes.io/name"
+_OURS: Final = ("genguard", "genguard-valkey")
+"""The values of this label on what is installed, and on the pods of it."""
 _OTHERS: Final = (
     ("v1", "Pod"),
     ("v1", "Service"),
@@ -80,9 +82,17 @@ async def run(steps: list[Step], options: RemovalOptions) -> None:
 def _installed(namespace: str) -> list[Document]:
     """Whatever any way to install would have put there."""
     empty = dict.fromkeys(("tls.crt", "tls.key", "ca.crt"), b"")
-    ways = (Choices(namespace=namespace), Choices(namespace=namespace, cert_manager=True))
+    ways = (
+        Choices(namespace=namespace, ha=True),
+        Choices(namespace=namespace, ha=True, cert_manager=True),
+    )
     rendered = [one for choices in ways for one in render(choices, manifests.read, empty)]
-    return list({path_of(one): one for one in rendered}.values())
+    made = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": FINDINGS, "namespace": namespace},
+    }
+    return in_order({path_of(one): one for one in (*rendered, made)}.values())
 
 
 def _is_home(step: Step, namespace: str) -> bool:
@@ -97,7 +107,7 @@ async def _others(rest: Rest, namespace: str) -> list[str]:
         like = {"apiVersion": version, "kind": kind, "metadata": {"namespace": namespace}}
         for one in await listed(rest, like):
             metadata = one["metadata"]
-            is_ours = (metadata.get("labels") or {}).get(_NAME) == "genguard"
-            if not is_ours and metadata["name"] != _CLUSTERS_OWN:
+            is_ours = (metadata.get("labels") or {}).get(_NAME) in _OURS
+            if not is_ours and metadata["name"] not in (_CLUSTERS_OWN, FINDINGS):
                 found.append(f"{kind.lower()}/{metadata['name']}")
     return found

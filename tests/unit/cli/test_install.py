@@ -7,7 +7,7 @@ import yaml
 from click.testing import CliRunner
 
 import manifests
-from certs import ensure, service_names
+from certs import ensure, installed_names
 from webhook.cli import main
 from webhook.manifest.rendering import Choices, pair_files, render
 
@@ -17,7 +17,7 @@ def run(*arguments: str):
 
 
 def test_yaml_is_what_kustomize_renders_with_the_same_certificate(tmp_path):
-    names = service_names("genguard", "genguard-system")
+    names = installed_names("genguard", "genguard-system")
     pair = ensure(tmp_path, names=names, at=datetime.now(UTC)).pair
     found = run("-o", "yaml", "--audit-only", "--cert-dir", str(tmp_path))
     assert found.exit_code == 0, found.output
@@ -33,6 +33,30 @@ def test_yaml_has_the_store_and_the_replicas_that_were_asked_for():
     (deployment,) = (one for one in documents if one["kind"] == "Deployment")
     assert deployment["spec"]["replicas"] == 4
     assert f"--store={store}" in deployment["spec"]["template"]["spec"]["containers"][0]["args"]
+
+
+def test_yaml_has_a_valkey_for_replicas_and_the_password_of_nobody():
+    found = run("-o", "yaml", "--ha", "--store-image", "r.example.org/valkey:8")
+    assert found.exit_code == 0, found.output
+    documents = list(yaml.safe_load_all(found.stdout))
+    (valkey,) = (one for one in documents if one["kind"] == "StatefulSet")
+    (container,) = valkey["spec"]["template"]["spec"]["containers"]
+    assert container["image"] == "r.example.org/valkey:8"
+    secrets = [one["metadata"]["name"] for one in documents if one["kind"] == "Secret"]
+    assert secrets == ["genguard-tls"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "heals"),
+    [([], True), (["--no-heal"], False), (["--audit-only"], False), (["--ha", "--heal"], True)],
+)
+def test_heal_and_its_rights_come_together_where_it_enforces(flags, heals):
+    documents = list(yaml.safe_load_all(run("-o", "yaml", *flags).stdout))
+    (deployment,) = (one for one in documents if one["kind"] == "Deployment")
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    assert ("--heal" in container["args"]) is heals
+    names = {one["metadata"]["name"] for one in documents if one["kind"].startswith("ClusterRole")}
+    assert ("genguard-heal" in names) is heals
 
 
 def test_yaml_lets_nobody_but_the_api_servers_that_were_named_reach_the_webhook_port():
@@ -67,6 +91,15 @@ def test_yaml_needs_no_certificate_of_anybody_s():
         (["--ha", "--store", "valkey://a:word@db/0"], "put it in secret/genguard-store"),
         (["--ha", "--store", "valkeys://db/0?cafile=/tmp/ca.crt"], "in /etc/genguard/store/"),
         (["--replicas", "0"], "x>=1"),
+        (["--replicas", "3"], "Give --ha, which installs a Valkey for them"),
+        (["--replicas", "2", "--audit-only"], "Give --ha, which installs a Valkey for them"),
+        (["--store-image", "r.example.org/v:8"], "of the Valkey that --ha installs"),
+        (
+            ["--ha", "--store", "valkey://db/0", "--store-image", "v:8"],
+            "of the Valkey that --ha installs",
+        ),
+        (["--audit-only", "--heal"], "leave out --heal"),
+        (["--url", "https://h:1", "--ca-file", __file__, "--no-heal"], "where it is started"),
         (["--api-server-cidr", "10.0.0.1/28"], "has host bits set"),
         (["--api-server-cidr", "apiserver"], "give ranges such as 10.0.0.0/28"),
         (["--url", "https://h:1", "--ca-file", __file__, "--api-server-cidr", "::/0"], "started"),

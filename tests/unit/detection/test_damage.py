@@ -278,3 +278,33 @@ def test_a_write_without_an_outcome_is_not_remembered():
     (first, second) = detection.writes
     assert second.missing == ("outcome",)
     assert detection.history.of(first.object).writes[-1].time == 10.0
+
+
+@pytest.mark.parametrize(
+    ("sent", "left", "expected", "because"),
+    [
+        ({"phase": "Up"}, {}, True, "the field is gone"),
+        ({"phase": "up"}, {"phase": "Up"}, False, "a webhook normalises it, and that is accepted"),
+        (
+            {"conditions": [{"type": "Ready", "status": "True"}]},
+            {"conditions": [{"type": "Ready", "status": "False"}]},
+            True,
+            "a condition says the opposite of what its writer sent",
+        ),
+        ({"phase": "Up"}, {"phase": "Up"}, False, "nothing was changed"),
+    ],
+)
+def test_a_clobbered_condition_or_removed_field_is_damage(sent, left, expected, because):
+    detection = Detection()
+    write_status(detection, 100.0, sent, left, left)
+    assert bool(list(detection.ledger.damaged())) is expected, because
+    for damaged in detection.ledger.damaged():
+        assert is_broken(damaged.damage, stored(left))
+        assert not is_broken(damaged.damage, stored(sent))
+
+
+def test_a_clobbered_field_that_was_repaired_on_its_way_is_no_damage():
+    detection = Detection()
+    write_status(detection, 100.0, {"phase": "Up"}, {}, {"phase": "Up"})
+    assert only(detection).detector == "status-clobbered"
+    assert not list(detection.ledger.damaged())

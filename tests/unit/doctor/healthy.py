@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import manifests
-from certs import renew, service_names
+from certs import installed_names, renew
 from webhook import __version__
 from webhook.admission.probe import Seen
 from webhook.doctor.diagnose import diagnose
@@ -15,10 +15,13 @@ from webhook.doctor.facts import Facts, Right
 from webhook.doctor.line import Level, Line
 from webhook.generation.table import load_rows
 from webhook.install.where import path_of
+from webhook.manifest.deployed import mode_of
 from webhook.manifest.rendering import PHASES, Choices, is_registration, pair_files, render
 
+LOOKED_AT = ("namespace", "cert_manager", "audit_only", "heal", "ha", "store")
+"""Choices that decide which objects there are: the doctor reads them from the cluster."""
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
-PAIR = renew(None, names=service_names("genguard", "genguard-system"), at=NOW).pair
+PAIR = renew(None, names=installed_names("genguard", "genguard-system"), at=NOW).pair
 
 
 def healthy(**choices: Any) -> Facts:
@@ -27,28 +30,22 @@ def healthy(**choices: Any) -> Facts:
     live = {path_of(one): deepcopy(one) for one in rendered}
     deployment = next(one for one in live.values() if one["kind"] == "Deployment")
     deployment["status"] = {"availableReplicas": deployment["spec"]["replicas"]}
-    said = {"version": __version__, "mode": "enforcing", "store": "memory"}
+    said = {"version": __version__, "mode": mode_of(deployment), "instance": "genguard-1"}
+    said |= {"store": "valkey" if choices.get("ha") else "memory", "incomplete": "0/1000"}
     said["last"] = "2026-04-30T23:59:50Z"
+    seen = {phase: Seen(phase, said) for phase in PHASES}
+    looked_at = {name: choice for name, choice in choices.items() if name in LOOKED_AT}
     return Facts(
         at=NOW,
         namespace=choices.get("namespace", "genguard-system"),
         version="v1.36.3",
-        expected=tuple(
-            render(
-                Choices(
-                    namespace=choices.get("namespace", "genguard-system"),
-                    cert_manager=choices.get("cert_manager", False),
-                    ha=choices.get("ha", False),
-                ),
-                manifests.read,
-                pair_files(PAIR),
-            )
-        ),
+        expected=tuple(render(Choices(**looked_at), manifests.read, pair_files(PAIR))),
         live=live,
         configurations=tuple(one for one in live.values() if is_registration(one)),
-        endpoints=2,
+        endpoints=1,
         pair=PAIR,
-        probe={phase: Seen(phase, said) for phase in PHASES},
+        probe=seen,
+        probes=(seen,) * 20,
         served=served(),
         rights=(Right("list", "apiextensions.k8s.io", "customresourcedefinitions", True),),
     )
@@ -93,7 +90,22 @@ def with_deployment(facts: Facts, spec: dict[str, Any], status: dict[str, Any]) 
 def with_said(facts: Facts, **said: str) -> Facts:
     """What the server says of itself."""
     probe = {phase: Seen(phase, {**seen.facts, **said}) for phase, seen in facts.probe.items()}
-    return replace(facts, probe=probe)
+    return replace(facts, probe=probe, probes=(probe,) * len(facts.probes))
+
+
+def with_split(facts: Facts, count: int, **said: str) -> Facts:
+    """So many of the dry runs have reached another pod at /outcome, which says this."""
+    told = {**facts.probe["outcome"].facts, "instance": "genguard-2", **said}
+    split = {**facts.probe, "outcome": Seen("outcome", told)}
+    return replace(facts, probes=(*(split,) * count, *facts.probes[count:]))
+
+
+def with_service(facts: Facts, affinity: str) -> Facts:
+    """Another sessionAffinity."""
+    live = deepcopy(dict(facts.live))
+    service = next(one for one in live.values() if one and one["kind"] == "Service")
+    service["spec"]["sessionAffinity"] = affinity
+    return replace(facts, live=live)
 
 
 def worst(facts: Facts) -> dict[str, Line]:

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from certs import issue_authority, renew, service_names
+from certs import installed_names, issue_authority, renew
 from tests.unit.doctor.healthy import (
     NOW,
     PAIR,
@@ -15,6 +15,8 @@ from tests.unit.doctor.healthy import (
     with_deployment,
     with_hook,
     with_said,
+    with_service,
+    with_split,
     worst,
 )
 from webhook.doctor.diagnose import CHECKS, diagnose
@@ -23,12 +25,14 @@ from webhook.doctor.line import Level
 from webhook.manifest.store import SharedStore
 
 WELL = healthy()
+SHARED = healthy(ha=True)
 SET_CLOCK = "sudo timedatectl set-ntp true"
 INSTALL = "genguard install"
 KUBECTL = "kubectl -n genguard-system"
+FAIL_OPEN = "kubectl get --raw /metrics | grep 'webhook_fail_open_count.*genguard'"
 TEMPLATE = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "genguard-test-0a1b"}}
 OLD_LEAF = renew(
-    None, names=service_names("genguard", "genguard-system"), at=NOW - timedelta(days=300)
+    None, names=installed_names("genguard", "genguard-system"), at=NOW - timedelta(days=300)
 ).pair
 
 
@@ -57,19 +61,33 @@ def test_all_is_well_after_an_installation():
         ),
         (without(WELL, "NetworkPolicy"), "installed", "fail", "networkpolicy/genguard", INSTALL),
         (
-            with_deployment(WELL, {}, {"availableReplicas": 1}),
+            with_deployment(SHARED, {}, {"availableReplicas": 2}),
             "pods",
             "warn",
-            "1 of 2 are ready",
+            "2 of 3 are ready",
             f"{KUBECTL} describe pods",
         ),
-        (with_deployment(WELL, {}, {}), "pods", "fail", "none of 2", f"{KUBECTL} describe pods"),
+        (with_deployment(WELL, {}, {}), "pods", "fail", "none of 1", f"{KUBECTL} describe pods"),
         (
-            with_deployment(WELL, {"replicas": 1}, {"availableReplicas": 1}),
+            with_deployment(WELL, {"replicas": 0}, {}),
             "pods",
-            "warn",
-            "a single one",
-            f"{KUBECTL} scale deployment/genguard --replicas=2",
+            "fail",
+            "scaled to 0",
+            f"{KUBECTL} scale deployment/genguard --replicas=1",
+        ),
+        (
+            with_deployment(SHARED, {"replicas": 0}, {}),
+            "pods",
+            "fail",
+            "scaled to 0",
+            f"{KUBECTL} scale deployment/genguard --replicas=3",
+        ),
+        (
+            with_deployment(WELL, {"replicas": 2}, {"availableReplicas": 2}),
+            "pods",
+            "fail",
+            "2 replicas without a store in common: each sees a part of a write",
+            f"{KUBECTL} scale deployment/genguard --replicas=1",
         ),
         (replace(WELL, endpoints=0), "pods", "fail", "leads to none of them", INSTALL),
         (replace(WELL, pair=None), "certificate", "fail", "no Secret", INSTALL),
@@ -104,6 +122,15 @@ def test_all_is_well_after_an_installation():
             "has lost the matchCondition not-genguard",
             INSTALL,
         ),
+        (
+            with_hook(
+                WELL, "mutate", matchConditions=[{"name": "not-genguard", "expression": "true"}]
+            ),
+            "settings",
+            "warn",
+            "has another matchCondition not-genguard",
+            INSTALL,
+        ),
         (with_bundle(WELL, b"garbage"), "ca-bundle", "fail", "is no base64 of", INSTALL),
         (with_bundle(WELL, b""), "ca-bundle", "fail", "is empty", INSTALL),
         (
@@ -113,15 +140,77 @@ def test_all_is_well_after_an_installation():
             "is not the server's",
             INSTALL,
         ),
-        (replace(WELL, probe={}), "reached", "fail", "without intent, mutate, outcome", INSTALL),
         (
-            replace(WELL, probe={}, refusal="denied by policy"),
+            replace(WELL, probe={}, probes=()),
+            "reached",
+            "fail",
+            "without intent, mutate, outcome",
+            INSTALL,
+        ),
+        (
+            replace(WELL, probe={}, probes=(), refusal="denied by policy"),
             "reached",
             "warn",
             "a dry run is refused: denied by policy",
             f"{INSTALL} --dry-run",
         ),
         (with_said(WELL, version="0.0.9"), "reached", "warn", "of version 0.0.9", INSTALL),
+        (
+            with_split(WELL, 3),
+            "phases",
+            "fail",
+            "17 of 20 dry runs were seen whole by one pod: the others were split",
+            f"{KUBECTL} scale deployment/genguard --replicas=1",
+        ),
+        (
+            replace(with_split(WELL, 20), leaving=("genguard-2",)),
+            "phases",
+            "warn",
+            "0 of 20 dry runs were seen whole by one pod, while genguard-2 is about to end",
+            f"{KUBECTL} rollout status deployment/genguard",
+        ),
+        (
+            replace(WELL, probes=({"intent": WELL.probe["intent"]}, *WELL.probes[1:])),
+            "phases",
+            "warn",
+            "19 of 20 dry runs were seen whole by one pod; 1 were not seen in every phase",
+            FAIL_OPEN,
+        ),
+        (
+            with_service(WELL, "None"),
+            "phases",
+            "fail",
+            "service/genguard has sessionAffinity None instead of ClientIP",
+            INSTALL,
+        ),
+        (
+            with_service(SHARED, "None"),
+            "phases",
+            "warn",
+            "service/genguard has sessionAffinity None instead of ClientIP",
+            f"{INSTALL} --ha",
+        ),
+        (
+            with_said(WELL, mode="audit-only"),
+            "mode",
+            "fail",
+            "genguard-1 answers as audit-only, and enforcing is deployed",
+            f"{KUBECTL} rollout restart deployment/genguard",
+        ),
+        (
+            replace(with_said(WELL, mode="audit-only"), leaving=("genguard-1",)),
+            "mode",
+            "warn",
+            "and enforcing is deployed: it is about to end",
+            f"{KUBECTL} rollout status deployment/genguard",
+        ),
+        (
+            with_said(WELL, incomplete="2/100"),
+            "incomplete",
+            "warn",
+            "2 of 100 writes were judged without one of their phases",
+            FAIL_OPEN,
+        ),
         (
             with_said(WELL, store="valkey-lost"),
             "store",
@@ -134,7 +223,7 @@ def test_all_is_well_after_an_installation():
             "last-seen",
             "warn",
             "172800 s ago",
-            "kubectl get --raw /metrics | grep 'webhook_fail_open_count.*genguard'",
+            FAIL_OPEN,
         ),
         (
             replace(WELL, rights=(Right("list", "apps", "deployments", allowed=False),)),
@@ -172,6 +261,51 @@ def test_one_thing_is_wrong_and_nothing_else_is_said(facts, name, level, told, m
     assert told in line.message
 
 
+@pytest.mark.parametrize(
+    ("facts", "name", "told"),
+    [
+        (WELL, "phases", "20 of 20 dry runs were seen whole by one pod"),
+        (
+            with_split(SHARED, 15),
+            "phases",
+            "5 of 20 dry runs were seen whole by one pod; the others were joined by the shared",
+        ),
+        (healthy(audit_only=True), "mode", "every pod that answers is audit-only, as deployed"),
+        (WELL, "heal", "the leader puts lost values back"),
+        (healthy(heal=False), "heal", "off: a value that was lost before stays so"),
+        (
+            with_split(SHARED, 1, incomplete="9/9000"),
+            "incomplete",
+            "9 of 10000 writes were judged without one of their phases",
+        ),
+        (with_said(WELL, incomplete="50/99"), "incomplete", "50 of 99 writes"),
+    ],
+)
+def test_what_is_well_is_said_with_its_figure(facts, name, told):
+    (line,) = (line for line in diagnose(facts) if line.id == name)
+    assert line.level is Level.OK
+    assert told in line.message
+
+
+def test_a_split_for_want_of_affinity_is_mended_by_an_installation():
+    lines = diagnose(with_service(with_split(WELL, 9), "None"))
+    (split, affinity) = (line for line in lines if line.id == "phases")
+    assert split.level is affinity.level is Level.FAIL
+    assert split.mend == affinity.mend == INSTALL
+
+
+@pytest.mark.parametrize(
+    ("name", "facts"),
+    [
+        ("heal", healthy(audit_only=True)),
+        ("incomplete", with_said(WELL, incomplete="")),
+        ("phases", replace(WELL, probes=())),
+    ],
+)
+def test_a_line_that_says_nothing_is_left_out(name, facts):
+    assert name not in {line.id for line in diagnose(facts)}
+
+
 def test_a_certificate_that_is_due_is_a_warning_before_it_is_an_outage():
     facts = replace(with_bundle(WELL, PAIR.ca_pem + OLD_LEAF.ca_pem), pair=OLD_LEAF)
     found = worst(facts)
@@ -183,13 +317,13 @@ def test_a_certificate_that_is_due_is_a_warning_before_it_is_an_outage():
 
 
 def test_where_genguard_is_not_that_is_all_that_is_said():
-    nowhere = replace(WELL, live=dict.fromkeys(WELL.live), configurations=(), probe={})
+    nowhere = replace(WELL, live=dict.fromkeys(WELL.live), configurations=(), probe={}, probes=())
     assert [line.id for line in diagnose(nowhere)] == ["api-server", "installed"]
 
 
 def test_what_is_registered_but_not_installed_is_no_noise():
     """A registration that is gone is told once, not again by all that follows from it."""
-    facts = replace(WELL, configurations=(), probe={})
+    facts = replace(WELL, configurations=(), probe={}, probes=())
     assert set(worst(facts)) == {"registered"}
 
 
@@ -201,8 +335,14 @@ def test_what_is_registered_but_not_installed_is_no_noise():
         ({"namespace": "guards"}, "genguard install -n guards"),
         ({"cert_manager": True}, "genguard install --cert-manager"),
         ({"image": "r.example.org/g:2"}, "genguard install --image r.example.org/g:2"),
-        ({"replicas": 5}, "genguard install --replicas 5"),
+        ({"replicas": 5}, "genguard install"),
+        ({"heal": False}, "genguard install --no-heal"),
         ({"ha": True}, "genguard install --ha"),
+        ({"ha": True, "replicas": 5}, "genguard install --ha --replicas 5"),
+        (
+            {"ha": True, "store_image": "r.example.org/v:8"},
+            "genguard install --ha --store-image r.example.org/v:8",
+        ),
         ({"ha": True, "audit_only": True}, "genguard install --ha --audit-only"),
         (
             {"ha": True, "store": SharedStore("valkey://db:1/0?prefix=a", "db", 1), "replicas": 4},
@@ -211,9 +351,7 @@ def test_what_is_registered_but_not_installed_is_no_noise():
     ],
 )
 def test_the_command_installs_it_as_it_was_installed(choices, command):
-    facts = replace(healthy(**choices), endpoints=0)
-    assert {line.mend for line in worst(facts).values()} <= {command}
-    assert facts.install == command
+    assert healthy(**choices).install == command
 
 
 def test_kinds_are_told_as_this_server_has_them():

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 import manifests
-from certs import ensure, service_names
+from certs import ensure, installed_names
 from certs.files import CA_FILE, CERT_FILE, KEY_FILE
 from tests.controlplane.build import binary
 from tests.unit.manifest_files import MANIFESTS
@@ -27,7 +27,7 @@ def copied(tmp_path_factory):
         target = folder / path.relative_to(MANIFESTS)
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(path.read_bytes())
-    names = service_names("genguard", "genguard-system")
+    names = installed_names("genguard", "genguard-system")
     ensure(folder / "tls", names=names, at=datetime.now(UTC))
     return folder
 

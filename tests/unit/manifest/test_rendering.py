@@ -99,8 +99,12 @@ def test_replicas_with_a_store_are_the_overlay_s_own():
     found = rendered(ha=True)
     assert found == build("overlays/ha", lambda path: PAIR.get(path[4:]) or manifests.read(path))
     assert of_kind(found, "Deployment")["spec"]["replicas"] == 3
-    address = store_of(of_kind(found, "Deployment"))
-    assert rendered(ha=True, store=SharedStore(address, "valkey.valkey.svc", 6379)) == found
+    assert of_kind(found, "StatefulSet")["metadata"]["name"] == "genguard-valkey"
+
+
+def test_a_store_of_somebody_s_own_takes_the_place_of_the_valkey():
+    found = rendered(ha=True, store=SharedStore("valkey://db.shop.svc/0", "db.shop.svc", 6379))
+    assert "genguard-valkey" not in as_yaml(found)
 
 
 def test_replicas_with_a_store_may_watch_alone_and_have_a_certificate_of_cert_manager():
@@ -144,7 +148,7 @@ def test_the_secret_is_mounted_for_the_files_that_an_address_names():
 def test_there_is_room_for_as_many_replicas_as_are_asked_for():
     found = rendered(replicas=20)
     assert of_kind(found, "Deployment")["spec"]["replicas"] == 20
-    assert of_kind(found, "ResourceQuota")["spec"]["hard"]["pods"] == "21"
+    assert of_kind(found, "ResourceQuota")["spec"]["hard"]["pods"] == "22"
     assert of_kind(rendered(replicas=1), "ResourceQuota") == of_kind(rendered(), "ResourceQuota")
 
 

@@ -62,11 +62,16 @@ class StatusClobbered(Detector):
 
 
 def _damage(lost: Sequence[Change], write: Write) -> Damage | None:
-    """The fields that were not repaired before the write was stored."""
+    """Conditions and removed fields that were not repaired before the write was stored.
+
+    Another field with another value is not damage: webhooks normalise values, and their writers
+    accept that.
+    """
     asked = {one.key: one for one in write.asked or ()}
     result = {one.key: one for one in write.result}
     fields = []
-    for change in lost[:MOST_LOST]:
+    meant = [one for one in lost if one.removed or one.key[1:2] == ("conditions",)]
+    for change in meant[:MOST_LOST]:
         if change.key in result:
             stored = result[change.key].after
         elif change.key in asked:
