@@ -1,6 +1,7 @@
 """A webhook that runs in the cluster and clears observedGeneration, where and how it is told."""
 
 import base64
+import hashlib
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -41,6 +42,8 @@ class Culprit:
         """Start it, and wait until it is ready."""
         metadata = {"name": _NAME, "namespace": NAMESPACE}
         labels = {"app": _NAME}
+        # Another certificate is another pod: a running one goes by what it has loaded.
+        annotations = {"digest": hashlib.sha256(self._pair.cert_pem).hexdigest()}
         container = {
             "name": _NAME,
             "image": "genguard-test/culprit:1",
@@ -69,7 +72,10 @@ class Culprit:
                 "metadata": metadata,
                 "spec": {
                     "selector": {"matchLabels": labels},
-                    "template": {"metadata": {"labels": labels}, "spec": pod},
+                    "template": {
+                        "metadata": {"labels": labels, "annotations": annotations},
+                        "spec": pod,
+                    },
                 },
             },
         )
