@@ -87,8 +87,9 @@ soak: install controlplane ## load and trouble, and whether anything grows by it
 wheel: install ## the wheel in dist/, the same bytes wherever this commit is built
 	$(PY) -m tests.supply.wheel
 
-sbom: install ## what it is made of, as CycloneDX, in dist/
+sbom: install ## what it is made of, as CycloneDX, in dist/; IMAGE=genguard:0.1.0: that image as well
 	$(PY) -m tests.supply.sbom
+	$(if $(IMAGE),$(PY) -m tests.supply.image_sbom $(IMAGE))
 
 audit: install ## ask the Python advisory list whether what is shipped has known holes (network)
 	$(VENV)/bin/pip-audit --strict --disable-pip --require-hashes -r requirements.lock

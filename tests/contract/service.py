@@ -177,6 +177,7 @@ async def serving(
     client_ca_file: Path | None = None,
     client_names: Iterable[str] = (),
     elsewhere: Elsewhere | None = None,
+    shutdown_delay: float = 0.0,
 ) -> AsyncIterator[Running]:
     """Start a service on free ports, with a certificate of its own in `folder`."""
     judging = Judge(
@@ -188,6 +189,7 @@ async def serving(
     options = ServerOptions(
         secure_port=0,
         ops_port=0,
+        shutdown_delay=shutdown_delay,
         ops_tls=ops_tls,
         cert_dir=folder,
         names=("localhost",),

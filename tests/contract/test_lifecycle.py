@@ -37,6 +37,35 @@ async def test_a_server_that_drains_says_so_and_answers_on(tmp_path):
         await drain
 
 
+async def test_a_server_takes_new_connections_and_is_ready_for_as_long_as_it_was_told(tmp_path):
+    limits = Limits(drain_quiet_seconds=0.0, drain_seconds=5.0)
+    async with serving(tmp_path, limits=limits, shutdown_delay=1.0) as run:
+        began = time.monotonic()
+        drain = asyncio.create_task(run.service.drain())
+        await asyncio.sleep(0.3)
+        assert (await run.ops("/readyz")).status == 200
+        assert (await run.post(GOOD.encode())).closes
+        await drain
+        assert time.monotonic() - began >= 1.0
+        assert (await run.ops("/readyz")).status == 503
+
+
+async def test_a_server_that_drains_closes_idle_connections_and_no_others(tmp_path):
+    async with serving(tmp_path, limits=Limits(drain_quiet_seconds=3, drain_seconds=5.0)) as run:
+        idle, begun = await run.connect(), await run.connect()
+        for one in (idle, begun):
+            assert not (await one.post(GOOD.encode())).closes
+        await asyncio.sleep(0.6)
+        request = http_post(GOOD.encode())
+        await begun.send(request[:-10])
+        await asyncio.sleep(0.1)
+        drain = asyncio.create_task(run.service.drain())
+        assert await idle.closed()
+        await begun.send(request[-10:])
+        assert (await begun.answer()).status == 200
+        drain.cancel()
+
+
 async def test_a_drain_ends_when_it_is_quiet(tmp_path):
     async with serving(tmp_path, limits=QUICK) as run:
         begun = last = time.monotonic()

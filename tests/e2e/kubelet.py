@@ -51,6 +51,7 @@ class Kubelet(Player):
         self._folder = Path()
         self._processes: ProcessGroup | None = None
         self._mounted: dict[str, bytes] = {}
+        self._args: list[str] = []
         self._held = ExitStack()
 
     def begin(self) -> None:
@@ -70,8 +71,9 @@ class Kubelet(Player):
             if "deletionTimestamp" in pod["metadata"]:
                 client.delete(path, {"gracePeriodSeconds": 0})
                 continue
-            secret = client.get(f"/api/v1/namespaces/{SYSTEM}/secrets/genguard-tls").body
-            self._serve(pod, secret)
+            if pod["metadata"]["labels"].get("app.kubernetes.io/name") == "genguard":
+                secret = client.get(f"/api/v1/namespaces/{SYSTEM}/secrets/genguard-tls").body
+                self._serve(pod, secret)
             if pod["status"].get("phase") != "Running":
                 if "nodeName" not in pod["spec"]:
                     self._bind(client, path, pod)
@@ -82,7 +84,14 @@ class Kubelet(Player):
         client.post(f"{path}/binding", {"metadata": pod["metadata"], "target": target})
 
     def _serve(self, pod: dict[str, Any], secret: dict[str, Any]) -> None:
-        """One process stands for all pods; a new pair in the Secret is loaded as it runs."""
+        """One process stands for all pods, with the arguments of the pod that started last.
+
+        A new pair in the Secret is loaded as it runs.
+        """
+        (container,) = pod["spec"]["containers"]
+        starts = pod["status"].get("phase") != "Running"
+        if starts and self._processes is not None and container["args"] != self._args:
+            self._stop()
         if self._processes is None:
             self._folder = Path(tempfile.mkdtemp(prefix="genguard-kubelet-"))
             self._processes = ProcessGroup(self._folder)
@@ -90,14 +99,15 @@ class Kubelet(Player):
         if found != self._mounted:
             write_files(self._folder, found)
         if not self._mounted:
-            self._start(pod)
+            self._args = container["args"]
+            self._start()
         self._mounted = found
 
-    def _start(self, pod: dict[str, Any]) -> None:
+    def _start(self) -> None:
         assert self._processes is not None
-        (container,) = pod["spec"]["containers"]
-        kept = ("--audit-only", "--store=")
-        mode = [flag for flag in container["args"] if flag.startswith(kept)]
+        # The Valkey of the manifests is not there: names of Services lead nowhere on this machine.
+        kept = ("--audit-only", "--store=valkey://")
+        mode = [flag for flag in self._args if flag.startswith(kept)]
         files = [
             f"--tls-cert-file={self._folder}/tls.crt",
             f"--tls-private-key-file={self._folder}/tls.key",

@@ -33,7 +33,8 @@ DEPLOYMENT = f"/apis/apps/v1/namespaces/{SYSTEM}/deployments/genguard"
 NOW = datetime.now(UTC)
 CHECKS = [
     *("api-server", "installed", "pods", "certificate", "registered", "rules", "settings"),
-    *("ca-bundle", "order", "reached", "last-seen", "store", "rights", "clock", "kinds"),
+    *("ca-bundle", "order", "reached", "phases", "mode", "last-seen", "store", "rights"),
+    *("clock", "kinds"),
 ]
 
 Plant = Callable[[ControlPlane], Any]
@@ -91,7 +92,9 @@ def test_all_is_well_where_it_is_installed_and_nothing_was_touched(
     assert faults(lines) == {}
     assert list(lines) == CHECKS
     assert "audit-only" in lines["reached"]["message"]
-    assert "2 of 2" in lines["pods"]["message"]
+    assert lines["phases"]["message"] == "20 of 20 dry runs were seen whole by one pod"
+    assert lines["mode"]["message"] == "every pod that answers is audit-only, as deployed"
+    assert "1 of 1" in lines["pods"]["message"]
     assert installed.client.get(MUTATE).body == before
     assert installed.client.get("/api/v1/podtemplates").body["items"] == []
 
@@ -233,9 +236,27 @@ TRIAL = {"matchLabels": {"kubernetes.io/metadata.name": "genguard-test-0a1b2c3d"
                 ),
                 {"pods": "fail", "reached": "fail"},
                 "scaled to 0",
-                f"kubectl -n {SYSTEM} scale deployment/genguard --replicas=2",
+                f"kubectl -n {SYSTEM} scale deployment/genguard --replicas=1",
             ),
             id="it is scaled to nothing",
+        ),
+        pytest.param(
+            (
+                changed(DEPLOYMENT, "/spec/replicas", 2),
+                {"pods": "fail"},
+                "2 replicas without a store in common",
+                f"kubectl -n {SYSTEM} scale deployment/genguard --replicas=1",
+            ),
+            id="there are more than can judge a write together",
+        ),
+        pytest.param(
+            (
+                changed(f"{HOME}/services/genguard", "/spec/sessionAffinity", "None"),
+                {"phases": "fail"},
+                "service/genguard has sessionAffinity None instead of ClientIP",
+                INSTALL,
+            ),
+            id="the connections of an API server may reach different pods",
         ),
         pytest.param(
             (
@@ -275,7 +296,7 @@ def test_a_server_outside_is_examined_as_far_as_it_can_be_seen(
         assert genguard(installed, "install", *flags).exit_code == 0
         lines = examined(installed)
         assert faults(lines) == {}
-        assert list(lines) == [name for name in CHECKS if name not in ("installed", "pods")]
+        assert list(lines) == [name for name in CHECKS if name not in ("installed", "pods", "mode")]
         assert "enforcing" in lines["reached"]["message"]
         url = guard.url("").rstrip("/")
     lines = examined(installed)

@@ -4,6 +4,7 @@ import json
 import re
 import shlex
 import signal
+from base64 import b64decode
 from collections.abc import Iterator
 from typing import Any
 
@@ -92,17 +93,35 @@ def test_it_is_installed_in_four_phases_and_then_there_is_nothing_to_do(
     again = run(clean, "install", "--dry-run", "--audit-only")
     assert {line.split()[0] for line in again.out.splitlines()} == {"unchanged"}
     enforcing = run(clean, "install", "--dry-run")
-    (changed,) = (line for line in enforcing.out.splitlines() if "unchanged" not in line)
-    assert changed.split() == [
-        *("update", "deployment/genguard", "-n", SYSTEM),
-        "(spec.template.spec.containers[0].args)",
+    changed = [line for line in enforcing.out.splitlines() if "unchanged" not in line]
+    assert changed == [
+        "  create    clusterrole/genguard-heal",
+        "  create    clusterrolebinding/genguard-heal",
+        f"  update    deployment/genguard -n {SYSTEM}  (spec.template.spec.containers[0].args[18])",
     ]
+
+
+def test_after_a_change_of_mode_nobody_answers_in_the_other_and_no_right_is_left(
+    clean: ControlPlane,
+) -> None:
+    for flags, mode, heals in (((), "enforcing", True), (("--audit-only",), "audit-only", False)):
+        told = run(clean, "install", "--yes", *flags)
+        assert f"every pod that answers is {mode}" in told.err
+        (pod,) = clean.client.get(f"/api/v1/namespaces/{SYSTEM}/pods").body["items"]
+        assert ("--audit-only" in pod["spec"]["containers"][0]["args"]) is not heals
+        assert (
+            "/apis/rbac.authorization.k8s.io/v1/clusterroles/genguard-heal" in there(clean)
+        ) is (heals)
+        lines = [json.loads(line) for line in run(clean, "doctor", "-o", "json").out.splitlines()]
+        told_by = {line["id"]: line["message"] for line in lines if "id" in line}
+        assert told_by["mode"] == f"every pod that answers is {mode}, as deployed"
+        assert told_by["phases"] == "20 of 20 dry runs were seen whole by one pod"
 
 
 def test_a_dry_run_changes_nothing(plane: ControlPlane) -> None:
     before = there(plane)
     found = run(plane, "install", "--dry-run")
-    assert found.out.count("create") == 15
+    assert found.out.count("create") == 17
     assert there(plane) == before
 
 
@@ -230,8 +249,38 @@ def test_cert_manager_may_see_to_the_certificate(clean: ControlPlane) -> None:
         run(clean, "uninstall", "--yes")
 
 
+def test_a_valkey_is_installed_with_a_password_that_is_made_once_and_never_shown(
+    clean: ControlPlane,
+) -> None:
+    planned = run(clean, "install", "--ha", "--dry-run")
+    assert f"create    statefulset/genguard-valkey -n {SYSTEM}" in planned.out
+    assert f"secret/genguard-store -n {SYSTEM}  (a password, which is not shown)" in planned.out
+    assert "secret/genguard-store" not in run(clean, "install", "--dry-run").out
+    done = run(clean, "install", "--ha", "--yes")
+    path = f"/api/v1/namespaces/{SYSTEM}/secrets/genguard-store"
+    data = clean.client.get(path).body["data"]
+    password = b64decode(data["password"]).decode()
+    assert len(password) >= 32
+    assert password not in done.out + done.err
+    sets = f"/apis/apps/v1/namespaces/{SYSTEM}/statefulsets"
+    assert clean.client.get(f"{sets}/genguard-valkey").body["status"]["readyReplicas"] == 1
+    again = run(clean, "install", "--ha", "--dry-run")
+    assert {line.split()[0] for line in again.out.splitlines()} == {"unchanged"}
+    run(clean, "install", "--ha", "--yes")
+    assert clean.client.get(path).body["data"] == data
+    alone = run(clean, "install", "--yes")
+    assert f"delete    statefulset/genguard-valkey -n {SYSTEM}" in alone.out
+    assert clean.client.get(sets).body["items"] == []
+    run(clean, "install", "--ha", "--yes")
+    left = run(clean, "uninstall", "--yes")
+    assert f"delete    secret/genguard-store -n {SYSTEM}" in left.out
+    assert "it holds" not in left.out
+
+
 def test_replicas_share_a_store_whose_secret_has_to_be_there(clean: ControlPlane) -> None:
-    absent = run(clean, "install", "--ha", "--yes", code=1)
+    files = "password-file=/etc/genguard/store/password&cafile=/etc/genguard/store/ca.crt"
+    store = f"--store=valkeys://genguard@valkey.valkey.svc/0?{files}"
+    absent = run(clean, "install", "--ha", store, "--yes", code=1)
     assert f"secret/genguard-store -n {SYSTEM} has no password and no ca.crt" in absent.err
     (command,) = re.findall(r"kubectl .*--from-file=ca\.crt", absent.err)
     assert not there(clean) & {f"/api/v1/namespaces/{SYSTEM}"}
@@ -240,7 +289,7 @@ def test_replicas_share_a_store_whose_secret_has_to_be_there(clean: ControlPlane
         (clean.folder / name).write_text("somebody's")
     _, *arguments = command.replace("--from-file=", f"--from-file={clean.folder}/").split()
     clean.kubectl(*arguments)
-    found = run(clean, "install", "--ha", "--dry-run")
+    found = run(clean, "install", "--ha", store, "--dry-run")
     assert "create    deployment/genguard" in found.out
     left = run(clean, "uninstall", "--yes")
     assert "it holds secret/genguard-store" in left.out
@@ -287,6 +336,15 @@ def test_uninstall_leaves_a_namespace_that_others_use(clean: ControlPlane) -> No
     assert clean.client.get(f"{path}/somebody-elses").body
     assert registered(clean) == []
     clean.client.delete(f"{path}/somebody-elses")
+
+
+def test_uninstall_takes_the_findings_that_the_server_has_kept(clean: ControlPlane) -> None:
+    run(clean, "install", "--yes")
+    path = f"/api/v1/namespaces/{SYSTEM}/configmaps"
+    clean.client.post(path, {"metadata": {"name": "genguard-findings"}})
+    left = run(clean, "uninstall", "--yes")
+    assert f"delete    configmap/genguard-findings -n {SYSTEM}" in left.out
+    assert "it holds" not in left.out
 
 
 def test_uninstall_of_nothing_says_so(plane: ControlPlane) -> None:

@@ -33,9 +33,16 @@ STATUS = (
     "kubectl get deploy,rs,pods -o yaml | genguard status -f -",
     "genguard status -f objects.ndjson -o json",
 )
+PORTS = "-p 127.0.0.1:8443:8443 -p 127.0.0.1:8080:8080"
+IMAGE = "tests/kind/core/test_image.py"
 ELSEWHERE = {
     "make demo": "tests/demo/test_demo.py",
     "make test": "this run",
+    "docker build -t genguard:0.1.0 .": IMAGE,
+    f"docker run --rm --read-only --tmpfs /tmp {PORTS} genguard:0.1.0": IMAGE,
+    "(umask 077; openssl rand -hex 32 > token)": IMAGE,
+    f'docker run --rm --user "$(id -u):$(id -g)" -v "$PWD/token:/run/token:ro" {PORTS} '
+    "genguard:0.1.0 serve --ops-auth token-file=/run/token": IMAGE,
     "kubectl -n genguard-system port-forward deployment/genguard 8080": "by a kubelet alone; that "
     "the port is there is seen below",
 }

@@ -13,9 +13,18 @@ from tests.controlplane.client import wait_until
 from tests.controlplane.granting import SYSTEM, granted
 from tests.controlplane.plane import ControlPlane
 from tests.rights.listing import GENGUARD, GRANTED, OVERLAYS, completed, listing, may, rendered
+from tests.unit.manifest_files import registrations
 
 pytestmark = pytest.mark.xdist_group("apiserver")
 
+WATCHED = {
+    f"{main}{f'.{group}' if group else ''}{f'/{subresource}' if subresource else ''}"
+    for rule in registrations()["outcome"]["webhooks"][0]["rules"]
+    for group in rule["apiGroups"]
+    for resource in rule["resources"]
+    for main, _, subresource in [resource.partition("/")]
+}
+"""As kubectl writes them."""
 FORBIDDEN = [
     (("list", "secrets"), "contents of all Secrets"),
     (("watch", "secrets"), "the same"),
@@ -24,7 +33,9 @@ FORBIDDEN = [
     (("create", "pods"), "a pod with any service account"),
     (("create", "pods/exec"), "commands in others' pods"),
     (("patch", "deployments.apps"), "another image in a workload"),
-    (("update", "deployments.apps/status"), "status is mended in admission, or not at all"),
+    (("patch", "deployments.apps/scale"), "a workload that is scaled to nothing"),
+    (("update", "deployments.apps/status"), "status is healed field by field, never replaced"),
+    (("patch", "nodes/status"), "a node that is made to look broken; nodes are not watched"),
     (("create", "serviceaccounts/token", "genguard"), "credentials that outlive the pod"),
     (("delete", "events.events.k8s.io"), "traces that are wiped out"),
     (("delete", "mutatingwebhookconfigurations.admissionregistration.k8s.io"), "others off"),
@@ -93,12 +104,26 @@ def test_the_questions_are_ones_that_can_be_answered_with_yes(apiserver: Control
 
 @pytest.mark.parametrize("name", OVERLAYS)
 def test_lists_name_what_a_right_is_limited_to_where_a_name_can_be_given(name: str) -> None:
-    """A name cannot be set on what is yet to be created, nor on what is listed with others."""
+    """A name cannot be set on what is yet to be created, nor on what is listed with others.
+
+    Nor on what is looked up, which are the objects that the registrations watch, or healed, which
+    is their status.
+    """
     for line in (GRANTED / f"{name}.txt").read_text().splitlines():
         verbs, _, rest = line.partition("] ")
         changes = {"get", "update", "patch", "delete"} & set(verbs.strip("[").split())
+        if changes == {"get"} and rest in WATCHED:
+            continue
+        if changes == {"patch"} and rest.endswith("/status") and rest in WATCHED:
+            continue
         assert line.startswith("#") or not changes or rest.endswith("]"), line
         assert "*" not in line
+
+
+@pytest.mark.parametrize("name", OVERLAYS)
+def test_status_is_patched_only_where_genguard_enforces(name: str) -> None:
+    found = "[patch] " in (GRANTED / f"{name}.txt").read_text()
+    assert found is (name in {"enforce", "ha", "cert-manager"})
 
 
 def test_every_list_is_of_an_overlay() -> None:

@@ -3,13 +3,27 @@
 import re
 import shlex
 import subprocess
+import sys
+import sysconfig
 import tomllib
+from pathlib import Path
 
 import pytest
 
 from tests.unit.manifest_files import REPOSITORY, container, pod_spec
 
 TEXT = (REPOSITORY / "Dockerfile").read_text()
+_IMPORT_ALL = """
+import importlib, pkgutil, sys
+import certs, manifests, webhook
+
+for package in (certs, manifests, webhook):
+    for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+for module in list(sys.modules.values()):
+    print(getattr(module, "__file__", None))
+"""
 
 
 def instructions():
@@ -58,6 +72,9 @@ def test_pip_takes_nothing_that_is_not_locked(command):
     if command.startswith("python -m venv"):
         assert "--without-pip" in command
         return
+    if command.startswith("pip config"):
+        assert "global.cert" in command
+        return
     assert "--no-deps" in command
     locked = "--require-hashes" in command and "--only-binary :all:" in command
     assert locked or "--no-index" in command
@@ -89,22 +106,61 @@ def test_labels_say_what_it_is_and_what_it_was_made_of():
     assert labels["title"] == project["name"]
     assert labels["version"] == project["version"]
     assert labels["licenses"] == project["license"]
-    passed = {"base.name": "PYTHON_IMAGE"}
+    passed = {"base.name": "PYTHON_IMAGE", "url": "SOURCE", "documentation": "SOURCE"}
     passed |= {name: name.upper() for name in ("source", "revision", "created")}
     for name, argument in passed.items():
         assert labels[name] == f"${{{argument}}}"
         assert argument in {rest.partition("=")[0] for rest in values(FINAL, "ARG")}
+    said = {"title", "description", "licenses", "vendor", "version"}
+    assert labels.keys() == said | passed.keys()
 
 
-def test_the_last_stage_runs_nothing_and_takes_one_folder():
-    assert values(FINAL, "RUN") == []
+def test_the_last_stage_runs_what_removes_pip_and_takes_one_folder():
+    (run,) = values(FINAL, "RUN")
+    assert run.startswith("rm -rf ")
+    assert "pip" in run
     assert values(FINAL, "COPY") == ["--from=build /opt/genguard /opt/genguard"]
+
+
+def test_an_index_and_a_ca_are_for_the_build_alone():
+    """An argument without a value leaves pip's own setting; the image's history has neither."""
+    assert {"PIP_INDEX_URL", "CA_CERTIFICATES"} <= set(values(BUILD, "ARG"))
+    assert not {"PIP_INDEX_URL", "CA_CERTIFICATES"} & set(values(FINAL, "ARG"))
+    assert "http" not in TEXT
+
+
+def test_both_builders_can_build_it():
+    """Docker's classic builder has no mounts and no files written in place."""
+    assert "--mount" not in TEXT
+    assert "<<" not in TEXT
+    assert "syntax=" not in TEXT
+
+
+def test_genguard_imports_nothing_that_the_image_leaves_out():
+    (removal,) = (run for run in values(BUILD, "RUN") if "site-packages && rm" in run)
+    patterns = removal.partition("&& rm ")[2].split()
+    packages = Path(sysconfig.get_path("purelib"))
+    left_out = {str(path) for pattern in patterns for path in packages.glob(pattern)}
+    done = subprocess.run(
+        [sys.executable, "-c", _IMPORT_ALL], cwd=REPOSITORY, capture_output=True, check=True
+    )
+    imported = set(done.stdout.decode().splitlines())
+    assert all(list(packages.glob(pattern)) for pattern in patterns)
+    assert str(packages / "kubernetes/aio/client/api_client.py") in imported
+    assert imported & left_out == set()
 
 
 def test_the_user_is_the_one_of_the_deployment():
     (user,) = values(FINAL, "USER")
     context = pod_spec()["securityContext"]
     assert user == f"{context['runAsUser']}:{context['runAsGroup']}"
+
+
+def test_published_ports_lead_to_the_server():
+    """It would listen on the container's own loopback otherwise, where no port leads."""
+    (environment,) = values(FINAL, "ENV")
+    listens = {"GENGUARD_BIND_ADDRESS=0.0.0.0", "GENGUARD_OPS_ADDRESS=0.0.0.0"}
+    assert listens <= set(environment.split())
 
 
 def test_a_read_only_root_is_enough():

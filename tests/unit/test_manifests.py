@@ -46,7 +46,7 @@ def parsed(args):
         ("strategy.rollingUpdate.maxSurge", 1, "else maxUnavailable 0 could never roll out"),
         ("template.spec.priorityClassName", "system-cluster-critical", "outlives ordinary pods"),
         ("template.spec.enableServiceLinks", False, "variables that nobody reads"),
-        ("template.spec.terminationGracePeriodSeconds", 70, "preStop, drain, last answers"),
+        ("template.spec.terminationGracePeriodSeconds", 70, "delay, drain, last answers"),
     ],
 )
 def test_the_deployment_keeps_answering(path, value, because):
@@ -55,9 +55,9 @@ def test_the_deployment_keeps_answering(path, value, because):
 
 def test_pods_are_told_to_end_later_than_the_server_needs():
     limits = Limits()
-    pre_stop = container()["lifecycle"]["preStop"]
-    assert set(pre_stop) == {"sleep"}, "the kubelet's own sleep: the image may have no shell"
-    needed = pre_stop["sleep"]["seconds"] + limits.drain_seconds + limits.body_seconds
+    (delay,) = [one for one in container()["args"] if one.startswith("--shutdown-delay=")]
+    seconds = int(delay.removeprefix("--shutdown-delay=").removesuffix("s"))
+    needed = seconds + limits.drain_seconds + limits.body_seconds
     assert needed + 5 <= pod_spec()["terminationGracePeriodSeconds"]
 
 

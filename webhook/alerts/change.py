@@ -1,5 +1,6 @@
 """What happened to a finding since it was last looked at."""
 
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import Final, NamedTuple, Protocol
 
@@ -55,6 +56,10 @@ class Turns:
             seen[finding.id] = (finding.state, finding.severity)
         self._seen = seen
         return tuple(found)
+
+    def know(self, findings: Iterable[Finding]) -> None:
+        """Take these as told: somebody else has told of them."""
+        self._seen |= {one.id: (one.state, one.severity) for one in findings}
 
     def _turn(self, finding: Finding) -> Turn | None:
         before = self._seen.get(finding.id)

@@ -2,7 +2,11 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
+
+CLUSTER_NAMESPACE: Final = "default"
+"""Where Events about objects without a namespace are made."""
+_LONGEST_NOTE: Final = 1_024  # bytes, as Go counts them (pkg/apis/core/validation/events.go)
 
 CreateEvent = Callable[[str, dict[str, Any]], Awaitable[None]]
 """Creates an events.k8s.io/v1 Event in a namespace; raises when that fails."""
@@ -21,6 +25,7 @@ def event(
     """The body of one Event; what is not good is a Warning.
 
     at         in UTC
+    note       cut where the API server would refuse it
     regarding  apiVersion, kind, namespace, name and perhaps uid of what it is about
     """
     return {
@@ -36,6 +41,6 @@ def event(
         "action": action,
         "reason": reason,
         "type": "Normal" if is_good else "Warning",
-        "note": note,
+        "note": note.encode()[:_LONGEST_NOTE].decode(errors="ignore"),
         "regarding": regarding,
     }

@@ -12,16 +12,14 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from webhook.alerts.change import Change, Turn
-from webhook.alerts.event import CreateEvent, event
+from webhook.alerts.event import CLUSTER_NAMESPACE, CreateEvent, event
 from webhook.detection.finding import Finding, FoundObject, Severity
 from webhook.telemetry.logs import LOGGER
 
 BURST: Final = 25
 REFILL_SECONDS: Final = 300.0
 _OBJECTS: Final = 4_096
-_LONGEST_NOTE: Final = 1_024  # bytes, as Go counts them (pkg/apis/core/validation/events.go)
 _SECONDS: Final = 5.0
-_FALLBACK_NAMESPACE: Final = "default"
 
 
 class KubeEventSink:
@@ -58,7 +56,7 @@ class KubeEventSink:
         """Nothing is held."""
 
     async def _send(self, turn: Turn, finding: Finding, now: datetime) -> None:
-        namespace = finding.object.namespace or _FALLBACK_NAMESPACE
+        namespace = finding.object.namespace or CLUSTER_NAMESPACE
         try:
             await self._create(namespace, self._event(turn, finding, now))
         except Exception as error:  # noqa: BLE001 - whatever the client raises, alerts go on
@@ -76,7 +74,7 @@ class KubeEventSink:
             action=turn.value.capitalize(),
             reason="".join(part.capitalize() for part in finding.detector.split("-")),
             is_good=turn is Turn.RESOLVED,
-            note=note.encode()[:_LONGEST_NOTE].decode(errors="ignore"),
+            note=note,
             regarding={
                 "apiVersion": version,
                 "kind": self._kind_of(where),

@@ -11,14 +11,16 @@ _PART: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)([smhd])")
 _WHOLE: Final = re.compile(rf"(?:{_PART.pattern})+")
 
 
-def duration(longest: int) -> Callable[[click.Context, click.Parameter, str], float]:
-    """The callback of an option: seconds, more than none and no more than so many hours."""
+def duration(
+    longest: int, *, or_none: bool = False
+) -> Callable[[click.Context, click.Parameter, str], float]:
+    """The callback of an option: seconds, up to so many hours; 0 only with `or_none`."""
 
     def read(_: click.Context, __: click.Parameter, text: str) -> float:
         whole = text if text[-1:] in _UNITS else f"{text}s"
         parts = _PART.findall(whole) if _WHOLE.fullmatch(whole) else []
         seconds = sum(float(number) * _UNITS[unit] for number, unit in parts)
-        if not 0 < seconds <= longest * _UNITS["h"]:
+        if not parts or (not seconds and not or_none) or seconds > longest * _UNITS["h"]:
             raise click.BadParameter(f"{text!r} is not a time up to {longest}h, such as 30s or 5m")
         return seconds
 

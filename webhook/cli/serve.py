@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,14 @@ def _default_cert_dir() -> Path:
     return Path(state) / "genguard" / "certs"
 
 
+def _address_from(variable: str) -> Callable[[], str]:
+    """The default of an address: what an environment variable says, else 127.0.0.1.
+
+    It is a default, so that the command line and --config both win over the image's environment.
+    """
+    return lambda: os.environ.get(variable) or "127.0.0.1"
+
+
 def _names(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
@@ -79,7 +88,9 @@ def _names(text: str) -> tuple[str, ...]:
     "their status in the same write: widgets.example.org,...",
 )
 @click.option(
-    "--bind-address", default="127.0.0.1", show_default=True, help="Where reviews arrive."
+    "--bind-address",
+    default=_address_from("GENGUARD_BIND_ADDRESS"),
+    help="Where reviews arrive. [default: $GENGUARD_BIND_ADDRESS or 127.0.0.1]",
 )
 @click.option(
     "--secure-port",
@@ -129,9 +140,9 @@ def _names(text: str) -> tuple[str, ...]:
 )
 @click.option(
     "--ops-address",
-    default="127.0.0.1",
-    show_default=True,
-    help="Dashboard, /api, /livez, /readyz, /metrics.",
+    default=_address_from("GENGUARD_OPS_ADDRESS"),
+    help="Dashboard, /api, /livez, /readyz, /metrics. "
+    "[default: $GENGUARD_OPS_ADDRESS or 127.0.0.1]",
 )
 @click.option(
     "--ops-port",
@@ -139,6 +150,13 @@ def _names(text: str) -> tuple[str, ...]:
     default=8080,
     show_default=True,
     help="Its port; 0 is any.",
+)
+@click.option(
+    "--shutdown-delay",
+    default="0s",
+    show_default=True,
+    callback=duration(1, or_none=True),
+    help="How long after SIGTERM new connections are still taken, each for one request.",
 )
 @click.option(
     "--ops-auth",
@@ -249,6 +267,7 @@ def serve(**flags: Any) -> None:
             client_ca_file=flags["client_ca_file"],
             client_names=frozenset(_names(flags["client_names"])),
             record=flags["record"],
+            shutdown_delay=flags["shutdown_delay"],
         )
         alerts = AlertOptions(tuple(flags["alertmanagers"]), events=flags["events"])
         cluster = ClusterOptions(

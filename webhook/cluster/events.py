@@ -1,18 +1,18 @@
 """Creates Kubernetes Events through a connection."""
 
-from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, Final
+from urllib.parse import quote
 
-from kubernetes.aio import client
+from webhook.alerts.event import CreateEvent
+from webhook.cluster.rest import Rest
+
+_EVENTS: Final = "/apis/events.k8s.io/v1/namespaces/{}/events"
 
 
-def event_creator(api: client.ApiClient) -> Callable[[str, dict[str, Any]], Awaitable[None]]:
+def event_creator(rest: Rest) -> CreateEvent:
     """What alerts.kube_event asks for: create an events.k8s.io/v1 Event in a namespace."""
-    events = client.EventsV1Api(api)
 
     async def create(namespace: str, event: dict[str, Any]) -> None:
-        body = client.EventsV1Event.from_dict(event)
-        if body is not None:
-            await events.create_namespaced_event(namespace, body)
+        await rest.call("POST", _EVENTS.format(quote(namespace, safe="")), event)
 
     return create

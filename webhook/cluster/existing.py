@@ -34,10 +34,11 @@ class Existing:
         """True with the uid that was seen; None where the API cannot say."""
         if not thing.name:
             return None
-        if _ELSEWHERE & {thing.group, thing.version, thing.namespace, thing.resource, thing.name}:
+        path = object_path(thing)
+        if path is None:
             return False
         try:
-            found = msgspec.json.decode(await self._rest.partial(_path(thing)), type=_Partial)
+            found = msgspec.json.decode(await self._rest.partial(path), type=_Partial)
         except RefusedError as error:
             if error.status == HTTPStatus.NOT_FOUND:
                 return False
@@ -56,7 +57,10 @@ class Existing:
             LOGGER.info("findings stay unverified", extra={"facts": facts})
 
 
-def _path(thing: FoundObject) -> str:
+def object_path(thing: FoundObject) -> str | None:
+    """The URL path of an object; None where a part of it would lead elsewhere."""
+    if _ELSEWHERE & {thing.group, thing.version, thing.namespace, thing.resource, thing.name}:
+        return None
     group = ("apis", thing.group) if thing.group else ("api",)
     where = ("namespaces", thing.namespace) if thing.namespace else ()
     # Whoever forges a review chooses every part: none may lead elsewhere.

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from operator import is_
 from typing import Any, Final, NamedTuple
@@ -26,6 +26,21 @@ _SEPARATOR: Final = "\0"
 
 Row = tuple[str, bytes]
 """The name of a finding, and all that is known of it."""
+
+
+Signs = tuple[int, float]
+"""How many there were, and when the last one was."""
+
+
+class Mark(NamedTuple):
+    """What differs once a finding has changed."""
+
+    signs: Signs
+    state: str
+    severity: Severity
+    damage: Damage | None
+
+
 _Key = tuple[str, ...]
 
 
@@ -180,12 +195,16 @@ class Ledger:
             self._told = found
         return found
 
-    def marks(self) -> Iterator[tuple[str, Any]]:
+    def marks(self) -> Iterator[tuple[str, Mark]]:
         """Each finding, by the name that `export` takes, and what differs once it has changed."""
         for key in list(self._entries):
             entry = self._entries.get(key)
             if entry is not None:
-                yield _SEPARATOR.join(key), (entry.count, entry.last, entry.state, entry.damage)
+                signs = entry.count, entry.last
+                yield (
+                    _SEPARATOR.join(key),
+                    Mark(signs, entry.state, entry.severity, entry.damage),
+                )
 
     def export(self, name: str) -> bytes | None:
         """All that is known of a finding, as `restore` takes it; None for one that is gone."""
@@ -198,6 +217,28 @@ class Ledger:
             entry = self._entries.get(key)
             if entry is not None:
                 yield _SEPARATOR.join(key), _exported(entry)
+
+    def take_over(self, rows: Iterable[Row], restored: Mapping[str, Signs]) -> set[str]:
+        """Take in what an earlier leader has exported; the ids of findings that are its own.
+
+        restored  the signs of each finding when this ledger was restored, by name. A finding that
+                  has had no sign here since then is replaced. One that has had some stays as it
+                  is, with the larger count.
+        Raises msgspec.MsgspecError or ValueError, and then nothing is taken in.
+        """
+        taken, ids = list[Row](), set[str]()
+        rows = list(rows)
+        for row, (key, entry) in zip(rows, _decoded(rows), strict=True):
+            known = self._entries.get(key)
+            signs = None if known is None else (known.count, known.last)
+            if known is not None and signs != restored.get(row[0]):
+                known.count, known.told = max(known.count, entry.count), None
+            elif signs != (entry.count, entry.last):
+                self._entries.pop(key, None)
+                taken.append(row)
+                ids.add(entry.id)
+        self.absorb(taken)
+        return ids
 
     def restore(self, rows: Iterable[Row]) -> None:
         """Have what was exported, and nothing else. Raises msgspec.MsgspecError or ValueError."""

@@ -203,6 +203,11 @@ class Connection(web.RequestHandler):
         """Began under a certificate that is no longer served: to be closed after its answer."""
         return self._epoch != self._connections.epoch
 
+    def close_gently(self) -> None:
+        """Close the connection once what was written to it is sent."""
+        if self._real_transport is not None:
+            self._real_transport.close()
+
     def abort(self) -> None:
         """Drop the connection without a word."""
         if self._real_transport is not None:
@@ -261,6 +266,14 @@ class OpenConnections:
     def retire(self) -> None:
         """Have every connection of now closed after its next answer, none of them in between."""
         self.epoch += 1
+
+    def close_idle(self, before: float) -> None:
+        """Close connections whose last request came before a time, on the clock of time.monotonic.
+
+        Those that are waiting for an answer, or have begun a request, stay.
+        """
+        for connection in [one for one in self._open if one.due is None and one.arrived < before]:
+            connection.close_gently()
 
     def close(self) -> None:
         """Stop looking for overdue ones."""

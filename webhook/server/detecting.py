@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Final, Protocol
 
 import msgspec
@@ -112,6 +112,10 @@ class Detecting:
             self.latest = self.findings()
             self._turns.since(self.latest)
         self._holds = False
+
+    def know(self, ids: Collection[str]) -> None:
+        """These findings are no news: another replica has told of them."""
+        self._turns.know(one for one in self.findings() if one.id in ids)
 
     def findings(self) -> tuple[Finding, ...]:
         """Everything found by now."""

@@ -1,7 +1,7 @@
 """From start to graceful end: certificate, listeners, readiness, draining.
 
-start → serving → SIGTERM → draining (not ready, still answering, closing connections)
-      → quiet or out of time → listeners closed, what is in flight finished → end
+start → serving → SIGTERM → draining (still answering, closing connections; after --shutdown-delay
+      not ready) → quiet or out of time → listeners closed, what is in flight finished → end
 """
 
 import asyncio
@@ -44,6 +44,9 @@ from webhook.threads import in_thread
 _TICK_SECONDS: Final = 5.0
 _PROBE_SECONDS: Final = 2.0
 _LOOK_SECONDS: Final = 0.02
+_IDLE_SECONDS: Final = 0.5
+"""While it drains, a connection without a request for so long is closed: a client that reuses one
+in that very moment loses its request, and under load it reuses the others."""
 
 
 class Pages(Protocol):
@@ -102,6 +105,7 @@ class AdmissionService:
         self._ticker: asyncio.Task[None] | None = None
         self._lag: LoopLag | None = None
         self._probe_failed = ""
+        self._leaves = False
         self.secure_port = 0
         self.ops_port = 0
 
@@ -172,7 +176,7 @@ class AdmissionService:
         """Tell what keeps this server from being ready; None when it is."""
         if self._listener is None or not self._listener.is_serving():
             return "not listening"
-        if self._handler.draining:
+        if self._leaves:
             return "draining"
         if self.not_after <= datetime.now(UTC):
             return "the certificate has expired"
@@ -189,15 +193,22 @@ class AdmissionService:
         return self._certificate.fingerprint
 
     async def drain(self) -> None:
-        """Answer on, with Connection: close, until nobody sends here any more."""
-        limits = self._options.limits
+        """Answer on, with Connection: close, until nobody sends here any more.
+
+        Idle connections are closed as well. Otherwise the API server would keep some of them, and
+        the three calls of one write would reach this server and the one that takes its place.
+        """
+        limits, delay = self._options.limits, self._options.shutdown_delay
         self._handler.draining = True
         began = time.monotonic()
         LOGGER.info("draining")
-        while time.monotonic() - began < limits.drain_seconds:
+        while (now := time.monotonic()) - began < delay + limits.drain_seconds:
             last = max(self._handler.last_request, began)
-            if time.monotonic() - last >= limits.drain_quiet_seconds:
+            self._leaves = now - began >= delay
+            if self._leaves and now - last >= limits.drain_quiet_seconds:
                 return
+            if self._server is not None:
+                self._server.open_connections.close_idle(now - _IDLE_SECONDS)
             await asyncio.sleep(0.1)
 
     async def stop(self) -> None:

@@ -39,6 +39,7 @@ class ServerOptions:
 
     pair      comes before cert_file and key_file, these before cert_dir
     lifetime  of a certificate that is made in cert_dir
+    shutdown_delay  seconds after SIGTERM in which the server is ready and takes new connections
     client_ca_file  whose certificates a client must have, of one of client_names if there are any
     """
 
@@ -57,4 +58,5 @@ class ServerOptions:
     client_ca_file: Path | None = None
     client_names: frozenset[str] = frozenset()
     record: Path | None = None
+    shutdown_delay: float = 0.0
     limits: Limits = field(default_factory=Limits)

@@ -231,7 +231,7 @@ async def _connect(
     lease = Lease(rest, own["namespace"], "genguard", own_identity())
     if not alerts.events:
         return _Connected(rest, own["namespace"], lease, None, tokens, lookup)
-    create = event_creator(api)
+    create = event_creator(rest)
     parts.sinks.append(KubeEventSink(create, judge.kind_of))
     tell = StoreEvents(create, own).tell
     return _Connected(rest, own["namespace"], lease, tell, tokens, lookup)

@@ -62,3 +62,11 @@ def test_what_is_forgotten_opens_anew():
     turns.since((finding(),))
     assert not turns.since(())
     assert [one.turn for one in turns.since((finding(),))] == [Turn.OPENED]
+
+
+def test_what_somebody_else_has_told_is_no_news_and_its_end_is():
+    turns = Turns()
+    turns.know([finding(id="a"), finding(id="b")])
+    both = finding(id="a"), finding(id="b", severity=Severity.CRITICAL)
+    assert turned(turns, *both) == [("escalated", "b")]
+    assert turned(turns, finding(id="a", state="resolved"), both[1]) == [("resolved", "a")]

@@ -3,6 +3,7 @@
 import pytest
 
 from tests.unit.cli.samples import serve
+from webhook.cli.serve import serve as command
 
 BAD_CONFIG = [
     ("audit: true\n", "unknown audit; known are alertmanager, audit-only, bind-address,"),
@@ -16,6 +17,8 @@ BAD_CONFIG = [
     ("server-version: newest\n", "'newest' is no Kubernetes version"),
     ("tls-cert-file: a\n", "--tls-cert-file and --tls-private-key-file go together"),
 ]
+
+ADDRESSES = {"bind-address": "GENGUARD_BIND_ADDRESS", "ops-address": "GENGUARD_OPS_ADDRESS"}
 
 
 @pytest.mark.parametrize(("text", "told"), BAD_CONFIG, ids=[row[0].strip() for row in BAD_CONFIG])
@@ -47,3 +50,28 @@ def test_a_flag_wins_over_the_configuration(tmp_path):
     path.write_text("server-version: newest\n")
     result = serve("--config", path, "--server-version", "oldest", "--cert-dir", tmp_path)
     assert "'oldest' is no Kubernetes version" in result.stderr
+
+
+@pytest.mark.parametrize(("flag", "variable"), ADDRESSES.items())
+def test_the_environment_says_where_to_listen_by_default(flag, variable, monkeypatch):
+    """The image sets both variables: published ports lead to its container's own address."""
+    monkeypatch.delenv(variable, raising=False)
+    assert address(flag) == "127.0.0.1"
+    monkeypatch.setenv(variable, "192.0.2.3")
+    assert address(flag) == "192.0.2.3"
+
+
+@pytest.mark.parametrize(("flag", "variable"), ADDRESSES.items())
+def test_flag_and_configuration_win_over_the_environment(flag, variable, tmp_path, monkeypatch):
+    monkeypatch.setenv(variable, "192.0.2.3")
+    path = tmp_path / "genguard.yaml"
+    path.write_text(f"{flag}: 192.0.2.1\n")
+    assert address(flag, "--config", str(path)) == "192.0.2.1"
+    assert address(flag, "--config", str(path), f"--{flag}", "192.0.2.2") == "192.0.2.2"
+
+
+def address(flag: str, *arguments: str) -> str:
+    """What a command line makes of the flag; nothing is started."""
+    context = command.make_context("serve", list(arguments))
+    found: str = context.params[flag.replace("-", "_")]
+    return found

@@ -2,8 +2,10 @@
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from tests.unit.detection.builders import INTENT, MUTATE, feed, update
+from tests.unit.detection.test_ledger import SIGN, WRITE, of
 from webhook.detection.detection import Detection
 from webhook.detection.entry import QUIET_SECONDS, WINDOW_SECONDS
 from webhook.detection.finding import Severity
@@ -72,3 +74,53 @@ def test_one_that_is_gone_is_not_exported():
 def test_rows_of_another_kind_are_refused(content):
     with pytest.raises(msgspec.MsgspecError):
         Ledger(Suspects()).restore([("a", content)])
+
+
+TAKEN = {
+    "unknown": (2, 3, True),
+    "untouched": (1, 3, True),
+    "own": (4, 4, False),
+    "same": (1, 1, False),
+}
+"""By object: count and last sign in the end, and whether these are another ledger's."""
+
+
+def of_objects(**signs: tuple[float, ...]) -> Ledger:
+    """A ledger in which each object has had signs at these times."""
+    ledger = Ledger(Suspects())
+    enter(ledger, **signs)
+    return ledger
+
+
+def enter(ledger: Ledger, **signs: tuple[float, ...]) -> None:
+    for uid, times in signs.items():
+        for time in times:
+            ledger.add("spec-fight", SIGN, replace(WRITE, object=of(uid), time=time))
+
+
+def taken_over() -> tuple[Ledger, set[str]]:
+    """A ledger that was restored, has had signs of its own, and takes over from another one."""
+    mine = Ledger(Suspects())
+    mine.restore(of_objects(untouched=(0,), own=(0,), same=(1,)).rows())
+    restored = {name: mark.signs for name, mark in mine.marks()}
+    enter(mine, own=(4,))
+    others = of_objects(unknown=(2, 3), untouched=(3,), own=(0, 1, 2, 3), same=(1,))
+    return mine, mine.take_over(list(others.rows()), restored)
+
+
+@pytest.mark.parametrize("uid", TAKEN)
+def test_what_an_earlier_leader_knew_is_taken_over_unless_it_has_gone_on_here(uid):
+    ledger, ids = taken_over()
+    count, last, is_others = TAKEN[uid]
+    (found,) = [one for one in ledger.findings() if one.object.uid == uid]
+    assert (found.count, found.last_seen) == (count, f"1970-01-01T00:00:0{last}Z")
+    assert (found.id in ids) is is_others
+
+
+def test_of_rows_that_cannot_be_read_nothing_is_taken_over():
+    ledger, _ = taken_over()
+    before = ledger.findings()
+    rows = [*of_objects(new=(1,)).rows(), ("a", b"\xc1")]
+    with pytest.raises(msgspec.MsgspecError):
+        ledger.take_over(rows, {})
+    assert ledger.findings() == before

@@ -5,6 +5,7 @@ import json
 
 from tests.reviews import judge, make_review
 from tests.unit.detection import builders
+from tests.unit.detection.test_kept import looping
 from webhook.admission.review import Phase
 from webhook.alerts.change import Change, Turn
 from webhook.detection.correlate import MOST_AT_ONCE
@@ -199,3 +200,15 @@ async def test_what_is_of_the_past_is_no_news(monkeypatch):
     await detecting.stop()
     assert len(detecting.findings()) == 1
     assert told.changes == []
+
+
+async def test_what_another_replica_has_told_is_no_news(monkeypatch):
+    monkeypatch.setattr(module, "_LOOK_SECONDS", 0.01)
+    told = Told()
+    detecting = Detecting(Detection(), [told], Tracking())
+    detecting.start()
+    detecting.know(detecting.detection.ledger.take_over(list(looping().rows()), {}))
+    await asyncio.sleep(0.1)
+    await detecting.stop()
+    assert len(detecting.findings()) == 1
+    assert Turn.OPENED not in {one.turn for one in told.changes}

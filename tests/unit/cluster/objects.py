@@ -1,0 +1,163 @@
+"""An API server that keeps objects and their resourceVersions, and damage done to them."""
+
+import copy
+import json
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jsonpatch
+import msgspec
+
+from webhook.cluster.healing import Operations, Remedy
+from webhook.cluster.rechecking import Stored
+from webhook.cluster.rest import RefusedError
+from webhook.detection.finding import FoundObject
+
+Change = Callable[[dict[str, Any]], None]
+
+
+class Lost(NamedTuple):
+    """An observedGeneration that a writer sent and that is not stored: the simplest damage."""
+
+    value: int
+    writer: str = "deployment-controller"
+
+
+class Damaged(NamedTuple):
+    """A finding that left damage."""
+
+    finding: str
+    object: FoundObject
+    subresource: str
+    damage: Lost
+    last: float
+
+
+def is_broken(damage: Lost, stored: Stored) -> bool:
+    return not stored["status"].get("observedGeneration")
+
+
+def repair_patch(damage: Lost, stored: Stored) -> Operations | None:
+    if not damage.writer:
+        return None
+    version = stored["metadata"]["resourceVersion"]
+    return [
+        {"op": "test", "path": "/metadata/resourceVersion", "value": version},
+        {"op": "add", "path": "/status/observedGeneration", "value": damage.value},
+    ]
+
+
+REMEDY = Remedy(is_broken, repair_patch)
+
+
+def deployment(name: str) -> FoundObject:
+    return FoundObject("apps", "v1", "deployments", "shop", name, f"uid-of-{name}")
+
+
+def path_of(thing: FoundObject) -> str:
+    return f"/apis/apps/v1/namespaces/{thing.namespace}/{thing.resource}/{thing.name}"
+
+
+class Api:
+    """Objects by path, as JSON.
+
+    on_patch  what a webhook does to an object on its way, after the patch
+    trouble   raised by the next calls of a method, one after the other
+    """
+
+    def __init__(self) -> None:
+        self.objects: dict[str, dict[str, Any]] = {}
+        self.version = 0
+        self.calls: list[tuple[str, str]] = []
+        self.on_patch: Change = lambda _: None
+        self.trouble: dict[str, list[Exception]] = {}
+
+    def put(self, thing: FoundObject, **status: Any) -> None:
+        """Store an object with this status."""
+        self._store(
+            path_of(thing),
+            {
+                "apiVersion": "apps/v1",
+                "kind": "Deployment",
+                "metadata": {"name": thing.name, "uid": thing.uid, "generation": 3},
+                "status": status,
+            },
+        )
+
+    def touch(self, thing: FoundObject) -> None:
+        """Write an object without a change that matters."""
+        self._store(path_of(thing), self.objects[path_of(thing)])
+
+    def status(self, thing: FoundObject) -> dict[str, Any]:
+        found: dict[str, Any] = self.objects[path_of(thing)]["status"]
+        return found
+
+    def count(self, method: str) -> int:
+        return sum(one == method for one, _ in self.calls)
+
+    async def read(self, path: str) -> bytes:
+        self._begin("GET", path)
+        return msgspec.json.encode(self._found(path))
+
+    async def call(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        params: dict[str, str] | None = None,
+        content_type: str = "application/json",
+    ) -> Any:
+        self._begin(method, path)
+        assert (method, content_type) == ("PATCH", "application/json-patch+json")
+        assert params == {"fieldManager": "genguard"}
+        target = path.removesuffix("/status")
+        assert target != path, "the main resource is not patched"
+        try:
+            patched = jsonpatch.apply_patch(self._found(target), body)
+        except jsonpatch.JsonPatchTestFailed as error:
+            message = "the server rejected our request due to an error in our request"
+            raise RefusedError(422, message) from error
+        self.on_patch(patched)
+        return self._store(target, patched)
+
+    def _begin(self, method: str, path: str) -> None:
+        self.calls.append((method, path))
+        if self.trouble.get(method):
+            raise self.trouble[method].pop(0)
+
+    def _found(self, path: str) -> dict[str, Any]:
+        if path not in self.objects:
+            raise RefusedError(404, "not found")
+        return copy.deepcopy(self.objects[path])
+
+    def _store(self, path: str, stored: dict[str, Any]) -> dict[str, Any]:
+        self.version += 1
+        stored = json.loads(json.dumps(stored))
+        stored["metadata"]["resourceVersion"] = f"{self.version}"
+        self.objects[path] = stored
+        return copy.deepcopy(stored)
+
+
+class Findings:
+    """Damage that is known, and what looks have shown of it."""
+
+    def __init__(self, *damaged: Damaged) -> None:
+        self.known = {one.finding: one for one in damaged}
+        self.seen: list[tuple[str, bool]] = []
+
+    def damaged(self):
+        yield from list(self.known.values())
+
+    def see_damage(self, finding: str, *, is_broken: bool, now: float) -> None:
+        self.seen.append((finding, is_broken))
+        if not is_broken:
+            del self.known[finding]
+
+
+class Leads:
+    """A Leadership that is given and taken by hand."""
+
+    def __init__(self, *, is_leader: bool = True) -> None:
+        self.is_leader = is_leader
+        self.vacant_since = float("-inf")

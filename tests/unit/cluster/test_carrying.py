@@ -1,0 +1,254 @@
+"""Findings that outlive their pod: when they are saved, and what the next one makes of them."""
+
+import asyncio
+import logging
+
+import pytest
+from msgspec.structs import replace
+
+from tests.unit.cluster.objects import Leads
+from tests.unit.cluster.test_findings_configmap import ConfigMaps, place
+from tests.unit.detection.test_ledger import SIGN, WRITE, of
+from webhook.cluster import carrying as module
+from webhook.cluster.carrying import COUNT_SECONDS, SAVE_SECONDS, START_SECONDS, Carrying
+from webhook.cluster.rest import RefusedError
+from webhook.detection.carried import pack, unpack
+from webhook.detection.entry import QUIET_SECONDS
+from webhook.detection.ledger import Ledger
+from webhook.detection.suspects import Suspects
+from webhook.telemetry.logs import LOGGER
+from webhook.telemetry.metrics import Metrics
+
+
+class Pod:
+    """A ledger that is carried, and a clock."""
+
+    def __init__(self, api: ConfigMaps) -> None:
+        self.api, self.now = api, 1_000.0
+        self.ledger = Ledger(Suspects())
+        self.carrying = Carrying(self.ledger, place(api), lambda: self.now)
+        self.known: set[str] = set()
+
+    def sign(self, uid: str, time: float = 0.0, times: int = 1) -> None:
+        for _ in range(times):
+            self.ledger.add("spec-fight", SIGN, replace(WRITE, object=of(uid), time=time))
+
+    async def turn(self, seconds: float = SAVE_SECONDS, *, is_last: bool = False) -> bool:
+        """A turn of the leader; whether it saved."""
+        self.now += seconds
+        before = self.api.version
+        await self.carrying.turn(self.known.update, is_last=is_last)
+        return self.api.version > before
+
+    @property
+    def counts(self) -> dict[str, int]:
+        return {one.object.uid: one.count for one in self.ledger.findings()}
+
+
+async def next_pod(api: ConfigMaps) -> Pod:
+    pod = Pod(api)
+    await pod.carrying.load()
+    return pod
+
+
+def saved(api: ConfigMaps) -> list[str]:
+    return [name.split("\0")[3] for name, _ in unpack(api.data)]
+
+
+async def test_what_one_pod_has_found_the_next_one_knows(caplog):
+    caplog.set_level(logging.INFO, LOGGER.name)
+    api = ConfigMaps()
+    first = await next_pod(api)
+    first.sign("a", times=3)
+    assert await first.turn()
+    second = await next_pod(api)
+    assert second.ledger.findings() == first.ledger.findings()
+    assert [one.message for one in caplog.records] == ["findings restored"]
+
+
+async def test_nothing_is_made_while_nothing_is_found():
+    pod = await next_pod(ConfigMaps())
+    assert not await pod.turn()
+    assert pod.api.calls == ["GET", "GET"]
+
+
+@pytest.mark.parametrize("later", ["opened", "more severe", "resolved"])
+async def test_what_is_new_is_saved_but_not_more_often_than_every_few_seconds(later):
+    pod = await next_pod(ConfigMaps())
+    pod.sign("a", times=2)
+    assert await pod.turn()
+    if later == "opened":
+        pod.sign("b")
+    elif later == "more severe":
+        pod.sign("a", times=2)
+    else:
+        list(pod.ledger.settle(QUIET_SECONDS))
+    assert not await pod.turn(SAVE_SECONDS - 1)
+    assert await pod.turn(1)
+    assert saved(pod.api) == {"opened": ["b", "a"], "more severe": ["a"], "resolved": []}[later]
+
+
+async def test_a_count_alone_is_saved_once_a_minute():
+    pod = await next_pod(ConfigMaps())
+    pod.sign("a")
+    assert await pod.turn()
+    pod.sign("a")
+    assert not await pod.turn(COUNT_SECONDS - 1)
+    assert await pod.turn(SAVE_SECONDS)
+    assert not await pod.turn(COUNT_SECONDS), "nothing has changed"
+
+
+async def test_the_worst_and_latest_come_first(monkeypatch):
+    pod = await next_pod(ConfigMaps())
+    for uid, time, times in (("old", 0, 3), ("new", 9, 3), ("info", 99, 1)):
+        pod.sign(uid, time, times)
+    await pod.turn()
+    assert saved(pod.api) == ["new", "old", "info"]
+
+
+async def test_what_has_no_room_is_told_once(monkeypatch, caplog):
+    monkeypatch.setattr(module, "pack", lambda rows: pack(rows[:1])._replace(left_out=1))
+    pod = await next_pod(ConfigMaps())
+    for uid in "abc":
+        pod.sign(uid)
+        await pod.turn()
+    assert [one.message for one in caplog.records] == ["not all findings had room"]
+
+
+async def test_at_the_end_all_is_saved():
+    pod = await next_pod(ConfigMaps())
+    pod.sign("a")
+    await pod.turn()
+    pod.sign("a")
+    assert await pod.turn(0, is_last=True)
+    assert (await next_pod(pod.api)).counts == {"a": 2}
+
+
+async def test_a_new_leader_takes_over_what_the_old_one_found_after_it_started():
+    api = ConfigMaps()
+    old = await next_pod(api)
+    for uid in ("both", "untouched", "mine"):
+        old.sign(uid)
+    await old.turn()
+    new = await next_pod(api)
+    old.sign("both", 1, times=5)
+    old.sign("untouched", 1, times=2)
+    old.sign("unknown", 1)
+    await old.turn(is_last=True)
+    new.sign("both", 2)
+    new.sign("mine", 2)
+    new.sign("own", 2)
+    await new.turn()
+    assert new.counts == {"both": 6, "untouched": 3, "mine": 2, "own": 1, "unknown": 1}
+    told = {one.object.uid for one in new.ledger.findings() if one.id in new.known}
+    assert told == {"untouched", "unknown"}, "these were told by the old one"
+    assert (await next_pod(api)).counts == new.counts
+
+
+async def test_who_has_led_and_lost_it_reads_again_before_it_saves():
+    api = ConfigMaps()
+    mine, other = await next_pod(api), await next_pod(api)
+    mine.sign("a")
+    await mine.turn()
+    other.sign("b")
+    await other.turn()
+    mine.sign("c")
+    assert not await mine.turn(), "a conflict"
+    assert await mine.turn()
+    assert set(saved(api)) == {"a", "b", "c"}
+    assert mine.carrying.failures == 0
+
+
+async def test_what_is_resolved_for_the_new_leader_is_not_kept():
+    api = ConfigMaps()
+    old = await next_pod(api)
+    old.sign("a")
+    await old.turn()
+    new = await next_pod(api)
+    list(new.ledger.settle(1e9))
+    assert await new.turn()
+    assert saved(api) == []
+
+
+@pytest.mark.parametrize(
+    "content", [b"garbage", pack([("a\0b\0c\0d\0e", b"no entry")]).data], ids=["block", "row"]
+)
+async def test_what_is_damaged_is_told_left_alone_and_replaced_by_the_next_save(content, caplog):
+    api = ConfigMaps()
+    await place(api).write(content)
+    pod = await next_pod(api)
+    assert pod.counts == {}
+    assert not await pod.turn()
+    assert api.data == content
+    assert {one.message for one in caplog.records} == {"findings not restored"}
+    pod.sign("a")
+    assert await pod.turn()
+    assert saved(api) == ["a"]
+
+
+@pytest.mark.parametrize("trouble", [RefusedError(403, "no"), OSError(), TimeoutError()], ids=str)
+async def test_an_api_server_that_does_not_answer_keeps_no_server_from_starting(trouble, caplog):
+    api = ConfigMaps()
+    first = await next_pod(api)
+    first.sign("a")
+    await first.turn()
+    api.trouble = [trouble]
+    second = await next_pod(api)
+    assert second.counts == {}
+    assert [one.message for one in caplog.records] == ["findings not restored"]
+    await second.turn(is_last=True)
+    assert (await next_pod(api)).counts == {"a": 1}, "what could not be read was not overwritten"
+
+
+async def test_the_start_does_not_wait_for_long(monkeypatch):
+    monkeypatch.setattr(module, "START_SECONDS", 0.01)
+    api = ConfigMaps()
+
+    async def hang(*_: object) -> None:
+        await asyncio.Event().wait()
+
+    api.call = hang
+    await next_pod(api)
+    assert START_SECONDS <= 3
+
+
+async def test_a_save_that_fails_is_told_once_counted_and_made_good(caplog):
+    caplog.set_level(logging.INFO, LOGGER.name)
+    pod = await next_pod(ConfigMaps())
+    await pod.turn()
+    pod.sign("a")
+    for _ in range(2):
+        pod.api.trouble = [RefusedError(403, "no")]
+        assert not await pod.turn()
+    assert pod.carrying.failures == 2
+    assert await pod.turn()
+    assert saved(pod.api) == ["a"]
+    assert [one.message for one in caplog.records] == [
+        "findings not saved",
+        "findings are saved again",
+    ]
+
+
+async def test_only_the_leader_saves_and_the_end_is_saved_too(monkeypatch):
+    monkeypatch.setattr(module, "_TURN_SECONDS", 0.001)
+    pod, leads = await next_pod(ConfigMaps()), Leads(is_leader=False)
+    metrics = Metrics(lambda group, resource: False)
+    async with pod.carrying.running(leads, pod.known.update, metrics):
+        pod.sign("a")
+        await asyncio.sleep(0.05)
+        assert pod.api.found is None
+        leads.is_leader = True
+        while pod.api.found is None:
+            await asyncio.sleep(0.001)
+        pod.sign("b")
+    assert set(saved(pod.api)) == {"a", "b"}
+
+
+async def test_a_fault_of_its_own_does_not_end_it(monkeypatch, caplog):
+    pod = await next_pod(ConfigMaps())
+    pod.sign("a")
+    monkeypatch.setattr(module, "pack", lambda rows: 1 / 0)
+    assert not await pod.turn()
+    monkeypatch.undo()
+    assert await pod.turn()
+    assert [one.message for one in caplog.records] == ["findings not saved"]

@@ -1,0 +1,117 @@
+"""The ConfigMap: made when there is none, replaced as it was read, and never over another's."""
+
+import base64
+import copy
+from typing import Any
+
+import pytest
+
+from webhook.cluster.findings_configmap import FindingsConfigMap
+from webhook.cluster.rest import RefusedError
+from webhook.detection.carried import UnreadableFindingsError
+
+FOLDER = "/api/v1/namespaces/genguard-system/configmaps"
+PATH = f"{FOLDER}/genguard-findings"
+
+
+class ConfigMaps:
+    """An API server with one ConfigMap at most."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, Any] | None = None
+        self.version = 0
+        self.calls: list[str] = []
+        self.trouble: list[Exception] = []
+
+    async def call(self, method: str, path: str, body: Any = None) -> Any:
+        self.calls.append(method)
+        if self.trouble:
+            raise self.trouble.pop(0)
+        assert path == (FOLDER if method == "POST" else PATH)
+        if method == "POST":
+            if self.found is not None:
+                raise RefusedError(409, "already exists")
+            return self.store(body)
+        if self.found is None:
+            raise RefusedError(404, "not found")
+        if method == "GET":
+            return copy.deepcopy(self.found)
+        assert method == "PUT"
+        if body["metadata"].get("resourceVersion") != self.found["metadata"]["resourceVersion"]:
+            raise RefusedError(409, "changed meanwhile")
+        return self.store(body)
+
+    def store(self, body: dict[str, Any]) -> dict[str, Any]:
+        self.version += 1
+        self.found = copy.deepcopy(body)
+        self.found["metadata"]["resourceVersion"] = f"{self.version}"
+        return copy.deepcopy(self.found)
+
+    @property
+    def data(self) -> bytes:
+        assert self.found is not None
+        return base64.b64decode(self.found["binaryData"]["findings"])
+
+
+def place(api: ConfigMaps) -> FindingsConfigMap:
+    return FindingsConfigMap(api, "genguard-system", "genguard-findings")
+
+
+async def test_one_that_is_not_there_is_made():
+    api = ConfigMaps()
+    mine = place(api)
+    assert await mine.read() is None
+    await mine.write(b"one")
+    assert api.data == b"one"
+    assert api.found is not None
+    assert api.found["metadata"]["labels"] == {"app.kubernetes.io/name": "genguard"}
+    await mine.write(b"two")
+    assert await place(api).read() == b"two"
+    assert api.calls == ["GET", "POST", "PUT", "GET"]
+
+
+async def test_labels_and_annotations_of_others_stay():
+    api = ConfigMaps()
+    named = {"name": "genguard-findings", "labels": {"a": "b"}, "annotations": {"c": "d"}}
+    api.store({"metadata": named})
+    mine = place(api)
+    assert await mine.read() is None
+    await mine.write(b"one")
+    assert api.found is not None
+    assert api.found["metadata"]["labels"]["a"] == "b"
+    assert api.found["metadata"]["annotations"]["c"] == "d"
+
+
+async def test_of_two_writers_the_later_one_is_refused():
+    api = ConfigMaps()
+    mine, other = place(api), place(api)
+    await mine.read()
+    await other.read()
+    await other.write(b"other")
+    with pytest.raises(RefusedError, match="409"):
+        await mine.write(b"mine")
+    assert await mine.read() == b"other"
+    await mine.write(b"mine")
+    assert api.data == b"mine"
+
+
+async def test_one_that_was_deleted_is_made_again_after_it_was_read():
+    api = ConfigMaps()
+    mine = place(api)
+    await mine.write(b"one")
+    api.found = None
+    with pytest.raises(RefusedError, match="404"):
+        await mine.write(b"two")
+    assert await mine.read() is None
+    await mine.write(b"two")
+    assert api.data == b"two"
+
+
+async def test_what_is_no_base64_is_unreadable_and_replaced_by_the_next_write():
+    api = ConfigMaps()
+    api.store({"metadata": {"name": "genguard-findings"}, "binaryData": {"findings": "!"}})
+    mine = place(api)
+    with pytest.raises(UnreadableFindingsError):
+        await mine.read()
+    await mine.write(b"one")
+    assert api.data == b"one"

@@ -1,0 +1,367 @@
+"""What is put back, by whom, and when a repair that does not hold is given up."""
+
+import logging
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from tests.unit.cluster.objects import (
+    REMEDY,
+    Api,
+    Damaged,
+    Findings,
+    Leads,
+    Lost,
+    deployment,
+    path_of,
+)
+from webhook.cluster.healing import (
+    FIRST_WAIT_SECONDS,
+    HELD_SECONDS,
+    MOST_ATTEMPTS,
+    REFUSED_SECONDS,
+    Healing,
+)
+from webhook.cluster.rechecking import AGAIN_SECONDS, FRESH_SECONDS, Rechecking
+from webhook.cluster.rest import RefusedError
+from webhook.cluster.stored import StoredObjects
+from webhook.telemetry.logs import LOGGER
+
+WEB = deployment("web")
+DAMAGED = Damaged("f1", WEB, "status", Lost(3), 0.0)
+
+
+class Scene:
+    """A damaged Deployment, and a replica that may heal it."""
+
+    def __init__(self, known: Damaged = DAMAGED, *, is_leader: bool = True) -> None:
+        self.now = 1_000.0
+        self.api, self.findings = Api(), Findings(known)
+        self.api.put(WEB)
+        self.leads = Leads(is_leader=is_leader)
+        self.events: list[tuple[str, dict[str, Any]]] = []
+        objects = StoredObjects(self.api)
+        self.healing = Healing(objects, REMEDY, self.leads, self._create, lambda: self.now)
+        self.rechecking = Rechecking(
+            self.findings, objects, REMEDY.is_broken, self.healing, lambda: self.now
+        )
+
+    async def _create(self, namespace: str, event: dict[str, Any]) -> None:
+        self.events.append((namespace, event))
+
+    async def turn(self, seconds: float = 0.0) -> None:
+        self.now += seconds
+        await self.rechecking.turn()
+
+    async def go_on(self, seconds: float) -> None:
+        """A turn a second."""
+        for _ in range(int(seconds)):
+            await self.turn(1)
+
+    @property
+    def results(self) -> dict[str, int]:
+        return {result: count for (result,), count in self.healing.counts() if count}
+
+
+def clear(found: dict[str, Any]) -> None:
+    """What a bad webhook does to an object on its way."""
+    found["status"]["observedGeneration"] = 0
+
+
+async def test_a_lost_value_is_put_back_told_and_counted(caplog):
+    caplog.set_level(logging.INFO, LOGGER.name)
+    scene = Scene()
+    await scene.turn()
+    assert scene.api.status(WEB) == {"observedGeneration": 3}
+    assert scene.findings.seen == [("f1", True), ("f1", False)]
+    assert scene.results == {"healed": 1}
+    (record,) = caplog.records
+    assert record.message == "status healed"
+    assert record.facts == {
+        "finding": "f1",
+        "group": "apps",
+        "resource": "deployments",
+        "namespace": "shop",
+        "name": "web",
+        "writer": "deployment-controller",
+        "set": {"status.observedGeneration": 3},
+    }
+    ((namespace, event),) = scene.events
+    assert namespace == "shop"
+    assert (event["reason"], event["type"], event["action"]) == ("StatusHealed", "Normal", "Heal")
+    assert event["note"] == (
+        "Put back status.observedGeneration=3, as deployment-controller had sent it; finding f1."
+    )
+    assert event["regarding"] == {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "namespace": "shop",
+        "name": "web",
+        "uid": "uid-of-web",
+    }
+
+
+async def test_every_result_is_counted_from_the_start():
+    labels = {result for (result,), count in Scene().healing.counts() if count == 0}
+    assert labels == {"healed", "refused", "conflict", "gone", "failed"}
+
+
+@pytest.mark.parametrize(
+    ("known", "why"),
+    [
+        (DAMAGED._replace(damage=Lost(3, writer="")), "nobody saw who sent the value"),
+        (DAMAGED._replace(subresource=""), "there is no right to patch the object itself"),
+        (DAMAGED._replace(object=replace(WEB, uid="")), "another object may have its name now"),
+        (DAMAGED._replace(last=999.0), "its writer may be about to write again"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+async def test_it_is_left_alone_where(known, why):
+    scene = Scene(known)
+    await scene.turn()
+    assert scene.api.count("PATCH") == 0
+    assert scene.results == {}
+
+
+async def test_what_was_fresh_is_healed_a_few_seconds_later():
+    scene = Scene(DAMAGED._replace(last=1_000.0))
+    await scene.go_on(FRESH_SECONDS)
+    assert scene.results == {"healed": 1}
+
+
+async def test_what_is_not_broken_is_not_touched():
+    scene = Scene()
+    scene.api.put(WEB, observedGeneration=4)
+    await scene.turn()
+    assert scene.api.count("PATCH") == 0
+
+
+async def test_a_follower_does_not_heal_and_a_new_leader_heals_at_once():
+    scene = Scene(is_leader=False)
+    await scene.go_on(10)
+    assert scene.findings.seen == [("f1", True)], "it looks all the same"
+    assert scene.api.count("PATCH") == 0
+    scene.leads.is_leader = True
+    await scene.turn(1)
+    assert scene.results == {"healed": 1}
+
+
+async def test_an_object_that_was_written_meanwhile_is_tried_again_at_the_next_look():
+    scene = Scene()
+    read = scene.api.read
+
+    async def read_and_be_late(path: str) -> bytes:
+        found = await read(path)
+        scene.api.touch(WEB)
+        return found
+
+    scene.api.read = read_and_be_late
+    await scene.turn()
+    assert scene.results == {"conflict": 1}
+    assert "observedGeneration" not in scene.api.status(WEB)
+    scene.api.read = read
+    await scene.go_on(AGAIN_SECONDS - 1)
+    assert scene.api.count("PATCH") == 1
+    await scene.turn(1)
+    assert scene.results == {"conflict": 1, "healed": 1}
+
+
+async def test_an_object_that_is_deleted_meanwhile_is_gone():
+    scene = Scene()
+    scene.api.trouble["PATCH"] = [RefusedError(404, "not found")]
+    await scene.turn()
+    assert scene.results == {"gone": 1}
+
+
+async def test_a_conflict_of_the_storage_is_one():
+    scene = Scene()
+    scene.api.trouble["PATCH"] = [RefusedError(409, "the object has been modified")]
+    await scene.turn()
+    assert scene.results == {"conflict": 1}
+
+
+@pytest.mark.parametrize("status", [400, 403, 422])
+async def test_a_refusal_is_told_and_tried_again_much_later(status, caplog):
+    scene = Scene()
+    scene.api.trouble["PATCH"] = [RefusedError(status, "no")]
+    await scene.turn()
+    assert scene.results == {"refused": 1}
+    assert [one.message for one in caplog.records] == ["status not healed: the API server refused"]
+    await scene.go_on(REFUSED_SECONDS - AGAIN_SECONDS)
+    assert scene.api.count("PATCH") == 1
+    await scene.go_on(AGAIN_SECONDS)
+    assert scene.results == {"refused": 1, "healed": 1}
+
+
+async def test_where_a_refusal_cannot_be_explained_the_next_look_decides():
+    scene = Scene()
+    scene.api.trouble["PATCH"] = [RefusedError(422, "no")]
+    read = scene.api.read
+
+    async def read_once(path: str) -> bytes:
+        scene.api.read = lost
+        return await read(path)
+
+    async def lost(path: str) -> bytes:
+        raise TimeoutError
+
+    scene.api.read = read_once
+    await scene.turn()
+    assert scene.results == {"conflict": 1}
+
+
+@pytest.mark.parametrize("trouble", [TimeoutError(), OSError(), RefusedError(500, "etcd")], ids=str)
+async def test_no_answer_is_a_failure_and_the_next_look_tries_again(trouble):
+    scene = Scene()
+    scene.api.trouble["PATCH"] = [trouble]
+    await scene.turn()
+    assert scene.results == {"failed": 1}
+    await scene.turn(AGAIN_SECONDS)
+    assert scene.results == {"failed": 1, "healed": 1}
+
+
+async def test_a_webhook_that_clears_it_each_time_makes_no_loop(caplog):
+    scene = Scene()
+    scene.api.on_patch = clear
+    at = []
+    for _ in range(3_600):
+        before = scene.api.count("PATCH")
+        await scene.turn(1)
+        if scene.api.count("PATCH") > before:
+            at.append(scene.now)
+    assert scene.results == {"failed": MOST_ATTEMPTS}
+    waits = [after - before for before, after in pairwise(at)]
+    assert waits == [FIRST_WAIT_SECONDS * 2**number for number in range(MOST_ATTEMPTS - 1)]
+    told = [one.message for one in caplog.records]
+    assert told == [
+        *["status not healed"] * MOST_ATTEMPTS,
+        "status is not healed any more until it changes",
+    ]
+    assert scene.findings.seen[-1] == ("f1", True), "it is still looked at"
+    assert not scene.events
+
+
+async def test_what_was_given_up_is_tried_again_when_its_damage_is_another():
+    scene = Scene()
+    scene.api.on_patch = clear
+    await scene.go_on(1_000)
+    scene.api.on_patch = lambda _: None
+    await scene.go_on(1_000)
+    assert scene.results == {"failed": MOST_ATTEMPTS}
+    scene.findings.known["f1"] = DAMAGED._replace(damage=Lost(4))
+    await scene.go_on(AGAIN_SECONDS)
+    assert scene.api.status(WEB) == {"observedGeneration": 4}
+
+
+async def heal_and_lose(scene: Scene, seconds: float) -> None:
+    """It is broken again so many seconds after each heal."""
+    for _ in range(20):
+        await scene.go_on(2)
+        scene.findings.known["f1"] = DAMAGED
+        scene.now += seconds
+        scene.api.put(WEB)
+
+
+async def test_a_value_that_is_lost_again_soon_after_each_heal_is_given_up(caplog):
+    scene = Scene()
+    await heal_and_lose(scene, HELD_SECONDS / 4)
+    assert scene.results == {"healed": MOST_ATTEMPTS}
+    assert [one.message for one in caplog.records] == [
+        "status is not healed any more until it changes"
+    ]
+
+
+async def test_a_value_that_held_for_long_is_put_back_each_time():
+    scene = Scene()
+    await heal_and_lose(scene, HELD_SECONDS)
+    assert scene.results == {"healed": 20}
+
+
+async def test_an_event_that_cannot_be_made_is_told_and_the_value_is_back(caplog):
+    scene = Scene()
+
+    async def refuse(namespace: str, event: dict[str, Any]) -> None:
+        raise RefusedError(403, "no")
+
+    scene.healing = Healing(
+        StoredObjects(scene.api), REMEDY, scene.leads, refuse, lambda: scene.now
+    )
+    await scene.healing.heal(DAMAGED, await StoredObjects(scene.api).read(WEB) or {})
+    assert scene.results == {"healed": 1}
+    assert [one.message for one in caplog.records] == ["event not created"]
+
+
+async def test_values_of_conditions_are_told_by_their_type():
+    operations = [
+        {"op": "test", "path": "/metadata/resourceVersion", "value": "1"},
+        {"op": "test", "path": "/status/conditions/1/type", "value": "Ready"},
+        {"op": "add", "path": "/status/conditions/1/observedGeneration", "value": 3},
+    ]
+    scene = Scene()
+    scene.api.put(WEB, conditions=[{"type": "Progressing"}, {"type": "Ready"}])
+    scene.api.version = 0
+    scene.api.touch(WEB)
+    remedy = REMEDY._replace(
+        is_broken=lambda _, stored: "observedGeneration" not in stored["status"]["conditions"][1],
+        repair_patch=lambda _, __: operations,
+    )
+    objects = StoredObjects(scene.api)
+    healing = Healing(objects, remedy, scene.leads, scene._create)
+    await healing.heal(DAMAGED, await objects.read(WEB) or {})
+    ((_, event),) = scene.events
+    assert event["note"].startswith("Put back status.conditions[Ready].observedGeneration=3, as ")
+
+
+async def test_what_is_remembered_is_bounded(monkeypatch):
+    monkeypatch.setattr("webhook.cluster.healing._MOST_REMEMBERED", 2)
+    scene = Scene()
+    stored = await StoredObjects(scene.api).read(WEB)
+    for number in range(5):
+        await scene.healing.heal(DAMAGED._replace(finding=f"f{number}"), stored or {})
+    assert len(scene.healing._tried) == 2
+
+
+steps = st.lists(
+    st.one_of(
+        st.tuples(st.just("wait"), st.sampled_from([1, 5, 30, 100, 700])),
+        st.tuples(st.just("write"), st.just(0)),
+        st.tuples(st.just("lose"), st.just(0)),
+        st.tuples(st.just("delete"), st.just(0)),
+        st.tuples(st.just("lead"), st.sampled_from([0, 1])),
+        st.tuples(st.just("clobber"), st.sampled_from([0, 1])),
+        st.tuples(st.just("refuse"), st.sampled_from([403, 404, 409, 422, 500])),
+    ),
+    max_size=40,
+)
+
+
+@given(steps)
+async def test_whatever_happens_only_the_lost_value_is_ever_written_and_by_the_leader_alone(story):
+    scene = Scene()
+    for what, number in story:
+        if what == "wait":
+            await scene.go_on(min(number, 40))
+            scene.now += max(0, number - 40)
+        elif what == "delete":
+            scene.api.objects.clear()
+        elif what == "lead":
+            scene.leads.is_leader = bool(number)
+        elif what == "clobber":
+            scene.api.on_patch = clear if number else lambda _: None
+        elif what == "refuse":
+            scene.api.trouble["PATCH"] = [RefusedError(number, "no")]
+        else:
+            scene.findings.known["f1"] = DAMAGED
+            scene.api.put(WEB, replicas=1) if what == "write" else scene.api.put(WEB)
+        patches = scene.api.count("PATCH")
+        await scene.turn()
+        if not scene.leads.is_leader:
+            assert scene.api.count("PATCH") == patches
+        found = scene.api.objects.get(path_of(WEB), {"status": {}})["status"]
+        assert set(found) <= {"observedGeneration", "replicas"}
+        assert found.get("observedGeneration") in (None, 0, 3)
+    assert sum(scene.results.values()) == scene.api.count("PATCH")

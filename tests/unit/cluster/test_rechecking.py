@@ -1,0 +1,174 @@
+"""Which damaged objects are looked at, when, and what comes of it."""
+
+import asyncio
+import logging
+
+import aiohttp
+import pytest
+
+from tests.unit.cluster.objects import Api, Damaged, Findings, Lost, deployment, is_broken, path_of
+from webhook.cluster import rechecking as module
+from webhook.cluster.rechecking import (
+    AGAIN_SECONDS,
+    FRESH_SECONDS,
+    MOST_LOOKS,
+    WINDOW_SECONDS,
+    Rechecking,
+)
+from webhook.cluster.rest import RefusedError
+from webhook.cluster.stored import StoredObjects
+from webhook.telemetry.logs import LOGGER
+
+WEB, DB = deployment("web"), deployment("db")
+
+
+def damaged(name: str = "web", finding: str = "f1", last: float = 0.0) -> Damaged:
+    return Damaged(finding, deployment(name), "status", Lost(3), last)
+
+
+class Scene:
+    """A clock, objects, findings about them and a recheck."""
+
+    def __init__(self, *known: Damaged) -> None:
+        self.now = 1_000.0
+        self.api, self.findings = Api(), Findings(*known)
+        for one in known:
+            self.api.put(one.object)
+        self.rechecking = Rechecking(
+            self.findings, StoredObjects(self.api), is_broken, clock=lambda: self.now
+        )
+
+    async def turn(self, seconds: float = 0.0) -> list[str]:
+        """One turn after so many seconds; the names that were looked at."""
+        self.now += seconds
+        before = len(self.api.calls)
+        await self.rechecking.turn()
+        return [path.rpartition("/")[2] for _, path in self.api.calls[before:]]
+
+
+@pytest.mark.parametrize(
+    ("status", "seen"),
+    [
+        ({}, True),
+        ({"observedGeneration": 0}, True),
+        ({"observedGeneration": 3}, False),
+        ({"observedGeneration": 4}, False),
+    ],
+)
+async def test_a_look_tells_whether_the_stored_object_is_still_broken(status, seen):
+    scene = Scene(damaged())
+    scene.api.put(WEB, **status)
+    await scene.turn()
+    assert scene.findings.seen == [("f1", seen)]
+
+
+async def test_an_object_that_is_gone_is_not_broken():
+    scene = Scene(damaged())
+    scene.api.objects.clear()
+    await scene.turn()
+    assert scene.findings.seen == [("f1", False)]
+
+
+async def test_an_object_that_was_made_again_is_gone():
+    scene = Scene(damaged())
+    scene.api.objects[path_of(WEB)]["metadata"]["uid"] = "another"
+    await scene.turn()
+    assert scene.findings.seen == [("f1", False)]
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        RefusedError(403, "forbidden"),
+        RefusedError(429, "later"),
+        aiohttp.ClientConnectionError(),
+        TimeoutError(),
+    ],
+    ids=str,
+)
+async def test_what_cannot_be_looked_at_stays_as_it_is_known(trouble):
+    scene = Scene(damaged())
+    scene.api.trouble["GET"] = [trouble]
+    await scene.turn()
+    assert scene.findings.seen == []
+    await scene.turn(AGAIN_SECONDS)
+    assert scene.findings.seen == [("f1", True)]
+
+
+async def test_a_right_that_is_missing_is_told_once_for_each_resource(caplog):
+    caplog.set_level(logging.INFO, LOGGER.name)
+    scene = Scene(damaged("web", "f1"), damaged("db", "f2"))
+    scene.api.trouble["GET"] = [RefusedError(403, "no"), RefusedError(403, "no")]
+    assert len(await scene.turn()) == 2
+    assert [one.message for one in caplog.records] == ["damaged objects cannot be looked at"]
+
+
+async def test_an_object_is_looked_at_again_after_a_while_and_not_before():
+    scene = Scene(damaged())
+    assert await scene.turn() == ["web"]
+    assert await scene.turn(AGAIN_SECONDS - 1) == []
+    assert await scene.turn(1) == ["web"]
+
+
+async def test_an_object_that_is_being_written_is_left_alone_for_a_moment():
+    scene = Scene(damaged(last=1_000.0))
+    assert await scene.turn(FRESH_SECONDS - 1) == []
+    assert await scene.turn(1) == ["web"]
+
+
+@pytest.mark.parametrize("back", [10.0, 3_600.0])
+async def test_a_clock_that_was_put_back_keeps_nothing_waiting(back):
+    scene = Scene(damaged(last=999.0))
+    await scene.turn(FRESH_SECONDS)
+    assert await scene.turn(-back) == ["web"]
+
+
+async def test_one_object_with_several_findings_is_read_once():
+    scene = Scene(damaged("web", "f1"), damaged("web", "f2"))
+    assert await scene.turn() == ["web"]
+    assert scene.findings.seen == [("f1", True), ("f2", True)]
+
+
+async def test_of_many_a_few_are_looked_at_and_the_longest_unlooked_at_come_first():
+    names = [f"app{number:02}" for number in range(MOST_LOOKS + 5)]
+    scene = Scene(*(damaged(name, name) for name in names))
+    assert await scene.turn() == names[:MOST_LOOKS]
+    assert await scene.turn(1) == []
+    assert await scene.turn(WINDOW_SECONDS) == names[MOST_LOOKS:]
+    assert (await scene.turn(AGAIN_SECONDS))[0] == names[0]
+
+
+async def test_an_api_server_that_does_not_answer_is_asked_once(monkeypatch):
+    monkeypatch.setattr(module, "_CALL_SECONDS", 0.01)
+    scene = Scene(damaged("web", "f1"), damaged("db", "f2"))
+
+    async def hang(path: str) -> bytes:
+        scene.api.calls.append(("GET", path))
+        await asyncio.Event().wait()
+        return b""
+
+    scene.api.read = hang
+    assert await scene.turn() == ["web"]
+
+
+async def test_what_is_repaired_is_forgotten():
+    scene = Scene(damaged())
+    await scene.turn()
+    scene.findings.known.clear()
+    await scene.turn()
+    assert not scene.rechecking._looked
+
+
+async def test_a_turn_that_fails_does_not_end_the_next(monkeypatch, caplog):
+    monkeypatch.setattr(module, "_TURN_SECONDS", 0.001)
+    scene = Scene(damaged())
+    scene.api.objects[path_of(WEB)].pop("status")  # which the damage of this test cannot read
+    running = asyncio.create_task(scene.rechecking.run())
+    while not caplog.records:
+        await asyncio.sleep(0.001)
+    scene.api.put(WEB)
+    scene.now += AGAIN_SECONDS
+    while not scene.findings.seen:
+        await asyncio.sleep(0.001)
+    running.cancel()
+    assert {one.message for one in caplog.records} == {"recheck failed"}

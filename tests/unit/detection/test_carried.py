@@ -1,0 +1,68 @@
+"""Findings in a block: what is packed comes out again, and what is not genguard's is refused."""
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from zstandard import ZstdCompressor
+
+from webhook.detection import carried as module
+from webhook.detection.carried import MOST_BYTES, UnreadableFindingsError, pack, unpack
+
+rows = st.lists(st.tuples(st.text(max_size=30), st.binary(max_size=200)), max_size=30)
+
+
+@given(rows)
+def test_what_is_packed_comes_out_again(several):
+    block = pack(several)
+    assert unpack(block.data) == tuple(several)
+    assert block.left_out == 0
+
+
+@given(st.binary(max_size=300))
+def test_any_bytes_are_rows_or_refused(data):
+    try:
+        unpack(data)
+    except UnreadableFindingsError:
+        return
+
+
+@given(st.binary(max_size=300))
+def test_any_compressed_bytes_are_rows_or_refused(data):
+    try:
+        unpack(ZstdCompressor().compress(data))
+    except UnreadableFindingsError:
+        return
+
+
+@pytest.mark.parametrize("most", [100, 1_000, 3_000])
+@given(rows)
+def test_what_has_no_room_is_left_out_from_the_end(most, several):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "MOST_BYTES", most)
+        block = pack(several)
+    assert len(block.data) <= most
+    kept = unpack(block.data)
+    assert kept == tuple(several[: len(kept)])
+    assert block.left_out == len(several) - len(kept)
+
+
+def test_ten_thousand_findings_fit_a_configmap_and_can_be_read_again():
+    several = [(f"detector\0apps\0deployments\0{n}\0status", bytes(2_000)) for n in range(10_000)]
+    block = pack(several)
+    assert len(block.data) <= MOST_BYTES
+    assert 0 < len(unpack(block.data)) == len(several) - block.left_out
+
+
+def test_a_block_of_another_version_is_refused():
+    other = ZstdCompressor().compress(msgspec.msgpack.encode(["findings2", []]))
+    with pytest.raises(UnreadableFindingsError, match="damaged, or of another version"):
+        unpack(other)
+
+
+@pytest.mark.parametrize("tells", [True, False], ids=["with its size", "without"])
+def test_a_block_that_would_fill_the_memory_is_refused(tells):
+    bomb = ZstdCompressor(write_content_size=tells).compress(bytes(64 * 1024 * 1024))
+    assert len(bomb) < MOST_BYTES
+    with pytest.raises(UnreadableFindingsError):
+        unpack(bomb)
