@@ -8,8 +8,9 @@ PIN := $(PY) -m piptools compile --quiet --strip-extras --generate-hashes --allo
 	--no-emit-find-links --no-emit-trusted-host --no-emit-options
 PURE := $(addprefix tests/unit/,admission detection generation objects patch rules status test_pipeline.py \
 	test_rounds.py test_awaited_intent.py) tests/property
+KIND_TEST := $(PY) -m pytest --timeout=1800
 
-.PHONY: help install run demo demo-picture test check controlplane bench bench-check memory soak coverage mutate fuzz faults wheel sbom audit clean lock
+.PHONY: help install run demo demo-picture test kind-test check controlplane bench bench-check memory soak coverage mutate fuzz faults wheel sbom audit clean lock
 
 help: ## what people do here
 	@awk 'BEGIN{FS=":.*## "} /^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,6 +48,13 @@ controlplane: install ## build kube-apiserver of three minors, etcd and friends 
 
 test: check controlplane ## every test, the real control plane included
 	$(PY) -m pytest -n $(JOBS) --dist loadgroup || $(PY) -m tests.again
+
+kind-test: install ## what users do in a real kind cluster, with figures: FULL=1 is the whole form (hours)
+	@rm -f build/kind/RESULTS.md
+	@failed=0; \
+	$(KIND_TEST) tests/kind/core $(if $(FULL),tests/kind/whole) || failed=1; \
+	$(if $(FULL),$(KIND_TEST) tests/kind/ha || failed=1;) \
+	exit $$failed
 
 coverage: install ## fail unless the core's own tests take each of its branches
 	mkdir -p build

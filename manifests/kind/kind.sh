@@ -5,7 +5,8 @@
 #   manifests/kind/kind.sh up [flags of `genguard install`, such as --audit-only]
 #   manifests/kind/kind.sh down
 #
-# Needs Docker and kind, and nothing else on this machine.
+# Needs Docker and kind, and nothing else on this machine. Where PyPI is not reached directly, set
+# PIP_INDEX_URL and CA_CERTIFICATES as the Dockerfile says.
 set -euo pipefail
 
 readonly NAME=genguard # as in cluster.yaml
@@ -45,7 +46,8 @@ up() {
   fi
 
   say "2/4 the image"
-  docker build --iidfile "$SCRATCH/image" "$ROOT"
+  # Build arguments without a value are taken from the environment, and left out where it has none.
+  docker build --iidfile "$SCRATCH/image" --build-arg PIP_INDEX_URL --build-arg CA_CERTIFICATES "$ROOT"
   # Named by what is in it: another image is another name, and so the pods are replaced.
   IMAGE="$NAME:kind-$(cut -d: -f2 "$SCRATCH/image" | cut -c1-12)"
   docker tag "$(cat "$SCRATCH/image")" "$IMAGE"

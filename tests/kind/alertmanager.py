@@ -1,0 +1,66 @@
+"""An Alertmanager that runs in the cluster, and the alerts that it has."""
+
+import json
+from typing import Any
+
+from tests.kind.cluster import SYSTEM, Cluster
+from tests.kind.culprit import CONTROL_PLANE
+from tests.kind.images import build
+
+NAMESPACE = "monitoring"
+URL = f"http://alertmanager.{NAMESPACE}.svc:9093"
+_PROXY = f"/api/v1/namespaces/{NAMESPACE}/services/alertmanager:9093/proxy/api/v2/alerts"
+
+
+def run(cluster: Cluster) -> None:
+    """Start it, and wait until it is ready."""
+    image = build("alertmanager")
+    cluster.load(image)
+    metadata, labels = {"name": "alertmanager", "namespace": NAMESPACE}, {"app": "alertmanager"}
+    container = {
+        "name": "alertmanager",
+        "image": image,
+        "imagePullPolicy": "IfNotPresent",
+        "readinessProbe": {"httpGet": {"path": "/-/ready", "port": 9093}, "periodSeconds": 1},
+    }
+    template = {
+        "metadata": {"labels": labels},
+        "spec": {**CONTROL_PLANE, "containers": [container]},
+    }
+    cluster.namespace(NAMESPACE)
+    cluster.apply(
+        {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": metadata,
+            "spec": {"selector": labels, "ports": [{"port": 9093}]},
+        },
+        {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": metadata,
+            "spec": {"selector": {"matchLabels": labels}, "template": template},
+        },
+    )
+    cluster.rolled_out(NAMESPACE, "alertmanager")
+
+
+def tell(cluster: Cluster) -> None:
+    """Let genguard send its findings there: the flag, and the way out in the NetworkPolicy."""
+    flag = {"op": "add", "path": "/spec/template/spec/containers/0/args/-"}
+    _patch(cluster, "deployment", {**flag, "value": f"--alertmanager={URL}"})
+    peer = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": NAMESPACE}}}
+    way_out = {"ports": [{"port": 9093, "protocol": "TCP"}], "to": [peer]}
+    _patch(cluster, "networkpolicy", {"op": "add", "path": "/spec/egress/-", "value": way_out})
+    cluster.rolled_out()
+
+
+def alerts(cluster: Cluster, **labels: str) -> list[dict[str, Any]]:
+    """Alerts that fire and have these labels."""
+    found: list[dict[str, Any]] = json.loads(cluster.kubectl("get", "--raw", _PROXY))
+    return [one for one in found if labels.items() <= one["labels"].items()]
+
+
+def _patch(cluster: Cluster, kind: str, operation: dict[str, Any]) -> None:
+    words = ("-n", SYSTEM, "patch", kind, "genguard", "--type=json")
+    cluster.kubectl(*words, "-p", json.dumps([operation]))

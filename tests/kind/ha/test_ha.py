@@ -1,0 +1,95 @@
+"""The same with three replicas that judge as one, two API servers, and a store that is lost."""
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from tests.controlplane.client import wait_until
+from tests.kind import faults
+from tests.kind.cluster import SYSTEM, Cluster
+from tests.kind.culprit import Culprit
+from tests.kind.draws import MANY, found, restored
+from tests.kind.load import Figure, assert_nothing_lost
+from tests.kind.switching import Switch
+
+STORE = "app.kubernetes.io/name=genguard-valkey"
+
+
+def test_kind_sh_up_installs_three_replicas_and_a_store(cluster: Cluster, figure: Figure) -> None:
+    begin = time.monotonic()
+    done = cluster.up(audit_only=True)
+    figure(f"{time.monotonic() - begin:.0f} s, {len(cluster.pods())} pods")
+    assert "reached" in done.stdout
+    assert len(cluster.pods()) == 3
+    assert cluster.faults() == {}
+
+
+@pytest.mark.parametrize("draw", range(5))
+def test_audit_only_the_webhook_is_named_however_pods_are_replaced(
+    cluster: Cluster, culprit: Culprit, figure: Figure, draw: int
+) -> None:
+    cluster.ensure(audit_only=True)
+    done = cluster.replace_pods(draw)
+    count = found(cluster, culprit, f"named-{draw}")
+    figure(f"{count} of {MANY}, after {done}")
+    assert count == MANY
+
+
+def test_a_switch_to_enforcing_is_over_when_install_returns(
+    cluster: Cluster, figure: Figure
+) -> None:
+    cluster.ensure(audit_only=True)
+    with Switch(cluster) as switch:
+        cluster.install(audit_only=False)
+        switch.is_over("enforcing")
+    figure(str(switch))
+
+
+@pytest.mark.parametrize("draw", range(5))
+def test_enforcing_the_value_is_restored_however_pods_are_replaced(
+    cluster: Cluster, culprit: Culprit, figure: Figure, draw: int
+) -> None:
+    cluster.ensure(audit_only=False)
+    done = cluster.replace_pods(draw)
+    count = restored(cluster, culprit, f"kept-{draw}")
+    figure(f"{count} of {MANY}, after {done}")
+    assert count == MANY
+
+
+def kill_the_store(cluster: Cluster) -> None:
+    """End the store's pod at once, in the middle of the load."""
+    kill = ("delete", "pod", "-l", STORE, "--force", "--grace-period=0")
+    cluster.kubectl("-n", SYSTEM, *kill)
+    ready = ("wait", "--for=condition=Ready", "pod", "-l", STORE, "--timeout=120s")
+    wait_until(
+        lambda: cluster.run("kubectl", "-n", SYSTEM, *ready, check=False).returncode == 0, 180
+    )
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [kill_the_store, *faults.ALL],
+    ids=lambda fault: fault.__name__,
+)
+def test_under_load_no_write_fails_and_nothing_is_left_unrepaired(
+    cluster: Cluster, culprit: Culprit, figure: Figure, fault: Callable[[Cluster], None]
+) -> None:
+    cluster.ensure(audit_only=False)
+    assert_nothing_lost(cluster, culprit, figure, fault)
+
+
+def test_after_the_store_was_lost_20_of_20_are_restored(
+    cluster: Cluster, culprit: Culprit, figure: Figure
+) -> None:
+    kill_the_store(cluster)
+    count = restored(cluster, culprit, "after-the-loss")
+    figure(f"{count} of {MANY}")
+    assert count == MANY
+
+
+def test_uninstall_leaves_nothing(cluster: Cluster, figure: Figure) -> None:
+    cluster.genguard("uninstall", "--yes")
+    left = wait_until(lambda: cluster.leftovers() or ["nothing"], what="what is left")
+    figure(", ".join(left))
+    assert left == ["nothing"]
