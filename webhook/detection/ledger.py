@@ -15,6 +15,7 @@ from webhook.detection.detectors.detector import Blame, Sign
 from webhook.detection.entry import MOST_EVIDENCE, MOST_PATHS, WINDOW_SECONDS, Accused, Doubt, Entry
 from webhook.detection.evidence import NOTHING_SHARED, Shared, share
 from webhook.detection.finding import Finding, FoundObject, Severity
+from webhook.detection.repair import repair_command
 from webhook.detection.suspects import Suspects
 from webhook.detection.write import ObjectKey, Write
 
@@ -297,12 +298,13 @@ class Ledger:
         accused = self._accused(entry, known)
         if entry.told is not None and entry.accused == accused:
             return entry.told
+        where = FoundObject(*msgspec.structs.astuple(entry.object))
         found = Finding(
             id=entry.id,
             detector=entry.detector,
             severity=entry.severity,
             state=entry.state,
-            object=FoundObject(*msgspec.structs.astuple(entry.object)),
+            object=where,
             subresource=entry.subresource,
             paths=tuple(entry.paths),
             actors=tuple(entry.actors(accused)),
@@ -311,6 +313,7 @@ class Ledger:
             last_seen=_rfc3339(entry.last),
             message=entry.message,
             evidence=tuple(entry.evidence),
+            repair=repair_command(where, entry.subresource, entry.damage) if entry.damage else "",
         )
         entry.told, entry.accused = found, accused
         return found

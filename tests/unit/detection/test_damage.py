@@ -175,6 +175,14 @@ def test_a_finding_stays_quiet_while_its_value_is_lost():
     assert only(detection).state == "quiet"
 
 
+def test_a_finding_shows_the_command_that_puts_its_value_back_as_long_as_it_is_lost():
+    detection = clobbered()
+    assert "--subresource=status" in only(detection).repair
+    sent = {"observedGeneration": 1}
+    write_status(detection, 110.0, sent, sent, sent)
+    assert only(detection).repair == ""
+
+
 def test_a_finding_resolves_when_a_write_brings_the_value_back():
     detection = clobbered()
     detection.settle(102.0 + QUIET_SECONDS)

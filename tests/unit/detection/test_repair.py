@@ -8,30 +8,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from webhook.detection.damage import Damage, LostValue
 from webhook.detection.finding import FoundObject
 from webhook.detection.repair import repair_command
 
 WEB = FoundObject("apps", "v1", "deployments", "shop", "web", "uid-1")
 
 
-class Lost(NamedTuple):
-    condition: str | None
-    value: int | str
+class Asked(NamedTuple):
+    """What the command is asked for."""
 
-
-class Damage(NamedTuple):
-    lost: tuple[Lost, ...] = (Lost(None, 3),)
-    writer: str = "deployment-controller"
-
-
-class Damaged(NamedTuple):
-    object: FoundObject = WEB
+    where: FoundObject = WEB
     subresource: str = "status"
-    damage: Damage = Damage()
+    damage: Damage = Damage((LostValue(None, 3),), "deployment-controller")
 
 
-def losing(*lost: tuple[str | None, Any]) -> Damaged:
-    return Damaged(damage=Damage(tuple(Lost(*one) for one in lost)))
+def losing(*lost: tuple[str | None, Any]) -> Asked:
+    return Asked(damage=Damage(tuple(LostValue(*one) for one in lost), "deployment-controller"))
 
 
 NAMED, STATUS = "deployments.apps web -n shop", "--subresource=status"
@@ -43,16 +36,16 @@ FILTERS = (
 
 
 @pytest.mark.parametrize(
-    ("damaged", "command"),
+    ("asked", "command"),
     [
-        (Damaged(), f"kubectl patch {NAMED} {STATUS} --type=merge -p '{PATCH % '3'}'"),
+        (Asked(), f"kubectl patch {NAMED} {STATUS} --type=merge -p '{PATCH % '3'}'"),
         (losing((None, "3")), f"kubectl patch {NAMED} {STATUS} --type=merge -p '{PATCH % QUOTED}'"),
         (
-            Damaged(FoundObject("", "v1", "nodes", "", "n1", "")),
+            Asked(FoundObject("", "v1", "nodes", "", "n1", "")),
             f"kubectl patch nodes n1 {STATUS} --type=merge -p '{PATCH % '3'}'",
         ),
         (
-            Damaged(FoundObject("example.org", "v1", "widgets", "shop", "w", ""), subresource=""),
+            Asked(FoundObject("example.org", "v1", "widgets", "shop", "w", ""), subresource=""),
             f"kubectl patch widgets.example.org w -n shop --type=merge -p '{PATCH % '3'}'",
         ),
         (
@@ -60,11 +53,11 @@ FILTERS = (
             f"kubectl get {NAMED} -o json | jq '{FILTERS}' | kubectl replace {STATUS} -f -",
         ),
         (losing(), ""),
-        (Damaged(damage=Damage(writer="")), ""),
+        (Asked(damage=Damage((LostValue(None, 3),))), ""),
         (losing((None, "three")), ""),
         (losing(('Ready") | halt', 3)), ""),
-        (Damaged(replace(WEB, name="--all")), ""),
-        (Damaged(replace(WEB, namespace="\x1b[2J")), ""),
+        (Asked(replace(WEB, name="--all")), ""),
+        (Asked(replace(WEB, namespace="\x1b[2J")), ""),
     ],
     ids=[
         "a number",
@@ -80,8 +73,8 @@ FILTERS = (
         "a name that steers a terminal",
     ],
 )
-def test_a_command_puts_back_what_was_lost_and_nothing_else(damaged, command):
-    assert repair_command(damaged) == command
+def test_a_command_puts_back_what_was_lost_and_nothing_else(asked, command):
+    assert repair_command(*asked) == command
 
 
 names = st.text(min_size=1, max_size=20)
@@ -90,7 +83,7 @@ names = st.text(min_size=1, max_size=20)
 @given(names, names, names, names, st.sampled_from([None, "Ready"]))
 def test_no_name_becomes_another_word_of_the_command(group, resource, namespace, name, condition):
     where = FoundObject(group, "v1", resource, namespace, name, "")
-    command = repair_command(losing((condition, 3))._replace(object=where))
+    command = repair_command(*losing((condition, 3))._replace(where=where))
     if command:
         words = shlex.split(command)
         assert words[2:6] == [f"{resource}.{group}", name, "-n", namespace]
