@@ -42,7 +42,7 @@ ROTATIONS = 50
 SPOILT_AFTER = 25
 TRUSTED = 3
 """Authorities in a bundle: the new one, and two of before."""
-NAMES = certs.service_names("genguard", NAMESPACE)
+NAMES = certs.installed_names("genguard", NAMESPACE)
 PAIR = certs.renew(None, names=NAMES, at=datetime.now(UTC)).pair
 DOCUMENTS = render(Choices(namespace=NAMESPACE), manifests.read, pair_files(PAIR))
 REGISTRATIONS = [path_of(one) for one in DOCUMENTS if is_registration(one)]
