@@ -64,6 +64,7 @@ def shop(cluster: Cluster, culprit: Culprit) -> Iterator[None]:
     cluster.namespace(SHOP)
     with culprit.clearing("deployments/status", SHOP):
         yield
+    cluster.kubectl("delete", "namespace", SHOP, "--wait=false")
 
 
 @pytest.mark.usefixtures("shop")
