@@ -30,7 +30,6 @@ NOT_RUN = {
     r"curl -sS --cacert \.certs": "asks the server of `make run`: tests/readme",
     r"kubectl .*\btop\b": "needs metrics-server, which kind has not",
     r"manifests/kind/kind\.sh down": "the tests end with it",
-    r"podman|kind load image-archive": "needs Podman",
 }
 """Commands that are not run, with the reason."""
 MAY_END_WITH_1 = re.compile(r"\| grep|^diff|^genguard doctor")
