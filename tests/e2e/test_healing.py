@@ -51,6 +51,8 @@ def looked_on(cluster: ControlPlane, owner: Account, web: Web) -> dict[str, Any]
         assert "observedGeneration" not in web.available("image:1")["status"]
         web.hangs()
         found = wait_until(lambda: finding(guard), what="a finding")
+        # The Lease of a server that was killed is free after 12 s, and only a leader saves.
+        wait_until(lambda: guard.log_lines("leading"), what="a leader")
         assert guard.stop(at_once=True) == 0
         return found
 
@@ -97,15 +99,13 @@ def test_a_webhook_that_clears_a_heal_too_is_left_alone_after_a_while(
 ) -> None:
     """Without genguard registered, nothing restores the value on its way."""
     web = Web(cluster, namespace(cluster))
-    with old_operator(cluster, web.namespace) as culprit:
+    with old_operator(cluster, web.namespace):
         looked_on(cluster, owner, web)
-        calls = len(culprit.reviews)
         with Genguard("--heal", *flags(owner)) as guard:
             wait_until(lambda: guard.log_lines("status not healed"), what="an attempt")
             (line,) = guard.log_lines("status not healed")
             assert line["reason"] == "cleared again at once"
             assert guard.metric("genguard_heals_total", result="failed") == 1
-            assert len(culprit.reviews) == calls + 1
             assert "observedGeneration" not in web.get()["status"]
 
 
