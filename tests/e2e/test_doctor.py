@@ -33,8 +33,8 @@ DEPLOYMENT = f"/apis/apps/v1/namespaces/{SYSTEM}/deployments/genguard"
 NOW = datetime.now(UTC)
 CHECKS = [
     *("api-server", "installed", "pods", "certificate", "registered", "rules", "settings"),
-    *("ca-bundle", "order", "reached", "phases", "mode", "last-seen", "store", "rights"),
-    *("clock", "kinds"),
+    *("ca-bundle", "order", "reached", "phases", "mode", "last-seen", "store", "incomplete"),
+    *("rights", "clock", "kinds"),
 ]
 
 Plant = Callable[[ControlPlane], Any]

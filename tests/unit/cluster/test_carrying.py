@@ -107,6 +107,7 @@ async def test_the_worst_and_latest_come_first(monkeypatch):
 
 
 async def test_what_has_no_room_is_told_once(monkeypatch, caplog):
+    caplog.set_level(logging.WARNING, LOGGER.name)
     monkeypatch.setattr(module, "pack", lambda rows: pack(rows[:1])._replace(left_out=1))
     pod = await next_pod(ConfigMaps())
     for uid in "abc":
@@ -174,6 +175,7 @@ async def test_what_is_resolved_for_the_new_leader_is_not_kept():
     "content", [b"garbage", pack([("a\0b\0c\0d\0e", b"no entry")]).data], ids=["block", "row"]
 )
 async def test_what_is_damaged_is_told_left_alone_and_replaced_by_the_next_save(content, caplog):
+    caplog.set_level(logging.WARNING, LOGGER.name)
     api = ConfigMaps()
     await place(api).write(content)
     pod = await next_pod(api)
@@ -188,6 +190,7 @@ async def test_what_is_damaged_is_told_left_alone_and_replaced_by_the_next_save(
 
 @pytest.mark.parametrize("trouble", [RefusedError(403, "no"), OSError(), TimeoutError()], ids=str)
 async def test_an_api_server_that_does_not_answer_keeps_no_server_from_starting(trouble, caplog):
+    caplog.set_level(logging.WARNING, LOGGER.name)
     api = ConfigMaps()
     first = await next_pod(api)
     first.sign("a")
@@ -245,6 +248,7 @@ async def test_only_the_leader_saves_and_the_end_is_saved_too(monkeypatch):
 
 
 async def test_a_fault_of_its_own_does_not_end_it(monkeypatch, caplog):
+    caplog.set_level(logging.WARNING, LOGGER.name)
     pod = await next_pod(ConfigMaps())
     pod.sign("a")
     monkeypatch.setattr(module, "pack", lambda rows: 1 / 0)

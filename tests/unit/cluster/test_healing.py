@@ -186,6 +186,7 @@ async def test_a_conflict_of_the_storage_is_one():
 
 @pytest.mark.parametrize("status", [400, 403, 422])
 async def test_a_refusal_is_told_and_tried_again_much_later(status, caplog):
+    caplog.set_level(logging.WARNING, LOGGER.name)
     scene = Scene()
     scene.api.trouble["PATCH"] = [RefusedError(status, "no")]
     await scene.turn()
@@ -225,6 +226,7 @@ async def test_no_answer_is_a_failure_and_the_next_look_tries_again(trouble):
 
 
 async def test_a_webhook_that_clears_it_each_time_makes_no_loop(caplog):
+    caplog.set_level(logging.WARNING, LOGGER.name)
     scene = Scene()
     scene.api.on_patch = clear
     at = []
@@ -267,6 +269,7 @@ async def heal_and_lose(scene: Scene, seconds: float) -> None:
 
 
 async def test_a_value_that_is_lost_again_soon_after_each_heal_is_given_up(caplog):
+    caplog.set_level(logging.WARNING, LOGGER.name)
     scene = Scene()
     await heal_and_lose(scene, HELD_SECONDS / 4)
     assert scene.results == {"healed": MOST_ATTEMPTS}
@@ -282,6 +285,7 @@ async def test_a_value_that_held_for_long_is_put_back_each_time():
 
 
 async def test_an_event_that_cannot_be_made_is_told_and_the_value_is_back(caplog):
+    caplog.set_level(logging.WARNING, LOGGER.name)
     scene = Scene()
 
     async def refuse(namespace: str, event: dict[str, Any]) -> None:

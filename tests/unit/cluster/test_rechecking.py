@@ -160,6 +160,7 @@ async def test_what_is_repaired_is_forgotten():
 
 
 async def test_a_turn_that_fails_does_not_end_the_next(monkeypatch, caplog):
+    caplog.set_level(logging.WARNING, LOGGER.name)
     monkeypatch.setattr(module, "_TURN_SECONDS", 0.001)
     scene = Scene(damaged())
     scene.api.objects[path_of(WEB)].pop("status")  # which the damage of this test cannot read

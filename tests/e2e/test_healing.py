@@ -1,0 +1,122 @@
+"""What hung before genguard enforced: the next pod knows it, puts the value back, and it holds."""
+
+import json
+import shlex
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.controlplane.client import wait_until
+from tests.controlplane.fixtures import NamespaceFactory
+from tests.controlplane.plane import ControlPlane
+from tests.e2e.account import Account, account
+from tests.e2e.genguard import Genguard
+from tests.e2e.registrations import registered
+from tests.e2e.test_rollout import Web, old_operator
+
+pytestmark = pytest.mark.xdist_group("cluster")
+
+NAMESPACE = "genguard-healing"
+CONFIGMAP = "genguard-findings"
+DETECTOR = "observed-generation-cleared"
+
+
+@pytest.fixture(scope="module")
+def owner(cluster: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Account]:
+    """genguard's account, with the rights of the manifests that enforce and heal."""
+    kubeconfig = tmp_path_factory.mktemp("account") / "kubeconfig"
+    with account(cluster, NAMESPACE, kubeconfig) as found:
+        yield found
+        leases = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
+        cluster.client.delete(f"{leases}/genguard", check=False)
+
+
+def flags(owner: Account) -> tuple[str, ...]:
+    return f"--kubeconfig={owner.kubeconfig}", f"--findings-configmap={CONFIGMAP}"
+
+
+def finding(guard: Genguard) -> dict[str, Any] | None:
+    found = json.loads(guard.ops("/api/findings")[1])["findings"]
+    return next((one for one in found if one["detector"] == DETECTOR), None)
+
+
+def looked_on(cluster: ControlPlane, owner: Account, web: Web) -> dict[str, Any]:
+    """An audit-only genguard sees a rollout hang, and ends; its finding."""
+    with (
+        Genguard("--audit-only", *flags(owner)) as guard,
+        registered(cluster, web.namespace, guard),
+    ):
+        web.create()
+        assert "observedGeneration" not in web.available("image:1")["status"]
+        web.hangs()
+        found = wait_until(lambda: finding(guard), what="a finding")
+        # The Lease of a server that was killed is free after 12 s, and only a leader saves.
+        wait_until(lambda: guard.log_lines("leading"), what="a leader")
+        assert guard.stop(at_once=True) == 0
+        return found
+
+
+def test_an_enforcing_pod_heals_what_an_audit_only_pod_before_it_saw_hang(
+    cluster: ControlPlane, namespace: NamespaceFactory, owner: Account
+) -> None:
+    web = Web(cluster, namespace(cluster))
+    with old_operator(cluster, web.namespace):
+        before = looked_on(cluster, owner, web)
+        saved = owner.client.get(f"/api/v1/namespaces/{NAMESPACE}/configmaps/{CONFIGMAP}").body
+        assert saved["binaryData"]["findings"]
+        with Genguard("--heal", *flags(owner)) as guard, registered(cluster, web.namespace, guard):
+            (restored,) = guard.log_lines("findings restored")
+            assert restored["findings"] >= 1
+            web.completes()  # and nobody but genguard has written
+            assert guard.metric("genguard_heals_total", result="healed") == 1
+            (healed,) = guard.log_lines("status healed")
+            assert healed["finding"] == before["id"]
+            assert healed["set"] == {"status.observedGeneration": 1}
+            assert healed["writer"] == "system:serviceaccount:kube-system:deployment-controller"
+            assert not guard.log_lines("finding opened"), "what is carried is no news"
+            path = f"/apis/events.k8s.io/v1/namespaces/{web.namespace}/events"
+            (event,) = wait_until(
+                lambda: [
+                    one
+                    for one in cluster.client.get(path).body["items"]
+                    if one["reason"] == "StatusHealed"
+                ],
+                what="an Event",
+            )
+            assert event["regarding"]["kind"] == "Deployment"
+            assert event["regarding"]["name"] == "web"
+            managers = {
+                one["manager"]: one["subresource"]
+                for one in web.get()["metadata"]["managedFields"]
+                if "subresource" in one
+            }
+            assert managers["genguard"] == "status"
+
+
+def test_a_webhook_that_clears_a_heal_too_is_left_alone_after_a_while(
+    cluster: ControlPlane, namespace: NamespaceFactory, owner: Account
+) -> None:
+    """Without genguard registered, nothing restores the value on its way."""
+    web = Web(cluster, namespace(cluster))
+    with old_operator(cluster, web.namespace):
+        looked_on(cluster, owner, web)
+        with Genguard("--heal", *flags(owner)) as guard:
+            wait_until(lambda: guard.log_lines("status not healed"), what="an attempt")
+            (line,) = guard.log_lines("status not healed")
+            assert line["reason"] == "cleared again at once"
+            assert guard.metric("genguard_heals_total", result="failed") == 1
+            assert "observedGeneration" not in web.get()["status"]
+
+
+def test_by_hand_the_command_of_the_finding_ends_the_hang(
+    cluster: ControlPlane, namespace: NamespaceFactory, owner: Account
+) -> None:
+    web = Web(cluster, namespace(cluster))
+    with old_operator(cluster, web.namespace):
+        found = looked_on(cluster, owner, web)
+    web.hangs()
+    program, *words = shlex.split(found["repair"])
+    assert program == "kubectl"
+    cluster.kubectl(*words)
+    web.completes()
