@@ -4,7 +4,6 @@ import base64
 import json
 import socket
 import subprocess
-import tempfile
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,6 +21,12 @@ NAME = "genguard"
 SYSTEM = "genguard-system"
 PAUSE = "registry.k8s.io/pause:3.10"
 """An image that every kind node has: a pod of it needs no registry and hardly any memory."""
+_PODS = ("pod", "-l", "app.kubernetes.io/name=genguard")
+_REPLACEMENTS = (
+    ("delete", *_PODS),
+    ("rollout", "restart", "deployment/genguard"),
+    ("delete", *_PODS, "--force", "--grace-period=0"),
+)
 _FORWARDING = "Forwarding from 127.0.0.1:"
 _ACCOUNT = "kind-test"
 
@@ -92,7 +97,7 @@ class Cluster:
 
     def pods(self) -> list[Json]:
         """Pods of genguard that are ready and not on their way out."""
-        found = self.get("-n", SYSTEM, "pods", "-l", "app.kubernetes.io/name=genguard")["items"]
+        found = self.get("-n", SYSTEM, *_PODS)["items"]
         return [one for one in found if _is_ready(one) and not _ends(one)]
 
     def rolled_out(self, namespace: str = SYSTEM, deployment: str = "genguard") -> None:
@@ -101,14 +106,10 @@ class Cluster:
 
     def replace_pods(self, number: int) -> str:
         """Replace genguard's pods, each time in another way; what was done."""
-        words = [("delete", "pod", "--all"), ("rollout", "restart", "deployment/genguard")]
-        words.append(("delete", "pod", "--all", "--force", "--grace-period=0"))
-        chosen = words[number % len(words)]
-        if chosen[1] == "pod":
-            chosen = *chosen[:2], "-l", "app.kubernetes.io/name=genguard", *chosen[3:]
-        self.kubectl("-n", SYSTEM, *chosen)
+        words = _REPLACEMENTS[number % len(_REPLACEMENTS)]
+        self.kubectl("-n", SYSTEM, *words)
         self.rolled_out()
-        return " ".join(words[number % len(words)])
+        return " ".join(words)
 
     def load(self, image: str) -> None:
         """Make an image of this machine known to every node."""
@@ -201,11 +202,6 @@ class Cluster:
 def exists() -> bool:
     """Whether there is a cluster of this name."""
     return NAME in run("kind", "get", "clusters").stdout.split()
-
-
-def scratch() -> Path:
-    """A path for a kubeconfig that nobody else uses."""
-    return Path(tempfile.mkdtemp(prefix="genguard-kind-")) / "kubeconfig"
 
 
 def fetch(url: str) -> str:

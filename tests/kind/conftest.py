@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kind.cluster import NAME, Cluster, exists, scratch
+from tests.kind.cluster import NAME, Cluster, exists
 from tests.kind.commands import KIND_SH, ROOT, missing_tools, run
 from tests.kind.culprit import Culprit
 from tests.kind.images import build
@@ -31,10 +31,10 @@ def _machine() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def kubeconfig() -> Path:
+def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where kind writes how to reach the cluster."""
     found = os.environ.get(_KEEP)
-    return Path(found) if found else scratch()
+    return Path(found) if found else tmp_path_factory.mktemp("kind") / "kubeconfig"
 
 
 @pytest.fixture(scope="session")
