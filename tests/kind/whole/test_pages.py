@@ -32,7 +32,7 @@ NOT_RUN = {
     r"manifests/kind/kind\.sh down": "the tests end with it",
 }
 """Commands that are not run, with the reason."""
-MAY_END_WITH_1 = re.compile(r"\| grep|^diff|^genguard doctor")
+MAY_END_WITH_1 = re.compile(r"\| grep|^diff|^genguard (doctor|trace)")
 """Nothing is found, files differ, something warns: that is an answer, unless an error is told."""
 ERROR = re.compile(r"error|unable|not found", re.IGNORECASE)
 NEEDS_GENGUARD = re.compile(r"genguard-system|delete -k|genguard doctor")
@@ -109,7 +109,7 @@ class Desk:
         }
         text = command.filled(values).replace("registry.example.com/genguard:0.1.0", self._image)
         text = re.sub(r"(genguard install .*--ha)\b", rf"\1 --store-image {self._store}", text)
-        asks = re.match(r"genguard (un)?install\b", text) and "--dry-run" not in text
+        asks = re.match(r"genguard (install|uninstall|trace)\b", text) and "--dry-run" not in text
         return f"{text} --yes" if asks else text
 
     def run(self, text: str) -> str:
