@@ -95,6 +95,7 @@ def test_every_metric_in_it_is_one_that_genguard_exports(exported: set[str]) -> 
         "genguard_deployments_without_series", "genguard_flip_status_refused",
         "genguard_leader", "genguard_last_review_timestamp_seconds",
         "genguard_event_loop_lag_seconds", "genguard_certificate_rotation_failing",
+        "genguard_writes_total", "genguard_incomplete_writes_total",
         "kube_replicaset_status_terminating_replicas",
         "kube_deployment_status_terminating_replicas",
         "kube_deployment_status_replicas_terminating",

@@ -52,7 +52,8 @@ class Container:
 
     def start(self) -> None:
         program, *flags = self.here(CONTAINER["command"])
-        self._processes.start("valkey", [PACKAGES.binary(program), *flags], PACKAGES.environment)
+        command = [PACKAGES.binary(program), *flags]
+        self._processes.start("valkey", command, PACKAGES.environment(program))
         wait_until(self._answers, what="valkey serving")
         assert self.run(CONTAINER["lifecycle"]["postStart"]) == 0
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from webhook.detection.changes import changes
+from webhook.detection.write import Write
 from webhook.objects.fields import get
 from webhook.objects.observed import NOTHING_OBSERVED, Generation, Observed, read_observed
 from webhook.objects.pointer import Path, to_pointer
@@ -83,28 +84,38 @@ def lost_values(sent: Observed, stored: Observed) -> tuple[LostValue, ...]:
 
 
 def is_broken(damage: Damage, stored: Mapping[str, Any]) -> bool:
-    """Whether the damage is still there in an object as the API server has it, decoded."""
-    generation = get(stored, "metadata", "generation")
-    return persists(damage, generation if type(generation) is int else 0, _raw_status(stored))
-
-
-def persists(damage: Damage, generation: int, status: msgspec.Raw | None) -> bool:
-    """Whether the damage is still there in an object with this generation and status.
+    """Whether the damage is still there in an object as the API server has it, decoded.
 
     A value that is neither the lost one nor what was left in its place is somebody's later write:
-    then it is no damage any more. Raises msgspec.MsgspecError for a status that is no JSON.
+    then it is no damage any more.
     """
+    generation, status = get(stored, "metadata", "generation"), _raw_status(stored)
     observed = read_observed(status)
     if observed is None:
         return False  # what cannot be read as a status is no longer what was damaged
+    if _is_wrong(damage, generation if type(generation) is int else 0, observed):
+        return True
+    return bool(damage.fields) and _has_lost_field(damage.fields, status)
+
+
+def survives(damage: Damage, write: Write) -> bool:
+    """Whether the damage is still there after a write of status, as far as the write shows it."""
+    if _is_wrong(damage, write.generation_after, write.observed_after):
+        return True
+    if not damage.fields:
+        return False
+    made = {change.key: change.after for change in write.result}
+    return any(made.get(one.key, one.left) == one.left for one in damage.fields)
+
+
+def _is_wrong(damage: Damage, generation: int, observed: Observed) -> bool:
+    """Whether an observedGeneration is lost, behind or ahead."""
     if any(_is_lost(one, observed) for one in damage.lost):
         return True
     own = _number(observed.own)
     if damage.ahead and generation and own > generation:
         return True
-    if damage.behind is not None and own + damage.behind < generation:
-        return True
-    return bool(damage.fields) and _has_lost_field(damage.fields, status)
+    return damage.behind is not None and own + damage.behind < generation
 
 
 def repair_patch(damage: Damage, stored: Mapping[str, Any]) -> list[dict[str, Any]] | None:

@@ -12,13 +12,13 @@ import msgspec
 from webhook.admission.join import JoinKey
 from webhook.admission.review import AdmissionRequest, Phase
 from webhook.detection.correlate import Correlator
-from webhook.detection.damage import persists
+from webhook.detection.damage import survives
 from webhook.detection.detectors import ALL, Detector, Panel
 from webhook.detection.evidence import Place
 from webhook.detection.fact import Fact, decode_fact, encode_fact
 from webhook.detection.finding import Finding
 from webhook.detection.history import History
-from webhook.detection.ledger import Ledger, Row
+from webhook.detection.ledger import Ledger, Row, name_of
 from webhook.detection.reduce import NOTHING_KNOWN, Known, Reviewed, is_reduced, reduce
 from webhook.detection.suspects import Suspects
 from webhook.detection.waiting import Waiting
@@ -86,14 +86,11 @@ class Detection:
         key = reviewed.request.join_key
         if key is None or not is_reduced(reviewed.request):
             return None
-        is_own = key.user == self._own_user  # values that genguard puts back are nobody's loop
+        if key.user == self._own_user:
+            return None  # values that genguard puts back are nobody's loop
         # An intent begins a write, whatever is known of another one with its key.
         known = NOTHING_KNOWN if phase is Phase.INTENT else self._known(key)
         try:
-            if phase is Phase.OUTCOME:
-                self._see_stored(key, reviewed.request, now)
-            if is_own:
-                return None
             fact = reduce(phase, reviewed, now, known, self._suspects, reader=self._reader)
         except (msgspec.MsgspecError, RecursionError):
             self._reader.unreadable += 1
@@ -111,16 +108,6 @@ class Detection:
         name = old.metadata.uid or f"{wire.namespace}/{wire.name}"
         for ledger in self._ledgers:
             ledger.see_object(name, lambda _: False, now)
-
-    def _see_stored(self, key: JoinKey, request: AdmissionRequest, now: float) -> None:
-        """Look whether earlier damage to an object is gone with this write."""
-        name, new = key.uid or f"{key.namespace}/{key.name}", request.object
-        if new is None or key.subresource not in ("", "status"):
-            return  # another view of the object, which has no status
-        generation, status = new.metadata.stored_generation, new.status
-        for ledger in self._ledgers:
-            if ledger.has_damage(name):
-                ledger.see_object(name, lambda one: persists(one, generation, status), now)
 
     def see(self, fact: Fact) -> None:
         """Take in a fact of this process, and judge what it completes: they come in order."""
@@ -239,6 +226,11 @@ class Detection:
             self._suspects.changed(_place(write))
         elif write.asked and write.others is not None:
             self._suspects.acquit(write.called.first, _place(write))
+        if write.has_outcome and write.writes_status:
+            name = name_of(write.object)
+            for ledger in self._ledgers:
+                if ledger.has_damage(name):
+                    ledger.see_object(name, lambda one: survives(one, write), write.time)
         for detector, sign, judged in self._panel.judge(write, self.history):
             for ledger in self._ledgers:
                 ledger.add(detector, sign, judged)
