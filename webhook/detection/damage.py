@@ -5,7 +5,7 @@ clears observedGeneration each time, and `kubectl rollout status` hangs for ever
 is needed to look again: numbers, types of conditions and digests, never a value of the object.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -134,12 +134,13 @@ def repair_patch(damage: Damage, stored: Mapping[str, Any]) -> list[dict[str, An
     operations: list[dict[str, Any]] = []
     observed = read_observed(_raw_status(stored)) or NOTHING_OBSERVED
     for one in damage.lost:
-        if not _is_lost(one, observed) or _number(one.value) > generation:
+        # Findings may come from a shared store: what is no generation is not put back.
+        if not _is_lost(one, observed) or not 0 < _number(one.value) <= generation:
             continue
         if one.condition is None:
             operations.append(_put("/status/observedGeneration", one.value))
             continue
-        index = next(at for at, kind in enumerate(_types(stored)) if kind == one.condition)
+        index = _types(stored).index(one.condition)
         condition = to_pointer((_STATUS, "conditions", index))
         operations.append(_test(f"{condition}/type", one.condition))
         operations.append(_put(f"{condition}/observedGeneration", one.value))
@@ -182,9 +183,8 @@ def _raw_status(stored: Mapping[str, Any]) -> msgspec.Raw | None:
     return None if status is None else msgspec.Raw(msgspec.json.encode(status))
 
 
-def _types(stored: Mapping[str, Any]) -> Iterator[str]:
-    for condition in stored[_STATUS]["conditions"]:
-        yield condition.get("type", "")
+def _types(stored: Mapping[str, Any]) -> list[str]:
+    return [condition.get("type", "") for condition in stored[_STATUS]["conditions"]]
 
 
 def _has_lost_field(fields: Iterable[LostField], status: msgspec.Raw | None) -> bool:

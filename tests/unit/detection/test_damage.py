@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tests.reviews import make_review
 from tests.unit.detection.builders import (
@@ -15,11 +16,14 @@ from tests.unit.detection.builders import (
     MUTATE,
     OUTCOME,
     Judging,
+    fact,
     feed,
     joined,
     reviewed,
     update,
 )
+from webhook.detection import ledger as ledger_module
+from webhook.detection.correlate import Correlator
 from webhook.detection.damage import (
     Damage,
     LostField,
@@ -29,9 +33,11 @@ from webhook.detection.damage import (
     repair_patch,
 )
 from webhook.detection.detection import Detection
+from webhook.detection.detectors import Blame, Sign
 from webhook.detection.entry import QUIET_SECONDS
 from webhook.detection.finding import Finding, Severity
-from webhook.detection.ledger import SECONDS_UNSEEN
+from webhook.detection.ledger import SECONDS_UNSEEN, Ledger
+from webhook.detection.suspects import Suspects
 from webhook.objects.observed import Observed, read_observed
 
 OWN = Damage(lost=(LostValue(None, 4),), writer="controller")
@@ -123,6 +129,8 @@ def test_a_repair_puts_back_the_values_of_this_very_version_and_nothing_else():
         (OWN, stored({"observedGeneration": 4}), "it is there"),
         (OWN, stored({}, generation=3), "no spec has had this generation"),
         (OWN, stored(None), "there is no status to put it into"),
+        (Damage((LostValue(None, "text"),), "controller"), stored({}), "it is no number"),
+        (Damage((LostValue(None, -1),), "controller"), stored({}), "no generation is below 1"),
         (OWN, {"metadata": {"generation": 4}, "status": {}}, "no version to hold it against"),
     ],
 )
@@ -171,8 +179,9 @@ def only(detection: Detection) -> Finding:
 def test_a_finding_stays_quiet_while_its_value_is_lost():
     detection = clobbered()
     assert only(detection).state == "open"
-    assert detection.settle(102.0 + QUIET_SECONDS) == ()
-    assert only(detection).state == "quiet"
+    for later in (0.0, 1.0):
+        assert detection.settle(102.0 + QUIET_SECONDS + later) == ()
+        assert only(detection).state == "quiet"
 
 
 def test_a_finding_shows_the_command_that_puts_its_value_back_as_long_as_it_is_lost():
@@ -232,6 +241,9 @@ def test_a_finding_whose_object_is_deleted_has_no_damage():
     detection = clobbered()
     detection.settle(102.0 + QUIET_SECONDS)
     asked = make_review("DELETE", "deployments", None, {"metadata": {"generation": 1}})
+    dry = make_review("DELETE", "deployments", None, {"metadata": {"generation": 1}}, dry_run=True)
+    detection.forget(reviewed(dry, OUTCOME).request, 300.0)
+    assert only(detection).state == "quiet"
     detection.forget(reviewed(asked, OUTCOME).request, 300.0)
     assert only(detection).state == "resolved"
 
@@ -316,3 +328,60 @@ def test_a_clobbered_field_that_was_repaired_on_its_way_is_no_damage():
     write_status(detection, 100.0, {"phase": "Up"}, {}, {"phase": "Up"})
     assert only(detection).detector == "status-clobbered"
     assert not list(detection.ledger.damaged())
+
+
+def test_a_removed_field_is_damage_until_a_write_sets_it():
+    detection = Detection()
+    write_status(detection, 100.0, {"phase": "Up"}, {}, {})
+    write_status(detection, 101.0, {"replicas": 1}, {"replicas": 1}, {"replicas": 1})
+    assert list(detection.ledger.damaged())
+    write_status(detection, 102.0, {"phase": "Up"}, {"phase": "Up"}, {"phase": "Up"})
+    assert not list(detection.ledger.damaged())
+
+
+def test_a_condition_that_a_webhook_sets_back_to_what_was_stored_is_damage():
+    detection = Detection()
+    was, sent = ({"conditions": [{"type": "Ready", "status": one}]} for one in ("False", "True"))
+    for phase, status in ((INTENT, sent), (MUTATE, was), (OUTCOME, was)):
+        asked = update({"status": status}, {"status": was}, subresource="status")
+        feed(detection, phase, asked, 100.0)
+    assert list(detection.ledger.damaged())
+
+
+def test_without_an_outcome_only_what_other_webhooks_did_is_told():
+    detection = Judging()
+    whole = {"replicas": 2}
+    write_status(detection, 10.0, whole, whole, whole)
+    write_status(
+        detection, 20.0, {"observedGeneration": 9, "phase": "Up"}, {"observedGeneration": 9}, None
+    )
+    detection.finish(50.0)
+    assert [one.detector for one in detection.findings()] == ["status-clobbered"]
+
+
+def test_a_mutate_call_of_a_replica_that_awaits_an_outcome_is_not_the_last_one():
+    waiting = replace(fact(MUTATE, update({"status": {"a": 1}}, {"status": {}})), states=None)
+    correlator = Correlator()
+    assert correlator.see(waiting) == correlator.finish() == []
+
+
+def test_a_look_at_a_finding_that_is_gone_changes_nothing():
+    detection = clobbered()
+    before = only(detection)
+    detection.ledger.see_damage("another", is_broken=False, now=200.0)
+    assert only(detection) == before
+
+
+def test_of_too_many_damaged_objects_those_that_still_are_stay_known(monkeypatch):
+    monkeypatch.setattr(ledger_module, "MOST_FINDINGS", 1)
+    ledger = Ledger(Suspects())
+    (write,) = joined((OUTCOME, update({"status": {"a": 1}}, {"status": {}}, subresource="status")))
+    for number in range(4):
+        sign = Sign(Blame.OTHERS, (), "lost", damage=OWN)
+        ledger.add(
+            "observed-generation-cleared",
+            sign,
+            replace(write, object=replace(write.object, uid=f"{number}")),
+        )
+    assert ledger.has_damage("3")
+    assert not ledger.has_damage("0")
