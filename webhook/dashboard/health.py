@@ -186,9 +186,9 @@ def _of_detection(scene: Scene) -> Iterator[Trouble]:
     if detecting.dropped:
         told = "reviews that detection had no room for"
         yield Trouble(told, detecting.dropped, "GenguardDetectionDropped")
-    if detecting.detection.completeness.incomplete:
+    if incomplete := detecting.detection.completeness.incomplete:
         told = "writes that were seen in part: another replica saw the rest, or nobody"
-        yield Trouble(told, detecting.detection.completeness.incomplete, "GenguardIncompleteWrites")
+        yield Trouble(told, incomplete, "GenguardIncompleteWrites")
     if odd := detecting.untracked + detecting.detection.unreadable:
         yield Trouble("objects that could not be compared or tracked", odd, "")
     for resource, is_current in scene.sources.watching.states().items():
