@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from tests.kind.cluster import SYSTEM, Cluster
+from tests.kind.cluster import Cluster
 from tests.kind.culprit import CONTROL_PLANE
 from tests.kind.images import build
 
@@ -45,22 +45,7 @@ def run(cluster: Cluster) -> None:
     cluster.rolled_out(NAMESPACE, "alertmanager")
 
 
-def tell(cluster: Cluster) -> None:
-    """Let genguard send its findings there: the flag, and the way out in the NetworkPolicy."""
-    flag = {"op": "add", "path": "/spec/template/spec/containers/0/args/-"}
-    _patch(cluster, "deployment", {**flag, "value": f"--alertmanager={URL}"})
-    peer = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": NAMESPACE}}}
-    way_out = {"ports": [{"port": 9093, "protocol": "TCP"}], "to": [peer]}
-    _patch(cluster, "networkpolicy", {"op": "add", "path": "/spec/egress/-", "value": way_out})
-    cluster.rolled_out()
-
-
 def alerts(cluster: Cluster, **labels: str) -> list[dict[str, Any]]:
     """Alerts that fire and have these labels."""
     found: list[dict[str, Any]] = json.loads(cluster.kubectl("get", "--raw", _PROXY))
     return [one for one in found if labels.items() <= one["labels"].items()]
-
-
-def _patch(cluster: Cluster, kind: str, operation: dict[str, Any]) -> None:
-    words = ("-n", SYSTEM, "patch", kind, "genguard", "--type=json")
-    cluster.kubectl(*words, "-p", json.dumps([operation]))

@@ -69,11 +69,11 @@ class Cluster:
         mode = ("--audit-only",) if audit_only else ()
         return self.run(KIND_SH, "up", *mode, *self.flags)
 
-    def install(self, *, audit_only: bool) -> None:
+    def install(self, *flags: str, audit_only: bool) -> None:
         """Install this mode by `genguard install` alone: the image is that which runs."""
         mode = ("--audit-only",) if audit_only else ()
         image = self.container()["image"]
-        self.genguard("install", "--yes", "--image", image, *mode, *self.flags)
+        self.genguard("install", "--yes", "--image", image, *mode, *self.flags, *flags)
 
     def ensure(self, *, audit_only: bool) -> None:
         """Install genguard in this mode by kind.sh, unless it is."""

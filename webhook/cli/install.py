@@ -12,7 +12,7 @@ from webhook.cli.cidr import cidrs
 from webhook.cli.cluster import telling
 from webhook.cli.duration import duration
 from webhook.cli.store import shared_store
-from webhook.cli.url import https_url
+from webhook.cli.url import alertmanager_urls, https_url
 from webhook.manifest.rendering import Choices, Outside, as_yaml
 from webhook.manifest.store import SharedStore
 
@@ -69,6 +69,15 @@ _FOLDER = click.Path(file_okay=False, path_type=Path)
     callback=cidrs,
     help="Whence the API servers call, as pods see it: the NetworkPolicy lets nobody else reach "
     "the webhook port. [default: everybody]",
+)
+@click.option(
+    "--alertmanager",
+    "alertmanagers",
+    multiple=True,
+    metavar="URL",
+    callback=alertmanager_urls,
+    help="Send findings there as alerts, and let the NetworkPolicy pass them; repeat for each "
+    "peer.",
 )
 @click.option(
     "--replicas",
@@ -135,6 +144,7 @@ def _options(
     heal: bool | None,
     replicas: int | None,
     api_servers: tuple[str, ...],
+    alertmanagers: tuple[str, ...],
     namespace: str,
     kubeconfig: str | None,
     context: str | None,
@@ -147,7 +157,7 @@ def _options(
         if ca_file is None:
             raise click.UsageError("--url needs --ca-file: the ca.crt in the server's --cert-dir")
         inside = (image, cert_dir, cert_manager, ha, store_image, replicas, api_servers)
-        if audit_only or heal is not None or any(inside):
+        if audit_only or heal is not None or any(inside) or alertmanagers:
             raise click.UsageError("with --url, how the server runs is said where it is started")
         outside = Outside(url, ca_file.read_bytes())
     elif ca_file is not None:
@@ -178,6 +188,7 @@ def _options(
         store_image=store_image,
         replicas=replicas,
         api_servers=api_servers,
+        alertmanagers=alertmanagers,
     )
     return InstallOptions(kubeconfig, context, choices, cert_dir, seconds)
 

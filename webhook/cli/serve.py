@@ -12,6 +12,7 @@ from webhook.cli.config_file import read_config
 from webhook.cli.duration import duration
 from webhook.cli.environment import address_from, cert_dir
 from webhook.cli.event_loop import AUTO, EVENT_LOOPS, loop_factory
+from webhook.cli.url import alertmanager_urls
 from webhook.compose import (
     BadFileError,
     GenerationPatch,
@@ -206,6 +207,7 @@ def _names(text: str) -> tuple[str, ...]:
     "alertmanagers",
     multiple=True,
     metavar="URL",
+    callback=alertmanager_urls,
     help="Send findings there as alerts; repeat for each peer.",
 )
 @click.option("--events", is_flag=True, help="Make Kubernetes Events of findings; needs a cluster.")

@@ -11,8 +11,15 @@ from webhook.admission.probe import Seen
 from webhook.install.registering import is_limited
 from webhook.install.where import path_of
 from webhook.lint.hook import Hook, mapping, read_hooks
-from webhook.manifest.deployed import AUDIT_ONLY, HEAL, arguments_of, containers_of
+from webhook.manifest.deployed import (
+    AUDIT_ONLY,
+    HEAL,
+    alertmanagers_of,
+    arguments_of,
+    containers_of,
+)
 from webhook.manifest.kustomize import Document
+from webhook.manifest.network import callers_of
 from webhook.manifest.rendering import INJECTED, NAMESPACE, PHASES, is_registration, phase_of
 from webhook.manifest.store import store_of
 
@@ -120,6 +127,11 @@ class Facts:
                 flags.append(AUDIT_ONLY)
             elif HEAL not in arguments:
                 flags.append("--no-heal")
+            for url in alertmanagers_of(self.deployment):
+                flags += ["--alertmanager", shlex.quote(url)]
+        callers = [cidr for one in self.live.values() if one for cidr in callers_of(one)]
+        if callers:
+            flags += ["--api-server-cidr", ",".join(callers)]
         flags += self._images()
         return " ".join(("genguard install", *flags))
 

@@ -8,6 +8,8 @@ from typing import Any, Final
 
 AUDIT_ONLY: Final = "--audit-only"
 HEAL: Final = "--heal"
+ALERTMANAGER: Final = "--alertmanager="
+"""The flag that a URL follows; it may come several times."""
 
 
 def arguments_of(workload: Mapping[str, Any]) -> tuple[str, ...]:
@@ -17,6 +19,12 @@ def arguments_of(workload: Mapping[str, Any]) -> tuple[str, ...]:
         for container in containers_of(workload)
         for argument in container.get("args") or ()
     )
+
+
+def alertmanagers_of(workload: Mapping[str, Any]) -> tuple[str, ...]:
+    """URLs that the pods send findings to."""
+    flags = (one for one in arguments_of(workload) if one.startswith(ALERTMANAGER))
+    return tuple(one.removeprefix(ALERTMANAGER) for one in flags)
 
 
 def containers_of(workload: Mapping[str, Any]) -> list[dict[str, Any]]:

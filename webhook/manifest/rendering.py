@@ -4,12 +4,14 @@ import base64
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import yaml
 
 from certs.files import CA_FILE, CERT_FILE, KEY_FILE, PairSnapshot
-from webhook.manifest.deployed import containers_of
+from webhook.manifest.deployed import ALERTMANAGER, containers_of
 from webhook.manifest.kustomize import Document, Read, build
+from webhook.manifest.network import limit_callers, way_out
 from webhook.manifest.store import SharedStore, use
 
 NAMESPACE: Final = "genguard-system"
@@ -55,6 +57,7 @@ class Choices:
     store_image  the image of that Valkey; without it that of the manifests
     replicas  how many pods; without it as many as the manifests say
     api_servers  CIDRs whence the webhook port may be reached; without any, from everywhere
+    alertmanagers  URLs that findings are sent to as alerts
     """
 
     audit_only: bool = False
@@ -68,6 +71,7 @@ class Choices:
     store_image: str | None = None
     replicas: int | None = None
     api_servers: tuple[str, ...] = ()
+    alertmanagers: tuple[str, ...] = ()
 
     @property
     def brings_store(self) -> bool:
@@ -97,8 +101,9 @@ def render(choices: Choices, read: Read, pair: Mapping[str, bytes]) -> list[Docu
             use(one, choices.store)
         if choices.replicas is not None:
             _scale(one, choices.replicas)
-        if choices.api_servers:
-            _admit(one, choices.api_servers)
+        if choices.api_servers and one["kind"] == "NetworkPolicy":
+            limit_callers(one, choices.api_servers)
+        _send_alerts(one, choices.alertmanagers)
     return [_moved(one, choices.namespace) for one in documents]
 
 
@@ -187,12 +192,16 @@ def _scale(document: Document, replicas: int) -> None:
         hard["pods"] = str(max(int(hard["pods"]), replicas + 2))
 
 
-def _admit(document: Document, api_servers: tuple[str, ...]) -> None:
-    """Nobody but these may reach the webhook port."""
-    if document["kind"] == "NetworkPolicy":
-        for rule in document["spec"]["ingress"]:
-            if any(port["port"] == "webhook" for port in rule["ports"]):
-                rule["from"] = [{"ipBlock": {"cidr": one}} for one in api_servers]
+def _send_alerts(document: Document, alertmanagers: tuple[str, ...]) -> None:
+    """Give the pods these Alertmanagers, and a way out to each."""
+    if document["kind"] == "Deployment":
+        for container in containers_of(document):
+            container["args"] += [f"{ALERTMANAGER}{url}" for url in alertmanagers]
+    elif document["kind"] == "NetworkPolicy":
+        for url in alertmanagers:
+            found = urlsplit(url)
+            port = found.port or (443 if found.scheme == "https" else 80)
+            document["spec"]["egress"].append(way_out(found.hostname or "", port))
 
 
 def _moved(value: Any, namespace: str) -> Any:

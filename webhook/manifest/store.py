@@ -3,12 +3,12 @@
 import base64
 from collections.abc import Mapping
 from dataclasses import dataclass
-from ipaddress import ip_address
 from pathlib import PurePosixPath
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlsplit
 
 from webhook.manifest.deployed import arguments_of, containers_of
+from webhook.manifest.network import way_out
 
 STORE_SECRET: Final = "genguard-store"  # noqa: S105 - its name
 MOUNT: Final = PurePosixPath("/etc/genguard/store")
@@ -60,7 +60,7 @@ def use(document: dict[str, Any], store: SharedStore) -> None:
         _address(document, store)
     elif document["kind"] == "NetworkPolicy":
         # The component adds its rule last.
-        document["spec"]["egress"][-1] = _way_out(store)
+        document["spec"]["egress"][-1] = way_out(store.host, store.port)
 
 
 def _address(deployment: dict[str, Any], store: SharedStore) -> None:
@@ -74,18 +74,3 @@ def _address(deployment: dict[str, Any], store: SharedStore) -> None:
         for container in containers_of(deployment):
             mounts = container["volumeMounts"]
             container["volumeMounts"] = [one for one in mounts if one["name"] != _VOLUME]
-
-
-def _way_out(store: SharedStore) -> dict[str, Any]:
-    """To the namespace that a Service's name tells, or to an address; else to anywhere."""
-    rule: dict[str, Any] = {"ports": [{"port": store.port, "protocol": "TCP"}]}
-    try:
-        address = ip_address(store.host)
-    except ValueError:
-        match store.host.split("."):
-            case [_, namespace, "svc", *_]:
-                labels = {"kubernetes.io/metadata.name": namespace}
-                rule["to"] = [{"namespaceSelector": {"matchLabels": labels}}]
-    else:
-        rule["to"] = [{"ipBlock": {"cidr": f"{address}/{address.max_prefixlen}"}}]
-    return rule

@@ -60,7 +60,7 @@ def test_audit_only_the_webhook_that_clears_20_deployments_is_named(
 def shop(cluster: Cluster, culprit: Culprit) -> Iterator[None]:
     """A namespace in which the webhook clears the status of Deployments, and an Alertmanager."""
     alertmanager.run(cluster)
-    alertmanager.tell(cluster)
+    cluster.install("--alertmanager", alertmanager.URL, audit_only=True)
     cluster.namespace(SHOP)
     with culprit.clearing("deployments/status", SHOP):
         yield

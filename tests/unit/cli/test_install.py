@@ -11,6 +11,8 @@ from certs import ensure, installed_names
 from webhook.cli import main
 from webhook.manifest.rendering import Choices, pair_files, render
 
+NAME_LABEL = "kubernetes.io/metadata.name"
+
 
 def run(*arguments: str):
     return CliRunner().invoke(main, ["install", *arguments], env={"KUBECONFIG": "/nowhere"})
@@ -69,6 +71,36 @@ def test_yaml_lets_nobody_but_the_api_servers_that_were_named_reach_the_webhook_
     ]
 
 
+@pytest.mark.parametrize(
+    ("url", "way_out"),
+    [
+        (
+            "http://alertmanager.monitoring.svc:9093",
+            {
+                "ports": [{"port": 9093, "protocol": "TCP"}],
+                "to": [{"namespaceSelector": {"matchLabels": {NAME_LABEL: "monitoring"}}}],
+            },
+        ),
+        (
+            "https://192.0.2.7/alertmanager",
+            {
+                "ports": [{"port": 443, "protocol": "TCP"}],
+                "to": [{"ipBlock": {"cidr": "192.0.2.7/32"}}],
+            },
+        ),
+        ("http://alerts.example.org", {"ports": [{"port": 80, "protocol": "TCP"}]}),
+    ],
+    ids=["a Service", "an address", "a name outside the cluster"],
+)
+def test_yaml_sends_alerts_to_an_alertmanager_and_lets_them_out(url, way_out):
+    documents = list(yaml.safe_load_all(run("-o", "yaml", "--alertmanager", url).stdout))
+    (deployment,) = (one for one in documents if one["kind"] == "Deployment")
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    assert f"--alertmanager={url}" in container["args"]
+    (policy,) = (one for one in documents if one["kind"] == "NetworkPolicy")
+    assert policy["spec"]["egress"][-1] == way_out
+
+
 def test_yaml_needs_no_certificate_of_anybody_s():
     documents = list(yaml.safe_load_all(run("-o", "yaml", "-n", "guards").stdout))
     (secret,) = (one for one in documents if one["kind"] == "Secret")
@@ -101,6 +133,9 @@ def test_yaml_needs_no_certificate_of_anybody_s():
         (["--audit-only", "--heal"], "leave out --heal"),
         (["--url", "https://h:1", "--ca-file", __file__, "--no-heal"], "where it is started"),
         (["--api-server-cidr", "10.0.0.1/28"], "has host bits set"),
+        (["--alertmanager", "alertmanager:9093"], "is not a URL such as"),
+        (["--alertmanager", "http://[::1:9093"], "is not a URL such as"),
+        (["--url", "https://h:1", "--ca-file", __file__, "--alertmanager", "http://a"], "started"),
         (["--api-server-cidr", "apiserver"], "give ranges such as 10.0.0.0/28"),
         (["--url", "https://h:1", "--ca-file", __file__, "--api-server-cidr", "::/0"], "started"),
         (["--url", "https://h:1", "--ca-file", __file__, "--ha"], "where it is started"),

@@ -337,6 +337,14 @@ def test_what_is_registered_but_not_installed_is_no_noise():
         ({"image": "r.example.org/g:2"}, "genguard install --image r.example.org/g:2"),
         ({"replicas": 5}, "genguard install"),
         ({"heal": False}, "genguard install --no-heal"),
+        (
+            {"alertmanagers": ("http://a:9093", "http://b:9093")},
+            "genguard install --alertmanager http://a:9093 --alertmanager http://b:9093",
+        ),
+        (
+            {"api_servers": ("10.0.0.0/28", "192.0.2.7/32")},
+            "genguard install --api-server-cidr 10.0.0.0/28,192.0.2.7/32",
+        ),
         ({"ha": True}, "genguard install --ha"),
         ({"ha": True, "replicas": 5}, "genguard install --ha --replicas 5"),
         (
