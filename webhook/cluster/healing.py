@@ -18,9 +18,11 @@ import msgspec
 
 from webhook.alerts.event import CLUSTER_NAMESPACE, CreateEvent, event
 from webhook.alerts.leader import Leadership
-from webhook.cluster.rechecking import Damaged, IsBroken, Stored
+from webhook.cluster.rechecking import Stored
 from webhook.cluster.rest import UNREACHED, RefusedError
+from webhook.detection.damage import Damage, is_broken, repair_patch
 from webhook.detection.finding import FoundObject
+from webhook.detection.ledger import Damaged
 from webhook.telemetry.logs import LOGGER
 
 MOST_ATTEMPTS: Final = 5
@@ -38,8 +40,6 @@ _STATUS: Final = "status"
 
 Operations: TypeAlias = list[dict[str, Any]]
 """A JSON Patch (RFC 6902)."""
-RepairPatch: TypeAlias = Callable[[Any, Stored], Operations | None]
-"""The patch that puts lost values back; see webhook/detection/damage.py."""
 
 
 class Result(StrEnum):
@@ -69,17 +69,10 @@ class Objects(Protocol):
         """The object as it is stored after the patch; raises RefusedError or one of UNREACHED."""
 
 
-class Remedy(NamedTuple):
-    """What is known of damage: how to see it and how to repair it."""
-
-    is_broken: IsBroken
-    repair_patch: RepairPatch
-
-
 class _Tried(NamedTuple):
     """The attempts in a row for one finding that did not hold, and when it may be tried again."""
 
-    damage: Any
+    damage: Damage | None
     attempts: int
     at: float
     wait: float
@@ -95,14 +88,12 @@ class Healing:
     def __init__(
         self,
         objects: Objects,
-        remedy: Remedy,
         leadership: Leadership,
         create: CreateEvent,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`create` makes an Event; `clock` gives seconds."""
         self._objects: Final = objects
-        self._remedy: Final = remedy
         self._leadership: Final = leadership
         self._create: Final = create
         self._clock: Final = clock
@@ -132,7 +123,7 @@ class Healing:
             return None
         if now < before.at + before.wait:
             return None
-        operations = self._remedy.repair_patch(one.damage, stored)
+        operations = repair_patch(one.damage, stored)
         if not operations:
             return None
         # Before it is sent: what is cancelled halfway may have been stored.
@@ -148,8 +139,8 @@ class Healing:
             self._note(one, before)
             result = self._failed(one, type(error).__name__)
         else:
-            is_broken = self._remedy.is_broken(one.damage, healed)
-            result = self._failed(one, "cleared again at once") if is_broken else Result.HEALED
+            is_lost = is_broken(one.damage, healed)
+            result = self._failed(one, "cleared again at once") if is_lost else Result.HEALED
         self._counts[result.value] += 1
         if result is Result.HEALED:
             await self._tell(one, stored, operations)

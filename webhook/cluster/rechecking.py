@@ -12,7 +12,9 @@ from typing import Any, Final, Protocol, TypeAlias
 import msgspec
 
 from webhook.cluster.rest import UNREACHED, RefusedError
+from webhook.detection.damage import is_broken
 from webhook.detection.finding import FoundObject
+from webhook.detection.ledger import Damaged
 from webhook.telemetry.logs import LOGGER
 
 AGAIN_SECONDS: Final = 30.0
@@ -29,32 +31,6 @@ _CALL_SECONDS: Final = 5.0
 
 Stored: TypeAlias = Mapping[str, Any]
 """A whole object as the API server has it, decoded."""
-IsBroken: TypeAlias = Callable[[Any, Stored], bool]
-"""Whether a damage is still there in an object; see webhook/detection/damage.py."""
-
-
-class Damaged(Protocol):
-    """A finding that left damage: its id, its object, and the time of its last sign."""
-
-    @property
-    def finding(self) -> str:
-        """Its id."""
-
-    @property
-    def object(self) -> FoundObject:
-        """The object that is damaged."""
-
-    @property
-    def subresource(self) -> str:
-        """By which the object was written: "status", or "" for the object itself."""
-
-    @property
-    def damage(self) -> Any:
-        """What is wrong."""
-
-    @property
-    def last(self) -> float:
-        """Seconds since the epoch."""
 
 
 class Findings(Protocol):
@@ -94,14 +70,12 @@ class Rechecking:
         self,
         findings: Findings,
         objects: Objects,
-        is_broken: IsBroken,
         healer: Healer | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         """`clock` gives seconds since the epoch."""
         self._findings: Final = findings
         self._objects: Final = objects
-        self._is_broken: Final = is_broken
         self._healer: Final = healer
         self._clock: Final = clock
         self._looked: dict[FoundObject, float] = {}
@@ -167,17 +141,17 @@ class Rechecking:
             self._window = self._clock(), MOST_LOOKS  # the next one would wait as long
             return
         for one in damaged:
-            is_broken = self._see(one, stored)
-            if is_broken and stored is not None and self._healer is not None:
+            remains = self._see(one, stored)
+            if remains and stored is not None and self._healer is not None:
                 healed = await self._healer.heal(one, stored)
                 if healed is not None:
                     stored = healed
                     self._see(one, stored)
 
     def _see(self, one: Damaged, stored: Stored | None) -> bool:
-        is_broken = stored is not None and self._is_broken(one.damage, stored)
-        self._findings.see_damage(one.finding, is_broken=is_broken, now=self._clock())
-        return is_broken
+        remains = stored is not None and is_broken(one.damage, stored)
+        self._findings.see_damage(one.finding, is_broken=remains, now=self._clock())
+        return remains
 
     def _tell(self, thing: FoundObject, status: int) -> None:
         """Once for each resource: it is a right that is not granted."""

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from webhook.alerts.event import CreateEvent
 from webhook.alerts.leader import Leadership
-from webhook.detection.damage import is_broken, repair_patch
 from webhook.detection.ledger import Ledger
 from webhook.running import running
 from webhook.server.detecting import Detecting
@@ -51,20 +50,20 @@ async def rechecked(
 
     healer  says whether this replica heals what it finds; None where nothing is to be healed
     """
-    from webhook.cluster.healing import Healing, Remedy  # noqa: PLC0415
+    from webhook.cluster.healing import Healing  # noqa: PLC0415
     from webhook.cluster.rechecking import Rechecking  # noqa: PLC0415
     from webhook.cluster.stored import StoredObjects  # noqa: PLC0415
 
     objects = StoredObjects(rest)
     healing = None
     if healer is not None:
-        healing = Healing(objects, Remedy(is_broken, repair_patch), healer, create)
+        healing = Healing(objects, healer, create)
         metrics.counts(
             "heals",
             "Attempts to put lost values back into stored objects.",
             ("result",),
             healing.counts,
         )
-    rechecking = Rechecking(ledger, objects, is_broken, healing)
+    rechecking = Rechecking(ledger, objects, healing)
     async with running((rechecking.run(),)):
         yield

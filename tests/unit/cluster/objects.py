@@ -3,51 +3,22 @@
 import copy
 import json
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import jsonpatch
 import msgspec
 
-from webhook.cluster.healing import Operations, Remedy
-from webhook.cluster.rechecking import Stored
 from webhook.cluster.rest import RefusedError
+from webhook.detection.damage import Damage, LostValue
 from webhook.detection.finding import FoundObject
+from webhook.detection.ledger import Damaged
 
 Change = Callable[[dict[str, Any]], None]
 
 
-class Lost(NamedTuple):
+def lost(value: int, writer: str = "deployment-controller") -> Damage:
     """An observedGeneration that a writer sent and that is not stored: the simplest damage."""
-
-    value: int
-    writer: str = "deployment-controller"
-
-
-class Damaged(NamedTuple):
-    """A finding that left damage."""
-
-    finding: str
-    object: FoundObject
-    subresource: str
-    damage: Lost
-    last: float
-
-
-def is_broken(damage: Lost, stored: Stored) -> bool:
-    return not stored["status"].get("observedGeneration")
-
-
-def repair_patch(damage: Lost, stored: Stored) -> Operations | None:
-    if not damage.writer:
-        return None
-    version = stored["metadata"]["resourceVersion"]
-    return [
-        {"op": "test", "path": "/metadata/resourceVersion", "value": version},
-        {"op": "add", "path": "/status/observedGeneration", "value": damage.value},
-    ]
-
-
-REMEDY = Remedy(is_broken, repair_patch)
+    return Damage((LostValue(None, value),), writer)
 
 
 def deployment(name: str) -> FoundObject:

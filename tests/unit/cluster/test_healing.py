@@ -10,13 +10,11 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.unit.cluster.objects import (
-    REMEDY,
     Api,
-    Damaged,
     Findings,
     Leads,
-    Lost,
     deployment,
+    lost,
     path_of,
 )
 from webhook.cluster.healing import (
@@ -29,10 +27,12 @@ from webhook.cluster.healing import (
 from webhook.cluster.rechecking import AGAIN_SECONDS, FRESH_SECONDS, Rechecking
 from webhook.cluster.rest import RefusedError
 from webhook.cluster.stored import StoredObjects
+from webhook.detection.damage import Damage, LostValue
+from webhook.detection.ledger import Damaged
 from webhook.telemetry.logs import LOGGER
 
 WEB = deployment("web")
-DAMAGED = Damaged("f1", WEB, "status", Lost(3), 0.0)
+DAMAGED = Damaged("f1", WEB, "status", lost(3), 0.0)
 
 
 class Scene:
@@ -45,10 +45,8 @@ class Scene:
         self.leads = Leads(is_leader=is_leader)
         self.events: list[tuple[str, dict[str, Any]]] = []
         objects = StoredObjects(self.api)
-        self.healing = Healing(objects, REMEDY, self.leads, self._create, lambda: self.now)
-        self.rechecking = Rechecking(
-            self.findings, objects, REMEDY.is_broken, self.healing, lambda: self.now
-        )
+        self.healing = Healing(objects, self.leads, self._create, lambda: self.now)
+        self.rechecking = Rechecking(self.findings, objects, self.healing, lambda: self.now)
 
     async def _create(self, namespace: str, event: dict[str, Any]) -> None:
         self.events.append((namespace, event))
@@ -113,7 +111,7 @@ async def test_every_result_is_counted_from_the_start():
 @pytest.mark.parametrize(
     ("known", "why"),
     [
-        (DAMAGED._replace(damage=Lost(3, writer="")), "nobody saw who sent the value"),
+        (DAMAGED._replace(damage=lost(3, writer="")), "nobody saw who sent the value"),
         (DAMAGED._replace(subresource=""), "there is no right to patch the object itself"),
         (DAMAGED._replace(object=replace(WEB, uid="")), "another object may have its name now"),
         (DAMAGED._replace(last=999.0), "its writer may be about to write again"),
@@ -254,9 +252,9 @@ async def test_what_was_given_up_is_tried_again_when_its_damage_is_another():
     scene.api.on_patch = lambda _: None
     await scene.go_on(1_000)
     assert scene.results == {"failed": MOST_ATTEMPTS}
-    scene.findings.known["f1"] = DAMAGED._replace(damage=Lost(4))
+    scene.findings.known["f1"] = DAMAGED._replace(damage=lost(2))
     await scene.go_on(AGAIN_SECONDS)
-    assert scene.api.status(WEB) == {"observedGeneration": 4}
+    assert scene.api.status(WEB) == {"observedGeneration": 2}
 
 
 async def heal_and_lose(scene: Scene, seconds: float) -> None:
@@ -291,31 +289,17 @@ async def test_an_event_that_cannot_be_made_is_told_and_the_value_is_back(caplog
     async def refuse(namespace: str, event: dict[str, Any]) -> None:
         raise RefusedError(403, "no")
 
-    scene.healing = Healing(
-        StoredObjects(scene.api), REMEDY, scene.leads, refuse, lambda: scene.now
-    )
+    scene.healing = Healing(StoredObjects(scene.api), scene.leads, refuse, lambda: scene.now)
     await scene.healing.heal(DAMAGED, await StoredObjects(scene.api).read(WEB) or {})
     assert scene.results == {"healed": 1}
     assert [one.message for one in caplog.records] == ["event not created"]
 
 
 async def test_values_of_conditions_are_told_by_their_type():
-    operations = [
-        {"op": "test", "path": "/metadata/resourceVersion", "value": "1"},
-        {"op": "test", "path": "/status/conditions/1/type", "value": "Ready"},
-        {"op": "add", "path": "/status/conditions/1/observedGeneration", "value": 3},
-    ]
     scene = Scene()
     scene.api.put(WEB, conditions=[{"type": "Progressing"}, {"type": "Ready"}])
-    scene.api.version = 0
-    scene.api.touch(WEB)
-    remedy = REMEDY._replace(
-        is_broken=lambda _, stored: "observedGeneration" not in stored["status"]["conditions"][1],
-        repair_patch=lambda _, __: operations,
-    )
-    objects = StoredObjects(scene.api)
-    healing = Healing(objects, remedy, scene.leads, scene._create)
-    await healing.heal(DAMAGED, await objects.read(WEB) or {})
+    damaged = DAMAGED._replace(damage=Damage((LostValue("Ready", 3),), "web-controller"))
+    await scene.healing.heal(damaged, await StoredObjects(scene.api).read(WEB) or {})
     ((_, event),) = scene.events
     assert event["note"].startswith("Put back status.conditions[Ready].observedGeneration=3, as ")
 

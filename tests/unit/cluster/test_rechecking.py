@@ -6,7 +6,7 @@ import logging
 import aiohttp
 import pytest
 
-from tests.unit.cluster.objects import Api, Damaged, Findings, Lost, deployment, is_broken, path_of
+from tests.unit.cluster.objects import Api, Findings, deployment, lost, path_of
 from webhook.cluster import rechecking as module
 from webhook.cluster.rechecking import (
     AGAIN_SECONDS,
@@ -17,13 +17,14 @@ from webhook.cluster.rechecking import (
 )
 from webhook.cluster.rest import RefusedError
 from webhook.cluster.stored import StoredObjects
+from webhook.detection.ledger import Damaged
 from webhook.telemetry.logs import LOGGER
 
 WEB, DB = deployment("web"), deployment("db")
 
 
 def damaged(name: str = "web", finding: str = "f1", last: float = 0.0) -> Damaged:
-    return Damaged(finding, deployment(name), "status", Lost(3), last)
+    return Damaged(finding, deployment(name), "status", lost(3), last)
 
 
 class Scene:
@@ -34,9 +35,7 @@ class Scene:
         self.api, self.findings = Api(), Findings(*known)
         for one in known:
             self.api.put(one.object)
-        self.rechecking = Rechecking(
-            self.findings, StoredObjects(self.api), is_broken, clock=lambda: self.now
-        )
+        self.rechecking = Rechecking(self.findings, StoredObjects(self.api), clock=lambda: self.now)
 
     async def turn(self, seconds: float = 0.0) -> list[str]:
         """One turn after so many seconds; the names that were looked at."""
@@ -163,7 +162,7 @@ async def test_a_turn_that_fails_does_not_end_the_next(monkeypatch, caplog):
     caplog.set_level(logging.WARNING, LOGGER.name)
     monkeypatch.setattr(module, "_TURN_SECONDS", 0.001)
     scene = Scene(damaged())
-    scene.api.objects[path_of(WEB)].pop("status")  # which the damage of this test cannot read
+    scene.api.trouble["GET"] = [RuntimeError("a fault of genguard")]
     running = asyncio.create_task(scene.rechecking.run())
     while not caplog.records:
         await asyncio.sleep(0.001)
