@@ -5,7 +5,7 @@ import json
 import socket
 import subprocess
 import urllib.request
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -31,6 +31,8 @@ _FORWARDING = "Forwarding from 127.0.0.1:"
 _ACCOUNT = "kind-test"
 
 Json = dict[str, Any]
+Figure = Callable[[str], None]
+"""Takes what was measured."""
 
 
 class Cluster:

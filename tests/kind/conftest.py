@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.kind.cluster import NAME, Cluster, exists
+from tests.kind.cluster import NAME, Cluster, Figure, exists
 from tests.kind.commands import KIND_SH, ROOT, missing_tools, run
 from tests.kind.culprit import Culprit
 from tests.kind.images import build
-from tests.kind.load import Figure
 
 RESULTS = ROOT / "build" / "kind" / "RESULTS.md"
 _KEEP = "GENGUARD_KIND_KEEP"

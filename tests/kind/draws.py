@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from tests.controlplane.client import wait_until
-from tests.kind.cluster import PAUSE, Cluster, Json
+from tests.kind.cluster import PAUSE, Cluster, Figure, Json
 from tests.kind.culprit import ACTOR, Culprit
 
 MANY = 20
@@ -30,10 +30,26 @@ def deployment(name: str, namespace: str, replicas: int = 1, *, paused: bool = F
     }
 
 
-def found(cluster: Cluster, culprit: Culprit, namespace: str) -> int:
-    """Make 20 Deployments whose status is zeroed; how many findings name the webhook, certain."""
+def assert_named(
+    cluster: Cluster, culprit: Culprit, figure: Figure, namespace: str, when: str
+) -> None:
+    """Make 20 Deployments whose status is zeroed; each needs a finding that names the webhook.
+
+    when  what was done to genguard's pods, for the table of figures
+    """
     with culprit.clearing("deployments/status", namespace), _made(cluster, namespace):
-        return _most(lambda: len(named(cluster, namespace)))
+        count = _most(lambda: len(named(cluster, namespace)))
+    figure(f"{count} of {MANY}, {when}")
+    assert count == MANY
+
+
+def assert_restored(
+    cluster: Cluster, culprit: Culprit, figure: Figure, namespace: str, when: str
+) -> None:
+    """Make 20 Deployments whose status is zeroed; each must hold what its controller sent."""
+    count = restored(cluster, culprit, namespace)
+    figure(f"{count} of {MANY}, {when}")
+    assert count == MANY
 
 
 def restored(cluster: Cluster, culprit: Culprit, namespace: str) -> int:

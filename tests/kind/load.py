@@ -9,13 +9,10 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from tests.controlplane.client import ApiError, wait_until
-from tests.kind.cluster import Cluster
+from tests.kind.cluster import Cluster, Figure
 from tests.kind.culprit import Culprit
 from tests.kind.draws import deployment, unrepaired
 from tests.kind.faults import restart_the_api_server
-
-Figure = Callable[[str], None]
-"""Takes what was measured."""
 
 RATE = 40.0
 """Writes a second, of all writers together."""

@@ -9,10 +9,17 @@ import pytest
 from tests.controlplane.client import wait_until
 from tests.dashboard.browser import chromium, visiting
 from tests.kind import alertmanager, faults
-from tests.kind.cluster import SYSTEM, Cluster, is_free
+from tests.kind.cluster import SYSTEM, Cluster, Figure, is_free
 from tests.kind.culprit import ACTOR, Culprit
-from tests.kind.draws import DETECTOR, MANY, deployment, found, named, restored, unrepaired
-from tests.kind.load import Figure, assert_nothing_lost
+from tests.kind.draws import (
+    DETECTOR,
+    assert_named,
+    assert_restored,
+    deployment,
+    named,
+    unrepaired,
+)
+from tests.kind.load import assert_nothing_lost
 from tests.kind.switching import Switch
 
 SHOP = "shop"
@@ -51,9 +58,7 @@ def test_audit_only_the_webhook_that_clears_20_deployments_is_named(
     cluster: Cluster, culprit: Culprit, figure: Figure, draw: int
 ) -> None:
     done = cluster.replace_pods(draw)
-    count = found(cluster, culprit, f"found-{draw}")
-    figure(f"{count} of {MANY}, after {done}")
-    assert count == MANY
+    assert_named(cluster, culprit, figure, f"found-{draw}", f"after {done}")
 
 
 @pytest.fixture(scope="module")
@@ -135,9 +140,7 @@ def test_enforcing_the_value_of_20_deployments_is_restored(
     cluster: Cluster, culprit: Culprit, figure: Figure, draw: int
 ) -> None:
     done = cluster.replace_pods(draw)
-    count = restored(cluster, culprit, f"restored-{draw}")
-    figure(f"{count} of {MANY}, after {done}")
-    assert count == MANY
+    assert_restored(cluster, culprit, figure, f"restored-{draw}", f"after {done}")
 
 
 def test_a_rolling_restart_under_load_costs_nobody_a_write(

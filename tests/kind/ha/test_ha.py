@@ -7,10 +7,10 @@ import pytest
 
 from tests.controlplane.client import wait_until
 from tests.kind import faults
-from tests.kind.cluster import SYSTEM, Cluster
+from tests.kind.cluster import SYSTEM, Cluster, Figure
 from tests.kind.culprit import Culprit
-from tests.kind.draws import MANY, found, restored
-from tests.kind.load import Figure, assert_nothing_lost
+from tests.kind.draws import assert_named, assert_restored
+from tests.kind.load import assert_nothing_lost
 from tests.kind.switching import Switch
 
 STORE = "app.kubernetes.io/name=genguard-valkey"
@@ -31,9 +31,7 @@ def test_audit_only_the_webhook_is_named_however_pods_are_replaced(
 ) -> None:
     cluster.ensure(audit_only=True)
     done = cluster.replace_pods(draw)
-    count = found(cluster, culprit, f"named-{draw}")
-    figure(f"{count} of {MANY}, after {done}")
-    assert count == MANY
+    assert_named(cluster, culprit, figure, f"named-{draw}", f"after {done}")
 
 
 def test_a_switch_to_enforcing_is_over_when_install_returns(
@@ -52,9 +50,7 @@ def test_enforcing_the_value_is_restored_however_pods_are_replaced(
 ) -> None:
     cluster.ensure(audit_only=False)
     done = cluster.replace_pods(draw)
-    count = restored(cluster, culprit, f"kept-{draw}")
-    figure(f"{count} of {MANY}, after {done}")
-    assert count == MANY
+    assert_restored(cluster, culprit, figure, f"kept-{draw}", f"after {done}")
 
 
 def kill_the_store(cluster: Cluster) -> None:
@@ -83,9 +79,7 @@ def test_after_the_store_was_lost_20_of_20_are_restored(
     cluster: Cluster, culprit: Culprit, figure: Figure
 ) -> None:
     kill_the_store(cluster)
-    count = restored(cluster, culprit, "after-the-loss")
-    figure(f"{count} of {MANY}")
-    assert count == MANY
+    assert_restored(cluster, culprit, figure, "after-the-loss", "after the store was killed")
 
 
 def test_uninstall_leaves_nothing(cluster: Cluster, figure: Figure) -> None:

@@ -6,10 +6,10 @@ from pathlib import Path
 from certs import issue, service_names, write_files
 from tests.controlplane.client import wait_until
 from tests.e2e.traffic import passed_unseen
-from tests.kind.cluster import SYSTEM, Cluster
+from tests.kind.cluster import SYSTEM, Cluster, Figure
 from tests.kind.culprit import Culprit
 from tests.kind.draws import MANY, restored
-from tests.kind.load import Figure, Load
+from tests.kind.load import Load
 
 LIFETIME = timedelta(days=30)
 SKEW = timedelta(hours=1)

@@ -7,8 +7,7 @@ from typing import NamedTuple
 import pytest
 
 from tests.controlplane.client import wait_until
-from tests.kind.cluster import SYSTEM, Cluster
-from tests.kind.load import Figure
+from tests.kind.cluster import SYSTEM, Cluster, Figure
 
 MUTATE = "mutatingwebhookconfiguration zzzzzz-genguard-mutate"
 OUTCOME = "validatingwebhookconfiguration zzzzzz-genguard-outcome"

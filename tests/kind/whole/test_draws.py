@@ -1,16 +1,18 @@
 """20 Deployments whose status a webhook clears, however genguard's pods are replaced."""
 
-import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Thread
 
 import pytest
 
-from tests.kind.cluster import Cluster
+from tests.kind.cluster import Cluster, Figure
 from tests.kind.culprit import Culprit
-from tests.kind.draws import MANY, found, restored
+from tests.kind.draws import assert_named, assert_restored
 from tests.kind.faults import restart_by_rollout
-from tests.kind.load import Figure
 
 DRAWS = pytest.mark.parametrize("draw", range(5))
+MEANWHILE = "during rollout restart"
 
 
 @DRAWS
@@ -19,23 +21,15 @@ def test_audit_only_the_webhook_is_named_however_pods_are_replaced(
 ) -> None:
     cluster.ensure(audit_only=True)
     done = cluster.replace_pods(draw)
-    count = found(cluster, culprit, f"named-{draw}")
-    figure(f"{count} of {MANY}, after {done}")
-    assert count == MANY
+    assert_named(cluster, culprit, figure, f"named-{draw}", f"after {done}")
 
 
 def test_audit_only_the_webhook_is_named_while_pods_are_replaced(
     cluster: Cluster, culprit: Culprit, figure: Figure
 ) -> None:
     cluster.ensure(audit_only=True)
-    restart = threading.Thread(target=restart_by_rollout, args=(cluster,))
-    restart.start()
-    try:
-        count = found(cluster, culprit, "named-meanwhile")
-    finally:
-        restart.join()
-    figure(f"{count} of {MANY}, during rollout restart")
-    assert count == MANY
+    with restarting(cluster):
+        assert_named(cluster, culprit, figure, "named-meanwhile", MEANWHILE)
 
 
 @DRAWS
@@ -44,20 +38,23 @@ def test_enforcing_the_value_is_restored_however_pods_are_replaced(
 ) -> None:
     cluster.ensure(audit_only=False)
     done = cluster.replace_pods(draw)
-    count = restored(cluster, culprit, f"kept-{draw}")
-    figure(f"{count} of {MANY}, after {done}")
-    assert count == MANY
+    assert_restored(cluster, culprit, figure, f"kept-{draw}", f"after {done}")
 
 
 def test_enforcing_the_value_is_restored_while_pods_are_replaced(
     cluster: Cluster, culprit: Culprit, figure: Figure
 ) -> None:
     cluster.ensure(audit_only=False)
-    restart = threading.Thread(target=restart_by_rollout, args=(cluster,))
+    with restarting(cluster):
+        assert_restored(cluster, culprit, figure, "kept-meanwhile", MEANWHILE)
+
+
+@contextmanager
+def restarting(cluster: Cluster) -> Iterator[None]:
+    """genguard's pods are replaced by a rollout while the context is entered."""
+    restart = Thread(target=restart_by_rollout, args=(cluster,))
     restart.start()
     try:
-        count = restored(cluster, culprit, "kept-meanwhile")
+        yield
     finally:
         restart.join()
-    figure(f"{count} of {MANY}, during rollout restart")
-    assert count == MANY

@@ -5,9 +5,9 @@ from collections.abc import Callable
 import pytest
 
 from tests.kind import faults
-from tests.kind.cluster import Cluster
+from tests.kind.cluster import Cluster, Figure
 from tests.kind.culprit import Culprit
-from tests.kind.load import Figure, assert_nothing_lost
+from tests.kind.load import assert_nothing_lost
 
 
 @pytest.mark.parametrize("fault", faults.ALL, ids=lambda fault: fault.__name__)

@@ -15,12 +15,11 @@ import pytest
 import yaml
 
 from tests.controlplane.client import wait_until
-from tests.kind.cluster import SYSTEM, Cluster
+from tests.kind.cluster import SYSTEM, Cluster, Figure
 from tests.kind.commands import ROOT, run
 from tests.kind.culprit import CONFIGURATION, Culprit
 from tests.kind.draws import deployment
 from tests.kind.images import build
-from tests.kind.load import Figure
 from tests.runbook_commands import Command, commands
 
 NAMESPACE = "pages"

@@ -6,10 +6,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
 from tests.controlplane.client import wait_until
-from tests.kind.cluster import PAUSE, Cluster, Json
+from tests.kind.cluster import PAUSE, Cluster, Figure, Json
 from tests.kind.culprit import WEBHOOK, Culprit
 from tests.kind.draws import named
-from tests.kind.load import Figure
 
 MANY = 5
 SECONDS = 10.0

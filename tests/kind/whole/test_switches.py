@@ -3,10 +3,9 @@
 import pytest
 
 from tests.controlplane.client import wait_until
-from tests.kind.cluster import Cluster
+from tests.kind.cluster import Cluster, Figure
 from tests.kind.culprit import Culprit
 from tests.kind.draws import MANY, restored
-from tests.kind.load import Figure
 from tests.kind.switching import Switch
 
 OFF = ("kubectl", "delete", "-k", "manifests/base/registrations")
