@@ -1,10 +1,12 @@
-"""Finds the object that a person means, and the configurations that may act on it."""
+"""Finds the object that a person means, what may act on it, and where the API server is."""
 
 import os
 from dataclasses import replace
 from http import HTTPStatus
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from kubernetes.aio import config
 from kubernetes.aio.config import ConfigException
@@ -19,6 +21,8 @@ CONFIGURATIONS: Final = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookco
 _REVIEWS: Final = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 _ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 _NEEDED: Final = ("list", "create", "delete")
+_SLICE: Final = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes"
+"""The addresses that API servers advertise; each keeps its own there (controlplane/instance.go)."""
 
 
 class NoTargetError(Exception):
@@ -72,6 +76,25 @@ async def resolve(rest: Rest, text: str, namespace: str) -> Traced:
             raise
         raise NoTargetError(f"there is no {traced}") from error
     return replace(traced, uid=found["metadata"]["uid"])
+
+
+async def advertised_url(rest: Rest, url: str) -> str:
+    """The API server's URL as pods dial it, where `url` is of this machine's loopback address.
+
+    kind, minikube and tunnels forward a local port to an API server that runs in a container or
+    elsewhere: it cannot reach this machine's loopback address. The given URL where nothing better
+    is known.
+    """
+    host = urlsplit(url).hostname or ""
+    try:
+        if host != "localhost" and not ip_address(host).is_loopback:
+            return url
+        found = await rest.get(_SLICE)
+        address = ip_address(found["endpoints"][0]["addresses"][0])
+        port = int(found["ports"][0]["port"])
+    except (RefusedError, LookupError, TypeError, ValueError):
+        return url
+    return f"https://[{address}]:{port}" if address.version == 6 else f"https://{address}:{port}"  # noqa: PLR2004
 
 
 async def configurations(rest: Rest) -> list[dict[str, Any]]:

@@ -23,7 +23,7 @@ from webhook.cluster.connection import connected
 from webhook.cluster.owner import this_process
 from webhook.cluster.poke import poking
 from webhook.cluster.rest import UNREACHED, RefusedError, Rest
-from webhook.cluster.target import check_rights, configurations, resolve
+from webhook.cluster.target import advertised_url, check_rights, configurations, resolve
 from webhook.server.observer import ObserverListener
 from webhook.server.reach import Reach
 from webhook.server.tls import ServingCertificate
@@ -104,7 +104,8 @@ async def run(prepared: Prepared, options: TraceOptions, tell: Tell) -> Ended:
 
     with _signals(over) as received:
         async with _connected(options.kubeconfig, options.context) as (rest, server):
-            async with _listening(Reach.of(options.url, options.listen, server), on_view) as at:
+            reach = Reach.of(options.url, options.listen, await advertised_url(rest, server))
+            async with _listening(reach, on_view) as at:
                 async with _bracketed(rest, prepared.plan, at, options.seconds):
                     count = len(prepared.plan.observers)
                     tell(f"{count} observers registered; watching {prepared.plan.traced}")
