@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any, Final
 
 import click
-import msgspec
 
 from webhook.cli.cluster import CONTEXT, OUTPUT
 from webhook.compose import BadFileError, read_objects
 from webhook.lint.finding import Level, LintFinding
 from webhook.lint.lint import lint as look
+from webhook.objects.shown import json_line, printable
 
 _REGISTERED: Final = "/apis/admissionregistration.k8s.io/v1"
 
@@ -56,19 +56,17 @@ def lint(
         documents = asyncio.run(_of_cluster(kubeconfig, context))
     found = look(documents, at=datetime.now(UTC), live=of_cluster)
     for one in found:
-        click.echo(msgspec.json.encode(one).decode() if output == "json" else _row(one))
+        click.echo(json_line(one) if output == "json" else _row(one))
     counts = {level.value: sum(one.severity is level for one in found) for level in Level}
     if output == "json":
-        click.echo(msgspec.json.encode({"type": "summary", **counts}).decode())
+        click.echo(json_line({"type": "summary", **counts}))
     else:
         click.echo(", ".join(f"{count} {name}" for name, count in counts.items()))
     sys.exit(any(one.severity.rank <= Level(fail_on).rank for one in found))
 
 
 def _row(one: LintFinding) -> str:
-    row = f"{one.severity.value:8} {one.id:26} {one.webhook} {one.field}: {one.message}"
-    # Names come from files: none may forge a row or move the cursor.
-    return "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in row)
+    return printable(f"{one.severity.value:8} {one.id:26} {one.webhook} {one.field}: {one.message}")
 
 
 def _documents(name: str) -> Iterator[Any]:

@@ -9,6 +9,7 @@ from typing import Any, BinaryIO, Final
 import click
 
 from webhook.objects.documents import Unreadable, read_documents
+from webhook.objects.shown import printable
 
 
 class FileObjects:
@@ -33,7 +34,7 @@ class FileObjects:
 
     def _tell(self, text: str) -> None:
         self.unread += 1
-        click.echo(text, err=True)
+        click.echo(printable(text), err=True)
 
 
 def _open(name: str) -> AbstractContextManager[BinaryIO]:

@@ -14,6 +14,7 @@ from webhook.cli import terminal
 from webhook.cli.cluster import asks_cluster, namespace_of, telling
 from webhook.cli.objects import FileObjects
 from webhook.objects.served import UnknownTargetError
+from webhook.objects.shown import json_line, printable
 from webhook.status.asked import Asked, parse_asked
 from webhook.status.drawing import Row, kstatus_table, table
 from webhook.status.forest import Node, grow
@@ -151,14 +152,14 @@ def _line(judged: Judged) -> dict[str, Any]:
 
 
 def _print_json(judged: Judged) -> None:
-    click.echo(msgspec.json.encode(_line(judged)).decode())
+    click.echo(json_line(_line(judged)))
 
 
 def _print_yaml(every: Iterable[Judged]) -> None:
     found = [msgspec.to_builtins(_line(judged)) for judged in every]
-    text = yaml.safe_dump_all(found, sort_keys=False, explicit_start=True, allow_unicode=True)
+    text = yaml.safe_dump_all(found, sort_keys=False, explicit_start=True)
     click.echo(text, nl=False)
 
 
 def _tell(text: str) -> None:
-    click.echo(text, err=True)
+    click.echo(printable(text), err=True)

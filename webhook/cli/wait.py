@@ -10,6 +10,7 @@ from webhook.cli.cluster import asks_cluster, namespace_of, telling
 from webhook.cli.duration import duration
 from webhook.cli.objects import FileObjects
 from webhook.objects.served import UnknownTargetError
+from webhook.objects.shown import printable
 from webhook.status.asked import Asked, asked_by, parse_asked
 from webhook.status.goal import BadGoalError, Goal, parse_goal
 
@@ -108,4 +109,8 @@ def _wait(
     options = WaitOptions(
         kubeconfig=kubeconfig, context=context, asked=asked, namespace=within, **flags
     )
-    return asyncio.run(wait(options, click.echo))
+    return asyncio.run(wait(options, _tell))
+
+
+def _tell(text: str) -> None:
+    click.echo(printable(text))
