@@ -12,7 +12,7 @@ import yaml
 
 from webhook.cli import terminal
 from webhook.cli.cluster import asks_cluster, namespace_of, telling
-from webhook.cli.objects import FileObjects
+from webhook.cli.objects import MAX_LINE, FileObjects
 from webhook.objects.served import UnknownTargetError
 from webhook.objects.shown import json_line, printable
 from webhook.status.asked import Asked, parse_asked
@@ -46,9 +46,16 @@ _OUTPUTS = ("table", "wide", "json", "yaml", "kstatus")
     show_default=True,
     help="json and yaml: a line, or document, an object.",
 )
+@MAX_LINE
 @asks_cluster
 def status(
-    words: tuple[str, ...], files: tuple[str, ...], *, watch: bool, output: str, **flags: Any
+    words: tuple[str, ...],
+    files: tuple[str, ...],
+    *,
+    watch: bool,
+    output: str,
+    max_line: int,
+    **flags: Any,
 ) -> None:
     """Tell whether objects are ready, settled and healthy, and which fields block.
 
@@ -62,8 +69,8 @@ def status(
         with telling():
             sys.exit(_of_cluster(words, output, watch=watch, **flags))
     if words or watch or any(flags.values()):
-        raise click.UsageError("-f needs no cluster: leave out everything but -o")
-    objects = FileObjects(files)
+        raise click.UsageError("-f needs no cluster: leave out everything but -o and --max-line")
+    objects = FileObjects(files, max_line)
     if output == "json":
         # At once and without a tree: a file may be longer than the memory.
         for document in objects:
