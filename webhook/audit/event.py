@@ -7,7 +7,7 @@ no objects, Request what was sent, RequestResponse what was stored as well.
 from collections.abc import Iterator
 from datetime import datetime
 from sys import intern
-from typing import Any, Final
+from typing import Final
 from urllib.parse import parse_qs, urlsplit
 
 import msgspec
