@@ -3,7 +3,6 @@
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from io import BytesIO
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,6 +19,7 @@ from webhook.generation.table import DEFAULT_SERVER_VERSION, load_table
 from webhook.generation.transition import Engine
 from webhook.objects.documents import Unreadable, read_documents
 from webhook.objects.intended import EVERY_OBSERVED_GENERATION, Restored
+from webhook.objects.lines import LONGEST_LINE, bounded
 from webhook.pipeline import Dependencies, Rounds
 from webhook.rules.assign_generation import AssignGeneration
 from webhook.rules.flip_status import FlipStatus, NotFlippableError
@@ -99,29 +99,21 @@ def load_registrations(path: Path) -> Suspects:
     return Suspects(read_configurations(documents), read_policies(documents))
 
 
-def read_objects(content: bytes, where: str) -> Iterator[dict[str, Any]]:
-    """Each object of JSON or YAML: one, several documents, or Lists, whose items get their kind.
-
-    Raises BadFileError, which begins with `where`.
-    """
-    for found in read_documents(BytesIO(content)):
-        if isinstance(found, Unreadable):
-            raise BadFileError(f"{where}: {found}")
-        yield found.value
-
-
 def _items(path: Path, flag: str, kinds: Collection[str]) -> Iterator[dict[str, Any]]:
     """The objects of a file, all of the given kinds; raises BadFileError."""
     try:
-        content = path.read_bytes()
+        with path.open("rb") as stream:
+            found = list(read_documents(bounded(stream, LONGEST_LINE)))
     except OSError as error:
         raise BadFileError(f"{flag} {path}: {error.strerror}") from error
-    for item in read_objects(content, f"{flag} {path}"):
-        kind = item.get("kind")
+    for one in found:
+        if isinstance(one, Unreadable):
+            raise BadFileError(f"{flag} {path}: {one}")
+        kind = one.value.get("kind")
         if kind not in kinds:
             expected = " or ".join(sorted(kinds))
             raise BadFileError(f"{flag} {path}: expected {expected}, found {kind}")
-        yield item
+        yield one.value
 
 
 _UNDEFINED: Final = (

@@ -39,11 +39,13 @@ def registered(
     *,
     phases: Collection[str] = PHASES,
     rules: Sequence[Rule] = (),
+    suffix: str = "",
     **settings: Any,
 ) -> Iterator[dict[str, str]]:
     """What users install, for one namespace; returns when the API server calls every phase.
 
-    Yields the name of each phase's configuration. `settings` replace fields of its webhooks.
+    Yields the name of each phase's configuration, which ends in `suffix`. `settings` replace
+    fields of its webhooks.
     """
     names: dict[str, str] = {}
     probe = f"probe-{next(_numbers)}"
@@ -52,7 +54,7 @@ def registered(
             if phase not in phases:
                 continue
             path = f"{_API}/{found['kind'].lower()}s"
-            names[phase] = found["metadata"]["name"]
+            names[phase] = found["metadata"]["name"] + suffix
             (hook,) = found["webhooks"]
             assert hook["name"] == f"{phase}.genguard.io"
             diverted = {

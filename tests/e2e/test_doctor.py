@@ -32,7 +32,8 @@ HOME = f"/api/v1/namespaces/{SYSTEM}"
 DEPLOYMENT = f"/apis/apps/v1/namespaces/{SYSTEM}/deployments/genguard"
 NOW = datetime.now(UTC)
 CHECKS = [
-    *("api-server", "installed", "pods", "certificate", "registered", "rules", "settings"),
+    *("api-server", "installed", "pods", "certificate", "registered", "alone"),
+    *("rules", "settings"),
     *("ca-bundle", "order", "reached", "phases", "mode", "last-seen", "store", "incomplete"),
     *("rights", "clock", "kinds"),
 ]

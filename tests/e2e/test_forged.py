@@ -16,7 +16,10 @@ from tests.reviews import make_review
 pytestmark = pytest.mark.xdist_group("apiserver")
 
 
-def forge(guard: Genguard, metadata: dict[str, Any]) -> None:
+HOSTILE = 'a"\n<b>{{x}}\x1b[2J\x9b31m\u202e\u2028' + "\u6f22" * 1_000
+
+
+def forge(guard: Genguard, metadata: dict[str, Any], user: str = "someone") -> None:
     """A status that is cleared again and again by a webhook, on an object that is named."""
     trust = ssl.create_default_context(cafile=str(guard.folder / "certs" / "ca.crt"))
     connection = HTTPSConnection("127.0.0.1", guard.admission_port, timeout=10, context=trust)
@@ -25,7 +28,7 @@ def forge(guard: Genguard, metadata: dict[str, Any]) -> None:
         asked = {**stored, "status": {"observedGeneration": 2, "replicas": version}}
         left = {**stored, "status": {"replicas": version}}
         for phase, new in (("intent", asked), ("mutate", left), ("outcome", left)):
-            review = make_review("UPDATE", "services", new, stored, subresource="status")
+            review = make_review("UPDATE", "services", new, stored, subresource="status", user=user)
             review["request"] |= {key: metadata[key] for key in ("name", "namespace")}
             body = json.dumps(review)
             connection.request("POST", f"/{phase}", body, {"Content-Type": "application/json"})
@@ -54,3 +57,35 @@ def test_only_what_the_api_server_knows_is_told_in_events(
         findings = json.loads(guard.ops("/api/findings")[1])["findings"]
         assert {one["object"]["uid"] for one in findings} == {"forged", "another", real["uid"]}
         assert {one["regarding"]["uid"] for one in told()} == {real["uid"]}
+
+
+def test_an_event_is_made_whatever_a_user_is_called_and_all_of_it_is_printable(
+    apiserver: ControlPlane, namespace: NamespaceFactory
+) -> None:
+    where = namespace(apiserver)
+    path = f"/api/v1/namespaces/{where}/services"
+    name = "n" * 63
+    made = apiserver.client.post(
+        path, {"metadata": {"name": name}, "spec": {"ports": [{"port": 80}]}}
+    ).body
+    real = {key: made["metadata"][key] for key in ("name", "namespace", "uid")}
+    with Genguard("--events", f"--kubeconfig={apiserver.kubeconfig}") as guard:
+        forge(guard, {**real, "generation": 2}, HOSTILE)
+        forge(guard, {**real, "name": HOSTILE, "uid": HOSTILE, "generation": 2}, HOSTILE)
+
+        def told() -> list[dict[str, Any]]:
+            found = apiserver.client.get(f"/apis/events.k8s.io/v1/namespaces/{where}/events").body
+            return [one for one in found["items"] if one["regarding"]["name"] == name]
+
+        (first, *_) = wait_until(told, what="an Event")
+        assert first["note"].isprintable()
+        assert "<b>{{x}}" in first["note"]
+        assert first["note"].endswith("By: unknown")
+        assert len(first["note"].encode()) <= 1_024
+        assert not guard.log_lines("event not created")
+        status, body = guard.ops("/api/findings")
+        assert (status, body.isprintable()) == (200, True)
+        assert HOSTILE in {one["object"]["name"] for one in json.loads(body)["findings"]}
+        log = (guard.folder / "genguard.log").read_text()
+        assert [sign for sign in log if not " " <= sign <= "~" and sign != "\n"] == []
+        assert len(log.splitlines()) == len(guard.log_lines())

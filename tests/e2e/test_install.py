@@ -118,6 +118,49 @@ def test_after_a_change_of_mode_nobody_answers_in_the_other_and_no_right_is_left
         assert told_by["phases"] == "20 of 20 dry runs were seen whole by one pod"
 
 
+def test_a_second_one_is_refused_and_each_verb_says_where_the_first_is(
+    clean: ControlPlane,
+) -> None:
+    run(clean, "install", "--yes", "--audit-only")
+    before = there(clean)
+    asked = webhook(clean, "mutate")["clientConfig"]
+    for flags in (("--yes",), ("--dry-run",)):
+        refused = run(clean, "install", "-n", "elsewhere", *flags, code=1)
+        assert f"Take it out first: genguard uninstall -n {SYSTEM}" in refused.err
+    refused = run(clean, "uninstall", "-n", "elsewhere", "--yes", code=1)
+    assert f"the registrations lead to namespace {SYSTEM} and not to elsewhere" in refused.err
+    lines = [
+        json.loads(line)
+        for line in run(clean, "doctor", "-n", "elsewhere", "-o", "json", code=2).out.splitlines()
+    ]
+    (alone,) = (line for line in lines if line.get("id") == "alone")
+    assert (alone["level"], alone["mend"]) == ("fail", f"genguard doctor -n {SYSTEM}")
+    assert there(clean) == before
+    assert webhook(clean, "mutate")["clientConfig"] == asked
+
+
+def test_one_of_another_name_is_found_by_its_label_and_taken_out_by_what_is_advised(
+    clean: ControlPlane,
+) -> None:
+    run(clean, "install", "--yes", "--audit-only")
+    for phase, path in REGISTRATIONS.items():
+        found = clean.client.get(path).body
+        labels = found["metadata"]["labels"]
+        metadata = {"name": f"zzzzzz-team-{phase}", "labels": labels}
+        copy = {"metadata": metadata, "webhooks": found["webhooks"]}
+        clean.client.post(path.rpartition("/")[0], copy)
+    refused = run(clean, "install", "--yes", "--audit-only", code=1)
+    assert "another genguard is in this cluster" in refused.err
+    told = run(clean, "doctor", "-o", "json", code=1).out
+    examined = {line["id"]: line for line in map(json.loads, told.splitlines()) if "id" in line}
+    alone = examined["alone"]
+    assert (alone["level"], examined["order"]["level"]) == ("warn", "ok")
+    _, *words = shlex.split(alone["mend"])
+    assert words[0] == "delete"
+    clean.kubectl(*words)
+    run(clean, "install", "--yes", "--audit-only")
+
+
 def test_a_dry_run_changes_nothing(plane: ControlPlane) -> None:
     before = there(plane)
     found = run(plane, "install", "--dry-run")

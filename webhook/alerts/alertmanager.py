@@ -14,6 +14,7 @@ import aiohttp
 
 from webhook.alerts.change import Change, Turn
 from webhook.detection.finding import Finding, Severity
+from webhook.objects.shown import printable
 from webhook.telemetry.logs import LOGGER
 
 RESEND: Final = timedelta(seconds=60)
@@ -79,23 +80,25 @@ def _alert(finding: Finding, now: datetime) -> dict[str, Any]:
     where = finding.object
     actors = ", ".join(one.told for one in finding.actors) or "unknown"
     target = f"{where.namespace}/{where.name}" if where.namespace else where.name
+    # Severity is no label: it rises, and would make another alert of the same finding.
+    labels = {
+        "alertname": "GenguardLoop",
+        "finding": finding.id,
+        "detector": finding.detector,
+        "group": where.group,
+        "resource": where.resource,
+        "namespace": where.namespace,
+        "name": where.name,
+    }
+    annotations = {
+        "summary": f"{finding.detector} on {where.resource} {target}.",
+        "description": f"{finding.message}. {finding.count} times. By: {actors}.",
+        "severity": finding.severity.value,
+        "runbook_url": f"{RUNBOOKS}/{finding.detector}",
+    }
     return {
-        # Severity is no label: it rises, and would make another alert of the same finding.
-        "labels": {
-            "alertname": "GenguardLoop",
-            "finding": finding.id,
-            "detector": finding.detector,
-            "group": where.group,
-            "resource": where.resource,
-            "namespace": where.namespace,
-            "name": where.name,
-        },
-        "annotations": {
-            "summary": f"{finding.detector} on {where.resource} {target}.",
-            "description": f"{finding.message}. {finding.count} times. By: {actors}.",
-            "severity": finding.severity.value,
-            "runbook_url": f"{RUNBOOKS}/{finding.detector}",
-        },
+        "labels": {key: printable(text) for key, text in labels.items()},
+        "annotations": {key: printable(text) for key, text in annotations.items()},
         # Where the clock was put back it is to come, and Alertmanager refuses what ends before.
         "startsAt": min(finding.first_seen, _text(now)),
         "endsAt": _text(now if finding.state == "resolved" else now + LIFETIME),

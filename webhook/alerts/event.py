@@ -4,6 +4,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
 from typing import Any, Final
 
+from webhook.objects.shown import printable
+
 CLUSTER_NAMESPACE: Final = "default"
 """Where Events about objects without a namespace are made."""
 _LONGEST_NOTE: Final = 1_024  # bytes, as Go counts them (pkg/apis/core/validation/events.go)
@@ -25,7 +27,7 @@ def event(
     """The body of one Event; what is not good is a Warning.
 
     at         in UTC
-    note       cut where the API server would refuse it
+    note       escaped where it is not printable, and cut where the API server would refuse it
     regarding  apiVersion, kind, namespace, name and perhaps uid of what it is about
     """
     return {
@@ -41,6 +43,11 @@ def event(
         "action": action,
         "reason": reason,
         "type": "Normal" if is_good else "Warning",
-        "note": note.encode()[:_LONGEST_NOTE].decode(errors="ignore"),
+        "note": cut(printable(note), _LONGEST_NOTE),
         "regarding": regarding,
     }
+
+
+def cut(text: str, most: int) -> str:
+    """So many bytes of the text at most, in whole characters."""
+    return text.encode()[:most].decode(errors="ignore")

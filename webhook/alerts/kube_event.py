@@ -12,13 +12,15 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from webhook.alerts.change import Change, Turn
-from webhook.alerts.event import CLUSTER_NAMESPACE, CreateEvent, event
+from webhook.alerts.event import CLUSTER_NAMESPACE, CreateEvent, cut, event
 from webhook.detection.finding import Finding, FoundObject, Severity
+from webhook.objects.shown import printable
 from webhook.telemetry.logs import LOGGER
 
 BURST: Final = 25
 REFILL_SECONDS: Final = 300.0
 _OBJECTS: Final = 4_096
+_LONGEST_MESSAGE: Final = 512  # bytes
 _SECONDS: Final = 5.0
 
 
@@ -67,7 +69,9 @@ class KubeEventSink:
         where = finding.object
         version = f"{where.group}/{where.version}" if where.group else where.version
         actors = ", ".join(one.told for one in finding.actors) or "unknown"
-        note = f"{finding.detector} {turn}: {finding.message} ({finding.count}x). By: {actors}"
+        # A user may be called anything of any length, and must not push the actors out of the note.
+        message = cut(printable(finding.message), _LONGEST_MESSAGE)
+        note = f"{finding.detector} {turn}: {message} ({finding.count}x). By: {actors}"
         return event(
             now,
             "genguard.io/detection",

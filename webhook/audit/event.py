@@ -7,7 +7,7 @@ no objects, Request what was sent, RequestResponse what was stored as well.
 from collections.abc import Iterator
 from datetime import datetime
 from sys import intern
-from typing import Any, Final
+from typing import Final
 from urllib.parse import parse_qs, urlsplit
 
 import msgspec
@@ -101,9 +101,9 @@ _events: Final = msgspec.json.Decoder(Event)
 _lists: Final = msgspec.json.Decoder(_List)
 
 
-def is_audit(kind: Any, api_version: Any) -> bool:
+def is_audit(kind: str, api_version: str) -> bool:
     """Whether a document is an audit event or a list of them."""
-    return api_version == API_VERSION and isinstance(kind, str) and kind in KINDS
+    return api_version == API_VERSION and kind in KINDS
 
 
 def read_events(document: bytes, kind: str) -> Iterator[Event]:

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from webhook import __version__
+from webhook.objects.shown import printable
 
 _VERBS = (
     *("serve", "install", "doctor", "uninstall", "status", "wait"),
@@ -19,7 +20,7 @@ class _LineError(click.ClickException):
     """Told in one line, whatever raised it."""
 
     def __init__(self, message: str) -> None:
-        super().__init__(" ".join(message.split()))
+        super().__init__(printable(" ".join(message.split())))
 
 
 class _WrongLineError(_LineError):

@@ -10,6 +10,7 @@ import click
 
 from webhook.cli.cluster import CONTEXT, KUBECONFIG
 from webhook.manifest.rendering import NAMESPACE
+from webhook.objects.shown import printable
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -72,4 +73,4 @@ def carry_out(work: Coroutine[Any, Any, None]) -> None:
 
 def tell(text: str) -> None:
     """A line for people."""
-    click.echo(text, err=True)
+    click.echo(printable(text), err=True)

@@ -4,12 +4,12 @@ import asyncio
 import sys
 
 import click
-import msgspec
 
 from webhook.cli.administer import looks
 from webhook.cli.cluster import OUTPUT, telling
 from webhook.doctor.diagnose import diagnose
 from webhook.doctor.line import Level, Line
+from webhook.objects.shown import json_line, printable
 
 _COLOURS = {Level.OK: "green", Level.WARN: "yellow", Level.FAIL: "red"}
 
@@ -29,10 +29,10 @@ def doctor(output: str, namespace: str, kubeconfig: str | None, context: str | N
     """
     lines = _look(kubeconfig, context, namespace)
     for line in lines:
-        click.echo(msgspec.json.encode(line).decode() if output == "json" else _row(line))
+        click.echo(json_line(line) if output == "json" else _row(line))
     counts = {level.value: sum(line.level is level for line in lines) for level in Level}
     if output == "json":
-        click.echo(msgspec.json.encode({"type": "summary", **counts}).decode())
+        click.echo(json_line({"type": "summary", **counts}))
     else:
         click.echo(", ".join(f"{count} {name}" for name, count in counts.items()))
     sys.exit(max(line.level.rank for line in lines))
@@ -50,6 +50,5 @@ def _look(kubeconfig: str | None, context: str | None, namespace: str) -> tuple[
 
 def _row(line: Line) -> str:
     level = click.style(f"{line.level.value:5}", fg=_COLOURS[line.level])
-    # Names come from the cluster: none may forge a row or move the cursor.
-    told = "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in line.message)
-    return f"{level}{line.id:14}{told}{f'  — {line.mend}' if line.mend else ''}"
+    told = f"{line.message}{f'  — {line.mend}' if line.mend else ''}"
+    return f"{level}{line.id:14}{printable(told)}"

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-import msgspec
 
 from webhook.cli import terminal
 from webhook.cli.cluster import CONTEXT, KUBECONFIG, OUTPUT, telling
@@ -18,6 +17,7 @@ from webhook.generation.custom import BadDefinitionError
 from webhook.generation.strategy import UnknownServerVersionError
 from webhook.generation.table import DEFAULT_SERVER_VERSION, load_table
 from webhook.objects.served import UnknownTargetError
+from webhook.objects.shown import json_line, printable
 
 _WIDEST = 100
 _NOT_BUILT_IN = "no built-in kind is called {!r}; for a custom resource give --crds or --kubeconfig"
@@ -79,7 +79,7 @@ def explain(
             near = str(error) if known.knows(resource) else _NOT_BUILT_IN.format(resource)
             found = _of_some_cluster(resource, server_version, near)
     if output == "json":
-        click.echo(msgspec.json.encode(found).decode())
+        click.echo(json_line(found))
     else:
         _print(found)
 
@@ -122,9 +122,9 @@ def _print(found: Explanation) -> None:
     sections = page(found)
     column = max(len(word) for section in sections for word, _ in section.lines)
     for section in sections:
-        click.echo(terminal.heading(section.heading))
+        click.echo(terminal.heading(printable(section.heading)))
         for word, text in section.lines:
-            click.echo(_wrapped(f"  {word:<{column}}  ", text))
+            click.echo(_wrapped(f"  {word:<{column}}  ", printable(text)))
 
 
 def _wrapped(lead: str, text: str) -> str:

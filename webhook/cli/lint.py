@@ -4,16 +4,17 @@ import asyncio
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, Final
 
 import click
-import msgspec
 
 from webhook.cli.cluster import CONTEXT, OUTPUT
-from webhook.compose import BadFileError, read_objects
+from webhook.cli.objects import MAX_LINE, advice, open_named
 from webhook.lint.finding import Level, LintFinding
 from webhook.lint.lint import lint as look
+from webhook.objects.documents import Unreadable, read_documents
+from webhook.objects.lines import bounded
+from webhook.objects.shown import json_line, printable
 
 _REGISTERED: Final = "/apis/admissionregistration.k8s.io/v1"
 
@@ -31,6 +32,7 @@ _REGISTERED: Final = "/apis/admissionregistration.k8s.io/v1"
     show_default=True,
     help="The least severity that makes the exit code 1.",
 )
+@MAX_LINE
 @click.argument("files", nargs=-1, metavar="[FILE...|-]")
 def lint(
     files: tuple[str, ...],
@@ -39,6 +41,7 @@ def lint(
     kubeconfig: str | None,
     context: str | None,
     fail_on: str,
+    max_line: int,
 ) -> None:
     """Check webhook configurations for what breaks clusters.
 
@@ -51,34 +54,33 @@ def lint(
     of_cluster = bool(kubeconfig or context)
     if bool(files) == of_cluster:
         raise click.UsageError("give either FILEs or --kubeconfig or --context")
-    documents = [one for name in files for one in _documents(name)]
+    documents = [one for name in files for one in _documents(name, max_line)]
     if of_cluster:
         documents = asyncio.run(_of_cluster(kubeconfig, context))
     found = look(documents, at=datetime.now(UTC), live=of_cluster)
     for one in found:
-        click.echo(msgspec.json.encode(one).decode() if output == "json" else _row(one))
+        click.echo(json_line(one) if output == "json" else _row(one))
     counts = {level.value: sum(one.severity is level for one in found) for level in Level}
     if output == "json":
-        click.echo(msgspec.json.encode({"type": "summary", **counts}).decode())
+        click.echo(json_line({"type": "summary", **counts}))
     else:
         click.echo(", ".join(f"{count} {name}" for name, count in counts.items()))
     sys.exit(any(one.severity.rank <= Level(fail_on).rank for one in found))
 
 
 def _row(one: LintFinding) -> str:
-    row = f"{one.severity.value:8} {one.id:26} {one.webhook} {one.field}: {one.message}"
-    # Names come from files: none may forge a row or move the cursor.
-    return "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in row)
+    return printable(f"{one.severity.value:8} {one.id:26} {one.webhook} {one.field}: {one.message}")
 
 
-def _documents(name: str) -> Iterator[Any]:
+def _documents(name: str, max_line: int) -> Iterator[Any]:
     try:
-        content = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
-        yield from read_objects(content, name)
+        with open_named(name) as stream:
+            for found in read_documents(bounded(stream, max_line)):
+                if isinstance(found, Unreadable):
+                    raise click.UsageError(f"{name}: {found}; {advice(found)}")
+                yield found.value
     except OSError as error:
         raise click.UsageError(f"{name}: {error.strerror}") from error
-    except BadFileError as error:
-        raise click.UsageError(str(error)) from error
 
 
 async def _of_cluster(given: str | None, context: str | None) -> list[Any]:

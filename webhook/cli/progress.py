@@ -4,9 +4,11 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO, Final, Self
+from typing import Final, Self
 
 import click
+
+from webhook.objects.lines import Line
 
 Position = Callable[[], int]
 WORTH_SHOWING: Final = 20_000_000
@@ -37,7 +39,7 @@ class Progress:
     ) -> None:
         self._bar.__exit__(kind, error, trace)
 
-    def lines(self, stream: BinaryIO, position: Position) -> Iterable[bytes]:
+    def lines(self, stream: Iterable[Line], position: Position) -> Iterable[Line]:
         """The lines of a stream; `position` tells how far its file is read."""
         return self._counted(stream, position) if self.shown else stream
 
@@ -47,7 +49,7 @@ class Progress:
             sys.stderr.write(_CLEAR)
             sys.stderr.flush()
 
-    def _counted(self, stream: BinaryIO, position: Position) -> Iterator[bytes]:
+    def _counted(self, stream: Iterable[Line], position: Position) -> Iterator[Line]:
         behind = 0
         for number, line in enumerate(stream, start=1):
             yield line

@@ -12,10 +12,12 @@ from typing import BinaryIO, cast
 import click
 
 from webhook.cli.cluster import OUTPUT
+from webhook.cli.objects import MAX_LINE
 from webhook.cli.progress import Position, Progress
 from webhook.compose import BadFileError, JudgeOptions, load_definitions, load_registrations
 from webhook.generation.strategy import UnknownServerVersionError
 from webhook.generation.table import DEFAULT_SERVER_VERSION
+from webhook.objects.lines import bounded
 from webhook.replay import Replay, ReplayLine, as_json, as_row
 
 _GZIP_MAGIC = b"\x1f\x8b"
@@ -39,12 +41,15 @@ _GZIP_MAGIC = b"\x1f\x8b"
     help="The cluster's webhook configurations and MutatingAdmissionPolicies with their bindings, "
     "JSON or YAML: findings then name the culprit.",
 )
+@MAX_LINE
 @OUTPUT
 @click.argument("files", nargs=-1, required=True, metavar="FILE...|-")
 def replay(
+    *,
     server_version: str,
     crds: Path | None,
     webhooks: Path | None,
+    max_line: int,
     output: str,
     files: tuple[str, ...],
 ) -> None:
@@ -52,7 +57,7 @@ def replay(
 
     FILE holds one AdmissionReview, recording or event of an audit log (audit.k8s.io/v1) a line,
     plain or .gz; - is standard input. Give the files of a rotated log the oldest first. Lines
-    that cannot be read are reported on standard error, and the rest goes on.
+    that cannot be read, or are too long, are reported on standard error, and the rest goes on.
 
     The exit code is 0 whatever is found, 1 when a line or a file could not be read, 2 when the
     command line is wrong.
@@ -69,7 +74,8 @@ def replay(
         for name in files:
             try:
                 with _open(name) as (stream, position):
-                    for found in run.lines(progress.lines(stream, position), name):
+                    lines = progress.lines(bounded(stream, max_line), position)
+                    for found in run.lines(lines, name):
                         progress.clear()
                         _print(found, write(found))
             except (OSError, EOFError, zlib.error) as error:

@@ -12,8 +12,9 @@ import yaml
 
 from webhook.cli import terminal
 from webhook.cli.cluster import asks_cluster, namespace_of, telling
-from webhook.cli.objects import FileObjects
+from webhook.cli.objects import MAX_LINE, FileObjects
 from webhook.objects.served import UnknownTargetError
+from webhook.objects.shown import json_line, printable
 from webhook.status.asked import Asked, parse_asked
 from webhook.status.drawing import Row, kstatus_table, table
 from webhook.status.forest import Node, grow
@@ -45,9 +46,16 @@ _OUTPUTS = ("table", "wide", "json", "yaml", "kstatus")
     show_default=True,
     help="json and yaml: a line, or document, an object.",
 )
+@MAX_LINE
 @asks_cluster
 def status(
-    words: tuple[str, ...], files: tuple[str, ...], *, watch: bool, output: str, **flags: Any
+    words: tuple[str, ...],
+    files: tuple[str, ...],
+    *,
+    watch: bool,
+    output: str,
+    max_line: int,
+    **flags: Any,
 ) -> None:
     """Tell whether objects are ready, settled and healthy, and which fields block.
 
@@ -61,8 +69,8 @@ def status(
         with telling():
             sys.exit(_of_cluster(words, output, watch=watch, **flags))
     if words or watch or any(flags.values()):
-        raise click.UsageError("-f needs no cluster: leave out everything but -o")
-    objects = FileObjects(files)
+        raise click.UsageError("-f needs no cluster: leave out everything but -o and --max-line")
+    objects = FileObjects(files, max_line)
     if output == "json":
         # At once and without a tree: a file may be longer than the memory.
         for document in objects:
@@ -151,14 +159,14 @@ def _line(judged: Judged) -> dict[str, Any]:
 
 
 def _print_json(judged: Judged) -> None:
-    click.echo(msgspec.json.encode(_line(judged)).decode())
+    click.echo(json_line(_line(judged)))
 
 
 def _print_yaml(every: Iterable[Judged]) -> None:
     found = [msgspec.to_builtins(_line(judged)) for judged in every]
-    text = yaml.safe_dump_all(found, sort_keys=False, explicit_start=True, allow_unicode=True)
+    text = yaml.safe_dump_all(found, sort_keys=False, explicit_start=True)
     click.echo(text, nl=False)
 
 
 def _tell(text: str) -> None:
-    click.echo(text, err=True)
+    click.echo(printable(text), err=True)

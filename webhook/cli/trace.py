@@ -1,7 +1,6 @@
 """`genguard trace`: which webhook changes one object."""
 
 import asyncio
-import json
 import sys
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -12,6 +11,7 @@ import certs
 from webhook.cli.cluster import CONTEXT, KUBECONFIG, NAMESPACE, OUTPUT
 from webhook.cli.duration import duration
 from webhook.cli.url import https_url
+from webhook.objects.shown import json_line, printable
 from webhook.trace.plan import Plan
 from webhook.trace.table import as_table
 
@@ -135,7 +135,7 @@ def _run(prepared: "Prepared", options: "TraceOptions", output: str) -> int:
 
     found = asyncio.run(run(prepared, options, _tell))
     report, plan = found.report, prepared.plan
-    click.echo(json.dumps(report) if output == "json" else as_table(report, plan))
+    click.echo(json_line(report) if output == "json" else as_table(report, plan))
     if found.signal:
         return _SIGNALLED + found.signal
     if not any(report["writes"].values()):
@@ -167,4 +167,4 @@ def _tell_cleaned(names: list[str] | tuple[str, ...]) -> None:
 
 
 def _tell(text: str) -> None:
-    click.echo(text, err=True)
+    click.echo(printable(text), err=True)

@@ -3,11 +3,11 @@
 import platform
 
 import click
-import msgspec
 
 from webhook import __version__
 from webhook.cli.cluster import OUTPUT
 from webhook.generation.table import known_versions
+from webhook.objects.shown import json_line
 
 
 @click.command(short_help="Tell which genguard this is, and what it knows.")
@@ -21,6 +21,6 @@ def version(*, output: str) -> None:
     python = platform.python_version()
     if output == "json":
         facts = {"genguard": __version__, "kubernetes": [oldest, newest], "python": python}
-        click.echo(msgspec.json.encode(facts).decode())
+        click.echo(json_line(facts))
     else:
         click.echo(f"genguard {__version__}, Kubernetes {oldest} to {newest}, Python {python}")

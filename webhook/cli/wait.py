@@ -8,8 +8,9 @@ import click
 
 from webhook.cli.cluster import asks_cluster, namespace_of, telling
 from webhook.cli.duration import duration
-from webhook.cli.objects import FileObjects
+from webhook.cli.objects import MAX_LINE, FileObjects
 from webhook.objects.served import UnknownTargetError
+from webhook.objects.shown import printable
 from webhook.status.asked import Asked, asked_by, parse_asked
 from webhook.status.goal import BadGoalError, Goal, parse_goal
 
@@ -50,6 +51,7 @@ def _goals(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> tup
     metavar="FILE|-",
     help="Wait for the objects that a file names, as kubectl apply -f has made them.",
 )
+@MAX_LINE
 @asks_cluster
 def wait(words: tuple[str, ...], **flags: Any) -> None:
     """Wait until objects are ready and settled, and tell what they lack meanwhile.
@@ -61,7 +63,7 @@ def wait(words: tuple[str, ...], **flags: Any) -> None:
     deadline, ended badly, Stalled, being deleted; or it could not be asked. 2 when time is up, or
     the command line is wrong.
     """
-    asked = _asked(words, flags.pop("files"), selector=flags["selector"])
+    asked = _asked(words, flags.pop("files"), flags.pop("max_line"), selector=flags["selector"])
     numbered = [goal for goal in flags["goals"] if goal.generation is not None]
     if numbered and (len(asked) > 1 or not asked[0].name):
         raise click.UsageError(f"--for {numbered[0].text} is about one object: give KIND/NAME")
@@ -70,7 +72,9 @@ def wait(words: tuple[str, ...], **flags: Any) -> None:
     sys.exit(ending)
 
 
-def _asked(words: tuple[str, ...], files: tuple[str, ...], *, selector: str) -> list[Asked]:
+def _asked(
+    words: tuple[str, ...], files: tuple[str, ...], max_line: int, *, selector: str
+) -> list[Asked]:
     if bool(words) == bool(files):
         raise click.UsageError("give either KIND/NAME, KIND -l SELECTOR or -f FILE")
     if not files:
@@ -83,7 +87,7 @@ def _asked(words: tuple[str, ...], files: tuple[str, ...], *, selector: str) -> 
         return asked
     if selector:
         raise click.UsageError("the objects of a file are all waited for: leave out -l")
-    objects = FileObjects(files)
+    objects = FileObjects(files, max_line)
     found = [asked_by(document) for document in objects]
     named = [one for one in found if one is not None]
     if objects.unread or len(named) < len(found) or not named:
@@ -108,4 +112,8 @@ def _wait(
     options = WaitOptions(
         kubeconfig=kubeconfig, context=context, asked=asked, namespace=within, **flags
     )
-    return asyncio.run(wait(options, click.echo))
+    return asyncio.run(wait(options, _tell))
+
+
+def _tell(text: str) -> None:
+    click.echo(printable(text))

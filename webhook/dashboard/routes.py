@@ -6,7 +6,6 @@ from functools import partial
 from http import HTTPStatus
 from typing import Any, Final, NamedTuple
 
-import msgspec
 from aiohttp import web
 
 from webhook.dashboard import chain, durations, findings, health, objects, terminating, thing
@@ -15,6 +14,7 @@ from webhook.dashboard.rendering import render, static
 from webhook.dashboard.scene import MissingError, Scene, Seen, Server, Sources
 from webhook.dashboard.stream import Stream
 from webhook.dashboard.turns import BusyError, Turns
+from webhook.objects.shown import json_line
 
 Look = Callable[[Scene, Mapping[str, str], float], Awaitable[Seen]]
 
@@ -94,16 +94,16 @@ class Dashboard:
         try:
             async with self._turns.turn():
                 seen = await look(scene, {**request.query, **request.match_info}, time.time())
-                body = await self._turns.aside(lambda: msgspec.json.encode(seen.model))
+                body = await self._turns.aside(lambda: json_line(seen.model).encode())
         except (BadQueryError, MissingError, BusyError) as error:
             status, why = _told(error)
-            return _json(status, msgspec.json.encode({"error": why}))
+            return _json(status, json_line({"error": why}).encode())
         return _json(HTTPStatus.OK, body)
 
     async def _nowhere(self, request: web.Request) -> web.Response:
         why = "There is no such page."
         if request.path.startswith("/api/"):
-            return _json(HTTPStatus.NOT_FOUND, msgspec.json.encode({"error": why}))
+            return _json(HTTPStatus.NOT_FOUND, json_line({"error": why}).encode())
         return self._message(request, HTTPStatus.NOT_FOUND, why)
 
     def _message(self, request: web.Request, status: HTTPStatus, why: str) -> web.Response:

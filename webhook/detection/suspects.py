@@ -2,15 +2,15 @@
 
 Webhooks act between genguard's two mutating registrations, policies before them. Rules, scope,
 selectors, operations and matchConditions are matched as the API server does it; what cannot be
-told from a review (labels of a namespace, an authorizer) leaves a suspect possible. genguard's own
-are never suspects. What depends on contents is asked while a review is at hand, see Fact.
+told from a review (labels of a namespace, an authorizer) leaves a suspect possible. The webhooks of
+genguard, also of another one in the cluster, are never suspects. What depends on contents is asked
+while a review is at hand, see Fact.
 """
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 from webhook.admission.review import AdmissionRequest
 from webhook.detection.conditions import Conditions, reads_object
@@ -28,12 +28,11 @@ from webhook.detection.matching import (
 from webhook.detection.policies import Policy
 from webhook.detection.view import View
 from webhook.detection.write import NOBODY, Acted, Called
+from webhook.objects.own_webhooks import own_phase
 from webhook.objects.selectors import Truth, every
 
-_OWN: Final = "genguard"
 TRACE_LABEL: Final = "genguard.io/trace"
 """On the observers that `genguard trace` registers for a while."""
-_PHASES: Final = frozenset({"/intent", "/mutate", "/outcome"})
 _MOST_POLICIES: Final = 8
 """Remembered of one write."""
 _MOST_CALLED: Final = 1_000
@@ -81,11 +80,12 @@ def read_configurations(documents: Iterable[Any]) -> tuple[Registered, ...]:
         if TRACE_LABEL in (metadata.get("labels") or {}):
             continue  # an observer of `genguard trace`: it changes nothing
         name = metadata.get("name", "")
-        found += [_read(name, hook) for hook in document.get("webhooks") or ()]
+        hooks = document.get("webhooks") or ()
+        found += [_read(name, own_phase(document, hook), hook) for hook in hooks]
     return tuple(sorted(found, key=lambda one: one.configuration.encode()))
 
 
-def _read(configuration: str, hook: Mapping[str, Any]) -> Registered:
+def _read(configuration: str, phase: str, hook: Mapping[str, Any]) -> Registered:
     return Registered(
         configuration=configuration,
         webhook=hook.get("name", ""),
@@ -94,18 +94,9 @@ def _read(configuration: str, hook: Mapping[str, Any]) -> Registered:
         object_selector=hook.get("objectSelector"),
         any_version=hook.get("matchPolicy", "Equivalent") == "Equivalent",
         conditions=tuple(one.get("expression", "") for one in hook.get("matchConditions") or ()),
-        phase=_phase(configuration, hook),
+        phase=phase,
         reinvoked=hook.get("reinvocationPolicy") == "IfNeeded",
     )
-
-
-def _phase(configuration: str, hook: Mapping[str, Any]) -> str:
-    """`/intent`, `/mutate` or `/outcome` for a webhook of genguard's own, else ""."""
-    if _OWN not in configuration and _OWN not in hook.get("name", ""):
-        return ""
-    client = hook.get("clientConfig") or {}
-    path = (client.get("service") or {}).get("path") or urlsplit(client.get("url") or "").path
-    return path if path in _PHASES else ""
 
 
 class Suspects:

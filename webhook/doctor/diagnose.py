@@ -8,7 +8,7 @@ from webhook.doctor.certificates import ca_bundle, certificate
 from webhook.doctor.cluster import api_server, kinds, order
 from webhook.doctor.facts import Facts
 from webhook.doctor.line import Check, Line, fail
-from webhook.doctor.registrations import registered, rules, settings
+from webhook.doctor.registrations import alone, registered, rules, settings
 from webhook.doctor.server import heal, installed, pods, rights
 
 CHECKS: Final[tuple[Check, ...]] = (
@@ -17,6 +17,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     pods,
     certificate,
     registered,
+    alone,
     rules,
     settings,
     ca_bundle,

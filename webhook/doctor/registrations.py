@@ -5,9 +5,10 @@ from typing import Any, Final
 
 from webhook.doctor.facts import Facts, Found
 from webhook.doctor.line import Line, fail, few, warn, well
-from webhook.install.registering import is_limited
+from webhook.install.registering import foreign, home_of, is_limited, way_out
+from webhook.install.where import title_of
 from webhook.lint.hook import items, mapping, texts
-from webhook.manifest.rendering import PHASES
+from webhook.manifest.rendering import PHASES, REGISTRATIONS
 
 _LONGEST_SECONDS: Final = 5
 _SAME: Final = {
@@ -36,6 +37,25 @@ def registered(facts: Facts) -> Iterator[Line]:
             yield warn("registered", f"left behind by an installation: {names}", facts.install)
 
     return well("registered", "intent, mutate and outcome, for the whole cluster", look())
+
+
+def alone(facts: Facts) -> Iterator[Line]:
+    """No other genguard in the cluster: it would repair and report the same writes."""
+
+    def look() -> Iterator[Line]:
+        others = foreign(facts.configurations, facts.namespace)
+        taken = [one for one in others if (one["kind"], one["metadata"]["name"]) in REGISTRATIONS]
+        if taken:
+            home = home_of(taken[0])
+            told = f"{few([title_of(one) for one in taken])} asks the genguard of namespace {home}"
+            yield fail(
+                "alone", f"{told}, not that of {facts.namespace}", f"genguard doctor -n {home}"
+            )
+        if more := [one for one in others if one not in taken]:
+            told = f"another genguard is registered: {few([title_of(one) for one in more])}; "
+            yield warn("alone", f"{told}both repair and report the same writes", way_out(more))
+
+    return well("alone", "no other genguard is registered", look())
 
 
 def rules(facts: Facts) -> Iterator[Line]:

@@ -4,13 +4,18 @@ check    a validating webhook that fails, for dry runs of a probe in the trial n
          else: so the API server itself says why it cannot reach the server
 limited  one of the three registrations, for the trial namespace alone
 merged   one of the three, with the rules that somebody has added for other resources
+foreign  those of another genguard in the same cluster
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from copy import deepcopy
 from typing import Any, Final
 
+from webhook.detection.suspects import TRACE_LABEL
+from webhook.install.where import title_of
 from webhook.manifest.kustomize import Document
+from webhook.manifest.rendering import REGISTRATIONS
+from webhook.objects.own_webhooks import own_phase
 
 RUN: Final = "genguard.io/install"
 """The label of whatever an installation makes for a while."""
@@ -74,6 +79,43 @@ def is_limited(registration: Mapping[str, Any]) -> bool:
     """It names the namespaces it is for: an installation did not get to its end."""
     selectors = [one.get("namespaceSelector") or {} for one in registration.get("webhooks") or ()]
     return any(_NAME in (one.get("matchLabels") or {}) for one in selectors)
+
+
+def foreign(configurations: Iterable[Document], namespace: str) -> list[Document]:
+    """The registrations of other genguards than the one in this namespace.
+
+    They have other names, or lead to the Service of another namespace.
+    """
+    found = []
+    for one in configurations:
+        labels = one["metadata"].get("labels") or {}
+        is_passing = RUN in labels or TRACE_LABEL in labels
+        if is_passing or not any(own_phase(one, hook) for hook in one.get("webhooks") or ()):
+            continue
+        named = (one["kind"], one["metadata"]["name"]) in REGISTRATIONS
+        if not named or home_of(one) not in ("", namespace):
+            found.append(one)
+    return found
+
+
+def home_of(registration: Mapping[str, Any]) -> str:
+    """The namespace of the Service that it leads to; "" for a URL."""
+    services = [
+        (one.get("clientConfig") or {}).get("service") or {}
+        for one in registration.get("webhooks") or ()
+    ]
+    return str(services[0].get("namespace", "")) if services else ""
+
+
+def way_out(others: Iterable[Document]) -> str:
+    """The commands that take other genguards out of the cluster."""
+    ours = [one for one in others if (one["kind"], one["metadata"]["name"]) in REGISTRATIONS]
+    homes = dict.fromkeys(home_of(one) for one in ours)
+    named = [title_of(one) for one in others if one not in ours]
+    return " && ".join(
+        [f"genguard uninstall -n {home}" for home in homes]
+        + [f"kubectl delete {' '.join(named)}"] * bool(named)
+    )
 
 
 def merged(registration: Document, live: Mapping[str, Any] | None) -> Document:

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
+from webhook.objects.own_webhooks import own_phase
 from webhook.objects.selectors import Truth, matches_labels
 
 MUTATING: Final = "MutatingWebhookConfiguration"
 VALIDATING: Final = "ValidatingWebhookConfiguration"
 _EVERYTHING: Final = "*"
 _DEFAULT_TIMEOUT: Final = 10
-_OWN_PATHS: Final = frozenset({"/intent", "/mutate", "/outcome"})
 
 
 class Target(NamedTuple):
@@ -59,6 +59,7 @@ class Hook:
     kind: str
     configuration: str
     annotations: Mapping[str, Any]
+    labels: Mapping[str, Any]
     index: int
     body: Mapping[str, Any]
 
@@ -128,9 +129,9 @@ class Hook:
 
     @property
     def own_phase(self) -> str:
-        """Which of genguard's registrations this is, "" for a webhook of others."""
-        is_own = "genguard" in self.configuration and self.path in _OWN_PATHS
-        return self.path if is_own else ""
+        """Which of a genguard's registrations this is, "" for a webhook of others."""
+        metadata = {"name": self.configuration, "labels": self.labels}
+        return own_phase({"metadata": metadata}, self.body)
 
     def selects_namespace(self, namespace: str) -> bool:
         """Whether objects of a namespace without labels of its own are selected."""
@@ -164,6 +165,7 @@ def read_hooks(documents: Iterable[Any]) -> Iterator[Hook]:
                     found["kind"],
                     text(metadata.get("name")),
                     mapping(metadata.get("annotations")),
+                    mapping(metadata.get("labels")),
                     index,
                     mapping(body),
                 )

@@ -1,7 +1,8 @@
 """Objects in files as people have them: YAML documents, JSON, Lists, one a line or end to end.
 
 What cannot be read is told with its place and never hides what comes after it. A line that holds a
-whole JSON object costs no more memory than itself; any other document is held until it ends.
+whole JSON object costs no more memory than itself; any other document is held until it ends. A
+document with a line that is too long is left out.
 """
 
 from collections.abc import Iterable, Iterator
@@ -10,9 +11,9 @@ from typing import Any, Final, NamedTuple
 import msgspec
 import yaml
 
-from webhook.objects.json_text import NotWholeError, cut_value
+from webhook.objects.json_text import NotWholeError, cut_value, skip_document
 from webhook.objects.kube_yaml import load_document
-from webhook.objects.lines import Lines, is_separator, says_nothing
+from webhook.objects.lines import Line, Lines, LongLineError, is_separator, says_nothing
 
 _NEITHER: Final = "neither JSON nor YAML"
 _WORDS: Final = {type(None): "null", bool: "a boolean", str: "a text", list: "a list"}
@@ -30,18 +31,33 @@ class Unreadable(NamedTuple):
 
     line: int
     what: str
+    is_too_long: bool = False
 
     def __str__(self) -> str:
         return f"{self.what} at line {self.line}"
 
 
-def read_documents(lines: Iterable[bytes]) -> Iterator[ReadObject | Unreadable]:
+def read_documents(lines: Iterable[Line]) -> Iterator[ReadObject | Unreadable]:
     """Every object of a file in its order; the items of a List in the List's place.
 
     `lines` keep their ends, as an opened file gives them. A document that begins with a bracket is
     JSON and needs no separator from the next, unless it stands alone and can only be YAML.
     """
     source = Lines(lines)
+    too_long = False
+    while True:
+        try:
+            if too_long:
+                skip_document(source)
+            yield from _documents(source)
+        except LongLineError as error:
+            too_long = True
+            yield Unreadable(source.number, str(error), is_too_long=True)
+        else:
+            return
+
+
+def _documents(source: Lines) -> Iterator[ReadObject | Unreadable]:
     alone = True
     for line in source:
         if line.lstrip().startswith((b"{", b"[")):

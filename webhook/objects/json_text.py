@@ -46,8 +46,20 @@ def cut_value(source: Lines, line: bytes) -> bytes:
         if following is None:
             break
         line = following
-    _resume(source, held[1:])
+    for index, one in enumerate(held[1:], start=1):
+        if _begins(one):
+            source.give_back(held[index:])
+            raise NotWholeError
+    skip_document(source)
     raise NotWholeError
+
+
+def skip_document(source: Lines) -> None:
+    """Go on with the next line that begins like a document."""
+    for line in source:
+        if _begins(line):
+            source.give_back([line])
+            return
 
 
 def _goes_on(line: bytes, before: bytes, opened: bytearray) -> bool:
@@ -72,17 +84,6 @@ def _end(line: bytes, opened: bytearray) -> int | None:
             brackets = (one.end() for one in _TOKEN.finditer(line) if one[0] in b"[]{}")
             return next(islice(brackets, index, None))
     return None if len(opened) > _DEEPEST else 0
-
-
-def _resume(source: Lines, held: list[bytes]) -> None:
-    for index, line in enumerate(held):
-        if _begins(line):
-            source.give_back(held[index:])
-            return
-    for line in source:
-        if _begins(line):
-            source.give_back([line])
-            return
 
 
 def _begins(line: bytes) -> bool:

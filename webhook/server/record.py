@@ -2,9 +2,9 @@
 
     {"time": RFC3339, "phase": "intent|mutate|outcome", "review": {AdmissionReview}}
 
-A recording holds whole objects, Secrets too if they are reviewed: the file is made for its owner
-alone. A thread writes, and when it cannot keep up lines are dropped and counted: recording never
-delays an answer.
+A recording holds whole objects, Secrets too if they are reviewed: the file is for its owner alone,
+also where it was there before with another mode. A thread writes, and when it cannot keep up lines
+are dropped and counted: recording never delays an answer.
 """
 
 import contextlib
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from webhook.admission.review import Phase
+from webhook.private_file import keep_private
 
 _QUEUED_BYTES: Final = 64 * 1024 * 1024
 
@@ -27,12 +28,20 @@ class Recorder:
     def __init__(
         self, path: Path, clock: Callable[[], datetime] = lambda: datetime.now(UTC)
     ) -> None:
-        """Open `path` for appending; raises OSError when that is not possible."""
+        """Open `path` for appending.
+
+        Raises OSError when that is not possible, or when others may read the file.
+        """
         try:
             self._file: Final = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         except OSError as error:
             what = f"{error.strerror}; --record needs a folder that is there and can be written"
             raise OSError(error.errno, what, str(path)) from error
+        try:
+            keep_private(path)
+        except OSError:
+            os.close(self._file)
+            raise
         self._clock: Final = clock
         self._lines: Final[queue.SimpleQueue[bytes | None]] = queue.SimpleQueue()
         self._waiting = 0

@@ -5,6 +5,7 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from webhook.objects.fields import get
+from webhook.objects.shown import printable
 from webhook.status.aggregate import STEP, summarize
 from webhook.status.forest import Node
 from webhook.status.reason import Reason
@@ -84,11 +85,6 @@ def kstatus_table(roots: Iterable[Node]) -> list[Row]:
 def object_name(view: StatusView) -> str:
     """`Deployment/web`."""
     return printable(f"{view.kind}/{view.name}")
-
-
-def printable(text: str) -> str:
-    """The text with whatever could forge a row or move the cursor escaped."""
-    return "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in text)
 
 
 def blocking(view: StatusView) -> list[Reason]:

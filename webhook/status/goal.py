@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Final, NamedTuple
 
-from webhook.status.drawing import blocking, object_name, printable
+from webhook.objects.shown import printable
+from webhook.status.drawing import blocking, object_name
 from webhook.status.forest import APPLICATION, Node
 from webhook.status.judged import Judged
 from webhook.status.reason import Reason

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from webhook.private_file import keep_private
 from webhook.store.address import BadStoreError
 
 Row = tuple[str, bytes]
@@ -60,6 +61,10 @@ class SqliteFile:
             raise BadStoreError(f"--store sqlite:{path}: {reason}") from error
         try:
             self._take()
+            keep_private(path)
+        except OSError as error:
+            self._file.close()
+            raise BadStoreError(f"--store sqlite:{path}: {error.strerror}") from error
         except BaseException:
             self._file.close()
             raise

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+from webhook.objects.shown import printable
 from webhook.trace.plan import Plan
 
 _MOST_FIELDS: Final = 20
@@ -18,7 +19,8 @@ def as_table(report: dict[str, Any], plan: Plan) -> str:
     if writes["mixed"]:
         head += f", {writes['mixed']} not told apart"
     rows = [("WHO", "WRITES", "CHANGED", "FIELDS"), *_rows(report)]
-    return "\n".join([head, "", *_aligned(rows), "", *_verdict(report)])
+    lines = [head, "", *_aligned(rows), "", *_verdict(report)]
+    return "\n".join(map(printable, lines))
 
 
 def _rows(report: dict[str, Any]) -> Iterator[tuple[str, ...]]:
@@ -46,7 +48,7 @@ def _fields(who: str, row: dict[str, Any]) -> Iterator[tuple[str, ...]]:
 
 
 def _field(one: dict[str, Any]) -> str:
-    text = f"{one['change']} {_safe(one['pointer'])}"
+    text = f"{one['change']} {one['pointer']}"
     if one["subresource"]:
         text = f"{one['subresource']}: {text}"
     if "before" in one or "after" in one:
@@ -65,14 +67,9 @@ def _shown(one: dict[str, Any], name: str) -> str:
     return json.dumps(one[name]) if name in one else "absent"
 
 
-def _safe(text: str) -> str:
-    """Nothing in a field's name may move a terminal's cursor."""
-    return "".join(c if c.isprintable() else "?" for c in text)
-
-
 def _verdict(report: dict[str, Any]) -> Iterator[str]:
     for one in report["culprits"]:
-        fields = ", ".join(map(_safe, one["paths"]))
+        fields = ", ".join(one["paths"])
         if one["type"] == "user":
             yield f"{one['name']} itself asks for it, or an admission policy before the webhooks:"
             yield f"  it clobbers {fields}"

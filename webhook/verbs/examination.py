@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import manifests
 from certs import PairSnapshot
-from webhook.cluster.applied import find, listed
+from webhook.cluster.applied import find
 from webhook.cluster.discovery import discover
 from webhook.cluster.left import leftovers
 from webhook.cluster.rest import RefusedError, Rest
@@ -21,7 +21,6 @@ from webhook.cluster.trial import Probed, send_probe, send_probes
 from webhook.doctor.facts import Facts, Right
 from webhook.generation.custom import BadDefinitionError, from_definition
 from webhook.install.where import path_of, title_of
-from webhook.lint.hook import MUTATING, VALIDATING
 from webhook.manifest.deployed import AUDIT_ONLY, HEAL, arguments_of
 from webhook.manifest.kustomize import Document
 from webhook.manifest.rendering import (
@@ -33,9 +32,8 @@ from webhook.manifest.rendering import (
     secret_of,
 )
 from webhook.manifest.store import SharedStore, store_of
-from webhook.verbs.installation import connected
+from webhook.verbs.installation import connected, registrations
 
-_ADMISSION: Final = "admissionregistration.k8s.io/v1"
 _REVIEWS: Final = "/apis/authorization.k8s.io/v1"
 _WATCHED: Final = "default"
 """A namespace that is always there, and that the registrations do not leave out."""
@@ -119,10 +117,7 @@ class _Look:
 
     async def configurations(self) -> tuple[Document, ...]:
         """Every webhook configuration."""
-        found: list[Document] = []
-        for kind in (MUTATING, VALIDATING):
-            found += await listed(self._rest, {"apiVersion": _ADMISSION, "kind": kind})
-        return tuple(found)
+        return tuple(await registrations(self._rest))
 
     async def leftovers(self) -> tuple[Document, ...]:
         """Of installations that did not get to their end."""

@@ -12,14 +12,16 @@ from typing import Final
 import certs
 import manifests
 from webhook.cluster import connection
-from webhook.cluster.applied import find, plan_step
+from webhook.cluster.applied import find, listed, plan_step
 from webhook.cluster.left import leftovers
 from webhook.cluster.rest import RefusedError, Rest
 from webhook.cluster.rollout import read_pair
 from webhook.cluster.target import default_kubeconfig
+from webhook.doctor.line import few
 from webhook.install.plan import Action, Step
-from webhook.install.registering import is_limited
-from webhook.install.where import path_of
+from webhook.install.registering import foreign, is_limited, way_out
+from webhook.install.where import path_of, title_of
+from webhook.lint.hook import MUTATING, VALIDATING
 from webhook.manifest.kustomize import Document
 from webhook.manifest.rendering import (
     Choices,
@@ -30,6 +32,7 @@ from webhook.manifest.rendering import (
 )
 from webhook.manifest.store import PASSWORD, STORE_SECRET, keys_of, store_secret
 
+_ADMISSION: Final = "admissionregistration.k8s.io/v1"
 _PASSWORD_BYTES: Final = 32
 _NO_PAIR: Final = dict.fromkeys(("tls.crt", "tls.key", "ca.crt"), b"")
 _OTHERS_OWN: Final = "cert-manager.io/certificate-name"
@@ -84,6 +87,7 @@ async def prepare(options: InstallOptions) -> Prepared:
         if options.choices.cert_manager:
             await _check_cert_manager(rest)
         namespace = options.choices.namespace
+        await _check_alone(rest, namespace)
         secret = await find(rest, secret_of(namespace))
         renewed = _pair(options, secret)
         server: list[Step] = []
@@ -121,6 +125,22 @@ async def connected(kubeconfig: str | None, context: str | None) -> AsyncIterato
     """Calls of the API server, and its URL. Raises NoClusterError."""
     async with connection.connected(kubeconfig or default_kubeconfig(), context) as api:
         yield Rest(api), str(api.configuration.host)
+
+
+async def registrations(rest: Rest) -> list[Document]:
+    """Every webhook configuration. Raises RefusedError or UNREACHED."""
+    found: list[Document] = []
+    for kind in (MUTATING, VALIDATING):
+        found += await listed(rest, {"apiVersion": _ADMISSION, "kind": kind})
+    return found
+
+
+async def _check_alone(rest: Rest, namespace: str) -> None:
+    """Two would repair and report the same writes; of the same name one would take the other's."""
+    if others := foreign(await registrations(rest), namespace):
+        told = f"another genguard is in this cluster: {few([title_of(one) for one in others])}. "
+        told += f"A cluster has one. Take it out first: {way_out(others)}"
+        raise RefusedError(HTTPStatus.CONFLICT, told)
 
 
 async def _check_cert_manager(rest: Rest) -> None:

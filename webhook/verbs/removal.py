@@ -1,14 +1,16 @@
 """Uninstalling: what there is of genguard's, and its removal, the registrations first."""
 
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Final
 
 import manifests
 from webhook.cluster.applied import find, listed, remove
 from webhook.cluster.left import leftovers
-from webhook.cluster.rest import Rest
+from webhook.cluster.rest import RefusedError, Rest
 from webhook.cluster.until import until
 from webhook.install.plan import Action, Step
+from webhook.install.registering import home_of
 from webhook.install.where import path_of, title_of
 from webhook.manifest.kustomize import Document, in_order
 from webhook.manifest.rendering import FINDINGS, Choices, is_registration, render, secret_of
@@ -49,7 +51,10 @@ async def prepare(options: RemovalOptions) -> list[Step]:
     async with connected(options.kubeconfig, options.context) as (rest, _):
         documents = _installed(options.namespace)
         first = [one for one in documents if is_registration(one)]
-        found = [one for one in first if await find(rest, one)] + await leftovers(rest)
+        live = [one for one in [await find(rest, one) for one in first] if one]
+        if not options.registrations_only:
+            _check_home(live, options.namespace)
+        found = live + await leftovers(rest)
         if not options.registrations_only:
             # Last what was created first: the namespace, with all that is in it.
             server = reversed([one for one in documents if not is_registration(one)])
@@ -63,6 +68,14 @@ async def prepare(options: RemovalOptions) -> list[Step]:
                 Action.UNCHANGED, namespaces[0].document, note=told
             )
     return steps
+
+
+def _check_home(live: list[Document], namespace: str) -> None:
+    """The registrations and rights of a genguard elsewhere are not for this one to take away."""
+    homes = {home_of(one) for one in live} - {"", namespace}
+    if homes:
+        told = f"the registrations lead to namespace {min(homes)} and not to {namespace}: give -n "
+        raise RefusedError(HTTPStatus.CONFLICT, f"{told}{min(homes)}")
 
 
 async def run(steps: list[Step], options: RemovalOptions) -> None:

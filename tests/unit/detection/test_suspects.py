@@ -210,6 +210,23 @@ def test_a_webhook_may_be_genguards_by_its_own_name():
     assert found.phase == "/mutate"
 
 
+@pytest.mark.parametrize(
+    ("labels", "path", "phase"),
+    [
+        ({"app.kubernetes.io/name": "genguard"}, "/mutate", "/mutate"),
+        ({"app.kubernetes.io/name": "genguard"}, "/behind/a/proxy", "/"),
+        ({"app.kubernetes.io/name": "other"}, "/mutate", ""),
+        ([], "/mutate", ""),
+    ],
+)
+def test_another_genguard_is_known_by_its_label_and_never_a_suspect(labels, path, phase):
+    one = hook("team-b-mutate", path=path)
+    one["metadata"]["labels"] = labels
+    (found,) = read_configurations([one])
+    assert found.phase == phase
+    assert (found in suspects(one).others) is (phase == "")
+
+
 def test_what_is_passed_over_hides_nothing_behind_it():
     observer = hook("aaa")
     observer["metadata"]["labels"] = {"genguard.io/trace": "1"}

@@ -31,6 +31,9 @@ INSTALL = "genguard install"
 KUBECTL = "kubectl -n genguard-system"
 FAIL_OPEN = "kubectl get --raw /metrics | grep 'webhook_fail_open_count.*genguard'"
 TEMPLATE = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "genguard-test-0a1b"}}
+SECOND = next(one for one in WELL.configurations if "mutate" in one["metadata"]["name"]) | {
+    "metadata": {"name": "zzzzzz-team-b", "labels": {"app.kubernetes.io/name": "genguard"}}
+}
 OLD_LEAF = renew(
     None, names=installed_names("genguard", "genguard-system"), at=NOW - timedelta(days=300)
 ).pair
@@ -48,9 +51,23 @@ def test_all_is_well_after_an_installation():
     assert not any(line.mend for line in lines)
 
 
+def test_registrations_that_ask_the_genguard_of_another_namespace_are_a_failure():
+    line = worst(replace(WELL, namespace="team-b"))["alone"]
+    assert line.level is Level.FAIL
+    assert "genguard of namespace genguard-system, not that of team-b" in line.message
+    assert line.mend == "genguard doctor -n genguard-system"
+
+
 @pytest.mark.parametrize(
     ("facts", "name", "level", "told", "mend"),
     [
+        (
+            replace(WELL, configurations=(*WELL.configurations, SECOND)),
+            "alone",
+            "warn",
+            "another genguard is registered: mutatingwebhookconfiguration/zzzzzz-team-b;",
+            "kubectl delete mutatingwebhookconfiguration/zzzzzz-team-b",
+        ),
         (replace(WELL, version="v1.29.15"), "api-server", "fail", "too old", "kubectl version"),
         (
             replace(WELL, unread={"the Secret": "no (403)"}),

@@ -14,6 +14,7 @@ from tests.cases_loader import load, table
 from webhook.objects import kube_yaml
 from webhook.objects.documents import ReadObject, Unreadable, read_documents
 from webhook.objects.kube_yaml import load_document
+from webhook.objects.lines import LongLine, bounded
 
 
 def read(content):
@@ -124,3 +125,57 @@ def test_a_line_costs_no_more_memory_than_itself():
         assert tracemalloc.get_traced_memory()[1] < 1_000_000
     finally:
         tracemalloc.stop()
+
+
+LONG = b'{"kind":"Long","filler":"%s"}\n' % (b"x" * (1 << 20))
+SHORT = b'{"kind":"Pod"}\n'
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (LONG, [1]),
+        (LONG.rstrip(b"\n"), [1]),
+        (SHORT + LONG + SHORT, [{"kind": "Pod"}, 2, {"kind": "Pod"}]),
+        (LONG + LONG + SHORT, [1, 2, {"kind": "Pod"}]),
+        (b"kind: Pod\nspec: " + LONG + b"status: {}\n---\nkind: Job\n", [2, {"kind": "Job"}]),
+        (b'{"kind":"Pod",\n"spec":' + LONG + b"}\n" + SHORT, [2, {"kind": "Pod"}]),
+        (b'{"kind":"Pod"\n' + LONG + SHORT, [2, {"kind": "Pod"}]),
+    ],
+)  # fmt: skip
+def test_a_line_that_is_too_long_takes_no_document_along_but_its_own(content, expected):
+    found = list(read_documents(bounded(io.BytesIO(content), 1)))
+    assert [one.line if isinstance(one, Unreadable) else one.value for one in found] == expected
+    wrong = [one for one in found if isinstance(one, Unreadable)]
+    assert {one.what for one in wrong} == {"a line longer than 1 MiB"}
+    assert all(one.is_too_long for one in wrong)
+
+
+@pytest.mark.parametrize("end", [b"", b"\n"])
+def test_a_line_of_just_the_limit_is_read(end):
+    line = b"x" * (1 << 20) + end
+    assert list(bounded(io.BytesIO(line + b""), 1)) == [line]
+    assert list(bounded(io.BytesIO(b"x" + line), 1)) == [LongLine(1)]
+
+
+class EndlessLine:
+    """A file of one line of so many bytes."""
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+
+    def readline(self, size: int, /) -> bytes:
+        size = min(size, self.left)
+        self.left -= size
+        return b"x" * size
+
+
+def test_a_line_that_is_too_long_is_never_held():
+    endless = EndlessLine(1 << 30)
+    tracemalloc.start()
+    try:
+        assert list(bounded(endless, 1)) == [LongLine(1)]
+        assert tracemalloc.get_traced_memory()[1] < 2 << 20
+    finally:
+        tracemalloc.stop()
+    assert endless.left == 0

@@ -5,6 +5,7 @@ import os
 import resource
 import stat
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,7 @@ from tests.controlplane.client import wait_until
 from tests.reviews import make_review
 from webhook.admission.review import Phase
 from webhook.compose import JudgeOptions
+from webhook.private_file import NotPrivateError, keep_private
 from webhook.replay import Replay
 from webhook.server.record import Recorder
 
@@ -51,6 +53,48 @@ def test_a_recording_is_for_its_owner_alone(tmp_path):
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
+@pytest.mark.parametrize("mode", [0o666, 0o644, 0o640, 0o611])
+def test_a_file_that_others_may_read_is_taken_from_them_before_a_line_is_in_it(
+    tmp_path, mode, caplog
+):
+    path = tmp_path / "reviews"
+    path.touch()
+    path.chmod(mode)
+    recorder(path).close()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    (line,) = caplog.records
+    assert line.facts == {"file": str(path), "before": f"{mode:04o}", "now": "0600"}
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o400])
+def test_a_file_of_its_owner_alone_is_left_alone_and_nothing_is_said(tmp_path, mode, caplog):
+    path = tmp_path / "reviews"
+    path.touch()
+    path.chmod(mode)
+    keep_private(path)
+    assert stat.S_IMODE(path.stat().st_mode) == mode
+    assert caplog.records == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a file of somebody else")
+@pytest.mark.parametrize("mode", [0o666, 0o600])
+def test_a_file_of_another_user_is_refused_and_left_as_it_is(tmp_path, mode):
+    path = tmp_path / "reviews"
+    path.touch()
+    path.chmod(mode)
+    os.chown(path, 65_532, -1)
+    before = sum(1 for _ in Path("/proc/self/fd").iterdir())
+    with pytest.raises(NotPrivateError, match=f"another user.*mode 0600.*{path}"):
+        Recorder(path)
+    assert stat.S_IMODE(path.stat().st_mode) == mode
+    assert sum(1 for _ in Path("/proc/self/fd").iterdir()) == before
+
+
+def test_a_file_whose_mode_cannot_be_changed_is_refused():
+    with pytest.raises(NotPrivateError, match="its mode cannot be changed"):
+        Recorder(Path("/proc/self/comm"))
+
+
 def test_a_recording_goes_on_where_an_earlier_one_ended(tmp_path):
     path = tmp_path / "reviews"
     for _ in range(2):
@@ -82,7 +126,7 @@ def test_a_reader_that_stands_still_costs_lines_and_no_time(tmp_path):
 
 
 def test_a_full_disk_costs_lines_and_is_counted():
-    writing = Recorder("/dev/full")
+    writing = Recorder(Path("/dev/full"))
     for _ in range(3):
         writing.record(Phase.MUTATE, b"{}")
     writing.close()

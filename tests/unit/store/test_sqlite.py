@@ -1,5 +1,6 @@
 """A file of rows: what it keeps, and what it refuses without a change to the file."""
 
+import os
 import resource
 import sqlite3
 from pathlib import Path
@@ -38,6 +39,32 @@ def test_rows_are_there_the_next_time(path):
 def test_nobody_else_may_read_the_file(path):
     saved(path, ("a", b"1"))
     assert path.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("mode", [0o666, 0o644, 0o660])
+def test_a_file_that_others_may_read_is_taken_from_them(path, mode, caplog):
+    saved(path, ("a", b"1"))
+    path.chmod(mode)
+    assert loaded(path) == {"a": b"1"}
+    assert path.stat().st_mode & 0o777 == 0o600
+    (line,) = caplog.records
+    assert line.facts == {"file": str(path), "before": f"{mode:04o}", "now": "0600"}
+
+
+@pytest.mark.parametrize("mode", [0o666, 0o644])
+def test_an_empty_file_is_taken_from_others_before_a_row_is_in_it(path, mode):
+    path.touch()
+    path.chmod(mode)
+    saved(path, ("a", b"1"))
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a file of somebody else")
+def test_a_file_of_another_user_is_refused(path):
+    saved(path, ("a", b"1"))
+    os.chown(path, 65_532, -1)
+    with pytest.raises(BadStoreError, match=f"--store sqlite:{path}: it belongs to another user"):
+        SqliteFile(path)
 
 
 def test_all_of_a_save_is_there_or_nothing(path):

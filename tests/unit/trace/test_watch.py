@@ -182,3 +182,11 @@ def test_another_object_is_not_listened_to():
     found = report(planned("a", "b"), (7, view(GOOD)))
     assert not any(found["writes"].values())
     assert found["notSeen"] == ["a", "b"]
+
+
+def test_no_name_of_a_user_or_a_field_moves_a_terminals_cursor():
+    hostile = "x\x1b[2J\x9b31m\u202e\n"
+    views = view(GOOD, user=hostile), view({**GOOD, hostile: 1}, user=hostile)
+    table = as_table(report(planned("a"), *enumerate(views)), planned("a"))
+    assert [sign for sign in table if not sign.isprintable() and sign != "\n"] == []
+    assert r"request of x\x1b[2J\x9b31m\u202e\n" in table

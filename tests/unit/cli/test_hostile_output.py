@@ -1,0 +1,153 @@
+"""What a file or a cluster says never reaches a terminal as it is, in any form of output."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from tests.unit.cli.samples import DEFINITION, clobbered, recorded
+from tests.unit.lint.test_checks import configuration
+from webhook.cli import main
+
+HOSTILE = "a\x1b[2J\r\n\x7f\x85\x9b31m\u202e\u2066\u200b\u2028\ufeff\U000e0041é漢"
+"""Controls of ASCII and of C1, overrides of direction, separators, tags; and two letters."""
+
+
+def hostile(value: Any, kept: tuple[str, ...] = ()) -> Any:
+    """The document with a hostile end to every text, but for those that make it what it is."""
+    if isinstance(value, dict):
+        return {key: one if key in kept else hostile(one, kept) for key, one in value.items()}
+    if isinstance(value, list):
+        return [hostile(one, kept) for one in value]
+    return value + HOSTILE if isinstance(value, str) else value
+
+
+def run(*words: object) -> Result:
+    nowhere = {"HOME": "/missing", "KUBECONFIG": ""}
+    return CliRunner().invoke(main, list(map(str, words)), env=nowhere)
+
+
+def written(path: Path, *documents: Any) -> Path:
+    path.write_text("".join(json.dumps(one) + "\n" for one in documents))
+    return path
+
+
+REVIEW = hostile(
+    clobbered(), ("apiVersion", "uid", "operation", "group", "version", "resource", "subResource")
+) | {"kind": "AdmissionReview"}
+EVENT = {
+    "kind": "Event",
+    "apiVersion": "audit.k8s.io/v1",
+    "stage": "ResponseComplete",
+    "verb": "update",
+    "requestReceivedTimestamp": "2026-01-01T00:00:00.000000Z",
+    "user": {"username": HOSTILE},
+    "objectRef": {"resource": "deployments", "apiGroup": "apps", "name": HOSTILE},
+    "annotations": {
+        "mutation.webhook.admission.k8s.io/round_0_index_0": json.dumps(
+            {"configuration": HOSTILE, "webhook": HOSTILE, "mutated": True}
+        ),
+        "failed-open.mutation.webhook.admission.k8s.io/round_0_index_1": HOSTILE,
+    },
+}
+OBJECT = hostile(
+    {
+        "apiVersion": "example.org/v1",
+        "kind": "Widget",
+        "metadata": {"name": "w", "namespace": "n", "uid": "1", "generation": 2},
+        "status": {
+            "observedGeneration": 1,
+            "conditions": [{"type": "Ready", "status": "False", "reason": "r", "message": "m"}],
+        },
+    }
+)
+POD = hostile(
+    {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "p", "namespace": "n", "uid": "2"},
+        "status": {
+            "phase": "Pending",
+            "containerStatuses": [
+                {"name": "c", "state": {"waiting": {"reason": "r", "message": "m"}}}
+            ],
+            "conditions": [{"type": "t", "status": "False", "reason": "Unschedulable"}],
+        },
+    },
+    ("apiVersion", "kind", "status", "phase"),
+)
+LINTED = hostile(configuration("bad", {"sideEffects": "Some"}), ("apiVersion", "kind"))
+DEFINED = hostile(DEFINITION, ("apiVersion", "plural")) | {"kind": "CustomResourceDefinition"}
+CASES: dict[str, Callable[[Path], Result]] = {
+    "replay": lambda path: run("replay", written(path, REVIEW, EVENT)),
+    "replay -o json": lambda path: run("replay", "-o", "json", written(path, REVIEW, EVENT)),
+    "replay of no phase": lambda path: run("replay", written(path, recorded(HOSTILE, clobbered()))),
+    "replay of no registrations": lambda path: run(
+        "replay", "--webhooks", written(path, {"kind": HOSTILE}), path
+    ),
+    **{
+        f"status -o {form}": lambda path, form=form: run(  # type: ignore[misc]
+            "status", "-o", form, "-f", written(path, OBJECT, POD)
+        )
+        for form in ("table", "wide", "json", "yaml", "kstatus")
+    },
+    "lint": lambda path: run("lint", written(path, LINTED)),
+    "lint -o json": lambda path: run("lint", "-o", "json", written(path, LINTED)),
+    "explain": lambda path: run("explain", "widgets", "--crds", written(path, DEFINED)),
+    "explain -o json": lambda path: run(
+        "explain", "-o", "json", "widgets", "--crds", written(path, DEFINED)
+    ),
+    "explain of no definition": lambda path: run(
+        "explain", "widgets", "--crds", written(path, {"kind": HOSTILE})
+    ),
+    **{
+        f"{' '.join(words)} of no cluster": lambda path, words=words: run(  # type: ignore[misc]
+            *words, "--kubeconfig", f"{path}{HOSTILE}"
+        )
+        for words in (
+            ["doctor"],
+            ["doctor", "-o", "json"],
+            ["wait", "pod/x"],
+            ["trace", "pod/x"],
+            ["install"],
+        )
+    },
+    "a file that is not there": lambda path: run("status", "-f", f"{path}{HOSTILE}"),
+}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_no_verb_prints_what_moves_a_cursor_or_turns_a_line(tmp_path, case):
+    result = case(tmp_path / "file")
+    assert isinstance(result.exception, SystemExit | None), result.exception
+    printed = result.stdout + result.stderr
+    assert printed
+    assert [sign for sign in printed if not sign.isprintable() and sign != "\n"] == []
+
+
+@pytest.mark.parametrize("name", ["replay", "status", "lint", "explain"])
+def test_json_holds_the_same_text_escaped(tmp_path, name):
+    printed = CASES[f"{name} -o json"](tmp_path / "file").stdout
+    assert r"\u007f\u0085\u009b31m\u202e\u2066\u200b\u2028\ufeff\udb40\udc41é漢" in printed
+    assert HOSTILE in "".join(text for line in printed.splitlines() for text in _texts(line))
+
+
+def _texts(line: str) -> Iterator[str]:
+    pending = [json.loads(line)]
+    while pending:
+        one = pending.pop()
+        if isinstance(one, str):
+            yield one
+        elif isinstance(one, dict | list):
+            pending += one.values() if isinstance(one, dict) else one
+
+
+def test_yaml_says_the_same_as_json(tmp_path):
+    path = written(tmp_path / "file", OBJECT, POD)
+    first, second = yaml.safe_load_all(run("status", "-o", "yaml", "-f", path).stdout)
+    lines = run("status", "-o", "json", "-f", path).stdout.splitlines()
+    assert [first, second] == list(map(json.loads, lines))

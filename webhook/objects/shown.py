@@ -1,0 +1,34 @@
+"""Text that others wrote, as a terminal may show it: nothing in it moves the cursor.
+
+Escaped is what str.isprintable refuses: controls (C0 and C1), overrides of direction, line and
+paragraph separators, characters without a form.
+"""
+
+import json
+import re
+from typing import Any, Final
+
+import msgspec
+
+_BEYOND_ASCII: Final = re.compile(r"[^\x00-\x7e]")
+
+
+def printable(text: str) -> str:
+    """The text with whatever could forge a row or move the cursor escaped, as in Python."""
+    if text.isprintable():
+        return text
+    return "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in text)
+
+
+def json_line(value: Any) -> str:
+    r"""The value as JSON of one line; characters that are not printable are written as \u009b.
+
+    JSON itself escapes the controls of ASCII.
+    """
+    text = msgspec.json.encode(value).decode()
+    return text if text.isprintable() else _BEYOND_ASCII.sub(_escaped, text)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    sign = found[0]
+    return sign if sign.isprintable() else json.dumps(sign)[1:-1]
