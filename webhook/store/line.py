@@ -115,7 +115,8 @@ class ValkeyLine:
             while True:
                 answer = await next_answer(self._connection)
                 if not self._awaited:
-                    raise LostError(UNKNOWN_FORM)
+                    self.end(UNKNOWN_FORM)
+                    return
                 self._awaited.popleft()(answer)
         except LostError as error:
             # What a command was refused for, the next one is refused for too.
