@@ -107,7 +107,13 @@ class Kubelet(Player):
         assert self._processes is not None
         # The Valkey of the manifests is not there: names of Services lead nowhere on this machine.
         kept = ("--audit-only", "--store=valkey://")
-        mode = [flag for flag in self._args if flag.startswith(kept)]
+        mode = [
+            flag.replace("/etc/genguard/store/", f"{self._folder}/store-")
+            for flag in self._args
+            if flag.startswith(kept)
+        ]
+        # In place of a key of the Secret that is mounted there.
+        (self._folder / "store-key").write_text("k" * 32)
         files = [
             f"--tls-cert-file={self._folder}/tls.crt",
             f"--tls-private-key-file={self._folder}/tls.key",

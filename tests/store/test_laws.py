@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.store.proxy import Proxy
 from webhook.admission.join import JoinKey
-from webhook.objects.intended import Intended
+from webhook.objects.intended import EVERY_OBSERVED_GENERATION, Intended
 from webhook.objects.observed import Observed
 from webhook.store import circuit as module
 from webhook.store.address import ValkeyAddress
@@ -18,6 +18,7 @@ from webhook.store.circuit import Circuit, Way
 from webhook.store.line import listen, open_line
 from webhook.store.memory import MemoryIntents
 from webhook.store.scripts import Scripts
+from webhook.store.seal import Sealed
 from webhook.store.shared import SharedWrites
 
 pytestmark = pytest.mark.xdist_group("store")
@@ -26,6 +27,13 @@ KEY = JoinKey("apps", "deployments", "status", "default", "a", "uid", "someone",
 NOW = 1000.0
 REPLICAS = 3
 _PATIENCE = 10.0
+
+
+def seal() -> Sealed:
+    """Each replica has read the same key."""
+    found = Sealed()
+    found.use(("a key for all replicas, of 32 characters",))
+    return found
 
 
 class Member:
@@ -41,7 +49,7 @@ class Member:
             self.scripts.probe(),
         )  # fmt: skip
         self.circuit = Circuit(way, lambda turn: None)
-        self.writes = SharedWrites(self.circuit, self.scripts)
+        self.writes = SharedWrites(self.circuit, self.scripts, seal(), EVERY_OBSERVED_GENERATION)
         self.heard: set[bytes] = set()
 
     def call_back(self, message: bytes) -> None:

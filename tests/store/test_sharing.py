@@ -21,6 +21,7 @@ from webhook.store.address import ValkeyAddress
 from webhook.store.line import open_line
 from webhook.store.reader import open_reader
 from webhook.store.scripts import Scripts
+from webhook.store.seal import Sealed
 from webhook.store.sharing import Place, Sharing
 from webhook.store.stream import Facts, Found, Row, Stream
 
@@ -28,6 +29,8 @@ pytestmark = pytest.mark.xdist_group("store")
 
 _PATIENCE = 20.0
 _BAD = b"bad"
+SEAL = Sealed()
+"""By a key that all replicas of a test have."""
 
 
 class Tally:
@@ -81,6 +84,7 @@ class Member:
             scripts.probe(),
             address.prefix,
             me,
+            SEAL,
         )
         self.sharing = Sharing(place, self.tally)
         self.told: list[str] = []
@@ -231,7 +235,7 @@ async def test_what_is_lost_with_the_store_before_all_have_read_it_is_sent_again
         one.put("stored")
         await until(lambda: one.tally.counts.total() == 1)
         await saved(one)
-        store.run("DEL", Stream(at.prefix).key, f"{at.prefix}found1")
+        store.run("DEL", Stream(at.prefix, SEAL).key, f"{at.prefix}found1")
         one.sharing._line.end("restarted")
         await until(lambda: not one.sharing.is_shared)
         one.leads = False
@@ -263,7 +267,7 @@ async def test_one_that_is_new_begins_with_what_the_others_know_and_tells_none_o
         for number in range(5):
             each[number % 2].put(f"fact {number}")
         await until(lambda: each[0].tally.counts.total() == 5)
-        stream = Stream(at.prefix)
+        stream = Stream(at.prefix, SEAL)
         await saved(each[0])
         store.run("DEL", stream.key)  # as when all of it was trimmed by now
         late = Member(at)
@@ -294,7 +298,7 @@ async def test_what_was_trimmed_meanwhile_is_taken_from_the_leader_and_counted(
             leader.put(f"missed {number}")
             leader.sharing.flush()
         await until(lambda: leader.tally.counts.total() == 4)
-        stream = Stream(at.prefix)
+        stream = Stream(at.prefix, SEAL)
         await saved(leader)
         store.run("XTRIM", stream.key, "MAXLEN", 1)
         try:
@@ -309,15 +313,23 @@ async def test_what_was_trimmed_meanwhile_is_taken_from_the_leader_and_counted(
 async def test_what_cannot_be_read_is_counted_and_passed_over(address, store):
     at = address()
     async with members(at, 1) as (one,):
-        stream = Stream(at.prefix)
+        stream = Stream(at.prefix, SEAL)
         future = msgspec.msgpack.encode(["facts2", b"other", 1, [b"fact"]])
-        store.run("XADD", stream.key, "*", "m", b"\xc1 nonsense")
-        store.run("XADD", stream.key, "*", "m", future)
+        unsealed = msgspec.msgpack.encode(Facts(b"other", 1, (b"forged",)))
+        stranger = Stream(at.prefix, Sealed()).append(Facts(b"other", 2, (b"forged",)))
+        elsewhere = Stream("another:", SEAL).append(Facts(b"other", 3, (b"forged",)))
+        store.run("XADD", stream.key, "*", "m", SEAL.close(stream.key, b"\xc1 nonsense"))
+        store.run("XADD", stream.key, "*", "m", SEAL.close(stream.key, future))
+        store.run("XADD", stream.key, "*", "m", unsealed)
+        store.run("XADD", stream.key, "*", "m", b"\xc1")
+        store.run(*stranger)
+        store.run("XADD", stream.key, "*", "m", elsewhere[-2])
         store.run(*stream.append(Facts(b"other", 1, (_BAD, b"good"))))
         store.run(*stream.append(Found(b"other", 2, (("good", b"no number"),))))
         store.run(*stream.append(Facts(b"other", 3, (b"good",))))
         await until(lambda: one.tally.counts == {"good": 2})
         assert one.count("unreadable") == 4
+        assert one.count("unsealed") == 4
         assert one.sharing.is_shared
 
 
@@ -325,9 +337,9 @@ async def test_a_store_whose_clock_is_behind_is_read_from_its_beginning(address,
     """As when another one has taken over that was empty."""
     at = address()
     async with members(at, 2) as each:
-        stream = Stream(at.prefix)
+        stream = Stream(at.prefix, SEAL)
         store.run("XADD", stream.key, "99999999999999-0", "m", b"from the future")
-        await until(lambda: all(one.count("unreadable") for one in each))
+        await until(lambda: all(one.count("unsealed") for one in each))
         store.run("DEL", stream.key)
         for one in each:
             one.sharing._line.end("moved")

@@ -16,7 +16,7 @@ from tests.controlplane.build import binary
 from tests.unit.manifest_files import MANIFESTS, registrations, webhook_of
 from webhook.cli.serve import serve
 from webhook.manifest.rendering import REGISTRATIONS
-from webhook.manifest.store import PASSWORD
+from webhook.manifest.store import KEY, PASSWORD
 from webhook.server.access import Part
 from webhook.server.reviewed_tokens import PATHS
 from webhook.server.watching import parse_watched
@@ -237,6 +237,7 @@ def test_replicas_get_a_store_and_the_way_to_it(rendered):
     (certificate,) = (one for one in pod["containers"][0]["volumeMounts"] if one["name"] == "tls")
     assert named == {
         "password-file": f"{mount['mountPath']}/{PASSWORD}",
+        "key-file": f"{mount['mountPath']}/{KEY}",
         "cafile": f"{certificate['mountPath']}/{CA_FILE}",
     }
     (way,) = changed["NetworkPolicy"]["spec"]["egress"][-1:]

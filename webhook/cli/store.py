@@ -4,7 +4,7 @@ from pathlib import PurePosixPath
 
 import click
 
-from webhook.manifest.store import MOUNT, STORE_SECRET, SharedStore
+from webhook.manifest.store import KEY, MOUNT, STORE_SECRET, SharedStore
 from webhook.store.address import BadStoreError, ValkeyAddress, parse_store
 
 
@@ -23,7 +23,13 @@ def shared_store(_: click.Context, __: click.Parameter, text: str | None) -> Sha
             "everybody who may see the Deployment would see the password: put it in "
             f"secret/{STORE_SECRET}, and write ?password-file={MOUNT}/password"
         )
-    for file in (address.password_file, address.cafile):
+    if address.key_file is None:
+        raise click.BadParameter(
+            "who can write to the store could choose what is put back into objects: put a key that "
+            f"it never sees into secret/{STORE_SECRET}, with openssl rand -hex 32, and write "
+            f"?key-file={MOUNT}/{KEY}"
+        )
+    for file in (address.password_file, address.key_file, address.cafile):
         if file is not None and PurePosixPath(file).parent != MOUNT:
             raise click.BadParameter(f"{file}: the pods have keys of {STORE_SECRET} in {MOUNT}/")
     return SharedStore(text, address.host, address.port)

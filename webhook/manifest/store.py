@@ -15,6 +15,8 @@ MOUNT: Final = PurePosixPath("/etc/genguard/store")
 """Where the pods have the Secret's keys as files."""
 PASSWORD: Final = "password"  # noqa: S105 - the name of a key
 """The key of the Secret that the Valkey of manifests/valkey reads."""
+KEY: Final = "key"
+"""The key of the Secret by which replicas seal what they share: the store never sees it."""
 _FLAG: Final = "--store="
 _SHARED: Final = ("valkey", "valkeys", "redis", "rediss")
 _VOLUME: Final = "store"
@@ -42,15 +44,15 @@ def keys_of(deployment: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(one.name for one in files if one.parent == MOUNT)
 
 
-def store_secret(namespace: str, password: str) -> dict[str, Any]:
-    """The Secret of an own Valkey."""
+def store_secret(namespace: str, values: Mapping[str, bytes]) -> dict[str, Any]:
+    """The Secret of an own Valkey: its PASSWORD, and the KEY of the replicas."""
     labels = {"app.kubernetes.io/name": "genguard", "app.kubernetes.io/component": "server"}
     return {
         "apiVersion": "v1",
         "kind": "Secret",
         "metadata": {"name": STORE_SECRET, "namespace": namespace, "labels": labels},
         "type": "Opaque",
-        "data": {PASSWORD: base64.b64encode(password.encode()).decode()},
+        "data": {name: base64.b64encode(value).decode() for name, value in values.items()},
     }
 
 

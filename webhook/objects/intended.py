@@ -6,7 +6,12 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from webhook.objects.fields import ABSENT, get
-from webhook.objects.observed import NOTHING_OBSERVED, Observed, read_observed
+from webhook.objects.observed import (
+    NOTHING_OBSERVED,
+    Observed,
+    could_be_read,
+    read_observed,
+)
 from webhook.objects.pointer import Path
 
 OWN: Final = "status.observedGeneration"
@@ -40,12 +45,9 @@ class Restored(NamedTuple):
         observed = read_observed(status)
         if observed is None:
             return None
-        if sum(len(one.type) for one in observed.conditions) > _LONGEST_TYPES:
+        if _is_too_long(observed):
             return None
-        kept = Observed(
-            observed.own if self.own else NOTHING_OBSERVED.own,
-            observed.conditions if self.conditions else NOTHING_OBSERVED.conditions,
-        )
+        kept = _of(observed, own=self.own, conditions=self.conditions)
         if not self.paths or status is None:
             return Intended(kept)
         document = {"status": msgspec.json.decode(status)}
@@ -56,6 +58,40 @@ class Restored(NamedTuple):
             if not cleared(value) and len(encoded) <= _LONGEST_VALUE:
                 fields.append((path, encoded))
         return Intended(kept, tuple(fields))
+
+    def hold(self, sent: Intended) -> Intended:
+        """Of what another one says that a write asked for: what `read` could have found."""
+        observed = sent.observed
+        own, conditions = could_be_read(observed)
+        kept = _of(
+            observed,
+            own=self.own and own,
+            conditions=self.conditions and conditions and not _is_too_long(observed),
+        )
+        given = dict(sent.fields)
+        fields = [(path, given[path]) for path in self.paths if _is_value(given.get(path, b""))]
+        return Intended(kept, tuple(fields))
+
+
+def _of(observed: Observed, *, own: bool, conditions: bool) -> Observed:
+    return Observed(
+        observed.own if own else NOTHING_OBSERVED.own,
+        observed.conditions if conditions else NOTHING_OBSERVED.conditions,
+    )
+
+
+def _is_too_long(observed: Observed) -> bool:
+    return sum(len(one.type) for one in observed.conditions) > _LONGEST_TYPES
+
+
+def _is_value(raw: bytes) -> bool:
+    """Whether it is JSON as `read` keeps it."""
+    if len(raw) > _LONGEST_VALUE:
+        return False
+    try:
+        return not cleared(msgspec.json.decode(raw))
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return False
 
 
 EVERY_OBSERVED_GENERATION: Final = Restored()

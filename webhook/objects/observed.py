@@ -155,6 +155,21 @@ def _generation(value: Any) -> Generation | None:
     return value if type(value) is str and _DIGITS.fullmatch(value) else _FOREIGN
 
 
+def could_be_read(observed: Observed) -> tuple[bool, bool]:
+    """Whether a status could have its own value, and these conditions, as read_observed gives them.
+
+    Others than read_observed make an Observed too: replicas share it.
+    """
+    conditions = observed.conditions
+    return _is_read(observed.own), len(conditions) <= _MOST_CONDITIONS and all(
+        _is_read(one.observed) for one in conditions
+    )
+
+
+def _is_read(value: Generation | None) -> bool:
+    return value == _FOREIGN or _generation(value) == value
+
+
 class Restoration(NamedTuple):
     """One place in the object, and the value that belongs there."""
 

@@ -7,6 +7,8 @@ from webhook.generation.prediction import Cause, Prediction
 from webhook.objects.pointer import Path
 from webhook.patch.edit import Edit
 
+GENERATION: Final = "generation"
+"""The key for what is predicted; the others are the names of rules."""
 TOLD: Final = 20
 """How many edits are named; the patch itself stands beside the annotation in the audit log."""
 
@@ -27,10 +29,10 @@ def annotations(
     """
     found = {}
     if prediction.cause is Cause.UNKNOWN_STATUS_SUBRESOURCE:
-        found["generation"] = "unknown: whether status is a subresource is not known"
+        found[GENERATION] = "unknown: whether status is a subresource is not known"
     elif prediction.moves:
         value = "moves" if prediction.generation is None else str(prediction.generation)
-        found["generation"] = f"{value} {prediction.cause}"
+        found[GENERATION] = f"{value} {prediction.cause}"
     for mend in mends:
         places = " ".join([f"{_place(edit.path)}={edit.told}" for edit in mend.edits[:TOLD]])
         if len(mend.edits) > TOLD:

@@ -12,8 +12,9 @@ from typing import Final, NamedTuple, Protocol
 import msgspec
 
 from webhook.detection.fact import UnreadableFactError
+from webhook.store.seal import UnsealedError
 from webhook.store.snapshot import Snapshot
-from webhook.store.stream import BEGINNING, BadMessageError, Facts, Found, Row, decode, order
+from webhook.store.stream import BEGINNING, BadMessageError, Facts, Found, Row, Stream, order
 
 _MOST_KNOWN: Final = 10_000
 """Messages: more than are in a stream."""
@@ -48,9 +49,12 @@ class Past(NamedTuple):
 class Intake:
     """What was read of the stream, and what comes next."""
 
-    def __init__(self, judge: Judge, me: bytes, came_back: Callable[[int], None]) -> None:
+    def __init__(
+        self, judge: Judge, stream: Stream, me: bytes, came_back: Callable[[int], None]
+    ) -> None:
         """`came_back` is told the numbers of this replica's own messages."""
         self._judge: Final = judge
+        self._stream: Final = stream
         self._me: Final = me
         self._came_back: Final = came_back
         self._known: Final[OrderedDict[tuple[bytes, int], None]] = OrderedDict()
@@ -90,7 +94,10 @@ class Intake:
             self.finish()
         self.at = at
         try:
-            message = decode(raw)
+            message = self._stream.decode(raw)
+        except UnsealedError:
+            self.counts["unsealed"] += 1
+            return
         except BadMessageError:
             self.counts["unreadable"] += 1
             return

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
+import msgspec
 from valkey.asyncio.connection import Connection, SSLConnection
 from valkey.exceptions import (
     AuthenticationError,
@@ -29,7 +30,10 @@ from webhook.store.circuit import Answer, LostError
 from webhook.store.scripts import Command
 from webhook.threads import in_thread
 
+UNKNOWN_FORM: Final = "the store gave an answer of no known form"
 _CONNECT_SECONDS: Final = 1.0
+_Push = tuple[bytes, bytes, bytes | int]
+"""What is said to who has subscribed: a kind, a channel, and a message or a number of channels."""
 _REASONS: Final = (
     (AuthenticationError, "user or password refused"),
     (NoPermissionError, "the user may not do all that is needed; see its ACL"),
@@ -109,11 +113,14 @@ class ValkeyLine:
     async def _read(self) -> None:
         try:
             while True:
-                answer = await self._connection.read_response(disable_decoding=True)
+                answer = await next_answer(self._connection)
+                if not self._awaited:
+                    self.end(UNKNOWN_FORM)
+                    return
                 self._awaited.popleft()(answer)
-        except (ValkeyError, OSError) as error:
+        except LostError as error:
             # What a command was refused for, the next one is refused for too.
-            self.end(reason_of(error))
+            self.end(str(error))
 
 
 async def open_line(address: ValkeyAddress) -> ValkeyLine:
@@ -135,15 +142,38 @@ async def listen(
     try:
         await connection.send_command("SUBSCRIBE", channel, check_health=False)
         while True:
-            kind, _, content = await connection.read_response(disable_decoding=True)
+            kind, _, content = shaped(await next_answer(connection), _Push)
             if kind == b"subscribe":
                 on_open()
-            elif kind == b"message":
+            elif kind == b"message" and isinstance(content, bytes):
                 on_message(content)
+            else:
+                return UNKNOWN_FORM
     except (ValkeyError, OSError) as error:
         return reason_of(error)
+    except LostError as error:
+        return str(error)
     finally:
         await disconnect(connection)
+
+
+async def next_answer(connection: Connection) -> Answer:
+    """The next thing that the store says. Raises LostError."""
+    try:
+        return await connection.read_response(disable_decoding=True)
+    except (ValkeyError, OSError) as error:
+        raise LostError(reason_of(error)) from error
+    except (ValueError, RecursionError) as error:
+        # The library's parser: a length that is no number, arrays in arrays without end.
+        raise LostError(UNKNOWN_FORM) from error
+
+
+def shaped(answer: Answer, form: Any) -> Any:
+    """An answer of this form. Raises LostError for any other."""
+    try:
+        return msgspec.convert(answer, form)
+    except msgspec.ValidationError as error:
+        raise LostError(UNKNOWN_FORM) from error
 
 
 async def connected(address: ValkeyAddress) -> Connection:
@@ -164,6 +194,9 @@ async def connected(address: ValkeyAddress) -> Connection:
     except (ValkeyError, OSError) as error:
         await disconnect(connection)
         raise LostError(reason_of(error)) from error
+    except (ValueError, RecursionError) as error:  # see next_answer
+        await disconnect(connection)
+        raise LostError(UNKNOWN_FORM) from error
     return connection
 
 

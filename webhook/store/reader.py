@@ -1,19 +1,30 @@
 """A connection that follows the stream: it waits for messages, and nobody waits for it."""
 
 import asyncio
-from typing import Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
 
+import msgspec
 from valkey.asyncio.connection import Connection
 from valkey.exceptions import ValkeyError
 
 from webhook.store.address import ValkeyAddress
-from webhook.store.circuit import Answer, LostError
-from webhook.store.line import connected, disconnect, reason_of
+from webhook.store.circuit import LostError
+from webhook.store.line import (
+    UNKNOWN_FORM,
+    connected,
+    disconnect,
+    next_answer,
+    reason_of,
+    shaped,
+)
 from webhook.store.scripts import Command
-from webhook.store.stream import BEGINNING, MOST_AT_ONCE
+from webhook.store.stream import BEGINNING, MOST_AT_ONCE, order
 
 _WAIT_MILLISECONDS: Final = 1_000
 _ANSWER_SECONDS: Final = 5.0
+_Fields = Annotated[tuple[bytes, ...], msgspec.Meta(min_length=2)]
+_Entries = tuple[tuple[bytes, _Fields], ...]
+_Streams = tuple[tuple[bytes, _Entries]] | None
 
 
 class Entry(NamedTuple):
@@ -37,12 +48,12 @@ class ValkeyReader:
     async def ends(self, key: bytes) -> tuple[bytes, bytes] | None:
         """The ids of the first and the last message; None where there is none."""
         first = await self._read(key, BEGINNING, (), 1)
-        last = await self._ask(("XREVRANGE", key, "+", "-", "COUNT", 1))
-        return (first[0].id, last[0][0]) if first and last else None
+        last = _messages(await self._ask(("XREVRANGE", key, "+", "-", "COUNT", 1), _Entries))
+        return (first[0].id, last[0].id) if first and last else None
 
     async def get(self, key: bytes) -> bytes | None:
         """The value of another key."""
-        found: bytes | None = await self._ask(("GET", key))
+        found: bytes | None = await self._ask(("GET", key), bytes | None)
         return found
 
     async def close(self) -> None:
@@ -50,19 +61,30 @@ class ValkeyReader:
         await disconnect(self._connection)
 
     async def _read(self, key: bytes, after: bytes, block: Command, most: int) -> list[Entry]:
-        found = await self._ask(("XREAD", "COUNT", most, *block, "STREAMS", key, after))
-        if not found:
+        command = ("XREAD", "COUNT", most, *block, "STREAMS", key, after)
+        found: _Streams = await self._ask(command, _Streams)
+        if found is None:
             return []
         ((_, entries),) = found
-        return [Entry(identity, fields[1]) for identity, fields in entries]
+        return _messages(entries)
 
-    async def _ask(self, command: Command) -> Answer:
+    async def _ask(self, command: Command, form: Any) -> Any:
         try:
             async with asyncio.timeout(_ANSWER_SECONDS):
                 await self._connection.send_command(*command, check_health=False)
-                return await self._connection.read_response(disable_decoding=True)
+                answer = await next_answer(self._connection)
         except (ValkeyError, OSError) as error:
             raise LostError(reason_of(error)) from error
+        return shaped(answer, form)
+
+
+def _messages(entries: _Entries) -> list[Entry]:
+    try:
+        for identity, _ in entries:
+            order(identity)
+    except ValueError as error:
+        raise LostError(UNKNOWN_FORM) from error
+    return [Entry(identity, fields[1]) for identity, fields in entries]
 
 
 async def open_reader(address: ValkeyAddress) -> ValkeyReader:

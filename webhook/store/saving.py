@@ -34,12 +34,14 @@ class Known(Protocol):
 class Saving:
     """Snapshots of what is known, as of the message that was read last."""
 
-    def __init__(self, publish: Callable[[Command], None], prefix: str, known: Known) -> None:
+    def __init__(
+        self, publish: Callable[[Command], None], snapshots: Snapshots, known: Known
+    ) -> None:
         """`publish` sends a command, if that can be now."""
         self._publish: Final = publish
         self._known: Final = known
         self._due = 0.0
-        self.snapshots: Final = Snapshots(prefix)
+        self.snapshots: Final = snapshots
         self.saved = BEGINNING
         """As of which message; BEGINNING after a loss, for the store may have lost it too."""
 

@@ -16,6 +16,8 @@ from typing import Final
 
 KEPT_MILLISECONDS: Final = 30_000
 """As webhook/store/memory.py: the longest that a write can be between its phases."""
+LARGEST_VALUE: Final = 1024 * 1024
+"""Bytes of what was asked or told; no replica writes nearly as many."""
 REPLICA_BYTES: Final = 8
 
 _NOBODY: Final = bytes(REPLICA_BYTES)
@@ -42,6 +44,8 @@ if known[2] == '0' then
   redis.call('HSET', KEYS[1], 'a', '1')
   redis.call('PEXPIRE', KEYS[1], ARGV[1])
 end
+local most = tonumber(ARGV[2])
+if #(known[1] or '') > most or #(known[3] or '') > most then return {} end
 return {known[1], known[3]}
 """
 
@@ -82,7 +86,7 @@ class Scripts:
 
     def ask(self, digest: bytes) -> Command:
         """What is known of a write: [intent, told]; from now on it was asked for."""
-        return (*self._eval(_ASK, digest), KEPT_MILLISECONDS)
+        return (*self._eval(_ASK, digest), KEPT_MILLISECONDS, LARGEST_VALUE)
 
     def tell(self, digest: bytes, told: bytes) -> Command:
         """Remember what a write was told."""

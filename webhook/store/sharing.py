@@ -20,12 +20,14 @@ from webhook.store.intake import Intake, Judge, Past
 from webhook.store.outbox import LARGEST_FACT, Outbox
 from webhook.store.saving import Known, Saving
 from webhook.store.scripts import Command
+from webhook.store.seal import Seal
+from webhook.store.snapshot import Snapshots
 from webhook.store.stream import AFTER_ALL, BEGINNING, MOST_AT_ONCE, Stream, order
 from webhook.telemetry.logs import LOGGER
 
 GATHER_SECONDS: Final = 0.05
 """What is seen in so long goes into one message: twenty a second of each replica at most."""
-_RESULTS: Final = ("sent", "read", "alone", "missed", "dropped", "unreadable")
+_RESULTS: Final = ("sent", "read", "alone", "missed", "dropped", "unreadable", "unsealed")
 _SHORTEST_PAUSE: Final = 0.1
 _LONGEST_PAUSE: Final = 1.0
 _ANSWER_SECONDS: Final = 5.0
@@ -70,6 +72,7 @@ class Place(NamedTuple):
     open_reader, open_line   new connections; raise LostError
     probe                    a command that succeeds only where all the others may
     me                       this process's alone
+    seal                     for all that is stored
     """
 
     open_reader: Callable[[], Awaitable[Reader]]
@@ -77,6 +80,7 @@ class Place(NamedTuple):
     probe: Command
     prefix: str
     me: bytes
+    seal: Seal
 
 
 class Sharing:
@@ -85,10 +89,11 @@ class Sharing:
     def __init__(self, place: Place, judge: Sharer) -> None:
         self._place: Final = place
         self._judge: Final = judge
-        self._stream: Final = Stream(place.prefix)
-        self._saving: Final = Saving(self._publish, place.prefix, judge)
+        self._stream: Final = Stream(place.prefix, place.seal)
+        snapshots = Snapshots(place.prefix, place.seal)
+        self._saving: Final = Saving(self._publish, snapshots, judge)
         self._outbox: Final = Outbox(self._publish, self._stream, place.me)
-        self._intake: Final = Intake(judge, place.me, self._outbox.came_back)
+        self._intake: Final = Intake(judge, self._stream, place.me, self._outbox.came_back)
         self._line: Line | None = None
         self._flushing: asyncio.TimerHandle | None = None
         self._reason: str | None = None

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from webhook.store.scripts import Command
+from webhook.store.seal import Seal, UnsealedError
 from webhook.store.stream import KEPT_MILLISECONDS, Row, by_size
 
 _SLOTS: Final = 2
@@ -42,8 +43,9 @@ _parts: Final = msgspec.msgpack.Decoder(_Part)
 class Snapshots:
     """Commands that write them, and the way to read one, under one prefix."""
 
-    def __init__(self, prefix: str) -> None:
+    def __init__(self, prefix: str, seal: Seal) -> None:
         self._prefix: Final = f"{prefix}found1"
+        self._seal: Final = seal
         self._slot = 0
 
     def write(self, snapshot: Snapshot) -> Iterator[Command]:
@@ -57,26 +59,32 @@ class Snapshots:
     async def read(self, get: Callable[[bytes], Awaitable[bytes | None]]) -> Snapshot | None:
         """The latest, if it is whole and of this version. Raises what `get` does."""
         try:
-            found = await get(self._prefix.encode())
+            found = await self._get(get, self._prefix)
             if found is None:
                 return None
             head, rows, waiting = _heads.decode(found), list[Row](), list[bytes]()
             for number in range(1, head.parts + 1):
-                found = await get(self._part(head.slot, number).encode())
+                found = await self._get(get, self._part(head.slot, number))
                 part = None if found is None else _parts.decode(found)
                 if part is None or part.at != head.at:
                     return None
                 rows += part.rows
                 waiting += part.waiting
-        except (msgspec.MsgspecError, UnicodeDecodeError):
+        except (msgspec.MsgspecError, UnicodeDecodeError, UnsealedError):
             return None
         return Snapshot(head.at, tuple(rows), tuple(waiting))
+
+    async def _get(self, get: Callable[[bytes], Awaitable[bytes | None]], key: str) -> bytes | None:
+        place = key.encode()
+        found = await get(place)
+        return None if found is None else self._seal.open(place, found)
 
     def _part(self, slot: int, number: int) -> str:
         return f"{self._prefix}:{slot}:{number}"
 
     def _put(self, key: str, value: _Head | _Part) -> Command:
-        return ("SET", key, msgspec.msgpack.encode(value), "PX", KEPT_MILLISECONDS)
+        content = self._seal.close(key.encode(), msgspec.msgpack.encode(value))
+        return ("SET", key, content, "PX", KEPT_MILLISECONDS)
 
 
 def _split(snapshot: Snapshot) -> Iterator[_Part]:

@@ -11,6 +11,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from webhook.store.scripts import Command
+from webhook.store.seal import Seal
 
 T = TypeVar("T")
 
@@ -59,25 +60,26 @@ Message = Facts | Found
 _decoder: Final = msgspec.msgpack.Decoder(Message)
 
 
-def decode(raw: bytes) -> Message:
-    """One message. Raises BadMessageError, for those of another version too."""
-    try:
-        message: Message = _decoder.decode(raw)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        raise BadMessageError("not a message of this version") from None
-    return message
-
-
 class Stream:
-    """The commands, under one prefix."""
+    """The commands, under one prefix, and what comes of them."""
 
-    def __init__(self, prefix: str) -> None:
+    def __init__(self, prefix: str, seal: Seal) -> None:
         self.key: Final = f"{prefix}facts1".encode()
+        self._seal: Final = seal
 
     def append(self, message: Message) -> Command:
         """Add a message."""
-        content = msgspec.msgpack.encode(message)
+        content = self._seal.close(self.key, msgspec.msgpack.encode(message))
         return ("EVAL", _APPEND, 1, self.key, MOST_MESSAGES, content, KEPT_MILLISECONDS)
+
+    def decode(self, raw: bytes) -> Message:
+        """One message. Raises UnsealedError, or BadMessageError for those of another version."""
+        content = self._seal.open(self.key, raw)
+        try:
+            message: Message = _decoder.decode(content)
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            raise BadMessageError("not a message of this version") from None
+        return message
 
 
 def order(identity: bytes) -> tuple[int, int]:

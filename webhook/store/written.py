@@ -1,13 +1,13 @@
 """How a write stands in a shared store: its key, its intent, and what it was told.
 
 A key is a digest of what joins the phases of a write, so neither names nor contents are in it. A
-value is the little that restore_intent needs; see webhook/objects/intended.py.
+value is the little that restore_intent needs (webhook/objects/intended.py), sealed (seal.py).
 """
 
 from collections.abc import Mapping
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
@@ -21,24 +21,12 @@ _intent_decoder: Final = msgspec.msgpack.Decoder(Intended)
 _told_decoder: Final = msgspec.msgpack.Decoder(dict[str, str])
 
 
-class Known(NamedTuple):
-    """What a store knows of a write; None where it knows nothing.
-
-    found     whether an intent is there, be it a cancelled one
-    intended  None for a cancelled one too
-    """
-
-    found: bool
-    intended: Intended | None
-    told: Mapping[str, str] | None
-
-
 # The phases of one write, and the questions about each of them, follow one another closely.
 @lru_cache(maxsize=64)
-def digest(key: JoinKey) -> bytes:
-    """32 hexadecimal digits, equal for equal keys."""
+def digest(key: JoinKey, secret: bytes) -> bytes:
+    """32 hexadecimal digits, equal for equal keys; not to be guessed without the secret."""
     content = msgspec.msgpack.encode(key)
-    return blake2b(content, digest_size=_DIGEST_BYTES).hexdigest().encode()
+    return blake2b(content, digest_size=_DIGEST_BYTES, key=secret).hexdigest().encode()
 
 
 def pack_intent(intended: Intended) -> bytes:
@@ -51,10 +39,11 @@ def pack_told(annotations: Mapping[str, str]) -> bytes:
     return msgspec.msgpack.encode(dict(annotations))
 
 
-def unpack(intent: bytes | None, told: bytes | None) -> Known:
-    """Raises msgspec.MsgspecError for what another program wrote."""
-    return Known(
-        intent is not None,
-        _intent_decoder.decode(intent) if intent else None,
-        _told_decoder.decode(told) if told is not None else None,
-    )
+def unpack_intent(content: bytes) -> Intended:
+    """Raises msgspec.MsgspecError or UnicodeDecodeError for what another program wrote."""
+    return _intent_decoder.decode(content)
+
+
+def unpack_told(content: bytes) -> Mapping[str, str]:
+    """Raises as unpack_intent does."""
+    return _told_decoder.decode(content)

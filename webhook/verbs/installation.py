@@ -1,6 +1,7 @@
 """Installing, prepared: what each object would become, by dry runs that change nothing."""
 
 import secrets
+from base64 import b64decode
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -30,10 +31,11 @@ from webhook.manifest.rendering import (
     render,
     secret_of,
 )
-from webhook.manifest.store import PASSWORD, STORE_SECRET, keys_of, store_secret
+from webhook.manifest.store import KEY, PASSWORD, STORE_SECRET, keys_of, store_secret
 
 _ADMISSION: Final = "admissionregistration.k8s.io/v1"
-_PASSWORD_BYTES: Final = 32
+_SECRET_BYTES: Final = 32
+_MADE: Final = (PASSWORD, KEY)
 _NO_PAIR: Final = dict.fromkeys(("tls.crt", "tls.key", "ca.crt"), b"")
 _OTHERS_OWN: Final = "cert-manager.io/certificate-name"
 """The annotation of a Secret that cert-manager keeps."""
@@ -154,13 +156,18 @@ async def _check_cert_manager(rest: Rest) -> None:
 
 
 async def _password(rest: Rest, namespace: str) -> Step:
-    """The Secret of an own Valkey: made once, and kept from then on."""
+    """The Secret of an own Valkey: what is missing is made once, and kept from then on."""
     place = secret_of(namespace, STORE_SECRET)
-    found = await find(rest, place) or {}
-    if (found.get("data") or {}).get(PASSWORD):
+    there = (await find(rest, place) or {}).get("data") or {}
+    missing = [name for name in _MADE if not there.get(name)]
+    if not missing:
         return Step(Action.UNCHANGED, place)
-    made = store_secret(namespace, secrets.token_urlsafe(_PASSWORD_BYTES))
-    return (await plan_step(rest, made))._replace(note="a password, which is not shown")
+    # What is there is named as well: what is applied without it would be taken away.
+    kept = {name: b64decode(there[name]) for name in _MADE if there.get(name)}
+    new = {name: secrets.token_urlsafe(_SECRET_BYTES).encode() for name in missing}
+    step = await plan_step(rest, store_secret(namespace, kept | new))
+    told = " and ".join(f"a {name}" for name in missing)
+    return step._replace(note=f"{told}, not shown")
 
 
 async def _dropped(rest: Rest, choices: Choices, rendered: list[Document]) -> list[Step]:
@@ -181,13 +188,14 @@ async def _check_store(rest: Rest, rendered: list[Document], namespace: str) -> 
     keys = [key for one in rendered if one["kind"] == "Deployment" for key in keys_of(one)]
     if not keys:
         return
-    found = await find(rest, secret_of(namespace, STORE_SECRET)) or {}
-    missing = [key for key in keys if key not in (found.get("data") or {})]
+    found = await find(rest, secret_of(namespace, STORE_SECRET))
+    missing = [key for key in keys if key not in ((found or {}).get("data") or {})]
     if missing:
         files = " ".join(f"--from-file={key}" for key in keys)
         told = f"secret/{STORE_SECRET} -n {namespace} has no {' and no '.join(missing)}, which "
         told += f"--store names: kubectl -n {namespace} create secret generic {STORE_SECRET} "
-        raise RefusedError(HTTPStatus.NOT_FOUND, f"{told}{files}")
+        again = "" if found is None else " --dry-run=client -o yaml | kubectl apply -f -"
+        raise RefusedError(HTTPStatus.NOT_FOUND, f"{told}{files}{again}")
 
 
 def _pair(options: InstallOptions, secret: Document | None) -> certs.Renewed:

@@ -108,7 +108,7 @@ async def run_server(
     with logging_to_stderr(log_level):
         suspects = Suspects()
         detection = Detection(suspects, own_user=_own_user(cluster.kubeconfig))
-        replicas = Replicas(store, detection) if isinstance(store, ValkeyAddress) else None
+        replicas = _replicas(store, detection, judge_options)
         writes = None if replicas is None else replicas.writes
         judge = Judge(
             judge_options,
@@ -197,6 +197,13 @@ async def run_server(
                 elsewhere=writes,
             )
             await service.run()
+
+
+def _replicas(store: StoreAddress, detection: Detection, options: JudgeOptions) -> Replicas | None:
+    """The others on a shared store; None without one."""
+    if not isinstance(store, ValkeyAddress):
+        return None
+    return Replicas(store, detection, options.restored)
 
 
 def _state(store: StoreAddress, replicas: Replicas | None) -> str:

@@ -13,6 +13,8 @@ from webhook.manifest.rendering import Choices, pair_files, render
 
 NAME_LABEL = "kubernetes.io/metadata.name"
 
+_STORE = "valkey://db/0?key-file=/etc/genguard/store/key"
+
 
 def run(*arguments: str):
     return CliRunner().invoke(main, ["install", *arguments], env={"KUBECONFIG": "/nowhere"})
@@ -28,7 +30,8 @@ def test_yaml_is_what_kustomize_renders_with_the_same_certificate(tmp_path):
 
 
 def test_yaml_has_the_store_and_the_replicas_that_were_asked_for():
-    store = "valkeys://genguard@db.shop.svc:7000/0?password-file=/etc/genguard/store/password"
+    files = "password-file=/etc/genguard/store/password&key-file=/etc/genguard/store/key"
+    store = f"valkeys://genguard@db.shop.svc:7000/0?{files}"
     found = run("-o", "yaml", "--ha", "--store", store, "--replicas", "4")
     assert found.exit_code == 0, found.output
     documents = list(yaml.safe_load_all(found.stdout))
@@ -117,17 +120,19 @@ def test_yaml_needs_no_certificate_of_anybody_s():
         (["--url", "https://h:1", "--ca-file", __file__, "--audit-only"], "where it is started"),
         (["--cert-dir", "x", "--cert-manager"], "either --cert-dir or --cert-manager"),
         (["-o", "json"], "'json' is not"),
-        (["--store", "valkey://db/0"], "give --ha"),
+        (["--store", _STORE], "give --ha"),
         (["--ha", "--store", "memory"], "replicas share a Valkey or Redis"),
         (["--ha", "--store", "valkey://"], "the host is missing"),
         (["--ha", "--store", "valkey://a:word@db/0"], "put it in secret/genguard-store"),
-        (["--ha", "--store", "valkeys://db/0?cafile=/tmp/ca.crt"], "in /etc/genguard/store/"),
+        (["--ha", "--store", "valkey://db/0"], "write ?key-file=/etc/genguard/store/key"),
+        (["--ha", "--store", "valkey://db/0?key-file=/k"], "keys of genguard-store"),
+        (["--ha", "--store", f"{_STORE}&password-file=/tmp/password"], "in /etc/genguard/store/"),
         (["--replicas", "0"], "x>=1"),
         (["--replicas", "3"], "Give --ha, which installs a Valkey for them"),
         (["--replicas", "2", "--audit-only"], "Give --ha, which installs a Valkey for them"),
         (["--store-image", "r.example.org/v:8"], "of the Valkey that --ha installs"),
         (
-            ["--ha", "--store", "valkey://db/0", "--store-image", "v:8"],
+            ["--ha", "--store", _STORE, "--store-image", "v:8"],
             "of the Valkey that --ha installs",
         ),
         (["--audit-only", "--heal"], "leave out --heal"),

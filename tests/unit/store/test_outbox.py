@@ -4,17 +4,18 @@ import msgspec
 
 from webhook.store import outbox as module
 from webhook.store.outbox import KEPT_SECONDS, MOST_SECONDS, Outbox
-from webhook.store.stream import MOST_BYTES, Facts, Found, Message, Stream, decode
+from webhook.store.seal import Plain
+from webhook.store.stream import MOST_BYTES, Facts, Found, Message, Stream
 
 
 class Sender:
     def __init__(self) -> None:
         self.now = 100.0
         self.sent: list[Message] = []
-        self.outbox = Outbox(self._publish, Stream("p:"), b"me", lambda: self.now)
+        self.outbox = Outbox(self._publish, Stream("p:", Plain()), b"me", lambda: self.now)
 
     def _publish(self, command) -> None:
-        self.sent.append(decode(command[5]))
+        self.sent.append(Stream("p:", Plain()).decode(command[5]))
 
     def send(self, *facts: bytes) -> None:
         for fact in facts:
@@ -97,6 +98,6 @@ def test_the_lag_is_that_of_the_oldest():
 
 def test_a_message_is_small_beside_what_is_in_it():
     fact = b"x" * 300
-    command = Stream("p:").append(Facts(b"12345678", 1_000_000, (fact,) * 20))
+    command = Stream("p:", Plain()).append(Facts(b"12345678", 1_000_000, (fact,) * 20))
     assert len(command[5]) < 20 * 303 + 40
     assert msgspec.msgpack.decode(command[5])[0] == "facts1", "who reads it knows its version"

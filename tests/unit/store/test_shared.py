@@ -3,16 +3,18 @@
 from msgspec.structs import replace
 
 from webhook.admission.join import JoinKey
-from webhook.objects.intended import Intended
+from webhook.objects.intended import Intended, Restored
 from webhook.objects.observed import Condition, Observed
 from webhook.store.circuit import LostError
 from webhook.store.scripts import Scripts
+from webhook.store.seal import Plain
 from webhook.store.shared import SharedWrites
-from webhook.store.written import digest, pack_intent, pack_told, unpack
+from webhook.store.written import digest, pack_intent, pack_told, unpack_intent, unpack_told
 
 KEY = JoinKey("apps", "deployments", "status", "default", "a", "uid", "someone", "7", dry_run=False)
 FIVE = Intended(Observed(5, (Condition("Ready", "7"),)), ((("status", "phase"), b'"Ready"'),))
 TOLD = {"restore-intent": "set status.observedGeneration=5"}
+EVERYTHING = Restored(paths=(("status", "phase"),))
 SCRIPTS = Scripts("p:", b"replica1")
 ELSEWHERE = Scripts("p:", b"replica2")
 
@@ -36,21 +38,21 @@ class FakeStore:
 
 
 def test_an_intent_and_what_was_told_come_back_as_they_were():
-    assert unpack(pack_intent(FIVE), pack_told(TOLD)) == (True, FIVE, TOLD)
-    assert unpack(b"", None) == (True, None, None)
-    assert unpack(None, None) == (False, None, None)
+    assert unpack_intent(pack_intent(FIVE)) == FIVE
+    assert unpack_told(pack_told(TOLD)) == TOLD
 
 
 def test_keys_are_short_and_equal_for_equal_writes_alone():
     other = replace(KEY, name="a-telling-name" * 10)
-    assert digest(KEY) == digest(replace(KEY))
-    assert digest(other) != digest(KEY)
-    assert len(digest(other)) == 32
+    assert digest(KEY, b"") == digest(replace(KEY), b"")
+    assert digest(other, b"") != digest(KEY, b"")
+    assert digest(KEY, b"secret") != digest(KEY, b"")
+    assert len(digest(other, b"")) == 32
 
 
 def test_what_is_sent_here_is_published_and_not_asked_for():
     store = FakeStore()
-    writes = SharedWrites(store, SCRIPTS)
+    writes = SharedWrites(store, SCRIPTS, Plain(), EVERYTHING)
     assert writes.lacks(KEY, 0.0)
     writes.intents.put(KEY, FIVE, 0.0)
     assert not writes.lacks(KEY, 1.0)
@@ -61,7 +63,7 @@ def test_what_is_sent_here_is_published_and_not_asked_for():
 
 async def test_what_is_fetched_is_there_for_this_round_and_the_next():
     store = FakeStore(pack_intent(FIVE), pack_told(TOLD))
-    writes = SharedWrites(store, SCRIPTS)
+    writes = SharedWrites(store, SCRIPTS, Plain(), EVERYTHING)
     await writes.fetch(KEY, 0.0)
     assert not writes.lacks(KEY, 1.0)
     assert writes.intents.get(KEY, 1.0) == FIVE
@@ -71,16 +73,17 @@ async def test_what_is_fetched_is_there_for_this_round_and_the_next():
 
 async def test_what_is_cancelled_or_unknown_is_asked_for_again():
     for answer in ((b"", None), (None, None), (b"\xc1", None), ()):
-        writes = SharedWrites(FakeStore(*answer), SCRIPTS)
+        writes = SharedWrites(FakeStore(*answer), SCRIPTS, Plain(), EVERYTHING)
         await writes.fetch(KEY, 0.0)
         assert writes.intents.get(KEY, 1.0) is None
         assert writes.lacks(KEY, 1.0)
 
 
 async def test_a_copy_is_good_until_it_is_called_back():
-    writes = SharedWrites(FakeStore(pack_intent(FIVE), pack_told(TOLD)), SCRIPTS)
+    store = FakeStore(pack_intent(FIVE), pack_told(TOLD))
+    writes = SharedWrites(store, SCRIPTS, Plain(), EVERYTHING)
     await writes.fetch(KEY, 0.0)
-    own, others = SCRIPTS.tell(digest(KEY), b""), ELSEWHERE.tell(digest(KEY), b"")
+    own, others = SCRIPTS.tell(digest(KEY, b""), b""), ELSEWHERE.tell(digest(KEY, b""), b"")
     writes.call_back(own[-1])
     assert not writes.lacks(KEY, 1.0)
     writes.call_back(others[-1])
@@ -93,15 +96,15 @@ async def test_a_copy_is_good_until_it_is_called_back():
 
 async def test_what_is_called_back_while_it_is_fetched_is_not_taken_over():
     store = FakeStore(pack_intent(FIVE), None)
-    writes = SharedWrites(store, SCRIPTS)
-    store.while_asked = lambda: writes.call_back(ELSEWHERE.tell(digest(KEY), b"")[-1])
+    writes = SharedWrites(store, SCRIPTS, Plain(), EVERYTHING)
+    store.while_asked = lambda: writes.call_back(ELSEWHERE.tell(digest(KEY, b""), b"")[-1])
     await writes.fetch(KEY, 0.0)
     assert writes.lacks(KEY, 1.0)
 
 
 def test_only_what_another_replica_may_say_otherwise_is_told():
     store = FakeStore()
-    writes = SharedWrites(store, SCRIPTS)
+    writes = SharedWrites(store, SCRIPTS, Plain(), EVERYTHING)
     writes.rounds.put(KEY, {"generation": "4 spec-changed"}, 0.0)
     assert store.published == []
     writes.rounds.put(KEY, TOLD, 0.0)
@@ -110,7 +113,7 @@ def test_only_what_another_replica_may_say_otherwise_is_told():
 
 def test_a_dry_run_is_nobody_elses_business():
     store, dry = FakeStore(), replace(KEY, dry_run=True)
-    writes = SharedWrites(store, SCRIPTS)
+    writes = SharedWrites(store, SCRIPTS, Plain(), EVERYTHING)
     assert not writes.lacks(dry, 0.0)
     writes.intents.put(dry, FIVE, 0.0)
     writes.rounds.put(dry, TOLD, 0.0)
