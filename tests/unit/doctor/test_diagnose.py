@@ -39,6 +39,11 @@ OLD_LEAF = renew(
 ).pair
 
 
+RULES = [
+    {"apiGroups": ["apps"], "apiVersions": ["v1"], "resources": ["*"], "operations": ["UPDATE"]}
+]
+
+
 def without(facts, kind):
     live = {path: None if one["kind"] == kind else one for path, one in facts.live.items()}
     return replace(facts, live=live)
@@ -377,6 +382,25 @@ def test_what_is_registered_but_not_installed_is_no_noise():
 )
 def test_the_command_installs_it_as_it_was_installed(choices, command):
     assert healthy(**choices).install == command
+
+
+@pytest.mark.parametrize(
+    ("labels", "level"),
+    [({}, Level.WARN), ({"genguard.io/trace": "1453bee5"}, Level.OK)],
+    ids=["a webhook of somebody", "an observer of trace"],
+)
+def test_only_an_observer_of_trace_may_stand_before_the_first_registration(labels, level):
+    name = "0---before"
+    hook = {"name": "x.example.org", "clientConfig": {"url": "https://192.0.2.1/x"}, "rules": RULES}
+    before = {
+        "kind": "MutatingWebhookConfiguration",
+        "metadata": {"name": name, "labels": labels},
+        "webhooks": [hook],
+    }
+    facts = replace(WELL, configurations=(*WELL.configurations, before))
+    (line,) = (line for line in diagnose(facts) if line.id == "order")
+    assert line.level is level
+    assert (name in line.message) is (level is Level.WARN)
 
 
 def test_kinds_are_told_as_this_server_has_them():
