@@ -164,18 +164,21 @@ async def test_with_others_to_ask_only_what_lost_something_waits_for_them(tmp_pa
     assert len(others.asked) == 1, "the second time the intent is known"
 
 
-def many(count: int) -> tuple[list[str], bytes]:
+def many(count: int, **fields: str) -> tuple[list[str], bytes]:
     """So many requests, one behind the other, and their uids."""
     asked = [make_review("CREATE", new={"spec": {}}) for _ in range(count)]
-    requests = b"".join(http_post(json.dumps(one).encode()) for one in asked)
+    requests = b"".join(http_post(json.dumps(one).encode(), **fields) for one in asked)
     return [one["request"]["uid"] for one in asked], requests
 
 
 @pytest.mark.parametrize("count", [31, 32, 33, 34, 64, 65, 200])
-async def test_each_of_many_requests_of_one_piece_is_answered_in_order(running, count):
+@pytest.mark.parametrize("cut", [0, 300, -300])
+async def test_each_of_many_requests_is_answered_in_order(running, count, cut):
     uids, requests = many(count)
     wire = await running.connect()
-    await wire.send(requests)
+    for piece in filter(None, (requests[:cut], requests[cut:])):
+        await wire.send(piece)
+        await asyncio.sleep(0.01)
     assert [(await wire.answer()).json["response"]["uid"] for _ in uids] == uids
 
 
