@@ -57,7 +57,8 @@ def make_exchange(seed: int) -> Exchange:
     draw = random.Random(seed)
     count = draw.choice((1, 1, 2, 3, draw.randint(1, 32), draw.randint(33, LONGEST)))
     uids = tuple(f"{seed}-{number}" for number in range(count))
-    requests = [_request(draw, uid) for uid in uids]
+    upgrades = draw.random() < 0.15
+    requests = [_request(draw, uid, upgrades=upgrades) for uid in uids]
     data, whole = b"".join(requests), count
     last = next((at for at, one in enumerate(requests) if b"\r\nUpgrade: " in one), count)
     if draw.random() < 0.25:  # goes away in the middle of a request, with answers not read
@@ -71,7 +72,7 @@ def make_exchange(seed: int) -> Exchange:
     return Exchange(tuple(filter(None, pieces)), uids[: last + 1], last < len(uids))
 
 
-def _request(draw: random.Random, uid: str) -> bytes:
+def _request(draw: random.Random, uid: str, *, upgrades: bool) -> bytes:
     filling = "x" * draw.choice((0, 10, 100, 1_000, draw.choice((10, 20_000))))
     review = make_review("CREATE", new={"spec": {"filling": filling}})
     review["request"]["uid"] = uid
@@ -82,7 +83,7 @@ def _request(draw: random.Random, uid: str) -> bytes:
         chunks = b"".join(b"%x\r\n%b\r\n" % (len(one), one) for one in parts)
         head = http_post(b"", path, Content_Length="", Transfer_Encoding="chunked")
         return head + chunks + b"0\r\n\r\n"
-    if form < 0.11:
+    if upgrades and form < 0.2:
         return http_post(body, path, Connection="Upgrade", Upgrade=draw.choice(_UPGRADES))
     if form < 0.3:
         return http_post(body, path, Content_Type="application/json; charset=utf-8")
@@ -100,6 +101,8 @@ async def check(port: int, trust: ssl.SSLContext, seed: int, tried: Tried) -> No
     try:
         for uid in exchange.uids:
             found = await _answered(wire)
+            if exchange.is_last and found == (0, "ConnectionResetError"):
+                break  # closed with requests unread: TCP then may drop what the client has not read
             if found != (200, uid):
                 raise AssertionError(f"seed {seed}: {uid} was asked, and {found} answered")
             tried.answers += 1
@@ -118,6 +121,8 @@ async def _send(wire: Wire, pieces: tuple[bytes, ...], draw: random.Random) -> N
     pause = draw.choice((None, 0.0, 0.001))
     with suppress(ConnectionError):  # the server has closed, behind an upgrade
         for piece in pieces:
+            if wire.writer.is_closing():
+                return
             wire.writer.write(piece)
             if pause is not None:
                 await asyncio.sleep(pause)

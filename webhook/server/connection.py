@@ -7,7 +7,7 @@ waiting for and until when, and each port has a cap on how many connections exis
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum, auto
 from http import HTTPStatus
@@ -23,7 +23,7 @@ from webhook.telemetry.logs import LOGGER
 _SWEEP_SECONDS: Final = 1.0
 _NEVER: Final = float("inf")
 _HEAD_END: Final = b"\r\n\r\n"
-_MOST_PIECES: Final = 32
+_MOST_HEADS: Final = 32
 """Requests that aiohttp parses ahead of the one that it answers."""
 _FAILED: Final = encode_refusal("genguard failed; its log says where", "", "internal")
 
@@ -93,31 +93,13 @@ class Connection(asyncio.Protocol):
             http.connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Start the clock when a request begins on a connection that was idle.
-
-        aiohttp forgets a request that it has parsed when what follows in the same piece is no HTTP:
-        so it gets the data in pieces that end with a head.
-        """
+        """Start the clock when a request begins on a connection that was idle."""
         self.arrived = self._connections.lag.before_last
         if self.state is State.REQUEST:
             self._wait(State.HEADERS, self._connections.limits.headers)
-        start = 0
-        for _ in range(_MOST_PIECES):
-            end = data.find(_HEAD_END, start) + len(_HEAD_END)
-            if end < len(_HEAD_END) or end == len(data):
-                break
-            # A fault in chunks is refused at once where they come with their head, and with the
-            # deadline of the body where they come after it.
-            if b"transfer-encoding" not in data[start:end].lower():
-                self._parse(data[start:end])
-                start = end
-            else:
-                break
-        self._parse(data[start:] if start else data)
-
-    def _parse(self, data: bytes) -> None:
-        if self._http is not None:
-            self._http.data_received(data)
+        for piece in _pieces(data):
+            if self._http is not None:
+                self._http.data_received(piece)
 
     def eof_received(self) -> None:
         """As asyncio.Protocol: the transport closes."""
@@ -163,6 +145,24 @@ class Connection(asyncio.Protocol):
         self._connections.discard(self)
         if self._transport is not None:
             self._transport.abort()
+
+
+def _pieces(data: bytes) -> Iterator[bytes]:
+    """Cut data behind the head of each request.
+
+    aiohttp forgets a request that it has parsed when what follows in the same piece is no HTTP. A
+    request in chunks is not cut: a fault in them is refused at once where they come with their
+    head, and otherwise with the deadline of the body.
+    """
+    start = 0
+    for _ in range(_MOST_HEADS):
+        end = data.find(_HEAD_END, start)
+        if end < 0 or b"transfer-encoding" in data[start:end].lower():
+            break
+        yield data[start : end + len(_HEAD_END)]
+        start = end + len(_HEAD_END)
+    if start < len(data):
+        yield data[start:]
 
 
 class Http(web.RequestHandler):

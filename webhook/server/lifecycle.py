@@ -163,7 +163,7 @@ class AdmissionService:
         refused: Counter[str] = Counter()
         self._metrics.counts(
             "ops_refused_connections",
-            "Connections of the ops port that were dropped for the sake of others.",
+            "Connections and requests of the ops port that were refused or dropped.",
             ("reason",),
             lambda: [((reason,), count) for reason, count in refused.items()],
         )
