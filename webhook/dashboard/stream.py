@@ -41,7 +41,7 @@ class Stream:
         response = web.StreamResponse()
         response.content_type = "text/event-stream"
         await response.prepare(request)
-        telling = asyncio.create_task(self._tell(response))
+        telling = asyncio.create_task(self._tell(request, response))
         self._listeners.add(telling)
         try:
             with contextlib.suppress(ConnectionError, TimeoutError, asyncio.CancelledError):
@@ -56,13 +56,13 @@ class Stream:
         for telling in self._listeners:
             telling.cancel()
 
-    async def _tell(self, response: web.StreamResponse) -> None:
+    async def _tell(self, request: web.Request, response: web.StreamResponse) -> None:
         clock = asyncio.get_running_loop().time
         known, told = self._detecting.latest, clock()
         # A browser that does not read keeps write() waiting: it must not keep its place, either.
         async with asyncio.timeout(LIFETIME_SECONDS):
             await response.write(_event("beat", known))
-            while True:
+            while request.transport is not None:  # the browser is there
                 await asyncio.sleep(_LOOK_SECONDS)
                 found = self._detecting.latest
                 if found is not known:
