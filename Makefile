@@ -64,8 +64,9 @@ coverage: install ## fail unless the core's own tests take each of its branches
 mutate: install ## faults put into the core, of which its tests must notice all but a list (minutes)
 	$(PY) -m tests.mutation --children $(JOBS)
 
-fuzz: install ## coverage-guided, on what reads what others wrote: TIME=3600 seconds in all
+fuzz: install ## coverage-guided, on what reads what others wrote, then random pipelines: TIME=3600 seconds each
 	$(PY) -m tests.fuzz --seconds $(or $(TIME),3600)
+	$(PY) -m tests.fuzz.wire --seconds $(or $(TIME),3600)
 
 faults: install controlplane ## what users see of faults, with 10,000 writes while replicas end (minutes): WRITES=
 	GENGUARD_FAULTS_WRITES=$(or $(WRITES),10000) $(PY) -m pytest -s tests/faults

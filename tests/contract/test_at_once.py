@@ -1,18 +1,13 @@
-"""An ordinary review is answered as soon as it is read, with those that came at the same time;
-another way is taken by what comes in pieces.
-
-Both ways must answer alike, whatever is asked: the one that is quick, and aiohttp's own.
-"""
+"""Requests in one piece, in several, and several in one piece; many connections at once."""
 
 import asyncio
 import json
 from dataclasses import replace
 
 import pytest
-from aiohttp import web
 
 from tests.contract.hostile import GOOD, review_text
-from tests.contract.service import Answer, Running, Wire, head, http_post, serving
+from tests.contract.service import Answer, Running, head, http_post, serving
 from tests.reviews import clobbered, make_review
 from webhook.admission.join import JoinKey
 from webhook.compose import JudgeOptions
@@ -21,8 +16,6 @@ from webhook.objects.observed import Observed
 from webhook.patch.edit import Edit
 from webhook.rules.restore_intent import Intents
 from webhook.rules.rule import RuleInput
-from webhook.server.admission import AdmissionHandler
-from webhook.server.connection import Connection
 
 LOST = json.dumps(clobbered()).encode()
 REQUESTS = {
@@ -60,15 +53,6 @@ async def ask(run: Running, *pieces: bytes) -> Answer:
     return await wire.answer()
 
 
-async def alone(run: Running) -> tuple[Wire, Connection]:
-    """The only connection that there is: here, and on the server's side."""
-    wire = await run.connect()
-    while len(run.service._server.connections) != 1:
-        await asyncio.sleep(0.01)  # until its own probe has gone, and the server has this one
-    (connection,) = run.service._server.connections
-    return wire, connection
-
-
 def without_date(answer: Answer) -> tuple[int, dict[str, str], bytes]:
     """`server` is of aiohttp's own responses alone."""
     left_out = ("date", "server")
@@ -91,7 +75,7 @@ async def test_a_server_that_drains_closes_what_it_answers_in_one_piece_too(runn
     assert (await ask(running, http_post(LOST))).closes
 
 
-async def test_quick_and_slow_take_turns_on_one_connection(running):
+async def test_whole_and_cut_requests_take_turns_on_one_connection(running):
     wire = await running.connect()
     request = http_post(GOOD.encode())
     for _ in range(5):
@@ -116,19 +100,6 @@ async def test_a_request_and_the_beginning_of_the_next(running):
     await wire.send(second[100:])
     answer = await wire.answer()
     assert answer.json["response"]["uid"] == asked[1]["request"]["uid"]
-
-
-async def test_an_answer_sets_the_clock_after_which_an_idle_connection_is_closed(running):
-    wire, connection = await alone(running)
-    closing = [connection._next_keepalive_close_time]
-    for pieces in ([http_post(LOST)], [http_post(LOST)[:300], http_post(LOST)[300:]]):
-        for piece in pieces:
-            await asyncio.sleep(0.01)
-            await wire.send(piece)
-        assert (await wire.answer()).status == 200
-        await asyncio.sleep(0.01)
-        closing.append(connection._next_keepalive_close_time)
-    assert closing == sorted(set(closing))
 
 
 class FailsFor:
@@ -177,19 +148,11 @@ class Others:
         self.intents.put(key, Intended(Observed(7, ())), now)
 
 
-async def test_with_others_to_ask_only_what_lost_something_waits_for_them(tmp_path, monkeypatch):
-    others, slow = Others(), []
-    call = AdmissionHandler.__call__
-
-    async def counted(handler: AdmissionHandler, request: web.BaseRequest) -> web.Response:
-        slow.append(request.path)
-        return await call(handler, request)
-
-    monkeypatch.setattr(AdmissionHandler, "__call__", counted)
+async def test_with_others_to_ask_only_what_lost_something_waits_for_them(tmp_path):
+    others = Others()
     async with serving(tmp_path, elsewhere=others) as run:
         others.intents = run.judge.dependencies.intents
-        wire, _ = await alone(run)
-        slow.clear()
+        wire = await run.connect()
         status = {"status": {"observedGeneration": 3}}
         kept = json.dumps(
             make_review(new=status, old=status, subresource="status", name="kept")
@@ -198,63 +161,74 @@ async def test_with_others_to_ask_only_what_lost_something_waits_for_them(tmp_pa
     assert ["restore-intent" in one.get("auditAnnotations", {}) for one in told] == [
         False, True, False, True,
     ]  # fmt: skip
-    assert len(others.asked) == len(slow) == 1, "the second time the intent is known"
+    assert len(others.asked) == 1, "the second time the intent is known"
 
 
-async def test_a_rest_that_comes_soon_is_waited_for(running, monkeypatch):
-    wire, connection = await alone(running)
-    await wire.post(LOST)
-
-    async def slow(*_: object) -> None:
-        raise AssertionError("aiohttp's own way is taken")
-
-    monkeypatch.setattr(AdmissionHandler, "__call__", slow)
-    request = http_post(LOST)
-    for _ in range(3):
-        for piece in (request[:100], request[100:300], request[300:]):
-            connection.data_received(piece)
-            await asyncio.sleep(0)
-        assert (await wire.answer()).status == 200
-    assert connection._patience is None
+def many(count: int, **fields: str) -> tuple[list[str], bytes]:
+    """So many requests, one behind the other, and their uids."""
+    asked = [make_review("CREATE", new={"spec": {}}) for _ in range(count)]
+    requests = b"".join(http_post(json.dumps(one).encode(), **fields) for one in asked)
+    return [one["request"]["uid"] for one in asked], requests
 
 
-async def test_a_rest_that_comes_as_the_waiting_ends_is_read_by_one_of_both_ways(running, logged):
-    wire, connection = await alone(running)
-    await wire.post(LOST)
-    for _ in range(3):
-        connection.data_received(http_post(LOST)[:300])
-        await asyncio.sleep(0)
-        connection.data_received(http_post(LOST)[300:])
-        connection._hand_over()
-        assert (await wire.answer()).status == 200
-    assert sum((await running.samples("genguard_reviews_total")).values()) == 4
-    assert "never retrieved" not in logged()
+@pytest.mark.parametrize("count", [31, 32, 33, 34, 64, 65, 200])
+@pytest.mark.parametrize("cut", [0, 300, -300])
+async def test_each_of_many_requests_is_answered_in_order(running, count, cut):
+    uids, requests = many(count)
+    wire = await running.connect()
+    for piece in filter(None, (requests[:cut], requests[cut:])):
+        await wire.send(piece)
+        await asyncio.sleep(0.01)
+    assert [(await wire.answer()).json["response"]["uid"] for _ in uids] == uids
 
 
-async def test_a_connection_that_is_to_be_closed_answers_what_it_has_read(running):
-    wire, connection = await alone(running)
-    await wire.post(LOST)
-    connection.data_received(http_post(LOST))
-    connection.close()
+@pytest.mark.parametrize("protocol", ["websocket", "tcp", "h2c"])
+async def test_a_request_for_an_upgrade_is_answered_and_ends_its_connection(running, protocol):
+    wire = await running.connect()
+    _, behind = many(3)
+    await wire.send(http_post(LOST, Connection="Upgrade", Upgrade=protocol) + behind)
+    answer = await wire.answer()
+    assert answer.status == 200
+    assert answer.closes
+    assert await wire.closed()
+
+
+@pytest.mark.parametrize("count", [1, 2, 32])
+async def test_requests_with_junk_behind_them_are_answered_before_it_is_refused(running, count):
+    uids, requests = many(count)
+    wire = await running.connect()
+    await wire.send(requests + b"\x00\x01 this is no request\r\n\r\n")
+    assert [(await wire.answer()).json["response"]["uid"] for _ in uids] == uids
+    answer = await wire.answer()
+    assert (answer.status, answer.json["error"]) == (400, "bad_http")
+    assert await wire.closed()
+
+
+CHUNKED = {"Content_Length": "", "Transfer_Encoding": "chunked"}
+
+
+@pytest.mark.parametrize("fields", [{"Content_Length": str(len(LOST))}, CHUNKED])
+async def test_who_waits_for_being_asked_for_the_body_is_asked(running, fields):
+    wire = await running.connect()
+    await wire.send(http_post(b"", Expect="100-continue", **fields))
+    assert (await wire.answer()).status == 100
+    chunked = b"%x\r\n%b\r\n0\r\n\r\n" % (len(LOST), LOST)
+    await wire.send(chunked if fields is CHUNKED else LOST)
     assert (await wire.answer()).status == 200
+    assert (await wire.post(LOST)).status == 200
 
 
-async def test_of_a_connection_that_is_lost_the_rest_is_not_waited_for(running, logged):
-    wire, connection = await alone(running)
-    await wire.post(LOST)
-    connection.data_received(http_post(LOST)[:300])
-    await asyncio.sleep(0)
-    assert connection._patience is not None
-    connection.connection_lost(None)
-    assert connection._patience is None
-    assert "failed" not in logged()
+EXPECTING = {
+    "the body is there": (http_post(LOST, Expect="100-continue"), 200),
+    "too large": (http_post(b"", Expect="100-continue", Content_Length=str(10**9)), 413),
+    "another type": (
+        http_post(b"", Expect="100-continue", Content_Type="text/plain", Content_Length="9"), 415
+    ),
+}  # fmt: skip
 
 
-async def test_a_connection_that_is_lost_before_its_answer_is_asked_nothing(running, logged):
-    wire, connection = await alone(running)
-    await wire.post(LOST)
-    connection.data_received(http_post(LOST))
-    connection.connection_lost(None)
-    await asyncio.sleep(0.01)
-    assert sum((await running.samples("genguard_reviews_total")).values()) == 1
-    assert "failed" not in logged()
+@pytest.mark.parametrize(("asked", "status"), EXPECTING.values(), ids=list(EXPECTING))
+async def test_nobody_is_asked_for_a_body_that_is_there_or_not_wanted(running, asked, status):
+    wire = await running.connect()
+    await wire.send(asked)
+    assert (await wire.answer()).status == status

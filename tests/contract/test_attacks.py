@@ -308,3 +308,33 @@ async def test_a_flood_of_bad_requests_does_not_fill_the_log(tmp_path, on_each_l
         lines = len(run.log)
         assert await run.metric('genguard_refused_requests_total{reason="bad_http"}') == 500
         assert lines < 400
+
+
+CROWD = 500
+
+
+async def test_500_clients_that_send_their_reviews_in_pieces_by_turns_get_their_own_answers(
+    tmp_path, on_each_loop
+):
+    """Three reviews of each, cut at random; each client sends one piece before any its next."""
+    draw = random.Random(18)
+
+    def pieces(asked: list[dict]) -> list[bytes]:
+        data = b"".join(http_post(json.dumps(one).encode(), "/mutate?timeout=30s") for one in asked)
+        cuts = sorted(draw.sample(range(1, len(data)), 7))
+        return [data[start:end] for start, end in zip([0, *cuts], [*cuts, len(data)], strict=True)]
+
+    async with victim(tmp_path, on_each_loop) as run:
+        wires = await in_turn(run.connect() for _ in range(CROWD))
+        asked = [[make_review("CREATE", new={"spec": {}}) for _ in range(3)] for _ in wires]
+        for turn in zip(*map(pieces, asked), strict=True):
+            sending = list(zip(wires, turn, strict=True))
+            draw.shuffle(sending)
+            for wire, piece in sending:
+                wire.writer.write(piece)
+            await asyncio.sleep(0)
+        for wire, own in zip(wires, asked, strict=True):
+            for one in own:
+                answer = await wire.answer(LONG)
+                assert answer.json["response"]["uid"] == one["request"]["uid"]
+        await close(wires)

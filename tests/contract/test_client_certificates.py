@@ -154,7 +154,7 @@ def look(run: Running) -> None:
     """What the server does every few seconds."""
     service = run.service
     if service._keeper.look(datetime.now(UTC)):
-        service._server.open_connections.retire()
+        service._connections.retire()
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import resource
 import signal
 import ssl
 import sys
@@ -47,11 +48,21 @@ class Served:
 
 
 @contextlib.asynccontextmanager
-async def served(folder: Path, *flags: str) -> AsyncIterator[Served]:
-    """Start it on free ports and wait until it says where it listens."""
+async def served(
+    folder: Path, *flags: str, descriptors: tuple[int, int] | None = None
+) -> AsyncIterator[Served]:
+    """Start it on free ports and wait until it says where it listens.
+
+    `descriptors`: the soft and the hard limit that it starts with.
+    """
+
+    def limit() -> None:
+        if descriptors is not None:
+            resource.setrlimit(resource.RLIMIT_NOFILE, descriptors)
+
     ports = ("--secure-port", "0", "--ops-port", "0", "--cert-dir", str(folder))
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "webhook", "serve", *ports, *flags, stderr=PIPE
+        sys.executable, "-m", "webhook", "serve", *ports, *flags, stderr=PIPE, preexec_fn=limit
     )
     try:
         async with asyncio.timeout(START_SECONDS):
@@ -119,6 +130,6 @@ async def test_a_port_that_is_taken_is_told_and_ends_the_process(tmp_path, flag)
             _, errors = await process.communicate()
     assert process.returncode == 1
     text = errors.decode()
-    assert "address already in use" in text
+    assert "address already in use" in text.lower()
     assert port in text
     assert "Traceback" not in text

@@ -128,23 +128,32 @@ async def test_a_burst_of_connections_is_answered(running):
     assert {answer.status for answer in answers} == {200}
 
 
-async def test_over_its_budget_of_bytes_the_server_asks_to_come_again(tmp_path):
+async def test_over_its_budget_of_bytes_who_is_slowest_is_asked_to_come_again(tmp_path):
     """client-go repeats a 429 with Retry-After; the connection stays for that."""
     body = encoded(clobbered())
-    limits = Limits(body_bytes_in_flight=len(body) + 10)
+    limits = Limits(body_bytes_in_flight=len(body) + 10, answer_seconds=30.0)
     async with serving(tmp_path, limits=limits) as run:
-        slow, shed = await run.connect(), await run.connect()
+        slow, quick = await run.connect(), await run.connect()
         await slow.send(http_post(body[:-1], Content_Length=str(len(body))))
         await asyncio.sleep(0.05)
-        await shed.send(http_post(body[:-1], Content_Length=str(len(body))))
-        answer = await shed.answer()
+        await quick.send(http_post(body[:-1], Content_Length=str(len(body))))
+        answer = await slow.answer()
         assert (answer.status, answer.json["error"]) == (429, "overloaded")
         assert answer.headers["retry-after"] == "1"
         assert not answer.closes
+        await quick.send(body[-1:])
+        assert (await quick.answer()).status == 200
         await slow.send(body[-1:])
-        assert (await slow.answer()).status == 200
-        await shed.send(body[-1:])
-        assert (await shed.post(body)).status == 200
+        assert (await slow.post(body)).status == 200
+        assert (await run.samples("genguard_shed_total"))['reason="reading"'] == 1.0
+
+
+async def test_one_body_that_is_larger_than_the_budget_is_asked_to_come_again(tmp_path):
+    body = encoded(clobbered())
+    async with serving(tmp_path, limits=Limits(body_bytes_in_flight=100)) as run:
+        wire = await run.connect()
+        await wire.send(http_post(body[:-1], Content_Length=str(len(body))))
+        assert (await wire.answer()).status == 429
 
 
 async def test_the_budget_is_given_back_by_clients_that_leave(tmp_path):

@@ -6,7 +6,8 @@ import time
 import pytest
 
 from tests.contract.hostile import GOOD
-from tests.contract.service import http_post, serving
+from tests.contract.service import PATIENT, http_post, serving
+from webhook.admission.decode import MAX_BODY_BYTES
 from webhook.server.limits import Limits
 
 
@@ -78,10 +79,24 @@ async def test_a_connection_too_many_is_dropped_and_the_others_work_on(tmp_path)
         wires = [await run.connect() for _ in range(3)]
         for wire in wires:
             assert (await wire.post(GOOD.encode())).status == 200
-        assert await (await run.connect()).closed()
+        with pytest.raises(ConnectionError):  # before its handshake
+            await run.connect()
+        refused = await run.samples("genguard_refused_requests_total")
+        assert refused == {'reason="too-many-connections"': 1.0}
         assert (await wires[0].post(GOOD.encode())).status == 200
         await wires[1].close()
         assert (await run.post(GOOD.encode())).status == 200
+
+
+async def test_handshakes_that_hang_keep_nobody_out(tmp_path):
+    async with serving(tmp_path, limits=Limits(connections=3)) as run:
+        kept = await run.connect()
+        port = run.service.secure_port
+        hanging = [await asyncio.open_connection("127.0.0.1", port) for _ in range(5)]
+        assert (await run.post(GOOD.encode())).status == 200
+        assert (await kept.post(GOOD.encode())).status == 200
+        for _, writer in hanging:
+            writer.close()
 
 
 async def test_a_client_that_leaves_in_the_middle_disturbs_nobody(running, logged):
@@ -95,3 +110,21 @@ async def test_a_client_that_leaves_in_the_middle_disturbs_nobody(running, logge
     text = logged()
     assert "handler failed" not in text
     assert "Traceback" not in text
+
+
+@pytest.mark.parametrize("sends", ["chunks", "a length"])
+async def test_bodies_of_which_little_has_come_take_no_room_from_others(tmp_path, sends):
+    """A body counts with the bytes that have come, whatever it says that is still to come."""
+    fields = {"Content_Length": str(MAX_BODY_BYTES)}
+    if sends == "chunks":
+        fields = {"Content_Length": "", "Transfer_Encoding": "chunked"}
+    async with serving(tmp_path, limits=PATIENT) as run:
+        for _ in range(PATIENT.body_bytes_in_flight // MAX_BODY_BYTES + 5):
+            wire = await run.connect()
+            await wire.send(http_post(b"1\r\n{\r\n", **fields))
+        other = await run.connect()
+        await other.send(http_post(GOOD[:-1].encode(), Content_Length=str(len(GOOD))))
+        await asyncio.sleep(0.05)
+        await other.send(GOOD[-1:].encode())
+        assert (await other.answer()).status == 200
+        assert (await run.samples("genguard_shed_total"))['reason="reading"'] == 0.0

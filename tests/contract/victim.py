@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import resource
 import ssl
 import time
 from collections.abc import AsyncIterator, Callable
@@ -44,9 +45,19 @@ class Victim:
         line = next(one for one in status.splitlines() if one.startswith("VmHWM"))
         return int(line.split()[1]) * 1024
 
+    @property
+    def most_descriptors(self) -> int:
+        """How many descriptors it may have, by its own soft limit."""
+        return resource.prlimit(self.run.process.pid, resource.RLIMIT_NOFILE)[0]
+
     async def plain(self) -> Wire:
         """A connection without TLS."""
         return Wire(*await asyncio.open_connection("127.0.0.1", self.port))
+
+    async def plain_ops(self) -> Wire:
+        """A connection to the ops port."""
+        port = self.run.facts["ops"].rpartition(":")[2]
+        return Wire(*await asyncio.open_connection("127.0.0.1", port))
 
     async def connect(self) -> Wire:
         return Wire(
@@ -102,9 +113,11 @@ async def until(true: Callable[[], bool], what: str) -> None:
 
 
 @contextlib.asynccontextmanager
-async def victim(folder: Path, *flags: str) -> AsyncIterator[Victim]:
+async def victim(
+    folder: Path, *flags: str, descriptors: tuple[int, int] | None = None
+) -> AsyncIterator[Victim]:
     """It must be whole afterwards: alive, within its memory, honest reviews answered meanwhile."""
-    async with served(folder, *flags) as run:
+    async with served(folder, *flags, descriptors=descriptors) as run:
         trust = ssl.create_default_context(cafile=str(folder / "ca.crt"))
         found = Victim(run, trust)
         logging = asyncio.create_task(found.read_log())

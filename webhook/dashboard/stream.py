@@ -21,6 +21,11 @@ _BEAT_SECONDS: Final = 5.0
 LIFETIME_SECONDS: Final = 300.0
 """After it the browser connects again by itself, and shows its token again."""
 
+_TOO_MANY: Final = (
+    f"genguard: {MOST_LISTENERS} pages are kept up to date already, and no more are. Reload this "
+    "page to see news, or close another.\n"
+)
+
 
 class Stream:
     """The listeners of one server."""
@@ -32,14 +37,14 @@ class Stream:
     async def listen(self, request: web.Request) -> web.StreamResponse:
         """Tell until the browser goes, the server stops or the time is over."""
         if len(self._listeners) >= MOST_LISTENERS:
-            return web.Response(status=503, text="Too many pages are open; reload to see news.\n")
+            return web.Response(status=503, text=_TOO_MANY, headers={"Retry-After": "60"})
         response = web.StreamResponse()
         response.content_type = "text/event-stream"
         await response.prepare(request)
-        telling = asyncio.create_task(self._tell(response))
+        telling = asyncio.create_task(self._tell(request, response))
         self._listeners.add(telling)
         try:
-            with contextlib.suppress(ConnectionError, asyncio.CancelledError):
+            with contextlib.suppress(ConnectionError, TimeoutError, asyncio.CancelledError):
                 await telling
         finally:
             telling.cancel()
@@ -51,20 +56,21 @@ class Stream:
         for telling in self._listeners:
             telling.cancel()
 
-    async def _tell(self, response: web.StreamResponse) -> None:
+    async def _tell(self, request: web.Request, response: web.StreamResponse) -> None:
         clock = asyncio.get_running_loop().time
-        began = told = clock()
-        known = self._detecting.latest
-        await response.write(_event("beat", known))
-        while clock() - began < LIFETIME_SECONDS:
-            await asyncio.sleep(_LOOK_SECONDS)
-            found = self._detecting.latest
-            if found is not known:
-                known, told = found, clock()
-                await response.write(_event("turn", known))
-            elif clock() - told >= _BEAT_SECONDS:
-                told = clock()
-                await response.write(_event("beat", known))
+        known, told = self._detecting.latest, clock()
+        # A browser that does not read keeps write() waiting: it must not keep its place, either.
+        async with asyncio.timeout(LIFETIME_SECONDS):
+            await response.write(_event("beat", known))
+            while request.transport is not None:  # the browser is there
+                await asyncio.sleep(_LOOK_SECONDS)
+                found = self._detecting.latest
+                if found is not known:
+                    known, told = found, clock()
+                    await response.write(_event("turn", known))
+                elif clock() - told >= _BEAT_SECONDS:
+                    told = clock()
+                    await response.write(_event("beat", known))
 
 
 def _event(name: str, findings: tuple[Finding, ...]) -> bytes:

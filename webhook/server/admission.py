@@ -1,28 +1,25 @@
 """The admission port's handler: HTTP in, the pipeline, HTTP out; the edge logs and counts."""
 
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from functools import partial
 from http import HTTPStatus
-from typing import Final, Protocol, cast
+from typing import Final, Protocol
 
-from aiohttp import StreamReader, web
-from aiohttp.http_parser import RawRequestMessage
+from aiohttp import web
 
 from webhook.admission.encode import encode_refusal
 from webhook.admission.review import Phase
-from webhook.pipeline import Dependencies, Reply, Skipped, allow, decode, judge
-from webhook.server.answer import ReadyAnswer, whole_answer
-from webhook.server.body import BadRequestError, OverloadedError, read_body, timeout_of
+from webhook.pipeline import Dependencies, Reply, Skipped, allow, decode
+from webhook.server.answer import ReadyAnswer
+from webhook.server.body import BadRequestError, Bodies, OverloadedError, read_body, timeout_of
 from webhook.server.clients import Refusal
-from webhook.server.connection import Connection
+from webhook.server.connection import Connection, connection_of
 from webhook.server.judging import Elsewhere, Judging
-from webhook.server.limits import RETRY_AFTER_SECONDS, BodyBudget, Limits
+from webhook.server.limits import RETRY_AFTER_SECONDS, Limits
 from webhook.server.overload import Overload, Shed
 
 PHASES: Final = {f"/{phase}": phase for phase in Phase}
-_SURELY_IN_TIME: Final = 0.15
-"""Seconds: less than the part of the shortest timeout, 1 s, that a request may have waited."""
 
 
 class Observer(Protocol):
@@ -51,14 +48,14 @@ class AdmissionHandler:
         self._observer: Final = observer
         self._limits: Final = limits
         self._overload: Final = overload
-        self._budget: Final = BodyBudget(limits.body_bytes_in_flight)
+        self._bodies: Final = Bodies(limits.body_bytes_in_flight)
         self._judging: Final = Judging(limits, elsewhere)
         self.draining = False
         self.last_request = time.monotonic()
 
     async def __call__(self, request: web.BaseRequest) -> web.Response:
         """Answer one HTTP request."""
-        connection = cast(Connection, request.protocol)  # AdmissionServer makes no other
+        connection = connection_of(request)
         connection.headers_complete()
         try:
             response = await self._answer(request, connection)
@@ -89,8 +86,7 @@ class AdmissionHandler:
             refusal = _refusal(405, "wrong_method", "send an AdmissionReview with POST")
             refusal.headers["Allow"] = "POST"
             return refusal
-        body, connection.read_ahead = connection.read_ahead, b""
-        body = body or await read_body(request, self._budget, self._limits.body_seconds)
+        body = await read_body(request, self._bodies, self._limits.body_seconds)
         begun = self.last_request = time.monotonic()
         deps = self._dependencies()
         in_time = partial(self._check_in_time, request, connection.arrived)
@@ -104,48 +100,6 @@ class AdmissionHandler:
             reply, seconds = _unjudged(body), 0.0
         self._observer.answered(phase, body, reply, seconds)
         return self._response(request, reply.body, reply.status)
-
-    def steps(
-        self, message: RawRequestMessage, payload: StreamReader, connection: Connection
-    ) -> Generator[None, None, bytes | None]:
-        """To the whole answer to an ordinary review; None for what takes more.
-
-        Ordinary is what an API server sends nearly always: it is here to the end, and in time, and
-        nothing has to be waited for. What was read of another is left on the connection.
-        """
-        phase = PHASES.get(message.path.partition("?")[0])
-        begun = time.monotonic()
-        if (
-            phase is None
-            or message.method != "POST"
-            or message.headers.get("Content-Type") != "application/json"
-            or "Content-Encoding" in message.headers
-            or message.should_close
-            or self.draining
-            or connection.outdated
-            or connection.is_stranger
-            or begun - connection.arrived > _SURELY_IN_TIME
-            or self._judging.is_large(payload.total_bytes)
-        ):
-            return None
-        self.last_request = begun
-        body = payload.read_nowait()
-        request = decode(body)
-        seconds = time.monotonic() - begun
-        yield
-        begun, deps = time.monotonic(), self._dependencies()
-        if isinstance(request, Reply):
-            reply = request
-        elif self._judging.lacks(request, phase, deps, begun):
-            connection.read_ahead = body
-            return None
-        else:
-            reply = judge(request, phase, deps, begun, at=time.time())
-        seconds += time.monotonic() - begun
-        yield
-        self._observer.answered(phase, body, reply, seconds)
-        yield
-        return whole_answer(reply.status, reply.body)
 
     def _check_in_time(self, request: web.BaseRequest, arrived: float) -> None:
         """Raises OverloadedError when an answer would come too late."""
@@ -163,8 +117,12 @@ class AdmissionHandler:
         return response
 
     def _stays_open(self, request: web.BaseRequest) -> bool:
-        """Connections outlive endpoint and certificate: only a closed one is made anew."""
-        outdated = cast(Connection, request.protocol).outdated
+        """Connections outlive endpoint and certificate: only a closed one is made anew.
+
+        Nothing is upgraded to. After a request that asks for it aiohttp's parser drops what came
+        in the same piece, so the next request would be read from its middle.
+        """
+        outdated = connection_of(request).outdated or "Upgrade" in request.headers
         return request.keep_alive and not outdated and not self.draining
 
 

@@ -2,13 +2,14 @@
 
 import asyncio
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import ClassVar, Final
 
 import aiohttp
-from aiohttp import web
+from aiohttp import HttpVersion11, web
 
 from webhook.admission.decode import MAX_BODY_BYTES
-from webhook.server.limits import BodyBudget
 from webhook.server.overload import Shed
 
 # How much of the API server's own timeout may go into reading.
@@ -61,7 +62,60 @@ class OverloadedError(BadRequestError):
         self.shed: Final = shed
 
 
-async def read_body(request: web.BaseRequest, budget: BodyBudget, seconds: float) -> bytes:
+class _Reading:
+    """A body that is being read: its bytes so far, and the deadline that ends it."""
+
+    __slots__ = ("deadline", "is_shed", "size")
+
+    def __init__(self, deadline: asyncio.Timeout) -> None:
+        self.deadline: Final = deadline
+        self.size = 0
+        self.is_shed = False
+
+
+class Bodies:
+    """The bodies that are being read, which together may have so many bytes.
+
+    A body counts with the bytes that have come, not with those that were announced. When there is
+    no room for more, the body that has been read longest is shed: an honest one is whole within
+    milliseconds, so those who send slowly make room for those who do not.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._left = limit
+        self._readings: Final[dict[_Reading, None]] = {}  # oldest first
+
+    @contextmanager
+    def read(self, deadline: asyncio.Timeout) -> Iterator[_Reading]:
+        """Count a body while it is read; `deadline` is brought forward to shed it."""
+        reading = _Reading(deadline)
+        self._readings[reading] = None
+        try:
+            yield reading
+        finally:
+            self._end(reading)
+
+    def grow(self, reading: _Reading, size: int) -> None:
+        """So many bytes more have come. Raises OverloadedError."""
+        if reading.is_shed:
+            raise OverloadedError(Shed.READING)
+        self._left -= size
+        reading.size += size
+        while self._left < 0:
+            oldest = next(iter(self._readings))
+            self._end(oldest)
+            oldest.is_shed = True
+            if oldest is reading:
+                raise OverloadedError(Shed.READING)
+            oldest.deadline.reschedule(asyncio.get_running_loop().time())
+
+    def _end(self, reading: _Reading) -> None:
+        if reading in self._readings:
+            del self._readings[reading]
+            self._left += reading.size
+
+
+async def read_body(request: web.BaseRequest, bodies: Bodies, seconds: float) -> bytes:
     """The whole body; raises BadRequestError."""
     media_type = request.headers.get("Content-Type", "")
     if media_type.partition(";")[0].strip().lower() != "application/json":
@@ -74,25 +128,33 @@ async def read_body(request: web.BaseRequest, budget: BodyBudget, seconds: float
     content = request.content
     if declared is not None and content.total_bytes == declared:
         return content.read_nowait()  # it came with the headers: nothing to wait for
-    reserved = MAX_BODY_BYTES if declared is None else declared
-    if not budget.take(reserved):
-        raise OverloadedError(Shed.READING)
     asked = timeout_of(request.raw_path)
-    try:
-        async with asyncio.timeout(seconds if asked is None else min(seconds, _SHARE * asked)):
-            return await _read_all(content)
-    except TimeoutError:
-        raise TooSlowError("the body did not arrive in time") from None
-    finally:
-        budget.give_back(reserved)
+    deadline = asyncio.timeout(seconds if asked is None else min(seconds, _SHARE * asked))
+    with bodies.read(deadline) as reading:
+        try:
+            async with deadline:
+                if content.total_bytes == 0:
+                    await _ask_for_it(request)
+                return await _read_all(content, bodies, reading)
+        except TimeoutError:
+            if reading.is_shed:
+                raise OverloadedError(Shed.READING) from None
+            raise TooSlowError("the body did not arrive in time") from None
 
 
-async def _read_all(content: aiohttp.StreamReader) -> bytes:
+async def _ask_for_it(request: web.BaseRequest) -> None:
+    """Tell a client that waits for it to send the body (RFC 9110 section 10.1.1)."""
+    expected = request.headers.get("Expect", "").lower()
+    if expected == "100-continue" and request.version >= HttpVersion11:
+        await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        request.writer.output_size = 0  # the answer has not begun
+
+
+async def _read_all(content: aiohttp.StreamReader, bodies: Bodies, reading: _Reading) -> bytes:
     chunks: list[bytes] = []
-    size = 0
     while chunk := await content.readany():
-        size += len(chunk)
-        if size > MAX_BODY_BYTES:
+        bodies.grow(reading, len(chunk))
+        if reading.size > MAX_BODY_BYTES:
             raise TooLargeError(f"the body may have {MAX_BODY_BYTES} bytes")
         chunks.append(chunk)
     return chunks[0] if len(chunks) == 1 else b"".join(chunks)

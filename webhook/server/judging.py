@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final, ParamSpec, Protocol, TypeVar
 
 from webhook.admission.join import JoinKey
-from webhook.admission.review import AdmissionRequest, Phase
+from webhook.admission.review import Phase
 from webhook.pipeline import Dependencies, Reply, awaited_intent, decode, judge
 from webhook.server.large import Turns, for_thread
 from webhook.server.limits import Limits
@@ -33,19 +33,6 @@ class Judging:
         self._turns: Final = Turns(limits)
         self._elsewhere: Final = elsewhere
 
-    def is_large(self, size: int) -> bool:
-        """Whether a body of so many bytes is judged in a thread."""
-        return size > self._large_from
-
-    def lacks(
-        self, request: AdmissionRequest, phase: Phase, deps: Dependencies, now: float
-    ) -> bool:
-        """Whether another replica has to be asked for the intent of a write."""
-        if self._elsewhere is None:
-            return False
-        key = awaited_intent(request, phase, deps)
-        return key is not None and self._elsewhere.lacks(key, now)
-
     async def review(
         self, body: bytes, phase: Phase, deps: Dependencies, is_in_time: Callable[[], None]
     ) -> tuple[Reply, float]:
@@ -54,7 +41,7 @@ class Judging:
         `is_in_time` is called when a review has waited for its turn, and raises what this raises.
         Raises OverloadedError.
         """
-        if not self.is_large(len(body)):
+        if len(body) <= self._large_from:
             return await self._review(body, phase, deps, _at_once)
         async with self._turns.turn(len(body)):
             is_in_time()

@@ -11,9 +11,11 @@ import signal
 import ssl
 import time
 from asyncio import sslproto
+from collections import Counter
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
-from typing import Final, Protocol
+from functools import partial
+from typing import Final, Protocol, cast
 
 from aiohttp import web
 from prometheus_client import CollectorRegistry
@@ -25,12 +27,13 @@ from webhook.server.access import Access, WithinHost
 from webhook.server.admission import AdmissionHandler
 from webhook.server.certificate import CertificateKeeper
 from webhook.server.clients import Clients, Refusals
-from webhook.server.connection import AdmissionServer
+from webhook.server.connection import Connection, Http, OpenConnections, PortLimits
 from webhook.server.detecting import Detecting
 from webhook.server.finding_metrics import FindingMetrics
 from webhook.server.judging import Elsewhere
 from webhook.server.lag import LoopLag
 from webhook.server.limits import KEEPALIVE_SECONDS, TLS_BUFFER_BYTES
+from webhook.server.listener import Listener
 from webhook.server.observe import Observations
 from webhook.server.ops import ops_application
 from webhook.server.options import ServerOptions
@@ -99,9 +102,12 @@ class AdmissionService:
         self._handler: Final = AdmissionHandler(
             dependencies, observer, limits, self._overload, elsewhere
         )
-        self._server: AdmissionServer | None = None
-        self._listener: asyncio.Server | None = None
+        self._http: web.Server | None = None
+        self._connections: OpenConnections | None = None
+        self._listener: Listener | None = None
         self._ops: web.AppRunner | None = None
+        self._ops_connections: OpenConnections | None = None
+        self._ops_listener: Listener | None = None
         self._ticker: asyncio.Task[None] | None = None
         self._lag: LoopLag | None = None
         self._probe_failed = ""
@@ -112,44 +118,23 @@ class AdmissionService:
     async def start(self) -> None:
         """Listen on both ports. Raises OSError when an address is taken."""
         options, limits = self._options, self._options.limits
-        loop = asyncio.get_running_loop()
         self._lag = LoopLag()
         sslproto.SSLProtocol.max_size = TLS_BUFFER_BYTES  # of all: it can be told to none alone
-        self._server = AdmissionServer(
-            self._handler,
-            limits,
-            self._metrics.refuse,
-            self._lag,
-            self._clients,
-            keepalive_timeout=KEEPALIVE_SECONDS,
-            auto_decompress=False,
-            access_log=None,
-            max_headers=64,
+        self._http = web.Server(self._handler)
+        port_limits = PortLimits(limits.connections, limits.header_seconds, KEEPALIVE_SECONDS)
+        refuse = self._metrics.refuse
+        self._connections = OpenConnections(port_limits, refuse, self._lag, self._clients)
+        self._listener = Listener(
+            partial(_connect, self._http, self._connections),
+            self._connections,
+            self._admission_context(),
+            limits.handshake_seconds,
         )
-        self._listener = await loop.create_server(
-            self._server,
-            options.bind_address,
-            options.secure_port,
-            ssl=self._admission_context(),
-            ssl_handshake_timeout=limits.handshake_seconds,
-            backlog=limits.backlog,
-        )
-        self.secure_port = self._listener.sockets[0].getsockname()[1]
-        connections, expiry = self._server.open_connections, self._seconds_to_expiry
+        await self._listener.open(options.bind_address, options.secure_port, limits.backlog)
+        self.secure_port = self._listener.port
+        connections, expiry = self._connections, self._seconds_to_expiry
         show(self._metrics, Parts(connections, self._lag, self._overload, self._recorder, expiry))
-        registry = CollectorRegistry()
-        registry.register(self._metrics)
-        for collector in (FindingMetrics(self._detecting), *self._collectors):
-            registry.register(collector)
-        self._ops = web.AppRunner(
-            ops_application(registry, self.missing, self._access, self._pages.routes(self)),
-            access_log=None,
-        )
-        await self._ops.setup()
-        trust = self._certificate.context if options.ops_tls else None
-        site = web.TCPSite(self._ops, options.ops_address, options.ops_port, ssl_context=trust)
-        await site.start()
-        self.ops_port = self._ops.addresses[0][1]
+        trust = await self._start_ops(self._lag)
         await self._probe()
         self._ticker = asyncio.create_task(self._tick())
         self._detecting.start()
@@ -165,6 +150,44 @@ class AdmissionService:
             },
         )
 
+    async def _start_ops(self, lag: LoopLag) -> ssl.SSLContext | None:
+        """Listen on the ops port, over TLS if a context is returned."""
+        options, limits = self._options, self._options.limits
+        registry = CollectorRegistry()
+        registry.register(self._metrics)
+        for collector in (FindingMetrics(self._detecting), *self._collectors):
+            registry.register(collector)
+        routes = self._pages.routes(self)
+        self._ops = web.AppRunner(ops_application(registry, self.missing, self._access, routes))
+        await self._ops.setup()
+        refused: Counter[str] = Counter()
+        self._metrics.counts(
+            "ops_refused_connections",
+            "Connections and requests of the ops port that were refused or dropped.",
+            ("reason",),
+            lambda: [((reason,), count) for reason, count in refused.items()],
+        )
+        port_limits = PortLimits(
+            limits.ops_connections,
+            limits.ops_header_seconds,
+            limits.ops_idle_seconds,
+            spare=limits.ops_spare,
+            makes_room=True,
+        )
+        self._ops_connections = OpenConnections(
+            port_limits, lambda reason: refused.update((reason,)), lag
+        )
+        trust = self._certificate.context if options.ops_tls else None
+        self._ops_listener = Listener(
+            partial(_connect, cast(web.Server, self._ops.server), self._ops_connections),
+            self._ops_connections,
+            trust,
+            limits.handshake_seconds,
+        )
+        await self._ops_listener.open(options.ops_address, options.ops_port, limits.backlog)
+        self.ops_port = self._ops_listener.port
+        return trust
+
     def _admission_context(self) -> ssl.SSLContext:
         if self._clients is None:
             return self._certificate.context
@@ -174,7 +197,7 @@ class AdmissionService:
 
     def missing(self) -> str | None:
         """Tell what keeps this server from being ready; None when it is."""
-        if self._listener is None or not self._listener.is_serving():
+        if self._listener is None or not self._listener.is_serving:
             return "not listening"
         if self._leaves:
             return "draining"
@@ -207,8 +230,8 @@ class AdmissionService:
             self._leaves = now - began >= delay
             if self._leaves and now - last >= limits.drain_quiet_seconds:
                 return
-            if self._server is not None:
-                self._server.open_connections.close_idle(now - _IDLE_SECONDS)
+            if self._connections is not None:
+                self._connections.close_idle(now - _IDLE_SECONDS)
             await asyncio.sleep(0.1)
 
     async def stop(self) -> None:
@@ -220,10 +243,14 @@ class AdmissionService:
         if self._lag is not None:
             self._lag.stop()
         if self._listener is not None:
-            self._listener.close()
-        if self._server is not None:
-            await self._finish(self._server)
+            await self._listener.close()
+        if self._http is not None and self._connections is not None:
+            await self._finish(self._http, self._connections)
         self._pages.close()
+        if self._ops_listener is not None:
+            await self._ops_listener.close()
+        if self._ops_connections is not None:
+            self._ops_connections.close()
         if self._ops is not None:
             await self._ops.cleanup()
         await self._detecting.stop()
@@ -231,16 +258,16 @@ class AdmissionService:
             await in_thread(self._recorder.close)
         LOGGER.info("stopped")
 
-    async def _finish(self, server: AdmissionServer) -> None:
+    async def _finish(self, http: web.Server, connections: OpenConnections) -> None:
         """Answer what has begun; aiohttp's own shutdown reads no more of a body."""
         self._handler.draining = True
         for _ in range(int(self._options.limits.body_seconds / _LOOK_SECONDS)):
-            if not server.open_connections.busy:
+            if not connections.busy:
                 break
             await asyncio.sleep(_LOOK_SECONDS)
-        server.open_connections.close()
-        server.pre_shutdown()  # without it, idle connections are waited for
-        await server.shutdown(self._options.limits.body_seconds)
+        connections.close()
+        http.pre_shutdown()  # without it, idle connections are waited for
+        await http.shutdown(self._options.limits.body_seconds)
 
     async def run(self) -> None:
         """Serve until SIGTERM, then drain; SIGINT or a second SIGTERM ends at once."""
@@ -277,8 +304,8 @@ class AdmissionService:
             self._overload.look(time.monotonic())
             if self._clients is not None:
                 self._clients.refusals.look()
-            if self._keeper.look(datetime.now(UTC)) and self._server is not None:
-                self._server.open_connections.retire()
+            if self._keeper.look(datetime.now(UTC)) and self._connections is not None:
+                self._connections.retire()
             await self._probe()
 
     async def _probe(self) -> None:
@@ -303,3 +330,18 @@ class AdmissionService:
             self._probe_failed = f"the admission port does not answer: {type(error).__name__}"
         else:
             self._probe_failed = ""
+
+
+def _connect(server: web.Server, connections: OpenConnections) -> Connection:
+    """Make the protocol of one connection."""
+    return Connection(
+        Http(
+            server,
+            connections.on_drop,
+            loop=asyncio.get_running_loop(),
+            keepalive_timeout=connections.limits.idle,
+            access_log=None,
+            max_headers=64,
+        ),
+        connections,
+    )

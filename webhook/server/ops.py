@@ -12,6 +12,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.metrics_core import Metric
 
 from webhook.server.access import Access, Part
+from webhook.server.connection import Connection, connection_of
 from webhook.threads import in_thread
 
 _REGISTRY: Final = web.AppKey("registry", CollectorRegistry)
@@ -31,6 +32,11 @@ SECURITY: Final = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
+_CROWDED: Final = """\
+genguard: too many connections to the ops port are being answered already; try again.
+
+Only /livez and /readyz are answered now. Close dashboards that nobody looks at.
+"""
 _CHALLENGES: Final = ('Bearer realm="genguard"', 'Basic realm="genguard", charset="UTF-8"')
 
 
@@ -63,7 +69,21 @@ def _guard(access: Access) -> Middleware:
     @web.middleware
     async def guarded(request: web.Request, handler: Handler) -> web.StreamResponse:
         """Let nobody see what is not for them, be it that a page is not there."""
+        connection = connection_of(request)
+        connection.headers_complete()
+        try:
+            return await answered(request, handler, connection)
+        finally:
+            connection.request_done()
+
+    async def answered(
+        request: web.Request, handler: Handler, connection: Connection
+    ) -> web.StreamResponse:
         if request.path not in _OPEN:
+            if connection.is_spare:
+                crowded = web.Response(status=503, text=_CROWDED, headers={"Retry-After": "2"})
+                crowded.force_close()
+                return crowded
             part = Part.METRICS if request.path == _METRICS else Part.OBSERVED
             refusal = await access.refuses(request, part)
             if refusal is not None:

@@ -21,6 +21,7 @@ from webhook.detection.detection import Detection
 from webhook.detection.suspects import Suspects
 from webhook.server.about import about
 from webhook.server.access import Access, ByToken, WithinHost, is_loopback
+from webhook.server.descriptors import fit, raise_limit
 from webhook.server.detecting import Detecting
 from webhook.server.lifecycle import AdmissionService
 from webhook.server.options import LOOPBACK, TOKEN_FILE, BadOpsAuthError, ServerOptions
@@ -106,6 +107,7 @@ async def run_server(
 ) -> None:
     """Serve until told to stop; see AdmissionService.run for what it raises."""
     with logging_to_stderr(log_level):
+        options = replace(options, limits=fit(options.limits, raise_limit()))
         suspects = Suspects()
         detection = Detection(suspects, own_user=_own_user(cluster.kubeconfig))
         replicas = _replicas(store, detection, judge_options)

@@ -1,8 +1,10 @@
 """The budget of bytes, and the deadline that the API server asks for."""
 
+import asyncio
+
 import pytest
 
-from webhook.server.body import BadRequestError, timeout_of
+from webhook.server.body import BadRequestError, Bodies, OverloadedError, timeout_of
 from webhook.server.limits import BodyBudget, Limits
 
 
@@ -35,6 +37,25 @@ def test_a_budget_is_never_overdrawn_and_can_be_given_back():
     assert budget.take(4)
     budget.give_back(6)
     assert budget.take(5)
+
+
+async def test_who_has_been_read_longest_is_shed_and_its_bytes_are_given_back_once():
+    bodies, deadlines = Bodies(10), [asyncio.timeout(60) for _ in range(3)]
+    with pytest.raises(TimeoutError):
+        async with deadlines[0]:
+            with bodies.read(deadlines[0]) as older, bodies.read(deadlines[1]) as newer:
+                bodies.grow(older, 6)
+                bodies.grow(newer, 4)
+                assert not older.is_shed
+                bodies.grow(newer, 6)
+                assert (older.is_shed, newer.is_shed) == (True, False)
+                with pytest.raises(OverloadedError):
+                    bodies.grow(older, 1)
+                await asyncio.sleep(60)
+    with bodies.read(deadlines[2]) as last:
+        bodies.grow(last, 10)
+        with pytest.raises(OverloadedError):
+            bodies.grow(last, 1)
 
 
 def test_slow_senders_together_leave_room_below_the_memory_limit_of_the_deployment():

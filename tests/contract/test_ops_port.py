@@ -1,0 +1,179 @@
+"""The ops port under attack: its clients get no more than its share, and probes are answered."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from tests.contract.hostile import GOOD
+from tests.contract.service import PATIENCE, PATIENT, Running, Wire, head, serving
+from tests.contract.victim import until, victim
+from webhook.dashboard.stream import MOST_LISTENERS
+
+STREAM = head("GET /events HTTP/1.1", [("Host", "localhost")])
+
+
+async def dial(run: Running) -> Wire:
+    wire = Wire(*await asyncio.open_connection("127.0.0.1", run.service.ops_port))
+    run._wires.append(wire)
+    return wire
+
+
+async def stream(run: Running) -> Wire:
+    """An open stream, whose first event is read."""
+    wire = await dial(run)
+    await wire.send(STREAM)
+    async with asyncio.timeout(PATIENCE):
+        await wire.reader.readuntil(b"data: {}\n\n")
+    return wire
+
+
+async def dropped(run: Running, reason: str, count: int) -> None:
+    """Wait until so many connections were dropped for a reason."""
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            found = await run.samples("genguard_ops_refused_connections_total")
+            if found.get(f'reason="{reason}"', 0.0) >= count:
+                return
+            await asyncio.sleep(0.05)
+
+
+MANY = 600
+FEW = 512
+
+
+@pytest.mark.parametrize("port", ["ops", "admission"])
+async def test_idle_connections_leave_descriptors_for_reviews_and_probes(
+    tmp_path, on_each_loop, port
+):
+    async with victim(tmp_path, on_each_loop, descriptors=(64, FEW)) as run:
+        assert run.most_descriptors == FEW, "the soft limit was raised"
+        dial = run.plain_ops if port == "ops" else run.plain
+        wires = [await dial() for _ in range(MANY)]
+        await until(lambda: run.descriptors > 128, "most of them accepted")
+        assert await run.ops("/livez") == "ok\n"
+        if port == "ops":
+            wire = await run.connect()
+            assert (await wire.post(GOOD.encode(), "/mutate?timeout=30s")).status == 200
+            await wire.close()
+        assert run.descriptors < FEW
+        assert not [one for one in run.log if one["message"] == "no connection can be accepted"]
+        for wire in wires:
+            wire.writer.transport.abort()
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /livez HT"])
+async def test_headers_that_do_not_come_lose_their_connection(tmp_path, sent):
+    async with serving(tmp_path, limits=replace(PATIENT, ops_header_seconds=0.2)) as run:
+        wire = await dial(run)
+        await wire.send(sent)
+        assert await wire.closed()
+        await dropped(run, "slow-headers", 1)
+
+
+async def test_a_connection_without_a_request_is_closed_and_not_counted(tmp_path):
+    limits = replace(PATIENT, ops_idle_seconds=0.2)
+    async with serving(tmp_path, limits=limits) as run:
+        wire = await dial(run)
+        await wire.send(head("GET /livez HTTP/1.1", [("Host", "localhost")]))
+        assert (await wire.answer()).status == 200
+        assert await wire.closed()
+        assert await run.samples("genguard_ops_refused_connections_total") == {}
+
+
+async def test_a_client_that_reads_no_answers_loses_its_connection(tmp_path):
+    limits = replace(PATIENT, ops_idle_seconds=0.2, ops_header_seconds=0.2)
+    async with serving(tmp_path, limits=limits) as run:
+        deaf = await dial(run)
+        deaf.writer.transport.pause_reading()
+        asked = head("GET /metrics HTTP/1.1", [("Host", "localhost")])
+        with pytest.raises(ConnectionError):
+            async with asyncio.timeout(60):
+                while True:
+                    await deaf.send(asked * 100)
+                    await asyncio.sleep(0.05)
+        found = await run.samples("genguard_ops_refused_connections_total")
+        assert found == {'reason="slow-reader"': 1.0}
+
+
+async def test_a_new_connection_takes_the_place_of_the_one_that_waits_longest(tmp_path):
+    async with serving(tmp_path, limits=replace(PATIENT, ops_connections=3)) as run:
+        busy = await stream(run)
+        idle = [await dial(run) for _ in range(2)]
+        assert (await run.ops("/livez")).status == 200
+        assert await idle[0].closed()
+        assert not idle[1].reader.at_eof()
+        assert not busy.reader.at_eof()
+        await dropped(run, "too-many-connections", 1)
+
+
+async def test_who_comes_when_all_are_busy_is_told_so_and_probes_are_answered(tmp_path):
+    async with serving(tmp_path, limits=replace(PATIENT, ops_connections=2)) as run:
+        streams = [await stream(run) for _ in range(2)]
+        for path in ("/", "/metrics", "/api/findings", "/nowhere"):
+            answer = await run.ops(path)
+            assert (answer.status, answer.headers["retry-after"]) == (503, "2")
+            assert b"too many connections to the ops port" in answer.body
+            assert answer.closes
+        assert (await run.ops("/livez")).status == 200
+        assert (await run.ops("/readyz")).status == 200
+        await streams[0].close()
+        async with asyncio.timeout(PATIENCE):
+            while (await run.ops("/metrics")).status != 200:
+                await asyncio.sleep(0.05)
+
+
+async def test_beyond_the_spare_connections_nobody_is_accepted(tmp_path):
+    limits = replace(PATIENT, ops_connections=1, ops_spare=2)
+    async with serving(tmp_path, limits=limits) as run:
+        await stream(run)
+        waiting = [await dial(run) for _ in range(4)]
+        assert await waiting[0].closed()
+        assert await waiting[1].closed()
+        assert not waiting[3].reader.at_eof()
+
+
+async def test_a_stream_too_many_is_told_so_and_gets_the_place_of_one_that_ends(running):
+    streams = [await stream(running) for _ in range(MOST_LISTENERS)]
+    wire = await dial(running)
+    await wire.send(STREAM)
+    answer = await wire.answer()
+    assert (answer.status, answer.headers["retry-after"]) == (503, "60")
+    assert f"{MOST_LISTENERS} pages are kept up to date already" in answer.body.decode()
+    await streams[0].close()
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            await wire.send(STREAM)
+            line = await wire.reader.readline()
+            if b" 200 " in line:
+                return
+            await wire.reader.readuntil(b"\r\n\r\n")
+            await wire.reader.readline()
+
+
+async def test_a_stream_ends_with_its_time_though_nobody_reads_it(running, monkeypatch):
+    monkeypatch.setattr("webhook.dashboard.stream.LIFETIME_SECONDS", 0.3)
+    wire = await stream(running)
+    async with asyncio.timeout(PATIENCE):
+        while running.dashboard._stream._listeners:
+            await asyncio.sleep(0.05)
+    await wire.close()
+
+
+@pytest.mark.parametrize("sent", [b"\x16\x03\x01\x02\x00\x01", b""])
+async def test_handshakes_that_do_not_end_give_way_to_new_ones(tmp_path, sent):
+    limits = replace(PATIENT, ops_connections=3)
+    async with serving(tmp_path, limits=limits, ops_tls=True) as run:
+        begun = [await dial(run) for _ in range(3)]
+        for wire in begun:
+            await wire.send(sent)
+        await asyncio.sleep(0.05)
+        wire = Wire(
+            *await asyncio.open_connection(
+                "127.0.0.1", run.service.ops_port, ssl=run.trust, server_hostname="localhost"
+            )
+        )
+        await wire.send(head("GET /livez HTTP/1.1", [("Host", "localhost")]))
+        assert (await wire.answer()).status == 200
+        assert await begun[0].closed()
+        await wire.close()
