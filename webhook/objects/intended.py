@@ -14,7 +14,6 @@ CONDITIONS: Final = "status.conditions[*].observedGeneration"
 _FIELD: Final = re.compile(r"status(\.[A-Za-z][A-Za-z0-9_-]*)+")
 _LONGEST_VALUE: Final = 4_096
 """Bytes of one value: intents are remembered, and nobody may fill the memory with them."""
-_LONGEST_TYPES: Final = 16_384
 
 
 class NotRestorableError(ValueError):
@@ -26,6 +25,11 @@ class Intended(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     observed: Observed
     fields: tuple[tuple[Path, bytes], ...] = ()
+
+    @property
+    def size(self) -> int:
+        """About how many bytes of memory it takes."""
+        return self.observed.size + sum([100 + len(value) for _, value in self.fields])
 
 
 class Restored(NamedTuple):
@@ -39,8 +43,6 @@ class Restored(NamedTuple):
         """What a status asks for; None where it is no status. Raises msgspec.MsgspecError."""
         observed = read_observed(status)
         if observed is None:
-            return None
-        if sum(len(one.type) for one in observed.conditions) > _LONGEST_TYPES:
             return None
         kept = Observed(
             observed.own if self.own else NOTHING_OBSERVED.own,
