@@ -51,9 +51,7 @@ class Observed(msgspec.Struct, frozen=True, array_like=True, gc=False):
         """Some value is set."""
         if self.own is not None:
             return True
-        return any(
-            one.observed is not None for one in self.conditions if one.type is not None
-        )
+        return any(one.observed is not None for one in self.conditions if one.type is not None)
 
     @property
     def size(self) -> int:
@@ -155,10 +153,7 @@ def _conditions(raw: msgspec.Raw) -> tuple[Condition, ...]:
     if decoded is not None and len(decoded) > _MOST_CONDITIONS:
         return ()
     return tuple(
-        [
-            Condition(_type(one.type), _generation(one.observed_generation))
-            for one in decoded or ()
-        ]
+        [Condition(_type(one.type), _generation(one.observed_generation)) for one in decoded or ()]
     )
 
 

@@ -162,7 +162,7 @@ class MemoryRounds:
     def put(self, key: Hashable, annotations: Mapping[str, str], now: float) -> None:
         """Remember what was answered."""
         size = sys.getsizeof(annotations)
-        size += sum([sys.getsizeof(name) + sys.getsizeof(annotations[name]) for name in annotations])
+        size += sum([sys.getsizeof(text) for pair in annotations.items() for text in pair])
         self._recent.put(key, annotations, _size_of_key(key) + size, now)
 
     def get(self, key: Hashable, now: float) -> Mapping[str, str] | None:

@@ -138,7 +138,8 @@ def test_equal_ones_are_one_value_of_which_not_too_many_are_known(monkeypatch):
         assert found == Observed(generation, ())
         assert found is read({"observedGeneration": generation})
         assert once.cache_info().currsize <= 5
-    large = {"observedGeneration": 1, "conditions": [{"type": f"{number}{'long' * 70}"} for number in range(50)]}
+    many = [{"type": f"{number}{'long' * 70}"} for number in range(50)]
+    large = {"observedGeneration": 1, "conditions": many}
     assert read(large) == read(large)
     assert read(large) is not read(large)
 

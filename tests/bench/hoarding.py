@@ -1,0 +1,83 @@
+"""What a server takes under attacks on its memory: `make memory-attack`, minutes.
+
+Each attack of tests/contract/hoard.py alone against a fresh `genguard serve`, then all at once.
+Printed are the most memory that the process had (VmHWM), how many reviews were sent, and the
+99th percentile of what honest reviews waited beside them. The client shares the machine.
+"""
+
+import argparse
+import asyncio
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Final
+
+from tests.contract.hoard import ATTACKS
+from tests.contract.service import http_post
+from tests.contract.victim import MOST_BYTES, Victim, victim
+
+_MIB: Final = 1024 * 1024
+_PATIENCE: Final = 120.0
+_SLOW_BODIES: Final = 64
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Attack, print; 1 where the memory of the pod was not enough."""
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.hoarding", description=__doc__)
+    parser.add_argument("--seconds", type=float, default=20.0, help="of each attack alone")
+    parser.add_argument("--all", type=float, default=120.0, help="seconds of all at once")
+    flags = parser.parse_args(arguments)
+    print(f"{'attack':28}{'reviews':>9}{'MiB':>7}{'p99 ms':>9}   remembered")
+    most = 0
+    for name in ATTACKS:
+        most = max(most, asyncio.run(_attack(name, (name,), flags.seconds)))
+    most = max(most, asyncio.run(_attack("all at once", ATTACKS, flags.all)))
+    print(f"{most / _MIB:.0f} MiB at most, of {MOST_BYTES // _MIB}")
+    return int(most >= MOST_BYTES)
+
+
+async def _attack(title: str, names: Collection[str], seconds: float) -> int:
+    """Every one of `names` on a connection of its own; the most memory, in bytes."""
+    with tempfile.TemporaryDirectory() as folder:
+        async with victim(Path(folder)) as run:
+            end = time.monotonic() + seconds
+            slow = _hold_bodies(run, end) if len(names) > 1 else asyncio.sleep(0)
+            sent = await asyncio.gather(*(_fill(run, name, end) for name in names), slow)
+            objects = await run.metric("genguard_objects")
+            findings = len(json.loads(await run.ops("/api/findings")))
+            print(
+                f"{title:28}{sum(filter(None, sent)):9,}{run.most_bytes / _MIB:7.0f}"
+                f"{run.p99() * 1e3:9.1f}   {objects:g} objects, {findings} findings",
+                flush=True,
+            )
+            return run.most_bytes
+
+
+async def _fill(run: Victim, name: str, end: float) -> int:
+    wire, number = await run.connect(), 0
+    while time.monotonic() < end:
+        number += 1
+        for path, body in ATTACKS[name](number):
+            await wire.send(http_post(body, f"{path}?timeout=30s"))
+            await wire.answer(_PATIENCE)
+    await wire.close()
+    return number
+
+
+async def _hold_bodies(run: Victim, end: float) -> None:
+    """Bodies of 7 MiB, sent but for their last byte, again and again."""
+    request = http_post(b" " * (7 * _MIB))[:-1]
+    while time.monotonic() < end:
+        wires = [await run.connect() for _ in range(_SLOW_BODIES)]
+        for wire in wires:
+            wire.writer.write(request)
+        await asyncio.sleep(6.0)  # more than a body may take
+        for wire in wires:
+            wire.writer.transport.abort()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
