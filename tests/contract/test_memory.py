@@ -1,4 +1,4 @@
-"""All that a server remembers, filled from outside at once; `make memory-attack` is the long form."""
+"""All that a server remembers, filled from outside at once; `make memory-attack` takes longer."""
 
 import asyncio
 from collections.abc import Callable
@@ -45,3 +45,5 @@ async def test_all_that_is_remembered_at_once_stays_within_the_memory_of_the_pod
         seen = set().union(*await asyncio.gather(*filling))
         assert 200 in seen
         assert seen <= {200, 429}
+        assert await run.metric('genguard_remembered_dropped_total{what="intents"}') > 0
+        assert await run.metric("genguard_detection_dropped_total") > 0

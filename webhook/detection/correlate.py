@@ -71,6 +71,8 @@ class Correlator:
         self._called_for: dict[Phase, set[tuple[str, str]]] = {phase: set() for phase in Phase}
         self._now = 0.0
         self.bytes = 0
+        self.dropped = 0
+        """Writes that made room for others because of what they took."""
         self.incomplete: Final[Counter[Phase]] = Counter()
         """How many writes lacked each phase; without an outcome some of them were refused."""
         self.joined = 0
@@ -142,6 +144,7 @@ class Correlator:
             is_over = position < too_many or too_much > 0
             if (one.since > early and not is_over) or (len(ended) >= most and too_much <= 0):
                 break
+            self.dropped += too_much > 0
             too_much -= one.size
             if is_over or not self._waits(key) or one.since <= now - SECONDS_WAITED:
                 ended.append(key)

@@ -73,7 +73,7 @@ class Ledger:
         self._sizes: dict[_Key, int] = {}
         self.bytes = 0
         self.dropped = 0
-        """Findings that made room for others."""
+        """Findings that made room for others before they were resolved."""
         self._damaged: dict[str, set[_Key]] = {}
         """Objects by `name_of`, and the findings that may have damaged them."""
         self._last: tuple[Finding, ...] = ()
@@ -314,8 +314,9 @@ class Ledger:
 
     def _shrink(self) -> None:
         while len(self._entries) > MOST_FINDINGS or self.bytes > MOST_BYTES:
-            self._drop(next(iter(self._entries)))
-            self.dropped += 1
+            key, oldest = next(iter(self._entries.items()))
+            self.dropped += not oldest.resolved
+            self._drop(key)
 
     def _finding(self, entry: Entry, known: dict[Doubt, Accused]) -> Finding:
         """The very same one as long as it says the same; `known` is filled as it is asked for."""

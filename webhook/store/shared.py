@@ -95,6 +95,11 @@ class SharedWrites:
         self.rounds: Final = SharedRounds(store, scripts)
         self.unreadable = 0
 
+    @property
+    def copies(self) -> tuple[MemoryIntents, MemoryRounds]:
+        """What this replica remembers itself."""
+        return self.intents.copies, self.rounds.copies
+
     def lacks(self, key: JoinKey, now: float) -> bool:
         """Whether the others may know of this write what is not known here."""
         return not key.dry_run and not self.intents.copies.has(digest(key), now)
