@@ -47,7 +47,7 @@ async def _attack(title: str, names: Collection[str], seconds: float) -> int:
             slow = _hold_bodies(run, end) if len(names) > 1 else asyncio.sleep(0)
             sent = await asyncio.gather(*(_fill(run, name, end) for name in names), slow)
             objects = await run.metric("genguard_objects")
-            findings = len(json.loads(await run.ops("/api/findings")))
+            findings = len(json.loads(await run.ops("/api/findings"))["findings"])
             print(
                 f"{title:28}{sum(filter(None, sent)):9,}{run.most_bytes / _MIB:7.0f}"
                 f"{run.p99() * 1e3:9.1f}   {objects:g} objects, {findings} findings",

@@ -12,6 +12,8 @@ Request = tuple[str, bytes]
 _WIDE: Final = "\N{PILE OF POO}"
 """Four bytes a character in memory, whatever the rest of a text is."""
 _CONDITIONS: Final = 1_000
+_FEW_CONDITIONS: Final = 20
+"""Of long types: more are not remembered of an intent."""
 
 
 def _review(number: int, new: Any, old: Any, **arguments: Any) -> dict[str, Any]:
@@ -27,10 +29,10 @@ def _sent(path: str, asked: dict[str, Any]) -> Request:
 
 
 def _intent(number: int) -> list[Request]:
-    """An intent with a thousand conditions, their types as long as is remembered."""
+    """An intent as large as is remembered."""
     conditions = [
-        {"type": f"{_WIDE}{number:08}{index:06}", "observedGeneration": 2**40 + number}
-        for index in range(_CONDITIONS)
+        {"type": f"{_WIDE}{number:08}{index}{'t' * 280}", "observedGeneration": 2**40 + number}
+        for index in range(_FEW_CONDITIONS)
     ]
     status = {"observedGeneration": number + 1, "conditions": conditions}
     return [_sent("/intent", _review(number, {"status": status}, {}, subresource="status"))]

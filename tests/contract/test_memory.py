@@ -10,7 +10,7 @@ from tests.contract.victim import Victim, victim
 PATIENCE = 60.0
 
 COUNTS = {
-    "intents with long types": 150,
+    "intents with long types": 800,
     "answers to long names": 1_000,
     "kinds with long names": 100,
     "versions with long names": 100,

@@ -15,7 +15,8 @@ from tests.contract.service import Wire, head, http_post
 from tests.contract.test_process import Served, served
 
 MOST_BYTES = 512 * 1024 * 1024
-"""The memory limit of manifests/base/server/deployment.yaml."""
+"""Half of the memory limit of manifests/base/server/deployment.yaml: no attack of a test fills
+everything to its bound."""
 _PAUSE = 0.02
 _PATIENCE = 60.0
 

@@ -16,7 +16,7 @@ from webhook.detection.fact import Fact
 SECONDS_ON_THE_WAY: Final = 0.3
 """From one replica to another, and how far their clocks may be apart."""
 MOST_WAITING: Final = 10_000
-MOST_BYTES: Final = 16 * 1024 * 1024
+MOST_BYTES: Final = 8 * 1024 * 1024
 """With more the earliest do not wait longer."""
 _ORDER: Final = {phase: place for place, phase in enumerate(Phase)}
 

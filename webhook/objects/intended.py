@@ -12,6 +12,8 @@ from webhook.objects.pointer import Path
 OWN: Final = "status.observedGeneration"
 CONDITIONS: Final = "status.conditions[*].observedGeneration"
 _FIELD: Final = re.compile(r"status(\.[A-Za-z][A-Za-z0-9_-]*)+")
+_LARGEST_OBSERVED: Final = 32 * 1024
+"""Bytes in memory, some 200 conditions: of more none is put back."""
 _LONGEST_VALUE: Final = 4_096
 """Bytes of one value: intents are remembered, and nobody may fill the memory with them."""
 
@@ -44,6 +46,8 @@ class Restored(NamedTuple):
         observed = read_observed(status)
         if observed is None:
             return None
+        if observed.size > _LARGEST_OBSERVED:
+            observed = Observed(observed.own, ())
         kept = Observed(
             observed.own if self.own else NOTHING_OBSERVED.own,
             observed.conditions if self.conditions else NOTHING_OBSERVED.conditions,

@@ -28,7 +28,7 @@ from webhook.telemetry.logs import LOGGER
 from webhook.threads import in_thread
 
 MOST_QUEUED: Final = 5_000
-MOST_QUEUED_BYTES: Final = 32 * 1024 * 1024
+MOST_QUEUED_BYTES: Final = 24 * 1024 * 1024
 _BYTES_OF_FINALIZER: Final = 64
 """A name of one character takes so much: up to 16 times what it takes in the body."""
 _BITE_SECONDS: Final = 0.000_2

@@ -28,10 +28,10 @@ class Limits:
     body_seconds: float = 5.0  # less when ?timeout= says so
     connections: int = 4_096
     backlog: int = 1_024
-    body_bytes_in_flight: int = 128 * 1024 * 1024  # what slow senders may occupy all together
+    body_bytes_in_flight: int = 64 * 1024 * 1024  # what slow senders may occupy all together
     large_from: int = LARGE_BYTES
     large_reviews: int = 16  # judged or waiting for it: at most 60 ms each on one core
-    large_bytes: int = 48 * 1024 * 1024  # of their bodies
+    large_bytes: int = 32 * 1024 * 1024  # of their bodies
     answer_seconds: float = 2.0  # how long a client waits that does not say so with ?timeout=
     shed_quiet_seconds: float = 10.0  # nothing was shed for so long: an overload is over
     drain_quiet_seconds: float = 5.0  # no request for so long: nobody sends here any more

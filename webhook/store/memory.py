@@ -17,7 +17,7 @@ SECONDS_KEPT: Final = 30.0
 """The longest that a write can be between its phases: the API server's own webhook timeout."""
 ENTRIES_KEPT: Final = 20_000
 BYTES_OF_INTENTS: Final = 16 * 1024 * 1024
-BYTES_OF_ROUNDS: Final = 16 * 1024 * 1024
+BYTES_OF_ROUNDS: Final = 8 * 1024 * 1024
 _BYTES_OF_ENTRY: Final = 400
 """Of an entry itself, and of a key that is a digest."""
 
