@@ -1,26 +1,28 @@
 """What a server takes under attacks on its memory: `make memory-attack`, minutes.
 
 Each attack of tests/contract/hoard.py alone against a fresh `genguard serve`, then all at once.
-Printed are the most memory that the process had (VmHWM), how many reviews were sent, and the
+Printed are how many reviews were answered, the most memory that the process had (VmHWM), and the
 99th percentile of what honest reviews waited beside them. The client shares the machine.
 """
 
 import argparse
 import asyncio
+import itertools
 import json
 import sys
 import tempfile
 import time
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from tests.contract.hoard import ATTACKS
+from tests.contract.hoard import ATTACKS, Request
 from tests.contract.service import http_post
 from tests.contract.victim import MOST_BYTES, Victim, victim
 
 _MIB: Final = 1024 * 1024
-_PATIENCE: Final = 120.0
+_OK: Final = 200
 _SLOW_BODIES: Final = 64
 
 
@@ -45,26 +47,23 @@ async def _attack(title: str, names: Collection[str], seconds: float) -> int:
         async with victim(Path(folder)) as run:
             end = time.monotonic() + seconds
             slow = _hold_bodies(run, end) if len(names) > 1 else asyncio.sleep(0)
-            sent = await asyncio.gather(*(_fill(run, name, end) for name in names), slow)
+            sending = (run.statuses(_until(end, name)) for name in names)
+            sent = sum((await asyncio.gather(slow, *sending))[1:], Counter[int]())
             objects = await run.metric("genguard_objects")
             findings = len(json.loads(await run.ops("/api/findings"))["findings"])
             print(
-                f"{title:28}{sum(filter(None, sent)):9,}{run.most_bytes / _MIB:7.0f}"
+                f"{title:28}{sent[_OK]:9,}{run.most_bytes / _MIB:7.0f}"
                 f"{run.p99() * 1e3:9.1f}   {objects:g} objects, {findings} findings",
                 flush=True,
             )
             return run.most_bytes
 
 
-async def _fill(run: Victim, name: str, end: float) -> int:
-    wire, number = await run.connect(), 0
-    while time.monotonic() < end:
-        number += 1
-        for path, body in ATTACKS[name](number):
-            await wire.send(http_post(body, f"{path}?timeout=30s"))
-            await wire.answer(_PATIENCE)
-    await wire.close()
-    return number
+def _until(end: float, name: str) -> Iterator[Request]:
+    for number in itertools.count():
+        if time.monotonic() >= end:
+            return
+        yield from ATTACKS[name](number)
 
 
 async def _hold_bodies(run: Victim, end: float) -> None:

@@ -5,7 +5,8 @@ import contextlib
 import json
 import ssl
 import time
-from collections.abc import AsyncIterator, Callable
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -87,6 +88,24 @@ class Victim:
                 await asyncio.sleep(_PAUSE)
         finally:
             await wire.close()
+
+    async def statuses(self, requests: Iterable[tuple[str, bytes]]) -> Counter[int]:
+        """Send reviews, path and body, one after the other; 0 stands for a connection that ended.
+
+        That is what a client sees whose body was too slow, and the next one is made then.
+        """
+        seen: Counter[int] = Counter()
+        wire = await self.connect()
+        for path, body in requests:
+            try:
+                await wire.send(http_post(body, f"{path}?timeout=30s"))
+                seen[(await wire.answer(_PATIENCE)).status] += 1
+            except (ConnectionError, asyncio.IncompleteReadError):
+                seen[0] += 1
+                wire.writer.transport.abort()
+                wire = await self.connect()
+        await wire.close()
+        return seen
 
     async def read_log(self) -> None:
         stream = self.run.process.stderr

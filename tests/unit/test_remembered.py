@@ -8,6 +8,10 @@ import pytest
 import yaml
 
 from tests.architecture.source import ROOT
+from tests.contract.hoard import ATTACKS
+from webhook.admission.review import Phase
+from webhook.compose import Judge, JudgeOptions
+from webhook.pipeline import review
 
 TEXT = (ROOT / "tests" / "README.md").read_text()
 SECTION = TEXT.partition("# What is remembered")[2].partition("\n# ")[0]
@@ -51,3 +55,13 @@ def test_the_sum_is_less_than_the_memory_of_the_pod() -> None:
     (container,) = yaml.safe_load(LIMIT.read_text())["spec"]["template"]["spec"]["containers"]
     assert container["resources"]["limits"]["memory"] == "1Gi"
     assert 800 < sum(number(row[2]) for row in ROWS) < 1_024
+
+
+def test_intents_that_made_room_are_counted() -> None:
+    judge = Judge(JudgeOptions())
+    for number in range(800):
+        ((_, body),) = ATTACKS["intents with long types"](number)
+        review(body, Phase.INTENT, judge.dependencies, 0.0)
+    counted = dict(judge.dropped())
+    assert counted["intents",] > 0
+    assert counted["answers",] == 0
