@@ -10,7 +10,7 @@ PURE := $(addprefix tests/unit/,admission detection generation objects patch rul
 	test_rounds.py test_awaited_intent.py) tests/property
 KIND_TEST := $(PY) -m pytest --timeout=1800
 
-.PHONY: help install run demo demo-picture test kind-test check controlplane bench bench-check memory soak coverage mutate fuzz faults wheel sbom audit clean lock
+.PHONY: help install run demo demo-picture test kind-test check controlplane bench bench-check memory memory-attack soak coverage mutate fuzz faults wheel sbom audit clean lock
 
 help: ## what people do here
 	@awk 'BEGIN{FS=":.*## "} /^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -81,6 +81,9 @@ bench-check: install controlplane ## fail where a review costs 25 % more than is
 
 memory: install ## what 100,000 tracked objects take, by kind (minutes)
 	$(PY) -m tests.bench.memory
+
+memory-attack: install ## what a server takes under attacks on its memory, and who waits (minutes)
+	$(PY) -m tests.bench.hoarding
 
 soak: install controlplane ## load and trouble, and whether anything grows by it: TIME=60 minutes
 	$(PY) -m tests.soak --minutes $(or $(TIME),60)

@@ -140,8 +140,10 @@ class Judge:
         self._options: Final = options
         self._about: Final = about
         self._flip: FlipStatus | None = None
-        self._intents: Final[Intents] = MemoryIntents() if shared is None else shared.intents
-        self._rounds: Final[Rounds] = MemoryRounds() if shared is None else shared.rounds
+        here = (MemoryIntents(), MemoryRounds())
+        self._intents: Final[Intents] = here[0] if shared is None else shared.intents
+        self._rounds: Final[Rounds] = here[1] if shared is None else shared.rounds
+        self._memory: Final = here if shared is None else shared.copies
         self.dependencies = self._make(options.server_version, (), connected=False)
         for resource, reason in self.not_flipped().items():
             if not (options.connects and reason == _UNDEFINED):
@@ -161,6 +163,12 @@ class Judge:
             if before.get(resource) != reason:
                 facts = {"resource": resource, "reason": reason}
                 LOGGER.warning("status is not flipped", extra={"facts": facts})
+
+    def dropped(self) -> Iterator[tuple[tuple[str, ...], int]]:
+        """How many intents and answers made room for others before they were too old."""
+        intents, rounds = self._memory
+        yield ("intents",), intents.dropped
+        yield ("answers",), rounds.dropped
 
     def knows(self, group: str, resource: str) -> bool:
         """Whether a resource is of the table or a known custom one: bounds metric labels."""

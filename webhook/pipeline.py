@@ -78,6 +78,7 @@ class Skipped(StrEnum):
     TOO_DEEP = "too-deep"
     UNREADABLE = "unreadable"
     OVERLOADED = "overloaded"
+    TOO_MANY_VALUES = "too-many-values"
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -101,6 +102,9 @@ class Reply(msgspec.Struct, frozen=True):
     verdict: Verdict
 
 
+MOST_VALUES: Final = 600_000
+"""Commas and opening brackets of a body. One of 7 MiB may have more than two million, and each
+takes some 60 bytes when it is decoded."""
 _ALLOWED: Final = 200
 _PATCHABLE: Final = (Operation.CREATE, Operation.UPDATE)
 
@@ -122,11 +126,14 @@ def review(
 def decode(body: bytes) -> AdmissionRequest | Reply:
     """The request of a review; a Reply where it cannot be judged."""
     try:
-        return decode_review(body)
+        request = decode_review(body)
     except UndecodableReviewError as error:
         return _refused(error)
     except RecursionError:
         return _unjudged(body)
+    if len(body) > MOST_VALUES and sum(map(body.count, (b",", b"[", b"{"))) > MOST_VALUES:
+        return allow(request, Skipped.TOO_MANY_VALUES)
+    return request
 
 
 def awaited_intent(request: AdmissionRequest, phase: Phase, deps: Dependencies) -> JoinKey | None:

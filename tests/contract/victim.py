@@ -6,7 +6,8 @@ import json
 import resource
 import ssl
 import time
-from collections.abc import AsyncIterator, Callable
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,8 @@ from tests.contract.service import Wire, head, http_post
 from tests.contract.test_process import Served, served
 
 MOST_BYTES = 512 * 1024 * 1024
-"""The memory limit of manifests/base/server/deployment.yaml."""
+"""Half of the memory limit of manifests/base/server/deployment.yaml: no attack of a test fills
+everything to its bound."""
 _PAUSE = 0.02
 _PATIENCE = 60.0
 
@@ -97,6 +99,24 @@ class Victim:
                 await asyncio.sleep(_PAUSE)
         finally:
             await wire.close()
+
+    async def statuses(self, requests: Iterable[tuple[str, bytes]]) -> Counter[int]:
+        """Send reviews, path and body, one after the other; 0 stands for a connection that ended.
+
+        That is what a client sees whose body was too slow, and the next one is made then.
+        """
+        seen: Counter[int] = Counter()
+        wire = await self.connect()
+        for path, body in requests:
+            try:
+                await wire.send(http_post(body, f"{path}?timeout=30s"))
+                seen[(await wire.answer(_PATIENCE)).status] += 1
+            except (ConnectionError, asyncio.IncompleteReadError):
+                seen[0] += 1
+                wire.writer.transport.abort()
+                wire = await self.connect()
+        await wire.close()
+        return seen
 
     async def read_log(self) -> None:
         stream = self.run.process.stderr

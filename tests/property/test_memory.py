@@ -15,13 +15,13 @@ KEY = JoinKey("", "pods", "status", "default", "a", "uid", "someone", "7", dry_r
 
 @given(OPERATIONS, st.integers(1, 4), st.floats(1, 10))
 def test_what_is_remembered_is_the_newest_and_in_bounds(operations, entries, seconds):
-    recent: Recent[int, int] = Recent(seconds, entries)
+    recent: Recent[int, int] = Recent(seconds, entries, 1_000)
     written: dict[int, tuple[float, int]] = {}
     now = 0.0
     for number, (operation, key, elapsed) in enumerate(operations):
         now += elapsed
         if operation == "put":
-            recent.put(key, number, now)
+            recent.put(key, number, 1, now)
             written.pop(key, None)
             written[key] = (now, number)
         newest = dict(list(written.items())[-entries:])
@@ -50,10 +50,10 @@ def test_an_intent_is_answered_only_when_it_cannot_be_another_writes(steps):
 
 @given(OPERATIONS)
 def test_a_clock_that_stands_or_jumps_back_breaks_nothing(operations):
-    recent: Recent[int, int] = Recent(3.0, 3)
+    recent: Recent[int, int] = Recent(3.0, 3, 1_000)
     for operation, key, now in operations:
         if operation == "put":
-            recent.put(key, key, now)
+            recent.put(key, key, 1, now)
         else:
             assert recent.get(key, now) in (None, key)
         assert len(recent) <= 3

@@ -8,7 +8,7 @@ from tests.reviews import Answer, ask, clobbered, counted, judge, make_review
 from webhook.admission.review import V1, V1BETA1, Phase
 from webhook.compose import GenerationPatch
 from webhook.generation import Cause
-from webhook.pipeline import Skipped, review
+from webhook.pipeline import MOST_VALUES, Skipped, review
 
 
 @pytest.mark.parametrize("version", [V1, V1BETA1])
@@ -65,6 +65,7 @@ def test_the_same_bytes_in_are_the_same_bytes_out():
         ("nested too deep for the decoder", "[" * 2_000 + "]" * 2_000, Skipped.TOO_DEEP),
         ("an integer too long to read", "7" * 5_000, Skipped.UNREADABLE),
         ("a number no float holds", "1e999", Skipped.UNREADABLE),
+        ("too many values", f"[{'[],' * 300_001}0]", Skipped.TOO_MANY_VALUES),
     ],
     ids=lambda value: value[:30] if isinstance(value, str) else "",
 )
@@ -75,6 +76,14 @@ def test_what_cannot_be_judged_is_allowed_and_says_so(because, spec, skipped):
     answer = Answer(json.loads(body), reply, Phase.MUTATE)
     assert answer.annotations == {"skipped": skipped.value}
     assert answer.patch == []
+
+
+def test_a_large_object_with_as_many_values_as_are_judged_is_judged():
+    body = json.dumps(make_review(new={"spec": "HERE"}, old={"spec": {}}))
+    spec = f"[{'0,' * (MOST_VALUES - 1_000)}0]"
+    reply = review(body.replace('"HERE"', spec).encode(), Phase.MUTATE, judge(), 0.0)
+    assert reply.verdict.skipped is None
+    assert reply.verdict.prediction is not None
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"kind":"AdmissionReview"}'])

@@ -23,6 +23,8 @@ from webhook.admission.review import (
 from webhook.objects.fields import Fields
 from webhook.objects.metadata import ObjectMeta
 
+MOST_FIELDS: Final = 1_000
+"""At the top of an object. No kind has twenty; each takes a hundred bytes while it is known."""
 MAX_BODY_BYTES: Final = 7 * 1024 * 1024
 """Two objects of 3 MiB, the API server's request limit, and the envelope around them."""
 
@@ -128,7 +130,10 @@ class _Fields:
 
     def of(self, name: str) -> Fields:
         if self._found is None:
-            self._found = _fields_decoder.decode(self._body).request
+            found = _fields_decoder.decode(self._body).request
+            if any(len(one or ()) > MOST_FIELDS for one in (found.object, found.old_object)):
+                raise msgspec.ValidationError(f"more than {MOST_FIELDS} top-level fields")
+            self._found = found
         return (self._found.object if name == "object" else self._found.old_object) or {}
 
 

@@ -4,11 +4,14 @@ The API server mints a uid for each call (apiserver pkg/admission/plugin/webhook
 admissionreview.go:CreateAdmissionObjects), so the phases are joined by what stays equal.
 """
 
+import sys
 from typing import Final
 
 import msgspec
 
 _LONGEST: Final = 4_096
+_BYTES_OF_TEXTS: Final = 600
+"""Eight of them, with the key itself."""
 
 
 class JoinKey(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -27,4 +30,9 @@ class JoinKey(msgspec.Struct, frozen=True, array_like=True, gc=False):
     @property
     def is_remembered(self) -> bool:
         """Nobody may fill the memory with names that no API server lets through."""
-        return len("".join(msgspec.structs.astuple(self)[:-1])) <= _LONGEST
+        return self.size <= _LONGEST + _BYTES_OF_TEXTS
+
+    @property
+    def size(self) -> int:
+        """About how many bytes of memory it takes: four a character where any is beyond ASCII."""
+        return sys.getsizeof("".join(msgspec.structs.astuple(self)[:-1])) + _BYTES_OF_TEXTS

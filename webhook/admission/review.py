@@ -3,6 +3,7 @@
 Source: k8s.io/api admission/v1/types.go and admission/v1beta1/types.go, which have the same shape.
 """
 
+import sys
 from collections.abc import Callable
 from enum import StrEnum
 from typing import Any, Final, Literal, Self
@@ -187,6 +188,8 @@ class PlainWireReview(WireReview, frozen=True, rename="camel"):
     request: PlainWireRequest
 
 
+_LONGEST_NAMES: Final = 2_048
+"""Bytes in memory: group and version are shown twice, 253 and 63 characters long at most."""
 _NOT_ASKED: Final = JoinKey("", "", "", "", "", "", "", "", dry_run=False)
 """Told apart by identity, too."""
 
@@ -242,6 +245,19 @@ class AdmissionRequest:
             bool(wire.dry_run),
         )
         return key if key.is_remembered else None
+
+    @property
+    def has_short_names(self) -> bool:
+        """Whether kind and resource have names as the API server lets them through.
+
+        What is remembered by kind and resource is bounded in number alone.
+        """
+        kind, resource = self.wire.kind, self.wire.resource
+        names = (
+            kind.group, kind.version, kind.kind,
+            resource.group, resource.version, resource.resource, self.wire.sub_resource,
+        )  # fmt: skip
+        return sys.getsizeof("".join(names)) <= _LONGEST_NAMES
 
     @property
     def attributes(self) -> dict[str, Any]:

@@ -23,7 +23,7 @@ AGAIN_SECONDS: Final = 60.0
 """Until an object that was not there, or could not be looked up, is looked up again."""
 UNVERIFIED: Final = "unverified, as its object could not be looked up: "
 _SECONDS: Final = 5.0
-_OBJECTS: Final = 16_384
+_OBJECTS: Final = 4_096
 
 Lookup: TypeAlias = Callable[[FoundObject], Awaitable[bool | None]]
 """Whether the API has this very object, None when that cannot be told. Never raises."""

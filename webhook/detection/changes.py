@@ -4,6 +4,7 @@ Items of a list are matched by their `type`, `name` or `uid` where they have one
 in changing order), by position otherwise.
 """
 
+import sys
 import zlib
 from collections.abc import Iterable, Iterator
 from operator import attrgetter
@@ -15,10 +16,11 @@ from webhook.detection.places import Item, Place, Tree
 from webhook.objects.fields import Fields
 from webhook.objects.pointer import Path
 
-MOST_LEAVES: Final = 5_000
+MOST_LEAVES: Final = 2_000
 """Where more differ they are told as far as this, so that one object cannot take all the memory.
 
 Asked before a place is made: that of a leaf which is not told costs as much."""
+_BYTES_OF_CHANGE: Final = 150
 _ITEM_KEYS: Final = ("type", "name", "uid")
 _ABSENT: Final = None
 _CONTAINERS: Final = frozenset({dict, list})
@@ -51,6 +53,11 @@ class Change(msgspec.Struct, frozen=True, array_like=True, gc=False):
     def holds_time(self) -> bool:
         """It says when: lastTransitionTime, heartbeatTimestamp."""
         return not self.salt
+
+    @property
+    def size(self) -> int:
+        """About how many bytes of memory it takes, with a path and a pointer of its own."""
+        return _BYTES_OF_CHANGE + sys.getsizeof(self.key) + 2 * sys.getsizeof(self.pointer)
 
 
 Leaves = tuple[Change, ...]
@@ -114,8 +121,8 @@ def _decoded(raw: bytes | msgspec.Raw | None) -> Any:
 def _compare(old_at: Place, at: Place, old: Any, new: Any, found: list[Change]) -> None:
     """Go down both sides at once, where they differ."""
     kind = type(new)
-    if kind not in _CONTAINERS or type(old) is not kind or not old or not new:
-        if _is_leaf(old) and _is_leaf(new):
+    if at.is_deepest or kind not in _CONTAINERS or type(old) is not kind or not old or not new:
+        if _is_leaf(at, old) and _is_leaf(at, new):
             before, after = zlib.crc32(_encode(old)), zlib.crc32(_encode(new))
             if before != after:
                 found.append(Change(at.path, at.pointer, before, after, at.salt))
@@ -164,9 +171,9 @@ def _compare_lists(
 def _every_leaf(at: Place, value: Any, found: list[Change], *, is_gone: bool) -> None:
     """Go down the only side there is."""
     inside: Iterable[tuple[str | Item, Any]]
-    if value and type(value) is dict:
+    if value and type(value) is dict and not at.is_deepest:
         inside = value.items()
-    elif value and type(value) is list:
+    elif value and type(value) is list and not at.is_deepest:
         inside = zip(_items(value), value, strict=True)
     else:
         if value is not _ABSENT:
@@ -187,8 +194,9 @@ def _lone(at: Place, value: Any, *, is_gone: bool) -> Change:
     return Change(at.path, at.pointer, before, after, at.salt)
 
 
-def _is_leaf(value: Any) -> bool:
-    return value is not _ABSENT and not (value and type(value) in _CONTAINERS)
+def _is_leaf(at: Place, value: Any) -> bool:
+    is_open = value and type(value) in _CONTAINERS and not at.is_deepest
+    return value is not _ABSENT and not is_open
 
 
 def _same(a: Any, b: Any) -> bool:

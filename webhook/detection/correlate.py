@@ -35,9 +35,11 @@ SECONDS_WITHOUT_OUTCOMES: Final = 2.0
 """For a reinvocation, where no outcome of the resource was ever seen."""
 _ROUNDS: Final = 2
 MOST_PENDING: Final = 2_000
+MOST_BYTES_PENDING: Final = 16 * 1024 * 1024
 MOST_AT_ONCE: Final = 20
 """Writes whose wait is over that one fact may end: after a burst thousands are, and answers
-wait for the event loop meanwhile. Each takes some 0.05 ms."""
+wait for the event loop meanwhile. Each takes some 0.05 ms. What is over the bound in bytes is
+ended at once."""
 
 
 class _Pending(msgspec.Struct, gc=False):
@@ -45,6 +47,8 @@ class _Pending(msgspec.Struct, gc=False):
     intent: Fact | None = None
     ambiguous: bool = False
     mutates: list[Fact] = []
+    size: int = 0
+    """Of its facts, in bytes, as counted."""
 
     @property
     def seen(self) -> tuple[Phase, ...]:
@@ -66,6 +70,9 @@ class Correlator:
         self._pending: OrderedDict[JoinKey, _Pending] = OrderedDict()
         self._called_for: dict[Phase, set[tuple[str, str]]] = {phase: set() for phase in Phase}
         self._now = 0.0
+        self.bytes = 0
+        self.dropped = 0
+        """Writes that made room for others because of what they took."""
         self.incomplete: Final[Counter[Phase]] = Counter()
         """How many writes lacked each phase; without an outcome some of them were refused."""
         self.joined = 0
@@ -97,11 +104,13 @@ class Correlator:
                 pending = self._pending[key] = _Pending(self._now)
             # More than two calls are several writes, of which the last one counts.
             pending.mutates[_ROUNDS:] = [fact]
+            self._count(pending)
         else:
             pending = self._pending.get(key)
             # Of writes that cannot be told apart others are still on their way.
             if pending is not None and not pending.ambiguous:
                 del self._pending[key]
+                self.bytes -= pending.size
             intent, mutates = (None, []) if pending is None else pending.told()
             missing = self._missing(key, pending)
             found.append(assemble(intent, mutates, fact, fact.time, missing))
@@ -113,23 +122,36 @@ class Correlator:
 
     def _see_intent(self, key: JoinKey, fact: Fact) -> None:
         before, entry = self._pending.pop(key, None), _Pending(self._now, fact)
-        if before is not None and before.intent is not None and not before.mutates:
-            entry.ambiguous = before.ambiguous or _stored_fields_differ(before.intent, fact)
+        if before is not None:
+            self.bytes -= before.size
+            if before.intent is not None and not before.mutates:
+                entry.ambiguous = before.ambiguous or _stored_fields_differ(before.intent, fact)
         self._pending[key] = entry
+        self._count(entry)
+
+    def _count(self, pending: _Pending) -> None:
+        facts = pending.mutates if pending.intent is None else (pending.intent, *pending.mutates)
+        size = sum([one.size for one in facts])
+        self.bytes += size - pending.size
+        pending.size = size
 
     def _overdue(self, now: float, most: int) -> list[Write]:
         early = now - SECONDS_WITHOUT_OUTCOMES
         too_many = len(self._pending) - MOST_PENDING
+        too_much = self.bytes - MOST_BYTES_PENDING
         ended: list[JoinKey] = []
         for position, (key, one) in enumerate(self._pending.items()):
-            is_over = position < too_many
-            if (one.since > early and not is_over) or len(ended) == most:
+            is_over = position < too_many or too_much > 0
+            if (one.since > early and not is_over) or (len(ended) >= most and too_much <= 0):
                 break
+            self.dropped += too_much > 0
+            too_much -= one.size
             if is_over or not self._waits(key) or one.since <= now - SECONDS_WAITED:
                 ended.append(key)
         found: list[Write] = []
         for key in ended:
             one = self._pending.pop(key)
+            self.bytes -= one.size
             if one.mutates:
                 found += self._without_outcome(key, one)
         return found

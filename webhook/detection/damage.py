@@ -160,10 +160,12 @@ def _is_lower(one: Generation, other: Generation) -> bool:
 
 
 def _of_conditions(observed: Observed) -> dict[str, Generation | None]:
-    """By type; conditions whose type is repeated cannot be told apart and are left out."""
+    """By type; conditions without a type, or with a repeated one, cannot be told apart."""
     found: dict[str, Generation | None] = {}
     repeated = set()
     for one in observed.conditions:
+        if one.type is None:
+            continue
         if one.type in found:
             repeated.add(one.type)
         found[one.type] = one.observed

@@ -74,6 +74,11 @@ class Detection:
         return Completeness(seen.joined, seen.incomplete_joined, seen.incomplete)
 
     @property
+    def dropped(self) -> int:
+        """How many writes and findings made room for others."""
+        return self._correlator.dropped + self.ledger.dropped
+
+    @property
     def unreadable(self) -> int:
         """How many objects could not be decoded, or a part of them."""
         return self._reader.unreadable

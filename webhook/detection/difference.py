@@ -11,11 +11,7 @@ import msgspec
 
 from webhook.detection.changes import Change, Leaves, leaves_of
 
-_BYTES_OF_CHANGE: Final = 80
-_BYTES_OF_UNPACKED: Final = 250
-"""A change that was packed has a path of its own."""
 _BYTES_OF_UNREAD: Final = 150
-"""All of them half of what it takes: most writes are in two lists of a history."""
 _DIGESTS: Final = 2**32
 
 Parts = tuple[tuple[str, bytes | None, bytes | None], ...]
@@ -58,8 +54,9 @@ class Difference:
     def __init__(self, leaves: Leaves = (), *, differs: bool = False) -> None:
         """`differs`: to the byte, where there are no leaves."""
         self._differs: Final = differs or bool(leaves)
-        self.weight = _BYTES_OF_CHANGE * len(leaves)
-        """About the bytes of memory that it takes; more or less once it was read."""
+        self.weight = _weight(leaves)
+        """About half of the bytes of memory that it takes, for most writes are in two lists of a
+        history; more or less once it was read."""
         self._leaves: Leaves | None = leaves
         self._unread: Unread = ()
         self._reader: Reader | None = None
@@ -105,9 +102,8 @@ class Difference:
         if found is None:
             assert self._reader is not None  # noqa: S101 - see unread()
             found = self._leaves = self._reader.read(self._unread)
-            each = _BYTES_OF_UNPACKED if isinstance(self._unread, bytes) else _BYTES_OF_CHANGE
             self._unread, self._reader = (), None
-            self.weight = each * len(found)
+            self.weight = _weight(found)
         return found
 
     @property
@@ -143,6 +139,10 @@ class Difference:
 
     def __repr__(self) -> str:
         return f"Difference({self.leaves!r}, differs={bool(self)})"
+
+
+def _weight(leaves: Leaves) -> int:
+    return sum([one.size for one in leaves]) // 2
 
 
 NO_DIFFERENCE: Final = Difference()

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final, NamedTuple
 
-MOST_PLACES: Final = 10_000
+MOST_PLACES: Final = 2_000
 _FEW: Final = 2
 _TIMES: Final = 3
 

@@ -22,6 +22,7 @@ VERSION: Final = 2
 """Of the encoding: another number is another shape or another meaning."""
 
 _MOST_REQUESTERS: Final = 1_000
+_BYTES_OF_FACT: Final = 800
 Seconds = Annotated[float, msgspec.Meta(ge=0, lt=253_402_300_800)]
 """Since the epoch, up to the year 9999: what a timestamp can be made of."""
 
@@ -80,6 +81,17 @@ class Fact(msgspec.Struct, frozen=True, array_like=True, gc=False):
     called: Called | None
     unmet: tuple[str, ...] | None
     policies: tuple[Acted, ...] | None
+
+    @property
+    def size(self) -> int:
+        """About how many bytes of memory it takes."""
+        differs = self.compared.changes.weight
+        if self.compared_status is not None:
+            differs += self.compared_status.changes.weight
+        seen = self.observed.size
+        if self.observed_before is not self.observed:
+            seen += self.observed_before.size
+        return _BYTES_OF_FACT + self.key.size + 2 * differs + seen
 
     @property
     def object(self) -> ObjectKey:

@@ -27,6 +27,8 @@ MOST_BYTES: Final = 140 * 1024 * 1024
 MOST_BYTES_AWAKE: Final = 24 * 1024 * 1024
 """Some 2,500 pods. To pack one takes as long as to judge a write of it."""
 WRITES_OF_AN_OBJECT: Final = 40
+BYTES_OF_AN_OBJECT: Final = 6 * 1024 * 1024
+"""Its newest write is remembered whatever it takes: some 10 MiB at most."""
 SECONDS_KEPT: Final = 3_600.0
 
 
@@ -40,6 +42,8 @@ _STATUS: Final = ("status",)
 _BYTES_OF_OBJECT: Final = 700
 _BYTES_OF_RESTING: Final = 250
 _BYTES_OF_WRITE: Final = 500
+_OBSERVED_OF_WRITE: Final = 1_000
+"""Bytes of its observedGeneration values that are shared with other writes, or counted above."""
 
 
 class ObjectHistory:
@@ -99,14 +103,26 @@ class ObjectHistory:
 
     def weigh(self) -> None:
         """Weigh anew what may have been read."""
-        lists = self.writes, self.stored, self._candidates
-        self.weight = _BYTES_OF_OBJECT + sum(_weight(one) for some in lists for one in some)
+        self.weight = _BYTES_OF_OBJECT
+        self.weight += sum(_weight(one) for some in self._lists for one in some)
+        self._shrink()
+
+    @property
+    def _lists(self) -> tuple[list[Write], list[Write], list[Write]]:
+        return self.stored, self._candidates, self.writes
 
     def _append(self, writes: list[Write], write: Write, weight: int) -> None:
         writes.append(write)
         self.weight += weight
         if len(writes) > WRITES_OF_AN_OBJECT:
             self.weight -= _weight(writes.pop(0))
+        self._shrink()
+
+    def _shrink(self) -> None:
+        """Forget the oldest writes of an object that takes too much."""
+        while self.weight > BYTES_OF_AN_OBJECT and any(len(one) > 1 for one in self._lists):
+            longest = max(self._lists, key=len)
+            self.weight -= _weight(longest.pop(0))
 
     def _note(self, write: Write) -> None:
         user = write.requester.user
@@ -278,4 +294,6 @@ def _weight(write: Write) -> int:
         weight += write.others.weight
     if write.asked is not None and write.asked is not write.result:
         weight += write.asked.weight
-    return weight
+    seen = write.observed_before, write.observed_asked, write.observed_sent, write.observed_after
+    observed = sum([one.size for one in {id(one): one for one in seen}.values()])
+    return weight + max(0, observed - _OBSERVED_OF_WRITE) // 2

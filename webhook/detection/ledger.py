@@ -20,6 +20,10 @@ from webhook.detection.suspects import Suspects
 from webhook.detection.write import ObjectKey, Write
 
 MOST_FINDINGS: Final = 10_000
+MOST_BYTES: Final = 40 * 1024 * 1024
+"""Of all findings: 10,000 with names and fields of usual length."""
+_BYTES_OF_FINDING: Final = 2_500
+"""What a finding takes in memory, above the bytes that it is exported as."""
 SECONDS_UNSEEN: Final = 86_400.0
 """Damage that nobody has looked at for so long is not told of any more: without a cluster genguard
 sees writes alone, and a deletion may have passed it by."""
@@ -61,11 +65,15 @@ def name_of(where: ObjectKey) -> str:
 
 
 class Ledger:
-    """Every finding, the longest unchanged out first when there are too many."""
+    """Every finding, the longest unchanged out first when there are too many or too large ones."""
 
     def __init__(self, suspects: Suspects) -> None:
         self._suspects: Final = suspects
         self._entries: OrderedDict[_Key, Entry] = OrderedDict()
+        self._sizes: dict[_Key, int] = {}
+        self.bytes = 0
+        self.dropped = 0
+        """Findings that made room for others before they were resolved."""
         self._damaged: dict[str, set[_Key]] = {}
         """Objects by `name_of`, and the findings that may have damaged them."""
         self._last: tuple[Finding, ...] = ()
@@ -108,6 +116,8 @@ class Ledger:
         if write.missing:
             evidence["missing"] = list(write.missing)
         entry.evidence = [*entry.evidence[-(MOST_EVIDENCE - 1) :], evidence]
+        self._weigh(_key_of(entry), entry)
+        self._shrink()
         return entry.severity
 
     def settle(self, now: float) -> Iterator[Finding]:
@@ -174,11 +184,6 @@ class Ledger:
         """Remember which objects have to be looked at; what is stale there goes when asked for."""
         if not entry.damage:
             return
-        if len(self._damaged) > MOST_FINDINGS:
-            self._damaged = {}
-            for one in self._entries.values():
-                if one.damage:
-                    self._damaged.setdefault(name_of(one.object), set()).add(_key_of(one))
         self._damaged.setdefault(name_of(entry.object), set()).add(_key_of(entry))
 
     def findings(self) -> tuple[Finding, ...]:
@@ -235,7 +240,7 @@ class Ledger:
             if known is not None and signs != restored.get(row[0]):
                 known.count, known.told = max(known.count, entry.count), None
             elif signs != (entry.count, entry.last):
-                self._entries.pop(key, None)
+                self._drop(key)
                 taken.append(row)
                 ids.add(entry.id)
         self.absorb(taken)
@@ -245,8 +250,11 @@ class Ledger:
         """Have what was exported, and nothing else. Raises msgspec.MsgspecError or ValueError."""
         self._entries = OrderedDict(sorted(_decoded(rows), key=lambda one: one[1].last))
         self._damaged = {}
-        for entry in self._entries.values():
+        self._sizes, self.bytes = {}, 0
+        for key, entry in self._entries.items():
             self._note_damage(entry)
+            self._weigh(key, entry)
+        self._shrink()
         self._changed()
 
     def absorb(self, rows: Iterable[Row]) -> None:
@@ -262,8 +270,8 @@ class Ledger:
                 known.absorb(entry)
             self._entries.move_to_end(key)
             self._note_damage(self._entries[key])
-        while len(self._entries) > MOST_FINDINGS:
-            self._entries.popitem(last=False)
+            self._weigh(key, self._entries[key])
+        self._shrink()
         self._changed()
 
     def _entry(self, detector: str, write: Write) -> Entry:
@@ -273,21 +281,42 @@ class Ledger:
         entry = self._entries.get(key)
         is_other = entry is not None and write.time - entry.last > WINDOW_SECONDS
         if entry is not None and is_other and not entry.damage:
-            del self._entries[key]
+            self._drop(key)
             entry = None
         if entry is None:
             identity = hashlib.blake2b(_SEPARATOR.join(key).encode(), digest_size=8).hexdigest()
             entry = self._entries[key] = Entry(
                 identity, detector, write.object, subresource, write.time, write.time
             )
-            if len(self._entries) > MOST_FINDINGS:
-                self._entries.popitem(last=False)
         else:
             # By the times of writes alone: when it was settled differs from replica to replica.
             entry.reopened += write.time - entry.last >= entry.quiet_needed()
             entry.resolved = False
         self._entries.move_to_end(key)
         return entry
+
+    def _weigh(self, key: _Key, entry: Entry) -> None:
+        """Count anew what a finding takes."""
+        size = _BYTES_OF_FINDING + len(_exported(entry))
+        self.bytes += size - self._sizes.get(key, 0)
+        self._sizes[key] = size
+
+    def _drop(self, key: _Key) -> None:
+        entry = self._entries.pop(key, None)
+        if entry is None:
+            return
+        self.bytes -= self._sizes.pop(key, 0)
+        name = name_of(entry.object)
+        keys = self._damaged.get(name, set())
+        keys.discard(key)
+        if not keys:
+            self._damaged.pop(name, None)
+
+    def _shrink(self) -> None:
+        while len(self._entries) > MOST_FINDINGS or self.bytes > MOST_BYTES:
+            key, oldest = next(iter(self._entries.items()))
+            self.dropped += not oldest.resolved
+            self._drop(key)
 
     def _finding(self, entry: Entry, known: dict[Doubt, Accused]) -> Finding:
         """The very same one as long as it says the same; `known` is filled as it is asked for."""

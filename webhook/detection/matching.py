@@ -3,17 +3,19 @@
 Source: apiserver pkg/admission/plugin/webhook/predicates, which webhooks and policies share.
 """
 
-from collections.abc import Hashable, Iterable, Mapping
-from typing import Any, Final
+import sys
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from webhook.admission.review import AdmissionRequest
+from webhook.admission.review import AdmissionRequest, GroupVersionResource
 from webhook.objects.selectors import Truth, every, matches_labels
 
 NAME_LABEL: Final = "kubernetes.io/metadata.name"
 EVERYTHING: Final = "*"
 
+_BYTES_OF_LIKENESS: Final = 600
 Rule = Mapping[str, Any]
 Selector = Mapping[str, Any] | None
 _labels_decoder: Final = msgspec.json.Decoder(dict[str, str] | None)
@@ -54,15 +56,35 @@ def matched(request: AdmissionRequest) -> Matched:
     )
 
 
-def shown_to_rules(request: AdmissionRequest, *, with_name: bool) -> Hashable:
+class Likeness(NamedTuple):
+    """What rules and selectors see of a request: those that are alike have equal ones."""
+
+    resource: GroupVersionResource
+    subresource: str
+    operation: str
+    namespace: str
+    name: str
+    labels: bytes
+    old_labels: bytes
+
+    @property
+    def size(self) -> int:
+        """About how many bytes of memory it takes."""
+        texts = sys.getsizeof(self.namespace) + sys.getsizeof(self.name)
+        return _BYTES_OF_LIKENESS + texts + len(self.labels) + len(self.old_labels)
+
+
+def shown_to_rules(request: AdmissionRequest, *, with_name: bool) -> Likeness:
     """Equal for requests that are matched alike; `with_name`: some rule asks for one."""
     wire = request.wire
-    labels = (
+    labels, old_labels = (
         b"" if one is None or one.metadata.labels is msgspec.UNSET else bytes(one.metadata.labels)
         for one in (request.object, request.old_object)
     )
     name = wire.name if with_name else ""
-    return wire.resource, wire.sub_resource, wire.operation, wire.namespace, name, *labels
+    return Likeness(
+        wire.resource, wire.sub_resource, wire.operation, wire.namespace, name, labels, old_labels
+    )
 
 
 def matches_rules(rules: Iterable[Rule], write: Matched, *, any_version: bool) -> bool:

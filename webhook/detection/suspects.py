@@ -7,7 +7,7 @@ genguard, also of another one in the cluster, are never suspects. What depends o
 while a review is at hand, see Fact.
 """
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Final
@@ -19,6 +19,7 @@ from webhook.detection.finding import Confidence
 from webhook.detection.matching import (
     EVERYTHING,
     NAME_LABEL,
+    Likeness,
     Matched,
     matched,
     matches_rules,
@@ -28,6 +29,7 @@ from webhook.detection.matching import (
 from webhook.detection.policies import Policy
 from webhook.detection.view import View
 from webhook.detection.write import NOBODY, Acted, Called
+from webhook.objects.bounded import Bounded
 from webhook.objects.own_webhooks import own_phase
 from webhook.objects.selectors import Truth, every
 
@@ -37,6 +39,9 @@ _MOST_POLICIES: Final = 8
 """Remembered of one write."""
 _MOST_CALLED: Final = 1_000
 """Sorts of writes of which it is remembered who is called: those of one owner are alike."""
+_MOST_BYTES_CALLED: Final = 4 * 1024 * 1024
+_BYTES_OF_NAME: Final = 150
+"""Of a webhook that is called."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +123,7 @@ class Suspects:
         self._names_matter = any(
             rule.get("resourceNames") for one in self._others for rule in one.rules
         )
-        self._called: dict[Hashable, Called] = {}
+        self._called: Bounded[Likeness, Called] = Bounded(_MOST_CALLED, _MOST_BYTES_CALLED)
 
     @property
     def others(self) -> tuple[Registered, ...]:
@@ -144,9 +149,8 @@ class Suspects:
         likeness = shown_to_rules(request, with_name=self._names_matter)
         found = self._called.get(likeness)
         if found is None:
-            if len(self._called) >= _MOST_CALLED:
-                self._called.clear()
-            found = self._called[likeness] = self.called(matched(request))
+            found = self.called(matched(request))
+            self._called.put(likeness, found, likeness.size + _BYTES_OF_NAME * len(found.first))
         return found
 
     def changed(self, where: Place) -> None:

@@ -16,6 +16,7 @@ from webhook.detection.fact import Fact
 SECONDS_ON_THE_WAY: Final = 0.3
 """From one replica to another, and how far their clocks may be apart."""
 MOST_WAITING: Final = 10_000
+MOST_BYTES: Final = 8 * 1024 * 1024
 """With more the earliest do not wait longer."""
 _ORDER: Final = {phase: place for place, phase in enumerate(Phase)}
 
@@ -24,10 +25,11 @@ class Waiting:
     """A queue by time; facts of one time in the order of their phases, then as they came."""
 
     def __init__(self) -> None:
-        self._facts: Final[list[tuple[float, int, int, Fact]]] = []
+        self._facts: Final[list[tuple[float, int, int, int, Fact]]] = []
         self._by_key: Final[dict[JoinKey, list[Fact]]] = {}
         self._latest = 0.0
         self._count = 0
+        self.bytes = 0
 
     def __len__(self) -> int:
         return len(self._facts)
@@ -40,7 +42,9 @@ class Waiting:
         """Take in one more; which are due by now is told by `due`."""
         self._count += 1
         self._latest = max(self._latest, fact.time)
-        heappush(self._facts, (fact.time, _ORDER[fact.phase], self._count, fact))
+        size = fact.size
+        self.bytes += size
+        heappush(self._facts, (fact.time, _ORDER[fact.phase], self._count, size, fact))
         self._by_key.setdefault(fact.key, []).append(fact)
 
     def due(self) -> Iterator[Fact]:
@@ -49,14 +53,19 @@ class Waiting:
 
     def until(self, time: float) -> Iterator[Fact]:
         """Take out those of this time and before, the earliest first."""
-        while self._facts and (self._facts[0][0] <= time or len(self._facts) > MOST_WAITING):
-            fact = heappop(self._facts)[-1]
+        while self._facts and (self._facts[0][0] <= time or self._is_full):
+            *_, size, fact = heappop(self._facts)
+            self.bytes -= size
             key = fact.key
             waiting = self._by_key[key]
             waiting.remove(fact)
             if not waiting:
                 del self._by_key[key]
             yield fact
+
+    @property
+    def _is_full(self) -> bool:
+        return len(self._facts) > MOST_WAITING or self.bytes > MOST_BYTES
 
     def of(self, key: JoinKey) -> list[Fact]:
         """Those of one key, the earliest first."""

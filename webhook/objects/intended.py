@@ -17,9 +17,10 @@ from webhook.objects.pointer import Path
 OWN: Final = "status.observedGeneration"
 CONDITIONS: Final = "status.conditions[*].observedGeneration"
 _FIELD: Final = re.compile(r"status(\.[A-Za-z][A-Za-z0-9_-]*)+")
+_LARGEST_OBSERVED: Final = 32 * 1024
+"""Bytes in memory, some 200 conditions: of more none is put back."""
 _LONGEST_VALUE: Final = 4_096
 """Bytes of one value: intents are remembered, and nobody may fill the memory with them."""
-_LONGEST_TYPES: Final = 16_384
 
 
 class NotRestorableError(ValueError):
@@ -31,6 +32,11 @@ class Intended(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     observed: Observed
     fields: tuple[tuple[Path, bytes], ...] = ()
+
+    @property
+    def size(self) -> int:
+        """About how many bytes of memory it takes."""
+        return self.observed.size + sum([100 + len(value) for _, value in self.fields])
 
 
 class Restored(NamedTuple):
@@ -45,9 +51,11 @@ class Restored(NamedTuple):
         observed = read_observed(status)
         if observed is None:
             return None
-        if _is_too_long(observed):
-            return None
-        kept = _of(observed, own=self.own, conditions=self.conditions)
+        kept = _of(
+            observed,
+            own=self.own,
+            conditions=self.conditions and observed.size <= _LARGEST_OBSERVED,
+        )
         if not self.paths or status is None:
             return Intended(kept)
         document = {"status": msgspec.json.decode(status)}
@@ -66,7 +74,7 @@ class Restored(NamedTuple):
         kept = _of(
             observed,
             own=self.own and own,
-            conditions=self.conditions and conditions and not _is_too_long(observed),
+            conditions=self.conditions and conditions and observed.size <= _LARGEST_OBSERVED,
         )
         given = dict(sent.fields)
         fields = [(path, given[path]) for path in self.paths if _is_value(given.get(path, b""))]
@@ -78,10 +86,6 @@ def _of(observed: Observed, *, own: bool, conditions: bool) -> Observed:
         observed.own if own else NOTHING_OBSERVED.own,
         observed.conditions if conditions else NOTHING_OBSERVED.conditions,
     )
-
-
-def _is_too_long(observed: Observed) -> bool:
-    return sum(len(one.type) for one in observed.conditions) > _LONGEST_TYPES
 
 
 def _is_value(raw: bytes) -> bool:

@@ -1,6 +1,7 @@
 """The observedGeneration values of a status: its own and those of its conditions."""
 
 import re
+import sys
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import Annotated, Any, Final, NamedTuple
@@ -15,12 +16,20 @@ _DIGITS: Final = re.compile(r"-?[0-9]{1,19}")
 _INT64: Final = range(-(2**63), 2**63)
 _MOST_CONDITIONS: Final = 1_000
 """No kind has nearly as many: more are not worth the time, the patch and the memory."""
+_LONGEST_TYPE: Final = 316
+"""Characters (apimachinery pkg/apis/meta/v1/types.go:Condition, MaxLength of type)."""
+_BYTES_OF_OBSERVED: Final = 120
+_BYTES_OF_CONDITION: Final = 100
 
 
 class Condition(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """One entry of status.conditions; `observed` is None when cleared."""
+    """One entry of status.conditions; `observed` is None when cleared.
 
-    type: str
+    `type` is None where it is absent, null, not a text or longer than a type may be: nothing tells
+    such a condition from others, so it is left alone.
+    """
+
+    type: str | None
     observed: Generation | None
 
 
@@ -33,14 +42,22 @@ class Observed(msgspec.Struct, frozen=True, array_like=True, gc=False):
     @property
     def complete(self) -> bool:
         """No value is cleared."""
-        return self.own is not None and None not in [one.observed for one in self.conditions]
+        if self.own is None:
+            return False
+        return None not in [one.observed for one in self.conditions if one.type is not None]
 
     @property
     def anything(self) -> bool:
         """Some value is set."""
         if self.own is not None:
             return True
-        return any(one.observed is not None for one in self.conditions)
+        return any(one.observed is not None for one in self.conditions if one.type is not None)
+
+    @property
+    def size(self) -> int:
+        """About how many bytes of memory it takes."""
+        size = _BYTES_OF_OBSERVED + _BYTES_OF_CONDITION * len(self.conditions)
+        return size + sum([sys.getsizeof(one.type) for one in self.conditions])
 
 
 NOTHING_OBSERVED: Final = Observed(None, ())
@@ -48,14 +65,14 @@ NOTHING_OBSERVED: Final = Observed(None, ())
 _FOREIGN: Final = ""
 _MOST_SEEN: Final = 500
 _LARGE: Final = 8 * 1024
-"""Bytes of a status: of larger ones none is kept here, so that made-up names fill 4 MiB at most."""
+"""Bytes in memory: larger ones are not kept here, so that made-up names fill 4 MiB at most."""
 
 
 _Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 
 class _UsualCondition(msgspec.Struct, rename="camel", gc=False):
-    type: str = ""
+    type: Annotated[str, msgspec.Meta(max_length=_LONGEST_TYPE)] | None = None
     observed_generation: _Int64 | None = None
 
 
@@ -69,7 +86,7 @@ _usual_decoder: Final = msgspec.json.Decoder(_UsualStatus | None)
 
 
 class _Condition(msgspec.Struct, rename="camel"):
-    type: Any = ""
+    type: Any = None
     observed_generation: Any = None
 
 
@@ -108,7 +125,7 @@ def read_observed(status: msgspec.Raw | None) -> Observed | None:
         usual.observed_generation or None,  # 0 is cleared, see _generation
         tuple([Condition(one.type, one.observed_generation or None) for one in conditions]),
     )
-    return found if memoryview(status).nbytes > _LARGE else _once(found)
+    return found if found.size > _LARGE else _once(found)
 
 
 @lru_cache(_MOST_SEEN)
@@ -136,13 +153,12 @@ def _conditions(raw: msgspec.Raw) -> tuple[Condition, ...]:
     if decoded is not None and len(decoded) > _MOST_CONDITIONS:
         return ()
     return tuple(
-        [
-            Condition(
-                one.type if isinstance(one.type, str) else "", _generation(one.observed_generation)
-            )
-            for one in decoded or ()
-        ]
+        [Condition(_type(one.type), _generation(one.observed_generation)) for one in decoded or ()]
     )
+
+
+def _type(value: Any) -> str | None:
+    return value if isinstance(value, str) and len(value) <= _LONGEST_TYPE else None
 
 
 def _generation(value: Any) -> Generation | None:
@@ -188,9 +204,10 @@ def restorations(wanted: Observed, found: Observed) -> Iterator[Restoration]:
         yield Restoration(("status", "observedGeneration"), wanted.own)
     queues: dict[str, list[Generation | None]] = {}
     for condition in wanted.conditions:
-        queues.setdefault(condition.type, []).append(condition.observed)
+        if condition.type is not None:
+            queues.setdefault(condition.type, []).append(condition.observed)
     for index, condition in enumerate(found.conditions):
-        queue = queues.get(condition.type)
+        queue = None if condition.type is None else queues.get(condition.type)
         value = queue.pop(0) if queue else None
         if condition.observed is None and value:
             yield Restoration(("status", "conditions", index, "observedGeneration"), value)

@@ -14,7 +14,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-from webhook.admission.review import Operation, Phase
+from webhook.admission.review import AdmissionRequest, Operation, Phase
 from webhook.alerts.change import Sink, Turns
 from webhook.detection.detection import Detection
 from webhook.detection.fact import Fact, encode_fact
@@ -28,12 +28,19 @@ from webhook.telemetry.logs import LOGGER
 from webhook.threads import in_thread
 
 MOST_QUEUED: Final = 5_000
-MOST_QUEUED_BYTES: Final = 64 * 1024 * 1024
+MOST_QUEUED_BYTES: Final = 24 * 1024 * 1024
+_BYTES_OF_FINALIZER: Final = 64
+"""A name of one character takes so much: up to 16 times what it takes in the body."""
 _BITE_SECONDS: Final = 0.000_2
 _BITE_WRITES: Final = 16
 """A bite takes in for as long, or until so many writes are complete, and judges those. What is
 done for many in a row costs less of each, and a turn of the event loop a third of a review."""
 _LOOK_SECONDS: Final = 1.0
+
+
+def _finalizers(request: AdmissionRequest) -> int:
+    objects = request.object, request.old_object
+    return sum([len(one.metadata.finalizers or ()) for one in objects if one is not None])
 
 
 class Shared(Protocol):
@@ -58,7 +65,7 @@ class Detecting:
         self._sinks: Final = tuple(sinks)
         self._shared: Final = shared
         self._holds = False
-        self._queue: deque[tuple[Phase, Reviewed, float, int]] = deque()
+        self._queue: deque[tuple[Phase, Reviewed, float, int, int]] = deque()
         self._bytes = 0
         self._wake: Final = asyncio.Event()
         self._turns: Final = Turns()
@@ -79,12 +86,14 @@ class Detecting:
         # Detection looks at updates alone, tracking at outcomes alone.
         if request.operation is not Operation.UPDATE and phase is not Phase.OUTCOME:
             return
-        if len(self._queue) >= MOST_QUEUED or self._bytes + size > MOST_QUEUED_BYTES:
+        weight = size + _finalizers(request) * _BYTES_OF_FINALIZER
+        has_room = len(self._queue) < MOST_QUEUED and self._bytes + weight <= MOST_QUEUED_BYTES
+        if not has_room or not request.has_short_names:
             self.dropped += 1
             return
-        self._bytes += size
+        self._bytes += weight
         reviewed = Reviewed(request, prediction, verdict.status)
-        self._queue.append((phase, reviewed, time.time(), size))
+        self._queue.append((phase, reviewed, time.time(), size, weight))
         self._wake.set()
 
     def start(self) -> None:
@@ -132,8 +141,8 @@ class Detecting:
     async def _bite(self) -> None:
         end = time.perf_counter() + _BITE_SECONDS
         while self._queue and time.perf_counter() < end and self.detection.unjudged < _BITE_WRITES:
-            phase, reviewed, now, size = self._queue.popleft()
-            self._bytes -= size
+            phase, reviewed, now, size, weight = self._queue.popleft()
+            self._bytes -= weight
             if reviewed.request.operation is Operation.UPDATE:
                 if size <= LARGE_BYTES:
                     fact = self.detection.fact(phase, reviewed, now)

@@ -35,8 +35,8 @@ class FindingMetrics:
         yield gauge
         yield CounterMetricFamily(
             "genguard_detection_dropped",
-            "Reviews that detection and tracking had no room for.",
-            value=self._detecting.dropped,
+            "Reviews, writes and findings that detection and tracking had no room for.",
+            value=self._detecting.dropped + self._detecting.detection.dropped,
         )
         seen = self._detecting.detection.completeness
         yield CounterMetricFamily(

@@ -26,16 +26,16 @@ class Limits:
     handshake_seconds: float = 5.0  # asyncio allows 60
     header_seconds: float = 10.0  # from the first byte, or from the connection, to whole headers
     body_seconds: float = 5.0  # less when ?timeout= says so
-    connections: int = 4_096  # those in their TLS handshake included
+    connections: int = 1_024  # those in their TLS handshake included
     backlog: int = 1_024
     ops_connections: int = 128  # more than pages, streams and checks of tokens can keep busy
     ops_spare: int = 16  # where all of these are busy: probes, and clients that are told so
     ops_header_seconds: float = 5.0
     ops_idle_seconds: float = 60.0  # above the 30 s between two scrapes
-    body_bytes_in_flight: int = 128 * 1024 * 1024  # what slow senders may occupy all together
+    body_bytes_in_flight: int = 64 * 1024 * 1024  # what slow senders may occupy all together
     large_from: int = LARGE_BYTES
     large_reviews: int = 16  # judged or waiting for it: at most 60 ms each on one core
-    large_bytes: int = 48 * 1024 * 1024  # of their bodies
+    large_bytes: int = 32 * 1024 * 1024  # of their bodies
     answer_seconds: float = 2.0  # how long a client waits that does not say so with ?timeout=
     shed_quiet_seconds: float = 10.0  # nothing was shed for so long: an overload is over
     drain_quiet_seconds: float = 5.0  # no request for so long: nobody sends here any more

@@ -37,11 +37,13 @@ from webhook.status.view import Past
 from webhook.status.waiting import Waiting
 
 MOST_OBJECTS: Final = 200_000
-MOST_BYTES: Final = 128 * 1024 * 1024
+MOST_BYTES: Final = 96 * 1024 * 1024
+"""With what waits."""
 WAITING_SECONDS: Final = JUST
 MOST_WAITING: Final = 20_000
 
 _BYTES_OF_OBJECT: Final = 300
+_BYTES_OF_WAITING: Final = 350
 
 
 class Tracked(NamedTuple):
@@ -178,7 +180,7 @@ class Tracking:
 
     def forget(self, uid: str) -> None:
         """The object is gone."""
-        self._waiting.pop(uid, None)
+        self._wait(uid, None)
         self._put(uid, self._get(uid), None)
 
     def settle(self, at: float) -> None:
@@ -194,7 +196,7 @@ class Tracking:
             ):
                 self._take_back(uid)
                 continue
-            del self._waiting[uid]
+            self._wait(uid, None)
             self._put(uid, believed, waiting.decided(believed))
 
     def _stored(self, kind: int, sight: Excerpt, at: float, *, is_base: bool) -> Remembered | None:
@@ -232,20 +234,20 @@ class Tracking:
             return self._take_back(uid)
         # Also where another status is stored: the time of an intent is worth keeping.
         if waiting.after is None:
-            del self._waiting[uid]
+            self._wait(uid, None)
         else:
-            self._waiting[uid] = replace(waiting, stored=True)
+            self._wait(uid, replace(waiting, stored=True))
         return before
 
     def _take(
         self, uid: str, before: Remembered | None, found: Sighting, at: float, *, stored: bool
     ) -> Remembered:
         """Remember a sight, and what it measures; what is believed now."""
-        self._waiting.pop(uid, None)
+        self._wait(uid, None)
         shown = unfulfilled(found.after, before, at) if found.moved else found.after
         if found.moved or not stored:
             after = pack(found.after) if found.moved else None
-            self._waiting[uid] = Waiting(at, self._objects.get(uid), after, stored)
+            self._wait(uid, Waiting(at, self._objects.get(uid), after, stored))
         self._put(uid, before, shown)
         self.milestones.see(uid, shown)
         counts = self.tally.counts(shown.kind)
@@ -260,7 +262,8 @@ class Tracking:
 
     def _take_back(self, uid: str) -> Remembered | None:
         """The believed write was not stored; what it measured stays measured."""
-        waiting, believed = self._waiting.pop(uid), self._get(uid)
+        waiting, believed = self._waiting[uid], self._get(uid)
+        self._wait(uid, None)
         before = unpack(waiting.before) if waiting.before else None
         if before and believed and before.generation == believed.generation:
             before = replace(
@@ -271,6 +274,17 @@ class Tracking:
             )
         self._put(uid, believed, before)
         return before
+
+    def _wait(self, uid: str, waiting: Waiting | None) -> None:
+        """Have this to be decided of an object, in the place of what was."""
+        before = self._waiting.get(uid)
+        if before is not None:
+            self.bytes -= _size(before)
+        if waiting is not None:
+            self.bytes += _size(waiting)
+            self._waiting[uid] = waiting
+        elif before is not None:
+            del self._waiting[uid]
 
     def _get(self, uid: str) -> Remembered | None:
         data = self._objects.get(uid)
@@ -288,6 +302,10 @@ class Tracking:
         self.bytes += _BYTES_OF_OBJECT + len(data)
         while len(self._objects) > self._most_objects or self.bytes > self._most_bytes:
             self.forget(next(iter(self._objects)))
+
+
+def _size(waiting: Waiting) -> int:
+    return _BYTES_OF_WAITING + len(waiting.before or b"") + len(waiting.after or b"")
 
 
 def _fits(sight: Excerpt) -> bool:

@@ -1,11 +1,13 @@
-"""The memory of one process: bounded in entries and in time, oldest out first."""
+"""The memory of one process: bounded in entries, bytes and time, oldest out first."""
 
-from collections import OrderedDict
+import sys
 from collections.abc import Hashable, Mapping
 from typing import Final, Generic, TypeVar
 
 import msgspec
 
+from webhook.admission.join import JoinKey
+from webhook.objects.bounded import Bounded
 from webhook.objects.intended import Intended
 
 K = TypeVar("K")
@@ -14,6 +16,10 @@ V = TypeVar("V")
 SECONDS_KEPT: Final = 30.0
 """The longest that a write can be between its phases: the API server's own webhook timeout."""
 ENTRIES_KEPT: Final = 20_000
+BYTES_OF_INTENTS: Final = 16 * 1024 * 1024
+BYTES_OF_ROUNDS: Final = 8 * 1024 * 1024
+_BYTES_OF_ENTRY: Final = 400
+"""Of an entry itself, and of a key that is a digest."""
 
 
 class _Kept(msgspec.Struct, Generic[V], frozen=True, gc=False):
@@ -24,23 +30,29 @@ class _Kept(msgspec.Struct, Generic[V], frozen=True, gc=False):
 class Recent(Generic[K, V]):
     """The newest entries, none older than `seconds`. Times are given, never read."""
 
-    def __init__(self, seconds: float = SECONDS_KEPT, entries: int = ENTRIES_KEPT) -> None:
+    def __init__(self, seconds: float, entries: int, most_bytes: int) -> None:
         self._seconds: Final = seconds
-        self._entries: Final = entries
-        self._kept: OrderedDict[K, _Kept[V]] = OrderedDict()
+        self._kept: Final[Bounded[K, _Kept[V]]] = Bounded(entries, most_bytes)
 
     def __len__(self) -> int:
         return len(self._kept)
 
-    def put(self, key: K, value: V, now: float) -> None:
-        """Keep `value`; forgets what is too old, and the oldest when there are too many."""
-        self._kept[key] = _Kept(now, value)
-        self._kept.move_to_end(key)
-        while self._kept:
-            oldest = next(iter(self._kept))
-            if len(self._kept) <= self._entries and self._kept[oldest].at > now - self._seconds:
-                break
-            del self._kept[oldest]
+    @property
+    def bytes(self) -> int:
+        """What is counted of all of them."""
+        return self._kept.bytes
+
+    @property
+    def dropped(self) -> int:
+        """How many made room for others before they were too old."""
+        return self._kept.dropped
+
+    def put(self, key: K, value: V, size: int, now: float) -> None:
+        """Keep `value`, with its key of about `size` bytes; forgets what is too old."""
+        self._kept.pop(key)
+        while (oldest := self._kept.oldest()) and oldest[1].at <= now - self._seconds:
+            self._kept.pop(oldest[0])
+        self._kept.put(key, _Kept(now, value), size)
 
     def get(self, key: K, now: float) -> V | None:
         """The value, unless it is unknown or too old."""
@@ -49,11 +61,15 @@ class Recent(Generic[K, V]):
 
     def forget(self, key: K) -> None:
         """Drop the value, if there is one."""
-        self._kept.pop(key, None)
+        self._kept.pop(key)
 
     def clear(self) -> None:
         """Drop every value."""
         self._kept.clear()
+
+
+def _size_of_key(key: Hashable) -> int:
+    return _BYTES_OF_ENTRY + (key.size if isinstance(key, JoinKey) else 0)
 
 
 class _Intent(msgspec.Struct, frozen=True, gc=False):
@@ -65,15 +81,27 @@ class MemoryIntents:
     """restore_intent's Intents in this process's memory; a key is whatever tells writes apart."""
 
     def __init__(self) -> None:
-        self._recent: Final = Recent[Hashable, _Intent]()
+        self._recent: Final = Recent[Hashable, _Intent](
+            SECONDS_KEPT, ENTRIES_KEPT, BYTES_OF_INTENTS
+        )
+
+    @property
+    def bytes(self) -> int:
+        """What is counted of all of them."""
+        return self._recent.bytes
+
+    @property
+    def dropped(self) -> int:
+        """How many made room for others while their writes may have been on their way."""
+        return self._recent.dropped
 
     def put(self, key: Hashable, intended: Intended, now: float) -> None:
         """Remember an intent; two that differ and are both on their way cancel each other."""
         before = self._recent.get(key, now)
         if before is not None and not before.asked and before.intended != intended:
-            self._recent.put(key, _Intent(None), now)
+            self._put(key, _Intent(None), now)
         else:
-            self._recent.put(key, _Intent(intended), now)
+            self._put(key, _Intent(intended), now)
 
     def get(self, key: Hashable, now: float) -> Intended | None:
         """The intent of this write; asked again in round 1 it is still there."""
@@ -83,12 +111,12 @@ class MemoryIntents:
         if not found.asked:
             # Cancelled ones as well, or writes refused on their way would keep all later ones of
             # an object that does not change from being known.
-            self._recent.put(key, _Intent(found.intended, asked=True), now)
+            self._put(key, _Intent(found.intended, asked=True), now)
         return found.intended
 
     def learn(self, key: Hashable, intended: Intended | None, now: float) -> None:
         """Take over what is remembered elsewhere, where it counts as asked for."""
-        self._recent.put(key, _Intent(intended, asked=True), now)
+        self._put(key, _Intent(intended, asked=True), now)
 
     def has(self, key: Hashable, now: float) -> bool:
         """Whether the intent is known, and not cancelled."""
@@ -108,16 +136,34 @@ class MemoryIntents:
         """Drop all of them."""
         self._recent.clear()
 
+    def _put(self, key: Hashable, intent: _Intent, now: float) -> None:
+        size = 0 if intent.intended is None else intent.intended.size
+        self._recent.put(key, intent, _size_of_key(key) + size, now)
+
 
 class MemoryRounds:
     """The pipeline's Rounds in this process's memory."""
 
     def __init__(self) -> None:
-        self._recent: Final = Recent[Hashable, Mapping[str, str]]()
+        self._recent: Final = Recent[Hashable, Mapping[str, str]](
+            SECONDS_KEPT, ENTRIES_KEPT, BYTES_OF_ROUNDS
+        )
+
+    @property
+    def bytes(self) -> int:
+        """What is counted of all of them."""
+        return self._recent.bytes
+
+    @property
+    def dropped(self) -> int:
+        """How many made room for others while their writes may have been on their way."""
+        return self._recent.dropped
 
     def put(self, key: Hashable, annotations: Mapping[str, str], now: float) -> None:
         """Remember what was answered."""
-        self._recent.put(key, annotations, now)
+        size = sys.getsizeof(annotations)
+        size += sum([sys.getsizeof(text) for pair in annotations.items() for text in pair])
+        self._recent.put(key, annotations, _size_of_key(key) + size, now)
 
     def get(self, key: Hashable, now: float) -> Mapping[str, str] | None:
         """What the same write was answered before."""

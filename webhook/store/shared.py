@@ -130,6 +130,11 @@ class SharedWrites:
         self.dropped: Final = Counter(dict.fromkeys(_DROPPED, 0))
         """Values of the store that were not taken, or not whole, by the reason."""
 
+    @property
+    def copies(self) -> tuple[MemoryIntents, MemoryRounds]:
+        """What this replica remembers itself."""
+        return self.intents.copies, self.rounds.copies
+
     def lacks(self, key: JoinKey, now: float) -> bool:
         """Whether the others may know of this write what is not known here."""
         return not key.dry_run and not self.intents.copies.has(self._mark(key), now)

@@ -120,6 +120,12 @@ async def run_server(
         tracking = Tracking()
         watching = Watching(cluster.watched, tracking)
         parts = _Parts(judge, Metrics(judge.knows), suspects, watching, [LogSink()])
+        parts.metrics.counts(
+            "remembered_dropped",
+            "Intents and answers that made room for others while their writes were on their way.",
+            ("what",),
+            judge.dropped,
+        )
         if judge_options.flipped_resources:
             parts.metrics.gauge(
                 "flip_status_refused",

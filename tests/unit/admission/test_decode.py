@@ -3,10 +3,11 @@
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.reviews import make_review
-from webhook.admission.decode import decode_review
+from webhook.admission.decode import MOST_FIELDS, decode_review
 from webhook.admission.errors import (
     InvalidFieldError,
     NotJSONError,
@@ -167,3 +168,20 @@ def test_fields_that_nobody_knows_are_read_past():
 def test_of_duplicate_keys_the_last_wins_as_in_the_api_server():
     body = GOOD.replace(b'"uid": "uid', b'"uid": "first", "uid": "uid', 1)
     assert decode_review(body).wire.uid.startswith("uid-")
+
+
+@pytest.mark.parametrize("side", ["object", "oldObject"])
+def test_fields_beyond_all_measure_are_not_read(side):
+    """Found they take a hundred bytes each, and are kept as long as the review is."""
+    asked = make_review(new={"spec": {}}, old={"spec": {}})
+    asked["request"][side] |= {str(number): 0 for number in range(MOST_FIELDS - 4)}
+    assert len(asked["request"][side]) == MOST_FIELDS
+    found = decode_review(json.dumps(asked).encode())
+    assert found.object is not None
+    assert "spec" in found.object.fields
+    asked["request"][side]["more"] = 0
+    found = decode_review(json.dumps(asked).encode())
+    for one in (found.object, found.old_object):
+        assert one is not None
+        with pytest.raises(msgspec.ValidationError, match="top-level fields"):
+            _ = one.fields

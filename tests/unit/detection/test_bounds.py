@@ -1,19 +1,35 @@
 """What is remembered of very many objects is bounded, and costs little while it rests."""
 
 import gc
+import json
 import tracemalloc
+from collections.abc import Callable
 
 import pytest
 
 from tests.bench.tracked import DEPLOYMENTS, PODS, Reviews, follow
+from tests.contract.hoard import ATTACKS
+from tests.reviews import make_review
 from tests.unit.detection.test_history import add, write
+from webhook.admission.decode import decode_review
+from webhook.admission.review import Phase
+from webhook.compose import Judge, JudgeOptions
+from webhook.detection import correlate, ledger, places, waiting
+from webhook.detection.correlate import MOST_BYTES_PENDING
 from webhook.detection.detection import Detection
+from webhook.detection.fact import Fact
 from webhook.detection.history import (
     MOST_BYTES,
     MOST_BYTES_AWAKE,
     MOST_OBJECTS,
     History,
 )
+from webhook.detection.reduce import Reviewed
+from webhook.detection.suspects import Suspects, read_configurations
+from webhook.pipeline import review
+
+MIB = 1024 * 1024
+DEPS = Judge(JudgeOptions()).dependencies
 
 COUNT = 1_000_000
 """Of 1,000,000, which take 40 s: most of that is packing, since far more objects are written than
@@ -53,3 +69,136 @@ def test_a_hundred_thousand_objects_take_less_than_150_mib(example, by_turns):
     assert len(history) == MOST_OBJECTS // SCALE
     assert taken < 150 * 1024 * 1024
     assert history.bytes * SCALE < MOST_BYTES
+
+
+def traced(fill: Callable[[int], object], count: int) -> int:
+    """Bytes that are taken by what so many calls have left."""
+    gc.collect()
+    tracemalloc.start()
+    try:
+        for number in range(count):
+            fill(number)
+        gc.collect()
+        return tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+
+
+def fact_of(detection: Detection, path: str, body: bytes, at: float) -> Fact:
+    """What a review shows, as the server has detection take it in."""
+    phase = Phase(path.removeprefix("/"))
+    verdict = review(body, phase, DEPS, at).verdict
+    assert verdict.request is not None
+    assert verdict.prediction is not None
+    reviewed = Reviewed(verdict.request, verdict.prediction, verdict.status)
+    fact = detection.fact(phase, reviewed, at)
+    assert fact is not None
+    return fact
+
+
+def judged(detection: Detection, attack: str) -> Callable[[int], None]:
+    """Feeds the reviews of an attack (tests/contract/hoard.py) to a detection."""
+
+    def feed(number: int) -> None:
+        for path, body in ATTACKS[attack](number):
+            detection.see(fact_of(detection, path, body, 1_000.0 + number / 1_000))
+
+    return feed
+
+
+@pytest.mark.parametrize(
+    ("attack", "count", "most"),
+    [
+        ("writes without an end", 25, MOST_BYTES_PENDING // 10),
+        ("leaves far down", 8, MOST_BYTES_AWAKE // 20),
+        ("statuses with long types", 12, MOST_BYTES_AWAKE // 20),
+    ],
+)
+def test_what_takes_much_is_counted_in_bytes(monkeypatch, attack, count, most):
+    monkeypatch.setattr(correlate, "MOST_BYTES_PENDING", most)
+    history = History(most_awake=most)
+    detection = Detection(history=history)
+    feed = judged(detection, attack)
+    feed(count)  # whatever is made once
+    taken = traced(feed, count)
+    assert detection._correlator.bytes <= 2 * most, "the newest write is kept whatever it takes"
+    packed = history.bytes
+    # A tree of places is kept beside it, and the newest write, whatever it takes.
+    assert taken < 2 * most + packed + places.MOST_BYTES + 12 * MIB
+
+
+def test_facts_that_wait_for_those_of_other_replicas_are_counted_in_bytes(monkeypatch):
+    monkeypatch.setattr(waiting, "MOST_BYTES", MIB)
+    detection, queue = Detection(), waiting.Waiting()
+    for number in range(20):
+        ((path, body),) = ATTACKS["writes without an end"](number)
+        fact = fact_of(detection, path, body, 1_000.0)
+        queue.put(fact)
+        list(queue.due())
+        assert queue.bytes <= MIB
+    assert len(queue) == MIB // fact.size
+    list(queue.until(float("inf")))
+    assert queue.bytes == 0
+
+
+def test_findings_with_long_fields_are_counted_in_bytes(monkeypatch):
+    monkeypatch.setattr(ledger, "MOST_BYTES", MIB)
+    detection = Detection(history=History(1))
+    taken = traced(judged(detection, "findings with long fields"), 60)
+    found = detection.ledger
+    assert found.bytes <= MIB
+    assert found.dropped == 120 - len(found.findings())
+    assert len(found.findings()) > 20
+    assert taken < 2 * MIB + detection.history.bytes + places.MOST_BYTES
+    assert len(found._damaged) <= len(found.findings()), "what was dropped is known nowhere else"
+
+
+def test_findings_of_usual_length_are_bounded_in_number():
+    """10,000 of them are within the bound in bytes."""
+    detection = Detection()
+    for number in range(20):
+        for path in ("/intent", "/mutate", "/outcome"):
+            asked = make_review(
+                new={"status": {"observedGeneration": 4} if path == "/intent" else {}},
+                old={"status": {"observedGeneration": 3}},
+                subresource="status",
+                name=f"checkout-service-{number}-6d4b75cb6d-hx4pl",
+                user="system:serviceaccount:kube-system:deployment-controller",
+            )
+            asked["request"]["oldObject"]["metadata"]["uid"] = f"{number:036}"
+            body = json.dumps(asked).encode()
+            detection.see(fact_of(detection, path, body, 1_000.0 + number))
+    each = detection.ledger.bytes / len(detection.findings())
+    assert each * ledger.MOST_FINDINGS < ledger.MOST_BYTES
+
+
+def test_who_is_called_is_remembered_within_bytes():
+    hook = {"name": "a", "rules": [{"apiGroups": ["*"], "resources": ["*"], "operations": ["*"]}]}
+    document = {
+        "kind": "MutatingWebhookConfiguration", "metadata": {"name": "a"}, "webhooks": [hook]
+    }  # fmt: skip
+    suspects = Suspects(read_configurations([document]))
+
+    def ask(number: int) -> None:
+        labels = {f"{number}-{one}": "v" * 1_000 for one in range(100)}
+        asked = make_review(new={"metadata": {"labels": labels}}, old={"metadata": {}})
+        assert suspects.called_in(decode_review(json.dumps(asked).encode())).first == ("a/a",)
+
+    assert traced(ask, 100) < 5 * MIB
+
+
+def test_a_tree_of_places_is_bounded_in_bytes_while_it_grows():
+    tree = places.Tree()
+
+    def go_down(number: int) -> None:
+        place = tree.root()
+        for level in range(places.DEEPEST):
+            place = place[f"{number}-{level}-\N{PILE OF POO}"]
+
+    def grow(_: int) -> None:
+        below = tree.root()["spec"]
+        for number in range(10_000):
+            _ = below[f"{number}-\N{PILE OF POO}{'x' * 300}"]
+
+    assert traced(go_down, 500) < 1.2 * places.MOST_BYTES
+    assert traced(grow, 1) < 1.2 * places.MOST_BYTES

@@ -66,10 +66,56 @@ def test_conditions_of_another_shape_are_no_conditions(conditions):
     assert read({"observedGeneration": 2, "conditions": conditions}) == Observed(2, ())
 
 
-def test_a_type_that_is_no_text_pairs_with_none_that_is():
-    assert read({"conditions": [{"type": 5, "observedGeneration": 2}]}) == Observed(
-        None, (Condition("", 2),)
+NO_TYPES = {
+    "absent": {},
+    "null": {"type": None},
+    "a number": {"type": 5},
+    "a list": {"type": ["Ready"]},
+    "too long": {"type": "T" * 317},
+}
+
+
+@pytest.mark.parametrize("kind", NO_TYPES.values(), ids=NO_TYPES)
+@pytest.mark.parametrize("other", [*NO_TYPES.values(), {"type": ""}], ids=[*NO_TYPES, "empty"])
+def test_a_condition_without_a_type_is_paired_with_none_and_left_alone(kind, other):
+    set_, cleared = {"observedGeneration": 2, **kind}, {"observedGeneration": 0, **other}
+    for conditions in ([set_], [set_, {"type": 7, "observedGeneration": 2}]):
+        found = read({"observedGeneration": 1, "conditions": conditions})
+        assert found is not None
+        assert found.conditions[0] == Condition(None, 2)
+        lost = read({"observedGeneration": 1, "conditions": [cleared]})
+        assert lost is not None
+        assert list(restorations(found, lost)) == []
+        assert list(restorations(lost, found)) == []
+
+
+def test_conditions_with_an_empty_type_are_of_one_type():
+    found = Observed(None, (Condition("", 2),))
+    assert read({"conditions": [{"type": "", "observedGeneration": 2}]}) == found
+    assert [one.value for one in restorations(found, Observed(None, (Condition("", None),)))] == [2]
+
+
+def test_conditions_without_a_type_are_neither_lost_nor_awaited():
+    without = Observed(3, (Condition(None, None),))
+    assert without.complete
+    assert not Observed(None, (Condition(None, 3),)).anything
+
+
+def test_a_type_may_be_as_long_as_kubernetes_lets_it_be():
+    long = "T" * 316
+    assert read({"conditions": [{"type": long, "observedGeneration": 2}]}) == Observed(
+        None, (Condition(long, 2),)
     )
+
+
+def test_it_knows_about_how_much_memory_it_takes():
+    types = [f"{number}{'t' * 300}" for number in range(1_000)]
+    plain = read({"conditions": [{"type": one} for one in types]})
+    wide = read({"conditions": [{"type": f"\N{PILE OF POO}{one}"} for one in types]})
+    assert plain is not None
+    assert wide is not None
+    assert plain.size > 300 * 1_000
+    assert wide.size > 4 * 300 * 1_000
 
 
 def test_more_conditions_than_any_kind_has_are_not_looked_at():
@@ -92,7 +138,8 @@ def test_equal_ones_are_one_value_of_which_not_too_many_are_known(monkeypatch):
         assert found == Observed(generation, ())
         assert found is read({"observedGeneration": generation})
         assert once.cache_info().currsize <= 5
-    large = {"observedGeneration": 1, "conditions": [{"type": "long" * 2_048}]}
+    many = [{"type": f"{number}{'long' * 70}"} for number in range(50)]
+    large = {"observedGeneration": 1, "conditions": many}
     assert read(large) == read(large)
     assert read(large) is not read(large)
 

@@ -59,7 +59,7 @@ async def test_who_has_been_read_longest_is_shed_and_its_bytes_are_given_back_on
 
 
 def test_slow_senders_together_leave_room_below_the_memory_limit_of_the_deployment():
-    assert Limits().body_bytes_in_flight <= 128 * 1024 * 1024
+    assert Limits().body_bytes_in_flight <= 64 * 1024 * 1024
 
 
 def test_every_refusal_of_a_request_is_a_4xx_with_a_code_of_its_own():

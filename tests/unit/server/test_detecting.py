@@ -3,6 +3,8 @@
 import asyncio
 import json
 
+import pytest
+
 from tests.reviews import judge, make_review
 from tests.unit.detection import builders
 from tests.unit.detection.test_kept import looping
@@ -79,6 +81,31 @@ async def test_bytes_are_bounded_too():
     [(phase, verdict), *_] = clobbered_write(1)
     detecting.put(phase, verdict, module.MOST_QUEUED_BYTES - 1)
     detecting.put(phase, verdict, 2)
+    assert (len(detecting), detecting.dropped) == (1, 1)
+    await detecting.stop()
+
+
+async def test_finalizers_count_as_what_they_take_in_memory():
+    detecting = Detecting(Detection(), [], Tracking())
+    many = ["f"] * (module.MOST_QUEUED_BYTES // 100)
+    asked = make_review(new={"metadata": {"finalizers": many}}, old={"metadata": {}})
+    verdict = review(json.dumps(asked).encode(), Phase.MUTATE, judge(), 0.0).verdict
+    for _ in range(3):
+        detecting.put(Phase.MUTATE, verdict, 10)
+    assert (len(detecting), detecting.dropped) == (1, 2)
+    await detecting.stop()
+
+
+@pytest.mark.parametrize("which", ["kind", "resource"])
+@pytest.mark.parametrize("part", ["group", "version"])
+async def test_kinds_with_names_that_no_server_lets_through_are_not_remembered(which, part):
+    detecting = Detecting(Detection(), [], Tracking())
+    asked = make_review("CREATE", "deployments", {"spec": {}})
+    for length in (253, 3_000):
+        asked["request"][which][part] = "g" * length
+        created = json.dumps(asked).encode()
+        verdict = review(created, Phase.OUTCOME, judge(), 0.0).verdict
+        detecting.put(Phase.OUTCOME, verdict, 10)
     assert (len(detecting), detecting.dropped) == (1, 1)
     await detecting.stop()
 

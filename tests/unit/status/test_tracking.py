@@ -144,6 +144,31 @@ META = {"name": "b", "generation": 1, "resourceVersion": "2"}
 CHANGED = {"apiVersion": "v1", "kind": "Pod", "status": {"phase": "Running"}}
 
 
+def test_what_waits_to_be_decided_counts_in_bytes():
+    tracking = Tracking()
+    tracking.see("", "pods", "Pod", sight("uid"), 0.0)
+    decided = tracking.bytes
+    changed = fields_of({**CHANGED, "metadata": {**META, "uid": "uid"}})
+    old, new = ReviewedObject.of(sight("uid")), ReviewedObject.of(changed)
+    tracking.review(Kind("", "pods", "Pod"), "v1", old, new, 1.0)
+    assert tracking.bytes > decided + 350
+    tracking.settle(100.0)
+    assert abs(tracking.bytes - decided) < 100
+    for number in range(300):
+        created = ReviewedObject.of(sight(f"uid-{number}"))
+        tracking.review(Kind("", "pods", "Pod"), "v1", None, created, 100.0 + number / 100)
+    waiting = tracking.bytes
+    bounded = Tracking(most_bytes=waiting // 3)
+    for number in range(300):
+        created = ReviewedObject.of(sight(f"uid-{number}"))
+        bounded.review(Kind("", "pods", "Pod"), "v1", None, created, 100.0 + number / 100)
+        assert bounded.bytes <= waiting // 3
+    assert 80 < len(bounded) < 120
+    for uid in bounded.uids():
+        bounded.forget(uid)
+    assert bounded.bytes == 0
+
+
 def test_writes_that_wait_are_bounded_and_the_oldest_are_decided_early(monkeypatch):
     monkeypatch.setattr(tracking_module, "MOST_WAITING", 2)
     tracking = Tracking()

@@ -1,9 +1,15 @@
 """The memory of one process: what it forgets, and when. Times are given, nobody waits."""
 
+import gc
+import tracemalloc
+from collections.abc import Callable
+
 from msgspec.structs import replace
 
 from webhook.admission.join import JoinKey
-from webhook.objects.observed import Observed
+from webhook.objects.intended import Intended
+from webhook.objects.observed import Condition, Observed
+from webhook.store import memory
 from webhook.store.memory import MemoryIntents, MemoryRounds, Recent
 
 KEY = JoinKey("apps", "deployments", "status", "default", "a", "uid", "someone", "7", dry_run=False)
@@ -12,35 +18,86 @@ FOUR, FIVE = Observed(4, ()), Observed(5, ())
 
 
 def test_what_is_recent_is_there_and_what_is_old_is_not():
-    recent: Recent[str, int] = Recent(seconds=30)
-    recent.put("a", 1, 100.0)
+    recent: Recent[str, int] = Recent(30, 1_000, 1_000)
+    recent.put("a", 1, 1, 100.0)
     assert recent.get("a", 129.9) == 1
     assert recent.get("a", 130.0) is None
     assert recent.get("b", 100.0) is None
 
 
 def test_the_oldest_make_room():
-    recent: Recent[int, int] = Recent(entries=3)
+    recent: Recent[int, int] = Recent(30, 3, 1_000)
     for number in range(5):
-        recent.put(number, number, 0.0)
+        recent.put(number, number, 1, 0.0)
     assert len(recent) == 3
     assert [recent.get(number, 0.0) for number in range(5)] == [None, None, 2, 3, 4]
 
 
 def test_what_is_put_again_is_young_again():
-    recent: Recent[str, int] = Recent(entries=2)
+    recent: Recent[str, int] = Recent(30, 2, 1_000)
     for key in ("a", "b", "a", "c"):
-        recent.put(key, 0, 0.0)
+        recent.put(key, 0, 1, 0.0)
     assert recent.get("a", 0.0) == 0
     assert recent.get("b", 0.0) is None
 
 
 def test_a_new_entry_sweeps_out_what_is_too_old():
-    recent: Recent[int, int] = Recent(seconds=30)
+    recent: Recent[int, int] = Recent(30, 1_000, 1_000)
     for number in range(100):
-        recent.put(number, 0, float(number) / 100)
-    recent.put(100, 0, 60.0)
+        recent.put(number, 0, 1, float(number) / 100)
+    recent.put(100, 0, 1, 60.0)
     assert len(recent) == 1
+
+
+def test_the_oldest_make_room_for_what_takes_much_and_that_is_counted():
+    recent: Recent[str, int] = Recent(30, 10, 100)
+    for key in "abcd":
+        recent.put(key, 0, 30, 0.0)
+    recent.put("e", 0, 70, 1.0)
+    assert (recent.bytes, recent.dropped) == (100, 3)
+    assert [recent.get(key, 1.0) for key in "abcde"] == [None, None, None, 0, 0]
+    recent.put("d", 0, 10, 40.0)
+    assert (len(recent), recent.bytes, recent.dropped) == (1, 10, 3), "too old is not dropped"
+    recent.put("f", 0, 101, 40.0)
+    assert (len(recent), recent.bytes) == (0, 0), "what has no room at all is not kept"
+
+
+def traced(fill: Callable[[int], None]) -> int:
+    """Bytes that are taken by what a thousand calls have left."""
+    gc.collect()
+    tracemalloc.start()
+    try:
+        for number in range(1_000):
+            fill(number)
+        gc.collect()
+        return tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+
+
+def test_intents_with_long_types_take_no_more_than_is_counted_and_stay_within_bounds():
+    intents = MemoryIntents()
+
+    def put(number: int) -> None:
+        conditions = tuple(Condition(f"{number:08}{'t' * 80}{one:06}", 2**40) for one in range(300))
+        key = replace(KEY, name=f"name-{number}", user="u" * 3_000 + str(number))
+        intents.put(key, Intended(Observed(number, conditions)), 0.0)
+
+    assert traced(put) < 1.1 * memory.BYTES_OF_INTENTS
+    assert 0.9 * memory.BYTES_OF_INTENTS < intents.bytes <= memory.BYTES_OF_INTENTS
+    assert intents.dropped > 500
+
+
+def test_answers_to_long_names_take_no_more_than_is_counted_and_stay_within_bounds():
+    rounds = MemoryRounds()
+
+    def put(number: int) -> None:
+        key = replace(KEY, name=f"name-{number}", user="\N{PILE OF POO}" * 3_000 + str(number))
+        rounds.put(key, {"restore-intent": f"{number}{'x' * 20_000}"}, 0.0)
+
+    assert traced(put) < 1.1 * memory.BYTES_OF_ROUNDS
+    assert 0.9 * memory.BYTES_OF_ROUNDS < rounds.bytes <= memory.BYTES_OF_ROUNDS
+    assert rounds.dropped > 600
 
 
 def test_an_intent_is_found_again_in_round_1():

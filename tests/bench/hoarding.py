@@ -1,0 +1,82 @@
+"""What a server takes under attacks on its memory: `make memory-attack`, minutes.
+
+Each attack of tests/contract/hoard.py alone against a fresh `genguard serve`, then all at once.
+Printed are how many reviews were answered, the most memory that the process had (VmHWM), and the
+99th percentile of what honest reviews waited beside them. The client shares the machine.
+"""
+
+import argparse
+import asyncio
+import itertools
+import json
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from tests.contract.hoard import ATTACKS, Request
+from tests.contract.service import http_post
+from tests.contract.victim import MOST_BYTES, Victim, victim
+
+_MIB: Final = 1024 * 1024
+_OK: Final = 200
+_SLOW_BODIES: Final = 64
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Attack, print; 1 where the memory of the pod was not enough."""
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.hoarding", description=__doc__)
+    parser.add_argument("--seconds", type=float, default=20.0, help="of each attack alone")
+    parser.add_argument("--all", type=float, default=120.0, help="seconds of all at once")
+    flags = parser.parse_args(arguments)
+    print(f"{'attack':28}{'reviews':>9}{'MiB':>7}{'p99 ms':>9}   remembered")
+    most = 0
+    for name in ATTACKS:
+        most = max(most, asyncio.run(_attack(name, (name,), flags.seconds)))
+    most = max(most, asyncio.run(_attack("all at once", ATTACKS, flags.all)))
+    print(f"{most / _MIB:.0f} MiB at most, of {MOST_BYTES // _MIB}")
+    return int(most >= MOST_BYTES)
+
+
+async def _attack(title: str, names: Collection[str], seconds: float) -> int:
+    """Every one of `names` on a connection of its own; the most memory, in bytes."""
+    with tempfile.TemporaryDirectory() as folder:
+        async with victim(Path(folder)) as run:
+            end = time.monotonic() + seconds
+            slow = _hold_bodies(run, end) if len(names) > 1 else asyncio.sleep(0)
+            sending = (run.statuses(_until(end, name)) for name in names)
+            sent = sum((await asyncio.gather(slow, *sending))[1:], Counter[int]())
+            objects = await run.metric("genguard_objects")
+            findings = len(json.loads(await run.ops("/api/findings"))["findings"])
+            print(
+                f"{title:28}{sent[_OK]:9,}{run.most_bytes / _MIB:7.0f}"
+                f"{run.p99() * 1e3:9.1f}   {objects:g} objects, {findings} findings",
+                flush=True,
+            )
+            return run.most_bytes
+
+
+def _until(end: float, name: str) -> Iterator[Request]:
+    for number in itertools.count():
+        if time.monotonic() >= end:
+            return
+        yield from ATTACKS[name](number)
+
+
+async def _hold_bodies(run: Victim, end: float) -> None:
+    """Bodies of 7 MiB, sent but for their last byte, again and again."""
+    request = http_post(b" " * (7 * _MIB))[:-1]
+    while time.monotonic() < end:
+        wires = [await run.connect() for _ in range(_SLOW_BODIES)]
+        for wire in wires:
+            wire.writer.write(request)
+        await asyncio.sleep(6.0)  # more than a body may take
+        for wire in wires:
+            wire.writer.transport.abort()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

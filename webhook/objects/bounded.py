@@ -1,0 +1,59 @@
+"""The newest values by key, within a number of entries and a number of bytes."""
+
+from collections import OrderedDict
+from typing import Final, Generic, NamedTuple, TypeVar
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class _Sized(NamedTuple, Generic[V]):
+    value: V
+    size: int
+
+
+class Bounded(Generic[K, V]):
+    """A dictionary whose oldest entries make room. Whoever puts a value says what it takes."""
+
+    def __init__(self, most: int, most_bytes: int) -> None:
+        self._most: Final = most
+        self._most_bytes: Final = most_bytes
+        self._kept: Final[OrderedDict[K, _Sized[V]]] = OrderedDict()
+        self.bytes = 0
+        self.dropped = 0
+        """How many values had to make room before anybody took them out."""
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def put(self, key: K, value: V, size: int) -> None:
+        """Keep a value of about `size` bytes, its key included; it is the newest now."""
+        self.pop(key)
+        self._kept[key] = _Sized(value, size)
+        self.bytes += size
+        while len(self._kept) > self._most or self.bytes > self._most_bytes:
+            _, oldest = self._kept.popitem(last=False)
+            self.bytes -= oldest.size
+            self.dropped += 1
+
+    def get(self, key: K) -> V | None:
+        """The value, which is made no newer by it."""
+        found = self._kept.get(key)
+        return None if found is None else found.value
+
+    def oldest(self) -> tuple[K, V] | None:
+        """The entry that would go first."""
+        for key, found in self._kept.items():
+            return key, found.value
+        return None
+
+    def pop(self, key: K) -> None:
+        """Take an entry out, if it is there."""
+        found = self._kept.pop(key, None)
+        if found is not None:
+            self.bytes -= found.size
+
+    def clear(self) -> None:
+        """Take all of them out."""
+        self._kept.clear()
+        self.bytes = 0
