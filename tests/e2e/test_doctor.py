@@ -34,7 +34,7 @@ NOW = datetime.now(UTC)
 CHECKS = [
     *("api-server", "installed", "pods", "certificate", "registered", "rules", "settings"),
     *("ca-bundle", "order", "reached", "phases", "mode", "last-seen", "store", "incomplete"),
-    *("rights", "clock", "kinds"),
+    *("conditions", "rights", "clock", "kinds"),
 ]
 
 Plant = Callable[[ControlPlane], Any]

@@ -14,6 +14,7 @@ from webhook.alerts.leader import Candidate, LeaderSink, OrAlone, candidacy
 from webhook.alerts.log import LogSink
 from webhook.alerts.store_event import StoreEvents
 from webhook.alerts.verified import Lookup, Verification, VerifiedSink
+from webhook.cel.evaluator import Evaluator
 from webhook.compose import Judge, JudgeOptions
 from webhook.dashboard.routes import Dashboard
 from webhook.dashboard.scene import Sources
@@ -106,14 +107,17 @@ async def run_server(
 ) -> None:
     """Serve until told to stop; see AdmissionService.run for what it raises."""
     with logging_to_stderr(log_level):
-        suspects = Suspects()
+        evaluator = Evaluator()
+        suspects = Suspects(conditions=evaluator)
         detection = Detection(suspects, own_user=_own_user(cluster.kubeconfig))
         replicas = Replicas(store, detection) if isinstance(store, ValkeyAddress) else None
         writes = None if replicas is None else replicas.writes
         judge = Judge(
             judge_options,
             writes,
-            lambda: about(parts.metrics, _state(store, replicas), detection.completeness),
+            lambda: about(
+                parts.metrics, _state(store, replicas), detection.completeness, evaluator.costly
+            ),
         )
         tracking = Tracking()
         watching = Watching(cluster.watched, tracking)
@@ -127,7 +131,9 @@ async def run_server(
         shown: list[Collector] = [TrackedMetrics(tracking, judge.knows)]
         if cluster.watched:
             shown.append(TerminatingMetrics(watching, cluster.most_named))
+        evaluator.measured(parts.metrics)
         async with AsyncExitStack() as stack:
+            stack.enter_context(evaluator)
             connected = None
             if cluster.kubeconfig is not None:
                 connected = await _connect(stack, cluster.kubeconfig, cluster, alerts, parts)

@@ -212,6 +212,13 @@ def test_all_is_well_after_an_installation():
             FAIL_OPEN,
         ),
         (
+            with_said(WELL, costly="2"),
+            "conditions",
+            "warn",
+            "2 matchConditions cost too much to evaluate: their webhooks stay possible",
+            f"{KUBECTL} logs deployment/genguard | grep matchCondition",
+        ),
+        (
             with_said(WELL, store="valkey-lost"),
             "store",
             "warn",
@@ -279,6 +286,7 @@ def test_one_thing_is_wrong_and_nothing_else_is_said(facts, name, level, told, m
             "9 of 10000 writes were judged without one of their phases",
         ),
         (with_said(WELL, incomplete="50/99"), "incomplete", "50 of 99 writes"),
+        (WELL, "conditions", "every matchCondition that was asked could be evaluated"),
     ],
 )
 def test_what_is_well_is_said_with_its_figure(facts, name, told):
@@ -299,6 +307,7 @@ def test_a_split_for_want_of_affinity_is_mended_by_an_installation():
     [
         ("heal", healthy(audit_only=True)),
         ("incomplete", with_said(WELL, incomplete="")),
+        ("conditions", with_said(WELL, costly="")),
         ("phases", replace(WELL, probes=())),
     ],
 )
