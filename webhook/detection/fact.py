@@ -22,6 +22,8 @@ VERSION: Final = 2
 """Of the encoding: another number is another shape or another meaning."""
 
 _MOST_REQUESTERS: Final = 1_000
+SECONDS_APART: Final = 60.0
+"""A time so far before another says that the clock was put back: replicas are not so far apart."""
 Seconds = Annotated[float, msgspec.Meta(ge=0, lt=253_402_300_800)]
 """Since the epoch, up to the year 9999: what a timestamp can be made of."""
 
