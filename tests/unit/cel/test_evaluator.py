@@ -23,6 +23,7 @@ from webhook.cel.worker import MOST_MEMORY
 from webhook.detection.evidence import Place
 from webhook.detection.suspects import Suspects, read_configurations
 from webhook.objects.selectors import Truth
+from webhook.telemetry.metrics import Metrics
 
 SMALL = {"metadata": {"name": "web"}, "spec": {"replicas": 3}}
 HONEST = "object.spec.replicas == 3"
@@ -188,3 +189,12 @@ def test_no_worker_is_started_where_nobody_asks(evaluator):
 def test_no_expression_harms_the_process(evaluator, expression):
     assert ask(evaluator, expression) in Truth
     assert ask(evaluator, HONEST) is Truth.TRUE
+
+
+def test_how_many_cost_too_much_is_a_metric_and_the_log_quotes_each(evaluator, caplog):
+    metrics = Metrics(lambda *_: True)
+    evaluator.measured(metrics)
+    ask(evaluator, FOREVER, costly_object("numbers"))
+    (found,) = (one for one in metrics.collect() if one.name == "genguard_costly_conditions")
+    assert [sample.value for sample in found.samples] == [1.0]
+    assert [record.facts["expression"] for record in caplog.records] == [FOREVER]

@@ -4,12 +4,16 @@ import pytest
 
 from tests.unit.detection.builders import INTENT, reviewed, update
 from tests.unit.detection.evaluating import CONDITIONS
+from tests.unit.detection.policies import binding, policy
 from tests.unit.detection.test_called import only_if
 from tests.unit.detection.test_suspects import OWN, hook
 from webhook.detection.conditions import NotEvaluated, reads_object
+from webhook.detection.detection import Detection
 from webhook.detection.evidence import Place
+from webhook.detection.policies import read_policies
 from webhook.detection.suspects import Suspects, read_configurations
 
+HERE, ELSE = Place("apps", "deployments", ""), Place("apps", "deployments", "status")
 NEVER = ("false",)
 ERROR = "object.nope == 1"
 ELSEWHERE = "authorizer.path('/').check('get').allowed()"
@@ -18,7 +22,7 @@ ELSEWHERE = "authorizer.path('/').check('get').allowed()"
 def unmet(expressions, conditions):
     configurations = read_configurations([*OWN, hook("aaa", ("*",), **only_if(*expressions))])
     suspects = Suspects(configurations, conditions=conditions)
-    suspects.changed(Place("apps", "deployments", ""))
+    suspects.changed(HERE)
     return suspects.unmet_in(reviewed(update({"spec": 1}, {"spec": 2}), INTENT).request)
 
 
@@ -39,6 +43,24 @@ def test_one_false_condition_decides_whatever_is_unknown(expressions, is_unmet):
 def test_where_nobody_evaluates_them_nobody_is_ruled_out():
     assert unmet(NEVER, NotEvaluated()) == unmet(NEVER, None) == ()
     assert unmet(NEVER, CONDITIONS) == ("aaa/h.example.org",)
+
+
+@pytest.mark.parametrize(
+    ("documents", "place", "is_slow", "because"),
+    [
+        ([hook("aaa", ("*",), **only_if("true"))], HERE, True, "a webhook has a condition"),
+        ([hook("aaa", ("*",), **only_if("true"))], ELSE, False, "nobody changes writes here"),
+        ([hook("aaa", ("*",))], HERE, False, "no webhook has a condition"),
+        ([policy(conditions=("true",)), binding()], ELSE, True, "a policy has a condition"),
+        ([policy(), binding()], HERE, False, "no policy has a condition"),
+    ],
+)
+def test_a_review_is_slow_where_conditions_may_be_evaluated(documents, place, is_slow, because):
+    configurations = read_configurations([*OWN, *documents])
+    suspects = Suspects(configurations, read_policies(documents), CONDITIONS)
+    suspects.changed(place)
+    request = reviewed(update({"spec": 1}, {"spec": 2}), INTENT).request
+    assert Detection(suspects).is_slow(request) is is_slow, because
 
 
 @pytest.mark.parametrize(
