@@ -6,6 +6,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
 
+from webhook.detection.conditions import Conditions
 from webhook.detection.finding import FoundObject
 from webhook.detection.policies import BINDING, POLICY, read_policies
 from webhook.detection.suspects import Suspects, read_configurations
@@ -90,13 +91,13 @@ _REGISTRATIONS: Final = frozenset(
 )
 
 
-def load_registrations(path: Path) -> Suspects:
+def load_registrations(path: Path, conditions: Conditions) -> Suspects:
     """The mutating webhooks and policies of a file; it may hold validating ones as well.
 
     Raises BadFileError.
     """
     documents = list(_items(path, "--webhooks", _REGISTRATIONS))
-    return Suspects(read_configurations(documents), read_policies(documents))
+    return Suspects(read_configurations(documents), read_policies(documents), conditions)
 
 
 def _items(path: Path, flag: str, kinds: Collection[str]) -> Iterator[dict[str, Any]]:

@@ -92,6 +92,13 @@ def test_help_and_replay_do_not_load_the_kubernetes_client():
     assert done.stdout.strip() == "False"
 
 
+def test_the_server_does_not_load_the_runtime_of_cel():
+    """It belongs into the worker process, which has limits."""
+    code = "import sys, webhook.cli, webhook.verbs.serving; print('cel_expr_python' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
 def test_requests_are_parsed_by_the_compiled_parser():
     """The pure one is slower, and had more of the smuggling CVEs."""
     assert http_parser.HttpRequestParser is not http_parser.HttpRequestParserPy

@@ -182,7 +182,7 @@ async def serving(
     """Start a service on free ports, with a certificate of its own in `folder`."""
     judging = Judge(
         judge or JudgeOptions(generation_patch=GenerationPatch.NEVER),
-        about=lambda: about(metrics, "memory", detecting.detection.completeness),
+        about=lambda: about(metrics, "memory", detecting.detection.completeness, 0),
     )
     metrics = Metrics(judging.knows)
     suspects = suspects or Suspects()

@@ -17,8 +17,8 @@ from tests.contract.service import Wire, head, http_post
 from tests.contract.test_process import Served, served
 
 MOST_BYTES = 512 * 1024 * 1024
-"""Half of the memory limit of manifests/base/server/deployment.yaml: no attack of a test fills
-everything to its bound."""
+"""Less than half of the memory limit of manifests/base/server/deployment.yaml: no attack of a test
+fills everything to its bound."""
 _PAUSE = 0.02
 _PATIENCE = 60.0
 

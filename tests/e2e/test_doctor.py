@@ -35,7 +35,7 @@ CHECKS = [
     *("api-server", "installed", "pods", "certificate", "registered", "alone"),
     *("rules", "settings"),
     *("ca-bundle", "order", "reached", "phases", "mode", "last-seen", "store", "incomplete"),
-    *("rights", "clock", "kinds"),
+    *("conditions", "rights", "clock", "kinds"),
 ]
 
 Plant = Callable[[ControlPlane], Any]

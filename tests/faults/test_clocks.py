@@ -1,7 +1,6 @@
 """The clock of genguard's machine is put forth an hour, and back, under load.
 
 No write is late or fails, though failures are fatal, and a new loop is found and told each time.
-What was found before the clock was put back is resolved as much later: nobody knows when it was.
 """
 
 from collections.abc import Iterator

@@ -34,7 +34,7 @@ class Score(NamedTuple):
 _SUSPECTS: Final = ("conditions", "correlate", "matching", "places", "policies", "suspects")
 _FINDINGS: Final = ("askers", "entry", "evidence", "finding", "ledger")
 _TOLD: Final = ("absorbed", "askers", "detectors", "evidence", "kept", "ledger", "suspects")
-_WRITES: Final = ("assemble", "detection", "fact", "reduce", "view", "waiting", "write")
+_WRITES: Final = ("assemble", "detection", "fact", "reduce", "waiting", "write")
 _SEEN: Final = (
     "absorbed", "called", "conditions", "correlate", "detection", "detectors", "fact", "waiting",
 )  # fmt: skip

@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from tests.scenarios import recording
+from tests.unit.detection.evaluating import CONDITIONS
 from webhook.compose import JudgeOptions, load_definitions, load_registrations
 from webhook.replay import Replay
 
@@ -65,7 +66,7 @@ def expectations() -> dict[str, Expected]:
 def judge(lines: Iterable[bytes], webhooks: Path | None, server_version: str = "1.36") -> Result:
     """Replays lines of a recording one by one, as they happened."""
     definitions = load_definitions(recording.DEFINITIONS)
-    suspects = load_registrations(webhooks) if webhooks else None
+    suspects = load_registrations(webhooks, CONDITIONS) if webhooks else None
     options = JudgeOptions(server_version=server_version, custom_resources=definitions)
     run = Replay(options, suspects)
     seen: dict[tuple[str, str, str], tuple[float, int]] = {}

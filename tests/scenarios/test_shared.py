@@ -8,6 +8,7 @@ import pytest
 
 from tests.scenarios import recording
 from tests.scenarios.catalogue import catalogue
+from tests.unit.detection.evaluating import CONDITIONS
 from webhook.admission.review import Phase
 from webhook.compose import Judge, JudgeOptions, load_definitions, load_registrations
 from webhook.detection.detection import Detection
@@ -23,7 +24,7 @@ DEPENDENCIES = Judge(
 
 
 def suspects(name: str) -> Suspects:
-    return load_registrations(recording.FOLDER / f"{name}.webhooks.json")
+    return load_registrations(recording.FOLDER / f"{name}.webhooks.json", CONDITIONS)
 
 
 @pytest.mark.parametrize("name", sorted(catalogue()))

@@ -11,6 +11,7 @@ from typing import BinaryIO, cast
 
 import click
 
+from webhook.cel.evaluator import Evaluator
 from webhook.cli.cluster import OUTPUT
 from webhook.cli.objects import MAX_LINE
 from webhook.cli.progress import Position, Progress
@@ -62,9 +63,10 @@ def replay(
     The exit code is 0 whatever is found, 1 when a line or a file could not be read, 2 when the
     command line is wrong.
     """
+    evaluator = click.get_current_context().with_resource(Evaluator())
     try:
         definitions = load_definitions(crds) if crds else ()
-        suspects = load_registrations(webhooks) if webhooks else None
+        suspects = load_registrations(webhooks, evaluator) if webhooks else None
         options = JudgeOptions(server_version=server_version, custom_resources=definitions)
         run = Replay(options, suspects)
     except (BadFileError, UnknownServerVersionError) as error:

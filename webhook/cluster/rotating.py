@@ -113,7 +113,8 @@ class Rotator:
             metadata = registration["metadata"]
             state = (metadata["uid"], metadata.get("generation"))
             known, since = before.get(name, (None, now))
-            self._seen[name] = state, since if known == state else now
+            # Not at a time to come: the clock was put back.
+            self._seen[name] = state, since if known == state and since <= now else now
             for webhook in registration.get("webhooks") or ():
                 bundle = _bytes(webhook["clientConfig"].get("caBundle"))
                 yield certs.Trusting(f"{name}/{webhook['name']}", bundle, self._seen[name][1])

@@ -25,7 +25,7 @@ import msgspec
 from webhook.admission.join import JoinKey
 from webhook.admission.review import Phase
 from webhook.detection.assemble import assemble
-from webhook.detection.fact import Fact
+from webhook.detection.fact import SECONDS_APART, Fact
 from webhook.detection.reduce import Known
 from webhook.detection.write import Write
 
@@ -89,6 +89,8 @@ class Correlator:
 
     def see(self, fact: Fact) -> list[Write]:
         """The writes that this fact completes, oldest first."""
+        if fact.time < self._now - SECONDS_APART:
+            self._put_back(fact.time)
         # A clock of another replica may be behind: no time is running out there.
         self._now = max(self._now, fact.time)
         key = fact.key
@@ -119,6 +121,12 @@ class Correlator:
     def finish(self) -> list[Write]:
         """What is still waiting, at the end of a recording."""
         return self._overdue(float("inf"), len(self._pending))
+
+    def _put_back(self, now: float) -> None:
+        """Go by an earlier time: what waits would wait until the later one has come."""
+        self._now = now
+        for one in self._pending.values():
+            one.since = min(one.since, now)
 
     def _see_intent(self, key: JoinKey, fact: Fact) -> None:
         before, entry = self._pending.pop(key, None), _Pending(self._now, fact)

@@ -104,6 +104,10 @@ class Detection:
             self._note(known, fact)
         return fact
 
+    def is_slow(self, request: AdmissionRequest) -> bool:
+        """Whether `fact` may take long, whatever the size: matchConditions may be evaluated."""
+        return self._suspects.asks_conditions(request)
+
     def forget(self, request: AdmissionRequest, now: float) -> None:
         """The object of this request is being deleted: it has no damage to repair any more."""
         old = request.old_object

@@ -23,6 +23,8 @@ VERSION: Final = 2
 
 _MOST_REQUESTERS: Final = 1_000
 _BYTES_OF_FACT: Final = 800
+SECONDS_APART: Final = 60.0
+"""A time so far before another says that the clock was put back: replicas are not so far apart."""
 Seconds = Annotated[float, msgspec.Meta(ge=0, lt=253_402_300_800)]
 """Since the epoch, up to the year 9999: what a timestamp can be made of."""
 

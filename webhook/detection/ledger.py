@@ -14,6 +14,7 @@ from webhook.detection.damage import Damage
 from webhook.detection.detectors.detector import Blame, Sign
 from webhook.detection.entry import MOST_EVIDENCE, MOST_PATHS, WINDOW_SECONDS, Accused, Doubt, Entry
 from webhook.detection.evidence import NOTHING_SHARED, Shared, share
+from webhook.detection.fact import SECONDS_APART
 from webhook.detection.finding import Finding, FoundObject, Severity
 from webhook.detection.repair import repair_command
 from webhook.detection.suspects import Suspects
@@ -126,6 +127,8 @@ class Ledger:
         With damage a finding becomes `quiet`, and resolves when the damage is gone.
         """
         for entry in self._entries.values():
+            if max(entry.last, entry.looked) > now + SECONDS_APART:
+                self._put_back(entry, now)
             if entry.resolved or now - entry.last < entry.quiet_needed():
                 continue
             is_known = now - max(entry.last, entry.looked) < SECONDS_UNSEEN
@@ -174,6 +177,12 @@ class Ledger:
         entry.damage = None
         if entry.quiet:
             entry.quiet, entry.resolved = False, True
+
+    def _put_back(self, entry: Entry, now: float) -> None:
+        """The clock was put back: a finding is quiet from now on, and not from a time to come."""
+        entry.first, entry.last = min(entry.first, now), min(entry.last, now)
+        entry.looked = min(entry.looked, now)
+        entry.told = self._told = None
 
     def _resolve(self, entry: Entry) -> Finding:
         entry.resolved, entry.quiet, entry.damage = True, False, None

@@ -9,11 +9,10 @@ while a review is at hand, see Fact.
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import Any, Final
 
 from webhook.admission.review import AdmissionRequest
-from webhook.detection.conditions import Conditions, reads_object
+from webhook.detection.conditions import Conditions, NotEvaluated, reads_object
 from webhook.detection.evidence import MOST_PLACES, Evidence, Place, Shared
 from webhook.detection.finding import Confidence
 from webhook.detection.matching import (
@@ -27,7 +26,6 @@ from webhook.detection.matching import (
     shown_to_rules,
 )
 from webhook.detection.policies import Policy
-from webhook.detection.view import View
 from webhook.detection.write import NOBODY, Acted, Called
 from webhook.objects.bounded import Bounded
 from webhook.objects.own_webhooks import own_phase
@@ -108,11 +106,15 @@ class Suspects:
     """The registrations of now; counts where each could have acted and nothing was done."""
 
     def __init__(
-        self, registered: Iterable[Registered] = (), policies: Iterable[Policy] = ()
+        self,
+        registered: Iterable[Registered] = (),
+        policies: Iterable[Policy] = (),
+        conditions: Conditions | None = None,
     ) -> None:
+        """`conditions` evaluates matchConditions; without it each of them may hold."""
         self.learn(registered)
         self._policies = {one.name: one for one in policies}
-        self._conditions: Final = Conditions()
+        self._conditions: Final = conditions or NotEvaluated()
         self._evidence: Final = Evidence()
         self._changed: Final[set[Place]] = set()
 
@@ -164,23 +166,30 @@ class Suspects:
         Conditions take ten times what the rest of a review takes. So they are asked only where
         somebody has changed a write before: of the first one nobody is ruled out.
         """
-        others = [one for one in self._others if one.conditions]
-        if not others or _place(request) not in self._changed:
+        if not self._asks_webhooks(request):
             return ()
-        write, view = matched(request), View(request)
-        return tuple(
-            one.name
-            for one in others
+        write = matched(request)
+        asked = [
+            one
+            for one in self._others
             # Conditions see the object in the version that a rule names.
-            if matches(replace(one, any_version=False), write)
-            and self._conditions.hold(one.conditions, view) is Truth.FALSE
-        )
+            if one.conditions and matches(replace(one, any_version=False), write)
+        ]
+        truths = self._conditions.evaluate(_expressions(asked), request)
+        return tuple(one.name for one in asked if _hold(one, truths) is Truth.FALSE)
+
+    def asks_conditions(self, request: AdmissionRequest) -> bool:
+        """Whether `unmet_in` or `policies_in` may have conditions evaluated, which takes long."""
+        return self._asks_webhooks(request) or any(one.conditions for one in self.policies)
+
+    def _asks_webhooks(self, request: AdmissionRequest) -> bool:
+        return _place(request) in self._changed and any(one.conditions for one in self._others)
 
     def policies_in(self, request: AdmissionRequest) -> tuple[Acted, ...]:
         """The policies that may have acted on what is shown."""
         if not self._policies:
             return ()
-        return tuple(islice(self._acted(matched(request), View(request)), _MOST_POLICIES))
+        return tuple(self._acted(request))[:_MOST_POLICIES]
 
     def sets(self, policy: str, pointers: Iterable[str]) -> bool:
         """Whether the mutations of a policy visibly set a field at any of these JSON Pointers."""
@@ -194,16 +203,17 @@ class Suspects:
             tuple(one.name for one in found), tuple(one.name for one in found if one.reinvoked)
         )
 
-    def _acted(self, write: Matched, view: View) -> Iterator[Acted]:
-        for one in self._policies.values():
-            covers = one.covers(write)
-            if covers is Truth.FALSE:
-                continue
-            holds = self._conditions.hold(one.conditions, view)
+    def _acted(self, request: AdmissionRequest) -> Iterator[Acted]:
+        write = matched(request)
+        covers = [(one, one.covers(write)) for one in self._policies.values()]
+        asked = [(one, covered) for one, covered in covers if covered is not Truth.FALSE]
+        truths = self._conditions.evaluate(_expressions(one for one, _ in asked), request)
+        for one, covered in asked:
+            holds = _hold(one, truths)
             # What the object was before the policy acted is not seen.
             if not one.is_exact(write) or (holds is Truth.FALSE and reads_object(one.conditions)):
                 holds = Truth.UNKNOWN
-            answer = every((covers, holds))
+            answer = every((covered, holds))
             if answer is not Truth.FALSE:
                 yield Acted(one.name, answer is Truth.TRUE)
 
@@ -232,6 +242,18 @@ class Suspects:
         candidates = sorted(names)
         for name in candidates:
             yield name, Confidence.POSSIBLE if len(candidates) > 1 else Confidence.CERTAIN
+
+
+def _expressions(asked: Iterable[Registered | Policy]) -> list[str]:
+    return [expression for one in asked for expression in one.conditions]
+
+
+def _hold(one: Registered | Policy, truths: Mapping[str, Truth]) -> Truth:
+    """False where one condition is, whatever the others say, and true where all are.
+
+    Source: apiserver pkg/admission/plugin/webhook/matchconditions.
+    """
+    return every(truths[expression] for expression in one.conditions)
 
 
 def _place(request: AdmissionRequest) -> Place:

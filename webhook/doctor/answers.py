@@ -83,6 +83,20 @@ def incomplete(facts: Facts) -> Iterator[Line]:
     yield from well("incomplete", message, lines)
 
 
+def conditions(facts: Facts) -> Iterator[Line]:
+    """Whether matchConditions of others can be evaluated, as the pods have counted."""
+    told = [int(one["costly"]) for one in _told(facts) if one.get("costly", "").isdigit()]
+    if not told:
+        return
+    message = "every matchCondition that was asked could be evaluated within its limits"
+    lines = []
+    if most := max(told):
+        costly = f"{most} matchConditions cost too much to evaluate: their webhooks stay possible "
+        costly += "culprits of writes for which they are not called; the log quotes each"
+        lines = [warn("conditions", costly, facts.logs("matchCondition"))]
+    yield from well("conditions", message, lines)
+
+
 def _split(told: str, facts: Facts) -> Line:
     if facts.leaving:
         mend = f"kubectl -n {facts.namespace} rollout status deployment/genguard"

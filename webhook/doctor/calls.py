@@ -63,14 +63,8 @@ def store(facts: Facts) -> Iterator[Line]:
     """Where intents are remembered."""
     for seen in list(facts.probe.values())[:1]:
         kind = seen.facts.get("store", "unknown")
-        lines = [warn("store", _LOST, _logs(facts))] if kind == "valkey-lost" else []
+        lines = [warn("store", _LOST, facts.logs("store"))] if kind == "valkey-lost" else []
         yield from well("store", _STORES.get(kind, kind), lines)
-
-
-def _logs(facts: Facts) -> str:
-    if facts.outside:
-        return "genguard serve --log-level DEBUG"
-    return f"kubectl -n {facts.namespace} logs deployment/genguard | grep store"
 
 
 def clock(facts: Facts) -> Iterator[Line]:

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from webhook.doctor.answers import incomplete, mode, phases
+from webhook.doctor.answers import conditions, incomplete, mode, phases
 from webhook.doctor.calls import clock, last_seen, reached, store
 from webhook.doctor.certificates import ca_bundle, certificate
 from webhook.doctor.cluster import api_server, kinds, order
@@ -28,6 +28,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     last_seen,
     store,
     incomplete,
+    conditions,
     rights,
     heal,
     clock,

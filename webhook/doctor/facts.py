@@ -135,6 +135,12 @@ class Facts:
         flags += self._images()
         return " ".join(("genguard install", *flags))
 
+    def logs(self, word: str) -> str:
+        """The command that shows what the server says of something."""
+        if self.outside:
+            return "genguard serve --log-level DEBUG"
+        return f"kubectl -n {self.namespace} logs deployment/genguard | grep {word}"
+
     @property
     def replicas(self) -> int:
         """How many pods are installed where nobody asks for another number."""

@@ -41,6 +41,9 @@ _WITHOUT_EXPONENT: Final = 1e21
 _PREFIX: Final = "tag:yaml.org,2002:"
 _DEEPEST: Final = 500
 """libyaml's own recursion has no limit: the process would end."""
+_MOST_REPEATED: Final = 400_000
+"""Values of a document of which more than a tenth may be repeated by aliases, about as in Go
+(yaml.v2 decode.go:allowedAliasRatio): some lines could stand for billions of values."""
 N = TypeVar("N", bound=yaml.Node)
 _PLAIN: Final = "plain"
 """The tag of what is written without quotes and tag, and so may be more than a text."""
@@ -52,6 +55,17 @@ def load_document(content: bytes) -> Any:
     Raises yaml.YAMLError, ValueError and RecursionError.
     """
     return yaml.load(content, Loader=_KubeLoader)  # noqa: S506 - a SafeLoader
+
+
+def _size(node: yaml.Node, sizes: dict[int, int]) -> int:
+    """How many values a node stands for, its aliases followed; `sizes` of those known by id."""
+    if id(node) not in sizes:
+        sizes[id(node)] = 1  # a node that holds itself is an error when it is constructed
+        if isinstance(node, yaml.MappingNode):
+            sizes[id(node)] += sum(_size(one, sizes) for pair in node.value for one in pair)
+        elif isinstance(node, yaml.SequenceNode):
+            sizes[id(node)] += sum(_size(one, sizes) for one in node.value)
+    return sizes[id(node)]
 
 
 class _KubeLoader(_Loader):
@@ -72,6 +86,14 @@ class _KubeLoader(_Loader):
 
     def ascend_resolver(self) -> None:
         self._depth -= 1
+
+    def get_single_node(self) -> yaml.Node | None:
+        node = super().get_single_node()
+        sizes: dict[int, int] = {}
+        values = 0 if node is None else _size(node, sizes)
+        if values > _MOST_REPEATED and len(sizes) < values * 0.9:
+            raise ConstructorError(None, None, "the document is repeated by aliases too often")
+        return node
 
     def plain(self, node: yaml.Node) -> Any:
         return _plain(_of(yaml.ScalarNode, node).value)

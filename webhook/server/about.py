@@ -9,10 +9,11 @@ from webhook.detection.detection import Completeness
 from webhook.telemetry.metrics import Metrics
 
 
-def about(metrics: Metrics, store: str, seen: Completeness) -> Mapping[str, str]:
+def about(metrics: Metrics, store: str, seen: Completeness, costly: int) -> Mapping[str, str]:
     """Version, pod, kind of store, and when the last write was seen that was no dry run.
 
-    `incomplete` is how many writes were seen in part, of how many.
+    `incomplete` is how many writes were seen in part, of how many; `costly`, how many
+    matchConditions cost too much to evaluate.
     """
     last = metrics.last_review
     return {
@@ -20,5 +21,6 @@ def about(metrics: Metrics, store: str, seen: Completeness) -> Mapping[str, str]
         "instance": platform.node() or "unknown",
         "store": store,
         "incomplete": f"{seen.incomplete}/{seen.joined}",
+        "costly": str(costly),
         "last": f"{datetime.fromtimestamp(last, UTC):%FT%TZ}" if last else "never",
     }

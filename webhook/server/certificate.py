@@ -64,7 +64,9 @@ class CertificateKeeper:
         trusts_others = self._clients is not None and self._clients.changed()
         if self._clients is not None and trusts_others:
             self.serving.trust_clients(self._clients.pem)
-        if self._own is not None and now >= self._next_renewal:
+        # A clock that was put back may have had one made that is not valid yet.
+        is_put_back = now < self._next_renewal - self._renewal
+        if self._own is not None and (now >= self._next_renewal or is_put_back):
             self._next_renewal = now + self._renewal
             try:
                 self._ensure(self._own, now)

@@ -1,8 +1,8 @@
 """Runs detection and tracking behind the answers: one bounded queue, worked off on the loop.
 
 What does not fit is dropped and counted; an answer never waits for its own. A bite takes some
-0.4 ms, about six reviews, and answers in between are late by no more than that; what is large is
-looked at in a thread.
+0.4 ms, about six reviews, and answers in between are late by no more than that; what is large, or
+has conditions evaluated, is looked at in a thread.
 """
 
 import asyncio
@@ -144,7 +144,7 @@ class Detecting:
             phase, reviewed, now, size, weight = self._queue.popleft()
             self._bytes -= weight
             if reviewed.request.operation is Operation.UPDATE:
-                if size <= LARGE_BYTES:
+                if size <= LARGE_BYTES and not self.detection.is_slow(reviewed.request):
                     fact = self.detection.fact(phase, reviewed, now)
                 else:
                     # Answers do not wait for it; the reviews behind it do: facts are in order.

@@ -14,6 +14,7 @@ from webhook.alerts.leader import Candidate, LeaderSink, OrAlone, candidacy
 from webhook.alerts.log import LogSink
 from webhook.alerts.store_event import StoreEvents
 from webhook.alerts.verified import Lookup, Verification, VerifiedSink
+from webhook.cel.evaluator import Evaluator
 from webhook.compose import Judge, JudgeOptions
 from webhook.dashboard.routes import Dashboard
 from webhook.dashboard.scene import Sources
@@ -108,34 +109,28 @@ async def run_server(
     """Serve until told to stop; see AdmissionService.run for what it raises."""
     with logging_to_stderr(log_level):
         options = replace(options, limits=fit(options.limits, raise_limit()))
-        suspects = Suspects()
+        evaluator = Evaluator()
+        suspects = Suspects(conditions=evaluator)
         detection = Detection(suspects, own_user=_own_user(cluster.kubeconfig))
         replicas = _replicas(store, detection, judge_options)
         writes = None if replicas is None else replicas.writes
         judge = Judge(
             judge_options,
             writes,
-            lambda: about(parts.metrics, _state(store, replicas), detection.completeness),
+            lambda: about(
+                parts.metrics, _state(store, replicas), detection.completeness, evaluator.costly
+            ),
         )
         tracking = Tracking()
         watching = Watching(cluster.watched, tracking)
         parts = _Parts(judge, Metrics(judge.knows), suspects, watching, [LogSink()])
-        parts.metrics.counts(
-            "remembered_dropped",
-            "Intents and answers that made room for others while their writes were on their way.",
-            ("what",),
-            judge.dropped,
-        )
-        if judge_options.flipped_resources:
-            parts.metrics.gauge(
-                "flip_status_refused",
-                "Resources of --flip-status whose status cannot be flipped.",
-                lambda: float(len(judge.not_flipped())),
-            )
+        _measure(parts.metrics, judge, judge_options)
         shown: list[Collector] = [TrackedMetrics(tracking, judge.knows)]
         if cluster.watched:
             shown.append(TerminatingMetrics(watching, cluster.most_named))
+        evaluator.measured(parts.metrics)
         async with AsyncExitStack() as stack:
+            stack.enter_context(evaluator)
             connected = None
             if cluster.kubeconfig is not None:
                 connected = await _connect(stack, cluster.kubeconfig, cluster, alerts, parts)
@@ -205,6 +200,22 @@ async def run_server(
                 elsewhere=writes,
             )
             await service.run()
+
+
+def _measure(metrics: Metrics, judge: Judge, options: JudgeOptions) -> None:
+    """Show what the judge has forgotten too early, and what it could not do."""
+    metrics.counts(
+        "remembered_dropped",
+        "Intents and answers that made room for others while their writes were on their way.",
+        ("what",),
+        judge.dropped,
+    )
+    if options.flipped_resources:
+        metrics.gauge(
+            "flip_status_refused",
+            "Resources of --flip-status whose status cannot be flipped.",
+            lambda: float(len(judge.not_flipped())),
+        )
 
 
 def _replicas(store: StoreAddress, detection: Detection, options: JudgeOptions) -> Replicas | None:

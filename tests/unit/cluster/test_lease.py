@@ -1,6 +1,8 @@
 """A Lease among several: never two leaders, and after any of them is gone soon another one."""
 
 import copy
+import itertools
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -156,6 +158,24 @@ async def test_a_refusal_makes_no_leader(status, caplog):
     await one.pass_time(20, 0)
     assert one.leaders == []
     assert {record.message for record in caplog.records} == {"lease not renewed"}
+
+
+@pytest.mark.parametrize("jump", [3_600, -3_600, 10**9, -(10**9)])
+async def test_whatever_the_time_of_day_says_the_leader_leads_on(jump, monkeypatch):
+    three = Candidates(3)
+    told = itertools.cycle((0, jump))
+
+    def put() -> str:
+        return datetime.fromtimestamp(1_800_000_000 + next(told), UTC).isoformat()
+
+    monkeypatch.setattr("webhook.cluster.lease._now", put)
+    await three.pass_time(10, 0, 1, 2)
+    await three.pass_time(60, 0, 1, 2)
+    assert three.leaders == [0]
+    assert three.api.lease is not None
+    assert three.api.lease["spec"]["leaseTransitions"] == 0
+    await three.pass_time(LEASE_SECONDS + TICK_SECONDS, 1, 2)
+    assert three.leaders == [1]
 
 
 steps = st.lists(

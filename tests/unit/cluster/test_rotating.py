@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 import pytest
 
-from certs import Leave, Prepare, Promote, Spread, Wait, renew, service_names
+from certs import Leave, Prepare, Promote, Spread, Wait, inspect, renew, service_names
 from certs.rotation import LONGEST_SPREAD
 from tests.unit.cluster.turns import NAMESPACE, SECRET, Caller, Objects
 from webhook.cluster.rest import RefusedError
@@ -195,3 +195,36 @@ async def test_who_does_not_lead_does_not_look():
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
+
+
+YEAR = timedelta(days=365)
+JUMPS = [timedelta(hours=3), YEAR, 10 * YEAR, -timedelta(hours=3), -YEAR, -10 * YEAR]
+
+
+@pytest.mark.parametrize("looks", [1, 4])
+@pytest.mark.parametrize("rounds", range(5))
+@pytest.mark.parametrize("jump", JUMPS, ids=str)
+def test_within_an_hour_after_a_clock_was_put_right_a_good_pair_is_served_and_trusted(
+    jump, rounds, looks
+):
+    objects = cluster()
+    caller = Caller(rotator(objects).look)
+    for _ in range(rounds):
+        caller.round()
+    right, objects.at = objects.at, objects.at + jump
+    for _ in range(looks):
+        caller.round()
+        objects.at += LONGEST_SPREAD
+    objects.at = right + (looks + 1) * LONGEST_SPREAD
+    while objects.at < right + timedelta(hours=1):
+        step = caller.round()
+        if isinstance(step, Wait):
+            objects.at += LONGEST_SPREAD
+    files = objects.files
+    served = inspect(
+        files["tls.crt"], files["tls.key"], files["ca.crt"], at=objects.at, names=NAMES
+    )
+    assert served.problems == ()
+    latest = datetime.max.replace(tzinfo=UTC)
+    assert objects.bundles(latest) == {files["ca.crt"]}
+    assert "next.crt" not in files

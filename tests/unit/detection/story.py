@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from tests.reviews import KINDS, judge, make_review
 from tests.unit.detection.builders import INTENT, MUTATE, OUTCOME, reviewed, see
+from tests.unit.detection.evaluating import CONDITIONS
 from tests.unit.detection.policies import apply, binding, patch, policy, rule
 from tests.unit.detection.test_suspects import hook
 from webhook.admission.review import Phase
@@ -54,7 +55,9 @@ class Story:
 
     def __init__(self, detector: Detector, resource: str, found: dict[str, Any]) -> None:
         hooks = hook("once", _EVERYTHING), hook("twice", _EVERYTHING, reinvocationPolicy="IfNeeded")
-        suspects = Suspects(read_configurations(hooks), read_policies([_PINS, binding()]))
+        suspects = Suspects(
+            read_configurations(hooks), read_policies([_PINS, binding()]), conditions=CONDITIONS
+        )
         self._detection = Detection(suspects, (detector,))
         self._resource = resource
         self._numbers = itertools.count(1)

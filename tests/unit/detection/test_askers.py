@@ -5,6 +5,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.unit.detection.builders import INTENT, MUTATE, OUTCOME, feed, joined, spec, update
+from tests.unit.detection.evaluating import CONDITIONS
 from tests.unit.detection.policies import apply, binding, patch, policy, rule
 from tests.unit.detection.test_suspects import hook
 from webhook.detection.askers import Askers
@@ -20,7 +21,9 @@ LABELS = apply("Object{metadata: Object.metadata{labels: {'team': 'a'}}}")
 
 def fought(*documents: dict):
     """Two users turn replicas to and fro; what gitops asks for may be a policy's doing."""
-    detection = Detection(Suspects(read_configurations(documents), read_policies(documents)))
+    detection = Detection(
+        Suspects(read_configurations(documents), read_policies(documents), conditions=CONDITIONS)
+    )
     for turn in range(12):
         user, new, old = (("gitops", 2, 5), ("autoscaler", 5, 2))[turn % 2]
         asked = update(spec(replicas=new), spec(replicas=old), base=str(turn), user=user)
@@ -93,7 +96,9 @@ def test_a_policy_that_cannot_have_acted_is_not_named(documents, because):
 
 
 def test_where_the_intent_was_not_seen_a_policy_is_no_more_than_possible():
-    detection = Detection(Suspects((), read_policies([policy(rules=[rule("*/*")]), binding()])))
+    detection = Detection(
+        Suspects((), read_policies([policy(rules=[rule("*/*")]), binding()]), conditions=CONDITIONS)
+    )
     for turn in range(4):
         gone = update(
             {"status": {"n": turn}}, {"status": {"observedGeneration": 1}}, base=str(turn),
@@ -116,7 +121,9 @@ def test_a_policy_is_never_named_for_what_came_after_intent():
     documents = [
         policy("zeroes", zeroes, rules=[rule("*/*")]), binding("zeroes"), hook("mmm"),
     ]  # fmt: skip
-    detection = Detection(Suspects(read_configurations(documents), read_policies(documents)))
+    detection = Detection(
+        Suspects(read_configurations(documents), read_policies(documents), conditions=CONDITIONS)
+    )
     for turn in range(4):
         old = {"status": {"n": turn}}
         sent = {"status": {"n": turn + 1, "observedGeneration": 1}}
@@ -128,7 +135,7 @@ def test_a_policy_is_never_named_for_what_came_after_intent():
 
 
 (WRITE,) = joined((OUTCOME, update(spec(replicas=2), spec(replicas=1))))
-PINS = Suspects((), read_policies([policy(), binding()]))
+PINS = Suspects((), read_policies([policy(), binding()]), conditions=CONDITIONS)
 
 
 def requester(number: int) -> Requester:

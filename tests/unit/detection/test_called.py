@@ -3,9 +3,9 @@
 import pytest
 
 from tests.unit.detection.builders import INTENT, MUTATE, OUTCOME, feed, status, update
+from tests.unit.detection.evaluating import CONDITIONS, Evaluated
 from tests.unit.detection.policies import binding, policy, rule
 from tests.unit.detection.test_suspects import hook
-from webhook.detection.conditions import Conditions
 from webhook.detection.detection import Detection
 from webhook.detection.policies import read_policies
 from webhook.detection.suspects import Suspects, read_configurations
@@ -29,7 +29,7 @@ def detect(suspects, sent=SENT, left=LEFT, times=2, **more):
 
 def accused(*hooks: dict):
     """Who is said to have cleared an observedGeneration that was sent."""
-    found = detect(Suspects(read_configurations(hooks))).findings()
+    found = detect(Suspects(read_configurations(hooks), conditions=CONDITIONS)).findings()
     (cleared,) = [one for one in found if one.detector == "observed-generation-cleared"]
     return [(one.name.partition("/")[0], one.confidence.value) for one in cleared.actors]
 
@@ -64,20 +64,22 @@ def test_conditions_that_see_another_version_of_the_object_are_not_judged():
     assert dict(accused(other, hook("bbb"))) == {"aaa": "possible", "bbb": "possible"}
 
 
-class Counting(Conditions):
+class Counting(Evaluated):
     """Remembers what it was asked."""
 
     def __init__(self) -> None:
         super().__init__()
         self.asked = []
 
-    def hold(self, expressions, view):
+    def evaluate(self, expressions, request):
         self.asked += expressions
-        return super().hold(expressions, view)
+        return super().evaluate(expressions, request)
 
 
 def asked(*documents: dict, **more):
-    suspects = Suspects(read_configurations(documents), read_policies(documents))
+    suspects = Suspects(
+        read_configurations(documents), read_policies(documents), conditions=CONDITIONS
+    )
     suspects._conditions = Counting()
     detect(suspects, **more)
     return suspects._conditions.asked
@@ -92,7 +94,10 @@ def test_conditions_are_evaluated_only_where_something_was_changed_before():
 
 def test_what_was_changed_once_rules_nobody_out_and_the_second_time_does():
     hooks = hook("aaa", **only_if("false")), hook("bbb")
-    once, twice = (detect(Suspects(read_configurations(hooks)), times=times) for times in (1, 2))
+    once, twice = (
+        detect(Suspects(read_configurations(hooks), conditions=CONDITIONS), times=times)
+        for times in (1, 2)
+    )
     (first,), (second,) = once.findings(), twice.findings()
     assert [one.confidence.value for one in first.actors] == ["possible", "possible"]
     assert [one.name.partition("/")[0] for one in second.actors] == ["bbb"]
@@ -113,7 +118,7 @@ def test_conditions_of_policies_are_evaluated_only_where_something_was_asked():
 
 def test_of_a_write_that_asks_for_nothing_no_policy_is_remembered():
     documents = [policy(conditions=("true",)), binding()]
-    suspects = Suspects((), read_policies(documents))
+    suspects = Suspects((), read_policies(documents), conditions=CONDITIONS)
     suspects._conditions = Counting()
     same = {"spec": {"replicas": 1}}
     detection = Detection(suspects)

@@ -18,6 +18,7 @@ from tests.unit.detection.builders import (
     status,
     update,
 )
+from tests.unit.detection.evaluating import CONDITIONS
 from tests.unit.detection.test_suspects import hook
 from webhook.detection.correlate import (
     MOST_AT_ONCE,
@@ -331,7 +332,7 @@ def test_an_outcome_alone_is_a_write_of_which_only_the_result_is_known():
 
 
 def test_of_an_outcome_alone_those_are_suspects_whom_rules_call():
-    detection = Judging(Suspects(read_configurations([hook("aaa", ("*",))])))
+    detection = Judging(Suspects(read_configurations([hook("aaa", ("*",))]), conditions=CONDITIONS))
     feed(detection, OUTCOME, update(NEW, OLD), 100.0)
     assert [write.called.first for write in detection.writes] == [("aaa/h.example.org",)]
 

@@ -12,6 +12,7 @@ from tests.unit.detection.builders import (
     status,
     update,
 )
+from tests.unit.detection.evaluating import CONDITIONS
 from tests.unit.detection.policies import binding, policy, rule
 from tests.unit.detection.test_called import only_if
 from tests.unit.detection.test_suspects import hook
@@ -34,7 +35,7 @@ class Noting(Suspects):
 
     def __init__(self) -> None:
         never = hook("aaa", ("*/status",), **only_if("false"))
-        super().__init__(read_configurations([never]), read_policies(ALWAYS))
+        super().__init__(read_configurations([never]), read_policies(ALWAYS), CONDITIONS)
         self.told = []
 
     def changed(self, where):

@@ -23,6 +23,7 @@ from tests.unit.detection.builders import (
     status,
     update,
 )
+from tests.unit.detection.evaluating import CONDITIONS
 from tests.unit.detection.policies import binding, policy, rule
 from tests.unit.detection.test_called import only_if
 from tests.unit.detection.test_suspects import hook
@@ -78,7 +79,9 @@ CONTENT = "d41d8cd98f00"
 def test_no_value_of_an_object_no_label_and_no_annotation_is_in_it():
     conditional = hook("aaa", ("*", "*/*"), **only_if("false"))
     documents = [conditional, policy(), binding()]
-    suspects = Suspects(read_configurations(documents), read_policies(documents))
+    suspects = Suspects(
+        read_configurations(documents), read_policies(documents), conditions=CONDITIONS
+    )
     metadata = {
         "uid": "u",
         "resourceVersion": "7",
@@ -203,7 +206,9 @@ def _told(compared: Compared) -> list[str]:
 def test_the_last_phase_tells_what_is_stored_and_who_was_called(
     phase, awaits_outcome, is_last, shares
 ):
-    detection = Detection(Suspects(read_configurations([hook("aaa", ("*",))])))
+    detection = Detection(
+        Suspects(read_configurations([hook("aaa", ("*",))]), conditions=CONDITIONS)
+    )
     if awaits_outcome:
         feed(detection, OUTCOME, update(spec(a=1), spec(a=2), "6"), 100.0)
     one = update(spec(a=1), spec(a=2))
@@ -257,7 +262,9 @@ def test_an_object_that_tells_neither_uid_nor_version_is_nobody_elses():
     [(INTENT, ("aaa/h.example.org",)), (MUTATE, ("aaa/h.example.org",)), (OUTCOME, None)],
 )
 def test_conditions_are_asked_as_long_as_webhooks_are_called(phase, unmet):
-    suspects = Suspects(read_configurations([hook("aaa", ("*",), **only_if("false"))]))
+    suspects = Suspects(
+        read_configurations([hook("aaa", ("*",), **only_if("false"))]), conditions=CONDITIONS
+    )
     suspects.changed(Place("apps", "deployments", ""))
     one = reviewed(update(spec(a=1), spec(a=2)), phase)
     found = Detection(suspects).fact(phase, one, 100.0)
@@ -268,7 +275,7 @@ def test_conditions_are_asked_as_long_as_webhooks_are_called(phase, unmet):
 def test_policies_are_asked_where_it_may_be_that_status_is_taken():
     documents = [policy(rules=[rule("*")]), binding()]
     one = update(status(a=1), status(a=2), resource="widgets")
-    detection = Detection(Suspects((), read_policies(documents)))
+    detection = Detection(Suspects((), read_policies(documents), conditions=CONDITIONS))
     found = detection.fact(INTENT, reviewed(one, INTENT), 100.0)
     assert found is not None
     assert not found.compared.changes
@@ -315,7 +322,7 @@ def test_all_but_the_comparison_is_told_anew():
 
 def test_labels_that_are_none_are_counted_where_selectors_ask_for_them():
     documents = [hook("aaa", ("*", "*/*"), objectSelector={"matchLabels": {"a": "b"}})]
-    detection = Detection(Suspects(read_configurations(documents)))
+    detection = Detection(Suspects(read_configurations(documents), conditions=CONDITIONS))
     metadata = {"resourceVersion": "7", "labels": {"a": 1}}
     one = make_review(new={"metadata": metadata, "spec": {"a": 1}}, old={"metadata": metadata})
     for number in (1, 2):

@@ -7,6 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.reviews import make_review
+from tests.unit.detection.evaluating import CONDITIONS
 from tests.unit.detection.policies import binding, policy, rule
 from webhook.admission.decode import decode_review
 from webhook.detection import evidence
@@ -33,7 +34,7 @@ OWN = [hook("0--genguard-intent", path="/intent"), hook("zzzzzz-genguard-mutate"
 
 
 def suspects(*hooks: dict):
-    return Suspects(read_configurations([*OWN, *hooks]))
+    return Suspects(read_configurations([*OWN, *hooks]), conditions=CONDITIONS)
 
 
 def names(found):
@@ -275,7 +276,7 @@ def test_of_many_policies_so_many_are_remembered_of_a_write():
     wanted = [f"p{number:02}" for number in range(12)]
     documents = [one for name in wanted for one in (policy(name, **anywhere), binding(name))]
     elsewhere = [policy("a", rules=[rule("pods")]), binding("a")]
-    found = Suspects((), read_policies([*elsewhere, *documents]))
+    found = Suspects((), read_policies([*elsewhere, *documents]), conditions=CONDITIONS)
     asked = make_review("UPDATE", "deployments", {}, {})
     acted = found.policies_in(decode_review(json.dumps(asked).encode()))
     assert [one.policy for one in acted] == wanted[:8]

@@ -234,6 +234,13 @@ def test_registrations_that_ask_the_genguard_of_another_namespace_are_a_failure(
             FAIL_OPEN,
         ),
         (
+            with_said(WELL, costly="2"),
+            "conditions",
+            "warn",
+            "2 matchConditions cost too much to evaluate: their webhooks stay possible",
+            f"{KUBECTL} logs deployment/genguard | grep matchCondition",
+        ),
+        (
             with_said(WELL, store="valkey-lost"),
             "store",
             "warn",
@@ -301,6 +308,7 @@ def test_one_thing_is_wrong_and_nothing_else_is_said(facts, name, level, told, m
             "9 of 10000 writes were judged without one of their phases",
         ),
         (with_said(WELL, incomplete="50/99"), "incomplete", "50 of 99 writes"),
+        (WELL, "conditions", "every matchCondition that was asked could be evaluated"),
     ],
 )
 def test_what_is_well_is_said_with_its_figure(facts, name, told):
@@ -321,6 +329,7 @@ def test_a_split_for_want_of_affinity_is_mended_by_an_installation():
     [
         ("heal", healthy(audit_only=True)),
         ("incomplete", with_said(WELL, incomplete="")),
+        ("conditions", with_said(WELL, costly="")),
         ("phases", replace(WELL, probes=())),
     ],
 )

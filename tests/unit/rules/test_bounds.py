@@ -97,11 +97,15 @@ def test_conditions_beyond_all_measure_are_left_alone():
     assert answer.patch == []
 
 
-def test_nobody_fills_the_memory_with_names_of_conditions():
+def test_long_names_of_conditions_are_not_remembered_and_the_value_beside_them_is():
     dependencies = judge()
-    long = {"observedGeneration": 5, "conditions": [{"type": "n" * 20_000}]}
+    long = {
+        "observedGeneration": 5,
+        "conditions": [{"type": "n" * 20_000, "observedGeneration": 5}],
+    }
     ask(status(long, {}), dependencies, phase=Phase.INTENT)
-    assert ask(status({}, {}), dependencies).patch == []
+    answer = ask(status({}, {"conditions": [condition]}), dependencies)
+    assert answer.patch == [{"op": "add", "path": "/status/observedGeneration", "value": 5}]
 
 
 @pytest.mark.parametrize("containers", [5, "ab", [5], ["a"], {"a": 1}, [None], True])

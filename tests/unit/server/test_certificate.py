@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from certs import CertificateError, issue, write_files
+from certs import CertificateError, inspect, issue, write_files
 from tests.contract.hostile import GOOD
 from tests.contract.service import serving
 from webhook.server.certificate import CertificateKeeper
@@ -50,6 +50,20 @@ def test_one_of_our_own_is_renewed_before_it_expires(tmp_path):
     assert keeper.look(NOW + 29 * DAY)
     assert keeper.serving.fingerprint != first
     assert keeper.serving.not_after > NOW + 50 * DAY
+
+
+@pytest.mark.parametrize("days", [1 / 8, 365, 3_650, -1 / 8, -365, -3_650])
+def test_after_a_clock_was_put_right_one_of_our_own_is_good_within_the_hour(tmp_path, days):
+    keeper = own(tmp_path)
+    wrong = NOW + days * DAY
+    for hours in range(3):
+        keeper.look(wrong + hours * DAY / 24)
+    for minutes in range(0, 61, 10):
+        keeper.look(NOW + minutes * DAY / 1_440)
+    files = [(tmp_path / name).read_bytes() for name in ("tls.crt", "tls.key", "ca.crt")]
+    found = inspect(*files, at=NOW + DAY / 24, names=["localhost"])
+    assert found.problems == ()
+    assert keeper.serving.fingerprint == found.facts.fingerprint
 
 
 def test_one_that_others_renew_is_only_picked_up(tmp_path):

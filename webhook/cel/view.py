@@ -10,21 +10,19 @@ import msgspec
 from cel_expr_python import cel
 from cel_expr_python.ext import ext_optional, ext_strings
 
-from webhook.admission.review import AdmissionRequest, ReviewedObject
+from webhook.cel.message import Asked
 
 
 class View:
-    """What a request shows to conditions, converted once and only when asked for."""
+    """What a message shows to expressions, converted once and only when asked for."""
 
-    def __init__(self, request: AdmissionRequest) -> None:
-        self._request: Final = request
+    def __init__(self, asked: Asked) -> None:
+        self._asked: Final = asked
 
-    @cached_property
-    def size(self) -> int:
-        """The bytes of both objects."""
-        both = (self._request.object, self._request.old_object)
-        fields = (raw for one in both if one is not None for raw in one.fields.values())
-        return sum(memoryview(raw).nbytes for raw in fields)
+    @property
+    def has_objects(self) -> bool:
+        """Whether expressions that read an object can be evaluated."""
+        return self._asked.objects is not None
 
     @cached_property
     def request(self) -> cel.Activation:
@@ -34,16 +32,15 @@ class View:
     @cached_property
     def objects(self) -> cel.Activation:
         """For all conditions; raises likewise."""
-        both = {
-            "object": _document(self._request.object),
-            "oldObject": _document(self._request.old_object),
-        }
+        names, found = ("object", "oldObject"), self._asked.objects or ()
+        both = {name: msgspec.json.decode(raw) for name, raw in zip(names, found, strict=True)}
         return environment().Activation(self._variables() | both)
 
     def _variables(self) -> dict[str, Any]:
         # As on the wire: what is empty is not there (k8s.io/api admission/v1/types.go).
-        variables: dict[str, Any] = {"request": self._request.attributes, "params": None}
-        if not self._request.wire.namespace:
+        request = msgspec.json.decode(self._asked.request)
+        variables: dict[str, Any] = {"request": request, "params": None}
+        if not self._asked.namespaced:
             variables["namespaceObject"] = None  # of the others the labels are not known
         return variables
 
@@ -56,9 +53,3 @@ def environment() -> cel.Env:
         variables=dict.fromkeys(names, cel.Type.DYN),
         extensions=[ext_optional.ExtOptional(), ext_strings.ExtStrings()],
     )
-
-
-def _document(found: ReviewedObject | None) -> dict[str, Any] | None:
-    if found is None:
-        return None
-    return {key: msgspec.json.decode(raw) for key, raw in found.fields.items()}

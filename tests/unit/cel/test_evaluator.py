@@ -1,0 +1,200 @@
+"""matchConditions are evaluated within limits, whatever they say and whatever they read."""
+
+import json
+import resource
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from tests.cases_loader import table
+from tests.costly_objects import costly_object
+from tests.reviews import make_review
+from tests.unit.detection.test_called import only_if
+from tests.unit.detection.test_suspects import OWN, hook
+from webhook.admission.decode import decode_review
+from webhook.admission.review import AdmissionRequest
+from webhook.cel import evaluator as module
+from webhook.cel.evaluator import LONGEST, Evaluator
+from webhook.cel.message import MOST_BYTES
+from webhook.cel.programs import MOST_PROGRAMS
+from webhook.cel.worker import MOST_MEMORY
+from webhook.detection.evidence import Place
+from webhook.detection.suspects import Suspects, read_configurations
+from webhook.objects.selectors import Truth
+from webhook.telemetry.metrics import Metrics
+
+SMALL = {"metadata": {"name": "web"}, "spec": {"replicas": 3}}
+HONEST = "object.spec.replicas == 3"
+FOREVER = "object.spec.list.all(x, x in oldObject.spec.list)"
+
+
+def request(stored=SMALL) -> AdmissionRequest:
+    asked = make_review(new=stored, old=stored)
+    return decode_review(json.dumps(asked).encode())
+
+
+@pytest.fixture
+def evaluator():
+    with Evaluator() as made:
+        yield made
+
+
+def ask(evaluator: Evaluator, expression: str, stored=SMALL) -> Truth:
+    return evaluator.evaluate([expression], request(stored))[expression]
+
+
+@table("conditions/costly.yaml", "expression", "over", "costly")
+def test_what_costs_too_much_is_unknown_and_never_asked_again(case, evaluator):
+    filled, expression = costly_object(case["over"]), case["expression"]
+    assert ask(evaluator, expression, filled) is Truth.UNKNOWN, case.because
+    assert evaluator.costly == case["costly"]
+    assert ask(evaluator, HONEST) is Truth.TRUE, "the next is evaluated by a new worker"
+    started = evaluator.started
+    assert ask(evaluator, expression, filled) is Truth.UNKNOWN
+    assert ask(evaluator, HONEST) is Truth.TRUE
+    assert evaluator.started == started, "it was not evaluated again"
+
+
+def test_the_kernel_holds_the_worker_to_its_memory_and_keeps_no_core_of_it(evaluator):
+    ask(evaluator, HONEST)
+    assert resource.prlimit(evaluator.pid, resource.RLIMIT_AS) == (MOST_MEMORY, MOST_MEMORY)
+    assert resource.prlimit(evaluator.pid, resource.RLIMIT_CORE) == (0, 0)
+
+
+def test_the_worker_has_no_variable_of_the_server(evaluator, monkeypatch):
+    monkeypatch.setenv("PASSWORD", "secret")
+    ask(evaluator, HONEST)
+    variables = Path(f"/proc/{evaluator.pid}/environ").read_text()
+    assert [one.partition("=")[0] for one in variables.split("\0") if one] == ["PYTHONPATH"]
+
+
+def test_the_others_of_a_review_are_evaluated_all_the_same(evaluator):
+    found = evaluator.evaluate(["true", FOREVER, "false"], request(costly_object("numbers")))
+    assert found == {"true": Truth.TRUE, FOREVER: Truth.UNKNOWN, "false": Truth.FALSE}
+
+
+def test_a_webhook_whose_condition_costs_too_much_stays_a_suspect(evaluator):
+    hooks = [hook("asks", ("*",), **only_if(FOREVER)), hook("never", ("*",), **only_if("false"))]
+    suspects = Suspects(read_configurations([*OWN, *hooks]), conditions=evaluator)
+    suspects.changed(Place("apps", "deployments", ""))
+    assert suspects.unmet_in(request(costly_object("numbers"))) == ("never/h.example.org",)
+
+
+def test_a_worker_that_somebody_ended_is_replaced_and_no_expression_is_blamed(evaluator):
+    ask(evaluator, HONEST)
+    evaluator._worker.kill()
+    evaluator._worker._process.wait()
+    assert ask(evaluator, HONEST) is Truth.TRUE
+    assert (evaluator.started, evaluator.costly) == (2, 0)
+
+
+def test_where_no_worker_can_be_started_all_is_unknown_and_it_is_tried_again_later(
+    evaluator, monkeypatch
+):
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    assert ask(evaluator, HONEST) is Truth.UNKNOWN
+    monkeypatch.undo()
+    assert ask(evaluator, HONEST) is Truth.UNKNOWN
+    assert evaluator.costly == 0
+    monkeypatch.setattr(evaluator, "_not_before", 0.0)
+    assert ask(evaluator, HONEST) is Truth.TRUE
+
+
+def test_a_worker_that_ends_before_it_is_ready_is_none(evaluator, monkeypatch):
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    assert ask(evaluator, HONEST) is Truth.UNKNOWN
+    assert (evaluator.started, evaluator.costly) == (0, 0)
+
+
+def test_who_waits_for_an_answer_gets_none_when_the_server_ends(monkeypatch):
+    monkeypatch.setattr(module, "_ANSWER_SECONDS", 60.0)
+    with Evaluator() as evaluator:
+        ask(evaluator, HONEST)
+        evaluator._worker._process.send_signal(19)  # SIGSTOP: it will not answer
+        answers = []
+        waits = threading.Thread(target=lambda: answers.append(ask(evaluator, HONEST)))
+        waits.start()
+    waits.join(30.0)
+    assert answers == [Truth.UNKNOWN]
+    assert (evaluator.pid, evaluator.costly) == (None, 0)
+    assert ask(evaluator, HONEST) is Truth.UNKNOWN
+    assert evaluator.pid is None, "none is started after the end"
+
+
+def test_a_worker_that_does_not_answer_is_ended(evaluator, monkeypatch):
+    monkeypatch.setattr(module, "_ANSWER_SECONDS", 0.1)
+    ask(evaluator, "true")
+    evaluator._worker._process.send_signal(19)
+    assert ask(evaluator, HONEST) is Truth.UNKNOWN
+    assert evaluator.costly == 1
+
+
+@pytest.mark.parametrize(
+    ("expression", "stored", "holds", "because"),
+    [
+        ("true" + " " * (LONGEST - 4), SMALL, Truth.TRUE, "just short enough"),
+        ("true" + " " * (LONGEST - 3), SMALL, Truth.UNKNOWN, "too long"),
+        ("object != null", {**SMALL, "spec": "x" * MOST_BYTES}, Truth.UNKNOWN, "too large"),
+        (
+            "request.operation == 'UPDATE'",
+            {**SMALL, "spec": "x" * MOST_BYTES},
+            Truth.TRUE,
+            "unread",
+        ),
+    ],
+)
+def test_what_is_too_long_or_too_large_is_not_evaluated(
+    evaluator, expression, stored, holds, because
+):
+    assert ask(evaluator, expression, stored) is holds, because
+    assert evaluator.costly == 0
+
+
+def test_only_so_many_costly_expressions_are_remembered(evaluator, monkeypatch):
+    monkeypatch.setattr(module, "MOST_REMEMBERED", 2)
+    for number in range(3):
+        ask(evaluator, f"{FOREVER} && {number} > 0", costly_object("numbers"))
+    assert evaluator.costly == 2
+
+
+def test_as_many_of_the_largest_programs_as_are_kept_fit_into_the_memory(evaluator):
+    for number in range(MOST_PROGRAMS + 5):
+        largest = "[" + "1," * ((LONGEST - 20) // 2) + f"{number}].size() > 1"
+        assert ask(evaluator, largest) is Truth.TRUE
+    assert (evaluator.started, evaluator.costly) == (1, 0)
+
+
+def test_no_worker_is_started_where_nobody_asks(evaluator):
+    assert evaluator.evaluate([], request()) == {}
+    assert evaluator.started == 0
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "(" * 2_000 + "true" + ")" * 2_000,
+        "!" * 4_000 + "object.nope",
+        "+".join(["1"] * 2_000) + " > 0",
+        "object" + ".a" * 2_000 + " == 1",
+        " || ".join(["object.nope"] * 250),
+        "[1, 2, 3].all(a, " * 12 + "true" + ")" * 12,
+        "''.matches('((((a{1,900}){1,900}){1,900}){1,900})')",
+        "object.metadata.name == '\x00'",
+        "size('\\ud800') == 1",
+    ],
+    ids=lambda one: ascii(one)[:16],
+)
+def test_no_expression_harms_the_process(evaluator, expression):
+    assert ask(evaluator, expression) in Truth
+    assert ask(evaluator, HONEST) is Truth.TRUE
+
+
+def test_how_many_cost_too_much_is_a_metric_and_the_log_quotes_each(evaluator, caplog):
+    metrics = Metrics(lambda *_: True)
+    evaluator.measured(metrics)
+    ask(evaluator, FOREVER, costly_object("numbers"))
+    (found,) = (one for one in metrics.collect() if one.name == "genguard_costly_conditions")
+    assert [sample.value for sample in found.samples] == [1.0]
+    assert [record.facts["expression"] for record in caplog.records] == [FOREVER]

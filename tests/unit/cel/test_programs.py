@@ -1,0 +1,95 @@
+"""matchConditions in CEL: true, false, or unknown where genguard cannot tell."""
+
+import json
+
+from tests.cases_loader import table
+from tests.reviews import make_review
+from tests.unit.detection.builders import INTENT, reviewed
+from webhook.admission.decode import decode_review
+from webhook.admission.review import AdmissionRequest
+from webhook.cel import programs
+from webhook.cel.message import show
+from webhook.cel.programs import Programs
+from webhook.cel.view import View
+from webhook.objects.selectors import Truth
+
+STORED = {
+    "metadata": {
+        "name": "web",
+        "generation": 3,
+        "labels": {"app": "web", "team.example.org/x": "red"},
+    },
+    "spec": {
+        "replicas": 3,
+        "template": {
+            "spec": {
+                "containers": [
+                    {
+                        "name": "a",
+                        "image": "reg.example.org/a",
+                        "resources": {"limits": {"cpu": "1"}},
+                    },
+                    {"name": "b", "image": "elsewhere.example.org/b"},
+                ]
+            }
+        },
+    },
+    "status": {"observedGeneration": 1},
+}
+
+
+def updated(new=STORED | {"status": {"observedGeneration": 2}}, old=STORED):
+    user = "system:serviceaccount:kube-system:deployment-controller"
+    options = {"fieldManager": "kcm"}
+    asked = make_review(new=new, old=old, subresource="status", user=user, options=options)
+    return reviewed(asked, INTENT).request
+
+
+def holds(expression: str, request: AdmissionRequest, among: Programs | None = None) -> Truth:
+    asked = show([expression], request)
+    assert asked is not None
+    return (among or Programs()).holds(expression, View(asked))
+
+
+@table("conditions/holds.yaml", "expression", "holds")
+def test_a_condition_holds_as_on_the_api_server(case):
+    assert holds(case["expression"], updated()).value == case["holds"], case.because
+
+
+def test_of_an_object_of_the_cluster_the_namespace_is_null():
+    asked = make_review(new=STORED, old=STORED)
+    del asked["request"]["namespace"]
+    for side in ("object", "oldObject"):
+        asked["request"][side]["metadata"].pop("namespace", None)
+    found = reviewed(asked, INTENT).request
+    assert holds("namespaceObject == null", found) is Truth.TRUE
+
+
+def test_numbers_that_no_api_server_sends_leave_a_condition_unknown():
+    found = updated(new=STORED | {"spec": {"replicas": 2**70}})
+    assert holds("object.spec.replicas > 1", found) is Truth.UNKNOWN
+
+
+def test_an_object_that_cannot_be_decoded_leaves_a_condition_unknown():
+    asked = make_review(new={"spec": "HERE"}, old={}, subresource="status")
+    body = json.dumps(asked).replace('"HERE"', "1e999").encode()
+    shown = decode_review(body)
+    assert holds("object.spec == 1.0", shown) is Truth.UNKNOWN
+    assert holds("request.operation == 'UPDATE'", shown) is Truth.TRUE
+
+
+def test_an_object_that_is_too_large_does_not_spoil_the_expression_for_others(monkeypatch):
+    among, expression = Programs(), "object.spec.replicas == 3"
+    assert holds(expression, updated(), among) is Truth.TRUE
+    monkeypatch.setattr("webhook.cel.message.MOST_BYTES", 1_000)
+    large = updated(new=STORED | {"status": {"message": "x" * 1_000}})
+    assert holds(expression, large, among) is Truth.UNKNOWN
+    assert holds(expression, updated(), among) is Truth.TRUE
+
+
+def test_the_longest_unused_program_goes_first(monkeypatch):
+    monkeypatch.setattr(programs, "MOST_PROGRAMS", 2)
+    among = Programs()
+    for expression in ("1 == 1", "2 == 2", "1 == 1", "3 == 3"):
+        assert holds(expression, updated(), among) is Truth.TRUE
+    assert list(among._programs) == ["1 == 1", "3 == 3"]

@@ -1,0 +1,27 @@
+"""Evaluates matchConditions in the process of the tests."""
+
+from collections.abc import Iterable, Mapping
+
+from webhook.admission.review import AdmissionRequest
+from webhook.cel.message import show
+from webhook.cel.programs import Programs
+from webhook.cel.view import View
+from webhook.objects.selectors import Truth
+
+
+class Evaluated:
+    """The conditions of a Suspects, without the worker and its limits."""
+
+    def __init__(self) -> None:
+        self._programs = Programs()
+
+    def evaluate(
+        self, expressions: Iterable[str], request: AdmissionRequest
+    ) -> Mapping[str, Truth]:
+        asked = show(list(dict.fromkeys(expressions)), request)
+        assert asked is not None
+        view = View(asked)
+        return {one: self._programs.holds(one, view) for one in asked.expressions}
+
+
+CONDITIONS = Evaluated()

@@ -1,0 +1,1 @@
+"""matchConditions in CEL, evaluated in a process of its own."""
