@@ -104,7 +104,7 @@ def test_long_names_of_conditions_are_not_remembered_and_the_value_beside_them_i
         "conditions": [{"type": "n" * 20_000, "observedGeneration": 5}],
     }
     ask(status(long, {}), dependencies, phase=Phase.INTENT)
-    answer = ask(status({}, {"conditions": [condition]}), dependencies)
+    answer = ask(status({}, {"conditions": [{"type": "n" * 20_000}]}), dependencies)
     assert answer.patch == [{"op": "add", "path": "/status/observedGeneration", "value": 5}]
 
 
