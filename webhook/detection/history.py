@@ -294,6 +294,14 @@ def _weight(write: Write) -> int:
         weight += write.others.weight
     if write.asked is not None and write.asked is not write.result:
         weight += write.asked.weight
-    seen = write.observed_before, write.observed_asked, write.observed_sent, write.observed_after
-    observed = sum([one.size for one in {id(one): one for one in seen}.values()])
+    # A status that does not change is one value.
+    before, asked = write.observed_before, write.observed_asked
+    sent, after = write.observed_sent, write.observed_after
+    observed = after.size
+    if before is not after:
+        observed += before.size
+    if asked is not after and asked is not before:
+        observed += asked.size
+    if sent is not after and sent is not asked:
+        observed += sent.size
     return weight + max(0, observed - _OBSERVED_OF_WRITE) // 2

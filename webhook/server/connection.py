@@ -7,7 +7,8 @@ waiting for and until when, and each port has a cap on how many connections exis
 """
 
 import asyncio
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum, auto
 from http import HTTPStatus
@@ -23,6 +24,7 @@ from webhook.telemetry.logs import LOGGER
 _SWEEP_SECONDS: Final = 1.0
 _NEVER: Final = float("inf")
 _HEAD_END: Final = b"\r\n\r\n"
+_LENGTH: Final = re.compile(rb"\r\ncontent-length:[ \t]*([0-9]{1,9})[ \t]*\r\n", re.IGNORECASE)
 _MOST_HEADS: Final = 32
 """Requests that aiohttp parses ahead of the one that it answers."""
 _FAILED: Final = encode_refusal("genguard failed; its log says where", "", "internal")
@@ -147,11 +149,25 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
 
 
-def _pieces(data: bytes) -> Iterator[bytes]:
-    """Cut data behind the head of each request.
+def _pieces(data: bytes) -> Iterable[bytes]:
+    """Cut data behind the head of each request, where more than one request may be in it.
 
-    aiohttp forgets a request that it has parsed when what follows in the same piece is no HTTP. A
-    request in chunks is not cut: a fault in them is refused at once where they come with their
+    aiohttp forgets a request that it has parsed when what follows in the same piece is no HTTP.
+    What an API server sends is one request, and is not cut.
+    """
+    end = data.find(_HEAD_END)
+    if end < 0:
+        return (data,)
+    end += len(_HEAD_END)
+    declared = _LENGTH.search(data, 0, end)
+    is_one = declared is not None and len(data) - end <= int(declared[1])
+    return (data,) if is_one else _cut(data)
+
+
+def _cut(data: bytes) -> Iterator[bytes]:
+    """Pieces that end with the head of a request.
+
+    A request in chunks is not cut: a fault in them is refused at once where they come with their
     head, and otherwise with the deadline of the body.
     """
     start = 0
