@@ -93,7 +93,8 @@ def test_every_metric_in_it_is_one_that_genguard_exports(exported: set[str]) -> 
         # By name beside the one that is shown, or of use to an alert alone.
         "genguard_replicaset_terminating_pods", "genguard_replicasets_without_series",
         "genguard_deployments_without_series", "genguard_flip_status_refused",
-        "genguard_costly_conditions",
+        "genguard_costly_conditions", "genguard_remembered_dropped_total",
+        "genguard_store_dropped_total", "genguard_ops_refused_connections_total",
         "genguard_leader", "genguard_last_review_timestamp_seconds",
         "genguard_event_loop_lag_seconds", "genguard_certificate_rotation_failing",
         "genguard_writes_total", "genguard_incomplete_writes_total",

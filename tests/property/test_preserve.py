@@ -21,7 +21,11 @@ def generation(value: Any) -> bool:
 
 
 def preserve_old_observed_generation(new: dict[str, Any], old: dict[str, Any]) -> dict[str, Any]:
-    """pkg/registry/core/pod/strategy.go:preserveOldObservedGeneration, over JSON."""
+    """pkg/registry/core/pod/strategy.go:preserveOldObservedGeneration, over JSON.
+
+    Go pairs conditions without a type as those of type "". Nothing tells them apart, so genguard
+    leaves them alone.
+    """
     kept = copy.deepcopy(new)
 
     def keep(target: dict[str, Any], stored: Any) -> None:
@@ -31,12 +35,10 @@ def preserve_old_observed_generation(new: dict[str, Any], old: dict[str, Any]) -
     keep(kept, old.get("observedGeneration"))
     by_type: dict[str, list[Any]] = {}
     for condition in old.get("conditions", []):
-        by_type.setdefault(condition.get("type", ""), []).append(
-            condition.get("observedGeneration")
-        )
+        by_type.setdefault(condition.get("type"), []).append(condition.get("observedGeneration"))
     for condition in kept.get("conditions", []):
-        stored = by_type.get(condition.get("type", ""))
-        if stored:
+        stored = by_type.get(condition.get("type"))
+        if stored and "type" in condition:
             keep(condition, stored.pop(0))
     return kept
 

@@ -45,7 +45,9 @@ def assemble(
             others = between(intent.compared, last.compared)
         if intent.compared.same_as(last.compared):
             asked = result  # one value in memory too
-    again = _again(mutates) if intent is not None or has_outcome else NO_DIFFERENCE
+    # Where an intent is missing, so may be the one that told two writes of one user apart.
+    are_rounds = has_outcome and Phase.INTENT not in missing
+    again = _again(mutates) if intent is not None or are_rounds else NO_DIFFERENCE
     asking, states = intent or sent, last.states
     return Write(
         time=now,
