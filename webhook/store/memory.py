@@ -72,18 +72,11 @@ def _size_of_key(key: Hashable) -> int:
     return _BYTES_OF_ENTRY + (key.size if isinstance(key, JoinKey) else 0)
 
 
-class _Intent(msgspec.Struct, frozen=True, gc=False):
-    intended: Intended | None  # None: two intents that differ, neither can be told from the other
-    asked: bool = False
+class _BetweenPhases(Generic[V]):
+    """What is remembered of writes that are on their way, within a number of bytes."""
 
-
-class MemoryIntents:
-    """restore_intent's Intents in this process's memory; a key is whatever tells writes apart."""
-
-    def __init__(self) -> None:
-        self._recent: Final = Recent[Hashable, _Intent](
-            SECONDS_KEPT, ENTRIES_KEPT, BYTES_OF_INTENTS
-        )
+    def __init__(self, most_bytes: int) -> None:
+        self._recent: Final = Recent[Hashable, V](SECONDS_KEPT, ENTRIES_KEPT, most_bytes)
 
     @property
     def bytes(self) -> int:
@@ -94,6 +87,26 @@ class MemoryIntents:
     def dropped(self) -> int:
         """How many made room for others while their writes may have been on their way."""
         return self._recent.dropped
+
+    def forget(self, key: Hashable) -> None:
+        """Drop what is remembered of a write, for it is out of date or a new write begins."""
+        self._recent.forget(key)
+
+    def clear(self) -> None:
+        """Drop all of them."""
+        self._recent.clear()
+
+
+class _Intent(msgspec.Struct, frozen=True, gc=False):
+    intended: Intended | None  # None: two intents that differ, neither can be told from the other
+    asked: bool = False
+
+
+class MemoryIntents(_BetweenPhases[_Intent]):
+    """restore_intent's Intents in this process's memory; a key is whatever tells writes apart."""
+
+    def __init__(self) -> None:
+        super().__init__(BYTES_OF_INTENTS)
 
     def put(self, key: Hashable, intended: Intended, now: float) -> None:
         """Remember an intent; two that differ and are both on their way cancel each other."""
@@ -128,36 +141,16 @@ class MemoryIntents:
         found = self._recent.get(key, now)
         return found is not None and found.asked
 
-    def forget(self, key: Hashable) -> None:
-        """Drop an intent that is out of date."""
-        self._recent.forget(key)
-
-    def clear(self) -> None:
-        """Drop all of them."""
-        self._recent.clear()
-
     def _put(self, key: Hashable, intent: _Intent, now: float) -> None:
         size = 0 if intent.intended is None else intent.intended.size
         self._recent.put(key, intent, _size_of_key(key) + size, now)
 
 
-class MemoryRounds:
+class MemoryRounds(_BetweenPhases[Mapping[str, str]]):
     """The pipeline's Rounds in this process's memory."""
 
     def __init__(self) -> None:
-        self._recent: Final = Recent[Hashable, Mapping[str, str]](
-            SECONDS_KEPT, ENTRIES_KEPT, BYTES_OF_ROUNDS
-        )
-
-    @property
-    def bytes(self) -> int:
-        """What is counted of all of them."""
-        return self._recent.bytes
-
-    @property
-    def dropped(self) -> int:
-        """How many made room for others while their writes may have been on their way."""
-        return self._recent.dropped
+        super().__init__(BYTES_OF_ROUNDS)
 
     def put(self, key: Hashable, annotations: Mapping[str, str], now: float) -> None:
         """Remember what was answered."""
@@ -168,11 +161,3 @@ class MemoryRounds:
     def get(self, key: Hashable, now: float) -> Mapping[str, str] | None:
         """What the same write was answered before."""
         return self._recent.get(key, now)
-
-    def forget(self, key: Hashable) -> None:
-        """A new write begins."""
-        self._recent.forget(key)
-
-    def clear(self) -> None:
-        """Drop all of them."""
-        self._recent.clear()
