@@ -8,7 +8,7 @@ from tests.contract.service import Running
 from tests.dashboard.stories import OLD_OPERATOR
 from tests.unit.detection.builders import INTENT, MUTATE, joined, status, update
 from webhook.detection.detectors import ALL
-from webhook.detection.detectors.detector import Blame, Sign
+from webhook.detection.detectors.detector import Blame, Signal
 from webhook.detection.write import Called, ObjectKey
 from webhook.status.remembered import Remembered
 from webhook.status.tally import Kind
@@ -37,7 +37,7 @@ def crowd(run: Running, findings: int = FINDINGS, objects: int = OBJECTS) -> Non
         where = ObjectKey(
             "apps", "v1", "deployments", f"team-{number % 50}", f"web-{number}", f"f-{number}"
         )
-        sign = Sign(Blame.OTHERS, ("/status/observedGeneration",), "another webhook cleared it")
+        sign = Signal(Blame.OTHERS, ("/status/observedGeneration",), "another webhook cleared it")
         for turn in range(1 + number % _SEVERAL):
             at = now - number / 1_000 - turn
             detecting.detection.ledger.add(

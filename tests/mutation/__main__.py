@@ -32,13 +32,13 @@ class Score(NamedTuple):
 
 
 _SUSPECTS: Final = ("conditions", "correlate", "matching", "places", "policies", "suspects")
-_FINDINGS: Final = ("askers", "entry", "evidence", "finding", "ledger")
+_FINDINGS: Final = ("askers", "evidence", "finding", "finding_state", "ledger")
 _TOLD: Final = ("absorbed", "askers", "detectors", "evidence", "kept", "ledger", "suspects")
-_WRITES: Final = ("assemble", "detection", "fact", "reduce", "waiting", "write")
+_WRITES: Final = ("correlate", "detection", "fact", "reduce", "waiting", "write")
 _SEEN: Final = (
     "absorbed", "called", "conditions", "correlate", "detection", "detectors", "fact", "waiting",
 )  # fmt: skip
-_DIFFERENCES: Final = ("changes", "compared", "difference")
+_DIFFERENCES: Final = ("changes", "diff")
 PACKAGES: Final = {
     "patch": Package(("webhook/patch",), ("tests/unit/patch",)),
     "rules": Package(("webhook/rules",), ("tests/unit/rules",)),
@@ -62,14 +62,12 @@ PACKAGES: Final = {
         tuple(f"webhook/detection/{name}.py" for name in _DIFFERENCES),
         (
             *(f"tests/property/test_{name}.py" for name in ("changes", "compared")),
-            *(f"tests/unit/detection/test_{name}.py" for name in ("changes", "difference")),
+            *(f"tests/unit/detection/test_{name}.py" for name in ("changes", "diff")),
         ),
     ),
     "history": Package(
-        ("webhook/detection/history.py", "webhook/detection/packing.py"),
-        tuple(
-            f"tests/unit/detection/test_{name}.py" for name in ("detectors", "history", "packing")
-        ),
+        ("webhook/detection/history.py",),
+        tuple(f"tests/unit/detection/test_{name}.py" for name in ("detectors", "history")),
     ),
 }
 

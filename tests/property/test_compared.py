@@ -3,14 +3,12 @@
 from collections.abc import Iterable
 from typing import Any
 
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.property.test_changes import DOCUMENTS, KEYS
-from webhook.detection import compared
 from webhook.detection.changes import MOST_LEAVES, Change, changes
-from webhook.detection.compared import Compared, between, digests, together
-from webhook.detection.difference import NO_DIFFERENCE, Difference, Reader
+from webhook.detection.diff import NO_DIFF, Compared, between, diff_of, digests, together
 from webhook.objects.fields import Fields, fields_of
 
 CONDITIONS = st.lists(
@@ -29,7 +27,8 @@ OBJECTS = DOCUMENTS | st.fixed_dictionaries({"status": STATUSES})
 
 
 def compare(old: Fields, new: Fields) -> Compared:
-    return compared.compare(old, new, Reader())
+    found = changes(old, new, sorted(old.keys() | new.keys()))
+    return Compared(*digests(old, new), diff_of(found, differs=old != new))
 
 
 def leaves(found: Iterable[Change] | None) -> dict[Any, Any]:
@@ -54,19 +53,6 @@ def test_what_differs_is_told_in_the_order_of_pointers(stored, left, right):
     assert [one.pointer for one in found] == sorted(one.pointer for one in found)
 
 
-@given(st.none() | STATUSES, st.none() | STATUSES)
-@example(None, {})
-@example({}, None)
-def test_a_single_field_is_compared_as_an_object_that_has_no_other(before, after):
-    old, new = (fields_of({} if one is None else {"status": one}) for one in (before, after))
-    found = compared.compare_field("status", old.get("status"), new.get("status"), Reader())
-    assert found == compare(old, new)
-    known = [Compared(0, 0, NO_DIFFERENCE), found]
-    again = compared.compare_field("status", old.get("status"), new.get("status"), Reader(), known)
-    assert again in known
-    assert again == found
-
-
 FIELDS = st.dictionaries(st.sampled_from("abc"), st.integers(0, 2) | st.none(), max_size=3)
 
 
@@ -74,7 +60,7 @@ FIELDS = st.dictionaries(st.sampled_from("abc"), st.integers(0, 2) | st.none(), 
 def test_where_no_list_is_involved_pointers_are_the_same_too(one, two, three):
     stored, left, right = ({"spec": found} for found in (one, two, three))
     direct = changes(fields_of(left), fields_of(right), ("spec",))
-    assert between(*both(stored, left, right)) == Difference(direct)
+    assert between(*both(stored, left, right)) == diff_of(direct)
 
 
 @given(OBJECTS, OBJECTS)
@@ -108,7 +94,7 @@ def test_where_more_differs_than_is_told_nothing_is_said_unless_all_is_equal():
     most = fields_of({"data": {str(number): number for number in range(MOST_LEAVES)}})
     one, other = compare({}, many), compare({}, most)
     assert between(one, other) is None
-    assert between(one, compare({}, dict(many))) == NO_DIFFERENCE
+    assert between(one, compare({}, dict(many))) == NO_DIFF
 
 
 def test_a_field_called_as_an_item_of_the_list_that_replaces_it_is_not_guessed_at():
@@ -122,4 +108,4 @@ def test_fields_that_change_places_differ():
     one, other = fields_of({"spec": 1, "data": 2}), fields_of({"spec": 2, "data": 1})
     before, after = digests(one, other)
     assert before != after
-    assert len(compare(one, other).changes) == 2
+    assert len(compare(one, other).diff) == 2

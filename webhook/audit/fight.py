@@ -15,7 +15,7 @@ from webhook.audit.calls import Call
 from webhook.audit.event import Event
 from webhook.audit.lost import value_at
 from webhook.audit.signs import describe
-from webhook.detection.detectors import Blame, Sign
+from webhook.detection.detectors import Blame, Signal
 from webhook.detection.write import Write
 from webhook.objects.pointer import from_pointer
 
@@ -30,7 +30,7 @@ class Fights:
     def __init__(self) -> None:
         self._asked: OrderedDict[tuple[str, ...], int] = OrderedDict()
 
-    def signs(self, event: Event, write: Write, others: Sequence[Call]) -> Iterator[Sign]:
+    def signs(self, event: Event, write: Write, others: Sequence[Call]) -> Iterator[Signal]:
         """One sign for a write that asked once more for what it does not get."""
         if write.subresource or not any(call.operations for call in others):
             return
@@ -42,7 +42,7 @@ class Fights:
             if self._asks_again(write, pointer, value)
         ]
         if again:
-            yield Sign(
+            yield Signal(
                 Blame.OTHERS,
                 tuple(dict.fromkeys(again)),
                 f"another webhook replaced {len(again)} field(s) that {write.requester.user} "

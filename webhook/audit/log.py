@@ -18,7 +18,7 @@ from webhook.audit.fight import Fights
 from webhook.audit.named import NamedSuspects
 from webhook.audit.signs import Told, describe, signs
 from webhook.audit.write import Memory, StatusCounts
-from webhook.detection.detectors import Blame, Panel, Sign
+from webhook.detection.detectors import Blame, DetectorRunner, Signal
 from webhook.detection.detectors.generation_storm import GenerationStorm
 from webhook.detection.detectors.spec_fight import SpecFight
 from webhook.detection.detectors.status_oscillation import StatusOscillation
@@ -32,7 +32,9 @@ _COMPLETE: Final = "ResponseComplete"
 _FOLLOWED: Final = frozenset({"", "status"})
 _NO_GENERATION: Final = frozenset({"events", "leases", "endpoints", "endpointslices"})
 """Nobody waits for these, and they are most of what a cluster writes."""
-_PANEL: Final = Panel((StatusWriteStorm(), GenerationStorm(), StatusOscillation(), SpecFight()))
+_RUNNER: Final = DetectorRunner(
+    (StatusWriteStorm(), GenerationStorm(), StatusOscillation(), SpecFight())
+)
 _MOST_NAMES: Final = 1_000
 _MOST_OBJECTS: Final = 10_000
 _MOST_BYTES: Final = 8 * 1024 * 1024
@@ -130,7 +132,7 @@ class AuditLog:
         if event.response_object == NO_OBJECT:
             for sign in self._fights.signs(event, write, others):
                 self._proved.add(SpecFight.name, sign, write)
-        for name, sign, judged in _PANEL.judge(write, self._history):
+        for name, sign, judged in _RUNNER.judge(write, self._history):
             told = _with_calls(sign, others) if judged is write else sign
             self._proved.add(name, told, judged)
 
@@ -141,7 +143,7 @@ class AuditLog:
         ledger.add(told.detector, told.sign, judged)
 
 
-def _with_calls(sign: Sign, calls: Sequence[Call]) -> Sign:
+def _with_calls(sign: Signal, calls: Sequence[Call]) -> Signal:
     if sign.blame is not Blame.OTHERS:
         return sign
     evidence = {**sign.evidence, "calls": [describe(call) for call in calls]}

@@ -7,7 +7,7 @@ import msgspec
 
 from webhook.audit.calls import Call, Operation
 from webhook.detection.changes import Change, changes
-from webhook.detection.difference import Difference
+from webhook.detection.diff import Diff, diff_of
 from webhook.detection.places import salt
 from webhook.objects.fields import Fields
 from webhook.objects.pointer import from_pointer
@@ -15,7 +15,7 @@ from webhook.objects.pointer import from_pointer
 
 def changed_by_others(
     others: Iterable[Call], sent: Fields, stored: Fields, keys: Sequence[str]
-) -> Difference:
+) -> Diff:
     """What patches changed of the compared fields; by the objects where both are whole."""
     operations = [one for call in others for one in call.operations or () if one.op != "test"]
     paths = [path for one in operations for path in _paths(one) if path[:1] and path[0] in keys]
@@ -26,14 +26,14 @@ def changed_by_others(
             for change in changes(sent, stored, keys)
             if any(from_pointer(change.pointer)[: len(path)] == path for path in prefixes)
         )
-        return Difference(tuple(found))
+        return diff_of(tuple(found))
     found = (
         Change(path, one.path, zlib.crc32(b""), _value(one), salt(path))
         for one in operations
         for path in _paths(one)
         if path[:1] and path[0] in keys
     )
-    return Difference(tuple(found))
+    return diff_of(tuple(found))
 
 
 def _paths(one: Operation) -> Iterable[tuple[str, ...]]:

@@ -13,7 +13,7 @@ import msgspec
 from webhook.audit.calls import Call
 from webhook.audit.event import NO_OBJECT, Event
 from webhook.audit.lost import lost_status
-from webhook.detection.detectors import Blame, Sign
+from webhook.detection.detectors import Blame, Signal
 
 _MOST_OPERATIONS: Final = 20
 CLEARED: Final = "observed-generation-cleared"
@@ -26,7 +26,7 @@ class Told(NamedTuple):
     """A sign with the calls that it is about; not `proved` where no patch was shown."""
 
     detector: str
-    sign: Sign
+    sign: Signal
     calls: tuple[Call, ...]
     proved: bool
 
@@ -70,7 +70,7 @@ def _told(
     minor: bool = False,
 ) -> Told:
     names = " and ".join(dict.fromkeys(call.name for call in calls))
-    sign = Sign(
+    sign = Signal(
         Blame.OTHERS,
         tuple(dict.fromkeys(paths)),
         message.replace("{}", names, 1),

@@ -2,7 +2,7 @@
 
 At RequestResponse the object that was stored last is remembered, so that what was asked and what
 came of it can be compared; bounded in objects and in bytes. Below that level only what was sent is
-known, and `result` is empty.
+known, and `admitted_diff` is empty.
 """
 
 from collections import OrderedDict
@@ -16,7 +16,7 @@ from webhook.audit.calls import Call
 from webhook.audit.event import Event, ObjectReference
 from webhook.audit.others import changed_by_others
 from webhook.detection.changes import changes, digest
-from webhook.detection.difference import NO_DIFFERENCE, Difference
+from webhook.detection.diff import NO_DIFF, Diff, diff_of
 from webhook.detection.write import Called, ObjectKey, Requester, Write
 from webhook.objects.fields import NOT_CONTENT, Fields
 from webhook.objects.observed import NOTHING_OBSERVED, Observed, read_observed
@@ -76,6 +76,8 @@ class Memory:
         known = before is not None and after is not None
         made = changed_by_others(others, sent, new if whole else {}, keys)
         asked = _asked(before, after, sent, keys, whole=whole, made=made)
+        admitted = _difference(old, new, keys) if known else NO_DIFF
+        sent_diff = admitted if asked is None else asked
         where = _key(reference, self._uid(name, reference, after or before))
         webhooks = tuple(dict.fromkeys(call.name for call in others))
         asked_to_observe, observed = _observed(sent), _observed(new)
@@ -87,11 +89,16 @@ class Memory:
             base=before.metadata.resource_version if before else "",
             writes_status="status" in keys,
             status_counts=on_main,
-            asked=asked,
-            others=made,
-            again=NO_DIFFERENCE,
-            result=_difference(old, new, keys) if known else NO_DIFFERENCE,
-            known_wanted=None if asked is not None and not asked else _digest(sent, keys),
+            requested_diff=asked,
+            webhook_diff=made,
+            reinvocation_diff=NO_DIFF,
+            admitted_diff=admitted,
+            content_hash=None if asked is not None and not asked else _digest(sent, keys),
+            digest_before=_digest(old, keys),
+            digest_requested=_digest(sent, keys),
+            digest_admitted=_digest(new, keys),
+            touches_status=any(one.key[0] == "status" for one in (*sent_diff, *made)),
+            touches_more=any(one.key[0] != "status" for one in admitted),
             observes=asked_to_observe.anything or observed.anything,
             state_before=_digest(old, keys),
             state_after=_digest(new, keys),
@@ -181,22 +188,22 @@ def _asked(
     keys: Sequence[str],
     *,
     whole: bool,
-    made: Difference,
-) -> Difference | None:
+    made: Diff,
+) -> Diff | None:
     """What the requester changed; of a patch it is only known when that was nothing."""
     if before is not None and after is not None:
         if whole:
             return _difference(before.fields, sent, keys)
         same = before.metadata.resource_version == after.metadata.resource_version
         if (same and not made) or (sent and not sent.keys() & set(keys)):
-            return NO_DIFFERENCE
+            return NO_DIFF
         return None
     # Without what was stored, a status that is asked for again may be one that is kept.
-    return None if made else NO_DIFFERENCE
+    return None if made else NO_DIFF
 
 
-def _difference(before: Fields, after: Fields, keys: Sequence[str]) -> Difference:
-    return Difference(changes(before, after, keys))
+def _difference(before: Fields, after: Fields, keys: Sequence[str]) -> Diff:
+    return diff_of(changes(before, after, keys))
 
 
 def _observed(fields: Fields) -> Observed:

@@ -41,7 +41,7 @@ async def one(scene: Scene, query: Mapping[str, str], now: float) -> Seen:
     detecting = scene.sources.detecting
     tracking = detecting.tracking
     key = ObjectKey(group, "", resource, namespace, name, uid)
-    remembered = detecting.detection.history.look(key)
+    remembered = detecting.detection.history.find(key)
     found = tracking.find(uid)
     about = tuple(one for one in detecting.findings() if _is_about(one, key))
     if remembered is None and found is None and not about:

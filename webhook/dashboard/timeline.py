@@ -6,7 +6,7 @@ from enum import StrEnum
 import msgspec
 
 from webhook.detection.changes import Change
-from webhook.detection.packing import Remembered
+from webhook.detection.history import ObjectHistory
 from webhook.detection.write import Write
 from webhook.objects.observed import Generation, Observed, restorations
 from webhook.objects.pointer import to_field_path
@@ -51,7 +51,7 @@ class Step(msgspec.Struct, frozen=True, rename="camel"):
         return f"{self.user} ({self.field_manager})" if self.field_manager else self.user
 
 
-def steps(known: Remembered) -> tuple[Step, ...]:
+def steps(known: ObjectHistory) -> tuple[Step, ...]:
     """Oldest first."""
     stored = {id(one) for one in known.stored}
     return tuple(_step(one, is_stored=id(one) in stored) for one in known.writes)
@@ -59,6 +59,7 @@ def steps(known: Remembered) -> tuple[Step, ...]:
 
 def _step(write: Write, *, is_stored: bool) -> Step:
     known = Stored.YES if is_stored else Stored.UNKNOWN
+    changed, others = write.pointers(), write.webhook_diff
     return Step(
         time=write.time,
         user=write.requester.user,
@@ -68,9 +69,9 @@ def _step(write: Write, *, is_stored: bool) -> Step:
         generation=write.generation_after,
         counted=write.counted,
         observed=write.observed_after.own,
-        changed=tuple(_paths(write.result)),
-        changed_count=len(write.result),
-        others=None if write.others is None else tuple(_paths((*write.others, *write.again))),
+        changed=changed[:MOST_PATHS],
+        changed_count=len(changed),
+        others=None if others is None else tuple(_paths((*others, *write.reinvocation_diff))),
         mended=tuple(_between(write.observed_sent, write.observed_after)),
         lost=tuple(_between(write.observed_after, write.observed_asked)),
     )

@@ -17,17 +17,20 @@ a rolling update the API server calls two replicas, and each sees a part.
 """
 
 from collections import Counter, OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import msgspec
 
 from webhook.admission.join import JoinKey
 from webhook.admission.review import Phase
-from webhook.detection.assemble import assemble
+from webhook.detection.changes import Change
+from webhook.detection.diff import NO_DIFF, NOT_COMPARED, Compared, Diff, between, diff_of, together
 from webhook.detection.fact import SECONDS_APART, Fact
 from webhook.detection.reduce import Known
-from webhook.detection.write import Write
+from webhook.detection.write import NOBODY, Acted, Called, Write
+from webhook.generation.custom import StatusSubresource
+from webhook.objects.observed import Observed
 
 SECONDS_WAITED: Final = 10.0
 """For the next phase of a write; genguard's registrations time out after 2 s each."""
@@ -105,8 +108,10 @@ class Correlator:
             if pending is None:
                 pending = self._pending[key] = _Pending(self._now)
             # More than two calls are several writes, of which the last one counts.
+            for former in pending.mutates[_ROUNDS:]:
+                self._count(pending, -former.size)
             pending.mutates[_ROUNDS:] = [fact]
-            self._count(pending)
+            self._count(pending, fact.size)
         else:
             pending = self._pending.get(key)
             # Of writes that cannot be told apart others are still on their way.
@@ -135,13 +140,11 @@ class Correlator:
             if before.intent is not None and not before.mutates:
                 entry.ambiguous = before.ambiguous or _stored_fields_differ(before.intent, fact)
         self._pending[key] = entry
-        self._count(entry)
+        self._count(entry, fact.size)
 
-    def _count(self, pending: _Pending) -> None:
-        facts = pending.mutates if pending.intent is None else (pending.intent, *pending.mutates)
-        size = sum([one.size for one in facts])
-        self.bytes += size - pending.size
-        pending.size = size
+    def _count(self, pending: _Pending, size: int) -> None:
+        pending.size += size
+        self.bytes += size
 
     def _overdue(self, now: float, most: int) -> list[Write]:
         early = now - SECONDS_WITHOUT_OUTCOMES
@@ -202,4 +205,183 @@ def _registered(key: JoinKey) -> tuple[str, str]:
 
 def _stored_fields_differ(one: Fact, other: Fact) -> bool:
     """Whether two requests would store something else."""
-    return (one.compared, one.compared_status) != (other.compared, other.compared_status)
+    if not one.compared.same_as(other.compared):
+        return True
+    left, right = one.compared_status, other.compared_status
+    if left is None or right is None:
+        return left is not right
+    return not left.same_as(right)
+
+
+def assemble(
+    intent: Fact | None,
+    mutates: Sequence[Fact],
+    last: Fact,
+    now: float,
+    missing: tuple[str, ...] = (),
+) -> Write:
+    """One Write; `last` is the outcome, or the last mutate call where there is none.
+
+    `missing` names the phases of it that were not seen.
+    """
+    has_outcome = last.phase is Phase.OUTCOME
+    takes_status = has_outcome and _is_status_taken(last)
+    phases = _compared_later([one for one in (intent, *mutates, last) if one is not None])
+    if takes_status:
+        phases = [_with_status(one) for one in phases]
+    last = phases[-1]
+    mutates = phases[intent is not None : -1]
+    intent = phases[0] if intent is not None else None
+    if intent is not None and not _is_comparable(intent, last):
+        intent = None  # as if it had not been seen
+    first = mutates[0] if mutates else None
+    sent, admitted = first or last, _constant(last.compared.diff)
+    requested_diff = webhook_diff = None
+    if intent is not None:
+        requested_diff = _constant(intent.compared.diff)
+        if first is not None and first.status is last.status:
+            webhook_diff = between(intent.compared, first.compared)
+        elif Phase.MUTATE in missing and last.writes_status and last.key.subresource:
+            # The mutate call went elsewhere. On a status subresource the server itself changes
+            # next to nothing, so what differs at the end was done by other webhooks.
+            webhook_diff = between(intent.compared, last.compared)
+        if intent.compared.same_as(last.compared):
+            requested_diff = admitted  # one value in memory too
+    # Where an intent is missing, so may be the one that told two writes of one user apart.
+    are_rounds = has_outcome and Phase.INTENT not in missing
+    asking, states = intent or sent, last.states
+    return Write(
+        time=now,
+        object=last.object,
+        subresource=last.key.subresource,
+        requester=last.requester,
+        base=last.key.resource_version,
+        writes_status=last.writes_status or takes_status,
+        status_counts=not last.key.subresource
+        and (takes_status or last.status is StatusSubresource.ABSENT),
+        requested_diff=requested_diff,
+        webhook_diff=webhook_diff,
+        reinvocation_diff=_reinvocation(mutates) if intent is not None or are_rounds else NO_DIFF,
+        admitted_diff=admitted,
+        content_hash=(admitted if requested_diff is None else requested_diff).content_hash,
+        digest_before=last.compared.before,
+        digest_requested=last.compared.after
+        if intent is None or intent.compared.after == last.compared.after
+        else intent.compared.after,
+        digest_admitted=last.compared.after,
+        state_before=states.before if states else 0,
+        state_after=states.after if states else 0,
+        has_outcome=has_outcome,
+        generation_before=last.generation_before,
+        # Before the strategy has run an object still shows the generation that it comes from.
+        generation_after=last.generation
+        if has_outcome or last.predicted is None
+        else last.predicted,
+        generation_predicted=last.predicted if has_outcome else None,
+        observed_before=last.observed_before,
+        observed_asked=_shared(asking.observed, sent.observed),
+        observed_sent=sent.observed,
+        observed_after=_shared(last.observed, sent.observed),
+        touches_status=(last.writes_status or takes_status)
+        and any(one.touches_status for one in phases),
+        touches_more=last.touches_more,
+        observes=asking.observes or sent.observes or last.observes,
+        policies=_policies(asking, mutates, last),
+        called=_called(intent, mutates, last),
+        missing=missing,
+    )
+
+
+def _compared_later(facts: Sequence[Fact]) -> list[Fact]:
+    """The phases, with the leaves that a later phase has compared for an earlier one."""
+    later = [one for fact in facts for one in fact.earlier]
+    of_status = [one for fact in facts for one in fact.earlier_status]
+    if not later:
+        return list(facts)
+    return [
+        msgspec.structs.replace(
+            one,
+            compared=_leaves(one.compared, later),
+            compared_status=one.compared_status and _leaves(one.compared_status, of_status),
+        )
+        for one in facts
+    ]
+
+
+def _leaves(compared: Compared, later: Sequence[Compared]) -> Compared:
+    if compared.diff.is_compared:
+        return compared
+    return next((one for one in later if one.same_as(compared)), compared)
+
+
+def _constant(diff: Diff) -> Diff:
+    """The same difference; one without leaves is kept once for all writes."""
+    if diff.changes:
+        return diff
+    if not diff.differs:
+        return NO_DIFF
+    return diff if diff.is_compared else NOT_COMPARED
+
+
+def _is_status_taken(outcome: Fact) -> bool:
+    """Of a custom resource that nobody has described, what the server does with its status."""
+    found = outcome.compared_status
+    # With a subresource the strategy would have put the stored status back by now.
+    return found is not None and found.before != found.after
+
+
+def _with_status(fact: Fact) -> Fact:
+    if fact.compared_status is None:
+        return fact
+    return msgspec.structs.replace(fact, compared=together(fact.compared, fact.compared_status))
+
+
+def _is_comparable(one: Fact, last: Fact) -> bool:
+    """Whether both tell of the same fields, compared with the same object."""
+    # Another status: a definition was learnt in between.
+    return one.status is last.status and one.compared.before == last.compared.before
+
+
+def _reinvocation(mutates: Sequence[Fact]) -> Diff:
+    """Return what round 1 changed on top of round 0, genguard's own repairs left out.
+
+    More than two calls are several writes of one user, for there is no round 2. Nor can writes
+    of one user be told from rounds where mutate calls are all that is seen: a PATCH that begins
+    with a stale copy of the object is run again.
+    """
+    if len(mutates) != 2 or mutates[0].status is not mutates[1].status:  # noqa: PLR2004 - rounds
+        return NO_DIFF
+    found = between(mutates[0].compared, mutates[1].compared)
+    if not found:
+        return NO_DIFF
+    if not found.is_compared:
+        return NOT_COMPARED
+    return diff_of(tuple(change for change in found if not _is_repair(change)))
+
+
+def _is_repair(change: Change) -> bool:
+    return change.key[-1] == "observedGeneration" and change.before is None
+
+
+def _shared(one: Observed, other: Observed) -> Observed:
+    """Equal values as one, for they are kept."""
+    return other if one == other else one
+
+
+def _policies(asking: Fact, mutates: Sequence[Fact], last: Fact) -> tuple[Acted, ...]:
+    """As told by the earliest phase that was asked."""
+    for one in (asking, *mutates, last):
+        if one.policies is not None:
+            return one.policies
+    return ()
+
+
+def _called(intent: Fact | None, mutates: Sequence[Fact], last: Fact) -> Called:
+    """Without the webhooks that no state of the object that was seen would have them called for."""
+    if not last.called or not last.called.first:
+        return NOBODY
+    shown = [one.unmet for one in (intent, *mutates) if one is not None and one.unmet is not None]
+    unmet = set(shown[0]).intersection(*shown) if shown else ()
+    if not unmet:
+        return last.called
+    return Called(*(tuple(name for name in names if name not in unmet) for names in last.called))

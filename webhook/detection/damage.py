@@ -104,7 +104,9 @@ def survives(damage: Damage, write: Write) -> bool:
         return True
     if not damage.fields:
         return False
-    made = {change.key: change.after for change in write.result}
+    if not write.admitted_diff.is_compared:
+        return True
+    made = {change.key: change.after for change in write.admitted_diff}
     return any(made.get(one.key, one.left) == one.left for one in damage.fields)
 
 

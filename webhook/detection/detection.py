@@ -4,6 +4,7 @@ The server feeds it off the answer path, replay inline. Replicas that share fact
 encoded, in nearly the order of their times, and have found the same.
 """
 
+from collections import OrderedDict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
@@ -13,13 +14,22 @@ from webhook.admission.join import JoinKey
 from webhook.admission.review import AdmissionRequest, Phase
 from webhook.detection.correlate import Correlator
 from webhook.detection.damage import survives
-from webhook.detection.detectors import ALL, Detector, Panel
+from webhook.detection.detectors import ALL, Detector, DetectorRunner
+from webhook.detection.diff import NOT_COMPARED, Diff
 from webhook.detection.evidence import Place
 from webhook.detection.fact import Fact, decode_fact, encode_fact
 from webhook.detection.finding import Finding
 from webhook.detection.history import History
 from webhook.detection.ledger import Ledger, Row, name_of
-from webhook.detection.reduce import NOTHING_KNOWN, Known, Reviewed, is_reduced, reduce
+from webhook.detection.reduce import (
+    NOTHING_KNOWN,
+    Bodies,
+    CloseLook,
+    Known,
+    Reviewed,
+    is_reduced,
+    reduce,
+)
 from webhook.detection.suspects import Suspects
 from webhook.detection.waiting import Waiting
 from webhook.detection.write import Write
@@ -27,6 +37,11 @@ from webhook.detection.write import Write
 MOST_OBJECTS_ALONE: Final = 10_000
 MOST_BYTES_ALONE: Final = 14 * 1024 * 1024
 """Of the history of what is not shared: a store is not lost for long."""
+
+
+MOST_CHANGED: Final = 10_000
+MOST_LOOKS_A_SECOND: Final = 20
+"""At writes of one object whose transition was not compared before. All writes are counted."""
 
 
 class Completeness(NamedTuple):
@@ -51,13 +66,21 @@ class Detection:
         detectors: tuple[Detector, ...] = ALL,
         history: History | None = None,
         also: Ledger | None = None,
+        *,
         own_user: str = "",
+        compares_all: bool = False,
     ) -> None:
-        """`also`: signs are entered there as well. `own_user`: whose writes are genguard's own."""
+        """Remember nothing yet.
+
+        also          signals are entered there as well
+        own_user      writes of this user are genguard's own
+        compares_all  every write is looked at closely, and not those of suspicious objects alone
+        """
+        self._compares_all: Final = compares_all
         self._own_user: Final = own_user
         self._suspects: Final = suspects or Suspects()
         self._detectors: Final = detectors
-        self._panel: Final = Panel(detectors)
+        self._runner: Final = DetectorRunner(detectors)
         self._correlator: Final = Correlator()
         self._waiting: Final = Waiting()
         self.history: Final = History() if history is None else history
@@ -65,7 +88,15 @@ class Detection:
         self._ledgers: Final = (self.ledger,) if also is None else (self.ledger, also)
         self._completed: list[Write] = []
         self._alone: Detection | None = None
-        self._reader: Final = self.history.reader
+        self._bodies: Final = Bodies()
+        self._changed: Final[OrderedDict[str, None]] = OrderedDict()
+        """Objects of which another webhook changed a write: their writes are compared from then on.
+
+        Known as soon as its fact is there, though facts that replicas share are judged later."""
+        self._looks: dict[JoinKey, int] = {}
+        self._looks_second = 0.0
+        self.unreadable = 0
+        """How many objects could not be decoded, or a part of them."""
 
     @property
     def completeness(self) -> Completeness:
@@ -77,11 +108,6 @@ class Detection:
     def dropped(self) -> int:
         """How many writes and findings made room for others."""
         return self._correlator.dropped + self.ledger.dropped
-
-    @property
-    def unreadable(self) -> int:
-        """How many objects could not be decoded, or a part of them."""
-        return self._reader.unreadable
 
     def fact(self, phase: Phase, reviewed: Reviewed, now: float) -> Fact | None:
         """What one review shows; `now` is seconds since the epoch. Never raises.
@@ -96,9 +122,18 @@ class Detection:
         # An intent begins a write, whatever is known of another one with its key.
         known = NOTHING_KNOWN if phase is Phase.INTENT else self._known(key)
         try:
-            fact = reduce(phase, reviewed, now, known, self._suspects, reader=self._reader)
+            close_look = self._close_look(key, now)
+            fact = reduce(
+                phase,
+                reviewed,
+                now,
+                known,
+                self._suspects,
+                bodies=self._bodies,
+                close_look=close_look,
+            )
         except (msgspec.MsgspecError, RecursionError):
-            self._reader.unreadable += 1
+            self.unreadable += 1
             return None
         if phase is Phase.MUTATE:
             self._note(known, fact)
@@ -224,23 +259,54 @@ class Detection:
         begun = sum(one.phase is Phase.INTENT for one in facts)
         return known._replace(facts=() if begun > 1 else tuple(facts))
 
+    def _close_look(self, key: JoinKey, now: float) -> CloseLook:
+        """Decide whether the leaves of a write are compared, from what is known of its object."""
+
+        def look(before: int, after: int) -> Diff | None:
+            if self._compares_all:
+                return NOT_COMPARED
+            past = self.history.find(key)
+            name = key.uid or f"{key.namespace}/{key.name}"
+            # Whether a write repairs damage is seen in its leaves.
+            is_suspicious = name in self._changed or self.ledger.has_damage(name)
+            if past is not None and not is_suspicious:
+                is_status = key.subresource == "status"
+                is_suspicious = past.is_suspicious(key.user, before, after, now, status=is_status)
+            if not is_suspicious:
+                return None
+            known = past and past.diff_between(before, after)
+            return known or (NOT_COMPARED if self._may_look(key, now) else None)
+
+        return look
+
+    def _may_look(self, key: JoinKey, now: float) -> bool:
+        """Count the close looks at an object in this second, up to as many as are allowed."""
+        if not 0 <= now - self._looks_second < 1:
+            self._looks, self._looks_second = {}, now
+        name = msgspec.structs.replace(key, resource_version="", user="")
+        count = self._looks[name] = self._looks.get(name, 0) + 1
+        return count <= MOST_LOOKS_A_SECOND
+
     def _note(self, known: Known, fact: Fact) -> None:
         """Learn at once where writes are changed: a loop turns before its writes are judged."""
         if known.facts and not known.facts[-1].compared.same_as(fact.compared):
             key = fact.key
             self._suspects.changed(Place(key.group, key.resource, key.subresource))
+            self._changed[key.uid or f"{key.namespace}/{key.name}"] = None
+            if len(self._changed) > MOST_CHANGED:
+                self._changed.popitem(last=False)
 
     def _judge(self, write: Write) -> None:
         if write.is_changed:
             self._suspects.changed(_place(write))
-        elif write.asked and write.others is not None:
+        elif write.requested_diff and write.webhook_diff is not None:
             self._suspects.acquit(write.called.first, _place(write))
         if write.has_outcome and write.writes_status:
             name = name_of(write.object)
             for ledger in self._ledgers:
                 if ledger.has_damage(name):
                     ledger.see_object(name, lambda one: survives(one, write), write.time)
-        for detector, sign, judged in self._panel.judge(write, self.history):
+        for detector, sign, judged in self._runner.judge(write, self.history):
             for ledger in self._ledgers:
                 ledger.add(detector, sign, judged)
 

@@ -28,8 +28,8 @@ class Place(NamedTuple):
         return self.subresource == "status"
 
 
-class Innocence(NamedTuple):
-    """The lower, the more suspicious."""
+class BlameScore(NamedTuple):
+    """How little speaks against a webhook; the lowest score is the most suspicious one."""
 
     unproved: bool
     unharmed_here: int
@@ -37,7 +37,7 @@ class Innocence(NamedTuple):
     doubtful: int
     alone_in: int
 
-    def stands_out_from(self, other: "Innocence") -> bool:
+    def stands_out_from(self, other: "BlameScore") -> bool:
         """Whether the difference is more than chance would make."""
         if self.unproved != other.unproved:
             return not self.unproved
@@ -89,10 +89,10 @@ class Evidence:
         shared: Shared,
         where: Place,
         doubts: Mapping[str, int],
-    ) -> dict[str, Innocence]:
+    ) -> dict[str, BlameScore]:
         """Of each candidate; `shared` is what the findings like this one share."""
         return {
-            name: Innocence(
+            name: BlameScore(
                 name not in shared.alone,
                 self._here[where, name],
                 self._anywhere[_sort(where, name)],

@@ -1,8 +1,8 @@
-"""One review as a small fact: numbers, digests and names; what detection remembers and shares.
+"""One review as a small record of numbers, digests and names, which replicas share.
 
 A fact says what one phase of a write shows, compared with what is stored. It holds no value of an
-object, no label and no annotation, so that it may stand in a store that replicas share. What only
-contents tell about who can have acted is asked where the review came in.
+object, no label and no annotation, so a shared store may keep it. What only the contents tell
+about who can have acted is asked by the replica that has the review.
 """
 
 from functools import lru_cache
@@ -12,13 +12,12 @@ import msgspec
 
 from webhook.admission.join import JoinKey
 from webhook.admission.review import Phase
-from webhook.detection.compared import Compared
-from webhook.detection.difference import from_plain, plain
+from webhook.detection.diff import Compared
 from webhook.detection.write import Acted, Called, ObjectKey, Requester
 from webhook.generation.custom import StatusSubresource
 from webhook.objects.observed import Observed
 
-VERSION: Final = 2
+VERSION: Final = 3
 """Of the encoding: another number is another shape or another meaning."""
 
 _MOST_REQUESTERS: Final = 1_000
@@ -51,6 +50,11 @@ class Fact(msgspec.Struct, frozen=True, array_like=True, gc=False):
     compared         the fields that the server takes from this write
     compared_status  of a custom resource that nobody has described: its outcome tells whether
                      status is taken
+    earlier          of earlier phases of the write, compared by leaves only now that this phase
+                     shows something else; the same for their status
+    earlier_status
+    touches_status   whether status differs, and is taken or may be; touches_more: whether any
+    touches_more     other field that is taken differs
     states           None where an outcome is awaited, which tells them
     generation, generation_before   as the review shows them, 0 where there is none
     predicted        see Prediction.generation
@@ -63,7 +67,7 @@ class Fact(msgspec.Struct, frozen=True, array_like=True, gc=False):
     policies         those that may have acted; None where an earlier phase has told
     """
 
-    version: Literal[2]
+    version: Literal[3]
     phase: Phase
     time: Seconds
     key: JoinKey
@@ -73,6 +77,10 @@ class Fact(msgspec.Struct, frozen=True, array_like=True, gc=False):
     writes_status: bool
     compared: Compared
     compared_status: Compared | None
+    earlier: tuple[Compared, ...]
+    earlier_status: tuple[Compared, ...]
+    touches_status: bool
+    touches_more: bool
     states: States | None
     generation_before: int
     generation: int
@@ -87,13 +95,14 @@ class Fact(msgspec.Struct, frozen=True, array_like=True, gc=False):
     @property
     def size(self) -> int:
         """About how many bytes of memory it takes."""
-        differs = self.compared.changes.weight
+        differs = self.compared.diff.size
         if self.compared_status is not None:
-            differs += self.compared_status.changes.weight
+            differs += self.compared_status.diff.size
+        differs += sum([one.diff.size for one in (*self.earlier, *self.earlier_status)])
         seen = self.observed.size
         if self.observed_before is not self.observed:
             seen += self.observed_before.size
-        return _BYTES_OF_FACT + self.key.size + 2 * differs + seen
+        return _BYTES_OF_FACT + self.key.size + differs + seen
 
     @property
     def object(self) -> ObjectKey:
@@ -109,8 +118,8 @@ class Fact(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 _requester: Final = lru_cache(_MOST_REQUESTERS)(Requester)
 """Each once, for it is remembered with each of its writes."""
-_encoder: Final = msgspec.msgpack.Encoder(enc_hook=plain)
-_decoder: Final = msgspec.msgpack.Decoder(Fact, dec_hook=from_plain)
+_encoder: Final = msgspec.msgpack.Encoder()
+_decoder: Final = msgspec.msgpack.Decoder(Fact)
 
 
 def encode_fact(fact: Fact) -> bytes:

@@ -11,11 +11,18 @@ import msgspec
 
 from webhook.detection.askers import Askers
 from webhook.detection.damage import Damage
-from webhook.detection.detectors.detector import Blame, Sign
-from webhook.detection.entry import MOST_EVIDENCE, MOST_PATHS, WINDOW_SECONDS, Accused, Doubt, Entry
+from webhook.detection.detectors.detector import Blame, Signal
 from webhook.detection.evidence import NOTHING_SHARED, Shared, share
 from webhook.detection.fact import SECONDS_APART
 from webhook.detection.finding import Finding, FoundObject, Severity
+from webhook.detection.finding_state import (
+    MOST_EVIDENCE,
+    MOST_PATHS,
+    WINDOW_SECONDS,
+    Accused,
+    Doubt,
+    FindingState,
+)
 from webhook.detection.repair import repair_command
 from webhook.detection.suspects import Suspects
 from webhook.detection.write import ObjectKey, Write
@@ -70,7 +77,7 @@ class Ledger:
 
     def __init__(self, suspects: Suspects) -> None:
         self._suspects: Final = suspects
-        self._entries: OrderedDict[_Key, Entry] = OrderedDict()
+        self._entries: OrderedDict[_Key, FindingState] = OrderedDict()
         self._sizes: dict[_Key, int] = {}
         self.bytes = 0
         self.dropped = 0
@@ -83,10 +90,10 @@ class Ledger:
     def _changed(self) -> None:
         """What was made of all entries together has to be made again."""
         self._told: tuple[Finding, ...] | None = None
-        self._order: list[Entry] | None = None
+        self._order: list[FindingState] | None = None
         self._sharing: dict[str, Shared] | None = None
 
-    def add(self, detector: str, sign: Sign, write: Write) -> Severity:
+    def add(self, detector: str, sign: Signal, write: Write) -> Severity:
         """Enter a sign; the severity that its finding has now."""
         entry = self._entry(detector, write)
         self._changed()
@@ -169,7 +176,7 @@ class Ledger:
         """Whether a finding about the object of this name may have left damage."""
         return name in self._damaged
 
-    def _see(self, entry: Entry, *, is_broken: bool, now: float) -> None:
+    def _see(self, entry: FindingState, *, is_broken: bool, now: float) -> None:
         entry.told = self._told = None
         if is_broken:
             entry.looked = now
@@ -178,18 +185,18 @@ class Ledger:
         if entry.quiet:
             entry.quiet, entry.resolved = False, True
 
-    def _put_back(self, entry: Entry, now: float) -> None:
+    def _put_back(self, entry: FindingState, now: float) -> None:
         """The clock was put back: a finding is quiet from now on, and not from a time to come."""
         entry.first, entry.last = min(entry.first, now), min(entry.last, now)
         entry.looked = min(entry.looked, now)
         entry.told = self._told = None
 
-    def _resolve(self, entry: Entry) -> Finding:
+    def _resolve(self, entry: FindingState) -> Finding:
         entry.resolved, entry.quiet, entry.damage = True, False, None
         entry.told = self._told = None
         return self._finding(entry, {})
 
-    def _note_damage(self, entry: Entry) -> None:
+    def _note_damage(self, entry: FindingState) -> None:
         """Remember which objects have to be looked at; what is stale there goes when asked for."""
         if not entry.damage:
             return
@@ -283,7 +290,7 @@ class Ledger:
         self._shrink()
         self._changed()
 
-    def _entry(self, detector: str, write: Write) -> Entry:
+    def _entry(self, detector: str, write: Write) -> FindingState:
         # A Scale is a view of the object itself.
         subresource = "" if write.subresource == "scale" else write.subresource
         key = _key(detector, write.object, subresource)
@@ -294,7 +301,7 @@ class Ledger:
             entry = None
         if entry is None:
             identity = hashlib.blake2b(_SEPARATOR.join(key).encode(), digest_size=8).hexdigest()
-            entry = self._entries[key] = Entry(
+            entry = self._entries[key] = FindingState(
                 identity, detector, write.object, subresource, write.time, write.time
             )
         else:
@@ -304,7 +311,7 @@ class Ledger:
         self._entries.move_to_end(key)
         return entry
 
-    def _weigh(self, key: _Key, entry: Entry) -> None:
+    def _weigh(self, key: _Key, entry: FindingState) -> None:
         """Count anew what a finding takes."""
         size = _BYTES_OF_FINDING + len(_exported(entry))
         self.bytes += size - self._sizes.get(key, 0)
@@ -327,7 +334,7 @@ class Ledger:
             self.dropped += not oldest.resolved
             self._drop(key)
 
-    def _finding(self, entry: Entry, known: dict[Doubt, Accused]) -> Finding:
+    def _finding(self, entry: FindingState, known: dict[Doubt, Accused]) -> Finding:
         """The very same one as long as it says the same; `known` is filled as it is asked for."""
         if entry.told is None:
             entry.doubt = entry.choice()
@@ -356,7 +363,7 @@ class Ledger:
         entry.told, entry.accused = found, accused
         return found
 
-    def _accused(self, entry: Entry, known: dict[Doubt, Accused]) -> Accused:
+    def _accused(self, entry: FindingState, known: dict[Doubt, Accused]) -> Accused:
         """Which of several it was may be told otherwise whenever another write is seen."""
         doubt = entry.doubt
         if doubt is None:
@@ -383,15 +390,15 @@ def _key(detector: str, where: ObjectKey, subresource: str) -> _Key:
     return (detector, where.group, where.resource, name_of(where), subresource)
 
 
-def _key_of(entry: Entry) -> _Key:
+def _key_of(entry: FindingState) -> _Key:
     return _key(entry.detector, entry.object, entry.subresource)
 
 
-def _exported(entry: Entry) -> bytes:
+def _exported(entry: FindingState) -> bytes:
     return msgspec.msgpack.encode(entry.untold(), enc_hook=_plain)
 
 
-def _decoded(rows: Iterable[Row]) -> list[tuple[_Key, Entry]]:
+def _decoded(rows: Iterable[Row]) -> list[tuple[_Key, FindingState]]:
     return [(tuple(name.split(_SEPARATOR)), _decoder.decode(content)) for name, content in rows]
 
 
@@ -405,7 +412,7 @@ def _from_plain(_: type, value: Any) -> Askers:
     return Askers.from_plain(value)
 
 
-_decoder: Final = msgspec.msgpack.Decoder(Entry, dec_hook=_from_plain)
+_decoder: Final = msgspec.msgpack.Decoder(FindingState, dec_hook=_from_plain)
 
 
 def _rfc3339(seconds: float) -> str:

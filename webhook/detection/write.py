@@ -1,10 +1,10 @@
-"""One write as detectors see it: its phases joined, and what each of them changed."""
+"""The record of one write, as detectors read it."""
 
 from typing import Final, NamedTuple
 
 import msgspec
 
-from webhook.detection.difference import Difference
+from webhook.detection.diff import Diff
 from webhook.objects.observed import Observed
 
 
@@ -42,19 +42,28 @@ class Called(NamedTuple):
 
 NOBODY: Final = Called((), ())
 
+_BYTES_OF_WRITE: Final = 360
+_OBSERVED_OF_WRITE: Final = 2_000
+"""Bytes of its observedGeneration values that are shared with other writes, or counted above."""
+
 
 class Write(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """An update with its phases joined. Digests and numbers; contents none but in a Difference.
+    """The record of an update, its phases joined: who, when, digests, generations.
 
-    asked    what the requester changed of what was stored; None when its intent was not seen
-    others   what other webhooks changed of what was asked; None when the intent was not seen
-    again    what they changed once more when reinvoked
-    result   what would be stored, compared with what was
-    known_wanted  what is known of `wanted` where leaves tell it not
-    observes      whether a status of this write has an observedGeneration at all, be it 0
-    policies      which may have acted before the intent was seen: part of what was asked is theirs
-    called        who of the other webhooks may have acted
-    missing       phases of this write that were not seen here: another replica may have seen them
+    Leaves are in it only where the object was looked at closely (see `Diff.is_compared`).
+
+    requested_diff      what the requester changed of what was stored; None without an intent
+    webhook_diff        what other webhooks changed of the request; None without an intent
+    reinvocation_diff   what they changed once more when they were reinvoked
+    admitted_diff       what would be stored, compared with what was
+    content_hash        equal where the same values are requested, times aside; None where unknown
+    digest_before, digest_requested, digest_admitted  of the fields that the write is about
+    state_before, state_after  digests of all that is stored; metadata is left out
+    touches_status, touches_more  whether status, and whether anything else, differs
+    observes            whether a status of this write has an observedGeneration at all, even 0
+    policies            those that may have acted before the intent: part of the request is theirs
+    called              the other webhooks that may have acted
+    missing             phases that were not seen here: another replica may have seen them
     """
 
     time: float
@@ -64,11 +73,14 @@ class Write(msgspec.Struct, frozen=True, array_like=True, gc=False):
     base: str
     writes_status: bool
     status_counts: bool
-    asked: Difference | None
-    others: Difference | None
-    again: Difference
-    result: Difference
-    known_wanted: int | None
+    requested_diff: Diff | None
+    webhook_diff: Diff | None
+    reinvocation_diff: Diff
+    admitted_diff: Diff
+    content_hash: int | None
+    digest_before: int
+    digest_requested: int
+    digest_admitted: int
     state_before: int
     state_after: int
     has_outcome: bool
@@ -79,6 +91,8 @@ class Write(msgspec.Struct, frozen=True, array_like=True, gc=False):
     observed_asked: Observed
     observed_sent: Observed
     observed_after: Observed
+    touches_status: bool
+    touches_more: bool
     observes: bool = True
     policies: tuple[Acted, ...] = ()
     called: Called = NOBODY
@@ -86,35 +100,65 @@ class Write(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     @property
     def changed_something(self) -> bool:
-        """Not a no-op."""
-        return bool(self.result)
+        """Whether it is more than a no-op."""
+        return self.admitted_diff.differs
 
     @property
-    def sent(self) -> Difference:
-        """What was asked; where the intent was not seen, what came of it."""
-        return self.result if self.asked is None else self.asked
+    def sent_diff(self) -> Diff:
+        """What was requested; without an intent, what came of it."""
+        return self.admitted_diff if self.requested_diff is None else self.requested_diff
 
     @property
-    def asked_nothing(self) -> bool:
-        """Certainly: the intent was seen."""
-        return self.asked is not None and not self.asked
-
-    @property
-    def wanted(self) -> int | None:
-        """Equal where the same was asked for, times aside; None where that is nothing."""
-        return self.sent.wanted if self.known_wanted is None else self.known_wanted
+    def requested_nothing(self) -> bool:
+        """Whether the intent was seen and changed nothing."""
+        return self.requested_diff is not None and not self.requested_diff
 
     @property
     def counted(self) -> bool:
-        """Generation moved."""
+        """Whether generation moved."""
         return self.generation_after > self.generation_before
 
     @property
     def is_changed(self) -> bool:
-        """By other webhooks, when they were asked or asked again."""
-        return bool(self.others or self.again)
+        """Whether other webhooks changed it, when called or when called again."""
+        return bool(self.webhook_diff or self.reinvocation_diff)
 
     @property
     def writes_more(self) -> bool:
-        """More than status can have been written."""
+        """Whether more than status can have been written."""
         return self.subresource != "status"
+
+    def requests_same_as(self, other: "Write") -> bool:
+        """Whether both request the same content: the same bytes, or the same values but times."""
+        if self.content_hash is not None and self.content_hash == other.content_hash:
+            return True
+        is_asking = bool(self.sent_diff and other.sent_diff)
+        return is_asking and self.digest_requested == other.digest_requested
+
+    def pointers(self) -> tuple[str, ...]:
+        """JSON Pointers of what it changed: leaves where they were compared, else the fields."""
+        if self.admitted_diff.is_compared:
+            return tuple(change.pointer for change in self.admitted_diff)
+        fields = (("/status", self.touches_status), ("/spec", self.touches_more))
+        return tuple(pointer for pointer, touched in fields if touched)
+
+    @property
+    def size(self) -> int:
+        """About how many bytes of memory it takes."""
+        requested, others, again = self.requested_diff, self.webhook_diff, self.reinvocation_diff
+        size = _BYTES_OF_WRITE + self.admitted_diff.size + again.size
+        if requested is not None and requested is not self.admitted_diff:
+            size += requested.size
+        if others is not None:
+            size += others.size
+        # A status that does not change is one value.
+        before, asked = self.observed_before, self.observed_asked
+        sent, after = self.observed_sent, self.observed_after
+        observed = after.size
+        if before is not after:
+            observed += before.size
+        if asked is not after and asked is not before:
+            observed += asked.size
+        if sent is not after and sent is not asked:
+            observed += sent.size
+        return size + max(0, observed - _OBSERVED_OF_WRITE)

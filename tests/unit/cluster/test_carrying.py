@@ -13,7 +13,7 @@ from webhook.cluster import carrying as module
 from webhook.cluster.carrying import COUNT_SECONDS, SAVE_SECONDS, START_SECONDS, Carrying
 from webhook.cluster.rest import RefusedError
 from webhook.detection.carried import pack, unpack
-from webhook.detection.entry import QUIET_SECONDS
+from webhook.detection.finding_state import QUIET_SECONDS
 from webhook.detection.ledger import Ledger
 from webhook.detection.suspects import Suspects
 from webhook.telemetry.logs import LOGGER

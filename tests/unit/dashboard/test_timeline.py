@@ -3,17 +3,19 @@
 import re
 
 import pytest
+from msgspec.structs import replace
 
 from tests.unit.detection.builders import INTENT, MUTATE, OUTCOME, joined, spec, status, update
 from webhook.dashboard.plot import WIDTH, plot
 from webhook.dashboard.timeline import Step, Stored, steps
-from webhook.detection.packing import Remembered
+from webhook.detection.diff import NOT_COMPARED
+from webhook.detection.history import ObjectHistory
 from webhook.status.milestones import Milestone
 
 
 def remembered(*reviews: tuple, stored=False):
-    writes = joined(*reviews)
-    return Remembered(writes, writes if stored else [], writes)
+    writes = tuple(joined(*reviews))
+    return ObjectHistory(writes, writes if stored else ())
 
 
 def write(sent, came, stored_after, old=None):
@@ -46,6 +48,14 @@ def test_a_write_says_who_and_what_and_no_value():
     assert step.subresource == "status"
     assert step.changed == ("/status/replicas",)
     assert step.stored is Stored.YES
+
+
+def test_of_a_write_that_was_not_looked_at_closely_the_fields_are_shown():
+    seen = remembered(*write(SENT, SENT, SENT))
+    (one,) = seen.writes
+    seen.writes = (replace(one, admitted_diff=NOT_COMPARED),)
+    (step,) = steps(seen)
+    assert (step.changed, step.changed_count) == (("/status",), 1)
 
 
 def test_without_an_intent_nobody_knows_what_others_did():

@@ -11,9 +11,9 @@ from msgspec.structs import replace
 from tests.unit.detection.builders import INTENT, MUTATE, OUTCOME, fact, status, update
 from tests.unit.detection.test_ledger import SIGN, WRITE
 from webhook.detection.detection import Detection
-from webhook.detection.detectors import Blame, Sign
-from webhook.detection.entry import QUIET_SECONDS, WINDOW_SECONDS
+from webhook.detection.detectors import Blame, Signal
 from webhook.detection.fact import encode_fact
+from webhook.detection.finding_state import QUIET_SECONDS, WINDOW_SECONDS
 from webhook.detection.ledger import Ledger
 from webhook.detection.suspects import Suspects
 from webhook.detection.write import Called
@@ -29,7 +29,7 @@ SIGNS = st.builds(
 CALLED = st.sampled_from([("aaa/h",), ("bbb/h",), ("aaa/h", "bbb/h")])
 
 
-def ledger_of(*times: float, sign: Sign = SIGN) -> Ledger:
+def ledger_of(*times: float, sign: Signal = SIGN) -> Ledger:
     ledger = Ledger(Suspects())
     for time in times:
         ledger.add("spec-fight", sign, replace(WRITE, time=time))

@@ -3,9 +3,9 @@
 import msgspec
 import pytest
 
+from tests.property.test_compared import compare
 from webhook.detection.changes import MOST_LEAVES, changes, digest
-from webhook.detection.compared import Compared, between, compare, digests
-from webhook.detection.difference import Difference, Reader, from_plain, plain
+from webhook.detection.diff import Compared, between, digests
 from webhook.detection.finding import Actor, Confidence
 from webhook.objects.fields import fields_of
 
@@ -42,7 +42,7 @@ def test_equal_bytes_have_equal_digests_and_what_is_absent_has_none():
 
 
 def compared(old, new) -> Compared:
-    return compare(fields_of({"spec": old}), fields_of({"spec": new}), Reader())
+    return compare(fields_of({"spec": old}), fields_of({"spec": new}))
 
 
 def test_results_that_start_from_different_objects_cannot_be_told_apart():
@@ -52,21 +52,6 @@ def test_results_that_start_from_different_objects_cannot_be_told_apart():
 def test_nor_can_results_of_which_not_all_is_known():
     some, many = compared({"a": 1}, {"a": 2}), compared({"a": 1}, {str(n): n for n in MANY})
     assert between(some, many) is between(many, some) is None
-
-
-def test_a_difference_equals_nothing_of_another_kind_and_shows_its_leaves():
-    (leaf,) = changes(fields_of({"a": 1}), fields_of({"a": 2}), ["a"])
-    assert Difference((leaf,)) == Difference((leaf,))
-    assert Difference((leaf,)) != (leaf,)
-    assert Difference((leaf,)) != Difference((msgspec.structs.replace(leaf, after=9),))
-    assert repr(Difference((leaf,))) == f"Difference(({leaf!r},), differs=True)"
-
-
-def test_nothing_else_is_written_or_read_as_a_difference():
-    with pytest.raises(NotImplementedError):
-        plain(object())
-    with pytest.raises(NotImplementedError):
-        from_plain(object, 1)
 
 
 @pytest.mark.parametrize(
@@ -102,26 +87,12 @@ def test_what_two_moved_otherwise_is_told_once(right, pointer):
     assert pointer in [one.pointer for one in found if one.key[-1] == "b"]
 
 
-def test_what_is_left_out_is_not_compared():
+def test_a_field_that_is_left_out_is_in_no_digest():
     old, new = fields_of({"spec": 1, "status": 1}), fields_of({"spec": 1, "status": 2})
-    found = compare(old, new, Reader(), left_out={"status"})
-    assert found == compare(fields_of({"spec": 1}), fields_of({"spec": 1}), Reader())
-
-
-def test_a_comparison_is_shared_where_both_ends_are_the_same():
-    same, other, elsewhere = (compared(*ends) for ends in ((1, 2), (1, 3), (0, 2)))
-    old, new = fields_of({"spec": 1}), fields_of({"spec": 2})
-    assert compare(old, new, Reader(), [other, elsewhere, same]) is same
-    assert compare(old, new, Reader(), [other, elsewhere]).changes is not other.changes
+    without = fields_of({"spec": 1})
+    assert digests(old, new, {"status"}) == digests(without, without)
 
 
 def test_what_one_write_leaves_is_what_the_next_one_finds():
     old, new = fields_of({"spec": 1, "data": 1}), fields_of({"spec": 2, "more": 3})
     assert digests(old, new)[1] == digests(new, old)[0]
-
-
-def test_what_is_read_and_what_cannot_be_is_counted():
-    reader = Reader()
-    for number in (1, 2):
-        reader.read((("spec", b"1e", b"2"),))
-        assert (reader.reads, reader.unreadable) == (number, number)

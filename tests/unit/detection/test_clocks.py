@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.detection.builders import INTENT, MUTATE, OUTCOME, feed, status, update
 from webhook.detection.detection import Detection
-from webhook.detection.entry import QUIET_SECONDS
+from webhook.detection.finding_state import QUIET_SECONDS
 
 NOW = 1_800_000_000.0
 HOUR, YEAR = 3_600.0, 365 * 86_400.0

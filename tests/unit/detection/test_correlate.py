@@ -27,7 +27,7 @@ from webhook.detection.correlate import (
     SECONDS_WITHOUT_OUTCOMES,
     Correlator,
 )
-from webhook.detection.difference import NO_DIFFERENCE
+from webhook.detection.diff import NO_DIFF
 from webhook.detection.fact import decode_fact, encode_fact
 from webhook.detection.suspects import Suspects, read_configurations
 from webhook.detection.write import NOBODY
@@ -40,28 +40,27 @@ OLD, NEW, OTHER = spec(replicas=1), spec(replicas=2), spec(replicas=3)
 def test_three_phases_make_one_write():
     one = update(NEW, OLD)
     (write,) = joined((INTENT, one), (MUTATE, one), (OUTCOME, one))
-    assert write.asked == write.result
-    assert write.others == NO_DIFFERENCE
-    assert [change.pointer for change in write.result] == ["/spec/replicas"]
+    assert write.requested_diff == write.admitted_diff
+    assert write.webhook_diff == NO_DIFF
+    assert [change.pointer for change in write.admitted_diff] == ["/spec/replicas"]
 
 
-def test_what_was_wanted_is_told_by_leaves_unless_it_is_known():
+def test_the_content_hash_of_a_write_is_that_of_what_was_requested():
     one = update(NEW, OLD)
     (write,) = joined((OUTCOME, one))
-    assert write.wanted == write.result.wanted is not None
-    assert msgspec.structs.replace(write, known_wanted=5).wanted == 5
+    assert write.content_hash == write.admitted_diff.content_hash is not None
 
 
 def test_what_other_webhooks_changed_stands_between_intent_and_mutate():
     asked, made = update(NEW, OLD), update(OTHER, OLD)
     (write,) = joined((INTENT, asked), (MUTATE, made), (OUTCOME, made))
-    assert [change.pointer for change in write.others or ()] == ["/spec/replicas"]
+    assert [change.pointer for change in write.webhook_diff or ()] == ["/spec/replicas"]
 
 
 def test_a_second_mutate_call_is_round_one():
     one, other = update(NEW, OLD), update(OTHER, OLD)
     (write,) = joined((INTENT, one), (MUTATE, one), (MUTATE, other), (OUTCOME, other))
-    assert [change.pointer for change in write.again] == ["/spec/replicas"]
+    assert [change.pointer for change in write.reinvocation_diff] == ["/spec/replicas"]
 
 
 @pytest.mark.parametrize(
@@ -79,7 +78,7 @@ def test_rounds_are_told_from_writes_by_where_a_write_begins_or_ends(
     one, other = update(NEW, OLD), update(OTHER, OLD)
     calls = [*((phase, one) for phase in before), (MUTATE, one), (MUTATE, other)]
     (write,) = joined(*calls, *((phase, other) for phase in after))
-    assert bool(write.again) is is_told, because
+    assert bool(write.reinvocation_diff) is is_told, because
 
 
 READY = {"type": "Ready"}
@@ -112,14 +111,14 @@ def test_what_genguard_repaired_itself_is_no_change_of_round_one(first, second, 
             for phase, new in phases
         )
     )
-    assert [change.pointer for change in write.again] == told, because
+    assert [change.pointer for change in write.reinvocation_diff] == told, because
 
 
 def test_three_mutate_calls_are_several_writes_and_no_rounds():
     one, other = update(NEW, OLD), update(OTHER, OLD)
     calls = [(MUTATE, one), (MUTATE, other), (MUTATE, one)]
     (write,) = joined((INTENT, one), *calls, (OUTCOME, one))
-    assert write.again == NO_DIFFERENCE
+    assert write.reinvocation_diff == NO_DIFF
 
 
 def test_a_conflict_runs_admission_again_upon_a_newer_object_and_is_one_write():
@@ -138,9 +137,9 @@ def test_two_intents_with_one_key_that_differ_are_not_joined():
     (write,) = joined(
         (INTENT, one), (INTENT, other), (MUTATE, one), (MUTATE, other), (OUTCOME, one)
     )
-    assert write.asked is None
-    assert write.others is None
-    assert write.again == NO_DIFFERENCE
+    assert write.requested_diff is None
+    assert write.webhook_diff is None
+    assert write.reinvocation_diff == NO_DIFF
 
 
 def test_a_dry_run_is_no_write():
@@ -203,33 +202,33 @@ BOTH = {
 
 def test_an_intent_that_was_judged_by_another_definition_is_as_good_as_none():
     (write,) = learnt((UNKNOWN, PRESENT, PRESENT), **BOTH)
-    assert (write.asked, write.others) == (None, None)
+    assert (write.requested_diff, write.webhook_diff) == (None, None)
 
 
 def test_a_mutate_call_that_was_is_not_compared_with_its_intent():
     (write,) = learnt((PRESENT, UNKNOWN, PRESENT), **BOTH)
-    assert write.asked is not None
-    assert write.others is None
+    assert write.requested_diff is not None
+    assert write.webhook_diff is None
 
 
 def test_a_status_that_the_server_took_was_no_subresource_whatever_was_known_before():
     (write,) = learnt((PRESENT, PRESENT, UNKNOWN), **BOTH)
     assert write.writes_status
-    assert [one.pointer for one in write.result] == ["/spec/a", "/status/b"]
+    assert [one.pointer for one in write.admitted_diff] == ["/spec/a", "/status/b"]
 
 
 def test_a_status_that_the_server_took_was_taken_of_every_phase():
     (write,) = learnt((UNKNOWN, UNKNOWN, UNKNOWN), **BOTH)
-    assert write.asked == write.result
-    assert write.others == NO_DIFFERENCE
-    assert [one.pointer for one in write.result] == ["/spec/a", "/status/b"]
+    assert write.requested_diff == write.admitted_diff
+    assert write.webhook_diff == NO_DIFF
+    assert [one.pointer for one in write.admitted_diff] == ["/spec/a", "/status/b"]
 
 
 def test_mutate_calls_that_were_judged_by_two_definitions_are_not_compared():
     new, old = {"spec": {"a": 2}, "status": {"b": 2}}, {"spec": {"a": 1}}
     phases = MUTATE, MUTATE, OUTCOME
     (write,) = learnt((PRESENT, ABSENT, ABSENT), phases, new=new, old=old)
-    assert write.again == NO_DIFFERENCE
+    assert write.reinvocation_diff == NO_DIFF
 
 
 @pytest.mark.parametrize(
@@ -302,7 +301,7 @@ def test_an_outcome_joins_its_mutate_call_as_long_as_that_is_waited_for():
         feed(detection, INTENT, asked, 100.0)
         feed(detection, MUTATE, made, 100.0)
         feed(detection, OUTCOME, made, 100.0 + seconds)
-        assert (detection.writes[-1].others is not None) is is_joined
+        assert (detection.writes[-1].webhook_diff is not None) is is_joined
 
 
 def test_an_outcome_joins_its_mutate_call_where_the_intent_was_not_seen():
@@ -328,7 +327,7 @@ def test_an_outcome_alone_is_a_write_of_which_only_the_result_is_known():
     detection = Judging()
     feed(detection, OUTCOME, update(NEW, OLD), 100.0)
     (write,) = detection.writes
-    assert (write.asked, write.others) == (None, None)
+    assert (write.requested_diff, write.webhook_diff) == (None, None)
 
 
 def test_of_an_outcome_alone_those_are_suspects_whom_rules_call():
@@ -386,4 +385,4 @@ def test_writes_that_cannot_be_told_apart_stay_so_when_an_earlier_one_ends():
     begun = (INTENT, first), (MUTATE, first), (INTENT, second), (INTENT, third)
     ended = (OUTCOME, first), (MUTATE, second), (MUTATE, third), (OUTCOME, second)
     for write in joined(*begun, *ended, (OUTCOME, third)):
-        assert write.again == NO_DIFFERENCE, "they are two writes, and no reinvocation"
+        assert write.reinvocation_diff == NO_DIFF, "they are two writes, and no reinvocation"

@@ -33,9 +33,9 @@ from webhook.detection.damage import (
     repair_patch,
 )
 from webhook.detection.detection import Detection
-from webhook.detection.detectors import Blame, Sign
-from webhook.detection.entry import QUIET_SECONDS
+from webhook.detection.detectors import Blame, Signal
 from webhook.detection.finding import Finding, Severity
+from webhook.detection.finding_state import QUIET_SECONDS
 from webhook.detection.ledger import SECONDS_UNSEEN, Ledger
 from webhook.detection.suspects import Suspects
 from webhook.objects.observed import Observed, read_observed
@@ -377,7 +377,7 @@ def test_of_too_many_damaged_objects_those_that_still_are_stay_known(monkeypatch
     ledger = Ledger(Suspects())
     (write,) = joined((OUTCOME, update({"status": {"a": 1}}, {"status": {}}, subresource="status")))
     for number in range(4):
-        sign = Sign(Blame.OTHERS, (), "lost", damage=OWN)
+        sign = Signal(Blame.OTHERS, (), "lost", damage=OWN)
         ledger.add(
             "observed-generation-cleared",
             sign,

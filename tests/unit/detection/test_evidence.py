@@ -2,10 +2,10 @@
 
 import pytest
 
-from webhook.detection.evidence import Evidence, Innocence, Place, share
+from webhook.detection.evidence import BlameScore, Evidence, Place, share
 
 HERE, ELSEWHERE = (Place("apps", one, "status") for one in ("deployments", "replicasets"))
-NOBODY_KNOWS = Innocence(True, 0, 0, 0, 0)
+NOBODY_KNOWS = BlameScore(True, 0, 0, 0, 0)
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_each_is_weighed_by_what_it_left_alone_how_well_it_is_known_and_where_it
     evidence.acquit(["a", "b"], HERE._replace(subresource=""))
     shared = share([["a", "b"], ["b"], ["b", "c"]])
     assert evidence.weigh(["a", "b", "d"], shared, HERE, {"a": 3}) == {
-        "a": Innocence(True, 1, 2, 3, -1),
-        "b": Innocence(False, 0, 1, 0, -3),
-        "d": Innocence(True, 0, 0, 0, 0),
+        "a": BlameScore(True, 1, 2, 3, -1),
+        "b": BlameScore(False, 0, 1, 0, -3),
+        "d": BlameScore(True, 0, 0, 0, 0),
     }

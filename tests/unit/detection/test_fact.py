@@ -28,8 +28,8 @@ from tests.unit.detection.policies import binding, policy, rule
 from tests.unit.detection.test_called import only_if
 from tests.unit.detection.test_suspects import hook
 from webhook.admission.review import Phase
-from webhook.detection.compared import Compared, digests
 from webhook.detection.detection import Detection
+from webhook.detection.diff import NOT_COMPARED, Compared, digests
 from webhook.detection.evidence import Place
 from webhook.detection.fact import VERSION, States, UnreadableFactError, decode_fact, encode_fact
 from webhook.detection.policies import read_policies
@@ -103,9 +103,9 @@ def test_no_value_of_an_object_no_label_and_no_annotation_is_in_it():
         one = make_review("UPDATE", "widgets", new, {"metadata": metadata}, subresource=subresource)
         suspects.changed(Place("example.org", "widgets", subresource))
         for phase in Phase:
-            found = Detection(suspects).fact(phase, reviewed(one, phase), 100.0)
+            found = Detection(suspects, compares_all=True).fact(phase, reviewed(one, phase), 100.0)
             assert found is not None
-            assert found.compared.changes
+            assert found.compared.diff
             raw = encode_fact(found)
             assert CONTENT.encode() not in raw
             assert b"aaa/h.example.org" in raw  # it is called, and its condition is not met
@@ -188,7 +188,7 @@ def test_what_the_server_may_take_of_a_write_is_compared(case: Case):
 def _told(compared: Compared) -> list[str]:
     """The fields that differ, with a + where there was none, and a - where there is none now."""
     signs = {(True, False): "+", (False, True): "-"}
-    found = ((one, one.pointer.split("/")[1]) for one in compared.changes)
+    found = ((one, one.pointer.split("/")[1]) for one in compared.diff)
     return list(dict.fromkeys(signs.get((one.added, one.removed), "") + at for one, at in found))
 
 
@@ -278,22 +278,23 @@ def test_policies_are_asked_where_it_may_be_that_status_is_taken():
     detection = Detection(Suspects((), read_policies(documents), conditions=CONDITIONS))
     found = detection.fact(INTENT, reviewed(one, INTENT), 100.0)
     assert found is not None
-    assert not found.compared.changes
+    assert not found.compared.diff
     assert found.policies == (Acted("pins", is_sure=True),)
 
 
-def test_what_cannot_be_decoded_is_counted_when_somebody_asks_for_it():
-    detection, one = Detection(), update(status(a=1), status(a=2), subresource="status")
+def test_what_cannot_be_decoded_is_counted_where_its_leaves_are_compared():
+    one = update(status(a=1), status(a=2), subresource="status")
     body = json.dumps(one).replace('"a": 1}', '"a": 1e999}').encode()
     verdict = review(body, MUTATE, judge(audit_only=True), 0.0).verdict
     assert verdict.request is not None
     assert verdict.prediction is not None
     read = Reviewed(verdict.request, verdict.prediction, verdict.status)
-    found = detection.fact(MUTATE, read, 100.0)
+    passing, closely = Detection(), Detection(compares_all=True)
+    found = passing.fact(MUTATE, read, 100.0)
     assert found is not None
-    assert found.compared.changes
-    assert list(found.compared.changes) == []
-    assert detection.unreadable == 1
+    assert found.compared.diff == NOT_COMPARED
+    assert closely.fact(MUTATE, read, 100.0) is None
+    assert (passing.unreadable, closely.unreadable) == (0, 1)
 
 
 @pytest.mark.parametrize("subresource", ["", "status", "scale"])
@@ -338,7 +339,7 @@ def test_annotations_of_a_deployment_are_compared_for_they_count(resource, told)
         {"metadata": {"annotations": {"a": value}, "labels": {"b": value}}} for value in "xy"
     )
     found = fact(OUTCOME, make_review("UPDATE", resource, new, old))
-    assert [one.pointer for one in found.compared.changes] == told
+    assert [one.pointer for one in found.compared.diff] == told
 
 
 def test_a_status_that_is_no_object_observes_nothing():

@@ -7,8 +7,8 @@ from msgspec.structs import replace
 from tests.unit.detection.builders import INTENT, MUTATE, feed, update
 from tests.unit.detection.test_ledger import SIGN, WRITE, of
 from webhook.detection.detection import Detection
-from webhook.detection.entry import QUIET_SECONDS, WINDOW_SECONDS
 from webhook.detection.finding import Severity
+from webhook.detection.finding_state import QUIET_SECONDS, WINDOW_SECONDS
 from webhook.detection.ledger import Ledger
 from webhook.detection.suspects import Suspects
 

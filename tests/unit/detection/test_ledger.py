@@ -9,30 +9,30 @@ from msgspec.structs import replace
 from tests.unit.detection.builders import OUTCOME, joined, spec, update
 from tests.unit.detection.test_suspects import hook
 from webhook.detection import ledger as ledger_module
-from webhook.detection.detectors import Blame, Sign
-from webhook.detection.entry import (
+from webhook.detection.detectors import Blame, Signal
+from webhook.detection.evidence import Place
+from webhook.detection.finding import Severity
+from webhook.detection.finding_state import (
     CRITICAL_COUNT,
     CRITICAL_SECONDS,
     MOST_PATHS,
     QUIET_SECONDS,
     WINDOW_SECONDS,
 )
-from webhook.detection.evidence import Place
-from webhook.detection.finding import Severity
 from webhook.detection.ledger import Ledger
 from webhook.detection.suspects import Suspects, read_configurations
 from webhook.detection.write import Called, ObjectKey
 
 (WRITE,) = joined((OUTCOME, update(spec(replicas=2), spec(replicas=1))))
 CALLED = replace(WRITE, called=Called(("aaa/h",), ()))
-SIGN = Sign(Blame.REQUESTER, ("/spec/replicas",), "it happened", (WRITE.requester,))
+SIGN = Signal(Blame.REQUESTER, ("/spec/replicas",), "it happened", (WRITE.requester,))
 
 
 def of(uid: str) -> ObjectKey:
     return replace(WRITE.object, uid=uid)
 
 
-def ledger_of(*times: float, sign: Sign = SIGN) -> Ledger:
+def ledger_of(*times: float, sign: Signal = SIGN) -> Ledger:
     ledger = Ledger(Suspects())
     for time in times:
         ledger.add("spec-fight", sign, replace(WRITE, time=time))

@@ -57,7 +57,7 @@ def test_facts_that_are_late_by_less_than_is_waited_are_judged_as_if_in_order(de
         detection.finish(104.0)
     assert found.writes == in_order.writes
     assert found.findings() == in_order.findings()
-    assert [(one.base, len(one.again)) for one in found.writes] == [
+    assert [(one.base, len(one.reinvocation_diff)) for one in found.writes] == [
         ("7", 0),
         ("7", 1),
         ("8", 0),
@@ -70,7 +70,7 @@ def test_facts_of_one_time_stand_in_the_order_of_their_phases(order):
     found = judged([ONCE[place] for place in order])
     found.finish(101.0)
     (one,) = found.writes
-    assert [change.pointer for change in one.others or ()] == ["/status/observedGeneration"]
+    assert [change.pointer for change in one.webhook_diff or ()] == ["/status/observedGeneration"]
 
 
 def test_facts_of_one_process_wait_for_nothing():
@@ -132,4 +132,7 @@ def test_a_replica_whose_clock_is_behind_ends_nobodys_wait():
     facts = [one for pair in zip(ahead, behind, strict=True) for one in pair]
     found = judged(facts)
     found.finish(300.0)
-    assert [(one.base, one.others is None) for one in found.writes] == [("7", False), ("8", False)]
+    assert [(one.base, one.webhook_diff is None) for one in found.writes] == [
+        ("7", False),
+        ("8", False),
+    ]

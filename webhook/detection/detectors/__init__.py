@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from webhook.detection.detectors.detector import Blame, Detector, Panel, Sign
+from webhook.detection.detectors.detector import Blame, Detector, DetectorRunner, Signal
 from webhook.detection.detectors.generation_mismatch import GenerationMismatch
 from webhook.detection.detectors.generation_storm import GenerationStorm
 from webhook.detection.detectors.observed_generation_ahead import ObservedGenerationAhead
@@ -29,4 +29,4 @@ ALL: Final[tuple[Detector, ...]] = (
     TerminatingReplicasDropped(),
 )
 
-__all__ = ["ALL", "Blame", "Detector", "Panel", "Sign"]
+__all__ = ["ALL", "Blame", "Detector", "DetectorRunner", "Signal"]

@@ -5,7 +5,7 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from webhook.detection.changes import Change
-from webhook.detection.detectors.detector import Blame, Sign
+from webhook.detection.detectors.detector import Blame, Signal
 from webhook.detection.history import ObjectHistory
 from webhook.detection.write import Requester, Write
 from webhook.objects.pointer import Path
@@ -25,7 +25,7 @@ class Turn(NamedTuple):
     requester: Requester
 
 
-def fight(write: Write, past: ObjectHistory, *, in_status: bool) -> Iterator[Sign]:
+def fight(write: Write, past: ObjectHistory, *, in_status: bool) -> Iterator[Signal]:
     """One sign for a stored write that turned something back, blaming all who take turns."""
     since = write.time - _SECONDS
     if not _take_turns(past, since, in_status=in_status):
@@ -34,7 +34,7 @@ def fight(write: Write, past: ObjectHistory, *, in_status: bool) -> Iterator[Sig
     if found:
         fighters = tuple(dict.fromkeys(one for _, some in found for one in some))
         names = " and ".join(one.user for one in fighters)
-        yield Sign(
+        yield Signal(
             Blame.REQUESTER,
             tuple(change.pointer for change, _ in found),
             f"{names} turn {len(found)} {'status ' if in_status else ''}field(s) to and fro",
@@ -52,7 +52,7 @@ def _alternations(
     value that never comes back (a time, a counter) are no fight. In status a leaf that goes and
     comes is not meant: who takes it away is found by the detectors of what is lost.
     """
-    meant = [change for change in write.result if _is_meant(change, in_status=in_status)]
+    meant = [change for change in write.admitted_diff if _is_meant(change, in_status=in_status)]
     if not meant:
         return
     values = _values(meant, past, since)
@@ -69,7 +69,8 @@ def _alternations(
 
 def _take_turns(past: ObjectHistory, since: float, *, in_status: bool) -> bool:
     """Whether two may each have turned something back, known without reading what was written."""
-    if not past.several_wrote(status=in_status):
+    several = past.several_wrote_status if in_status else past.several_wrote
+    if not several:
         return False
     users = [
         one.requester.user
@@ -106,7 +107,7 @@ def _values(changes: Sequence[Change], past: ObjectHistory, since: float) -> dic
     for one in reversed(past.stored):
         if one.time < since or not wanted:
             break
-        for change in one.result:
+        for change in one.admitted_diff:
             turns = values.get(change.key)
             if turns is not None and len(turns) < _TURNS:
                 turns.append(Turn(change.after, one.requester))

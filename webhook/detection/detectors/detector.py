@@ -22,7 +22,7 @@ class Blame(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Sign:
+class Signal:
     """Something wrong about one write; the ledger makes findings of signs that come again.
 
     requesters  who is blamed besides, or instead of, other webhooks
@@ -49,8 +49,8 @@ _sorts: Final = attrgetter(*get_args(Sort))
 class Detector:
     """Pure: equal writes and histories give equal signs. What it has no method for it is not asked.
 
-    A detector looks at what differs (Difference) only once something cheaper makes a write suspect:
-    to read it costs ten times what all else does.
+    The leaves of a write are known only where its object was suspicious (see Diff.is_compared); the
+    digests are always known.
 
     asked_of, stored_of   the writes that it is asked about; None for all of them
     """
@@ -59,22 +59,22 @@ class Detector:
     asked_of: ClassVar[Sort | None] = None
     stored_of: ClassVar[Sort | None] = None
 
-    def asked(self, write: Write, past: ObjectHistory) -> Iterable[Sign]:
+    def asked(self, write: Write, past: ObjectHistory) -> Iterable[Signal]:
         """Judge a write that is complete, whether or not it will be stored."""
         del write, past
         return ()
 
-    def stored(self, write: Write, past: ObjectHistory) -> Iterable[Sign]:
+    def stored(self, write: Write, past: ObjectHistory) -> Iterable[Signal]:
         """Judge a write that is known to have been stored."""
         del write, past
         return ()
 
 
-_Judge = Callable[[Write, ObjectHistory], Iterable[Sign]]
+_Judge = Callable[[Write, ObjectHistory], Iterable[Signal]]
 _Judges = tuple[tuple[str, _Judge], ...]
 
 
-class Panel:
+class DetectorRunner:
     """Detectors that judge together, each asked about its sort of writes alone."""
 
     def __init__(self, detectors: Iterable[Detector]) -> None:
@@ -91,12 +91,12 @@ class Panel:
         )
         self._judges: Final[dict[tuple[bool, ...], tuple[_Judges, _Judges]]] = {}
 
-    def judge(self, write: Write, history: History) -> Iterator[tuple[str, Sign, Write]]:
+    def judge(self, write: Write, history: History) -> Iterator[tuple[str, Signal, Write]]:
         """Remember a write; detector, sign and write of all that is wrong with it.
 
         And with those before it that it shows to have been stored. To be read to the end.
         """
-        past, reads = history.of(write.object), history.reader.reads
+        past = history.of(write.object)
         if Phase.OUTCOME in write.missing:
             yield from self._judge_unfinished(write, past)
             return
@@ -108,12 +108,10 @@ class Panel:
         for name, judge in self._judges_of(write)[0]:
             for sign in judge(write, past):
                 yield name, sign, write
-        if history.reader.reads != reads:
-            history.weigh(past)
 
     def _judge_unfinished(
         self, write: Write, past: ObjectHistory
-    ) -> Iterator[tuple[str, Sign, Write]]:
+    ) -> Iterator[tuple[str, Signal, Write]]:
         """Judge a write whose outcome was not seen, and that may have been refused.
 
         It is not remembered. What other webhooks did to it is true all the same.

@@ -10,7 +10,7 @@ Relies  on tests/differential, which finds none on the version the table is test
 from collections.abc import Iterator
 from typing import ClassVar
 
-from webhook.detection.detectors.detector import Blame, Detector, Sign, Sort
+from webhook.detection.detectors.detector import Blame, Detector, Signal, Sort
 from webhook.detection.history import ObjectHistory
 from webhook.detection.write import Write
 
@@ -21,14 +21,14 @@ class GenerationMismatch(Detector):
     name: ClassVar[str] = "generation-mismatch"
     asked_of: ClassVar[Sort] = "has_outcome"
 
-    def asked(self, write: Write, past: ObjectHistory) -> Iterator[Sign]:
+    def asked(self, write: Write, past: ObjectHistory) -> Iterator[Signal]:
         """One sign a write."""
         del past
         predicted = write.generation_predicted
         # A server that keeps none of this kind yet is older, or has a gate off: nothing is wrong.
         keeps = write.generation_before or write.generation_after
         if keeps and predicted is not None and predicted != write.generation_after:
-            yield Sign(
+            yield Signal(
                 Blame.SERVER,
                 ("/metadata/generation",),
                 f"generation {write.generation_after} where {predicted} was predicted",

@@ -12,7 +12,7 @@ Relies  on kubernetes/autoscaler#5675 and actions/actions-runner-controller#1643
 from collections.abc import Iterator
 from typing import ClassVar, Final
 
-from webhook.detection.detectors.detector import Blame, Detector, Sign, Sort
+from webhook.detection.detectors.detector import Blame, Detector, Signal, Sort
 from webhook.detection.history import ObjectHistory
 from webhook.detection.write import Write
 
@@ -29,25 +29,26 @@ class GenerationStorm(Detector):
     asked_of: ClassVar[Sort] = "is_changed"
     stored_of: ClassVar[Sort] = "counted"
 
-    def asked(self, write: Write, past: ObjectHistory) -> Iterator[Sign]:
+    def asked(self, write: Write, past: ObjectHistory) -> Iterator[Signal]:
         """One sign for a spec that only a webhook changed."""
         del past
-        if not write.counted or write.asked is None or not write.others:
+        requested, made = write.requested_diff, write.webhook_diff
+        if not write.counted or requested is None or not requested.is_compared or not made:
             return
         if write.writes_status and not write.status_counts:
             return
         # A PUT of a whole manifest leaves out what a webhook adds: that is no wish of its own.
-        theirs = {change.key for change in write.others}
-        if all(change.key in theirs and change.removed for change in write.asked):
-            yield Sign(
+        theirs = {change.key for change in made}
+        if made.changes and all(change.key in theirs and change.removed for change in requested):
+            yield Signal(
                 Blame.OTHERS,
-                tuple(change.pointer for change in write.others),
+                tuple(change.pointer for change in made),
                 f"another webhook changed what counts in a write of {write.requester.user} "
                 "that asked for no such change",
                 evidence={"generation": write.generation_after},
             )
 
-    def stored(self, write: Write, past: ObjectHistory) -> Iterator[Sign]:
+    def stored(self, write: Write, past: ObjectHistory) -> Iterator[Signal]:
         """One sign for each write of a chase or of a walk back and forth."""
         mine = [
             one
@@ -66,7 +67,7 @@ class GenerationStorm(Detector):
             elif not _chases(write) and sum(1 for one in mine if _only_status(one)) >= _CHASES:
                 message = "moves generation by writing status; there is no status subresource"
                 yield _sign(write, message, minor=True)
-        elif not write.writes_status and not write.others and _moves_state(write):
+        elif not write.writes_status and not write.webhook_diff and _moves_state(write):
             recent = [one for one in mine if one.time > write.time - _RETURN_SECONDS]
             states = {one.state_before for one in recent}
             returns = sum(1 for one in recent if one.state_after in states)
@@ -79,7 +80,7 @@ def _moves_state(write: Write) -> bool:
 
 
 def _only_status(write: Write) -> bool:
-    return all(change.key[0] == "status" for change in write.result)
+    return not write.touches_more
 
 
 def _chases(write: Write) -> bool:
@@ -88,10 +89,10 @@ def _chases(write: Write) -> bool:
     return _only_status(write) and own is not None and str(own) == str(write.generation_before)
 
 
-def _sign(write: Write, what: str, *, minor: bool = False) -> Sign:
-    return Sign(
+def _sign(write: Write, what: str, *, minor: bool = False) -> Signal:
+    return Signal(
         Blame.REQUESTER,
-        tuple(change.pointer for change in write.result),
+        write.pointers(),
         f"{write.requester.user} {what}",
         (write.requester,),
         minor=minor,

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from webhook.detection.damage import Damage
-from webhook.detection.detectors.detector import Blame, Detector, Sign, Sort
+from webhook.detection.detectors.detector import Blame, Detector, Signal, Sort
 from webhook.detection.history import ObjectHistory
 from webhook.detection.write import Write
 
@@ -21,15 +21,15 @@ class ObservedGenerationAhead(Detector):
     name: ClassVar[str] = "observed-generation-ahead"
     asked_of: ClassVar[Sort] = "writes_status"
 
-    def asked(self, write: Write, past: ObjectHistory) -> Iterator[Sign]:
+    def asked(self, write: Write, past: ObjectHistory) -> Iterator[Signal]:
         """One sign a write."""
         del past
         after = write.observed_after.own
         if not isinstance(after, int) or not 0 < write.generation_after < after:
             return
         asked = write.observed_asked.own
-        by_others = write.others is not None and asked != write.observed_sent.own
-        yield Sign(
+        by_others = write.webhook_diff is not None and asked != write.observed_sent.own
+        yield Signal(
             Blame.OTHERS if by_others else Blame.REQUESTER,
             ("/status/observedGeneration",),
             f"observedGeneration {after} is ahead of generation {write.generation_after}",

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
 from webhook.detection.damage import Damage, lost_values
-from webhook.detection.detectors.detector import Blame, Detector, Sign, Sort
+from webhook.detection.detectors.detector import Blame, Detector, Signal, Sort
 from webhook.detection.history import ObjectHistory
 from webhook.detection.write import Write
 from webhook.objects.observed import Generation, Observed, Restoration, restorations
@@ -26,12 +26,12 @@ class ObservedGenerationCleared(Detector):
     name: ClassVar[str] = "observed-generation-cleared"
     asked_of: ClassVar[Sort] = "writes_status"
 
-    def asked(self, write: Write, past: ObjectHistory) -> Iterator[Sign]:
+    def asked(self, write: Write, past: ObjectHistory) -> Iterator[Signal]:
         """One sign a write."""
-        if write.others is not None:
+        if write.webhook_diff is not None:
             gone = list(restorations(write.observed_asked, write.observed_sent))
             if gone:
-                yield Sign(
+                yield Signal(
                     Blame.OTHERS,
                     _pointers(gone),
                     f"another webhook cleared {len(gone)} observedGeneration value(s) that "
@@ -43,8 +43,8 @@ class ObservedGenerationCleared(Detector):
         gone = list(restorations(write.observed_before, write.observed_asked))
         of_another = [one for one in gone if _set_by_another(one, write, past)]
         if of_another:
-            yield Sign(
-                Blame.REQUESTER if write.asked is not None else Blame.EITHER,
+            yield Signal(
+                Blame.REQUESTER if write.requested_diff is not None else Blame.EITHER,
                 _pointers(of_another),
                 f"{write.requester.user} cleared {len(of_another)} observedGeneration value(s) "
                 "that somebody else had set",
@@ -52,8 +52,8 @@ class ObservedGenerationCleared(Detector):
                 evidence={"stored": of_another[0].value},
                 damage=_damage(write.observed_before, write, ""),
             )
-        elif gone and write.asked is None and not _is_gone(gone, write.observed_after):
-            yield Sign(
+        elif gone and write.requested_diff is None and not _is_gone(gone, write.observed_after):
+            yield Signal(
                 Blame.EITHER,
                 _pointers(gone),
                 f"{len(gone)} observedGeneration value(s) were cleared in a write of "
@@ -74,7 +74,7 @@ def _pointers(gone: Iterable[Restoration]) -> tuple[str, ...]:
 
 def _set_by_another(one: Restoration, write: Write, past: ObjectHistory) -> bool:
     """Whether the last who set it, of those that are remembered, was not this requester."""
-    if not past.several_wrote(status=True):
+    if not past.several_wrote_status:
         return False
     kind = _condition(one.path, write.observed_asked)
     for earlier in reversed(past.earlier):

@@ -15,7 +15,7 @@ from itertools import takewhile
 from typing import ClassVar, Final
 
 from webhook.detection.damage import Damage
-from webhook.detection.detectors.detector import Blame, Detector, Sign, Sort
+from webhook.detection.detectors.detector import Blame, Detector, Signal, Sort
 from webhook.detection.history import ObjectHistory
 from webhook.detection.write import Write
 
@@ -32,7 +32,7 @@ class ObservedGenerationStalled(Detector):
     name: ClassVar[str] = "observed-generation-stalled"
     asked_of: ClassVar[Sort] = "writes_status"
 
-    def asked(self, write: Write, past: ObjectHistory) -> Iterator[Sign]:
+    def asked(self, write: Write, past: ObjectHistory) -> Iterator[Signal]:
         """One sign a write."""
         if not (_lags(write) and _speaks_of_status(write)):
             return
@@ -44,7 +44,7 @@ class ObservedGenerationStalled(Detector):
         cleared = _is_cleared(write)
         if not (_is_lost(write, stall) if cleared else _is_forgotten(write, stall)):
             return
-        yield Sign(
+        yield Signal(
             Blame.OTHERS if cleared else Blame.REQUESTER,
             ("/status/observedGeneration",),
             f"observedGeneration stands at {_own(write) or 0} while generation is "
@@ -59,7 +59,7 @@ def _speaks_of_status(write: Write) -> bool:
     """Where status is no subresource any write may, and one of the spec alone does not."""
     if not write.status_counts:
         return write.writes_status
-    return any(change.key[0] == "status" for change in (*write.sent, *(write.others or ())))
+    return write.touches_status
 
 
 def _is_lost(write: Write, stall: list[Write]) -> bool:
@@ -91,7 +91,7 @@ def _own(write: Write) -> int | None:
 
 def _is_cleared(write: Write) -> bool:
     """It was asked for, and is not there once the other webhooks have been asked."""
-    return write.others is not None and (
+    return write.webhook_diff is not None and (
         (_number(write.observed_asked.own) or 0) > (_number(write.observed_sent.own) or 0)
     )
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from webhook.detection.detectors.alternation import fight
-from webhook.detection.detectors.detector import Blame, Detector, Sign, Sort
+from webhook.detection.detectors.detector import Blame, Detector, Signal, Sort
 from webhook.detection.history import ObjectHistory
 from webhook.detection.write import Write
 
@@ -23,28 +23,29 @@ class SpecFight(Detector):
     asked_of: ClassVar[Sort] = "is_changed"
     stored_of: ClassVar[Sort] = "writes_more"
 
-    def asked(self, write: Write, past: ObjectHistory) -> Iterator[Sign]:
+    def asked(self, write: Write, past: ObjectHistory) -> Iterator[Signal]:
         """One sign a write that a webhook turned back."""
         del past
-        if write.subresource not in ("", "scale") or not write.asked or not write.others:
+        requested, made = write.requested_diff, write.webhook_diff
+        if write.subresource not in ("", "scale") or not requested or not made:
             return
-        made_of = {change.key: change for change in write.others}
+        made_of = {change.key: change for change in made}
         turned_back = [
             change
-            for change in write.asked
+            for change in requested
             if change.key[0] != "status"
             and change.after is not None
             and (other := made_of.get(change.key)) is not None
             and other.after == change.before
         ]
         if turned_back:
-            yield Sign(
+            yield Signal(
                 Blame.OTHERS,
                 tuple(change.pointer for change in turned_back),
                 f"another webhook put {len(turned_back)} field(s) back that "
                 f"{write.requester.user} had changed",
             )
 
-    def stored(self, write: Write, past: ObjectHistory) -> Iterator[Sign]:
+    def stored(self, write: Write, past: ObjectHistory) -> Iterator[Signal]:
         """One sign a write that turned a field once more."""
         return fight(write, past, in_status=False)

@@ -14,7 +14,7 @@ from typing import ClassVar, Final
 
 from webhook.detection.changes import Change
 from webhook.detection.damage import MOST_LOST, Damage, LostField
-from webhook.detection.detectors.detector import Blame, Detector, Sign, Sort
+from webhook.detection.detectors.detector import Blame, Detector, Signal, Sort
 from webhook.detection.history import ObjectHistory
 from webhook.detection.write import Write
 
@@ -28,12 +28,12 @@ class StatusClobbered(Detector):
     name: ClassVar[str] = "status-clobbered"
     asked_of: ClassVar[Sort] = "writes_status"
 
-    def asked(self, write: Write, past: ObjectHistory) -> Iterator[Sign]:
+    def asked(self, write: Write, past: ObjectHistory) -> Iterator[Signal]:
         """One sign a write."""
-        others = write.others or ()
+        others = write.webhook_diff or ()
         lost = [one for one in others if not one.added and _is_ours(one, others)]
         if lost:
-            yield Sign(
+            yield Signal(
                 Blame.OTHERS,
                 _pointers(lost),
                 f"another webhook changed {len(lost)} status field(s) that "
@@ -41,18 +41,18 @@ class StatusClobbered(Detector):
                 damage=_damage(lost, write),
             )
             return
-        if not past.others_set_status(write.requester.user):
+        if not past.several_wrote_status:
             return  # nothing of theirs is there to be dropped
         dropped = [
             change
-            for change in write.sent
+            for change in write.sent_diff
             if change.removed
-            and _is_ours(change, write.sent)
+            and _is_ours(change, write.sent_diff)
             and _set_by_another(change, write, past)
         ]
         if dropped:
-            yield Sign(
-                Blame.REQUESTER if write.asked is not None else Blame.EITHER,
+            yield Signal(
+                Blame.REQUESTER if write.requested_diff is not None else Blame.EITHER,
                 _pointers(dropped),
                 f"{write.requester.user} dropped {len(dropped)} status field(s) that "
                 "somebody else had set",
@@ -67,8 +67,8 @@ def _damage(lost: Sequence[Change], write: Write) -> Damage | None:
     Another field with another value is not damage: webhooks normalise values, and their writers
     accept that.
     """
-    asked = {one.key: one for one in write.asked or ()}
-    result = {one.key: one for one in write.result}
+    asked = {one.key: one for one in write.requested_diff or ()}
+    result = {one.key: one for one in write.admitted_diff}
     fields = []
     meant = [one for one in lost if one.removed or one.key[1:2] == ("conditions",)]
     for change in meant[:MOST_LOST]:
@@ -106,6 +106,6 @@ def _is_slow(write: Write, past: ObjectHistory) -> bool:
     return not any(
         one.requester.user == write.requester.user
         and one.time > write.time - _SECONDS
-        and any(change.removed and _is_ours(change, one.sent) for change in one.sent)
+        and any(change.removed and _is_ours(change, one.sent_diff) for change in one.sent_diff)
         for one in past.earlier
     )

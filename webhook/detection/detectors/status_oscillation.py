@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from webhook.detection.detectors.alternation import fight
-from webhook.detection.detectors.detector import Detector, Sign, Sort
+from webhook.detection.detectors.detector import Detector, Signal, Sort
 from webhook.detection.history import ObjectHistory
 from webhook.detection.write import Write
 
@@ -22,6 +22,6 @@ class StatusOscillation(Detector):
     name: ClassVar[str] = "status-oscillation"
     stored_of: ClassVar[Sort] = "writes_status"
 
-    def stored(self, write: Write, past: ObjectHistory) -> Iterator[Sign]:
+    def stored(self, write: Write, past: ObjectHistory) -> Iterator[Signal]:
         """One sign a write."""
         return fight(write, past, in_status=True)

@@ -11,10 +11,10 @@ Relies  on KEP-5067's first symptom, and not on rate: a controller that writes o
 """
 
 from collections.abc import Iterable, Iterator
-from itertools import islice, takewhile
+from itertools import takewhile
 from typing import ClassVar, Final
 
-from webhook.detection.detectors.detector import Blame, Detector, Sign, Sort
+from webhook.detection.detectors.detector import Blame, Detector, Signal, Sort
 from webhook.detection.history import ObjectHistory
 from webhook.detection.write import Write
 
@@ -30,30 +30,31 @@ class StatusWriteStorm(Detector):
     name: ClassVar[str] = "status-write-storm"
     asked_of: ClassVar[Sort] = "writes_status"
 
-    def asked(self, write: Write, past: ObjectHistory) -> Iterator[Sign]:
+    def asked(self, write: Write, past: ObjectHistory) -> Iterator[Signal]:
         """One sign for each write from the fifth equal one on."""
-        if write.asked_nothing:
+        if write.requested_nothing:
             return
         same = [one for one in _asked_again(write, past) if not _is_contended(one, past)]
         if len(same) >= _ASKED_AGAIN:
-            if write.others or not _is_undone(write, same[-1].time, past):
-                changed = write.others or write.asked or ()
-                yield Sign(
-                    Blame.OTHERS if write.others else Blame.SERVER,
-                    tuple(change.pointer for change in changed),
+            if write.webhook_diff or not _is_undone(write, same[-1].time, past):
+                changed = write.webhook_diff or write.requested_diff or ()
+                yield Signal(
+                    Blame.OTHERS if write.webhook_diff else Blame.SERVER,
+                    tuple(change.pointer for change in changed) or write.pointers(),
                     f"{write.requester.user} has asked for the same status {len(same)} times, "
                     "and it is not kept",
-                    () if write.others else (write.requester,),
+                    () if write.webhook_diff else (write.requester,),
                 )
             return
         hurried = [one for one in _own(write, past) if one.time > write.time - _TIMES_SECONDS]
         if len(hurried) < _TIMES_ONLY or not _only_times(write):
             return
-        churn = [one for one in hurried if _only_times(one)]
+        # Of those that were not looked at closely nothing else is known.
+        churn = [one for one in hurried if _only_times(one) or not one.admitted_diff.is_compared]
         if len(churn) >= _TIMES_ONLY:
-            yield Sign(
+            yield Signal(
                 Blame.REQUESTER,
-                tuple(change.pointer for change in write.result),
+                tuple(change.pointer for change in write.admitted_diff),
                 f"{write.requester.user} wrote {len(churn)} times in {_TIMES_SECONDS:g} s and "
                 "changed nothing but times",
                 (write.requester,),
@@ -65,7 +66,7 @@ def _recent(write: Write, past: ObjectHistory) -> Iterator[Write]:
     for one in reversed(past.writes):
         if one.time <= write.time - _SECONDS:
             return
-        if one.writes_status and not one.asked_nothing:
+        if one.writes_status and not one.requested_nothing:
             yield one
 
 
@@ -73,13 +74,7 @@ def _asked_again(write: Write, past: ObjectHistory) -> Iterable[Write]:
     """The latest that asked for the same, newest first; none where they are known to be few."""
     if len(past.writes) < _ASKED_AGAIN:
         return ()
-    latest = list(islice(_own(write, past), _ASKED_AGAIN))
-    # What was kept is there, and cannot be asked for again.
-    if len(latest) < _ASKED_AGAIN or write.sent.begins_with(latest[1].sent):
-        return ()
-    if write.wanted is None:
-        return ()
-    return takewhile(lambda one: one.wanted == write.wanted, _own(write, past))
+    return takewhile(write.requests_same_as, _own(write, past))
 
 
 def _own(write: Write, past: ObjectHistory) -> Iterator[Write]:
@@ -90,7 +85,7 @@ def _own(write: Write, past: ObjectHistory) -> Iterator[Write]:
 
 def _is_contended(one: Write, past: ObjectHistory) -> bool:
     """Of several writes upon one resourceVersion all but one are refused, and tried again."""
-    if one.others or not one.changed_something:
+    if one.webhook_diff or not one.changed_something:
         return False
     rivals = (other for other in past.writes if other.base == one.base and other is not one)
     return any(other.changed_something for other in rivals)
@@ -98,14 +93,14 @@ def _is_contended(one: Write, past: ObjectHistory) -> bool:
 
 def _is_undone(write: Write, since: float, past: ObjectHistory) -> bool:
     """Somebody else has meanwhile written the same leaves."""
-    keys = {change.key for change in write.sent}
+    keys = {change.key for change in write.sent_diff}
     return any(
-        change.key in keys
+        not one.admitted_diff.is_compared or any(change.key in keys for change in one.admitted_diff)
         for one in _recent(write, past)
         if one.time >= since and one.requester.user != write.requester.user
-        for change in one.result
     )
 
 
 def _only_times(write: Write) -> bool:
-    return bool(write.result) and all(one.holds_time for one in write.result)
+    changes = write.admitted_diff.changes
+    return bool(changes) and all(one.holds_time for one in changes)

@@ -9,8 +9,8 @@ Relies  on KEP-3973: the field is a pointer, and controllers older than it never
 from collections.abc import Iterator
 from typing import ClassVar, Final
 
-from webhook.detection.detectors.detector import Blame, Detector, Sign, Sort
-from webhook.detection.difference import Difference
+from webhook.detection.detectors.detector import Blame, Detector, Signal, Sort
+from webhook.detection.diff import Diff
 from webhook.detection.history import ObjectHistory
 from webhook.detection.write import Write
 
@@ -24,17 +24,19 @@ class TerminatingReplicasDropped(Detector):
     name: ClassVar[str] = "terminating-replicas-dropped"
     asked_of: ClassVar[Sort] = "writes_status"
 
-    def asked(self, write: Write, past: ObjectHistory) -> Iterator[Sign]:
+    def asked(self, write: Write, past: ObjectHistory) -> Iterator[Signal]:
         """One sign a write."""
-        if write.others and _is_dropped(write.others):
+        if write.webhook_diff and _is_dropped(write.webhook_diff):
             message = f"another webhook dropped what {write.requester.user} reported"
-            yield Sign(Blame.OTHERS, (_POINTER,), message)
-        elif write.asked and past.several_wrote(status=True) and _is_dropped(write.asked):
+            yield Signal(Blame.OTHERS, (_POINTER,), message)
+            return
+        requested = write.requested_diff
+        if requested and past.several_wrote_status and _is_dropped(requested):
             setter = past.last_setter_but(write.requester.user, _KEY)
             if setter is not None:
                 message = f"{write.requester.user} dropped what {setter.user} reports"
-                yield Sign(Blame.REQUESTER, (_POINTER,), message, (write.requester,))
+                yield Signal(Blame.REQUESTER, (_POINTER,), message, (write.requester,))
 
 
-def _is_dropped(changes: Difference) -> bool:
+def _is_dropped(changes: Diff) -> bool:
     return any(change.after is None and change.key == _KEY for change in changes)

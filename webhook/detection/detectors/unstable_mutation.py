@@ -10,7 +10,7 @@ Relies  on one reinvocation being ordinary convergence: only the same again on o
 from collections.abc import Iterator
 from typing import ClassVar
 
-from webhook.detection.detectors.detector import Blame, Detector, Sign, Sort
+from webhook.detection.detectors.detector import Blame, Detector, Signal, Sort
 from webhook.detection.history import ObjectHistory
 from webhook.detection.write import Write
 
@@ -21,13 +21,14 @@ class UnstableMutation(Detector):
     name: ClassVar[str] = "unstable-mutation"
     asked_of: ClassVar[Sort] = "is_changed"
 
-    def asked(self, write: Write, past: ObjectHistory) -> Iterator[Sign]:
+    def asked(self, write: Write, past: ObjectHistory) -> Iterator[Signal]:
         """One sign a write."""
         del past
-        if write.again:
-            yield Sign(
+        made = write.reinvocation_diff.changes
+        if made:
+            yield Signal(
                 Blame.OTHERS,
-                tuple(change.pointer for change in write.again),
-                f"a webhook changed {len(write.again)} field(s) once more when it was reinvoked",
+                tuple(change.pointer for change in made),
+                f"a webhook changed {len(made)} field(s) once more when it was reinvoked",
                 reinvoked=True,
             )

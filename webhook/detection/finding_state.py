@@ -1,4 +1,4 @@
-"""A finding as it grows: the signs that were entered, and who may have made them."""
+"""The state of one finding: how many signals it has, their paths, and who may have caused them."""
 
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple, Self
@@ -34,7 +34,7 @@ class Doubt(NamedTuple):
     names: tuple[str, ...]
 
 
-class Entry(msgspec.Struct, gc=False):
+class FindingState(msgspec.Struct, gc=False):
     """One finding, and what it was made of. Changed in place: it is the ledger's own."""
 
     id: str
