@@ -213,6 +213,7 @@ def _sharing(write: Write, last: Write) -> Write:
         write,
         called=NOBODY,
         object=last.object if last.object == where else where,
+        subresource=last.subresource if last.subresource == write.subresource else write.subresource,
         state_before=last.state_after if last.state_after == state else state,
         digest_before=last.digest_admitted if last.digest_admitted == digest else digest,
     )
