@@ -209,11 +209,12 @@ def _bare(write: Write) -> Write:
 def _sharing(write: Write, last: Write) -> Write:
     """What is kept of a write: values that are equal to those of the last one are kept once."""
     where, state, digest = write.object, write.state_before, write.digest_before
+    subresource = write.subresource
     return msgspec.structs.replace(
         write,
         called=NOBODY,
         object=last.object if last.object == where else where,
-        subresource=last.subresource if last.subresource == write.subresource else write.subresource,
+        subresource=last.subresource if last.subresource == subresource else subresource,
         state_before=last.state_after if last.state_after == state else state,
         digest_before=last.digest_admitted if last.digest_admitted == digest else digest,
     )
