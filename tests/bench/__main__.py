@@ -1,7 +1,7 @@
 """`make bench`: everything measured, side by side, and told; `--help` says what else there is.
 
 Without a flag it measures everything and writes RESULTS.md, results.json and results.svg beside
-this file, and the README's table. Exits with 1 when a server did not start, any answer was wrong,
+this file, and the table in docs/performance.md. Exits with 1 when a server did not start, any answer was wrong,
 or --check found something worse.
 """
 
@@ -20,7 +20,7 @@ from tests.bench.generator import LoadFailedError
 from tests.bench.growth import GROWTHS
 from tests.bench.load import CONNECTIONS
 from tests.bench.machine import machine_facts
-from tests.bench.publish import README, publish, with_table
+from tests.bench.publish import PAGE, publish, with_table
 from tests.bench.report import growth_table, heading, legend, main_table, through_table
 from tests.bench.results import COMPARED, FOLDER, Results, read_results
 from tests.bench.rounds import Samples, run_rounds
@@ -81,7 +81,7 @@ def main(arguments: Sequence[str] | None = None, plan: Plan | None = None) -> in
     if into is not None:
         kept = publish(results, into)
         if into == FOLDER:
-            README.write_text(with_table(README.read_text("utf-8"), kept), "utf-8")
+            PAGE.write_text(with_table(PAGE.read_text("utf-8"), kept), "utf-8")
     return 0
 
 

@@ -21,7 +21,7 @@ from tests.bench.glance import Glance
 from tests.bench.growth import GROWTHS, Growth, Step
 from tests.bench.pauses import main as measure_pauses
 from tests.bench.plot import PANELS, plot
-from tests.bench.publish import README, with_table
+from tests.bench.publish import PAGE, with_table
 from tests.bench.report import growth_table, main_table, markdown, through_table
 from tests.bench.results import FOLDER, Results, read_results, write_results
 from tests.bench.rounds import Samples, run_rounds
@@ -180,11 +180,11 @@ def test_what_is_shown_is_what_was_recorded() -> None:
     results = read_results()
     assert (FOLDER / "RESULTS.md").read_text("utf-8") == markdown(results)
     assert (FOLDER / "results.svg").read_text("utf-8") == plot(results)
-    readme = README.read_text("utf-8")
-    assert with_table(readme, results) == readme
+    page = PAGE.read_text("utf-8")
+    assert with_table(page, results) == page
     assert set(results.growth) == {one.key for one in GROWTHS}
     assert list(results.through) == [one.name for one in SETTINGS]
-    with pytest.raises(ValueError, match="README"):
+    with pytest.raises(ValueError, match="page"):
         with_table("# genguard", results)
 
 

@@ -150,7 +150,7 @@ def test_a_key_is_renewed_in_steps_and_no_fact_is_refused_meanwhile(
 ) -> None:
     one, other = site.replica("one", OLD), site.replica("other", OLD)
     loop = Loop()
-    # As README.md#replicas says; files of pods change at different times.
+    # As docs/replicas.md says; files of pods change at different times.
     for step in ((OLD, NEW), (NEW, OLD), (NEW,)):
         for replica, name in ((one, "one"), (other, "other")):
             before = len(replica.log_lines("keys of the store read"))

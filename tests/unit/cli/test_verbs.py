@@ -149,7 +149,7 @@ def test_bash_completes_verbs_flags_and_kinds(tmp_path):
     assert done.stdout.split() == ["replay", "--fail-on", "deployments.apps"]
 
 
-def test_the_readme_names_every_verb():
-    text = (Path(ROOT) / "README.md").read_text()
+def test_the_documents_name_every_verb():
+    text = (Path(ROOT) / "docs" / "commands.md").read_text()
     for name in VERBS:
         assert f"genguard {name}" in text, name
