@@ -37,11 +37,6 @@ def test_a_module_is_named_for_what_it_does(module: Module):
     assert last not in {"utils", "util", "helpers", "helper", "common", "manager", "base", "misc"}
 
 
-def test_most_modules_are_of_a_size_to_keep_in_mind():
-    lines = sorted(len(module.text.splitlines()) for module in MODULES)
-    assert lines[len(lines) // 2] <= 120
-
-
 _CLOCKS = {"now", "utcnow", "today", "monotonic", "perf_counter", "process_time", "time_ns"}
 _EFFECTS = {"open", "print", "input", "exec", "eval", "breakpoint"}
 
