@@ -32,7 +32,7 @@ MIB = 1024 * 1024
 DEPS = Judge(JudgeOptions()).dependencies
 
 COUNT = 50_000
-"""Each of 3,000 objects is written 16 times where 500 have room: bounds that hold then will hold."""
+"""Each of 3,000 objects is written 16 times, and 500 have room."""
 
 
 @pytest.mark.slow
