@@ -22,13 +22,14 @@ _STEP = re.compile(r"([^.\[\]]+)|\[([^\]]*)\]")
 
 
 def changed(
-    of: str, with_: dict[str, Any] | None = None, without: list[str] | None = None
+    of: str | dict[str, Any], with_: dict[str, Any] | None = None, without: list[str] | None = None
 ) -> dict[str, Any]:
     """A good object with other values at `status.conditions[Ready].status`, or without them.
 
+    `of` names one of statuses.yaml, or is an object itself.
     In brackets stands the type of a condition, which is added when there is none.
     """
-    document = copy.deepcopy(GOOD[of])
+    document = copy.deepcopy(GOOD[of] if isinstance(of, str) else of)
     for path, value in (with_ or {}).items():
         *walk, last = _steps(path)
         place: Any = document

@@ -64,7 +64,7 @@ def test_no_documented_command_is_left_out() -> None:
 
 
 def test_the_first_review_is_answered_as_shown() -> None:
-    command = [*RUN.split(), "--old-file=install", f"VENV={sys.prefix}"]  # installed by now
+    command = [*RUN.split(), "--old-file=shipped", f"VENV={sys.prefix}"]  # installed by now
     with locked(PORT_LOCK), subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE) as server:
         assert server.stderr is not None
         try:

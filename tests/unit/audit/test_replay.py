@@ -135,6 +135,7 @@ def test_without_a_terminal_there_is_no_bar(tmp_path, monkeypatch):
     assert replay(log(tmp_path / "audit.log")).stderr == ""
 
 
+@pytest.mark.slow
 def test_two_hundred_thousand_events_take_no_more_memory_than_a_few():
     command = [sys.executable, "-m", "tests.bench.audit_replay"]
     command += ["--events=200000", "--containers=0"]

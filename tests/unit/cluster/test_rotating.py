@@ -201,6 +201,7 @@ YEAR = timedelta(days=365)
 JUMPS = [timedelta(hours=3), YEAR, 10 * YEAR, -timedelta(hours=3), -YEAR, -10 * YEAR]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("looks", [1, 4])
 @pytest.mark.parametrize("rounds", range(5))
 @pytest.mark.parametrize("jump", JUMPS, ids=str)

@@ -2,8 +2,11 @@
 
 from typing import Any
 
-from tests.cases_loader import Case, table
-from tests.statuses import KEYS, view_of
+import pytest
+
+from tests.cases_loader import Case, load, table
+from tests.statuses import KEYS, changed, view_of
+from webhook.status.kinds.table import KINDS
 
 FIELDS = {
     "progress": "progress",
@@ -21,6 +24,23 @@ FIELDS = {
 @table("status/kinds", *KEYS, *FIELDS)
 def test_each_kind_is_judged_by_its_own_rules(case: Case):
     assert told(case) == expected(case)
+
+
+def kind_of(case: Case) -> tuple[str, str]:
+    document = changed(case["of"])
+    return document.get("apiVersion", "").rpartition("/")[0], document["kind"]
+
+
+CASES = load("status/kinds", *KEYS, *FIELDS)
+OWN_RULES = sorted(
+    name for name, kind in KINDS.items() if not kind.silent and name[0] != "extensions"
+)
+"""extensions/v1beta1 has the rules of the groups into which its kinds moved."""
+
+
+@pytest.mark.parametrize("name", OWN_RULES, ids="/".join)
+def test_a_rule_has_a_case_that_is_ready_and_one_that_is_not(name: tuple[str, str]):
+    assert {case["ready"] for case in CASES if kind_of(case) == name} == {True, False}
 
 
 @table("status/generation.yaml", *KEYS, *FIELDS)
