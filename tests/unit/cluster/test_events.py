@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from webhook.cluster.events import event_creator
+from webhook.cluster.stored_objects import event_creator
 
 
 class Api:

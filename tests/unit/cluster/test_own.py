@@ -5,9 +5,8 @@ import json
 
 import pytest
 
-from webhook.cluster import own as module
-from webhook.cluster.connection import IN_CLUSTER
-from webhook.cluster.own import own_user
+from webhook.cluster import connection as module
+from webhook.cluster.connection import IN_CLUSTER, server_user
 
 ASSUMED = "system:serviceaccount:default:genguard"
 
@@ -34,7 +33,7 @@ def test_it_is_the_subject_of_the_token(content, user, tmp_path, monkeypatch):
     file.write_text(content)
     monkeypatch.setattr(module, "_TOKEN", file)
     monkeypatch.setattr(module, "default_namespace", lambda _: "default")
-    assert own_user(IN_CLUSTER) == user
+    assert server_user(IN_CLUSTER) == user
 
 
 def test_elsewhere_it_is_the_account_that_install_makes(tmp_path):
@@ -47,4 +46,4 @@ def test_elsewhere_it_is_the_account_that_install_makes(tmp_path):
         "users": [{"name": "u", "user": {}}],
     }
     file.write_text(json.dumps(config))
-    assert own_user(str(file)) == "system:serviceaccount:guard:genguard"
+    assert server_user(str(file)) == "system:serviceaccount:guard:genguard"

@@ -6,10 +6,8 @@ import pytest
 
 from webhook.admission.probe import PROBE, answer
 from webhook.admission.review import Phase
-from webhook.cluster.rest import Told
-from webhook.cluster.rollout import leaving, until_replaced
-from webhook.cluster.trial import until_mode
-from webhook.cluster.until import NotInTimeError
+from webhook.cluster.install_waits import NotInTimeError, leaving, until_mode, until_replaced
+from webhook.cluster.rest import RawAnswer
 
 DEPLOYMENT = {
     "apiVersion": "apps/v1",
@@ -87,12 +85,12 @@ class Answering:
         self._modes = list(modes)
         self.asked = 0
 
-    async def tell(self, method, path, body, *, params):
+    async def call_raw(self, method, path, body, *, params):
         self.asked += 1
         mode = self._modes.pop(0) if len(self._modes) > 1 else self._modes[0]
         said = {"mode": mode, "instance": f"pod-{mode}"} if mode else {}
         value = body["metadata"]["annotations"][PROBE]
-        return Told(201, "", (answer(value, Phase.MUTATE, said),), "")
+        return RawAnswer(201, "", (answer(value, Phase.MUTATE, said),), "")
 
 
 async def test_the_wanted_mode_must_be_the_only_one_in_several_rounds():

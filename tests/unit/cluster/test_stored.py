@@ -9,9 +9,9 @@ from aiohttp import web
 from kubernetes.aio import client
 
 from tests.unit.cluster.objects import deployment, path_of
-from webhook.cluster import stored as module
+from webhook.cluster import stored_objects as module
 from webhook.cluster.rest import RefusedError, Rest
-from webhook.cluster.stored import StoredObjects
+from webhook.cluster.stored_objects import StoredObjects
 from webhook.detection.finding import FoundObject
 
 WEB = deployment("web")

@@ -4,9 +4,8 @@ import pytest
 
 from webhook.admission.probe import PROBE, answer
 from webhook.admission.review import Phase
-from webhook.cluster.rest import Told
-from webhook.cluster.trial import until_seen
-from webhook.cluster.until import NotInTimeError
+from webhook.cluster.install_waits import NotInTimeError, until_seen
+from webhook.cluster.rest import RawAnswer
 
 PHASES = ("intent", "mutate", "outcome")
 
@@ -17,12 +16,12 @@ class ApiServer:
     def __init__(self, *answers: tuple[int, str, tuple[str, ...]]) -> None:
         self._answers = list(answers)
 
-    async def tell(self, method, path, body, *, params):
+    async def call_raw(self, method, path, body, *, params):
         assert params == {"dryRun": "All"}, "nothing is ever stored"
         answers = self._answers
         status, message, seen = answers.pop(0) if len(answers) > 1 else answers[0]
         value = body["metadata"]["annotations"][PROBE]
-        return Told(status, message, tuple(answer(value, Phase(one), {}) for one in seen), "")
+        return RawAnswer(status, message, tuple(answer(value, Phase(one), {}) for one in seen), "")
 
 
 async def test_it_waits_until_every_phase_has_seen_one():
