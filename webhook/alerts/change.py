@@ -10,7 +10,7 @@ _ORDER: Final = {severity: rank for rank, severity in enumerate(Severity)}
 
 
 class Transition(StrEnum):
-    """How a finding changed. Not every signal is one: a loop must not become a loop of alerts."""
+    """How a finding changed. Further signals are no change, or a loop would alert endlessly."""
 
     OPENED = "opened"
     ESCALATED = "escalated"

@@ -17,6 +17,7 @@ _LONGEST_NOTE: Final = 1_024  # bytes, as Go counts (pkg/apis/core/validation/ev
 
 CreateEvent = Callable[[str, dict[str, Any]], Awaitable[None]]
 """Creates an events.k8s.io/v1 Event in a namespace; raises if that fails."""
+_SECONDS: Final = 5.0
 
 
 def event(
@@ -56,9 +57,6 @@ def event(
 def cut(text: str, most: int) -> str:
     """Cut a text to `most` bytes, in whole characters."""
     return text.encode()[:most].decode(errors="ignore")
-
-
-_SECONDS: Final = 5.0
 
 
 class StoreEvents:

@@ -20,6 +20,10 @@ MANAGER: Final = "genguard"
 _IDENTITY: Final = ("uid", "resourceVersion")
 _APPLY: Final = "application/apply-patch+yaml"
 _PARAMS: Final = {"fieldManager": MANAGER, "force": "true"}
+_KINDS: Final = (
+    ("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration"),
+    ("v1", "Namespace"),
+)
 
 
 async def find(rest: Rest, document: Mapping[str, Any]) -> Document | None:
@@ -96,14 +100,8 @@ async def list_objects(rest: Rest, like: Mapping[str, Any], selector: str = "") 
     """Return all objects of the kind and namespace of `like`, with the kind that lists omit."""
     params = {"labelSelector": selector} if selector else {}
     found = await rest.get(collection_of(like), **params)
-    told = {"apiVersion": like["apiVersion"], "kind": like["kind"]}
-    return [{**one, **told} for one in found["items"]]
-
-
-_KINDS: Final = (
-    ("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration"),
-    ("v1", "Namespace"),
-)
+    kind = {"apiVersion": like["apiVersion"], "kind": like["kind"]}
+    return [{**item, **kind} for item in found["items"]]
 
 
 async def leftovers(rest: Rest) -> list[Document]:

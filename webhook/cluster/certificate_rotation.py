@@ -35,6 +35,17 @@ from webhook.telemetry.logs import LOGGER
 
 _MANAGER: Final = "genguard-certificate"
 _OTHERS_SECRET: Final = "cert-manager.io/certificate-name"  # noqa: S105 - an annotation
+LONGEST_SECONDS: Final = 10.0
+_SHORTEST_SECONDS: Final = 0.2
+"""Pause after a step that changed something, so that two replicas in conflict do not storm."""
+_AGAIN_SECONDS: Final = 5.0
+_FOLLOWING_SECONDS: Final = 0.5
+_DONE: Final = {
+    certs.Prepare: "certificate prepared",
+    certs.Spread: "certificate trusted",
+    certs.Promote: "certificate promoted",
+    certs.Tidy: "certificate tidied",
+}
 
 
 class Calls(Protocol):
@@ -175,19 +186,6 @@ def _bytes(text: str | None) -> bytes:
         return base64.b64decode(text or "", validate=True)
     except binascii.Error:
         return b""
-
-
-LONGEST_SECONDS: Final = 10.0
-_SHORTEST_SECONDS: Final = 0.2
-"""Pause after a step that changed something, so that two replicas in conflict do not storm."""
-_AGAIN_SECONDS: Final = 5.0
-_FOLLOWING_SECONDS: Final = 0.5
-_DONE: Final = {
-    certs.Prepare: "certificate prepared",
-    certs.Spread: "certificate trusted",
-    certs.Promote: "certificate promoted",
-    certs.Tidy: "certificate tidied",
-}
 
 
 class Rotation:

@@ -20,6 +20,8 @@ IN_CLUSTER: Final = "in-cluster"
 _TICK: Final = 0.01
 _MOST_CLOSING_TICKS: Final = 200
 """Ticks, 2 s together."""
+_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+_TOKEN: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 
 
 class NoClusterError(Exception):
@@ -80,9 +82,6 @@ class _Calls(RESTClientObject):
             await asyncio.sleep(_TICK)
 
 
-_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
-
-
 def default_kubeconfig() -> str:
     """Return what kubectl would use: $KUBECONFIG, ~/.kube/config, or the pod's own account."""
     given = os.environ.get("KUBECONFIG")
@@ -106,9 +105,6 @@ def default_namespace(kubeconfig: str, context: str | None = None) -> str:
         return "default"
     meant = next((one for one in every if one["name"] == context), active)
     return str(meant["context"].get("namespace") or "default")
-
-
-_TOKEN: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 
 
 def server_object(kubeconfig: str) -> dict[str, str]:

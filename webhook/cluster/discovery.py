@@ -9,6 +9,8 @@ from webhook.cluster.rest import UNREACHED, RefusedError, Rest
 from webhook.objects.served import Served, read_resources
 from webhook.status.kinds.silent import SILENT_KINDS
 
+_AT_ONCE: Final = 8
+
 
 async def discover(rest: Rest) -> list[Served]:
     """Return every served resource: the core first, then groups in the server's order.
@@ -35,9 +37,6 @@ async def _resources(rest: Rest, version: str) -> list[Served]:
         if error.is_passing or error.status == HTTPStatus.NOT_FOUND:
             return []  # an aggregated API whose server is down must not hide the other kinds
         raise
-
-
-_AT_ONCE: Final = 8
 
 
 async def owned_kinds(

@@ -34,6 +34,7 @@ _PLURALS: Final = {
     POLICY: "mutatingadmissionpolicies",
     BINDING: "mutatingadmissionpolicybindings",
 }
+_FIRST_FACTS_SECONDS: Final = 10.0
 
 
 class ClusterFacts(NamedTuple):
@@ -105,9 +106,6 @@ def _versions(definition: dict[str, Any]) -> tuple[CustomResource, ...]:
         return from_definition(definition)
     except BadDefinitionError:
         return ()  # accepted by the API server, but not readable here: an unknown resource
-
-
-_FIRST_FACTS_SECONDS: Final = 10.0
 
 
 class ClusterListeners(NamedTuple):

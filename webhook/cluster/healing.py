@@ -41,6 +41,7 @@ _STATUS: Final = "status"
 
 Operations: TypeAlias = list[dict[str, Any]]
 """A JSON Patch (RFC 6902)."""
+_FOR_EVER: Final = float("inf")
 
 
 class Result(StrEnum):
@@ -79,7 +80,6 @@ class _Attempts(NamedTuple):
     wait: float
 
 
-_FOR_EVER: Final = float("inf")
 _NONE: Final = _Attempts(None, 0, float("-inf"), 0.0)
 
 

@@ -23,6 +23,13 @@ from webhook.manifest.kustomize import Document
 from webhook.status.views.rollout import Rollout, rollout
 
 _EVERY_SECONDS: Final = 0.3
+_AT_ONCE: Final = 8
+"""Probes at once, so that each takes its own connection: an idle one leads to the same pod."""
+_ROUNDS: Final = 3
+_REFUSED_SECONDS: Final = 10.0
+"""Registrations take effect within two seconds; a refusal after this time is final."""
+_HASH: Final = "pod-template-hash"
+"""The label that a Deployment gives to all pods of one template."""
 
 
 class NotInTimeError(Exception):
@@ -53,13 +60,6 @@ async def until(
             message = f"after {seconds:g} s: {missing}"
             raise NotInTimeError(f"{message}. {next_step}" if next_step else message)
         await asyncio.sleep(_EVERY_SECONDS)
-
-
-_AT_ONCE: Final = 8
-"""Probes at once, so that each takes its own connection: an idle one leads to the same pod."""
-_ROUNDS: Final = 3
-_REFUSED_SECONDS: Final = 10.0
-"""Registrations take effect within two seconds; a refusal after this time is final."""
 
 
 class Probed(NamedTuple):
@@ -148,10 +148,6 @@ def _is_others(probed: Probed) -> bool:
     """Whether another component refused it, not a webhook of ours that cannot be called (500)."""
     is_refused = HTTPStatus.BAD_REQUEST <= probed.status < HTTPStatus.INTERNAL_SERVER_ERROR
     return is_refused and probed.status != HTTPStatus.NOT_FOUND
-
-
-_HASH: Final = "pod-template-hash"
-"""The label that a Deployment gives to all pods of one template."""
 
 
 async def until_rolled_out(rest: Rest, workload: Document, seconds: float) -> None:

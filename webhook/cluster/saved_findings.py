@@ -31,6 +31,16 @@ _DESCRIPTION: Final = (
     "Open findings of genguard, for its next pod: names, numbers and digests, no contents of "
     "objects. It may be deleted; genguard makes it again."
 )
+SAVE_SECONDS: Final = 5.0
+"""The shortest pause between saves of news: a finding, its state, severity or damage."""
+COUNT_SECONDS: Final = 60.0
+"""The shortest pause between saves in which only counts have changed."""
+START_SECONDS: Final = 3.0
+"""How long the start waits for the findings of an earlier pod."""
+_TICK_SECONDS: Final = 1.0
+_CALL_SECONDS: Final = 5.0
+_BATCH: Final = 50
+_RANKS: Final = {severity: rank for rank, severity in enumerate(Severity)}
 
 
 class Calls(Protocol):
@@ -101,18 +111,6 @@ class FindingsConfigMap:
         self._metadata = written["metadata"]
 
 
-SAVE_SECONDS: Final = 5.0
-"""The shortest pause between saves of news: a finding, its state, severity or damage."""
-COUNT_SECONDS: Final = 60.0
-"""The shortest pause between saves in which only counts have changed."""
-START_SECONDS: Final = 3.0
-"""How long the start waits for the findings of an earlier pod."""
-_TICK_SECONDS: Final = 1.0
-_CALL_SECONDS: Final = 5.0
-_BATCH: Final = 50
-_RANKS: Final = {severity: rank for rank, severity in enumerate(Severity)}
-
-
 class Findings(Protocol):
     """All findings; see Ledger."""
 
@@ -130,7 +128,7 @@ class Findings(Protocol):
 
 
 class FindingsStorage(Protocol):
-    """A place for findings; see FindingsConfigMap."""
+    """A storage of findings; see FindingsConfigMap."""
 
     async def read(self) -> bytes | None:
         """Return the content; raises RefusedError, UNREACHED or UnreadableFindingsError."""

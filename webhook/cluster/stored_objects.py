@@ -16,6 +16,9 @@ from webhook.threads import in_thread
 _LARGE_BYTES: Final = 256 * 1024
 """A larger object is decoded in a thread: admission answers must not wait for it."""
 _MANAGER: Final = "genguard"
+_ELSEWHERE: Final = frozenset({".", ".."})
+"""Not the name of anything; in a path they lead elsewhere."""
+_EVENTS: Final = "/apis/events.k8s.io/v1/namespaces/{}/events"
 
 
 class Calls(Protocol):
@@ -84,10 +87,6 @@ def _decode(content: bytes) -> dict[str, Any]:
     return msgspec.json.decode(content, type=dict[str, Any])
 
 
-_ELSEWHERE: Final = frozenset({".", ".."})
-"""Not the name of anything; in a path they lead elsewhere."""
-
-
 class _Metadata(msgspec.Struct):
     uid: str = ""
 
@@ -140,9 +139,6 @@ def object_path(thing: FoundObject) -> str | None:
     # A forged review may contain any text in each part: none may lead elsewhere.
     parts = (*group, thing.version, *where, thing.resource, thing.name)
     return "".join(f"/{quote(part, safe='')}" for part in parts)
-
-
-_EVENTS: Final = "/apis/events.k8s.io/v1/namespaces/{}/events"
 
 
 def event_creator(rest: Rest) -> CreateEvent:

@@ -40,6 +40,11 @@ _REVIEWS: Final = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 _NEEDED: Final = ("list", "create", "delete")
 _SLICE: Final = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes"
 """The addresses of API servers; each writes its own (controlplane/instance.go)."""
+_PATIENCE_SECONDS: Final = 60.0
+_SHORTEST_WAIT: Final = 0.2
+_LONGEST_WAIT: Final = 5.0
+_EVERY_SECONDS: Final = 0.5
+_PARAMS: Final = {"dryRun": "All", "fieldManager": "genguard-trace"}
 
 
 class NoTargetError(Exception):
@@ -167,11 +172,6 @@ def _runs(pid: int) -> bool:
     return True
 
 
-_PATIENCE_SECONDS: Final = 60.0
-_SHORTEST_WAIT: Final = 0.2
-_LONGEST_WAIT: Final = 5.0
-
-
 class StillRegisteredError(Exception):
     """Registrations of a trace could not be removed; the message says how to remove them."""
 
@@ -270,10 +270,6 @@ def _identities(documents: Iterable[Mapping[str, Any]]) -> set[tuple[str, str, i
     }
 
 
-_EVERY_SECONDS: Final = 0.5
-_PARAMS: Final = {"dryRun": "All", "fieldManager": "genguard-trace"}
-
-
 @asynccontextmanager
 async def sending_dry_runs(
     rest: Rest, traced: Traced, tell: Callable[[str], None]
@@ -290,7 +286,7 @@ async def sending_dry_runs(
 
 async def _send_dry_runs(rest: Rest, traced: Traced, tell: Callable[[str], None]) -> None:
     # Again and again: the API server takes a moment to know the observers.
-    told = ""
+    reported = ""
     while True:
         for subresource in traced.subresources:
             path = traced.path(subresource)
@@ -298,7 +294,7 @@ async def _send_dry_runs(rest: Rest, traced: Traced, tell: Callable[[str], None]
                 await rest.call("PATCH", path, {}, params=_PARAMS, content_type=MERGE_PATCH)
             except (RefusedError, *UNREACHED) as error:
                 reason = f"--poke: {str(error) or type(error).__name__}"
-                if reason != told:
+                if reason != reported:
                     tell(reason)
-                told = reason
+                reported = reason
         await asyncio.sleep(_EVERY_SECONDS)

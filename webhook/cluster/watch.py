@@ -32,17 +32,15 @@ _LOST: Final = frozenset({HTTPStatus.GONE, HTTPStatus.NOT_FOUND})
 """The list is too old to watch from, or the resource has moved: list again."""
 _SHORTEST_WAIT: Final = 1.0
 _LONGEST_WAIT: Final = 60.0
+_NOTHING: Final[Fields] = {}
 
 
 class ChangeKind(Enum):
-    """The kind of a change."""
+    """What happened to a collection."""
 
     SEEN = "seen"  # an object exists: it is new, changed or just listed
     GONE = "gone"  # the object was deleted
     CAUGHT_UP = "caught up"  # no object: all existing ones were seen, and changes will be
-
-
-_NOTHING: Final[Fields] = {}
 
 
 class Change(NamedTuple):
@@ -227,7 +225,7 @@ async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
 
 
 class Watcher(Protocol):
-    """Who is is_caught_up what is seen; called from the event loop's thread."""
+    """Receives what the watches see, on the event loop's thread."""
 
     def seen(self, resource: str, found: Fields) -> None:
         """Take the current state of an object, whole."""

@@ -102,7 +102,10 @@ class _Pace(Enum):
 
 
 class CircuitBreaker:
-    """`run` it in a task; `ask` and `publish` meanwhile never wait for longer than stated."""
+    """Asks the store while it answers in time. `run` it in a task.
+
+    `ask` waits for ANSWER_SECONDS at most, `publish` never waits.
+    """
 
     def __init__(self, access: StoreAccess, on_change: Callable[[StoreState], None]) -> None:
         """`on_change` is called when the store is lost, and when it is back."""
@@ -188,7 +191,7 @@ class CircuitBreaker:
     async def _subscribe(
         self, pipeline: Pipeline, on_open: Callable[[], None], cache: CacheOwner
     ) -> None:
-        # Copies that nobody invalidates any more must not be used: both connections end together.
+        # Without messages, copies may be wrong: when the subscription ends, the pipeline ends too.
         pipeline.end(await self._access.subscribe(on_open, cache.invalidate))
 
     async def _check(self, pipeline: Pipeline, subscribed: asyncio.Event) -> None:

@@ -101,9 +101,7 @@ class _BetweenPhases(Generic[V]):
 
 
 class _Intent(msgspec.Struct, frozen=True, gc=False):
-    intended: (
-        Intended | None
-    )  # None: two different intents, nobody can say which one belongs to the write
+    intended: Intended | None  # None: two different intents have cancelled each other
     asked: bool = False
 
 

@@ -103,7 +103,7 @@ class Sealed:
 
 
 class KeyFile:
-    """A file with one key a line."""
+    """A file with one key on each line."""
 
     def __init__(self, path: Path) -> None:
         self._path: Final = path

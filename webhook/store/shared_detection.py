@@ -99,7 +99,10 @@ class SharedStore(NamedTuple):
 
 
 class SharedDetection:
-    """`run` it in a task. Before that, and whenever the store is lost, `put` refuses facts."""
+    """Shares the facts of this replica, and judges those of all replicas. `run` it in a task.
+
+    Before that, and whenever the store is lost, `put` refuses facts.
+    """
 
     def __init__(self, store: SharedStore, judge: SharedJudge) -> None:
         self._store: Final = store

@@ -40,23 +40,78 @@ from webhook.store.circuit_breaker import Answer, Command, StoreLostError
 from webhook.store.memory import MemoryIntents, MemoryRounds
 from webhook.store.seal import Seal, UnsealedError
 
-CANCELLED: Final = b""
-"""The value of two different intents: nobody can say which one belongs to a write."""
 _DIGEST_BYTES: Final = 16
 _intent_decoder: Final = msgspec.msgpack.Decoder(Intended)
 _annotations_decoder: Final = msgspec.msgpack.Decoder(dict[str, str])
+KEPT_MILLISECONDS: Final = 30_000
+"""The longest that a write can be between its phases, as in webhook/store/memory.py."""
+LARGEST_VALUE: Final = 1024 * 1024
+"""Bytes of one value that are accepted; no replica writes nearly as many."""
+REPLICA_BYTES: Final = 8
+_NOBODY: Final = bytes(REPLICA_BYTES)
+_PUT: Final = """\
+local before = redis.call('HMGET', KEYS[1], 'i', 'a', 't')
+local intent = ARGV[1]
+if before[1] and before[2] == '0' and before[1] ~= intent then intent = '' end
+redis.call('DEL', KEYS[1])
+redis.call('HSET', KEYS[1], 'i', intent, 'a', '0')
+redis.call('PEXPIRE', KEYS[1], ARGV[2])
+local replaced = before[1] and (before[1] ~= intent or before[2] ~= '0')
+if intent == '' or replaced or before[3] then
+  -- The copy of an intent that is cancelled is wrong at the sender too.
+  redis.call('PUBLISH', ARGV[3], (intent == '' and ARGV[5] or ARGV[4]) .. ARGV[6])
+end
+"""
+_ASK: Final = """\
+local known = redis.call('HMGET', KEYS[1], 'i', 'a', 't')
+if known[2] == '0' then
+  redis.call('HSET', KEYS[1], 'a', '1')
+  redis.call('PEXPIRE', KEYS[1], ARGV[1])
+end
+local most = tonumber(ARGV[2])
+if #(known[1] or '') > most or #(known[3] or '') > most then return {} end
+return {known[1], known[3]}
+"""
+_PUT_ANNOTATIONS: Final = """\
+redis.call('HSET', KEYS[1], 't', ARGV[1])
+redis.call('PEXPIRE', KEYS[1], ARGV[2])
+redis.call('PUBLISH', ARGV[3], ARGV[4])
+"""
+_PROBE: Final = (
+    _PUT_ANNOTATIONS
+    + """\
+redis.call('XADD', KEYS[2], 'MAXLEN', '~', 1, '*', 'm', '')
+redis.call('PEXPIRE', KEYS[2], ARGV[2])
+redis.call('XREAD', 'COUNT', 1, 'STREAMS', KEYS[2], '0')
+redis.call('XREVRANGE', KEYS[2], '+', '-', 'COUNT', 1)
+redis.call('SET', KEYS[3], '', 'PX', ARGV[2])
+redis.call('GET', KEYS[3])
+"""
+)
+_SHARED: Final = frozenset({RestoreIntent.name, PreserveObservedGeneration.name})
+"""Annotations whose text depends on an intent; all others follow from the write alone."""
+ANNOTATION_KEYS: Final = _SHARED | {
+    GENERATION,
+    AssignGeneration.name,
+    FlipStatus.name,
+    ShadowGeneration.name,
+}
+"""Keys of the audit annotations that a write may be answered with."""
+_LONGEST_ANNOTATION: Final = 4_096
+"""Characters of one annotation; twenty field paths with their numbers take half of it."""
+_DROPPED: Final = ("unreadable", "unsealed", "unfit")
 
 
 # The phases of one write, and the lookups of each of them, follow one another closely.
 @lru_cache(maxsize=64)
 def digest(key: JoinKey, secret: bytes) -> bytes:
-    """Return 32 hexadecimal digits that nobody can compute from a write without the secret."""
+    """Return 32 hexadecimal digits, which cannot be computed from a write without the secret."""
     content = msgspec.msgpack.encode(key)
     return blake2b(content, digest_size=_DIGEST_BYTES, key=secret).hexdigest().encode()
 
 
 def pack_intent(intended: Intended) -> bytes:
-    """Encode an intent: equal intents give equal bytes, which are never CANCELLED."""
+    """Encode an intent. Equal intents give equal bytes, and never none: that means cancelled."""
     return msgspec.msgpack.encode(intended)
 
 
@@ -73,58 +128,6 @@ def unpack_intent(content: bytes) -> Intended:
 def unpack_annotations(content: bytes) -> Mapping[str, str]:
     """Decode the annotations of an answer. Raises as unpack_intent does."""
     return _annotations_decoder.decode(content)
-
-
-KEPT_MILLISECONDS: Final = 30_000
-"""The longest that a write can be between its phases, as in webhook/store/memory.py."""
-LARGEST_VALUE: Final = 1024 * 1024
-"""Bytes of one value that are accepted; no replica writes nearly as many."""
-REPLICA_BYTES: Final = 8
-
-_NOBODY: Final = bytes(REPLICA_BYTES)
-
-_PUT: Final = """\
-local before = redis.call('HMGET', KEYS[1], 'i', 'a', 't')
-local intent = ARGV[1]
-if before[1] and before[2] == '0' and before[1] ~= intent then intent = '' end
-redis.call('DEL', KEYS[1])
-redis.call('HSET', KEYS[1], 'i', intent, 'a', '0')
-redis.call('PEXPIRE', KEYS[1], ARGV[2])
-local replaced = before[1] and (before[1] ~= intent or before[2] ~= '0')
-if intent == '' or replaced or before[3] then
-  -- The copy of an intent that is cancelled is wrong at the sender too.
-  redis.call('PUBLISH', ARGV[3], (intent == '' and ARGV[5] or ARGV[4]) .. ARGV[6])
-end
-"""
-
-_ASK: Final = """\
-local known = redis.call('HMGET', KEYS[1], 'i', 'a', 't')
-if known[2] == '0' then
-  redis.call('HSET', KEYS[1], 'a', '1')
-  redis.call('PEXPIRE', KEYS[1], ARGV[1])
-end
-local most = tonumber(ARGV[2])
-if #(known[1] or '') > most or #(known[3] or '') > most then return {} end
-return {known[1], known[3]}
-"""
-
-_PUT_ANNOTATIONS: Final = """\
-redis.call('HSET', KEYS[1], 't', ARGV[1])
-redis.call('PEXPIRE', KEYS[1], ARGV[2])
-redis.call('PUBLISH', ARGV[3], ARGV[4])
-"""
-
-_PROBE: Final = (
-    _PUT_ANNOTATIONS
-    + """\
-redis.call('XADD', KEYS[2], 'MAXLEN', '~', 1, '*', 'm', '')
-redis.call('PEXPIRE', KEYS[2], ARGV[2])
-redis.call('XREAD', 'COUNT', 1, 'STREAMS', KEYS[2], '0')
-redis.call('XREVRANGE', KEYS[2], '+', '-', 'COUNT', 1)
-redis.call('SET', KEYS[3], '', 'PX', ARGV[2])
-redis.call('GET', KEYS[3])
-"""
-)
 
 
 class Scripts:
@@ -165,19 +168,7 @@ class Scripts:
         return ("EVAL", script, 1, self._writes + digest)
 
 
-_SHARED: Final = frozenset({RestoreIntent.name, PreserveObservedGeneration.name})
-"""Annotations whose text depends on an intent; all others follow from the write alone."""
-ANNOTATION_KEYS: Final = _SHARED | {
-    GENERATION,
-    AssignGeneration.name,
-    FlipStatus.name,
-    ShadowGeneration.name,
-}
-"""Keys of the audit annotations that a write may be answered with."""
-_LONGEST_ANNOTATION: Final = 4_096
-"""Characters of one annotation; twenty field paths with their numbers take half of it."""
 _Answer = tuple[bytes | None, bytes | None]
-_DROPPED: Final = ("unreadable", "unsealed", "unfit")
 
 
 class KnownWrite(NamedTuple):
@@ -251,7 +242,7 @@ class SharedRounds:
 
 
 class SharedWrites:
-    """Intents and annotations of writes that replicas share, and the question to the others."""
+    """Shares intents and annotations of writes between replicas through the store."""
 
     def __init__(self, store: Store, scripts: Scripts, seal: Seal, restored: Restored) -> None:
         """`restored` are the fields that this server restores."""

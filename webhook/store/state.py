@@ -40,6 +40,8 @@ _REASONS: Final = {
     sqlite3.SQLITE_FULL: "the disk is full",
     sqlite3.SQLITE_IOERR: "the disk does not read or write it",
 }
+SAVE_SECONDS: Final = 3.0
+_BATCH: Final = 200
 
 
 class NotSavedError(Exception):
@@ -146,10 +148,6 @@ def _reason(error: Exception) -> str:
     return _REASONS.get(code & 0xFF, f"SQLite says {type(error).__name__}; {_START_ANEW}")
 
 
-SAVE_SECONDS: Final = 3.0
-_BATCH: Final = 200
-
-
 class PersistentPart(Protocol):
     """A part of the server's state, kept as rows."""
 
@@ -164,7 +162,7 @@ class PersistentPart(Protocol):
 
 
 class Rows(Protocol):
-    """A place for rows; see SqliteFile."""
+    """A storage of rows; see SqliteFile."""
 
     def load(self, kind: str) -> list[Row]:
         """Return all rows of a kind."""
@@ -173,7 +171,7 @@ class Rows(Protocol):
         """Write and delete rows, all or none; raises NotSavedError."""
 
     def close(self) -> None:
-        """Close the place; nothing is called after this."""
+        """Close the storage; nothing is called after this."""
 
 
 class StatePersister:
