@@ -4,12 +4,12 @@ valkey-py connects, speaks TLS, authenticates, subscribes, packs commands and pa
 client follows the stream (StreamClient), and its PubSub reads a channel (`subscribe`).
 
 The commands of a write go through CommandPipeline instead, over one connection of valkey-py:
-- The library's client takes a connection out of its pool for each command or pipeline, and waits
-  there for the replies. Here all commands of one turn of the event loop are written together, and
-  nothing waits for the replies to earlier ones.
 - The library reuses a connection without noticing that a reply is left unread in it. After one
   unexpected reply, every later command would get the reply to another command. Here an unexpected
   reply ends the connection.
+- A command through the library's client takes 1.2 to 2.5 times the CPU that it takes here, where
+  all commands of one turn of the event loop are written together. The library's Pipeline takes as
+  little, but the next batch has to wait until every reply to the last one has been read.
 
 Nothing is retried here: a reply that is late is of no use to its write. The CircuitBreaker and
 SharedDetection connect again.
