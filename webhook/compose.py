@@ -29,7 +29,7 @@ from webhook.rules.restore_intent import Intents, RestoreIntent
 from webhook.rules.rule import Rule
 from webhook.rules.shadow_generation import ShadowGeneration
 from webhook.store.memory import MemoryIntents, MemoryRounds
-from webhook.store.shared import SharedWrites
+from webhook.store.shared_writes import SharedWrites
 from webhook.telemetry.logs import LOGGER
 
 

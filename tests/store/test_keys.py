@@ -15,8 +15,8 @@ from tests.store.replica import Replica
 from tests.store.server import StoreServer
 from webhook.objects.intended import Intended
 from webhook.objects.observed import Observed
-from webhook.store.scripts import LARGEST_VALUE
 from webhook.store.seal import KeyFile
+from webhook.store.shared_writes import LARGEST_VALUE
 from webhook.store.stream import Facts
 
 pytestmark = pytest.mark.xdist_group("store")

@@ -59,7 +59,7 @@ def namespace_of(
     every: bool,
 ) -> str:
     """Where to look; "" is every namespace."""
-    from webhook.cluster.target import default_namespace  # noqa: PLC0415
+    from webhook.cluster.connection import default_namespace  # noqa: PLC0415
 
     if not every:
         return namespace or default_namespace(kubeconfig, context)
@@ -73,8 +73,8 @@ def telling() -> Iterator[None]:
     """What cannot be done is told in a line; the exit code is 1, or 130 when interrupted."""
     # Imported when wanted: the client of the Kubernetes API takes half a second to load.
     from webhook.cluster.connection import NoClusterError  # noqa: PLC0415
+    from webhook.cluster.install_waits import NotInTimeError  # noqa: PLC0415
     from webhook.cluster.rest import UNREACHED, RefusedError  # noqa: PLC0415
-    from webhook.cluster.until import NotInTimeError  # noqa: PLC0415
     from webhook.objects.served import UnknownTargetError  # noqa: PLC0415
     from webhook.verbs.remembering import NoServerError  # noqa: PLC0415
 

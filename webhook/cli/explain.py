@@ -86,8 +86,7 @@ def explain(
 
 def _of_some_cluster(resource: str, server_version: str | None, unknown: str) -> Explanation:
     """What is not built in, from the cluster that kubectl would ask, if there is any."""
-    from webhook.cluster.connection import NoClusterError  # noqa: PLC0415
-    from webhook.cluster.target import default_kubeconfig  # noqa: PLC0415
+    from webhook.cluster.connection import NoClusterError, default_kubeconfig  # noqa: PLC0415
 
     try:
         kubeconfig = default_kubeconfig()
@@ -100,7 +99,7 @@ def _of_cluster(
     resource: str, server_version: str | None, kubeconfig: str | None, context: str | None
 ) -> Explanation:
     # Imported when wanted: the client of the Kubernetes API takes half a second to load.
-    from webhook.cluster.target import default_kubeconfig  # noqa: PLC0415
+    from webhook.cluster.connection import default_kubeconfig  # noqa: PLC0415
 
     with telling():
         version, definitions = asyncio.run(_ask(kubeconfig or default_kubeconfig(), context))

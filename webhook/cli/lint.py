@@ -86,9 +86,12 @@ def _documents(name: str, max_line: int) -> Iterator[Any]:
 async def _of_cluster(given: str | None, context: str | None) -> list[Any]:
     """Both kinds of configuration as the API server has them."""
     # Imported when wanted: the client of the Kubernetes API takes half a second to load.
-    from webhook.cluster.connection import NoClusterError, connected  # noqa: PLC0415
+    from webhook.cluster.connection import (  # noqa: PLC0415
+        NoClusterError,
+        connected,
+        default_kubeconfig,
+    )
     from webhook.cluster.rest import UNREACHED, RefusedError, Rest  # noqa: PLC0415
-    from webhook.cluster.target import default_kubeconfig  # noqa: PLC0415
 
     found: list[Any] = []
     try:

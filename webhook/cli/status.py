@@ -93,7 +93,7 @@ def _of_cluster(
     server: str | None,
 ) -> int:
     asked = _asked(words, selector)
-    from webhook.cluster.target import default_kubeconfig  # noqa: PLC0415
+    from webhook.cluster.connection import default_kubeconfig  # noqa: PLC0415
     from webhook.verbs.looking import LookOptions, look  # noqa: PLC0415
 
     kubeconfig = kubeconfig or default_kubeconfig()

@@ -94,10 +94,9 @@ def trace(target: str | None, **flags: Any) -> None:
     if target is None and not flags["everything"]:
         raise click.UsageError("give KIND/NAME, such as deployment/web")
     # Imported when wanted: the client of the Kubernetes API takes half a second to load.
-    from webhook.cluster.bracket import StillRegisteredError  # noqa: PLC0415
     from webhook.cluster.connection import NoClusterError  # noqa: PLC0415
     from webhook.cluster.rest import UNREACHED, RefusedError  # noqa: PLC0415
-    from webhook.cluster.target import NoTargetError  # noqa: PLC0415
+    from webhook.cluster.tracing import NoTargetError, StillRegisteredError  # noqa: PLC0415
     from webhook.objects.served import UnknownTargetError  # noqa: PLC0415
 
     refusals = (UnknownTargetError, NoTargetError, RefusedError, NoClusterError)
@@ -111,7 +110,7 @@ def trace(target: str | None, **flags: Any) -> None:
 
 
 def _trace(target: str | None, *, yes: bool, output: str, **flags: Any) -> int:
-    from webhook.cluster.target import default_kubeconfig, default_namespace  # noqa: PLC0415
+    from webhook.cluster.connection import default_kubeconfig, default_namespace  # noqa: PLC0415
     from webhook.verbs.tracing import TraceOptions, clean, prepare  # noqa: PLC0415
 
     kubeconfig = flags.pop("kubeconfig") or default_kubeconfig()

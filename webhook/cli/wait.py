@@ -104,7 +104,7 @@ def _wait(
     all_namespaces: bool,
     **flags: Any,
 ) -> int:
-    from webhook.cluster.target import default_kubeconfig  # noqa: PLC0415
+    from webhook.cluster.connection import default_kubeconfig  # noqa: PLC0415
     from webhook.verbs.waiting import WaitOptions, wait  # noqa: PLC0415
 
     kubeconfig = kubeconfig or default_kubeconfig()

@@ -15,7 +15,7 @@ from typing import Final, Protocol
 import msgspec
 
 from webhook.admission.review import AdmissionRequest, Operation, Phase
-from webhook.alerts.change import Sink, Turns
+from webhook.alerts.change import Sink, TransitionTracker
 from webhook.detection.detection import Detection
 from webhook.detection.fact import Fact, encode_fact
 from webhook.detection.finding import Finding
@@ -68,7 +68,7 @@ class Detecting:
         self._queue: deque[tuple[Phase, Reviewed, float, int, int]] = deque()
         self._bytes = 0
         self._wake: Final = asyncio.Event()
-        self._turns: Final = Turns()
+        self._turns: Final = TransitionTracker()
         self._tasks: list[asyncio.Task[None]] = []
         self.latest: tuple[Finding, ...] = ()
         """Everything found by the last look, a second ago at most."""

@@ -16,7 +16,7 @@ from webhook.trace.plan import RUN_LABEL, Plan, Traced
 EXPIRES: Final = "genguard.io/trace-expires"
 """When any run may delete it: an RFC 3339 time."""
 OWNER: Final = "genguard.io/trace-owner"
-"""The process that made it, as `webhook.cluster.owner` writes it."""
+"""The process that made it, as `webhook.cluster.tracing` writes it."""
 _TIMEOUT_SECONDS: Final = 2
 _EQUAL: Final = "kubernetes.io/metadata.name"  # the API server puts it on every namespace
 

@@ -35,13 +35,16 @@ async def certified(
     to serve; raises CertificateError where there is nothing in time.
     """
     # Imported when wanted: the client of the Kubernetes API takes half a second to load.
-    from webhook.cluster.rotating import Rotated, Rotator  # noqa: PLC0415
-    from webhook.cluster.rotation import Rotation  # noqa: PLC0415
-    from webhook.cluster.secret import follow_secret  # noqa: PLC0415
+    from webhook.cluster.certificate_rotation import (  # noqa: PLC0415
+        RotatedSecret,
+        Rotation,
+        Rotator,
+        follow_secret,
+    )
     from webhook.running import running  # noqa: PLC0415
 
     names = (*certs.installed_names(_SERVICE, namespace), *options.names)
-    rotated = Rotated(namespace, secret, names, options.lifetime)
+    rotated = RotatedSecret(namespace, secret, names, options.lifetime)
     rotation = Rotation(Rotator(rest, rotated, _now), leadership, _now)
     metrics.gauge(
         "certificate_rotation_failing",

@@ -12,12 +12,10 @@ from urllib.parse import urlsplit
 
 import manifests
 from certs import PairSnapshot
-from webhook.cluster.applied import find
+from webhook.cluster.apply import find, leftovers
 from webhook.cluster.discovery import discover
-from webhook.cluster.left import leftovers
+from webhook.cluster.install_waits import Probed, leaving, read_pair, send_probe, send_probes
 from webhook.cluster.rest import RefusedError, Rest
-from webhook.cluster.rollout import leaving, read_pair
-from webhook.cluster.trial import Probed, send_probe, send_probes
 from webhook.doctor.facts import Facts, Right
 from webhook.generation.custom import BadDefinitionError, from_definition
 from webhook.install.where import path_of, title_of

@@ -29,10 +29,9 @@ async def carried(
     where  its namespace and name
     """
     # Imported when wanted: the client of the Kubernetes API takes half a second to load.
-    from webhook.cluster.carrying import Carrying  # noqa: PLC0415
-    from webhook.cluster.findings_configmap import FindingsConfigMap  # noqa: PLC0415
+    from webhook.cluster.saved_findings import FindingsConfigMap, FindingsPersister  # noqa: PLC0415
 
-    carrying = Carrying(detecting.detection.ledger, FindingsConfigMap(rest, *where))
+    carrying = FindingsPersister(detecting.detection.ledger, FindingsConfigMap(rest, *where))
     await carrying.load()
     async with carrying.running(leadership, detecting.know, metrics):
         yield
@@ -52,7 +51,7 @@ async def rechecked(
     """
     from webhook.cluster.healing import Healing  # noqa: PLC0415
     from webhook.cluster.rechecking import Rechecking  # noqa: PLC0415
-    from webhook.cluster.stored import StoredObjects  # noqa: PLC0415
+    from webhook.cluster.stored_objects import StoredObjects  # noqa: PLC0415
 
     objects = StoredObjects(rest)
     healing = None

@@ -9,9 +9,9 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from webhook.cluster.owned import owned_kinds
+from webhook.cluster.discovery import owned_kinds
 from webhook.cluster.rest import Rest
-from webhook.cluster.watched import Change, Collection, What, follow
+from webhook.cluster.watch import Change, ChangeKind, Collection, follow
 from webhook.objects.fields import ABSENT, Fields, get
 from webhook.objects.instant import parse_time
 from webhook.objects.served import Served
@@ -160,9 +160,9 @@ class Following:
             return one.served.path(one.namespace)
 
         def on_change(change: Change) -> None:
-            if change.what is What.SEEN:
+            if change.what is ChangeKind.SEEN:
                 self._see(one, change.uid, change.object)
-            elif change.what is What.GONE:
+            elif change.what is ChangeKind.GONE:
                 seen.pop(change.uid, None)
             else:
                 self._listed.add(one)

@@ -13,11 +13,10 @@ from typing import Final
 import certs
 import manifests
 from webhook.cluster import connection
-from webhook.cluster.applied import find, listed, plan_step
-from webhook.cluster.left import leftovers
+from webhook.cluster.apply import find, leftovers, list_objects, plan_step
+from webhook.cluster.connection import default_kubeconfig
+from webhook.cluster.install_waits import read_pair
 from webhook.cluster.rest import RefusedError, Rest
-from webhook.cluster.rollout import read_pair
-from webhook.cluster.target import default_kubeconfig
 from webhook.doctor.line import few
 from webhook.install.plan import Action, Step
 from webhook.install.registering import foreign, is_limited, way_out
@@ -133,7 +132,7 @@ async def registrations(rest: Rest) -> list[Document]:
     """Every webhook configuration. Raises RefusedError or UNREACHED."""
     found: list[Document] = []
     for kind in (MUTATING, VALIDATING):
-        found += await listed(rest, {"apiVersion": _ADMISSION, "kind": kind})
+        found += await list_objects(rest, {"apiVersion": _ADMISSION, "kind": kind})
     return found
 
 

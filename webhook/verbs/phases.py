@@ -16,10 +16,16 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
-from webhook.cluster.applied import apply, put_back, remove
+from webhook.cluster.apply import apply, put_back, remove
+from webhook.cluster.install_waits import (
+    leaving,
+    until_bundle,
+    until_mode,
+    until_replaced,
+    until_rolled_out,
+    until_seen,
+)
 from webhook.cluster.rest import Rest
-from webhook.cluster.rollout import leaving, until_bundle, until_replaced, until_rolled_out
-from webhook.cluster.trial import until_mode, until_seen
 from webhook.install.plan import Action
 from webhook.install.registering import check, limited, trial_name, trial_namespace
 from webhook.manifest.deployed import mode_of

@@ -5,10 +5,9 @@ from http import HTTPStatus
 from typing import Final
 
 import manifests
-from webhook.cluster.applied import find, listed, remove
-from webhook.cluster.left import leftovers
+from webhook.cluster.apply import find, leftovers, list_objects, remove
+from webhook.cluster.install_waits import until
 from webhook.cluster.rest import RefusedError, Rest
-from webhook.cluster.until import until
 from webhook.install.plan import Action, Step
 from webhook.install.registering import home_of
 from webhook.install.where import path_of, title_of
@@ -58,7 +57,7 @@ async def prepare(options: RemovalOptions) -> list[Step]:
         if not options.registrations_only:
             # Last what was created first: the namespace, with all that is in it.
             server = reversed([one for one in documents if not is_registration(one)])
-            found += await listed(rest, secret_of(options.namespace), f"{_NAME}=genguard")
+            found += await list_objects(rest, secret_of(options.namespace), f"{_NAME}=genguard")
             found += [one for one in server if one["kind"] != "Secret" and await find(rest, one)]
         steps = [Step(Action.DELETE, one) for one in found]
         namespaces = [step for step in steps if _is_home(step, options.namespace)]
@@ -118,7 +117,7 @@ async def _others(rest: Rest, namespace: str) -> list[str]:
     found = []
     for version, kind in _OTHERS:
         like = {"apiVersion": version, "kind": kind, "metadata": {"namespace": namespace}}
-        for one in await listed(rest, like):
+        for one in await list_objects(rest, like):
             metadata = one["metadata"]
             is_ours = (metadata.get("labels") or {}).get(_NAME) in _OURS
             if not is_ours and metadata["name"] not in (_CLUSTERS_OWN, FINDINGS):

@@ -8,11 +8,10 @@ from prometheus_client.registry import Collector
 
 from webhook.alerts.alertmanager import AlertmanagerSink
 from webhook.alerts.change import Sink
-from webhook.alerts.event import CreateEvent
+from webhook.alerts.event import CreateEvent, StoreEvents
 from webhook.alerts.kube_event import KubeEventSink
-from webhook.alerts.leader import Candidate, LeaderSink, OrAlone, candidacy
+from webhook.alerts.leader import LeaderElection, LeaderOrAlone, LeaderSink, running_for_leader
 from webhook.alerts.log import LogSink
-from webhook.alerts.store_event import StoreEvents
 from webhook.alerts.verified import Lookup, Verification, VerifiedSink
 from webhook.cel.evaluator import Evaluator
 from webhook.compose import Judge, JudgeOptions
@@ -33,9 +32,8 @@ from webhook.server.watching import Watching
 from webhook.status.kept import KeptObjects
 from webhook.status.tracking import Tracking
 from webhook.store.address import MemoryAddress, SqliteAddress, StoreAddress, ValkeyAddress
-from webhook.store.keeping import Keeping, Kept
 from webhook.store.replicas import Replicas, Tell
-from webhook.store.sqlite import SqliteFile
+from webhook.store.state import PersistentPart, SqliteFile, StatePersister
 from webhook.telemetry.logs import LOGGER, logging_to_stderr
 from webhook.telemetry.metrics import Metrics
 from webhook.telemetry.tracked import TrackedMetrics
@@ -81,7 +79,7 @@ class _Connected(NamedTuple):
 
     rest: "Rest"
     namespace: str
-    lease: Candidate
+    lease: LeaderElection
     create: CreateEvent
     tell: Tell | None
     tokens: Reviewer
@@ -163,11 +161,11 @@ async def run_server(
                     sink = VerifiedSink(sink, verification)
                 parts.sinks.append(sink)
             if isinstance(store, SqliteAddress):
-                kept: dict[str, Kept] = {
+                kept: dict[str, PersistentPart] = {
                     "findings": detection.ledger,
                     "objects": KeptObjects(tracking),
                 }
-                keeping = Keeping(SqliteFile(store.path), kept)
+                keeping = StatePersister(SqliteFile(store.path), kept)
                 await stack.enter_async_context(keeping.running(parts.metrics))
             sharing = None if replicas is None else replicas.sharing
             detecting = Detecting(detection, parts.sinks, tracking, sharing)
@@ -259,23 +257,24 @@ async def _connect(
 ) -> _Connected:
     """Follow a cluster until the stack is left."""
     # Imported when wanted: the client of the Kubernetes API takes half a second to load.
-    from webhook.cluster.events import event_creator  # noqa: PLC0415
-    from webhook.cluster.existing import Existing  # noqa: PLC0415
-    from webhook.cluster.follow import Learners, follow_cluster  # noqa: PLC0415
-    from webhook.cluster.lease import Lease  # noqa: PLC0415
-    from webhook.cluster.objects import follow_objects  # noqa: PLC0415
-    from webhook.cluster.own import own_identity, own_object  # noqa: PLC0415
+    from webhook.cluster.connection import server_identity, server_object  # noqa: PLC0415
+    from webhook.cluster.facts import ClusterListeners, follow_cluster  # noqa: PLC0415
+    from webhook.cluster.lease import LeaseElection  # noqa: PLC0415
     from webhook.cluster.rest import Rest  # noqa: PLC0415
+    from webhook.cluster.stored_objects import ObjectLookup, event_creator  # noqa: PLC0415
     from webhook.cluster.token_review import TokenReviews  # noqa: PLC0415
+    from webhook.cluster.watch import follow_objects  # noqa: PLC0415
 
     judge, suspects = parts.judge, parts.suspects
-    learners = Learners(lambda facts: judge.learn(*facts), suspects.learn, suspects.learn_policies)
+    learners = ClusterListeners(
+        lambda facts: judge.learn(*facts), suspects.learn, suspects.learn_policies
+    )
     api = await stack.enter_async_context(follow_cluster(kubeconfig, learners, parts.metrics))
     rest = Rest(api)
     await stack.enter_async_context(follow_objects(rest, cluster.watched, parts.watching))
-    tokens, lookup = TokenReviews(rest), Existing(rest).look
-    own = own_object(kubeconfig)
-    lease = Lease(rest, own["namespace"], "genguard", own_identity())
+    tokens, lookup = TokenReviews(rest), ObjectLookup(rest).exists
+    own = server_object(kubeconfig)
+    lease = LeaseElection(rest, own["namespace"], "genguard", server_identity())
     create = event_creator(rest)
     if not alerts.events:
         return _Connected(rest, own["namespace"], lease, create, None, tokens, lookup)
@@ -290,12 +289,12 @@ async def _candidate(
     connected: _Connected | None,
     cluster: ClusterOptions,
     parts: _Parts,
-) -> Candidate | None:
+) -> LeaderElection | None:
     """Who tries to lead until the stack is left; None where there is nothing to lead in.
 
     Replicas that share a store have it joined first; one of them makes the Events.
     """
-    candidate: Candidate | None = None
+    candidate: LeaderElection | None = None
     if replicas is not None:
         tell = None if connected is None else connected.tell
         await stack.enter_async_context(replicas.joined(parts.metrics, tell))
@@ -303,7 +302,7 @@ async def _candidate(
     if connected is not None and (replicas is not None or cluster.needs_leader):
         candidate = connected.lease
     if candidate is not None:
-        await stack.enter_async_context(candidacy(candidate, parts.metrics))
+        await stack.enter_async_context(running_for_leader(candidate, parts.metrics))
     return candidate
 
 
@@ -311,7 +310,7 @@ async def _share(
     stack: AsyncExitStack,
     replicas: Replicas | None,
     detecting: Detecting,
-    candidate: Candidate | None,
+    candidate: LeaderElection | None,
 ) -> None:
     """Have one detection with the other replicas until the stack is left, where there are any."""
     if replicas is not None and candidate is not None:
@@ -322,7 +321,7 @@ async def _look_after(
     stack: AsyncExitStack,
     connected: _Connected | None,
     detecting: Detecting,
-    candidate: Candidate | None,
+    candidate: LeaderElection | None,
     *,
     cluster: ClusterOptions,
     store: StoreAddress,
@@ -351,13 +350,15 @@ def _own_user(kubeconfig: str | None) -> str:
     """Whose writes are genguard's own; "" without a cluster."""
     if kubeconfig is None:
         return ""
-    from webhook.cluster.own import own_user  # noqa: PLC0415
+    from webhook.cluster.connection import server_user  # noqa: PLC0415
 
-    return own_user(kubeconfig)
+    return server_user(kubeconfig)
 
 
-def _speaking_for_all(sinks: list[Sink], replicas: Replicas, candidate: Candidate) -> list[Sink]:
+def _speaking_for_all(
+    sinks: list[Sink], replicas: Replicas, candidate: LeaderElection
+) -> list[Sink]:
     """One replica logs findings and makes Events; who is alone logs for itself."""
     log, *others = sinks
-    logs = OrAlone(candidate, lambda: not replicas.sharing.is_shared)
+    logs = LeaderOrAlone(candidate, lambda: not replicas.sharing.is_shared)
     return [LeaderSink(log, logs), *(LeaderSink(one, candidate) for one in others)]

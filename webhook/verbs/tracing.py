@@ -18,12 +18,19 @@ from typing import Any, Final
 
 import certs
 from webhook.admission.review import AdmissionRequest
-from webhook.cluster.bracket import Bracket, changed_since, clean_up
 from webhook.cluster.connection import connected
-from webhook.cluster.owner import this_process
-from webhook.cluster.poke import poking
 from webhook.cluster.rest import UNREACHED, RefusedError, Rest
-from webhook.cluster.target import advertised_url, check_rights, configurations, resolve
+from webhook.cluster.tracing import (
+    ObserverRegistrations,
+    advertised_url,
+    changed_since,
+    check_rights,
+    clean_up,
+    configurations,
+    resolve,
+    sending_dry_runs,
+    this_process,
+)
 from webhook.server.observer import ObserverListener
 from webhook.server.reach import Reach
 from webhook.server.tls import ServingCertificate
@@ -109,7 +116,7 @@ async def run(prepared: Prepared, options: TraceOptions, tell: Tell) -> Ended:
                 async with _bracketed(rest, prepared.plan, at, options.seconds):
                     count = len(prepared.plan.observers)
                     tell(f"{count} observers registered; watching {prepared.plan.traced}")
-                    poke = poking(rest, prepared.plan.traced, tell)
+                    poke = sending_dry_runs(rest, prepared.plan.traced, tell)
                     async with poke if options.poke else nullcontext():
                         await _over_or(over, options.seconds)
                 await asyncio.sleep(_LINGER_SECONDS)
@@ -144,7 +151,7 @@ async def _bracketed(
     rest: Rest, plan: Plan, endpoint: Endpoint, seconds: float
 ) -> AsyncIterator[None]:
     """The observers are registered, and removed however this ends."""
-    bracket = Bracket(rest, plan.run)
+    bracket = ObserverRegistrations(rest, plan.run)
     expires = datetime.now(UTC) + timedelta(seconds=seconds) + _GRACE
     try:
         await bracket.register(registrations(plan, endpoint, this_process(), expires))

@@ -10,7 +10,7 @@ from tests.reviews import make_review
 from tests.unit.cluster.objects import Api, Leads, deployment, path_of
 from tests.unit.cluster.test_findings_configmap import ConfigMaps
 from tests.unit.detection.builders import INTENT, MUTATE, OUTCOME, feed
-from webhook.cluster import carrying, rechecking
+from webhook.cluster import rechecking, saved_findings
 from webhook.detection.detection import Detection
 from webhook.server.detecting import Detecting
 from webhook.status.tracking import Tracking
@@ -59,8 +59,8 @@ async def until(holds: Any) -> None:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(carrying, "_TURN_SECONDS", 0.001)
-    monkeypatch.setattr(rechecking, "_TURN_SECONDS", 0.001)
+    monkeypatch.setattr(saved_findings, "_TICK_SECONDS", 0.001)
+    monkeypatch.setattr(rechecking, "_TICK_SECONDS", 0.001)
 
 
 async def test_what_an_audit_only_pod_saw_is_healed_by_the_enforcing_pod_that_comes_next():

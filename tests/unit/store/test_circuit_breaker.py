@@ -1,4 +1,4 @@
-"""The circuit with a line that does as it is told: nobody waits for the clock but 20 ms once."""
+"""The circuit breaker with a pipeline that does as the test says; only one test waits 20 ms."""
 
 import asyncio
 import contextlib
@@ -7,14 +7,14 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from webhook.store import circuit as module
-from webhook.store.circuit import Circuit, LostError, Turn, Way
+from webhook.store import circuit_breaker as module
+from webhook.store.circuit_breaker import CircuitBreaker, StoreAccess, StoreLostError, StoreState
 
 PROBE = ("PROBE",)
 GET = ("GET", b"key")
 
 
-class FakeLine:
+class FakePipeline:
     """Answers PROBE always, anything else when `answers`; a command that is due fails it."""
 
     def __init__(self, *, answers: bool = True) -> None:
@@ -29,7 +29,7 @@ class FakeLine:
     def send(self, command, done) -> None:
         self.commands.append(command)
         if self.ended.done():
-            done(LostError(self.ended.result()))
+            done(StoreLostError(self.ended.result()))
         elif command == PROBE or self.answers:
             done(b"value")
         else:
@@ -39,43 +39,45 @@ class FakeLine:
         if not self.ended.done():
             self.ended.set_result(reason)
             for done in self.waiting:
-                done(LostError(reason))
+                done(StoreLostError(reason))
 
     async def close(self) -> None:
         self.end("closed")
 
 
 class FakeStore:
-    """Opens the lines it is given, one after the other; then none."""
+    """Opens the pipelines it is given, one after the other; then none."""
 
-    def __init__(self, *lines: FakeLine) -> None:
-        self.lines = list(lines)
+    def __init__(self, *pipelines: FakePipeline) -> None:
+        self.pipelines = list(pipelines)
         self.opened = 0
         self.gaps = 0
-        self.turns: list[Turn] = []
+        self.states: list[StoreState] = []
         self.messages: list[bytes] = []
-        self.circuit = Circuit(Way(self._open, self._listen, PROBE), self.turns.append)
+        self.circuit = CircuitBreaker(
+            StoreAccess(self._open, self._subscribe, PROBE), self.states.append
+        )
 
-    async def _open(self) -> FakeLine:
+    async def _open(self) -> FakePipeline:
         self.opened += 1
-        if not self.lines:
-            raise LostError("nobody there")
-        return self.lines.pop(0)
+        if not self.pipelines:
+            raise StoreLostError("nobody there")
+        return self.pipelines.pop(0)
 
-    async def _listen(self, on_open, on_message) -> str:
+    async def _subscribe(self, on_open, on_message) -> str:
         on_open()
         on_message(b"message")
         await asyncio.Event().wait()
         return ""
 
-    def call_back(self, message: bytes) -> None:
+    def invalidate(self, message: bytes) -> None:
         self.messages.append(message)
 
-    def call_back_all(self) -> None:
+    def invalidate_all(self) -> None:
         self.gaps += 1
 
     @asynccontextmanager
-    async def running(self) -> AsyncIterator[Circuit]:
+    async def running(self) -> AsyncIterator[CircuitBreaker]:
         task = asyncio.create_task(self.circuit.run(self))
         await _until(lambda: self.opened)
         await _settle()
@@ -99,29 +101,29 @@ async def _settle() -> None:
 
 
 async def test_while_it_is_up_commands_are_answered_and_messages_heard():
-    store = FakeStore(FakeLine())
+    store = FakeStore(FakePipeline())
     async with store.running() as circuit:
         assert circuit.up
         assert await circuit.ask("fetch", GET) == b"value"
         circuit.publish("put", GET)
     assert circuit.requests == {("fetch", "ok"): 1, ("put", "ok"): 1}
     assert (store.gaps, store.messages) == (1, [b"message"])
-    assert store.turns == [], "to be connected is no news"
+    assert store.states == [], "to be connected is no news"
 
 
 async def test_a_late_answer_is_waited_for_once_and_then_nothing_is_asked(monkeypatch):
     monkeypatch.setattr(module, "_STALL_SECONDS", 60.0)  # however busy this machine is
-    line = FakeLine(answers=False)
-    store = FakeStore(line)
+    pipeline = FakePipeline(answers=False)
+    store = FakeStore(pipeline)
     async with store.running() as circuit:
-        with pytest.raises(LostError, match="20 ms"):
+        with pytest.raises(StoreLostError, match="20 ms"):
             await circuit.ask("fetch", GET)
         await _until(lambda: not circuit.up)
-        sent = len(line.commands)
-        with pytest.raises(LostError):
+        sent = len(pipeline.commands)
+        with pytest.raises(StoreLostError):
             await circuit.ask("fetch", GET)
         circuit.publish("put", GET)
-    assert len(line.commands) == sent
+    assert len(pipeline.commands) == sent
     assert circuit.requests == {
         ("fetch", "timeout"): 1,
         ("fetch", "skipped"): 1,
@@ -133,37 +135,37 @@ async def test_an_answer_that_is_late_because_of_this_process_is_not_held_agains
     monkeypatch,
 ):
     monkeypatch.setattr(module, "_STALL_SECONDS", 0.0)
-    line = FakeLine(answers=False)
-    async with FakeStore(line).running() as circuit:
-        with pytest.raises(LostError):
+    pipeline = FakePipeline(answers=False)
+    async with FakeStore(pipeline).running() as circuit:
+        with pytest.raises(StoreLostError):
             await circuit.ask("fetch", GET)
         assert circuit.up
-        assert not line.ended.done()
+        assert not pipeline.ended.done()
 
 
 async def test_who_waits_is_let_go_when_the_line_ends():
-    line = FakeLine(answers=False)
-    store = FakeStore(line)
+    pipeline = FakePipeline(answers=False)
+    store = FakeStore(pipeline)
     async with store.running() as circuit:
         circuit.publish("put", GET)
         asking = asyncio.create_task(circuit.ask("fetch", GET))
         await _settle()
-        line.end("cut off")
-        with pytest.raises(LostError, match="cut off"):
+        pipeline.end("cut off")
+        with pytest.raises(StoreLostError, match="cut off"):
             await asking
     assert circuit.requests == {("fetch", "lost"): 1, ("put", "lost"): 1}
 
 
 async def test_a_loss_that_a_second_line_makes_good_is_not_told(monkeypatch):
     monkeypatch.setattr(module, "_LONGEST_PAUSE", 0.0)
-    lines = FakeLine(), FakeLine()
-    store = FakeStore(*lines)
+    pipelines = FakePipeline(), FakePipeline()
+    store = FakeStore(*pipelines)
     async with store.running() as circuit:
         await asyncio.sleep(0.01)
-        lines[0].end("cut off")
+        pipelines[0].end("cut off")
         await _until(lambda: store.gaps == 2)
         assert circuit.up
-    assert store.turns == []
+    assert store.states == []
 
 
 async def test_a_loss_is_told_once_with_its_reason_and_so_is_the_return(monkeypatch):
@@ -173,18 +175,18 @@ async def test_a_loss_is_told_once_with_its_reason_and_so_is_the_return(monkeypa
     async with store.running() as circuit:
         await _until(lambda: store.opened > 5)
         assert not circuit.up
-        assert store.turns == [Turn(up=False, reason="nobody there")]
-        store.lines.append(FakeLine())
+        assert store.states == [StoreState(up=False, reason="nobody there")]
+        store.pipelines.append(FakePipeline())
         await _until(lambda: circuit.up)
-        assert store.turns[1:] == [Turn(up=True, reason="")]
+        assert store.states[1:] == [StoreState(up=True, reason="")]
 
 
 async def test_what_is_too_much_is_dropped_and_not_kept(monkeypatch):
     monkeypatch.setattr(module, "MOST_UNANSWERED", 3)
-    store = FakeStore(FakeLine(answers=False))
+    store = FakeStore(FakePipeline(answers=False))
     async with store.running() as circuit:
         for _ in range(5):
             circuit.publish("put", GET)
-        with pytest.raises(LostError):
+        with pytest.raises(StoreLostError):
             await circuit.ask("fetch", GET)
         assert circuit.requests == {("put", "dropped"): 2, ("fetch", "skipped"): 1}

@@ -1,8 +1,8 @@
-"""Objects as they are wanted: applied or replaced, put back, and deleted.
+"""Reads, applies, restores and deletes the objects of an installation.
 
-The server's objects are applied (kubernetes.io/docs/reference/using-api/server-side-apply): what
-others have added to them stays. Registrations are replaced as a whole, but for rules of other
-resources: one more matchCondition or an objectSelector decides whether genguard is called at all.
+The server's objects are applied (kubernetes.io/docs/reference/using-api/server-side-apply), so that
+fields of others stay. Registrations are replaced as a whole, except for rules of other resources:
+one more matchCondition or an objectSelector would decide whether genguard is called at all.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from webhook.cluster.rest import RefusedError, Rest
 from webhook.install.plan import Action, Step, compare
-from webhook.install.registering import merged
+from webhook.install.registering import RUN, merged
 from webhook.install.where import collection_of, path_of
 from webhook.manifest.kustomize import Document
 from webhook.manifest.rendering import is_registration
@@ -20,10 +20,14 @@ MANAGER: Final = "genguard"
 _IDENTITY: Final = ("uid", "resourceVersion")
 _APPLY: Final = "application/apply-patch+yaml"
 _PARAMS: Final = {"fieldManager": MANAGER, "force": "true"}
+_KINDS: Final = (
+    ("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration"),
+    ("v1", "Namespace"),
+)
 
 
 async def find(rest: Rest, document: Mapping[str, Any]) -> Document | None:
-    """What there is of this kind and name. Raises RefusedError or UNREACHED."""
+    """Return the stored object of this kind and name, if any. Raises RefusedError or UNREACHED."""
     try:
         found: Document = await rest.get(path_of(document))
     except RefusedError as error:
@@ -34,7 +38,7 @@ async def find(rest: Rest, document: Mapping[str, Any]) -> Document | None:
 
 
 async def apply(rest: Rest, document: Document, *, dry_run: bool = False) -> Document:
-    """Make it so; gives the object as it then is. Raises RefusedError or UNREACHED."""
+    """Apply an object, and return it as it is stored then. Raises RefusedError or UNREACHED."""
     dry = {"dryRun": "All"} if dry_run else {}
     if is_registration(document):
         return await _replace(rest, document, dry)
@@ -60,12 +64,12 @@ async def _replace(rest: Rest, document: Document, dry: dict[str, str]) -> Docum
 
 
 async def plan_step(rest: Rest, document: Document) -> Step:
-    """What applying it would do. Raises RefusedError or UNREACHED."""
+    """Return what applying an object would change. Raises RefusedError or UNREACHED."""
     live = await find(rest, document)
     try:
         would = await apply(rest, document, dry_run=True)
     except RefusedError as error:
-        # In a namespace that the plan itself creates.
+        # The namespace is created by the plan itself.
         if live is not None or error.status != HTTPStatus.NOT_FOUND:
             raise
         return Step(Action.CREATE, document)
@@ -73,7 +77,7 @@ async def plan_step(rest: Rest, document: Document) -> Step:
 
 
 async def remove(rest: Rest, document: Mapping[str, Any]) -> None:
-    """Delete it, if it is there. Raises RefusedError or UNREACHED."""
+    """Delete an object, if it exists. Raises RefusedError or UNREACHED."""
     try:
         await rest.call("DELETE", path_of(document), {"propagationPolicy": "Background"})
     except RefusedError as error:
@@ -82,7 +86,7 @@ async def remove(rest: Rest, document: Mapping[str, Any]) -> None:
 
 
 async def put_back(rest: Rest, document: Document) -> None:
-    """Make it as it was, whatever it is by now. Raises RefusedError or UNREACHED."""
+    """Restore an object to this state, whatever it is now. Raises RefusedError or UNREACHED."""
     now = await find(rest, document)
     metadata = {key: value for key, value in document["metadata"].items() if key not in _IDENTITY}
     if now is None:
@@ -92,9 +96,20 @@ async def put_back(rest: Rest, document: Document) -> None:
     await rest.call("PUT", path_of(document), {**document, "metadata": metadata})
 
 
-async def listed(rest: Rest, like: Mapping[str, Any], selector: str = "") -> list[Document]:
-    """All of the kind, and namespace, of a document, with the kind that lists leave out."""
+async def list_objects(rest: Rest, like: Mapping[str, Any], selector: str = "") -> list[Document]:
+    """Return all objects of the kind and namespace of `like`, with the kind that lists omit."""
     params = {"labelSelector": selector} if selector else {}
     found = await rest.get(collection_of(like), **params)
-    told = {"apiVersion": like["apiVersion"], "kind": like["kind"]}
-    return [{**one, **told} for one in found["items"]]
+    kind = {"apiVersion": like["apiVersion"], "kind": like["kind"]}
+    return [{**item, **kind} for item in found["items"]]
+
+
+async def leftovers(rest: Rest) -> list[Document]:
+    """Return what unfinished installations left: trial namespaces and test configurations.
+
+    Raises RefusedError or UNREACHED.
+    """
+    found = []
+    for version, kind in _KINDS:
+        found += await list_objects(rest, {"apiVersion": version, "kind": kind}, RUN)
+    return [one for one in found if "deletionTimestamp" not in one["metadata"]]

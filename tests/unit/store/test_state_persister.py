@@ -5,8 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from webhook.store.address import BadStoreError
-from webhook.store.keeping import Keeping
-from webhook.store.sqlite import Changes, NotSavedError
+from webhook.store.state import Changes, NotSavedError, StatePersister
 from webhook.telemetry.metrics import Metrics
 
 
@@ -54,7 +53,7 @@ class Disk:
 
 async def test_only_what_changed_is_saved():
     disk, notes = Disk(a=b"1", b=b"2"), Notes()
-    keeping = Keeping(disk, {"notes": notes})
+    keeping = StatePersister(disk, {"notes": notes})
     assert notes.kept == {"a": "1", "b": "2"}
     await keeping.save()
     assert disk.saves == []
@@ -67,7 +66,7 @@ async def test_only_what_changed_is_saved():
 
 async def test_many_are_saved_as_few_are():
     disk, notes = Disk(), Notes()
-    keeping = Keeping(disk, {"notes": notes})
+    keeping = StatePersister(disk, {"notes": notes})
     notes.kept = {str(number): "x" for number in range(1_001)}
     await keeping.save()
     assert len(disk.rows) == 1_001
@@ -75,7 +74,7 @@ async def test_many_are_saved_as_few_are():
 
 async def test_what_could_not_be_saved_is_saved_later(caplog):
     disk, notes = Disk(a=b"1"), Notes()
-    keeping = Keeping(disk, {"notes": notes})
+    keeping = StatePersister(disk, {"notes": notes})
     disk.full = True
     notes.kept = {"b": "2"}
     await keeping.save()
@@ -89,7 +88,9 @@ async def test_what_could_not_be_saved_is_saved_later(caplog):
 
 async def test_the_end_is_saved_too():
     disk, notes = Disk(), Notes()
-    async with Keeping(disk, {"notes": notes}).running(Metrics(lambda group, resource: False)):
+    async with StatePersister(disk, {"notes": notes}).running(
+        Metrics(lambda group, resource: False)
+    ):
         notes.kept = {"last": "word"}
     assert disk.rows == {"last": b"word"}
     assert disk.closed
@@ -98,5 +99,5 @@ async def test_the_end_is_saved_too():
 def test_rows_that_cannot_be_read_stop_the_start():
     disk = Disk(a=b"\xff")
     with pytest.raises(BadStoreError, match="notes cannot be read; move the file away"):
-        Keeping(disk, {"notes": Notes()})
+        StatePersister(disk, {"notes": Notes()})
     assert disk.closed

@@ -2,30 +2,40 @@
 
 import msgspec
 
-from webhook.store import outbox as module
-from webhook.store.outbox import KEPT_SECONDS, MOST_SECONDS, Outbox
+from webhook.store import stream as module
 from webhook.store.seal import Plain
-from webhook.store.stream import MOST_BYTES, Facts, Found, Message, Stream
+from webhook.store.stream import (
+    KEPT_SECONDS,
+    MOST_BYTES,
+    MOST_SECONDS,
+    Facts,
+    Found,
+    Message,
+    Stream,
+    StreamProducer,
+)
 
 
 class Sender:
     def __init__(self) -> None:
         self.now = 100.0
         self.sent: list[Message] = []
-        self.outbox = Outbox(self._publish, Stream("p:", Plain()), b"me", lambda: self.now)
+        self.producer = StreamProducer(
+            self._publish, Stream("p:", Plain()), b"me", lambda: self.now
+        )
 
     def _publish(self, command) -> None:
         self.sent.append(Stream("p:", Plain()).decode(command[5]))
 
     def send(self, *facts: bytes) -> None:
         for fact in facts:
-            self.outbox.put(fact)
-        self.outbox.flush()
+            self.producer.put(fact)
+        self.producer.flush()
 
     def again(self) -> list[int]:
         """The numbers of what is sent again."""
         self.sent.clear()
-        self.outbox.send_again()
+        self.producer.send_again()
         return [one.number for one in self.sent]
 
 
@@ -39,31 +49,31 @@ def test_what_is_gathered_goes_as_one_message_and_nothing_is_no_message():
 
 def test_it_is_time_to_send_when_a_message_is_full():
     sender = Sender()
-    assert not sender.outbox.put(b"x" * (MOST_BYTES - 1))
-    assert sender.outbox.put(b"x")
+    assert not sender.producer.put(b"x" * (MOST_BYTES - 1))
+    assert sender.producer.put(b"x")
 
 
 def test_findings_go_in_as_many_messages_as_it_takes():
     sender = Sender()
     rows = [(str(number), b"x" * (MOST_BYTES // 2)) for number in range(5)]
-    sender.outbox.tell(rows)
+    sender.producer.send_findings(rows)
     assert [type(one) for one in sender.sent] == [Found] * 3
     assert [row for one in sender.sent if isinstance(one, Found) for row in one.rows] == rows
-    assert sender.outbox.is_telling
+    assert sender.producer.has_unconfirmed_findings
     for number in (1, 2, 3):
-        sender.outbox.came_back(number)
-    assert not sender.outbox.is_telling
+        sender.producer.confirm(number)
+    assert not sender.producer.has_unconfirmed_findings
 
 
 def test_what_came_back_is_sent_again_for_a_while_and_the_rest_until_it_comes_back():
     sender = Sender()
     sender.send(b"one")
     sender.send(b"two")
-    sender.outbox.came_back(1)
+    sender.producer.confirm(1)
     assert sender.again() == [1, 2]
     sender.now += KEPT_SECONDS + 1
     assert sender.again() == [2]
-    assert sender.outbox.dropped == 0
+    assert sender.producer.dropped == 0
 
 
 def test_what_never_came_back_is_given_up_and_counted():
@@ -72,7 +82,7 @@ def test_what_never_came_back_is_given_up_and_counted():
     sender.now += MOST_SECONDS + 1
     sender.send(b"two")
     assert sender.again() == [2]
-    assert sender.outbox.dropped == 1
+    assert sender.producer.dropped == 1
 
 
 def test_what_is_kept_is_bounded(monkeypatch):
@@ -81,19 +91,19 @@ def test_what_is_kept_is_bounded(monkeypatch):
     for _ in range(5):
         sender.send(b"x" * 500)
     assert len(sender.again()) < 5
-    assert sender.outbox.dropped == 5 - len(sender.sent)
+    assert sender.producer.dropped == 5 - len(sender.sent)
 
 
 def test_the_lag_is_that_of_the_oldest():
     sender = Sender()
-    assert sender.outbox.lag() == 0.0
+    assert sender.producer.lag() == 0.0
     sender.send(b"one")
     sender.now += 2.0
     sender.send(b"two")
-    assert sender.outbox.lag() == 2.0
-    sender.outbox.came_back(1)
-    sender.outbox.came_back(2)
-    assert sender.outbox.lag() == 0.0
+    assert sender.producer.lag() == 2.0
+    sender.producer.confirm(1)
+    sender.producer.confirm(2)
+    assert sender.producer.lag() == 0.0
 
 
 def test_a_message_is_small_beside_what_is_in_it():

@@ -1,7 +1,7 @@
 """Leadership by a key: as the store says, and everybody's when the store says nothing."""
 
-from webhook.store.circuit import LostError
-from webhook.store.lock import LEAD_SECONDS, LOCK_SECONDS, StoreLock
+from webhook.store.circuit_breaker import StoreLostError
+from webhook.store.leader_lock import LEAD_SECONDS, LOCK_SECONDS, LeaderLock
 
 
 class FakeStore:
@@ -14,7 +14,7 @@ class FakeStore:
 
     async def ask(self, operation, command):
         if self.lost:
-            raise LostError("gone")
+            raise StoreLostError("gone")
         token = command[4]
         free = self.holder is None or self.holder[1] <= self.now
         if len(command) == 5:
@@ -27,8 +27,8 @@ class FakeStore:
         return 1
 
 
-def replicas(store: FakeStore, count: int = 2) -> list[StoreLock]:
-    return [StoreLock(store, "p:", bytes([number]), lambda: store.now) for number in range(count)]
+def replicas(store: FakeStore, count: int = 2) -> list[LeaderLock]:
+    return [LeaderLock(store, "p:", bytes([number]), lambda: store.now) for number in range(count)]
 
 
 async def test_one_leads_until_it_is_gone():
