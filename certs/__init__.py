@@ -23,9 +23,8 @@ from certs.errors import (
     PairUnreadableError,
     UnusablePairError,
 )
-from certs.facts import CertificateFacts
 from certs.files import PairFiles, PairSnapshot, write_files
-from certs.inspect import Inspection, inspect
+from certs.inspect import CertificateFacts, Inspection, Problem, inspect
 from certs.issue import (
     AUTHORITY_LIFETIME,
     LEAF_LIFETIME,
@@ -37,19 +36,19 @@ from certs.issue import (
     issue_authority,
 )
 from certs.names import LOOPBACK, installed_names, service_names
-from certs.problems import Problem
-from certs.renew import Renewed, renew
 from certs.rotation import (
     Files,
     Leave,
     Prepare,
     Promote,
+    Renewed,
     Spread,
     Step,
     Tidy,
     Trusting,
     Wait,
     next_step,
+    renew,
     stage,
 )
 

@@ -26,7 +26,6 @@ from certs.errors import (
     PairIncompleteError,
     UnusablePairError,
 )
-from certs.facts import renew_from
 from certs.files import (
     CA_FILE,
     CA_KEY_FILE,
@@ -37,7 +36,7 @@ from certs.files import (
     read_file,
     write_files,
 )
-from certs.inspect import inspect
+from certs.inspect import inspect, renew_from
 from certs.issue import LEAF_LIFETIME, CertificateAuthority, issue, issue_authority
 from certs.names import LOOPBACK
 from certs.pem import read_certificates, read_key, same_key, write_certificate

@@ -21,13 +21,12 @@ from certs.errors import (
     PairIncompleteError,
     PairUnreadableError,
 )
-from certs.problems import Part
+from certs.inspect import Part
 
 CERT_FILE: Final = "tls.crt"
 KEY_FILE: Final = "tls.key"
 CA_FILE: Final = "ca.crt"
 CA_KEY_FILE: Final = "ca.key"
-
 _SECRETS: Final = {KEY_FILE, CA_KEY_FILE}
 _LARGEST: Final = 1 << 20  # what a Secret may hold; a larger file is no certificate
 _LOOKS: Final = 3  # one swap during a look is bad luck, three are another fault

@@ -31,10 +31,9 @@ from typing import Final, TypeAlias
 from cryptography import x509
 
 from certs.errors import MalformedPEMError
-from certs.facts import CertificateFacts
-from certs.files import CA_FILE, CERT_FILE, KEY_FILE
-from certs.inspect import inspect
-from certs.issue import AUTHORITY_NAME, issue, issue_authority
+from certs.files import CA_FILE, CERT_FILE, KEY_FILE, PairSnapshot
+from certs.inspect import CertificateFacts, inspect
+from certs.issue import AUTHORITY_LIFETIME, AUTHORITY_NAME, issue, issue_authority
 from certs.names import LOOPBACK
 from certs.pem import read_certificates, write_certificate
 
@@ -48,6 +47,14 @@ _MOST_TRUSTED: Final = 20
 Files: TypeAlias = Mapping[str, bytes]
 """What a Secret holds, by name: tls.crt, tls.key, ca.crt, and while a pair is renewed next.crt and
 next.key. Names that are not known here stay as they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Renewed:
+    """The pair to use from now on; `reason` is empty when it is the one that was given."""
+
+    pair: PairSnapshot
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,3 +231,25 @@ def _next_look(served: CertificateFacts | None, bundle: bytes, at: datetime) -> 
     ends = [one.not_valid_after_utc for one in _read(bundle)]
     due = [] if served is None else [served.renew_from]
     return min((one for one in (*due, *ends) if one > at), default=at)
+
+
+def renew(
+    pair: PairSnapshot | None,
+    *,
+    names: Sequence[str],
+    at: datetime,
+    leaf_lifetime: timedelta = AUTHORITY_LIFETIME,
+) -> Renewed:
+    """A pair that is good for these names; by default it lives as long as its authority."""
+    if pair is None:
+        reason = "there is none yet"
+    elif pair.ca_pem is None:
+        reason = "there is no bundle to know it by"
+    else:
+        found = inspect(pair.cert_pem, pair.key_pem, pair.ca_pem, at=at, names=(*names, *LOOPBACK))
+        if not found.errors and found.facts is not None and found.facts.chain_verifies:
+            return Renewed(pair, "")
+        reason = "; ".join(problem.message for problem in found.problems)
+    issued = issue(names=names, at=at, leaf_lifetime=leaf_lifetime)
+    bundle = issued.authority.cert_pem + b"".join(_living((pair and pair.ca_pem) or b"", at))
+    return Renewed(PairSnapshot(issued.leaf.cert_pem, issued.leaf.key_pem, bundle), reason)

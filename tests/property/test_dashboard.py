@@ -8,12 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webhook.dashboard import chain, findings, objects, terminating
-from webhook.dashboard.plot import plot
-from webhook.dashboard.query import BadQueryError
 from webhook.dashboard.rendering import render
-from webhook.dashboard.thing import ObjectPage
-from webhook.dashboard.timeline import Step, Stored
-from webhook.dashboard.tree import Branch
+from webhook.dashboard.scene import BadQueryError
+from webhook.dashboard.thing import Branch, ObjectPage
+from webhook.dashboard.timeline import Step, Stored, plot
 from webhook.detection.finding import Actor, Confidence, Finding, FoundObject, Severity
 from webhook.detection.matching import Matched
 from webhook.status.terminating_pods import Agreement, Count

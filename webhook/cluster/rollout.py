@@ -12,7 +12,7 @@ from certs import PairSnapshot
 from webhook.cluster.applied import find, listed
 from webhook.cluster.rest import Rest
 from webhook.cluster.until import until
-from webhook.install.where import title_of
+from webhook.manifest.documents import title_of
 from webhook.manifest.kustomize import Document
 from webhook.status.views.rollout import Rollout, rollout
 

@@ -17,7 +17,7 @@ from typing import Any, Final, Protocol
 
 import certs
 from webhook.cluster.rest import RefusedError
-from webhook.install.where import path_of
+from webhook.manifest.documents import path_of
 from webhook.manifest.kustomize import Document
 from webhook.manifest.rendering import INJECTORS, REGISTRATIONS, registration_of, secret_of
 

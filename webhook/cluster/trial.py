@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 from webhook.admission.probe import Seen, read_answers
 from webhook.cluster.rest import Rest
 from webhook.cluster.until import until
-from webhook.install.probing import missing, probe
-from webhook.install.where import collection_of
+from webhook.install.registering import missing, probe
+from webhook.manifest.documents import collection_of
 
 _AT_ONCE: Final = 8
 """Probes that need connections of their own: an idle one leads to the pod that it led to before."""

@@ -13,8 +13,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import structs
 
-from webhook.dashboard.query import known_only, one_of
-from webhook.dashboard.scene import Scene, Seen
+from webhook.dashboard.scene import Scene, Seen, known_only, one_of
 from webhook.detection.matching import NAME_LABEL, Matched, matches_rules
 from webhook.detection.policies import Policy
 from webhook.detection.suspects import Registered

@@ -6,8 +6,7 @@ from typing import Final
 
 import msgspec
 
-from webhook.dashboard.query import known_only, number
-from webhook.dashboard.scene import Scene, Seen
+from webhook.dashboard.scene import Scene, Seen, known_only, number
 from webhook.status.tally import Counts, Durations, Kind
 
 _PARAMETERS: Final = ("q", "page")

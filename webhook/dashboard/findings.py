@@ -6,8 +6,7 @@ from typing import Final
 
 import msgspec
 
-from webhook.dashboard.query import known_only, number, one_of
-from webhook.dashboard.scene import MissingError, Scene, Seen
+from webhook.dashboard.scene import MissingError, Scene, Seen, known_only, number, one_of
 from webhook.detection.detectors import ALL
 from webhook.detection.finding import Finding, Severity
 from webhook.detection.ledger import MOST_FINDINGS

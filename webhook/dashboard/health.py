@@ -7,9 +7,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from webhook.dashboard.query import known_only
 from webhook.dashboard.runbook import Runbook, runbook
-from webhook.dashboard.scene import MissingError, Scene, Seen
+from webhook.dashboard.scene import MissingError, Scene, Seen, known_only
 
 
 class Trouble(msgspec.Struct, frozen=True):

@@ -8,9 +8,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from webhook.dashboard.query import BadQueryError, known_only, number, one_of
-from webhook.dashboard.scene import Scene, Seen
-from webhook.dashboard.words import stamp_exactly
+from webhook.dashboard.rendering import stamp_exactly
+from webhook.dashboard.scene import BadQueryError, Scene, Seen, known_only, number, one_of
 from webhook.status.remembered import Remembered, glance, glance_names, may_name
 from webhook.status.tally import Tally
 from webhook.status.tracking import Tracked, Tracking

@@ -9,11 +9,18 @@ from typing import Any, Final, NamedTuple
 from aiohttp import web
 
 from webhook.dashboard import chain, durations, findings, health, objects, terminating, thing
-from webhook.dashboard.query import BadQueryError
 from webhook.dashboard.rendering import render, static
-from webhook.dashboard.scene import MissingError, Scene, Seen, Server, Sources
+from webhook.dashboard.scene import (
+    BadQueryError,
+    BusyError,
+    MissingError,
+    Scene,
+    Seen,
+    Server,
+    Sources,
+    Turns,
+)
 from webhook.dashboard.stream import Stream
-from webhook.dashboard.turns import BusyError, Turns
 from webhook.objects.shown import json_line
 
 Look = Callable[[Scene, Mapping[str, str], float], Awaitable[Seen]]

@@ -6,8 +6,7 @@ from typing import Final
 
 import msgspec
 
-from webhook.dashboard.query import known_only
-from webhook.dashboard.scene import Scene, Seen
+from webhook.dashboard.scene import Scene, Seen, known_only
 from webhook.status.terminating_pods import DEPLOYMENT, REPLICA_SET, Agreement, Count
 
 _NEEDED: Final = {

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
-from webhook.install.where import title_of
+from webhook.manifest.documents import title_of
 from webhook.manifest.kustomize import Document
 from webhook.objects.pointer import Path, to_field_path
 

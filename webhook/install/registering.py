@@ -7,20 +7,35 @@ merged   one of the three, with the rules that somebody has added for other reso
 foreign  those of another genguard in the same cluster
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from copy import deepcopy
 from typing import Any, Final
 
+from webhook.admission.probe import PROBE
 from webhook.detection.suspects import TRACE_LABEL
-from webhook.install.where import title_of
+from webhook.manifest.documents import title_of
 from webhook.manifest.kustomize import Document
 from webhook.manifest.rendering import REGISTRATIONS
 from webhook.objects.own_webhooks import own_phase
 
 RUN: Final = "genguard.io/install"
 """The label of whatever an installation makes for a while."""
+
 _NAME: Final = "kubernetes.io/metadata.name"  # the API server puts it on every namespace
 _TIMEOUT_SECONDS: Final = 5
+_CONTAINER: Final[Mapping[str, Any]] = {
+    "name": "probe",
+    "image": "registry.k8s.io/pause:3.10",  # never pulled: it is a dry run
+    "resources": {
+        "requests": {"cpu": "1m", "memory": "1Mi"},
+        "limits": {"cpu": "1m", "memory": "1Mi"},
+    },
+    "securityContext": {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    },
+}
 
 
 def trial_name(run: str) -> str:
@@ -151,3 +166,34 @@ def _named(rule: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _only(name: str) -> dict[str, Any]:
     return {"matchLabels": {_NAME: name}}
+
+
+def probe(value: str, namespace: str, run: str = "") -> Document:
+    """A PodTemplate, on which nothing acts; its pod is one that most policies let pass."""
+    return {
+        "apiVersion": "v1",
+        "kind": "PodTemplate",
+        "metadata": {
+            "name": f"genguard-probe-{value}",
+            "namespace": namespace,
+            "annotations": {PROBE: value},
+            "labels": {"app.kubernetes.io/name": "genguard-probe"} | ({RUN: run} if run else {}),
+        },
+        "template": {
+            "metadata": {"labels": {"app.kubernetes.io/name": "genguard-probe"}},
+            "spec": {
+                "automountServiceAccountToken": False,
+                "securityContext": {
+                    "runAsNonRoot": True,
+                    "runAsUser": 65532,
+                    "seccompProfile": {"type": "RuntimeDefault"},
+                },
+                "containers": [_CONTAINER],
+            },
+        },
+    }
+
+
+def missing(seen: Collection[str], expected: Iterable[str]) -> list[str]:
+    """The phases that have not seen a probe."""
+    return [phase for phase in expected if phase not in seen]

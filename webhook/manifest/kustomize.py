@@ -16,9 +16,10 @@ from typing import Any, Final
 
 import yaml
 
-from webhook.manifest.place import add, read_field, write_fields
+from webhook.objects.pointer import from_pointer
 
 Document = dict[str, Any]
+
 Read = Callable[[str], bytes]
 
 # kustomize api/resmap: kinds that others depend on come first, webhook configurations last.
@@ -28,7 +29,9 @@ _FIRST: Final = (
     "Service", "LimitRange", "PriorityClass", "PersistentVolume", "PersistentVolumeClaim",
     "Deployment", "StatefulSet", "CronJob", "PodDisruptionBudget",
 )  # fmt: skip
+
 _LAST: Final = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
+_PART: Final = re.compile(r"\[([^\]]*)\]|([^.\[\]]+)")
 
 
 class UnreadableManifestError(Exception):
@@ -189,3 +192,43 @@ def _known(spec: Mapping[str, Any], fields: Any, where: str) -> None:
     unknown = sorted(set(spec) - set(fields))
     if unknown:
         raise UnreadableManifestError(f"{where}: {', '.join(unknown)} is not understood here")
+
+
+def add(document: Any, pointer: str, value: Any) -> None:
+    """Put a value at a pointer; `-` is the end of a list. Raises LookupError or ValueError."""
+    *parents, last = from_pointer(pointer)
+    for token in parents:
+        document = document[int(token)] if isinstance(document, list) else document[token]
+    if not isinstance(document, list):
+        document[last] = value
+    elif last == "-":
+        document.append(value)
+    else:
+        document.insert(int(last), value)
+
+
+def read_field(document: Any, path: str) -> Any:
+    """The value at a field path; raises KeyError where there is none."""
+    for name in _names(path):
+        document = document[name]
+    return document
+
+
+def write_fields(document: Any, path: str, value: Any) -> None:
+    """Set a field, made where it is absent; `*` is every item of a list."""
+    *parents, last = _names(path)
+    for parent in _parents([document], parents):
+        parent[last] = value
+
+
+def _parents(found: list[Any], names: list[str]) -> Iterator[Any]:
+    for name in names:
+        if name == "*":
+            found = [item for one in found for item in one]
+        else:
+            found = [one.setdefault(name, {}) for one in found]
+    yield from found
+
+
+def _names(path: str) -> list[str]:
+    return [bracketed or plain for bracketed, plain in _PART.findall(path)]

@@ -1,25 +1,37 @@
 """The documents of one installation: an overlay of manifests/, and what somebody chose."""
 
 import base64
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from ipaddress import ip_address
+from pathlib import PurePosixPath
 from typing import Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 import yaml
 
 from certs.files import CA_FILE, CERT_FILE, KEY_FILE, PairSnapshot
-from webhook.manifest.deployed import ALERTMANAGER, containers_of
+from webhook.manifest.documents import ALERTMANAGER, arguments_of, containers_of
 from webhook.manifest.kustomize import Document, Read, build
-from webhook.manifest.network import limit_callers, way_out
-from webhook.manifest.store import SharedStore, use
 
 NAMESPACE: Final = "genguard-system"
 """The namespace that the files name; another takes its place wherever it stands."""
+
 SECRET: Final = "genguard-tls"  # noqa: S105 - its name
+STORE_SECRET: Final = "genguard-store"  # noqa: S105 - its name
+MOUNT: Final = PurePosixPath("/etc/genguard/store")
+"""Where the pods have the Secret's keys as files."""
+
+PASSWORD: Final = "password"  # noqa: S105 - the name of a key
+"""The key of the Secret that the Valkey of manifests/valkey reads."""
+
+KEY: Final = "key"
+"""The key of the Secret by which replicas seal what they share: the store never sees it."""
+
 PHASES: Final = ("intent", "mutate", "outcome")
 INJECTED: Final = "cert-manager.io/inject-ca-from"
 """The annotation by which cert-manager sees to a caBundle."""
+
 INJECTORS: Final = (
     INJECTED,
     "cert-manager.io/inject-ca-from-secret",
@@ -27,17 +39,23 @@ INJECTORS: Final = (
     "service.beta.openshift.io/inject-cabundle",
 )
 """Annotations of a configuration whose caBundle is written by somebody else."""
+
 REGISTRATIONS: Final = (
     ("MutatingWebhookConfiguration", "0--genguard-intent"),
     ("MutatingWebhookConfiguration", "zzzzzz-genguard-mutate"),
     ("ValidatingWebhookConfiguration", "zzzzzz-genguard-outcome"),
 )
 """Kind and name, as base/registrations has them."""
+
 FINDINGS: Final = "genguard-findings"
 """The ConfigMap of open findings, which the server makes in its own namespace."""
+
 _HA: Final = "overlays/ha"
 _TLS: Final = "tls"
 _REGISTRATIONS: Final = "base/registrations"
+_FLAG: Final = "--store="
+_SHARED: Final = ("valkey", "valkeys", "redis", "rediss")
+_VOLUME: Final = "store"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +64,15 @@ class Outside:
 
     url: str
     ca_pem: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class SharedStore:
+    """What --store takes in a pod, and the host and port in it."""
+
+    address: str
+    host: str
+    port: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,3 +240,86 @@ def _moved(value: Any, namespace: str) -> Any:
     if isinstance(value, dict):
         return {key: _moved(one, namespace) for key, one in value.items()}
     return value
+
+
+def store_of(deployment: Mapping[str, Any]) -> str:
+    """The address that the pods are given; "" where they share none."""
+    found = [one.removeprefix(_FLAG) for one in arguments_of(deployment) if one.startswith(_FLAG)]
+    return found[0] if found and urlsplit(found[0]).scheme in _SHARED else ""
+
+
+def keys_of(deployment: Mapping[str, Any]) -> tuple[str, ...]:
+    """Which keys of the Secret the address names as files."""
+    named = parse_qsl(urlsplit(store_of(deployment)).query)
+    files = (PurePosixPath(value) for _, value in named)
+    return tuple(one.name for one in files if one.parent == MOUNT)
+
+
+def store_secret(namespace: str, values: Mapping[str, bytes]) -> dict[str, Any]:
+    """The Secret of an own Valkey: its PASSWORD, and the KEY of the replicas."""
+    labels = {"app.kubernetes.io/name": "genguard", "app.kubernetes.io/component": "server"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": STORE_SECRET, "namespace": namespace, "labels": labels},
+        "type": "Opaque",
+        "data": {name: base64.b64encode(value).decode() for name, value in values.items()},
+    }
+
+
+def use(document: dict[str, Any], store: SharedStore) -> None:
+    """Put this address where the documents of overlays/ha have theirs."""
+    if document["kind"] == "Deployment":
+        _address(document, store)
+    elif document["kind"] == "NetworkPolicy":
+        # The component adds its rule last.
+        document["spec"]["egress"][-1] = way_out(store.host, store.port)
+
+
+def _address(deployment: dict[str, Any], store: SharedStore) -> None:
+    pod = deployment["spec"]["template"]["spec"]
+    for container in containers_of(deployment):
+        container["args"] = [
+            f"{_FLAG}{store.address}" if one.startswith(_FLAG) else one for one in container["args"]
+        ]
+    if not keys_of(deployment):
+        pod["volumes"] = [one for one in pod["volumes"] if one["name"] != _VOLUME]
+        for container in containers_of(deployment):
+            mounts = container["volumeMounts"]
+            container["volumeMounts"] = [one for one in mounts if one["name"] != _VOLUME]
+
+
+def limit_callers(policy: dict[str, Any], api_servers: tuple[str, ...]) -> None:
+    """Let only these CIDRs reach the webhook port."""
+    for rule in policy["spec"]["ingress"]:
+        if any(port["port"] == "webhook" for port in rule["ports"]):
+            rule["from"] = [{"ipBlock": {"cidr": cidr}} for cidr in api_servers]
+
+
+def callers_of(document: Mapping[str, Any]) -> Iterator[str]:
+    """The CIDRs that `limit_callers` has put into a NetworkPolicy; none for other documents."""
+    if document["kind"] != "NetworkPolicy":
+        return
+    for rule in document["spec"].get("ingress") or ():
+        if any(port.get("port") == "webhook" for port in rule.get("ports") or ()):
+            sources = rule.get("from") or ()
+            yield from (one["ipBlock"]["cidr"] for one in sources if "ipBlock" in one)
+
+
+def way_out(host: str, port: int) -> dict[str, Any]:
+    """An egress rule that lets pods call this host and TCP port.
+
+    The rule names the namespace of a Service (`NAME.NAMESPACE.svc`), or the IP address. Any other
+    name may lead anywhere, so its rule allows the port to every address.
+    """
+    rule: dict[str, Any] = {"ports": [{"port": port, "protocol": "TCP"}]}
+    try:
+        address = ip_address(host)
+    except ValueError:
+        match host.split("."):
+            case [_, namespace, "svc", *_]:
+                labels = {"kubernetes.io/metadata.name": namespace}
+                rule["to"] = [{"namespaceSelector": {"matchLabels": labels}}]
+    else:
+        rule["to"] = [{"ipBlock": {"cidr": f"{address}/{address.max_prefixlen}"}}]
+    return rule

@@ -18,20 +18,24 @@ from webhook.cluster.left import leftovers
 from webhook.cluster.rest import RefusedError, Rest
 from webhook.cluster.rollout import read_pair
 from webhook.cluster.target import default_kubeconfig
-from webhook.doctor.line import few
+from webhook.doctor.result import few
 from webhook.install.plan import Action, Step
 from webhook.install.registering import foreign, is_limited, way_out
-from webhook.install.where import path_of, title_of
 from webhook.lint.hook import MUTATING, VALIDATING
+from webhook.manifest.documents import path_of, title_of
 from webhook.manifest.kustomize import Document
 from webhook.manifest.rendering import (
+    KEY,
+    PASSWORD,
+    STORE_SECRET,
     Choices,
     is_registration,
+    keys_of,
     pair_files,
     render,
     secret_of,
+    store_secret,
 )
-from webhook.manifest.store import KEY, PASSWORD, STORE_SECRET, keys_of, store_secret
 
 _ADMISSION: Final = "admissionregistration.k8s.io/v1"
 _SECRET_BYTES: Final = 32

@@ -13,7 +13,7 @@ from tests.unit.cluster.turns import NAMESPACE, SECRET, Caller, Objects
 from webhook.cluster.rest import RefusedError
 from webhook.cluster.rotating import Rotated, Rotator
 from webhook.cluster.rotation import Rotation
-from webhook.install.where import path_of
+from webhook.manifest.documents import path_of
 from webhook.manifest.rendering import REGISTRATIONS, registration_of
 
 AT = datetime(2026, 5, 1, tzinfo=UTC)

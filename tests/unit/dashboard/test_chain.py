@@ -5,8 +5,7 @@ import pytest
 from tests.unit.detection.policies import binding, policy, rule
 from tests.unit.detection.test_suspects import OWN, hook
 from webhook.dashboard.chain import Role, look
-from webhook.dashboard.query import BadQueryError
-from webhook.dashboard.scene import Scene
+from webhook.dashboard.scene import BadQueryError, Scene
 from webhook.detection.policies import read_policies
 from webhook.detection.suspects import Suspects, read_configurations
 

@@ -5,8 +5,7 @@ import re
 import pytest
 
 from tests.unit.detection.builders import INTENT, MUTATE, OUTCOME, joined, spec, status, update
-from webhook.dashboard.plot import WIDTH, plot
-from webhook.dashboard.timeline import Step, Stored, steps
+from webhook.dashboard.timeline import WIDTH, Step, Stored, plot, steps
 from webhook.detection.packing import Remembered
 from webhook.status.milestones import Milestone
 

@@ -3,8 +3,8 @@
 from msgspec.structs import replace
 
 from tests.dashboard.crowd import state
-from webhook.dashboard.tree import MOST_CHILDREN, MOST_NODES, tree
-from webhook.dashboard.turns import Turns
+from webhook.dashboard.scene import Turns
+from webhook.dashboard.thing import MOST_CHILDREN, MOST_NODES, tree
 from webhook.status.tally import Kind
 from webhook.status.tracking import Tracking
 

@@ -3,8 +3,8 @@
 import pytest
 from markupsafe import Markup
 
-from webhook.dashboard.query import BadQueryError, known_only, link, number, one_of
-from webhook.dashboard.words import ago, count, plain, span, stamp
+from webhook.dashboard.rendering import ago, count, plain, span, stamp
+from webhook.dashboard.scene import BadQueryError, known_only, link, number, one_of
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,11 @@ from typing import Any, Final
 from webhook.generation.table import load_rows
 from webhook.objects.served import collection_path
 
+AUDIT_ONLY: Final = "--audit-only"
+HEAL: Final = "--heal"
+ALERTMANAGER: Final = "--alertmanager="
+"""The flag that a URL follows; it may come several times."""
+
 _OTHERS: Final = {
     ("cert-manager.io", "Issuer"): ("issuers", True),
     ("cert-manager.io", "Certificate"): ("certificates", True),
@@ -38,3 +43,29 @@ def title_of(document: Mapping[str, Any]) -> str:
 def _resources() -> Mapping[tuple[str, str], tuple[str, bool]]:
     rows = {(row.group, row.kind): (row.resource, row.namespaced) for row in load_rows()}
     return {**_OTHERS, **rows}
+
+
+def arguments_of(workload: Mapping[str, Any]) -> tuple[str, ...]:
+    """The arguments of the pods' containers."""
+    return tuple(
+        str(argument)
+        for container in containers_of(workload)
+        for argument in container.get("args") or ()
+    )
+
+
+def alertmanagers_of(workload: Mapping[str, Any]) -> tuple[str, ...]:
+    """URLs that the pods send findings to."""
+    flags = (one for one in arguments_of(workload) if one.startswith(ALERTMANAGER))
+    return tuple(one.removeprefix(ALERTMANAGER) for one in flags)
+
+
+def containers_of(workload: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The containers of the template of a Deployment or StatefulSet."""
+    spec = ((workload.get("spec") or {}).get("template") or {}).get("spec") or {}
+    return list(spec.get("containers") or ())
+
+
+def mode_of(deployment: Mapping[str, Any]) -> str:
+    """In which mode its pods run: the word by which they answer probes."""
+    return "audit-only" if AUDIT_ONLY in arguments_of(deployment) else "enforcing"
