@@ -1,8 +1,16 @@
-"""Look at a certificate, its key and its CA bundle: facts, and problems in plain words.
+"""Inspect a certificate with its key and CA bundle: return facts and problems.
 
-Reads   PEM bytes, `at`, and the names that clients dial when these are known
-Result  facts (None when the certificate cannot be read) and problems; bad bytes never raise
-Relies  on what Go's crypto/x509 asks of a webhook's certificate: see chain.py and problems.py
+Reads   PEM bytes, `at`, and the names that clients use, where they are known
+Result  facts (None if the certificate cannot be read) and problems; bad bytes never raise
+Relies  on the rules of Go's crypto/x509, which the API server uses. Verify tries every path, so a
+        bundle may hold an old and a new authority; a leaf that is in the bundle is trusted.
+        cryptography's own verifier follows the rules of the public web. It refuses certificates
+        that Go accepts (a leaf in the bundle, an authority without key identifiers), and a pair
+        that works must not be refused
+
+A problem says what is wrong, where, and what to do. An error means that the API server would refuse
+the pair, so it must not be served; a warning may become an error. Messages hold no running times,
+so that a log can drop repetitions.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,8 +33,8 @@ Part: TypeAlias = Literal["certificate", "key", "ca"]
 Severity: TypeAlias = Literal["error", "warning"]
 
 UNKNOWN_SIGNER: Final = "no certificate in the CA bundle signed it"
-RENEW_AFTER: Final = 2 / 3  # of a lifetime, as cert-manager does: a third is left to notice
-_LONGEST: Final = 5  # authorities between a leaf and its anchor; no real chain has as many
+RENEW_AFTER: Final = 2 / 3  # of the lifetime, as in cert-manager
+_LONGEST: Final = 5  # intermediate authorities; no real chain has more
 _SERVER_USAGES: Final = {
     ExtendedKeyUsageOID.SERVER_AUTH,
     ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE,
@@ -37,7 +45,7 @@ _REFUSED_HASHES: Final = {"md5", "sha1"}  # Go 1.18 and newer verify neither
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong, and in which of the three inputs."""
+    """One problem, and which of the three inputs has it."""
 
     code: str
     severity: Severity
@@ -47,7 +55,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class CertificateFacts:
-    """The leaf, how it fits its key and its CA bundle, and how long it still lives."""
+    """The facts of a leaf certificate: names, times, and whether key and CA bundle match."""
 
     subject: str
     issuer: str
@@ -55,7 +63,7 @@ class CertificateFacts:
     not_before: datetime
     not_after: datetime
     fingerprint: str  # SHA-256 of the DER, lower-case hex
-    signature_hash: str | None  # None: the algorithm has none of its own, as Ed25519
+    signature_hash: str | None  # None: the algorithm has no separate hash, as Ed25519
     for_servers: bool
     key_matches: bool | None  # None: the key could not be read
     chain_verifies: bool | None  # None: there was no readable CA bundle to verify against
@@ -64,20 +72,20 @@ class CertificateFacts:
 
     @property
     def renew_from(self) -> datetime:
-        """When this certificate is due for the next one."""
+        """The time from which the certificate should be renewed."""
         return renew_from(self.not_before, self.not_after)
 
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """Facts and problems of one look."""
+    """The facts and problems of a pair."""
 
     facts: CertificateFacts | None
     problems: tuple[Problem, ...]
 
     @property
     def errors(self) -> tuple[Problem, ...]:
-        """The problems for which the pair must not be served."""
+        """The problems because of which the pair must not be served."""
         return tuple(problem for problem in self.problems if problem.severity == "error")
 
 
@@ -89,7 +97,7 @@ def inspect(
     at: datetime,
     names: Sequence[str] = (),
 ) -> Inspection:
-    """Facts and problems of a pair; `ca_pem` None means that there is no bundle to verify with."""
+    """Return facts and problems of a pair; without `ca_pem` the chain is not verified."""
     problems: list[Problem] = []
     chain = _read_chain(cert_pem, problems)
     key = _read_key(key_pem, problems)
@@ -101,7 +109,7 @@ def inspect(
 
 
 def renew_from(not_before: datetime, not_after: datetime) -> datetime:
-    """When a certificate of this life is due for the next one."""
+    """Return the time from which a certificate should be renewed."""
     return not_before + (not_after - not_before) * RENEW_AFTER
 
 
@@ -111,7 +119,7 @@ def gather_facts(
     bundle: Sequence[x509.Certificate],
     at: datetime,
 ) -> CertificateFacts:
-    """Facts of the first certificate of a chain; the others are what is sent along with it."""
+    """Return the facts of the first certificate of a chain; the others are intermediates."""
     leaf, intermediates = chain[0], chain[1:]
     failure = explain_failure(leaf, intermediates, bundle, at) if bundle else None
     algorithm = leaf.signature_hash_algorithm
@@ -135,7 +143,7 @@ def _read_chain(pem: bytes, problems: list[Problem]) -> tuple[x509.Certificate, 
     try:
         return read_certificates(pem)
     except MalformedPEMError as error:
-        message = f"the certificate is {error}: put the whole PEM file in its place"
+        message = f"the certificate is {error}: put the complete PEM file there"
         problems.append(Problem("certificate-unreadable", "error", "certificate", message))
         return ()
 
@@ -144,7 +152,7 @@ def _read_key(pem: bytes, problems: list[Problem]) -> PrivateKeyTypes | None:
     try:
         return read_key(pem)
     except MalformedPEMError as error:
-        message = f"the private key is {error}: put the certificate's own key in its place"
+        message = f"the private key is {error}: put the certificate's own key there"
         problems.append(Problem("key-unreadable", "error", "key", message))
         return None
 
@@ -157,13 +165,13 @@ def _read_bundle(pem: bytes, problems: list[Problem]) -> tuple[x509.Certificate,
     try:
         return read_certificates(pem)
     except MalformedPEMError as error:
-        message = f"the CA bundle is {error}: put the whole PEM file in its place"
+        message = f"the CA bundle is {error}: put the complete PEM file there"
         problems.append(Problem("ca-unreadable", "error", "ca", message))
         return ()
 
 
 def _for_servers(leaf: x509.Certificate) -> bool:
-    """RFC 5280 4.2.1.12: a certificate that names no extended usage may be used for all."""
+    """Whether servers may use it; without extended usages any use is (RFC 5280 4.2.1.12)."""
     try:
         usages = leaf.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
     except x509.ExtensionNotFound:
@@ -177,7 +185,7 @@ def explain_failure(
     bundle: Sequence[x509.Certificate],
     at: datetime,
 ) -> str | None:
-    """Why the leaf does not verify, or None when it does."""
+    """Return why the leaf does not verify against the bundle, or None if it does."""
     if leaf in bundle:
         return None
     misses: list[str] = []
@@ -195,7 +203,7 @@ def _paths(
     at: datetime,
     below: int,
 ) -> Iterator[str | None]:
-    """One answer a path: None where it ends well, else what is wrong with it."""
+    """Yield the result of each path: None if it verifies, else the reason."""
     for anchor in bundle:
         if _signed(certificate, anchor):
             yield _objection(anchor, at, below)
@@ -237,7 +245,7 @@ def _objection(signer: x509.Certificate, at: datetime, below: int) -> str | None
 
 
 def find_problems(facts: CertificateFacts, at: datetime, names: Sequence[str]) -> Iterator[Problem]:
-    """Every problem that the facts show to a client that dials one of the names."""
+    """Yield every problem for a client that connects to one of the names."""
     yield from _of_pair(facts)
     yield from _of_time(facts, at)
     yield from _of_use(facts, names)
@@ -250,7 +258,7 @@ def _of_pair(facts: CertificateFacts) -> Iterator[Problem]:
             "error",
             "key",
             f"the private key does not belong to the certificate {facts.fingerprint[:16]}: "
-            "put the key it was issued for beside it",
+            "put its own key there",
         )
     if facts.chain_failure is not None:
         yield _error(
@@ -290,7 +298,7 @@ def _of_use(facts: CertificateFacts, names: Sequence[str]) -> Iterator[Problem]:
         yield _error(
             "name-missing",
             f"does not cover {', '.join(missing)}, only {', '.join(facts.sans)}: "
-            "issue one with the names that clients dial",
+            "issue one with the names that clients use",
         )
     if not facts.for_servers:
         yield _error(

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from webhook.doctor.facts import Facts, Found
 from webhook.doctor.result import CheckResult, fail, few, results_or_ok, warn
-from webhook.install.registering import foreign, home_of, is_limited, way_out
+from webhook.install.registering import foreign, home_of, is_limited, removal_commands
 from webhook.lint.hook import items, mapping, texts
 from webhook.manifest.documents import title_of
 from webhook.manifest.rendering import PHASES, REGISTRATIONS
@@ -59,7 +59,9 @@ def alone(facts: Facts) -> Iterator[CheckResult]:
             )
         if more := [one for one in others if one not in taken]:
             message = f"another genguard is registered: {few([title_of(one) for one in more])}; "
-            yield warn("alone", f"{message}both repair and report the same writes", way_out(more))
+            yield warn(
+                "alone", f"{message}both repair and report the same writes", removal_commands(more)
+            )
 
     return results_or_ok("alone", "no other genguard is registered", problems())
 

@@ -1,4 +1,7 @@
-"""Where the API server keeps a document, by the table of kinds."""
+"""Read a Kubernetes document: its API path, its title, and the flags of a Deployment.
+
+A live Deployment may hold anything. A part that does not have the expected form counts as absent.
+"""
 
 from collections.abc import Mapping
 from functools import cache
@@ -10,22 +13,22 @@ from webhook.objects.served import collection_path
 AUDIT_ONLY: Final = "--audit-only"
 HEAL: Final = "--heal"
 ALERTMANAGER: Final = "--alertmanager="
-"""The flag that a URL follows; it may come several times."""
+"""The flag before a URL; it may be given several times."""
 
 _OTHERS: Final = {
     ("cert-manager.io", "Issuer"): ("issuers", True),
     ("cert-manager.io", "Certificate"): ("certificates", True),
 }
-"""Custom resources that are in manifests/."""
+"""The custom resources in manifests/: resource, and whether it is namespaced."""
 
 
 def path_of(document: Mapping[str, Any]) -> str:
-    """`/apis/apps/v1/namespaces/shop/deployments/web`; raises KeyError for a kind of nobody's."""
+    """Return `/apis/apps/v1/namespaces/shop/deployments/web`; or raise KeyError."""
     return f"{collection_of(document)}/{document['metadata']['name']}"
 
 
 def collection_of(document: Mapping[str, Any]) -> str:
-    """The same without the name."""
+    """Return the API path without the name."""
     group, _, version = document["apiVersion"].rpartition("/")
     resource, namespaced = _resources()[group, document["kind"]]
     namespace = document["metadata"]["namespace"] if namespaced else ""
@@ -33,7 +36,7 @@ def collection_of(document: Mapping[str, Any]) -> str:
 
 
 def title_of(document: Mapping[str, Any]) -> str:
-    """`deployment/genguard -n genguard-system`, as kubectl takes it."""
+    """Return `deployment/genguard -n genguard-system`, as kubectl takes it."""
     metadata = document["metadata"]
     where = f" -n {metadata['namespace']}" if "namespace" in metadata else ""
     return f"{document['kind'].lower()}/{metadata['name']}{where}"
@@ -46,7 +49,7 @@ def _resources() -> Mapping[tuple[str, str], tuple[str, bool]]:
 
 
 def arguments_of(workload: Mapping[str, Any]) -> tuple[str, ...]:
-    """The arguments of the pods' containers."""
+    """The arguments of all containers of a workload's pods."""
     return tuple(
         str(argument)
         for container in containers_of(workload)
@@ -55,7 +58,7 @@ def arguments_of(workload: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def alertmanagers_of(workload: Mapping[str, Any]) -> tuple[str, ...]:
-    """URLs that the pods send findings to."""
+    """The URLs to which the pods send findings as alerts."""
     flags = (one for one in arguments_of(workload) if one.startswith(ALERTMANAGER))
     return tuple(one.removeprefix(ALERTMANAGER) for one in flags)
 
@@ -67,5 +70,5 @@ def containers_of(workload: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def mode_of(deployment: Mapping[str, Any]) -> str:
-    """In which mode its pods run: the word by which they answer probes."""
+    """The mode in which its pods run, as they also answer probes."""
     return "audit-only" if AUDIT_ONLY in arguments_of(deployment) else "enforcing"

@@ -20,7 +20,7 @@ from webhook.cluster.rollout import read_pair
 from webhook.cluster.target import default_kubeconfig
 from webhook.doctor.result import few
 from webhook.install.plan import Action, Step
-from webhook.install.registering import foreign, is_limited, way_out
+from webhook.install.registering import foreign, is_limited, removal_commands
 from webhook.lint.hook import MUTATING, VALIDATING
 from webhook.manifest.documents import path_of, title_of
 from webhook.manifest.kustomize import Document
@@ -145,7 +145,7 @@ async def _check_alone(rest: Rest, namespace: str) -> None:
     """Two would repair and report the same writes; of the same name one would take the other's."""
     if others := foreign(await registrations(rest), namespace):
         told = f"another genguard is in this cluster: {few([title_of(one) for one in others])}. "
-        told += f"A cluster has one. Take it out first: {way_out(others)}"
+        told += f"A cluster has one. Take it out first: {removal_commands(others)}"
         raise RefusedError(HTTPStatus.CONFLICT, told)
 
 

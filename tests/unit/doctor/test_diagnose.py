@@ -112,7 +112,13 @@ def test_registrations_that_ask_the_genguard_of_another_namespace_are_a_failure(
             f"{KUBECTL} scale deployment/genguard --replicas=1",
         ),
         (replace(WELL, endpoints=0), "pods", "fail", "the Service has no endpoint", INSTALL),
-        (replace(WELL, pair=None), "certificate", "fail", "no Secret", INSTALL),
+        (
+            replace(WELL, pair=None),
+            "certificate",
+            "fail",
+            "the Secret with the certificate is missing",
+            INSTALL,
+        ),
         (replace(WELL, leftovers=(TEMPLATE,)), "registered", "warn", "genguard-test-0a1b", INSTALL),
         (
             with_hook(WELL, "intent", rules=[]),
