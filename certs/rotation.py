@@ -249,7 +249,7 @@ def renew(
     if pair is None:
         reason = "there is none yet"
     elif pair.ca_pem is None:
-        reason = "there is no CA bundle for it"
+        reason = "there is no bundle for it"
     else:
         found = inspect(pair.cert_pem, pair.key_pem, pair.ca_pem, at=at, names=(*names, *LOOPBACK))
         if not found.errors and found.facts is not None and found.facts.chain_verifies:

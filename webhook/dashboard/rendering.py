@@ -1,4 +1,4 @@
-"""Templates to HTML: everything escaped, and nothing undefined passes for empty."""
+"""Render templates to HTML, and format values for people. Undefined variables are errors."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -9,8 +9,8 @@ from typing import Any, Final
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from webhook.dashboard.page import link
 from webhook.dashboard.runbook import runbook
-from webhook.dashboard.scene import link
 
 _MINUTE, _HOUR, _DAY = 60.0, 3_600.0, 86_400.0
 
@@ -35,20 +35,20 @@ def _environment() -> Environment:
 
 
 def render(template: str, values: Mapping[str, Any]) -> bytes:
-    """One page. Takes milliseconds: not for the event loop."""
+    """Render one page. Takes milliseconds: run it in a thread."""
     return _environment().get_template(template).render(values).encode()
 
 
 @cache
 def static(name: str) -> bytes:
-    """A file that pages link. Raises FileNotFoundError."""
+    """Return a static file. Raises FileNotFoundError."""
     return resources.files("webhook.dashboard").joinpath("static", name).read_bytes()
 
 
 def plain(value: Any) -> Any:
-    """Text with what cannot be seen written out: control characters, and those that turn the rest.
+    """Return text with invisible characters escaped, such as control and direction characters.
 
-    Escaping for HTML is another matter; it comes after this.
+    The template escapes HTML after this.
     """
     if not isinstance(value, str) or isinstance(value, Markup) or value.isprintable():
         return value
@@ -58,7 +58,7 @@ def plain(value: Any) -> Any:
 
 
 def span(seconds: float | None) -> str:
-    """`90` → `1.5 min`; `-` for what nobody knows."""
+    """Format a duration: `90` → `1.5 min`; `-` if it is unknown."""
     if seconds is None:
         return "-"
     for unit, name in _UNITS:
@@ -69,7 +69,7 @@ def span(seconds: float | None) -> str:
 
 
 def ago(at: str | float, now: float) -> str:
-    """A time, RFC 3339 or in Unix seconds, as people say it: `3 min ago`."""
+    """Format a time, RFC 3339 or Unix seconds, relative to now: `3 min ago`."""
     seconds = now - (at if isinstance(at, float) else datetime.fromisoformat(at).timestamp())
     for unit, name in _UNITS:
         if seconds >= unit >= 1:
@@ -78,7 +78,7 @@ def ago(at: str | float, now: float) -> str:
 
 
 def stamp(at: str | float) -> str:
-    """A time as RFC 3339 in whole seconds of UTC."""
+    """Format a time as RFC 3339 in UTC and whole seconds."""
     moment = (
         datetime.fromtimestamp(at, UTC) if isinstance(at, float) else datetime.fromisoformat(at)
     )
@@ -86,10 +86,10 @@ def stamp(at: str | float) -> str:
 
 
 def stamp_exactly(at: float) -> str:
-    """A time in Unix seconds as RFC 3339, for programs."""
+    """Format Unix seconds as RFC 3339 with microseconds."""
     return datetime.fromtimestamp(at, UTC).isoformat().replace("+00:00", "Z")
 
 
 def count(number: float) -> str:
-    """`12345` → `12,345`."""
+    """Format a number: `12345` → `12,345`."""
     return f"{number:,.0f}"

@@ -1,4 +1,4 @@
-"""One object's writes, as far back as they are remembered: who, what moved, what was mended."""
+"""The remembered writes of one object, as a table and as a plot."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import StrEnum
@@ -15,7 +15,7 @@ from webhook.objects.pointer import to_field_path
 from webhook.status.milestones import Milestone
 
 MOST_PATHS = 8
-"""Of each write; how many more there are is told."""
+"""The most paths shown for each write."""
 
 WIDTH: Final = 800
 
@@ -27,11 +27,11 @@ _MOST_LANES: Final = 6
 _QUIET_SHARE, _LEAST = 0.25, 1.0
 
 _APART: Final = 3.0
-"""Lines that show the same number would hide each other."""
+"""The offset of each curve, since curves with the same number would hide each other."""
 
 
 class Stored(StrEnum):
-    """What became of a write."""
+    """Whether a write was stored."""
 
     YES = "yes"
     UNKNOWN = "not known"
@@ -39,11 +39,11 @@ class Stored(StrEnum):
 
 
 class Step(msgspec.Struct, frozen=True, rename="camel"):
-    """One write. Of contents there are the paths that changed, and the generations.
+    """One write. Of its contents only the changed paths and the generations are kept.
 
-    others   what other webhooks changed of what was asked; null where the intent was not seen
-    mended   what another webhook had cleared and genguard has put back
-    lost     what was cleared and stayed so
+    others   paths that other webhooks changed; null if the intent was not seen
+    mended   fields that another webhook cleared and genguard restored
+    lost     fields that were cleared and not restored
     """
 
     time: float
@@ -62,12 +62,12 @@ class Step(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def actor(self) -> str:
-        """Who, as one word."""
+        """The requester as one text."""
         return f"{self.user} ({self.field_manager})" if self.field_manager else self.user
 
 
-class Line(NamedTuple):
-    """One quantity; `number` says which colour and pattern it has."""
+class Curve(NamedTuple):
+    """One plotted quantity; `number` selects its colour and pattern."""
 
     name: str
     number: int
@@ -75,7 +75,7 @@ class Line(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """One write in its lane."""
+    """One write in the lane of its writer."""
 
     x: float
     y: float
@@ -91,10 +91,10 @@ class Label(NamedTuple):
 
 
 class Plot(NamedTuple):
-    """Where everything goes, in units of the viewBox."""
+    """The positions of all parts, in units of the viewBox."""
 
     height: float
-    lines: tuple[Line, ...]
+    lines: tuple[Curve, ...]
     marks: tuple[Mark, ...]
     lanes: tuple[Label, ...]
     across: tuple[Label, ...]
@@ -102,7 +102,7 @@ class Plot(NamedTuple):
 
 
 def steps(known: Remembered) -> tuple[Step, ...]:
-    """Oldest first."""
+    """Return the remembered writes, oldest first."""
     stored = {id(one) for one in known.stored}
     return tuple(_step(one, is_stored=id(one) in stored) for one in known.writes)
 
@@ -127,7 +127,7 @@ def _step(write: Write, *, is_stored: bool) -> Step:
 
 
 def _between(cleared: Observed, wanted: Observed) -> Iterator[str]:
-    """The fields that one of two has and the other has not."""
+    """Yield the fields that `wanted` has and `cleared` lacks."""
     for one in restorations(wanted, cleared):
         yield to_field_path(one.path)
 
@@ -138,9 +138,9 @@ def _paths(found: Iterable[Change]) -> Iterator[str]:
 
 
 def plot(steps: Sequence[Step], reconciled: Sequence[Milestone], now: float) -> Plot:
-    """Of at least one step; what lies before the first of them is not shown."""
+    """Lay out a plot of at least one write, from the first write on."""
     begin, last = steps[0].time, steps[-1].time
-    # What was quiet since is not worth the room: the last writes are what one wants to see.
+    # A long time without writes is cut off, so that the last writes have room.
     end = min(max(now, last), last + max((last - begin) * _QUIET_SHARE, _LEAST))
     wide = max(end - begin, _LEAST)
     series = (
@@ -169,7 +169,7 @@ def plot(steps: Sequence[Step], reconciled: Sequence[Milestone], now: float) -> 
     return Plot(
         height=first + len(names) * _LANE - 20,
         lines=tuple(
-            Line(name, index + 1, _path(points, x, y, index * _APART))
+            Curve(name, index + 1, _path(points, x, y, index * _APART))
             for index, (name, points) in enumerate(series)
             if any(value is not None for _, value in points)
         ),
@@ -188,7 +188,7 @@ Points = Sequence[tuple[float, int | None]]
 
 
 def _number(one: Step) -> int | None:
-    """Argo Rollouts writes its observedGeneration as text."""
+    """Return observedGeneration as a number; Argo Rollouts writes it as text."""
     value = one.observed
     if isinstance(value, str):
         return int(value) if value else None
@@ -206,7 +206,7 @@ def _changes(points: Iterable[tuple[float, int | None]]) -> Points:
 def _path(
     points: Points, x: Callable[[float], float], y: Callable[[float], float], lower: float
 ) -> str:
-    """A step at each change, and a gap where there is no value."""
+    """Return an SVG path with a step at each change, and a gap where there is no value."""
     parts: list[str] = []
     last = None
     for at, value in points:
@@ -219,7 +219,7 @@ def _path(
 
 
 def _lanes(steps: Iterable[Step]) -> list[str]:
-    """Who wrote, in the order in which they came; the last lane is that of all the others."""
+    """Return the writers in order of appearance; the last lane holds all others."""
     names = list(dict.fromkeys(one.actor for one in steps))
     return names if len(names) <= _MOST_LANES else [*names[: _MOST_LANES - 1], "others"]
 
@@ -230,11 +230,11 @@ def _kind(one: Step) -> str:
 
 def _told(one: Step) -> str:
     what = f"/{one.subresource}" if one.subresource else "spec"
-    told = {"lost": ", observedGeneration lost", "mended": ", mended"}.get(_kind(one), "")
+    told = {"lost": ", observedGeneration lost", "mended": ", restored"}.get(_kind(one), "")
     return f"{one.actor}: {what}, generation {one.generation}{told}"
 
 
 def _ticks(low: int, high: int) -> list[int]:
-    """Whole numbers, five at most."""
+    """Return at most five whole numbers."""
     apart = max(1, -(-(high - low) // _TICKS))
     return list(range(low, high + 1, apart))

@@ -1,4 +1,4 @@
-"""One object: how it stands, its writes over time, what it belongs to, and what was found of it."""
+"""The page of one object: its status, its writes over time, its findings, its owners."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -8,7 +8,14 @@ from typing import Final
 import msgspec
 
 from webhook.dashboard.objects import TrackedObject, show
-from webhook.dashboard.scene import BadQueryError, MissingError, Scene, Seen, Turns, known_only
+from webhook.dashboard.page import (
+    BadQueryError,
+    MissingError,
+    PageContext,
+    PageData,
+    PageQueue,
+    check_parameters,
+)
 from webhook.dashboard.timeline import Step, plot, steps
 from webhook.detection.finding import Finding
 from webhook.detection.write import ObjectKey
@@ -20,11 +27,11 @@ _PARAMETERS = ("group", "resource", "namespace", "name", "uid")
 MOST_CHILDREN: Final = 50
 MOST_NODES: Final = 300
 MOST_DEEP: Final = 8
-_BITE: Final = 500
+_BATCH_SIZE: Final = 500
 
 
 class Branch(msgspec.Struct, frozen=True, rename="camel"):
-    """An object with what it owns; of many children there are the first and a count."""
+    """An object with the objects that it owns; of many children the first and a count."""
 
     object: TrackedObject
     children: tuple["Branch", ...]
@@ -32,7 +39,7 @@ class Branch(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ObjectPage(msgspec.Struct, frozen=True):
-    """`tracked` and `tree` are null for an object that is not tracked."""
+    """The data of the page; `tracked` and `tree` are null if the object is not tracked."""
 
     group: str
     resource: str
@@ -46,13 +53,13 @@ class ObjectPage(msgspec.Struct, frozen=True):
     tree: Branch | None
 
 
-async def one(scene: Scene, query: Mapping[str, str], now: float) -> Seen:
-    """By its uid, or by its names where writes of it had none; raises MissingError."""
-    known_only(query, _PARAMETERS)
+async def load(context: PageContext, query: Mapping[str, str], now: float) -> PageData:
+    """Return the page of an object by uid, or by its names if it has none; raises MissingError."""
+    check_parameters(query, _PARAMETERS)
     group, resource, namespace, name, uid = (query.get(one, "") for one in _PARAMETERS)
     if not resource or not (name or uid):
-        raise BadQueryError("resource, and name or uid, say which object is meant")
-    detecting = scene.sources.detecting
+        raise BadQueryError("the parameters resource, and name or uid, are required")
+    detecting = context.sources.detecting
     tracking = detecting.tracking
     key = ObjectKey(group, "", resource, namespace, name, uid)
     remembered = detecting.detection.history.look(key)
@@ -60,8 +67,8 @@ async def one(scene: Scene, query: Mapping[str, str], now: float) -> Seen:
     about = tuple(one for one in detecting.findings() if _is_about(one, key))
     if remembered is None and found is None and not about:
         raise MissingError(
-            "Nothing is known of this object. What has not been written for an hour may be "
-            "forgotten, and after a restart only what --store keeps is known."
+            "This object is not known. Objects without writes for an hour may be forgotten, and "
+            "after a restart only the state in --store is known."
         )
     model = ObjectPage(
         group=group,
@@ -73,10 +80,10 @@ async def one(scene: Scene, query: Mapping[str, str], now: float) -> Seen:
         writes=() if remembered is None else steps(remembered),
         reconciled=tracking.milestones.of(uid),
         findings=about,
-        tree=await tree(tracking, scene.turns, uid, now),
+        tree=await tree(tracking, context.queue, uid, now),
     )
     drawn = plot(model.writes, model.reconciled, now) if model.writes else None
-    return Seen(model, {"plot": drawn})
+    return PageData(model, {"plot": drawn})
 
 
 def _is_about(found: Finding, key: ObjectKey) -> bool:
@@ -87,19 +94,19 @@ def _is_about(found: Finding, key: ObjectKey) -> bool:
     return names == (key.group, key.resource, key.namespace, key.name)
 
 
-async def tree(tracking: Tracking, turns: Turns, uid: str, at: float) -> Branch | None:
-    """The whole tree that an object stands in, from its uppermost owner; None for none tracked."""
+async def tree(tracking: Tracking, queue: PageQueue, uid: str, at: float) -> Branch | None:
+    """Return the owner tree of an object from its root; None if the object is not tracked."""
     found = tracking.find(uid)
     if found is None:
         return None
     root = _root(tracking, found)
     owners = await _owners(tracking)
-    below = await turns.aside(lambda: _below(root.uid, owners))
-    return _Growing(tracking, below, at).branch(root, MOST_DEEP)
+    below = await queue.in_thread(lambda: _below(root.uid, owners))
+    return _TreeBuilder(tracking, below, at).branch(root, MOST_DEEP)
 
 
-class _Growing:
-    """Grows one tree, until there is no room for more."""
+class _TreeBuilder:
+    """Builds one tree of at most MOST_NODES objects."""
 
     def __init__(self, tracking: Tracking, below: Mapping[str, Sequence[str]], at: float) -> None:
         self._tracking: Final = tracking
@@ -108,7 +115,7 @@ class _Growing:
         self._room = MOST_NODES
 
     def branch(self, found: Tracked, deep: int) -> Branch:
-        """An object, and what is below it for so many levels: owners may go in a circle."""
+        """Return an object with at most `deep` levels below it: owners may form a cycle."""
         self._room -= 1
         uids = self._below.get(found.uid, ()) if deep else ()
         known = [one for uid in uids if (one := self._tracking.find(uid)) is not None]
@@ -129,14 +136,14 @@ def _root(tracking: Tracking, found: Tracked) -> Tracked:
 
 
 async def _owners(tracking: Tracking) -> dict[str, bytes]:
-    """Below what each owned object stands; looks at every tracked object, a bite at a time.
+    """Return the owner of each owned object, by uid; reads all tracked objects in batches.
 
-    One dictionary of texts: one list for each owner would keep the garbage collector busy.
+    One dictionary of bytes: a list for each owner would keep the garbage collector busy.
     """
     owners: dict[str, bytes] = {}
     packed = tracking.packed()
-    while bite := list(islice(packed, _BITE)):
-        for uid, data in bite:
+    while batch := list(islice(packed, _BATCH_SIZE)):
+        for uid, data in batch:
             owner = glance_owner(data if isinstance(data, bytes) else data[0])
             if owner:
                 owners[uid] = owner
@@ -145,7 +152,7 @@ async def _owners(tracking: Tracking) -> dict[str, bytes]:
 
 
 def _below(root: str, owners: Mapping[str, bytes]) -> dict[str, list[str]]:
-    """The uids that stand below each uid of one tree."""
+    """Return the uids directly below each uid of one tree."""
     below: dict[str, list[str]] = {}
     level = {root.encode()}
     for _ in range(MOST_DEEP):

@@ -1,4 +1,8 @@
-"""What pages are made from: what this server knows, nothing that it would have to ask for."""
+"""What all pages share: their inputs, checks of URL parameters, and a queue of requests.
+
+A page is one module: a function that takes a PageContext, the URL parameters and the time, and
+returns PageData. It uses only the state of this server; it asks nobody.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
@@ -14,7 +18,7 @@ from webhook.server.watching import Watching
 from webhook.telemetry.metrics import Metrics
 
 LONGEST: Final = 300
-"""Characters of a value: no name of Kubernetes is longer."""
+"""The most characters of a parameter: no Kubernetes name is longer."""
 
 MOST_WAITING: Final = 16
 
@@ -22,45 +26,45 @@ _Made = TypeVar("_Made")
 
 
 class BadQueryError(ValueError):
-    """A query that cannot be answered; the message says what is wrong with it."""
+    """URL parameters that are not valid; the message says why."""
 
 
 class MissingError(Exception):
-    """What a page is asked for is not known; the message says why that may be."""
+    """The requested object is not known; the message says possible reasons."""
 
 
 class BusyError(Exception):
-    """Too many pages are being made already."""
+    """Too many requests for pages wait already."""
 
 
 class Sources(NamedTuple):
-    """`about` tells mode, version, store and instance, in words; `connected`: to a cluster."""
+    """The state that pages show. `about` returns mode, version, store and instance as text."""
 
     detecting: Detecting
     suspects: Suspects
     watching: Watching
     metrics: Metrics
     about: Callable[[], Mapping[str, str]]
-    connected: bool
+    connected: bool  # to a cluster
 
 
 class Server(Protocol):
-    """The server that the pages are a part of; see AdmissionService."""
+    """The server that serves the pages; see AdmissionService."""
 
     def missing(self) -> str | None:
-        """What keeps it from being ready; None when it is."""
+        """Return why the server is not ready; None if it is."""
 
     @property
     def not_after(self) -> datetime:
-        """When the certificate being served expires."""
+        """The time at which the served certificate expires."""
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of the certificate being served."""
+        """The SHA-256 of the served certificate."""
 
 
-class Turns:
-    """One page after the other; a few may wait."""
+class PageQueue:
+    """Handles one request at a time, since the dashboard shares a process with admission."""
 
     def __init__(self, most_waiting: int = MOST_WAITING) -> None:
         self._one: Final = asyncio.Lock()
@@ -68,8 +72,8 @@ class Turns:
         self._thread: Final = ThreadPoolExecutor(1, "dashboard")
 
     @asynccontextmanager
-    async def turn(self) -> AsyncIterator[None]:
-        """Wait for one's turn; raises BusyError when too many wait."""
+    async def wait_turn(self) -> AsyncIterator[None]:
+        """Wait until earlier requests are done; raises BusyError if too many wait."""
         if not self._left:
             raise BusyError
         self._left -= 1
@@ -79,32 +83,35 @@ class Turns:
         finally:
             self._left += 1
 
-    async def aside(self, make: Callable[[], _Made]) -> _Made:
-        """What `make` returns, made beside the event loop. It touches nothing that may change."""
+    async def in_thread(self, make: Callable[[], _Made]) -> _Made:
+        """Run `make` in a thread, so that reviews are answered meanwhile.
+
+        `make` must not use values that may change.
+        """
         return await asyncio.get_running_loop().run_in_executor(self._thread, make)
 
     def close(self) -> None:
-        """Make nothing more."""
+        """Stop the thread."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
 
-class Scene(NamedTuple):
-    """What every page is given."""
+class PageContext(NamedTuple):
+    """The inputs of every page."""
 
     sources: Sources
     server: Server
-    turns: Turns
+    queue: PageQueue
 
 
-class Seen(NamedTuple):
-    """What a page shows: `model` is its JSON as well; `values` are what else its template takes."""
+class PageData(NamedTuple):
+    """The data of a page: `model` is also its JSON; `values` are further template variables."""
 
     model: Any
     values: Mapping[str, Any]
 
 
-def known_only(query: Mapping[str, str], names: Iterable[str]) -> None:
-    """Raise BadQueryError for a parameter that is none of these, or a value that is too long."""
+def check_parameters(query: Mapping[str, str], names: Iterable[str]) -> None:
+    """Raise BadQueryError for an unknown parameter or a value that is too long."""
     known = sorted(names)
     if unknown := sorted(set(query) - set(known)):
         raise BadQueryError(f"unknown parameter {unknown[0]!r}; known are {', '.join(known)}")
@@ -113,8 +120,8 @@ def known_only(query: Mapping[str, str], names: Iterable[str]) -> None:
             raise BadQueryError(f"{name} must have at most {LONGEST} characters")
 
 
-def one_of(query: Mapping[str, str], name: str, choices: Iterable[str], default: str = "") -> str:
-    """A parameter that is one of some, or absent or empty."""
+def choice(query: Mapping[str, str], name: str, choices: Iterable[str], default: str = "") -> str:
+    """Return a parameter with fixed choices, or the default if it is absent or empty."""
     found = query.get(name) or default
     if found and found not in (known := tuple(choices)):
         raise BadQueryError(f"{name} must be one of {', '.join(known)}")
@@ -122,7 +129,7 @@ def one_of(query: Mapping[str, str], name: str, choices: Iterable[str], default:
 
 
 def number(query: Mapping[str, str], name: str, default: int, most: int) -> int:
-    """A parameter that is a number from 1 to `most`."""
+    """Return a parameter that is a number from 1 to `most`."""
     text = query.get(name) or str(default)
     if not text.isascii() or not text.isdecimal() or not 0 < int(text[:9]) <= most:
         raise BadQueryError(f"{name} must be a number from 1 to {most}")
@@ -130,6 +137,6 @@ def number(query: Mapping[str, str], name: str, default: int, most: int) -> int:
 
 
 def link(path: str, query: Mapping[str, object], **changed: object) -> str:
-    """The URL of a page, with what is empty left out."""
+    """Return the URL of a page, without empty parameters."""
     values = {name: value for name, value in {**query, **changed}.items() if value}
     return f"{path}?{urlencode(values)}" if values else path
