@@ -116,7 +116,7 @@ async def test_what_is_not_there_is_said(visitor):
     for path, status, told, name in (
         ("/nowhere", 404, "page does not exist", "nowhere"),
         ("/findings/abc", 404, "No finding has this id", "no-such-finding"),
-        ("/object?resource=pods&name=gone", 404, "Nothing is known", "no-such-object"),
+        ("/object?resource=pods&name=gone", 404, "This object is not known", "no-such-object"),
         ("/?severity=bad", 400, "severity must be one of", "bad-query"),
     ):
         assert await visitor.open(path) == status

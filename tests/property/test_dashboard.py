@@ -146,7 +146,7 @@ def webhooks_page(text):
 
 
 def terminating_page(text):
-    kind = terminating.OfKind("Deployment", Agreement(0, 1, 0), (Count(text, text, 1, 2),), 1)
+    kind = terminating.KindCounts("Deployment", Agreement(0, 1, 0), (Count(text, text, 1, 2),), 1)
     page = terminating.TerminatingPage({text or "Job": 1}, (kind,), {text: False}, ())
     return shown("terminating.html", page)
 
