@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from webhook.compose import GenerationPatch, Judge, JudgeOptions
+from webhook.dashboard.page import Sources
 from webhook.dashboard.routes import Dashboard
-from webhook.dashboard.scene import Sources
 from webhook.detection.detection import Detection
 from webhook.detection.suspects import Suspects
 from webhook.server.about import about

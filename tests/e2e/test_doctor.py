@@ -93,7 +93,7 @@ def test_all_is_well_where_it_is_installed_and_nothing_was_touched(
     assert faults(lines) == {}
     assert list(lines) == CHECKS
     assert "audit-only" in lines["reached"]["message"]
-    assert lines["phases"]["message"] == "20 of 20 dry runs were seen whole by one pod"
+    assert lines["phases"]["message"] == "20 of 20 dry runs were seen in all phases by one pod"
     assert lines["mode"]["message"] == "every pod that answers is audit-only, as deployed"
     assert "1 of 1" in lines["pods"]["message"]
     assert installed.client.get(MUTATE).body == before

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from certs import Promote, Wait, inspect, renew, service_names
-from certs.chain import explain_failure
+from certs.inspect import explain_failure
 from certs.pem import read_certificates
 from certs.rotation import LONGEST_SPREAD
 from tests.unit.cluster.turns import NAMESPACE, Caller, Objects

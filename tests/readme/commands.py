@@ -1,4 +1,4 @@
-"""The commands that the README and the pages of docs/ show, and a shell to run them in."""
+"""The commands that README and docs/ show, and a shell to run them in."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""Every command of the README and of docs/ is run here, or by the test that is named."""
+"""Every command of the README and of docs/ is run here, or by the test it names."""
 
 import doctest
 import json

@@ -8,7 +8,7 @@ import click
 from webhook.cli.administer import looks
 from webhook.cli.cluster import OUTPUT, telling
 from webhook.doctor.diagnose import diagnose
-from webhook.doctor.line import Level, Line
+from webhook.doctor.result import CheckResult, Level
 from webhook.objects.shown import json_line, printable
 
 _COLOURS = {Level.OK: "green", Level.WARN: "yellow", Level.FAIL: "red"}
@@ -38,17 +38,19 @@ def doctor(output: str, namespace: str, kubeconfig: str | None, context: str | N
     sys.exit(max(line.level.rank for line in lines))
 
 
-def _look(kubeconfig: str | None, context: str | None, namespace: str) -> tuple[Line, ...]:
+def _look(kubeconfig: str | None, context: str | None, namespace: str) -> tuple[CheckResult, ...]:
     from webhook.verbs.examination import examine  # noqa: PLC0415
 
     try:
         with telling():
             return diagnose(asyncio.run(examine(kubeconfig, context, namespace)))
     except click.ClickException as error:
-        return (Line(Level.FAIL, "api-server", error.format_message(), "kubectl cluster-info"),)
+        return (
+            CheckResult(Level.FAIL, "api-server", error.format_message(), "kubectl cluster-info"),
+        )
 
 
-def _row(line: Line) -> str:
+def _row(line: CheckResult) -> str:
     level = click.style(f"{line.level.value:5}", fg=_COLOURS[line.level])
-    told = f"{line.message}{f'  — {line.mend}' if line.mend else ''}"
+    told = f"{line.message}{f'  — {line.repair}' if line.repair else ''}"
     return f"{level}{line.id:14}{printable(told)}"

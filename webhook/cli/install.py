@@ -13,8 +13,7 @@ from webhook.cli.cluster import telling
 from webhook.cli.duration import duration
 from webhook.cli.store import shared_store
 from webhook.cli.url import alertmanager_urls, https_url
-from webhook.manifest.rendering import Choices, Outside, as_yaml
-from webhook.manifest.store import SharedStore
+from webhook.manifest.rendering import Choices, Outside, SharedStore, as_yaml
 
 if TYPE_CHECKING:
     from webhook.verbs.installation import InstallOptions, Prepared

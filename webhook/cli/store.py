@@ -4,7 +4,7 @@ from pathlib import PurePosixPath
 
 import click
 
-from webhook.manifest.store import KEY, MOUNT, STORE_SECRET, SharedStore
+from webhook.manifest.rendering import KEY, MOUNT, STORE_SECRET, SharedStore
 from webhook.store.address import BadStoreError, ValkeyAddress, parse_store
 
 

@@ -13,7 +13,7 @@ from webhook.cli.duration import duration
 from webhook.cli.url import https_url
 from webhook.objects.shown import json_line, printable
 from webhook.trace.plan import Plan
-from webhook.trace.table import as_table
+from webhook.trace.report import as_table
 
 if TYPE_CHECKING:
     from webhook.verbs.tracing import Prepared, TraceOptions

@@ -27,7 +27,7 @@ import certs
 from webhook.alerts.leader import Leadership
 from webhook.cluster.rest import UNREACHED, RefusedError, Rest
 from webhook.cluster.watch import Change, ChangeKind, Collection, follow
-from webhook.install.where import path_of
+from webhook.manifest.documents import path_of
 from webhook.manifest.kustomize import Document
 from webhook.manifest.rendering import INJECTORS, REGISTRATIONS, registration_of, secret_of
 from webhook.running import running

@@ -1,4 +1,4 @@
-"""Tracked objects as a page: worst first, filtered, a page at a time."""
+"""The page of tracked objects: filtered, the worst first, in pages."""
 
 import asyncio
 import heapq
@@ -8,9 +8,15 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from webhook.dashboard.query import BadQueryError, known_only, number, one_of
-from webhook.dashboard.scene import Scene, Seen
-from webhook.dashboard.words import stamp_exactly
+from webhook.dashboard.page import (
+    BadQueryError,
+    PageContext,
+    PageData,
+    check_parameters,
+    choice,
+    number,
+)
+from webhook.dashboard.rendering import stamp_exactly
 from webhook.status.remembered import Remembered, glance, glance_names, may_name
 from webhook.status.tally import Tally
 from webhook.status.tracking import Tracked, Tracking
@@ -21,17 +27,17 @@ _PARAMETERS: Final = (*_FILTERS, "limit", "continue")
 _ROWS: Final = 100
 _LIMIT: Final = 500
 _MOST: Final = 1_000
-_BITE: Final = 500
-"""Objects that are looked at before answers get their turn: about half a millisecond."""
+_BATCH_SIZE: Final = 500
+"""Objects between two pauses for the event loop: about half a millisecond."""
 _HEALTHS: Final[dict[str, int]] = {health.value: index for index, health in enumerate(Health)}
 _RED: Final = _HEALTHS[Health.RED.value]
 
 _Rank = tuple[int, bool, float, str]
-"""Worst, then unsettled, then longest so; the uid makes it unique."""
+"""Sorts by health, settled and age; the uid makes it unique."""
 
 
 class TrackedObject(msgspec.Struct, frozen=True, rename="camel"):
-    """One object as the API shows it; times are RFC 3339, null where nobody knows."""
+    """One tracked object; times are RFC 3339, null if unknown."""
 
     group: str
     resource: str
@@ -46,17 +52,17 @@ class TrackedObject(msgspec.Struct, frozen=True, rename="camel"):
     settled: bool
     health: Health
     since: str
-    """When ready, settled or health last became what they are."""
+    """The time of the last change of ready, settled or health."""
     intent_since: str | None
     observation_lag_seconds: float | None
     reconcile_duration_seconds: float | None
     ready_flips: int
     stored: bool
-    """False: an allowed write, of which nobody knows yet whether it was stored."""
+    """False: a write was allowed, but it is not known yet whether it was stored."""
 
 
 class ObjectsPage(msgspec.Struct, frozen=True, rename={"next": "continue"}):
-    """`total` match; `before` of them are on earlier pages."""
+    """One page of objects: `total` match, `before` of them are on earlier pages."""
 
     objects: tuple[TrackedObject, ...]
     next: str
@@ -64,35 +70,35 @@ class ObjectsPage(msgspec.Struct, frozen=True, rename={"next": "continue"}):
     before: int
 
 
-class Asked(NamedTuple):
-    """A request, checked; an empty filter is none, but for the group, where "" is the core's."""
+class ObjectQuery(NamedTuple):
+    """The filters of a request. An empty filter is none, except group: "" is the core group."""
 
     filters: Mapping[str, str]
     limit: int
     after: _Rank | None
 
 
-def parse(query: Mapping[str, str], limit: int = _LIMIT) -> Asked:
-    """Check the parameters; raises BadQueryError."""
-    known_only({key: value for key, value in query.items() if key != "continue"}, _PARAMETERS)
-    one_of(query, "health", Health)
+def parse(query: Mapping[str, str], limit: int = _LIMIT) -> ObjectQuery:
+    """Check the URL parameters; raises BadQueryError."""
+    check_parameters({key: value for key, value in query.items() if key != "continue"}, _PARAMETERS)
+    choice(query, "health", Health)
     after = None
     if token := query.get("continue"):
         try:
             after = msgspec.json.decode(bytes.fromhex(token), type=_Rank)
         except (ValueError, msgspec.MsgspecError) as error:
-            raise BadQueryError("continue must be what an answer before had there") from error
+            raise BadQueryError("continue must be the value from an earlier answer") from error
     filters = {key: query[key].strip() for key in _FILTERS if query.get(key) is not None}
     given = {key: value for key, value in filters.items() if value or key == "group"}
-    return Asked(given, number(query, "limit", limit, _MOST), after)
+    return ObjectQuery(given, number(query, "limit", limit, _MOST), after)
 
 
-async def page(tracking: Tracking, asked: Asked, at: float) -> ObjectsPage:
-    """The next objects; what changes its rank between two pages may be missed or come twice."""
+async def page(tracking: Tracking, asked: ObjectQuery, at: float) -> ObjectsPage:
+    """Return one page. An object that changes between two requests may be missed or repeated."""
     ranking = _Ranking(tracking, asked)
     packed = tracking.packed()
-    while bite := list(islice(packed, _BITE)):
-        ranking.look(bite)
+    while batch := list(islice(packed, _BATCH_SIZE)):
+        ranking.add(batch)
         await asyncio.sleep(0)
     shown = ranking.best[: asked.limit]
     known = [one for rank in shown if (one := tracking.find(rank[-1])) is not None]
@@ -104,25 +110,25 @@ async def page(tracking: Tracking, asked: Asked, at: float) -> ObjectsPage:
     )
 
 
-async def worst(scene: Scene, query: Mapping[str, str], now: float) -> Seen:
-    """For people: a hundred at a time."""
+async def load(context: PageContext, query: Mapping[str, str], now: float) -> PageData:
+    """Return the HTML page: 100 objects."""
     asked = parse(query, _ROWS)
-    tracking = scene.sources.detecting.tracking
+    tracking = context.sources.detecting.tracking
     model = await page(tracking, asked, now)
     kinds = sorted({kind.kind for kind, _ in tracking.tally if kind.resource != "other"})
     values = {"asked": asked.filters, "healths": tuple(reversed(_HEALTHS)), "kinds": kinds}
-    return Seen(model, values | {"known": len(tracking), "limit": asked.limit})
+    return PageData(model, values | {"known": len(tracking), "limit": asked.limit})
 
 
-async def every_one(scene: Scene, query: Mapping[str, str], now: float) -> Seen:
-    """For programs."""
-    return Seen(await page(scene.sources.detecting.tracking, parse(query), now), {})
+async def load_all(context: PageContext, query: Mapping[str, str], now: float) -> PageData:
+    """Return the JSON."""
+    return PageData(await page(context.sources.detecting.tracking, parse(query), now), {})
 
 
 class _Ranking:
-    """Looks at each object that is tracked, as little as can be: there may be 200,000."""
+    """Filters and ranks all tracked objects, of which it decodes little: there may be 200,000."""
 
-    def __init__(self, tracking: Tracking, asked: Asked) -> None:
+    def __init__(self, tracking: Tracking, asked: ObjectQuery) -> None:
         filters = asked.filters
         self._limit: Final = asked.limit
         self._after: Final = asked.after
@@ -137,11 +143,11 @@ class _Ranking:
         self.best: list[_Rank] = []
         self.total = self.before = 0
 
-    def look(self, bite: Iterable[tuple[str, bytes | tuple[bytes, bool]]]) -> None:
-        """Count those that match, and keep the best."""
+    def add(self, batch: Iterable[tuple[str, bytes | tuple[bytes, bool]]]) -> None:
+        """Count the matching objects of a batch and keep the best."""
         found: list[_Rank] = []
         worst = self.best[-1] if len(self.best) > self._limit else None
-        for uid, packed in bite:
+        for uid, packed in batch:
             data = packed if isinstance(packed, bytes) else packed[0]
             kind, changed_at, settled, health = glance(data)
             if (
@@ -177,7 +183,7 @@ class _Ranking:
 
 
 class _Word(NamedTuple):
-    """Looked for in namespace/name, in kind and resource, and in the uid; `bare`: without "/"."""
+    """A search word for namespace/name, kind, resource and uid; `bare` is it without "/"."""
 
     names: bytes
     bare: bytes
@@ -199,7 +205,7 @@ def _words(tally: Tally, text: str) -> tuple[_Word, ...]:
 
 
 def _kinds(tally: Tally, filters: Mapping[str, str]) -> frozenset[int] | None:
-    """Positions of the kinds that are asked for; None for all."""
+    """Return the positions of the requested kinds; None for all."""
     group, kind = filters.get("group"), filters.get("kind")
     if group is None and kind is None:
         return None
@@ -215,7 +221,7 @@ def _bytes(text: str | None) -> bytes | None:
 
 
 def show(found: Tracked, at: float) -> TrackedObject:
-    """One object as the API shows it, at a time."""
+    """Return one object as the API shows it at a time."""
     state = found.state
     return TrackedObject(
         found.kind.group,
@@ -240,5 +246,5 @@ def show(found: Tracked, at: float) -> TrackedObject:
 
 
 def _since_intent(state: Remembered, at: float | None) -> float | None:
-    """Null also where one sight showed both: then nobody knows how long it took."""
+    """Return the seconds since the change of intent; None if both were first seen together."""
     return at - state.intent_at if state.intent_seen and at and at > state.intent_at else None

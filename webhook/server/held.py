@@ -9,7 +9,7 @@ from typing import Final
 
 from certs import CertificateError, PairFiles, PairSnapshot, UnusablePairError
 from certs.files import CA_FILE, CERT_FILE, KEY_FILE
-from certs.problems import Part
+from certs.inspect import Part
 from webhook.server.tls import ServingCertificate
 
 _FILES: Final[Mapping[Part, str]] = {"certificate": CERT_FILE, "key": KEY_FILE, "ca": CA_FILE}

@@ -29,7 +29,7 @@ from certs import (
     UnusablePairError,
     inspect,
 )
-from certs.problems import Part
+from certs.inspect import Part
 
 # For TLS 1.2; every suite of TLS 1.3 is AEAD with forward secrecy.
 _CIPHERS: Final = "@SECLEVEL=2:ECDHE+AESGCM:ECDHE+CHACHA20"

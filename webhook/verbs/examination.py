@@ -18,18 +18,18 @@ from webhook.cluster.install_waits import Probed, leaving, read_pair, send_probe
 from webhook.cluster.rest import RefusedError, Rest
 from webhook.doctor.facts import Facts, Right
 from webhook.generation.custom import BadDefinitionError, from_definition
-from webhook.install.where import path_of, title_of
-from webhook.manifest.deployed import AUDIT_ONLY, HEAL, arguments_of
+from webhook.manifest.documents import AUDIT_ONLY, HEAL, arguments_of, path_of, title_of
 from webhook.manifest.kustomize import Document
 from webhook.manifest.rendering import (
     INJECTED,
     REGISTRATIONS,
     Choices,
+    SharedStore,
     pair_files,
     render,
     secret_of,
+    store_of,
 )
-from webhook.manifest.store import SharedStore, store_of
 from webhook.verbs.installation import connected, registrations
 
 _REVIEWS: Final = "/apis/authorization.k8s.io/v1"

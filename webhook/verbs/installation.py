@@ -17,20 +17,24 @@ from webhook.cluster.apply import find, leftovers, list_objects, plan_step
 from webhook.cluster.connection import default_kubeconfig
 from webhook.cluster.install_waits import read_pair
 from webhook.cluster.rest import RefusedError, Rest
-from webhook.doctor.line import few
+from webhook.doctor.result import few
 from webhook.install.plan import Action, Step
-from webhook.install.registering import foreign, is_limited, way_out
-from webhook.install.where import path_of, title_of
+from webhook.install.registering import foreign, is_limited, removal_commands
 from webhook.lint.hook import MUTATING, VALIDATING
+from webhook.manifest.documents import path_of, title_of
 from webhook.manifest.kustomize import Document
 from webhook.manifest.rendering import (
+    KEY,
+    PASSWORD,
+    STORE_SECRET,
     Choices,
     is_registration,
+    keys_of,
     pair_files,
     render,
     secret_of,
+    store_secret,
 )
-from webhook.manifest.store import KEY, PASSWORD, STORE_SECRET, keys_of, store_secret
 
 _ADMISSION: Final = "admissionregistration.k8s.io/v1"
 _SECRET_BYTES: Final = 32
@@ -140,7 +144,7 @@ async def _check_alone(rest: Rest, namespace: str) -> None:
     """Two would repair and report the same writes; of the same name one would take the other's."""
     if others := foreign(await registrations(rest), namespace):
         told = f"another genguard is in this cluster: {few([title_of(one) for one in others])}. "
-        told += f"A cluster has one. Take it out first: {way_out(others)}"
+        told += f"A cluster has one. Take it out first: {removal_commands(others)}"
         raise RefusedError(HTTPStatus.CONFLICT, told)
 
 

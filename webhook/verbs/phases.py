@@ -28,7 +28,7 @@ from webhook.cluster.install_waits import (
 from webhook.cluster.rest import Rest
 from webhook.install.plan import Action
 from webhook.install.registering import check, limited, trial_name, trial_namespace
-from webhook.manifest.deployed import mode_of
+from webhook.manifest.documents import mode_of
 from webhook.manifest.kustomize import Document
 from webhook.manifest.rendering import PHASES, phase_of, secret_of
 from webhook.verbs.installation import InstallOptions, Prepared, connected

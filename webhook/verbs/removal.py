@@ -10,7 +10,7 @@ from webhook.cluster.install_waits import until
 from webhook.cluster.rest import RefusedError, Rest
 from webhook.install.plan import Action, Step
 from webhook.install.registering import home_of
-from webhook.install.where import path_of, title_of
+from webhook.manifest.documents import path_of, title_of
 from webhook.manifest.kustomize import Document, in_order
 from webhook.manifest.rendering import FINDINGS, Choices, is_registration, render, secret_of
 from webhook.verbs.installation import connected

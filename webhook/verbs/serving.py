@@ -15,8 +15,8 @@ from webhook.alerts.log import LogSink
 from webhook.alerts.verified import Lookup, Verification, VerifiedSink
 from webhook.cel.evaluator import Evaluator
 from webhook.compose import Judge, JudgeOptions
+from webhook.dashboard.page import Sources
 from webhook.dashboard.routes import Dashboard
-from webhook.dashboard.scene import Sources
 from webhook.detection.detection import Detection
 from webhook.detection.suspects import Suspects
 from webhook.server.about import about

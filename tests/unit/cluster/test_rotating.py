@@ -12,7 +12,7 @@ from certs.rotation import LONGEST_SPREAD
 from tests.unit.cluster.turns import NAMESPACE, SECRET, Caller, Objects
 from webhook.cluster.certificate_rotation import RotatedSecret, Rotation, Rotator
 from webhook.cluster.rest import RefusedError
-from webhook.install.where import path_of
+from webhook.manifest.documents import path_of
 from webhook.manifest.rendering import REGISTRATIONS, registration_of
 
 AT = datetime(2026, 5, 1, tzinfo=UTC)

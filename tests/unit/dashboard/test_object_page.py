@@ -3,8 +3,8 @@
 from msgspec.structs import replace
 
 from tests.dashboard.crowd import state
-from webhook.dashboard.tree import MOST_CHILDREN, MOST_NODES, tree
-from webhook.dashboard.turns import Turns
+from webhook.dashboard.object_page import MOST_CHILDREN, MOST_NODES, tree
+from webhook.dashboard.page import PageQueue
 from webhook.status.tally import Kind
 from webhook.status.tracking import Tracking
 
@@ -20,11 +20,11 @@ def tracking(**owners):
 
 
 async def drawn(found, uid):
-    turns = Turns()
+    queue = PageQueue()
     try:
-        return plainly(await tree(found, turns, uid, NOW))
+        return plainly(await tree(found, queue, uid, NOW))
     finally:
-        turns.close()
+        queue.close()
 
 
 def plainly(branch):

@@ -4,9 +4,8 @@ import pytest
 
 from tests.unit.detection.policies import binding, policy, rule
 from tests.unit.detection.test_suspects import OWN, hook
-from webhook.dashboard.chain import Role, look
-from webhook.dashboard.query import BadQueryError
-from webhook.dashboard.scene import Scene
+from webhook.dashboard.page import BadQueryError, PageContext
+from webhook.dashboard.webhooks import Role, load
 from webhook.detection.policies import read_policies
 from webhook.detection.suspects import Suspects, read_configurations
 
@@ -21,7 +20,7 @@ class Sources:
 
 async def chain(*hooks: dict, query=STATUS, policies=(), **more):
     suspects = Suspects(read_configurations([*OWN, *hooks]), read_policies(policies))
-    seen = await look(Scene(Sources(suspects, **more), None, None), query, 0.0)
+    seen = await load(PageContext(Sources(suspects, **more), None, None), query, 0.0)
     return seen.model
 
 

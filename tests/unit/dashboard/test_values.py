@@ -3,8 +3,8 @@
 import pytest
 from markupsafe import Markup
 
-from webhook.dashboard.query import BadQueryError, known_only, link, number, one_of
-from webhook.dashboard.words import ago, count, plain, span, stamp
+from webhook.dashboard.page import BadQueryError, check_parameters, choice, link, number
+from webhook.dashboard.rendering import ago, count, plain, span, stamp
 
 
 @pytest.mark.parametrize(
@@ -68,9 +68,9 @@ def test_a_link_leaves_out_what_is_empty_and_escapes_the_rest():
 @pytest.mark.parametrize(
     ("check", "told"),
     [
-        (lambda: known_only({"x": "1"}, ("a", "b")), "unknown parameter 'x'; known are a, b"),
-        (lambda: known_only({"a": "1" * 301}, ("a",)), "a must have at most 300 characters"),
-        (lambda: one_of({"a": "z"}, "a", ("x", "y")), "a must be one of x, y"),
+        (lambda: check_parameters({"x": "1"}, ("a", "b")), "unknown parameter 'x'; known are a, b"),
+        (lambda: check_parameters({"a": "1" * 301}, ("a",)), "a must have at most 300 characters"),
+        (lambda: choice({"a": "z"}, "a", ("x", "y")), "a must be one of x, y"),
         (lambda: number({"n": "0"}, "n", 1, 9), "n must be a number from 1 to 9"),
         (lambda: number({"n": "10"}, "n", 1, 9), "from 1 to 9"),
         (lambda: number({"n": "٣"}, "n", 1, 9), "from 1 to 9"),
@@ -84,4 +84,4 @@ def test_a_bad_query_is_told_what_is_wrong(check, told):
 
 def test_what_is_not_given_has_a_default():
     assert number({"n": ""}, "n", 4, 9) == number({}, "n", 4, 9) == 4
-    assert one_of({}, "a", ("x",), "x") == one_of({"a": ""}, "a", ("x",), "x") == "x"
+    assert choice({}, "a", ("x",), "x") == choice({"a": ""}, "a", ("x",), "x") == "x"

@@ -1,8 +1,8 @@
-"""The webhooks that are called for a resource, in the API server's order, suspects marked.
+"""The page of webhooks: those called for a resource, in call order, with suspects marked.
 
 Order: policies, then mutating webhooks by the name of their configuration, then the kind's
-strategy, then validating webhooks. What a review would show and a URL does not (labels, the user,
-what conditions read) is told as what a call depends on.
+strategy, then validating webhooks. A URL has no labels, user or object, so the page lists what
+else a call depends on.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,8 +13,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import structs
 
-from webhook.dashboard.query import known_only, one_of
-from webhook.dashboard.scene import Scene, Seen
+from webhook.dashboard.page import PageContext, PageData, check_parameters, choice
 from webhook.detection.matching import NAME_LABEL, Matched, matches_rules
 from webhook.detection.policies import Policy
 from webhook.detection.suspects import Registered
@@ -26,15 +25,15 @@ _MOST: Final = 500
 
 
 class Role(StrEnum):
-    """What a webhook is to genguard."""
+    """The role of a webhook: genguard's own, between /intent and /mutate, or outside."""
 
     OWN = "genguard"
     SUSPECT = "suspect"
     OUTSIDE = "outside"
 
 
-class Link(msgspec.Struct, frozen=True, rename="camel"):
-    """One webhook; `position` is its place among all mutating webhooks, from 1."""
+class ListedWebhook(msgspec.Struct, frozen=True, rename="camel"):
+    """One webhook; `position` counts all mutating webhooks from 1."""
 
     position: int
     configuration: str
@@ -46,32 +45,32 @@ class Link(msgspec.Struct, frozen=True, rename="camel"):
     depends_on: tuple[str, ...]
 
 
-class Chain(msgspec.Struct, frozen=True, rename="camel"):
-    """`policies` may act before all of them; `registered` is how many webhooks there are."""
+class WebhooksPage(msgspec.Struct, frozen=True, rename="camel"):
+    """The data of the page; `registered` is the number of all mutating webhooks."""
 
     policies: tuple[str, ...]
-    webhooks: tuple[Link, ...]
+    webhooks: tuple[ListedWebhook, ...]
     registered: int
     connected: bool
 
 
-async def look(scene: Scene, query: Mapping[str, str], now: float) -> Seen:
-    """The chain of a resource, or of everything where none is named."""
+async def load(context: PageContext, query: Mapping[str, str], now: float) -> PageData:
+    """Return the webhooks for a resource, or all if no resource is given."""
     del now
-    known_only(query, _PARAMETERS)
+    check_parameters(query, _PARAMETERS)
     resource, _, group = query.get("resource", "").strip().partition(".")
     write = Matched(
         group=group,
         version="",
         resource=resource,
         subresource=query.get("subresource", "").strip().lstrip("/"),
-        operation=one_of(query, "operation", OPERATIONS, "UPDATE"),
+        operation=choice(query, "operation", OPERATIONS, "UPDATE"),
         namespace=query.get("namespace", "").strip(),
         name="",
         labels={},
         old_labels={},
     )
-    suspects = scene.sources.suspects
+    suspects = context.sources.suspects
     others = {one.name for one in suspects.others}
     links = [
         _link(position, one, is_suspect=one.name in others, write=write)
@@ -79,13 +78,13 @@ async def look(scene: Scene, query: Mapping[str, str], now: float) -> Seen:
         if not resource or _is_called(one, write)
     ]
     policies = [one.name for one in suspects.policies if not resource or _may_act(one, write)]
-    model = Chain(
+    model = WebhooksPage(
         tuple(policies[:_MOST]),
         tuple(links[:_MOST]),
         len(suspects.registered),
-        scene.sources.connected,
+        context.sources.connected,
     )
-    return Seen(model, {"write": write, "named": bool(resource), "operations": OPERATIONS})
+    return PageData(model, {"write": write, "named": bool(resource), "operations": OPERATIONS})
 
 
 def _is_called(one: Registered, write: Matched) -> bool:
@@ -97,7 +96,7 @@ def _is_called(one: Registered, write: Matched) -> bool:
 
 
 def _may_act(one: Policy, write: Matched) -> bool:
-    """Selectors that need labels let everything pass here."""
+    """Whether a policy may act. Selectors that need unknown labels count as matching."""
     unknown = {"objectSelector"} if write.namespace else {"objectSelector", "namespaceSelector"}
 
     def known(resources: Mapping[str, Any]) -> dict[str, Any]:
@@ -109,25 +108,25 @@ def _may_act(one: Policy, write: Matched) -> bool:
 
 
 def _scopes(write: Matched) -> tuple[Matched, ...]:
-    """Without a namespace the resource may be one of either scope."""
+    """Without a namespace the resource may be namespaced or not."""
     return (write,) if write.namespace else (write, structs.replace(write, namespace="any"))
 
 
-def _link(position: int, one: Registered, *, is_suspect: bool, write: Matched) -> Link:
-    return Link(
+def _link(position: int, one: Registered, *, is_suspect: bool, write: Matched) -> ListedWebhook:
+    return ListedWebhook(
         position=position,
         configuration=one.configuration,
         webhook=one.webhook,
         role=Role.OWN if one.phase else Role.SUSPECT if is_suspect else Role.OUTSIDE,
         phase=one.phase,
         reinvoked=one.reinvoked,
-        rules=tuple(_told(rule) for rule in one.rules),
+        rules=tuple(_rule_text(rule) for rule in one.rules),
         depends_on=tuple(_depends(one, write)),
     )
 
 
-def _told(rule: Mapping[str, Any]) -> str:
-    """`UPDATE deployments/status of apps`."""
+def _rule_text(rule: Mapping[str, Any]) -> str:
+    """Format a rule: `UPDATE deployments/status of apps`."""
     parts = (",".join(rule.get(key) or ()) for key in ("operations", "apiGroups", "resources"))
     operations, groups, resources = parts
     return f"{operations} {resources} of {groups or 'the core group'}"

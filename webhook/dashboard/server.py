@@ -1,4 +1,4 @@
-"""How genguard itself is: what it serves, and what has gone wrong with it."""
+"""The page of this server: its readiness, certificate, memory, problems and metrics."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
@@ -7,13 +7,11 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from webhook.dashboard.query import known_only
-from webhook.dashboard.runbook import Runbook, runbook
-from webhook.dashboard.scene import MissingError, Scene, Seen
+from webhook.dashboard.page import PageContext, PageData, check_parameters
 
 
 class Trouble(msgspec.Struct, frozen=True):
-    """Something that has gone wrong, how often, and the runbook for it, "" where none is."""
+    """A problem, how often it occurred, and its runbook, "" if there is none."""
 
     what: str
     count: float
@@ -21,7 +19,7 @@ class Trouble(msgspec.Struct, frozen=True):
 
 
 class Measure(msgspec.Struct, frozen=True):
-    """A metric without labels."""
+    """A metric without labels; `told` is its help text."""
 
     name: str
     told: str
@@ -29,7 +27,7 @@ class Measure(msgspec.Struct, frozen=True):
 
 
 class HealthPage(msgspec.Struct, frozen=True, rename="camel"):
-    """`missing` keeps it from being ready; null when nothing does."""
+    """The data of the page; `missing` says why the server is not ready, null if it is."""
 
     missing: str | None
     about: dict[str, str]
@@ -49,7 +47,7 @@ class HealthPage(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class _Counted(NamedTuple):
-    """A family of metrics whose samples count trouble, with this value of the label, "" for any."""
+    """A metric that counts problems; `values` selects one value of the label, "" any."""
 
     family: str
     what: str
@@ -59,7 +57,7 @@ class _Counted(NamedTuple):
 
 
 class _Bound(NamedTuple):
-    """What a number of genguard's own should be; `counts`: it says how often."""
+    """The normal range of a metric; `counts`: its value is a number of occurrences."""
 
     family: str
     what: str
@@ -70,11 +68,18 @@ class _Bound(NamedTuple):
 
 
 _COUNTED: Final = (
-    _Counted("genguard_refused_requests", "requests refused unread", "GenguardRefused", "reason"),
-    _Counted("genguard_dropped_edits", "edits left out", "GenguardPatchDropped", "resource"),
+    _Counted(
+        "genguard_refused_requests",
+        "requests rejected before they were read",
+        "GenguardRefused",
+        "reason",
+    ),
+    _Counted(
+        "genguard_dropped_edits", "edits left out of a patch", "GenguardPatchDropped", "resource"
+    ),
     _Counted("genguard_reviews", "reviews", "GenguardUndecodable", "decision", "undecodable"),
-    _Counted("genguard_heals", "attempts to put a value back", "", "result", "refused"),
-    _Counted("genguard_heals", "attempts to put a value back", "", "result", "failed"),
+    _Counted("genguard_heals", "attempts to restore a value", "", "result", "refused"),
+    _Counted("genguard_heals", "attempts to restore a value", "", "result", "failed"),
 )
 _BOUNDS: Final = (
     _Bound(
@@ -85,12 +90,17 @@ _BOUNDS: Final = (
     ),
     _Bound(
         "genguard_event_loop_lag_seconds",
-        "answers were late by a tenth of a second",
+        "answers were late by 0.1 s or more",
         "GenguardSlow",
         most=0.1,
     ),
-    _Bound("genguard_store_up", "the shared store is not reached", "GenguardStoreLost", 1.0),
-    _Bound("genguard_cluster_known", "the cluster is not known yet", "GenguardClusterUnknown", 1.0),
+    _Bound("genguard_store_up", "the shared store cannot be reached", "GenguardStoreLost", 1.0),
+    _Bound(
+        "genguard_cluster_known",
+        "the API server could not be read yet",
+        "GenguardClusterUnknown",
+        1.0,
+    ),
     _Bound(
         "genguard_store_save_failures",
         "findings could not be saved",
@@ -107,7 +117,7 @@ _BOUNDS: Final = (
     ),
     _Bound(
         "genguard_flip_status_refused",
-        "kinds whose status is not flipped",
+        "resources of --flip-status that are not flipped",
         "GenguardFlipRefused",
         most=0.0,
         counts=True,
@@ -115,24 +125,24 @@ _BOUNDS: Final = (
 )
 
 
-async def look(scene: Scene, query: Mapping[str, str], now: float) -> Seen:
-    """Of this replica: each has its own."""
-    known_only(query, ())
-    detecting, server = scene.sources.detecting, scene.server
+async def load(context: PageContext, query: Mapping[str, str], now: float) -> PageData:
+    """Return the state of this replica."""
+    check_parameters(query, ())
+    detecting, server = context.sources.detecting, context.server
     left = (server.not_after - datetime.fromtimestamp(now, UTC)).total_seconds()
-    samples = _samples(scene)
+    samples = _samples(context)
     seen = detecting.detection.completeness
     model = HealthPage(
         missing=server.missing(),
-        about=dict(scene.sources.about()),
+        about=dict(context.sources.about()),
         not_after=server.not_after.astimezone(UTC).isoformat().replace("+00:00", "Z"),
         fingerprint=server.fingerprint,
         seconds_left=left,
-        troubles=(*_of_now(samples), *_counted(samples), *_of_detection(scene)),
+        troubles=(*_of_now(samples), *_counted(samples), *_of_detection(context)),
         measures=tuple(
             Measure(one.family, one.told, one.value) for one in samples if not one.labels
         ),
-        watches=dict(scene.sources.watching.states()),
+        watches=dict(context.sources.watching.states()),
         tracked=len(detecting.tracking),
         tracked_bytes=detecting.tracking.bytes,
         remembered=len(detecting.detection.history),
@@ -141,19 +151,7 @@ async def look(scene: Scene, query: Mapping[str, str], now: float) -> Seen:
         writes=seen.joined,
         incomplete=seen.incomplete,
     )
-    return Seen(model, {})
-
-
-async def page_of(_: Scene, query: Mapping[str, str], __: float) -> Seen:
-    """A runbook, for who has no internet at the moment; raises MissingError."""
-    name = query["name"]
-    if not name.replace("-", "").isalnum():
-        raise MissingError("There is no such runbook.")
-    try:
-        found: Runbook = runbook(name)
-    except FileNotFoundError as error:
-        raise MissingError("There is no such runbook.") from error
-    return Seen(found, {})
+    return PageData(model, {})
 
 
 class _Sample(NamedTuple):
@@ -163,10 +161,10 @@ class _Sample(NamedTuple):
     value: float
 
 
-def _samples(scene: Scene) -> list[_Sample]:
+def _samples(context: PageContext) -> list[_Sample]:
     return [
         _Sample(family.name, family.documentation, sample.labels, sample.value)
-        for family in scene.sources.metrics.collect()
+        for family in context.sources.metrics.collect()
         if family.type in ("gauge", "counter")
         for sample in family.samples
     ]
@@ -181,19 +179,21 @@ def _counted(samples: Iterable[_Sample]) -> Iterator[Trouble]:
                 yield Trouble(told, value, counted.runbook)
 
 
-def _of_detection(scene: Scene) -> Iterator[Trouble]:
-    detecting = scene.sources.detecting
+def _of_detection(context: PageContext) -> Iterator[Trouble]:
+    detecting = context.sources.detecting
     if detecting.dropped:
-        told = "reviews that detection had no room for"
+        told = "reviews that were not checked for loops, since the queue was full"
         yield Trouble(told, detecting.dropped, "GenguardDetectionDropped")
     if incomplete := detecting.detection.completeness.incomplete:
-        told = "writes that were seen in part: another replica saw the rest, or nobody"
+        told = "writes that missed a phase on this replica"
         yield Trouble(told, incomplete, "GenguardIncompleteWrites")
     if odd := detecting.untracked + detecting.detection.unreadable:
         yield Trouble("objects that could not be compared or tracked", odd, "")
-    for resource, is_current in scene.sources.watching.states().items():
+    for resource, is_current in context.sources.watching.states().items():
         if not is_current:
-            yield Trouble(f"{resource} is not known as it is now", 1, "GenguardWatchStale")
+            yield Trouble(
+                f"{resource} is out of date: its watch is broken", 1, "GenguardWatchStale"
+            )
 
 
 def _of_now(samples: Iterable[_Sample]) -> Iterator[Trouble]:
