@@ -1,4 +1,4 @@
-"""Results into files: results.json, RESULTS.md, results.svg, and the table in docs/performance.md."""
+"""Writes results to results.json, RESULTS.md, results.svg and docs/performance.md."""
 
 from pathlib import Path
 from typing import Final
