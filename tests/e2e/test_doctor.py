@@ -189,7 +189,7 @@ TRIAL = {"matchLabels": {"kubernetes.io/metadata.name": "genguard-test-0a1b2c3d"
             (
                 changed(MUTATE, "/webhooks/0/clientConfig/caBundle", bundle(timedelta())),
                 {"ca-bundle": "fail", "reached": "fail"},
-                "does not verify the server's certificate: no certificate in the CA bundle signed it",
+                "does not verify the server's certificate: no certificate in the CA bundle",
                 INSTALL,
             ),
             id="the bundle is another authority's",
