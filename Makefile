@@ -29,7 +29,7 @@ $(VENV)/.shipped: requirements.lock
 $(VENV)/.installed: $(VENV)/.shipped requirements-dev.lock pyproject.toml
 	@echo "install the developers' packages: $$(grep -c '==' requirements-dev.lock) with those that are shipped"
 	@$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
-	@$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@PYTHONWARNINGS=ignore $(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@echo "$$(du -sh $(VENV) | cut -f1) on disk in $(VENV)"
 	@touch $@
 
