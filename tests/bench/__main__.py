@@ -1,7 +1,7 @@
 """`make bench`: everything measured, side by side, and told; `--help` says what else there is.
 
 Without a flag it measures everything and writes RESULTS.md, results.json and results.svg beside
-this file, and the table in docs/performance.md. Exits with 1 when a server did not start, any answer
+this file, and the table in docs/performance.md. Exits with 1 when a server did not start, an answer
 was wrong, or --check found something worse.
 """
 
