@@ -18,7 +18,7 @@ from webhook.cli.serve import serve
 from webhook.manifest.rendering import REGISTRATIONS
 from webhook.manifest.store import KEY, PASSWORD
 from webhook.server.access import Part
-from webhook.server.reviewed_tokens import PATHS
+from webhook.server.tokens import PATHS
 from webhook.server.watching import parse_watched
 
 NOW = datetime.now(UTC)

@@ -24,9 +24,8 @@ from webhook.cluster.owner import this_process
 from webhook.cluster.poke import poking
 from webhook.cluster.rest import UNREACHED, RefusedError, Rest
 from webhook.cluster.target import advertised_url, check_rights, configurations, resolve
-from webhook.server.observer import ObserverListener
-from webhook.server.reach import Reach
 from webhook.server.tls import ServingCertificate
+from webhook.server.trace_listener import ObserverListener, Reach
 from webhook.trace.plan import Plan, make_plan
 from webhook.trace.registration import Endpoint, registrations
 from webhook.trace.watch import Watch

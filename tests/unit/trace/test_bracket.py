@@ -13,7 +13,7 @@ from tests.unit.trace.samples import configuration, planned
 from webhook.cluster.bracket import Bracket, StillRegisteredError, changed_since, clean_up
 from webhook.cluster.owner import is_gone, this_process
 from webhook.cluster.rest import RefusedError
-from webhook.server.reach import Reach
+from webhook.server.trace_listener import Reach
 from webhook.trace.plan import RUN_LABEL
 from webhook.trace.registration import EXPIRES, OWNER, Endpoint, registrations
 
