@@ -178,7 +178,7 @@ def _judge(
 ) -> Reply:
     strategy, status = deps.engine.strategy(request)
     prediction = predict_with(strategy, status, request)
-    warnings = probe.warnings(request, phase, deps.about)
+    warnings = probe.warnings(request, phase, deps.about) if request.wire.dry_run else ()
     if phase is not Phase.MUTATE:
         if phase is Phase.INTENT:
             _remember_intent(RuleInput(request, prediction, status), deps, now)

@@ -197,10 +197,22 @@ _NOT_ASKED: Final = JoinKey("", "", "", "", "", "", "", "", dry_run=False)
 class AdmissionRequest:
     """One decoded request: what rules, generation and detection read.
 
-    `object` is None on DELETE, `old_object` is None on CREATE and CONNECT.
+    object       None on DELETE
+    old_object   None on CREATE and CONNECT
+    operation    CREATE, UPDATE, DELETE or CONNECT
+    subresource  `status`, `scale`, ...; empty for the main resource
     """
 
-    __slots__ = ("_join_key", "_read", "api_version", "object", "old_object", "wire")
+    __slots__ = (
+        "_join_key",
+        "_read",
+        "api_version",
+        "object",
+        "old_object",
+        "operation",
+        "subresource",
+        "wire",
+    )
 
     def __init__(
         self,
@@ -213,6 +225,8 @@ class AdmissionRequest:
         """`read` finds what is in `attributes`."""
         self.api_version: Final = api_version
         self.wire: Final = wire
+        self.operation: Final = wire.operation
+        self.subresource: Final = wire.sub_resource
         self.object: Final = object_
         self.old_object: Final = old_object
         self._read: Final = read
@@ -266,13 +280,3 @@ class AdmissionRequest:
         Raises msgspec.MsgspecError for what `wire` does not check.
         """
         return self._read()
-
-    @property
-    def operation(self) -> Operation:
-        """CREATE, UPDATE, DELETE or CONNECT."""
-        return self.wire.operation
-
-    @property
-    def subresource(self) -> str:
-        """`status`, `scale`, ...; empty for the main resource."""
-        return self.wire.sub_resource

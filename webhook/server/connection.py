@@ -421,7 +421,7 @@ class Listener:
             context,
             shaken,
             server_side=True,
-            ssl_handshake_timeout=self._handshake_seconds,
+            ssl_handshake_timeout=self._handshake_seconds,  # type: ignore[arg-type] # any number
         )
         transport, _ = await self._loop.connect_accepted_socket(lambda: tls, accepted)
         try:
