@@ -17,6 +17,8 @@ from webhook.admission.review import Phase
 CALM: Final = "calm"
 STORM: Final = "storm"
 STORM_OBJECTS: Final = 1_000
+STORM_FILL: Final = 5 * 3 * STORM_OBJECTS
+"""Reviews after which each object has repeated its transition five times, in three phases."""
 _RECORDINGS: Final = ("rollouts", "stateful-and-daemon-sets", "thirty-pods-at-once")
 """Deployments, StatefulSets and DaemonSets that are rolled out, and the pods of a scaled one."""
 _MOST_WRITES: Final = 1_000
