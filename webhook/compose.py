@@ -190,26 +190,26 @@ class Judge:
         options = self._options
         mode = "audit-only" if options.audit_only else "enforcing"
         table = load_table(server_version)
-        numbering: list[Rule] = []
+        generation_rules: list[Rule] = []
         # A connected kube-apiserver overrides what is patched: the patch would be noise that
         # makes it reinvoke other webhooks.
         if options.generation_patch is GenerationPatch.ALWAYS or (
             options.generation_patch is GenerationPatch.AUTO and not connected
         ):
-            numbering.append(AssignGeneration())
+            generation_rules.append(AssignGeneration())
         if options.shadow_resources:
-            numbering.append(ShadowGeneration(table, options.shadow_resources))
+            generation_rules.append(ShadowGeneration(table, options.shadow_resources))
         # What the cluster says of itself comes last and so wins over a file.
         custom = CustomResources((*options.custom_resources, *found))
-        mending: tuple[Rule, ...] = (RestoreIntent(), PreserveObservedGeneration())
+        repair_rules: tuple[Rule, ...] = (RestoreIntent(), PreserveObservedGeneration())
         if options.flipped_resources:
             self._flip = FlipStatus(table, custom, options.flipped_resources)
             # First, for it replaces the list that the others put values into.
-            mending = (self._flip, *mending)
+            repair_rules = (self._flip, *repair_rules)
         return Dependencies(
             engine=Engine(table, custom),
-            mending=mending,
-            numbering=tuple(numbering),
+            repair_rules=repair_rules,
+            generation_rules=tuple(generation_rules),
             intents=self._intents,
             rounds=self._rounds,
             audit_only=options.audit_only,

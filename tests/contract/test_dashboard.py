@@ -8,7 +8,7 @@ import pytest
 from tests.contract.service import Running, Wire, head, serving
 from webhook.dashboard.routes import PAGES
 from webhook.server.access import ByToken
-from webhook.server.token_file import TokenFile
+from webhook.server.tokens import TokenFile
 
 OPEN = ("/livez", "/readyz")
 SHOWN = [

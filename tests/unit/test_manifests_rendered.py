@@ -17,7 +17,7 @@ from tests.unit.manifest_files import MANIFESTS, registrations, webhook_of
 from webhook.cli.serve import serve
 from webhook.manifest.rendering import KEY, PASSWORD, REGISTRATIONS
 from webhook.server.access import Part
-from webhook.server.reviewed_tokens import PATHS
+from webhook.server.tokens import PATHS
 from webhook.server.watching import parse_watched
 
 NOW = datetime.now(UTC)

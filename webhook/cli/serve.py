@@ -31,7 +31,7 @@ from webhook.server.options import (
     ServerOptions,
     parse_ops_auth,
 )
-from webhook.server.token_file import BadTokenFileError
+from webhook.server.tokens import BadTokenFileError
 from webhook.server.watching import NotWatchableError, parse_watched
 from webhook.store.address import BadStoreError, parse_store
 from webhook.verbs.serving import AlertOptions, ClusterOptions, run_server

@@ -4,8 +4,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from webhook.server.connection import OpenConnections
-from webhook.server.lag import LoopLag
-from webhook.server.overload import Overload
+from webhook.server.overload import LoopLag, Overload
 from webhook.server.record import Recorder
 from webhook.telemetry.metrics import Metrics
 
@@ -22,13 +21,13 @@ class Parts(NamedTuple):
 
 def show(metrics: Metrics, parts: Parts) -> None:
     """Each is read at a scrape."""
-    shed, recorder = parts.overload.shed, parts.recorder
+    rejected, recorder = parts.overload.rejected, parts.recorder
     metrics.counts(
         "shed",
         "Reviews not judged for there was too much of something: in audit-only mode allowed, "
         "otherwise answered with 429.",
         ("reason",),
-        lambda: [((reason.value,), count) for reason, count in shed.items()],
+        lambda: [((reason.value,), count) for reason, count in rejected.items()],
     )
     metrics.gauge(
         "open_connections",

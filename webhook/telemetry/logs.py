@@ -86,10 +86,6 @@ def is_heard(level: int, message: str) -> bool:
 @contextmanager
 def logging_to_stderr(level: str = "INFO") -> Iterator[None]:
     """Send the `genguard` logger, and warnings of libraries, to standard error as JSON."""
-    # A line says neither thread, process nor line of code, and to find them takes longer than the
-    # rest of a record (Python's Logging HOWTO, Optimization).
-    logging._srcfile = None  # noqa: SLF001
-    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     lines: queue.SimpleQueue[Any] = queue.SimpleQueue()
     handler = _DroppingQueueHandler(lines)
     handler.addFilter(RateLimit())

@@ -84,9 +84,9 @@ class Metrics:
         self._reviews[phase, operation, place, _decision(verdict, audit_only=audit_only)] += 1
         if verdict.prediction is not None and phase is Phase.MUTATE:
             self._causes[verdict.prediction.cause] += 1
-        for mend in verdict.mends:
+        for repair in verdict.repairs:
             mode = "would" if audit_only else "did"
-            self._mends[mend.rule, place.resource, mode] += len(mend.edits)
+            self._mends[repair.rule, place.resource, mode] += len(repair.edits)
         if verdict.dropped:
             self._dropped[place.resource] += len(verdict.dropped)
 

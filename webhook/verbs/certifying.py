@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 import certs
 from webhook.alerts.leader import Leadership
-from webhook.server.held import HeldPair, until_good
 from webhook.server.options import ServerOptions
+from webhook.server.tls import HeldPair, until_good
 from webhook.telemetry.metrics import Metrics
 
 if TYPE_CHECKING:

@@ -19,15 +19,13 @@ from webhook.dashboard.page import Sources
 from webhook.dashboard.routes import Dashboard
 from webhook.detection.detection import Detection
 from webhook.detection.suspects import Suspects
-from webhook.server.about import about
 from webhook.server.access import Access, ByToken, WithinHost, is_loopback
-from webhook.server.descriptors import fit, raise_limit
 from webhook.server.detecting import Detecting
-from webhook.server.lifecycle import AdmissionService
+from webhook.server.lifecycle import AdmissionService, about
+from webhook.server.limits import fit, raise_limit
 from webhook.server.options import LOOPBACK, TOKEN_FILE, BadOpsAuthError, ServerOptions
-from webhook.server.reviewed_tokens import ReviewedTokens, Reviewer
 from webhook.server.terminating_metrics import TerminatingMetrics
-from webhook.server.token_file import TokenFile
+from webhook.server.tokens import ReviewedTokens, Reviewer, TokenFile
 from webhook.server.watching import Watching
 from webhook.status.kept import KeptObjects
 from webhook.status.tracking import Tracking
@@ -195,7 +193,7 @@ async def run_server(
                 pages=Dashboard(sources),
                 access=access,
                 collectors=shown,
-                elsewhere=writes,
+                remote_intents=writes,
             )
             await service.run()
 

@@ -31,9 +31,8 @@ from webhook.cluster.tracing import (
     sending_dry_runs,
     this_process,
 )
-from webhook.server.observer import ObserverListener
-from webhook.server.reach import Reach
 from webhook.server.tls import ServingCertificate
+from webhook.server.trace_listener import ObserverListener, Reach
 from webhook.trace.plan import Plan, make_plan
 from webhook.trace.registration import Endpoint, registrations
 from webhook.trace.watch import Watch

@@ -19,7 +19,7 @@ from webhook.cluster.tracing import (
     has_ended,
     this_process,
 )
-from webhook.server.reach import Reach
+from webhook.server.trace_listener import Reach
 from webhook.trace.plan import RUN_LABEL
 from webhook.trace.registration import EXPIRES, OWNER, Endpoint, registrations
 

@@ -6,8 +6,7 @@ import sys
 
 import pytest
 
-from webhook.server.descriptors import FEWEST, OWN, fit
-from webhook.server.limits import Limits
+from webhook.server.limits import FEWEST_CONNECTIONS, OTHER_DESCRIPTORS, Limits, fit
 
 LIMITS = Limits()
 OPS = LIMITS.ops_connections + LIMITS.ops_spare
@@ -18,10 +17,10 @@ OPS = LIMITS.ops_connections + LIMITS.ops_spare
     [
         (resource.RLIM_INFINITY, LIMITS.connections),
         (1_048_576, LIMITS.connections),
-        (LIMITS.connections + OPS + OWN, LIMITS.connections),
-        (LIMITS.connections + OPS + OWN - 1, LIMITS.connections - 1),
-        (1_024, 1_024 - OPS - OWN),
-        (64, FEWEST),
+        (LIMITS.connections + OPS + OTHER_DESCRIPTORS, LIMITS.connections),
+        (LIMITS.connections + OPS + OTHER_DESCRIPTORS - 1, LIMITS.connections - 1),
+        (1_024, 1_024 - OPS - OTHER_DESCRIPTORS),
+        (64, FEWEST_CONNECTIONS),
     ],
 )
 def test_the_admission_port_gets_what_the_ops_port_and_files_leave(descriptors, connections):
@@ -33,13 +32,13 @@ def test_fewer_connections_than_usual_are_told(caplog):
     assert not caplog.records
     fit(LIMITS, 1_024)
     (told,) = caplog.records
-    assert told.facts == {"connections": 1_024 - OPS - OWN, "mend": "raise ulimit -n"}
+    assert told.facts == {"connections": 1_024 - OPS - OTHER_DESCRIPTORS, "mend": "raise ulimit -n"}
 
 
 @pytest.mark.parametrize("limits", [(64, 512), (512, 512)])
 def test_the_soft_limit_is_raised_to_the_hard_one(limits):
     code = (
-        "import resource; from webhook.server.descriptors import raise_limit; "
+        "import resource; from webhook.server.limits import raise_limit; "
         "print(raise_limit(), *resource.getrlimit(resource.RLIMIT_NOFILE))"
     )
     done = subprocess.run(
