@@ -1,7 +1,7 @@
 """Puts a judge together from flags, files and what a cluster says of itself."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
@@ -130,16 +130,13 @@ class Judge:
         self,
         options: JudgeOptions,
         shared: SharedWrites | None = None,
-        about: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
         """`shared`: what replicas remember of writes together; without it, each alone.
-
-        `about` is what probes are told of the server.
 
         Raises UnknownServerVersionError, NotShadowableError or NotFlippableError.
         """
         self._options: Final = options
-        self._about: Final = about
+        self._about: Callable[[], Mapping[str, str]] = dict
         self._flip: FlipStatus | None = None
         here = (MemoryIntents(), MemoryRounds())
         self._intents: Final[Intents] = here[0] if shared is None else shared.intents
@@ -149,6 +146,15 @@ class Judge:
         for resource, reason in self.not_flipped().items():
             if not (options.connects and reason == _UNDEFINED):
                 raise NotFlippableError(f"--flip-status {resource}: {reason}")
+
+    def describe_server(self, about: Callable[[], Mapping[str, str]]) -> None:
+        """Answer probes with what `about` returns; called once, before the first review."""
+        self._about = about
+        self.dependencies = replace(self.dependencies, about=self._describe)
+
+    def _describe(self) -> Mapping[str, str]:
+        mode = "audit-only" if self._options.audit_only else "enforcing"
+        return {"mode": mode, **self._about()}
 
     def not_flipped(self) -> dict[str, str]:
         """Of the resources whose status is to be flipped, those that cannot be, and why."""
@@ -166,7 +172,7 @@ class Judge:
                 LOGGER.warning("status is not flipped", extra={"facts": facts})
 
     def dropped(self) -> Iterator[tuple[tuple[str, ...], int]]:
-        """How many intents and answers made room for others before they were too old."""
+        """Count the intents and answers that made room for others before they were too old."""
         intents, rounds = self._memory
         yield ("intents",), intents.dropped
         yield ("answers",), rounds.dropped
@@ -188,7 +194,6 @@ class Judge:
         self, server_version: str, found: tuple[CustomResource, ...], *, connected: bool
     ) -> Dependencies:
         options = self._options
-        mode = "audit-only" if options.audit_only else "enforcing"
         table = load_table(server_version)
         numbering: list[Rule] = []
         # A connected kube-apiserver overrides what is patched: the patch would be noise that
@@ -214,5 +219,5 @@ class Judge:
             rounds=self._rounds,
             audit_only=options.audit_only,
             restored=options.restored,
-            about=lambda: {"mode": mode, **self._about()},
+            about=self._describe,
         )

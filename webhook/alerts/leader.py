@@ -14,6 +14,7 @@ from typing import Final, Protocol
 from webhook.alerts.change import Change, Sink
 from webhook.detection.finding import Finding
 from webhook.running import running
+from webhook.telemetry import declarations
 from webhook.telemetry.logs import LOGGER
 from webhook.telemetry.metrics import Metrics
 
@@ -49,7 +50,7 @@ class Candidate(Leadership, Protocol):
 @asynccontextmanager
 async def candidacy(candidate: Candidate, metrics: Metrics) -> AsyncIterator[None]:
     """Let it try to lead until the end, and then give way."""
-    metrics.gauge("leader", "1 on the replica that leads.", lambda: float(candidate.is_leader))
+    metrics.gauge(declarations.LEADER, lambda: float(candidate.is_leader))
     try:
         async with running((_try(candidate),)):
             yield

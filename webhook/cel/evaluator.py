@@ -24,6 +24,7 @@ import msgspec
 from webhook.admission.review import AdmissionRequest
 from webhook.cel.message import ANSWERS, LENGTH_BYTES, READY, Asked, show
 from webhook.objects.selectors import Truth
+from webhook.telemetry import declarations
 from webhook.telemetry.logs import LOGGER
 from webhook.telemetry.metrics import Metrics
 
@@ -80,11 +81,7 @@ class Evaluator:
 
     def measured(self, metrics: Metrics) -> None:
         """Have it counted there."""
-        metrics.gauge(
-            "costly_conditions",
-            "matchConditions that cost too much to evaluate: their webhooks stay possible.",
-            lambda: float(self.costly),
-        )
+        metrics.gauge(declarations.COSTLY_CONDITIONS, lambda: float(self.costly))
 
     def evaluate(
         self, expressions: Iterable[str], request: AdmissionRequest

@@ -5,7 +5,7 @@ import platform
 import click
 
 from webhook import __version__
-from webhook.cli.cluster import OUTPUT
+from webhook.cli.options import OUTPUT
 from webhook.generation.table import known_versions
 from webhook.objects.shown import json_line
 

@@ -19,6 +19,7 @@ from webhook.cluster.rest import UNREACHED, RefusedError
 from webhook.detection.carried import UnreadableFindingsError, pack, unpack
 from webhook.detection.finding import Severity
 from webhook.detection.ledger import Mark, Row, Signs
+from webhook.telemetry import declarations
 from webhook.telemetry.logs import LOGGER
 from webhook.telemetry.metrics import Metrics
 from webhook.threads import in_thread
@@ -103,9 +104,7 @@ class Carrying:
 
         `know` is told of findings that are no news, as an earlier leader has told of them.
         """
-        metrics.gauge(
-            "store_save_failures", "Saves to the store that failed.", lambda: float(self.failures)
-        )
+        metrics.gauge(declarations.STORE_SAVE_FAILURES, lambda: float(self.failures))
         over = asyncio.Event()
         saving = asyncio.create_task(self._run(leadership, know, over))
         try:

@@ -14,6 +14,7 @@ import msgspec
 
 from webhook.store.address import BadStoreError
 from webhook.store.sqlite import Changes, NotSavedError, Row
+from webhook.telemetry import declarations
 from webhook.telemetry.logs import LOGGER
 from webhook.telemetry.metrics import Metrics
 from webhook.threads import in_thread
@@ -71,9 +72,7 @@ class Keeping:
     @asynccontextmanager
     async def running(self, metrics: Metrics) -> AsyncIterator[None]:
         """Save every few seconds, and once more at the end."""
-        metrics.gauge(
-            "store_save_failures", "Saves to the store that failed.", lambda: float(self.failures)
-        )
+        metrics.gauge(declarations.STORE_SAVE_FAILURES, lambda: float(self.failures))
         over = asyncio.Event()
         saving = asyncio.create_task(self._run(over))
         try:

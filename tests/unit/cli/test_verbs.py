@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 import webhook
 from tests.cases_loader import FOLDER
-from webhook.cli import main, terminal
+from webhook.cli import main, output
 from webhook.status.drawing import Cell, Tone
 
 ROOT = FOLDER.parents[1]
@@ -93,10 +93,10 @@ def test_the_version_is_that_of_the_package():
 def test_colours_are_for_terminals_and_for_those_who_want_them(monkeypatch):
     rows = [(Cell("web"), Cell("no", Tone.BAD))]
     monkeypatch.delenv("NO_COLOR", raising=False)
-    (line,) = terminal.lines(rows)
+    (line,) = output.lines(rows)
     assert "\x1b[31m" in line
     monkeypatch.setenv("NO_COLOR", "1")
-    assert terminal.lines(rows) == ["web  no"]
+    assert output.lines(rows) == ["web  no"]
 
 
 @pytest.mark.parametrize("name", ["genguard", "kubectl-genguard", "kubectl_complete-genguard"])
