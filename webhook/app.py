@@ -591,7 +591,7 @@ def _own_user(kubeconfig: str | None) -> str:
     """The user whose writes are genguard's own; "" without a cluster."""
     if kubeconfig is None:
         return ""
-    from webhook.connected import own_user  # noqa: PLC0415 - loads 0.45 s
+    from webhook.connected import own_user  # noqa: PLC0415 - it loads for half a second
 
     return own_user(kubeconfig)
 

@@ -46,6 +46,13 @@ from webhook.manifest.store import SharedStore, store_of
 from webhook.objects.shown import json_line, printable
 
 _COLOURS = {Level.OK: "green", Level.WARN: "yellow", Level.FAIL: "red"}
+_REVIEWS: Final = "/apis/authorization.k8s.io/v1"
+_WATCHED: Final = "default"
+"""A namespace that every cluster has and that the registrations include."""
+_PROBES: Final = 20
+_DIAL_SECONDS: Final = 3.0
+_NO_PAIR: Final = PairSnapshot(b"", b"", None)
+T = TypeVar("T")
 
 
 @click.command()
@@ -85,16 +92,6 @@ def _row(line: Line) -> str:
     level = click.style(f"{line.level.value:5}", fg=_COLOURS[line.level])
     told = f"{line.message}{f'  — {line.mend}' if line.mend else ''}"
     return f"{level}{line.id:14}{printable(told)}"
-
-
-_REVIEWS: Final = "/apis/authorization.k8s.io/v1"
-_WATCHED: Final = "default"
-"""A namespace that every cluster has and that the registrations include."""
-
-_PROBES: Final = 20
-_DIAL_SECONDS: Final = 3.0
-_NO_PAIR: Final = PairSnapshot(b"", b"", None)
-T = TypeVar("T")
 
 
 async def examine(kubeconfig: str | None, context: str | None, namespace: str) -> Facts:

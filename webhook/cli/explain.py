@@ -30,7 +30,7 @@ def _names(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
     return [name for name in known if name.startswith(incomplete)]
 
 
-@click.command(short_help="Tell when a kind's generation moves, and how it is judged.")
+@click.command()
 @click.option(
     "--server-version",
     metavar="VERSION",

@@ -24,6 +24,10 @@ from webhook.status.wanted import Wanted
 
 _SECONDS: Final = 15.0
 _PAGE: Final = "1000"
+_APART: Final = 0.1
+"""Seconds between two looks: many changes at once are shown together."""
+_SCANS_APART: Final = 2.0
+Tell = Callable[[str], None]
 
 
 class NoServerError(Exception):
@@ -73,15 +77,6 @@ async def memories(server: str, namespace: str) -> Mapping[str, Memory]:
             f"--server {server}: no answer from /api/objects ({type(error).__name__}); give the "
             "ops port of genguard serve, such as http://127.0.0.1:8080"
         ) from error
-
-
-_APART: Final = 0.1
-"""Seconds between two looks: many changes at once are shown together."""
-
-_SCANS_APART: Final = 2.0
-
-
-Tell = Callable[[str], None]
 
 
 class Sight(NamedTuple):

@@ -14,7 +14,6 @@ most registrations for a trial namespace; the next run finds them and goes on.
 import asyncio
 import base64
 import secrets
-from base64 import b64decode
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -88,6 +87,26 @@ _MADE: Final = (PASSWORD, KEY)
 _NO_PAIR: Final = dict.fromkeys(("tls.crt", "tls.key", "ca.crt"), b"")
 _OTHERS_OWN: Final = "cert-manager.io/certificate-name"
 """The annotation of a Secret that cert-manager keeps."""
+_WORKLOADS: Final = ("Deployment", "StatefulSet")
+_ELSEWHERE: Final = "default"
+"""A namespace that the API server creates itself."""
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+_FOLDER = click.Path(file_okay=False, path_type=Path)
+_INSTALLATION: Final = (
+    click.option(
+        "-n",
+        "--namespace",
+        default=NAMESPACE,
+        show_default=True,
+        help="Where the server runs.",
+    ),
+    KUBECONFIG,
+    CONTEXT,
+)
+_CHANGE: Final = (
+    click.option("--dry-run", is_flag=True, help="Only say what would be done."),
+    click.option("--yes", is_flag=True, help="Do it without asking."),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +235,7 @@ async def _password(rest: Rest, namespace: str) -> Step:
     if not missing:
         return Step(Action.UNCHANGED, place)
     # What is there is named as well: what is applied without it would be taken away.
-    kept = {name: b64decode(there[name]) for name in _MADE if there.get(name)}
+    kept = {name: base64.b64decode(there[name]) for name in _MADE if there.get(name)}
     new = {name: secrets.token_urlsafe(_SECRET_BYTES).encode() for name in missing}
     step = await plan_step(rest, store_secret(namespace, kept | new))
     told = " and ".join(f"a {name}" for name in missing)
@@ -267,11 +286,6 @@ def _pair(options: InstallOptions, secret: Document | None) -> certs.Renewed:
     lifetime = certs.AUTHORITY_LIFETIME  # nothing renews it by itself
     done = certs.ensure(options.cert_dir, names=names, at=now, leaf_lifetime=lifetime)
     return certs.Renewed(done.pair, done.reason)
-
-
-_WORKLOADS: Final = ("Deployment", "StatefulSet")
-_ELSEWHERE: Final = "default"
-"""A namespace that the API server creates itself."""
 
 
 async def _run(prepared: Prepared, options: InstallOptions, tell: Tell) -> None:
@@ -409,27 +423,6 @@ class _Phases:
 def _phase(registration: dict[str, Any]) -> str:
     (webhook,) = registration["webhooks"]
     return phase_of(webhook)
-
-
-_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
-_FOLDER = click.Path(file_okay=False, path_type=Path)
-
-
-_INSTALLATION: Final = (
-    click.option(
-        "-n",
-        "--namespace",
-        default=NAMESPACE,
-        show_default=True,
-        help="Where the server runs.",
-    ),
-    KUBECONFIG,
-    CONTEXT,
-)
-_CHANGE: Final = (
-    click.option("--dry-run", is_flag=True, help="Only say what would be done."),
-    click.option("--yes", is_flag=True, help="Do it without asking."),
-)
 
 
 def reads_installation(verb: F) -> F:

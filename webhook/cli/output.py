@@ -20,6 +20,8 @@ _STYLES: Final[dict[Tone, dict[str, Any]]] = {
 }
 
 _GAP: Final = "  "
+Tell = Callable[[str], None]
+"""Is given the messages of a verb, line by line."""
 
 
 def lines(rows: Sequence[Row]) -> list[str]:
@@ -96,7 +98,3 @@ def ask(question: str) -> None:
 def tell(text: str) -> None:
     """Print a line on standard error; what moves a terminal's cursor is escaped."""
     click.echo(printable(text), err=True)
-
-
-Tell = Callable[[str], None]
-"""Is given the messages of a verb, line by line."""

@@ -27,6 +27,7 @@ WORTH_SHOWING: Final = 20_000_000
 
 _LINES: Final = 500
 _CLEAR: Final = "\r\x1b[K"
+_GZIP_MAGIC = b"\x1f\x8b"
 
 
 class Progress:
@@ -78,9 +79,6 @@ def _is_file(name: str) -> bool:
 
 def _is_terminal() -> bool:
     return sys.stderr.isatty()
-
-
-_GZIP_MAGIC = b"\x1f\x8b"
 
 
 @click.command()

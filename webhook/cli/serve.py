@@ -42,9 +42,7 @@ _BAD_FLAG = (
 """What a flag, or a file that a flag names, can be refused with."""
 
 
-@click.command(
-    short_help="Serve admission reviews over TLS.", params=[*options_of(Settings), _CONFIG]
-)
+@click.command(params=[*options_of(Settings), _CONFIG])
 def serve(**flags: Any) -> None:
     """Serve admission reviews over TLS; with no flag it makes its own certificate and enforces.
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 _TICK: Final = 1.0
 """Seconds after which time alone may have changed the answer."""
+_OUTPUTS = ("table", "wide", "json", "yaml", "kstatus")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,10 +101,7 @@ async def _readable(
     return found
 
 
-_OUTPUTS = ("table", "wide", "json", "yaml", "kstatus")
-
-
-@click.command(short_help="Tell what is ready, settled and healthy, and what blocks.")
+@click.command()
 @click.option(
     "-f",
     "--filename",

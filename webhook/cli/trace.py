@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 import click
 
@@ -25,13 +24,22 @@ import certs
 from webhook.admission.review import AdmissionRequest
 from webhook.cli.options import CONTEXT, KUBECONFIG, NAMESPACE, OUTPUT
 from webhook.cli.output import Tell, tell
-from webhook.cluster.bracket import Bracket, changed_since, clean_up
-from webhook.cluster.connection import connected
+from webhook.cluster.bracket import Bracket, StillRegisteredError, changed_since, clean_up
+from webhook.cluster.connection import NoClusterError, connected
 from webhook.cluster.owner import this_process
 from webhook.cluster.poke import poking
 from webhook.cluster.rest import UNREACHED, RefusedError, Rest
-from webhook.cluster.target import advertised_url, check_rights, configurations, resolve
+from webhook.cluster.target import (
+    NoTargetError,
+    advertised_url,
+    check_rights,
+    configurations,
+    default_kubeconfig,
+    default_namespace,
+    resolve,
+)
 from webhook.flags import HTTPS_URL, LISTEN_ADDRESS, duration
+from webhook.objects.served import UnknownTargetError
 from webhook.objects.shown import json_line
 from webhook.server.observer import ObserverListener
 from webhook.server.reach import Reach
@@ -49,6 +57,8 @@ _LINGER_SECONDS: Final = 0.5
 count as a failed webhook."""
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_NOTHING_WRITTEN = 2
+_SIGNALLED = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,23 +212,6 @@ def _signals(over: asyncio.Event) -> Iterator[list[int]]:
             loop.remove_signal_handler(number)
 
 
-_NOTHING_WRITTEN = 2
-_SIGNALLED = 128
-
-
-def _address(_: click.Context, __: click.Parameter, text: str | None) -> str | None:
-    if text is None:
-        return None
-    try:
-        found = urlsplit(f"//{text}")
-        fits = bool(found.hostname) and found.port is not None
-    except ValueError:
-        fits = False
-    if not fits:
-        raise click.BadParameter(f"{text!r} is not ADDRESS:PORT")
-    return text
-
-
 @click.command()
 @NAMESPACE
 @KUBECONFIG
@@ -277,13 +270,6 @@ def trace(target: str | None, **flags: Any) -> None:
     """
     if target is None and not flags["everything"]:
         raise click.UsageError("give KIND/NAME, such as deployment/web")
-    # Imported when wanted: the client of the Kubernetes API takes half a second to load.
-    from webhook.cluster.bracket import StillRegisteredError  # noqa: PLC0415
-    from webhook.cluster.connection import NoClusterError  # noqa: PLC0415
-    from webhook.cluster.rest import UNREACHED, RefusedError  # noqa: PLC0415
-    from webhook.cluster.target import NoTargetError  # noqa: PLC0415
-    from webhook.objects.served import UnknownTargetError  # noqa: PLC0415
-
     refusals = (UnknownTargetError, NoTargetError, RefusedError, NoClusterError)
     try:
         code = _trace(target, **flags)
@@ -295,8 +281,6 @@ def trace(target: str | None, **flags: Any) -> None:
 
 
 def _trace(target: str | None, *, yes: bool, output: str, **flags: Any) -> int:
-    from webhook.cluster.target import default_kubeconfig, default_namespace  # noqa: PLC0415
-
     kubeconfig = flags.pop("kubeconfig") or default_kubeconfig()
     if target is None:
         _tell_cleaned(asyncio.run(_clean(kubeconfig, flags["context"], everything=True)))
@@ -314,7 +298,6 @@ def _trace(target: str | None, *, yes: bool, output: str, **flags: Any) -> int:
 
 
 def _run(prepared: Prepared, options: TraceOptions, output: str) -> int:
-
     found = asyncio.run(_observe(prepared, options, tell))
     report, plan = found.report, prepared.plan
     click.echo(json_line(report) if output == "json" else as_table(report, plan))

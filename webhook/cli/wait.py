@@ -18,6 +18,7 @@ from webhook.cli.options import MAX_LINE, asks_cluster, namespace_of
 from webhook.cluster.connection import connected
 from webhook.cluster.discovery import discover
 from webhook.cluster.rest import RefusedError, Rest
+from webhook.cluster.target import default_kubeconfig
 from webhook.flags import duration
 from webhook.objects.served import Served, UnknownTargetError
 from webhook.objects.shown import printable
@@ -173,7 +174,7 @@ def _goals(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> tup
         raise click.BadParameter(str(error)) from error
 
 
-@click.command(short_help="Wait until objects are ready and settled.")
+@click.command()
 @click.option(
     "--for",
     "goals",
@@ -255,8 +256,6 @@ def _run(
     all_namespaces: bool,
     **flags: Any,
 ) -> int:
-    from webhook.cluster.target import default_kubeconfig  # noqa: PLC0415
-
     kubeconfig = kubeconfig or default_kubeconfig()
     within = namespace_of(kubeconfig, context, namespace, asked, every=all_namespaces)
     options = WaitOptions(
