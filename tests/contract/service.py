@@ -179,10 +179,7 @@ async def serving(
     shutdown_delay: float = 0.0,
 ) -> AsyncIterator[Running]:
     """Start a service on free ports, with a certificate of its own in `folder`."""
-    judging = Judge(
-        judge or JudgeOptions(generation_patch=GenerationPatch.NEVER),
-        about=lambda: about(metrics, "memory", detecting.detection.completeness, 0),
-    )
+    judging = Judge(judge or JudgeOptions(generation_patch=GenerationPatch.NEVER))
     metrics = Metrics(judging.knows)
     suspects = suspects or Suspects()
     options = ServerOptions(
@@ -198,6 +195,7 @@ async def serving(
         limits=limits or PATIENT,
     )
     detecting = Detecting(Detection(suspects), (), Tracking())
+    judging.describe_server(lambda: about(metrics, "memory", detecting.detection.completeness, 0))
     watching = Watching(watched, detecting.tracking)
     shown = [TrackedMetrics(detecting.tracking, judging.knows)]
     sources = Sources(detecting, suspects, watching, metrics, judging.dependencies.about, connected)

@@ -9,6 +9,7 @@ from tests.contract.service import Running, Wire, head, serving
 from webhook.dashboard.routes import PAGES
 from webhook.server.access import ByToken
 from webhook.server.tokens import TokenFile
+from webhook.telemetry import declarations
 
 OPEN = ("/livez", "/readyz")
 SHOWN = [
@@ -169,7 +170,7 @@ async def test_the_ops_port_speaks_tls_where_it_is_told_to(tmp_path):
 
 async def test_only_attempts_to_heal_that_came_to_nothing_are_trouble(running):
     results = {("healed",): 5, ("conflict",): 1, ("refused",): 0, ("failed",): 2}
-    running.metrics.counts("heals", "Attempts.", ("result",), results.items)
+    running.metrics.counts(declarations.HEALS, results.items)
     troubles = (await running.ops("/api/server")).json["troubles"]
     told = {"what": "attempts to restore a value: failed", "count": 2.0, "runbook": ""}
     assert [one for one in troubles if "restore a value" in one["what"]] == [told]

@@ -1,6 +1,7 @@
 """Each page and state in a real browser: it works, axe finds nothing, and its console is silent."""
 
 from tests.dashboard.stories import UP, WATCHED, watched
+from webhook.telemetry import declarations
 
 
 async def test_before_the_first_write_it_says_how_to_find_out_why(visitor):
@@ -100,7 +101,7 @@ async def test_the_server_tells_how_it_is_itself_and_what_went_wrong(visitor, ru
     for resource in WATCHED:
         running.watching.current(resource, is_current=True)
     # A machine that does more than this test is late, and the page says so.
-    running.metrics.gauge("event_loop_lag_seconds", "How late it was.", lambda: 0.0)
+    running.metrics.gauge(declarations.EVENT_LOOP_LAG, lambda: 0.0)
     await visitor.open("/server")
     assert "No problem since it started" in await visitor.text()
     await visitor.inspect("server-well")

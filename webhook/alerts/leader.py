@@ -14,6 +14,7 @@ from typing import Final, Protocol
 from webhook.alerts.change import Change, Sink
 from webhook.detection.finding import Finding
 from webhook.running import running
+from webhook.telemetry import declarations
 from webhook.telemetry.logs import LOGGER
 from webhook.telemetry.metrics import Metrics
 
@@ -49,7 +50,7 @@ class LeaderElection(Leadership, Protocol):
 @asynccontextmanager
 async def running_for_leader(election: LeaderElection, metrics: Metrics) -> AsyncIterator[None]:
     """Take part in an election while the context is entered, then give up the leadership."""
-    metrics.gauge("leader", "1 on the replica that leads.", lambda: float(election.is_leader))
+    metrics.gauge(declarations.LEADER, lambda: float(election.is_leader))
     try:
         async with running((_take_part(election),)):
             yield

@@ -24,6 +24,7 @@ import msgspec
 from webhook.admission.review import AdmissionRequest
 from webhook.cel.message import ANSWERS, LENGTH_BYTES, READY, EvaluationRequest, make_message
 from webhook.objects.selectors import Truth
+from webhook.telemetry import declarations
 from webhook.telemetry.logs import LOGGER
 from webhook.telemetry.metrics import Metrics
 
@@ -79,12 +80,8 @@ class Evaluator:
         return None if worker is None else worker.pid
 
     def measured(self, metrics: Metrics) -> None:
-        """Add the metric of costly expressions."""
-        metrics.gauge(
-            "costly_conditions",
-            "matchConditions that cost too much to evaluate: their webhooks stay possible.",
-            lambda: float(self.costly),
-        )
+        """Export the number of costly expressions."""
+        metrics.gauge(declarations.COSTLY_CONDITIONS, lambda: float(self.costly))
 
     def evaluate(
         self, expressions: Iterable[str], request: AdmissionRequest

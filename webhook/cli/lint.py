@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import click
 
-from webhook.cli.cluster import CONTEXT, OUTPUT
-from webhook.cli.objects import MAX_LINE, advice, open_named
+from webhook.cli.files import advice, open_named
+from webhook.cli.options import CONTEXT, MAX_LINE, OUTPUT
 from webhook.lint.finding import Level, LintFinding
 from webhook.lint.lint import lint as look
 from webhook.objects.documents import Unreadable, read_documents
@@ -84,7 +84,7 @@ def _documents(name: str, max_line: int) -> Iterator[Any]:
 
 
 async def _of_cluster(given: str | None, context: str | None) -> list[Any]:
-    """Both kinds of configuration as the API server has them."""
+    """Read both kinds of webhook configuration from the API server."""
     # Imported when wanted: the client of the Kubernetes API takes half a second to load.
     from webhook.cluster.connection import (  # noqa: PLC0415
         NoClusterError,

@@ -22,6 +22,7 @@ from webhook.detection.policies import BINDING, POLICY, Policy, read_policies
 from webhook.detection.suspects import Registered, read_configurations
 from webhook.generation.custom import BadDefinitionError, CustomResource, from_definition
 from webhook.running import running
+from webhook.telemetry import declarations
 from webhook.telemetry.logs import LOGGER
 from webhook.telemetry.metrics import Metrics
 
@@ -149,9 +150,7 @@ async def follow_cluster(
         def on_trouble(reason: str) -> None:
             LOGGER.warning("cluster not reached", extra={"facts": {"reason": reason}})
 
-        metrics.gauge(
-            "cluster_known", "1 once version and CRDs are known.", lambda: float(has_facts.is_set())
-        )
+        metrics.gauge(declarations.CLUSTER_KNOWN, lambda: float(has_facts.is_set()))
         following = (
             follow(lambda: cluster_facts(rest), on_facts, on_trouble),
             follow(lambda: mutating_webhooks(rest), listeners.webhooks, on_trouble),

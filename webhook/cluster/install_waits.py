@@ -17,7 +17,10 @@ from certs import PairSnapshot
 from webhook.admission.probe import Seen, read_answers
 from webhook.cluster.apply import find, list_objects
 from webhook.cluster.rest import UNREACHED, RefusedError, Rest
-from webhook.install.registering import missing, probe
+from webhook.install.registering import (
+    missing,
+    probe,
+)
 from webhook.manifest.documents import collection_of, title_of
 from webhook.manifest.kustomize import Document
 from webhook.status.views.rollout import Rollout, rollout

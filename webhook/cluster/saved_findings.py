@@ -22,6 +22,7 @@ from webhook.cluster.rest import UNREACHED, RefusedError
 from webhook.detection.carried import UnreadableFindingsError, pack, unpack
 from webhook.detection.finding import Severity
 from webhook.detection.ledger import Mark, Row, Signs
+from webhook.telemetry import declarations
 from webhook.telemetry.logs import LOGGER
 from webhook.telemetry.metrics import Metrics
 from webhook.threads import in_thread
@@ -182,9 +183,7 @@ class FindingsPersister:
 
         `know` is called with the ids of findings that an earlier leader has reported.
         """
-        metrics.gauge(
-            "store_save_failures", "Saves to the store that failed.", lambda: float(self.failures)
-        )
+        metrics.gauge(declarations.STORE_SAVE_FAILURES, lambda: float(self.failures))
         over = asyncio.Event()
         saving = asyncio.create_task(self._run(leadership, know, over))
         try:

@@ -5,7 +5,12 @@ from typing import Any, Final
 
 from webhook.doctor.facts import Facts, Found
 from webhook.doctor.result import CheckResult, fail, few, results_or_ok, warn
-from webhook.install.registering import foreign, home_of, is_limited, removal_commands
+from webhook.install.registering import (
+    foreign,
+    home_of,
+    is_limited,
+    removal_commands,
+)
 from webhook.lint.hook import items, mapping, texts
 from webhook.manifest.documents import title_of
 from webhook.manifest.rendering import PHASES, REGISTRATIONS

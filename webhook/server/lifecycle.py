@@ -38,6 +38,7 @@ from webhook.server.options import ServerOptions
 from webhook.server.overload import LoopLag, Overload
 from webhook.server.record import Recorder
 from webhook.server.server_metrics import Parts, show
+from webhook.telemetry import declarations
 from webhook.telemetry.logs import LOGGER
 from webhook.telemetry.metrics import Metrics
 from webhook.threads import in_thread
@@ -183,9 +184,7 @@ class AdmissionService:
         await self._ops.setup()
         refused: Counter[str] = Counter()
         self._metrics.counts(
-            "ops_refused_connections",
-            "Connections and requests of the ops port that were refused or dropped.",
-            ("reason",),
+            declarations.OPS_REFUSED_CONNECTIONS,
             lambda: [((reason,), count) for reason, count in refused.items()],
         )
         port_limits = PortLimits(

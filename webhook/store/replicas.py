@@ -16,6 +16,7 @@ from webhook.store.leader_lock import LeaderLock
 from webhook.store.seal import KeyFile, Plain, Seal
 from webhook.store.shared_detection import Reporter, SharedDetection, SharedJudge, SharedStore
 from webhook.store.shared_writes import REPLICA_BYTES, Scripts, SharedWrites
+from webhook.telemetry import declarations
 from webhook.telemetry.logs import LOGGER
 from webhook.telemetry.metrics import Metrics
 
@@ -77,35 +78,13 @@ class Replicas:
 
         Does not wait for the connection: a webhook must start without its store.
         """
-        metrics.gauge(
-            "store_up", "1 while the shared store is asked.", lambda: float(self.circuit.up)
-        )
+        metrics.gauge(declarations.STORE_UP, lambda: float(self.circuit.up))
+        metrics.counts(declarations.STORE_REQUESTS, self.circuit.requests.items)
+        metrics.gauge(declarations.STORE_SHARED, lambda: float(self.sharing.is_shared))
+        metrics.counts(declarations.STORE_FACTS, self.sharing.counts)
+        metrics.gauge(declarations.STORE_LAG, self.sharing.lag)
         metrics.counts(
-            "store_requests",
-            "Commands for the shared store, by what became of them.",
-            ("operation", "result"),
-            self.circuit.requests.items,
-        )
-        metrics.gauge(
-            "store_shared",
-            "1 while all replicas judge what this one sees.",
-            lambda: float(self.sharing.is_shared),
-        )
-        metrics.counts(
-            "store_facts",
-            "What detection learns of reviews, by what became of it in the shared store.",
-            ("result",),
-            self.sharing.counts,
-        )
-        metrics.gauge(
-            "store_lag_seconds",
-            "For how long the oldest message to the shared store has not come back.",
-            self.sharing.lag,
-        )
-        metrics.counts(
-            "store_dropped",
-            "Values of the shared store that were not taken, or not whole, by the reason.",
-            ("reason",),
+            declarations.STORE_DROPPED,
             lambda: (((reason,), count) for reason, count in self.writes.dropped.items()),
         )
         LOGGER.info("joining replicas", extra={"facts": {"store": str(self._address)}})

@@ -20,6 +20,7 @@ import msgspec
 
 from webhook.private_file import keep_private
 from webhook.store.address import BadStoreError
+from webhook.telemetry import declarations
 from webhook.telemetry.logs import LOGGER
 from webhook.telemetry.metrics import Metrics
 from webhook.threads import in_thread
@@ -197,9 +198,7 @@ class StatePersister:
     @asynccontextmanager
     async def running(self, metrics: Metrics) -> AsyncIterator[None]:
         """Save every few seconds while the context is entered, and once at the end."""
-        metrics.gauge(
-            "store_save_failures", "Saves to the store that failed.", lambda: float(self.failures)
-        )
+        metrics.gauge(declarations.STORE_SAVE_FAILURES, lambda: float(self.failures))
         over = asyncio.Event()
         saving = asyncio.create_task(self._run(over))
         try:

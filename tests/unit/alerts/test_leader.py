@@ -2,7 +2,11 @@
 
 from tests.unit.alerts.findings import change
 from webhook.alerts.change import Change, Transition
-from webhook.alerts.leader import KEPT_SECONDS, LeaderOrAlone, LeaderSink
+from webhook.alerts.leader import (
+    KEPT_SECONDS,
+    LeaderOrAlone,
+    LeaderSink,
+)
 
 
 class Ballot:

@@ -10,7 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webhook.alerts.leader import TICK_SECONDS
-from webhook.cluster.lease import LEASE_SECONDS, LeaseElection
+from webhook.cluster.lease import (
+    LEASE_SECONDS,
+    LeaseElection,
+)
 from webhook.cluster.rest import RefusedError
 
 PATH = "/apis/coordination.k8s.io/v1/namespaces/genguard-system/leases/genguard"

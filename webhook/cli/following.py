@@ -1,4 +1,4 @@
-"""The objects that are asked for and everything that they own, kept by watches."""
+"""Follows the objects that a verb asks for, and everything that they own, by watches."""
 
 import asyncio
 import time
@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Final, NamedTuple
 
+import aiohttp
 import msgspec
 from msgspec.structs import replace
 
@@ -20,17 +21,66 @@ from webhook.status.owned import WORKLOADS, is_custom, owned_by
 from webhook.status.tracking import Tracking
 from webhook.status.view import Past
 from webhook.status.wanted import Wanted
-from webhook.verbs.remembering import Memory
 
+_SECONDS: Final = 15.0
+_PAGE: Final = "1000"
 _APART: Final = 0.1
-"""Seconds between two looks: in a storm of changes every tenth of a second counts."""
+"""Seconds between two looks: many changes at once are shown together."""
 _SCANS_APART: Final = 2.0
-
 Tell = Callable[[str], None]
 
 
+class NoServerError(Exception):
+    """The server does not answer as a genguard does; the message says what to do."""
+
+
+class Memory(NamedTuple):
+    """What a server remembers of one object."""
+
+    reconciled_generation: int | None
+    ready_flips: int
+
+
+class _Object(msgspec.Struct, rename="camel"):
+    uid: str
+    reconciled_generation: int | None
+    ready_flips: int
+
+
+class _Page(msgspec.Struct, rename={"next": "continue"}):
+    objects: tuple[_Object, ...]
+    next: str
+
+
+async def memories(server: str, namespace: str) -> Mapping[str, Memory]:
+    """Read what a server remembers of objects, by uid, of one namespace or with "" of all.
+
+    server  the URL of its ops port
+
+    Raises NoServerError.
+    """
+    found: dict[str, Memory] = {}
+    query = {"limit": _PAGE} | ({"namespace": namespace} if namespace else {})
+    timeout = aiohttp.ClientTimeout(total=_SECONDS)
+    try:
+        async with aiohttp.ClientSession(timeout=timeout, raise_for_status=True) as session:
+            while True:
+                async with session.get(f"{server}/api/objects", params=query) as response:
+                    page = msgspec.json.decode(await response.read(), type=_Page)
+                for one in page.objects:
+                    found[one.uid] = Memory(one.reconciled_generation, one.ready_flips)
+                if not page.next:
+                    return found
+                query["continue"] = page.next
+    except (aiohttp.ClientError, TimeoutError, ValueError, msgspec.MsgspecError) as error:
+        raise NoServerError(
+            f"--server {server}: no answer from /api/objects ({type(error).__name__}); give the "
+            "ops port of genguard serve, such as http://127.0.0.1:8080"
+        ) from error
+
+
 class Sight(NamedTuple):
-    """What is there at one moment, in Unix seconds."""
+    """The objects at one moment, in Unix seconds."""
 
     at: float
     roots: tuple[Node, ...]
@@ -46,7 +96,7 @@ async def following(
     tell: Tell,
     memories: Mapping[str, Memory],
 ) -> AsyncIterator["Following"]:
-    """Follow while the context is entered; `tell` hears of what cannot be watched, and why.
+    """Watch objects while the context is entered; `tell` prints what cannot be watched, and why.
 
     memories  what was seen before, by uid.
     """
@@ -58,7 +108,7 @@ async def following(
 
 
 class Following:
-    """One watch for each thing that is wanted, and for each kind in a namespace that it may own."""
+    """Watches each wanted collection, and each kind in its namespace that it may own."""
 
     def __init__(
         self,
@@ -86,7 +136,7 @@ class Following:
             self._follow(one)
 
     async def sight(self, seconds: float) -> Sight | None:
-        """What is there after the next change, or after so many seconds without one.
+        """The objects after the next change, or after so many seconds without a change.
 
         None: not everything has been listed yet. The first comes as soon as it has.
         """
@@ -204,7 +254,7 @@ class Following:
                 self._follow(Wanted(kind, namespace if kind.namespaced else ""))
 
     async def _scan(self) -> None:
-        """Learn what objects own whose kind does not tell."""
+        """Find out what custom resources own: their kind does not say."""
         while True:
             await self._to_scan.wait()
             self._to_scan.clear()
@@ -220,7 +270,7 @@ class Following:
 
 
 def _may_own(one: Wanted) -> bool:
-    """Whether nobody can say beforehand what its objects own."""
+    """Whether only the cluster can say what the objects own."""
     served = one.served
     return (served.group, served.kind) != APPLICATION and is_custom(served.of)
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from contextlib import AsyncExitStack
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -11,13 +11,14 @@ from tests.unit.cluster.objects import Api, Leads, deployment, path_of
 from tests.unit.cluster.test_findings_configmap import ConfigMaps
 from tests.unit.detection.builders import INTENT, MUTATE, OUTCOME, feed
 from webhook.cluster import rechecking, saved_findings
+from webhook.connected import ConnectedCluster
 from webhook.detection.detection import Detection
 from webhook.server.detecting import Detecting
 from webhook.status.tracking import Tracking
 from webhook.telemetry.metrics import Metrics
-from webhook.verbs.findings import carried, rechecked
 
 WEB = deployment("web")
+NAME = "genguard-findings"
 WRITER = "system:controller"
 
 
@@ -38,6 +39,20 @@ class Cluster:
 
     async def create(self, namespace: str, event: dict[str, Any]) -> None:
         self.events.append(event)
+
+
+def in_cluster(cluster: Cluster) -> ConnectedCluster:
+    """A connection of which a test uses the Rest and the Events alone."""
+    unused: Any = None
+    return ConnectedCluster(
+        rest=cast(Any, cluster),
+        namespace="genguard-system",
+        lease=unused,
+        create_event=cluster.create,
+        tell_store=unused,
+        tokens=unused,
+        exists=unused,
+    )
 
 
 def see_loss(detection: Detection, cluster: Cluster) -> None:
@@ -66,14 +81,14 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_what_an_audit_only_pod_saw_is_healed_by_the_enforcing_pod_that_comes_next():
     cluster, leads = Cluster(), Leads()
     metrics = Metrics(lambda group, resource: False)
-    where = "genguard-system", "genguard-findings"
+    connected = in_cluster(cluster)
     looking_on = Detecting(Detection(), (), Tracking())
     async with AsyncExitStack() as first:
         await first.enter_async_context(
-            carried(cluster, where, looking_on, leadership=leads, metrics=metrics)
+            connected.saved_findings(NAME, looking_on, leadership=leads, metrics=metrics)
         )
         ledger = looking_on.detection.ledger
-        await first.enter_async_context(rechecked(cluster, ledger, None, cluster.create, metrics))
+        await first.enter_async_context(connected.rechecks(ledger, None, metrics))
         see_loss(looking_on.detection, cluster)
         (before,) = ledger.damaged()
         await until(lambda: cluster.configmaps.found)
@@ -82,11 +97,11 @@ async def test_what_an_audit_only_pod_saw_is_healed_by_the_enforcing_pod_that_co
     enforcing = Detecting(Detection(), (), Tracking())
     async with AsyncExitStack() as second:
         await second.enter_async_context(
-            carried(cluster, where, enforcing, leadership=leads, metrics=metrics)
+            connected.saved_findings(NAME, enforcing, leadership=leads, metrics=metrics)
         )
         ledger = enforcing.detection.ledger
         assert list(ledger.damaged()) == [before], "known before it serves"
-        await second.enter_async_context(rechecked(cluster, ledger, leads, cluster.create, metrics))
+        await second.enter_async_context(connected.rechecks(ledger, leads, metrics))
         await until(lambda: not list(ledger.damaged()))
     assert cluster.objects.status(WEB) == {"replicas": 1, "observedGeneration": 3}
     (event,) = cluster.events

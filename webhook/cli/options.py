@@ -1,25 +1,27 @@
-"""Flags that verbs share, as kubectl calls them, and what is said when no cluster can be asked."""
+"""Flags that several verbs share, named as kubectl names them."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeVar
 
 import click
 
+from webhook.objects.lines import LONGEST_LINE
 from webhook.status.asked import Asked
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-KUBECONFIG = click.option(
+KUBECONFIG: Final = click.option(
     "--kubeconfig",
     metavar="FILE|in-cluster",
     help="[default: $KUBECONFIG, ~/.kube/config, the pod's account]",
 )
-CONTEXT = click.option("--context", metavar="NAME", help="[default: the kubeconfig's current one]")
-NAMESPACE = click.option(
+CONTEXT: Final = click.option(
+    "--context", metavar="NAME", help="[default: the kubeconfig's current one]"
+)
+NAMESPACE: Final = click.option(
     "-n", "--namespace", metavar="NAME", help="[default: that of the kubeconfig's context]"
 )
-OUTPUT = click.option(
+OUTPUT: Final = click.option(
     "-o",
     "output",
     type=click.Choice(["json", "table"]),
@@ -27,7 +29,15 @@ OUTPUT = click.option(
     show_default=True,
     help="A table for people, or JSON for programs: an object a line.",
 )
-_FLAGS = (
+MAX_LINE: Final = click.option(
+    "--max-line",
+    metavar="MIB",
+    type=click.IntRange(1),
+    default=LONGEST_LINE,
+    show_default=True,
+    help="Leave out lines of a file that are longer, and report them.",
+)
+_OBJECTS: Final = (
     NAMESPACE,
     click.option("-A", "--all-namespaces", is_flag=True, help="In every namespace."),
     click.option("-l", "--selector", default="", help="Only objects with these labels: app=web."),
@@ -44,8 +54,13 @@ _FLAGS = (
 
 
 def asks_cluster(verb: F) -> F:
-    """A verb that takes KIND/NAME and where to look for it."""
-    for flag in reversed(_FLAGS):
+    """Add KIND/NAME and the flags that say where to look for objects."""
+    return with_flags(verb, _OBJECTS)
+
+
+def with_flags(verb: F, flags: Sequence[Callable[[F], F]]) -> F:
+    """Add flags to a verb, in their order."""
+    for flag in reversed(flags):
         verb = flag(verb)
     return verb
 
@@ -58,7 +73,7 @@ def namespace_of(
     *,
     every: bool,
 ) -> str:
-    """Where to look; "" is every namespace."""
+    """The namespace to look in; "" is every namespace."""
     from webhook.cluster.connection import default_namespace  # noqa: PLC0415
 
     if not every:
@@ -66,24 +81,3 @@ def namespace_of(
     if any(one.name for one in asked):
         raise click.UsageError("an object of a name is in one namespace: give -n instead of -A")
     return ""
-
-
-@contextmanager
-def telling() -> Iterator[None]:
-    """What cannot be done is told in a line; the exit code is 1, or 130 when interrupted."""
-    # Imported when wanted: the client of the Kubernetes API takes half a second to load.
-    from webhook.cluster.connection import NoClusterError  # noqa: PLC0415
-    from webhook.cluster.install_waits import NotInTimeError  # noqa: PLC0415
-    from webhook.cluster.rest import UNREACHED, RefusedError  # noqa: PLC0415
-    from webhook.objects.served import UnknownTargetError  # noqa: PLC0415
-    from webhook.verbs.remembering import NoServerError  # noqa: PLC0415
-
-    refused = (RefusedError, NoClusterError, NoServerError, NotInTimeError, UnknownTargetError)
-    try:
-        yield
-    except refused as error:
-        raise click.ClickException(str(error)) from error
-    except UNREACHED as error:
-        raise click.ClickException(f"not reached: {str(error) or type(error).__name__}") from error
-    except KeyboardInterrupt:
-        raise SystemExit(130) from None

@@ -1,4 +1,4 @@
-"""Tables on a terminal: columns, colours, and one drawn over the one before."""
+"""Prints for people: tables in columns and colours, messages and questions."""
 
 import os
 import shutil
@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import click
 
+from webhook.objects.shown import printable
 from webhook.status.drawing import Row, Tone
 
 _STYLES: Final[dict[Tone, dict[str, Any]]] = {
@@ -17,11 +18,14 @@ _STYLES: Final[dict[Tone, dict[str, Any]]] = {
     Tone.MILD: {"fg": "yellow"},
     Tone.BAD: {"fg": "red", "bold": True},
 }
+
 _GAP: Final = "  "
+Tell = Callable[[str], None]
+"""Is given the messages of a verb, line by line."""
 
 
 def lines(rows: Sequence[Row]) -> list[str]:
-    """A line a row, in columns and colours; click.echo takes the colours away for a pipe."""
+    """Format rows as lines with columns and colours; click.echo removes colours for a pipe."""
     columns = max(len(row) for row in rows)
     full = [row for row in rows if len(row) == columns]
     widths = [max(len(row[index].text) for row in full) for index in range(columns - 1)]
@@ -29,7 +33,7 @@ def lines(rows: Sequence[Row]) -> list[str]:
 
 
 def is_terminal() -> bool:
-    """Whether somebody looks at standard output, on what can move its cursor."""
+    """Whether standard output is a terminal whose cursor can be moved."""
     return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
 
 
@@ -39,19 +43,19 @@ def width() -> int:
 
 
 def heading(text: str) -> str:
-    """A line above others."""
+    """Format a heading."""
     return _styled(text, bold=True)
 
 
 class Screen:
-    """What was drawn last, to be drawn over."""
+    """Draws tables on a terminal, each over the last one."""
 
     def __init__(self, echo: Callable[[str], object] = click.echo) -> None:
         self._echo: Final = echo
         self._height = 0
 
     def draw(self, rows: Sequence[Row]) -> None:
-        """Replace it, by as much as the terminal has room for."""
+        """Draw rows over the last ones, as many as the terminal has room for."""
         size = shutil.get_terminal_size()
         drawn: list[str] = []
         height, left_out = 0, 0
@@ -82,3 +86,15 @@ def _line(row: Row, widths: Sequence[int]) -> str:
 def _styled(text: str, **style: Any) -> str:
     """In colour, unless NO_COLOR is set to anything (no-color.org)."""
     return text if os.environ.get("NO_COLOR") else click.style(text, **style)
+
+
+def ask(question: str) -> None:
+    """Go on only when the user agrees."""
+    if not sys.stdin.isatty():
+        raise click.ClickException("nobody to ask: give --yes")
+    click.confirm(question, abort=True, err=True)
+
+
+def tell(text: str) -> None:
+    """Print a line on standard error; what moves a terminal's cursor is escaped."""
+    click.echo(printable(text), err=True)

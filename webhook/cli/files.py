@@ -1,4 +1,4 @@
-"""The objects of files that are named on the command line; what cannot be read is told."""
+"""Reads the objects of files that are named on the command line."""
 
 import sys
 from collections.abc import Iterable, Iterator
@@ -9,26 +9,17 @@ from typing import Any, BinaryIO, Final
 import click
 
 from webhook.objects.documents import Unreadable, read_documents
-from webhook.objects.lines import LONGEST_LINE, bounded
+from webhook.objects.lines import bounded
 from webhook.objects.shown import printable
-
-MAX_LINE: Final = click.option(
-    "--max-line",
-    metavar="MIB",
-    type=click.IntRange(1),
-    default=LONGEST_LINE,
-    show_default=True,
-    help="Leave out lines of a file that are longer, and report them.",
-)
 
 
 def advice(found: Unreadable) -> str:
-    """What to do about a document that cannot be read."""
+    """What the user can do about a document that cannot be read."""
     return "raise --max-line to read it" if found.is_too_long else "mend it and try again"
 
 
 class FileObjects:
-    """Read while they are iterated; `unread` counts what was told on standard error."""
+    """Reads objects while it is iterated; `unread` counts those reported on standard error."""
 
     def __init__(self, names: Iterable[str], max_line: int) -> None:
         """`max_line`: how many MiB a line may have."""
@@ -55,5 +46,5 @@ class FileObjects:
 
 
 def open_named(name: str) -> AbstractContextManager[BinaryIO]:
-    """A file, or standard input for `-`."""
+    """Open a file, or standard input for `-`."""
     return nullcontext(sys.stdin.buffer) if name == "-" else Path(name).open("rb")

@@ -7,9 +7,8 @@ import pytest
 
 from tests.unit.cluster.store import Store, serving
 from tests.unit.status.test_asked import DEPLOYMENTS, NODES, PODS, served
+from webhook.cli.following import Following, Memory, Sight, following
 from webhook.status.wanted import Wanted
-from webhook.verbs.following import Following, Sight, following
-from webhook.verbs.remembering import Memory
 
 REPLICA_SETS = served("apps", "replicasets", "ReplicaSet")
 WIDGETS = served("example.org", "widgets", "Widget")
