@@ -57,7 +57,7 @@ class Calls(Protocol):
     async def call(
         self, method: str, path: str, body: Any = None, *, params: dict[str, str] | None = None
     ) -> Any:
-        """One request; raises as `get` does."""
+        """Send one request; raises as `get` does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class Rotator:
         """
         registrations = await self._registrations()
         trusting = tuple(self._trusting(registrations))
-        secret = await self._calls.get(path_of(self._place))
+        secret = await self._calls.get(path_of(self._secret_reference))
         injected = _injected((*registrations.values(), secret))
         if injected:
             return certs.Leave(injected)
@@ -114,7 +114,7 @@ class Rotator:
         return step
 
     @property
-    def _place(self) -> Document:
+    def _secret_reference(self) -> Document:
         return secret_of(self._rotated.namespace, self._rotated.secret)
 
     async def _registrations(self) -> dict[str, Document]:

@@ -144,12 +144,12 @@ class FindingsPersister:
     def __init__(
         self,
         findings: Findings,
-        place: FindingsStorage,
+        storage: FindingsStorage,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`clock` gives monotonic seconds."""
         self._findings: Final = findings
-        self._place: Final = place
+        self._storage: Final = storage
         self._clock: Final = clock
         self._restored: dict[str, Signs] = {}
         self._saved: dict[str, Mark] | None = {}
@@ -169,7 +169,7 @@ class FindingsPersister:
             self._log_unread(error)
         self._restored = {name: mark.signs for name, mark in self._findings.marks()}
         if self._restored:
-            facts = {"place": str(self._place), "findings": len(self._restored)}
+            facts = {"place": str(self._storage), "findings": len(self._restored)}
             LOGGER.info("findings restored", extra={"facts": facts})
 
     @asynccontextmanager
@@ -260,7 +260,7 @@ class FindingsPersister:
             if count % _BATCH == 0:
                 await asyncio.sleep(0)
         block = await in_thread(pack, rows)
-        await self._place.write(block.data)
+        await self._storage.write(block.data)
         self._saved, self._saved_at = marks, now
         self._log_saved(block.left_out)
 
@@ -282,19 +282,19 @@ class FindingsPersister:
         return _without_signs(marks) != _without_signs(self._saved)
 
     async def _read(self) -> tuple[Row, ...]:
-        data = await self._place.read()
+        data = await self._storage.read()
         return () if data is None else await in_thread(unpack, data)
 
     def _log_unread(self, error: Exception) -> None:
         reason = str(error) if isinstance(error, UnreadableFindingsError) else type(error).__name__
         reason = str(error.status) if isinstance(error, RefusedError) else reason
-        facts = {"place": str(self._place), "reason": reason}
+        facts = {"place": str(self._storage), "reason": reason}
         LOGGER.warning("findings not restored", extra={"facts": facts})
 
     def _log_failure(self, reason: str) -> None:
         self.failures += 1
         if not self._is_failing:
-            facts = {"place": str(self._place), "reason": reason}
+            facts = {"place": str(self._storage), "reason": reason}
             LOGGER.warning("findings not saved", extra={"facts": facts})
         self._is_failing = True
 
@@ -302,7 +302,7 @@ class FindingsPersister:
         if self._is_failing:
             LOGGER.info("findings are saved again")
         if left_out and not self._left_out:
-            facts = {"place": str(self._place), "leftOut": left_out}
+            facts = {"place": str(self._storage), "leftOut": left_out}
             LOGGER.warning("not all findings had room", extra={"facts": facts})
         self._is_failing, self._left_out = False, left_out
 

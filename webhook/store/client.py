@@ -207,7 +207,7 @@ class StreamClient:
     async def close(self) -> None:
         """Close the connection."""
         with contextlib.suppress(ValkeyError, OSError):
-            await self._client.aclose()
+            await self._client.aclose(close_connection_pool=True)
 
     async def _read(self, key: bytes, after: bytes, block: Command, most: int) -> list[StreamEntry]:
         command = ("XREAD", "COUNT", most, *block, "STREAMS", key, after)
@@ -225,7 +225,9 @@ class StreamClient:
 
 async def open_stream_client(address: ValkeyAddress) -> StreamClient:
     """Prepare a client; it connects at its first command. Raises StoreLostError."""
-    client = Valkey.from_pool(await _pool(address, answer_seconds=_ANSWER_SECONDS))
+    pool = await _pool(address, answer_seconds=_ANSWER_SECONDS)
+    # One connection: a pool replaces a lost one silently, but then messages may have been lost.
+    client = Valkey(connection_pool=pool, single_connection_client=True)
     # The library's own readers of replies raise IndexError or TypeError for odd ones; _of_form
     # checks the raw reply instead.
     client.response_callbacks.clear()
