@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import click
 
-from webhook.status.asked import Asked
+from webhook.status.targets import RequestedTarget
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -54,7 +54,7 @@ def namespace_of(
     kubeconfig: str,
     context: str | None,
     namespace: str | None,
-    asked: Sequence[Asked],
+    asked: Sequence[RequestedTarget],
     *,
     every: bool,
 ) -> str:

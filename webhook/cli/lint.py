@@ -10,7 +10,7 @@ import click
 
 from webhook.cli.cluster import CONTEXT, OUTPUT
 from webhook.cli.objects import MAX_LINE, advice, open_named
-from webhook.lint.finding import Level, LintFinding
+from webhook.lint.check import Level, LintFinding
 from webhook.lint.lint import lint as look
 from webhook.objects.documents import Unreadable, read_documents
 from webhook.objects.lines import bounded

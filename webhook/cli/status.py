@@ -15,11 +15,10 @@ from webhook.cli.cluster import asks_cluster, namespace_of, telling
 from webhook.cli.objects import MAX_LINE, FileObjects
 from webhook.objects.served import UnknownTargetError
 from webhook.objects.shown import json_line, printable
-from webhook.status.asked import Asked, parse_asked
+from webhook.status.assessment import Assessment, assess
 from webhook.status.drawing import Row, kstatus_table, table
-from webhook.status.forest import Node, grow
-from webhook.status.judged import Judged, judge
-from webhook.status.line import line
+from webhook.status.targets import RequestedTarget, parse_targets
+from webhook.status.trees import Node, build_trees
 
 if TYPE_CHECKING:
     from webhook.verbs.following import Sight
@@ -74,9 +73,9 @@ def status(
     if output == "json":
         # At once and without a tree: a file may be longer than the memory.
         for document in objects:
-            _print_json(judge(document, at=time.time()))
+            _print_json(assess(document, at=time.time()))
     else:
-        _print(grow(list(objects), at=time.time()), output)
+        _print(build_trees(list(objects), at=time.time()), output)
     sys.exit(1 if objects.unread else 0)
 
 
@@ -108,9 +107,9 @@ def _of_cluster(
     return 1 if missing else 0
 
 
-def _asked(words: Sequence[str], selector: str) -> list[Asked]:
+def _asked(words: Sequence[str], selector: str) -> list[RequestedTarget]:
     try:
-        asked = parse_asked(words)
+        asked = parse_targets(words)
     except UnknownTargetError as error:
         raise click.UsageError(str(error)) from error
     if selector and any(one.name for one in asked):
@@ -120,8 +119,8 @@ def _asked(words: Sequence[str], selector: str) -> list[Asked]:
 
 def _print(roots: Sequence[Node], output: str, *, headless: bool = False) -> None:
     if output == "json":
-        for judged in _each(roots):
-            _print_json(judged)
+        for assessment in _each(roots):
+            _print_json(assessment)
     elif output == "yaml":
         _print_yaml(_each(roots))
     elif roots:
@@ -137,11 +136,11 @@ def _shown_again(output: str) -> Callable[["Sight"], None]:
     told: dict[str, dict[str, Any]] = {}
 
     def show(sight: "Sight") -> None:
-        for judged in _each(sight.roots):
-            now = _line(judged)
-            if told.get(judged.view.uid) != now:
-                _print([Node(judged, ())], output, headless=bool(told))
-                told[judged.view.uid] = now
+        for assessment in _each(sight.roots):
+            now = assessment.to_line()
+            if told.get(assessment.view.uid) != now:
+                _print([Node(assessment, ())], output, headless=bool(told))
+                told[assessment.view.uid] = now
 
     return show
 
@@ -150,20 +149,16 @@ def _rows(roots: Sequence[Node], output: str) -> list[Row]:
     return kstatus_table(roots) if output == "kstatus" else table(roots, wide=output == "wide")
 
 
-def _each(roots: Iterable[Node]) -> Iterator[Judged]:
-    return (node.judged for root in roots for node in root.walk())
+def _each(roots: Iterable[Node]) -> Iterator[Assessment]:
+    return (node.assessment for root in roots for node in root.walk())
 
 
-def _line(judged: Judged) -> dict[str, Any]:
-    return line(judged.view, judged.kstatus, judged.argo, judged.rollout)
+def _print_json(assessment: Assessment) -> None:
+    click.echo(json_line(assessment.to_line()))
 
 
-def _print_json(judged: Judged) -> None:
-    click.echo(json_line(_line(judged)))
-
-
-def _print_yaml(every: Iterable[Judged]) -> None:
-    found = [msgspec.to_builtins(_line(judged)) for judged in every]
+def _print_yaml(every: Iterable[Assessment]) -> None:
+    found = [msgspec.to_builtins(assessment.to_line()) for assessment in every]
     text = yaml.safe_dump_all(found, sort_keys=False, explicit_start=True)
     click.echo(text, nl=False)
 

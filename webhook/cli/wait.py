@@ -11,8 +11,8 @@ from webhook.cli.duration import duration
 from webhook.cli.objects import MAX_LINE, FileObjects
 from webhook.objects.served import UnknownTargetError
 from webhook.objects.shown import printable
-from webhook.status.asked import Asked, asked_by, parse_asked
-from webhook.status.goal import BadGoalError, Goal, parse_goal
+from webhook.status.targets import RequestedTarget, parse_targets, target_of_manifest
+from webhook.status.wait_goal import BadGoalError, Goal, parse_goal
 
 
 def _goals(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> tuple[Goal, ...]:
@@ -74,12 +74,12 @@ def wait(words: tuple[str, ...], **flags: Any) -> None:
 
 def _asked(
     words: tuple[str, ...], files: tuple[str, ...], max_line: int, *, selector: str
-) -> list[Asked]:
+) -> list[RequestedTarget]:
     if bool(words) == bool(files):
         raise click.UsageError("give either KIND/NAME, KIND -l SELECTOR or -f FILE")
     if not files:
         try:
-            asked = parse_asked(words)
+            asked = parse_targets(words)
         except UnknownTargetError as error:
             raise click.UsageError(str(error)) from error
         if selector and any(one.name for one in asked):
@@ -88,7 +88,7 @@ def _asked(
     if selector:
         raise click.UsageError("the objects of a file are all waited for: leave out -l")
     objects = FileObjects(files, max_line)
-    found = [asked_by(document) for document in objects]
+    found = [target_of_manifest(document) for document in objects]
     named = [one for one in found if one is not None]
     if objects.unread or len(named) < len(found) or not named:
         raise click.ClickException("not every object of the files has a kind and a name")
@@ -96,7 +96,7 @@ def _asked(
 
 
 def _wait(
-    asked: tuple[Asked, ...],
+    asked: tuple[RequestedTarget, ...],
     *,
     kubeconfig: str | None,
     context: str | None,

@@ -8,7 +8,7 @@ import msgspec
 
 from webhook.dashboard.query import known_only, number
 from webhook.dashboard.scene import Scene, Seen
-from webhook.status.tally import Counts, Durations, Kind
+from webhook.status.kind_counts import DurationHistogram, KindCounts, ResourceKind
 
 _PARAMETERS: Final = ("q", "page")
 _ROWS: Final = 50
@@ -56,7 +56,7 @@ async def look(scene: Scene, query: Mapping[str, str], _: float) -> Seen:
     words = query.get("q", "").casefold().split()
     found = [
         _of_kind(kind, counts)
-        for kind, counts in scene.sources.detecting.tracking.tally
+        for kind, counts in scene.sources.detecting.tracking.counts_by_kind
         if (any(counts.healths.values()) or counts.reconcile.sum)
         and all(word in f"{kind.kind} {kind.resource}.{kind.group}".casefold() for word in words)
     ]
@@ -68,7 +68,7 @@ async def look(scene: Scene, query: Mapping[str, str], _: float) -> Seen:
     return Seen(model, {"q": query.get("q", "")})
 
 
-def _of_kind(kind: Kind, counts: Counts) -> OfKind:
+def _of_kind(kind: ResourceKind, counts: KindCounts) -> OfKind:
     healths = {health.value: count for health, count in counts.healths.items()}
     return OfKind(
         kind.group,
@@ -81,7 +81,7 @@ def _of_kind(kind: Kind, counts: Counts) -> OfKind:
     )
 
 
-def spread(found: Durations) -> Spread:
+def spread(found: DurationHistogram) -> Spread:
     """A histogram with what people ask of it."""
     count = sum(found.counts)
     return Spread(

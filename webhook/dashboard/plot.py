@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 from webhook.dashboard.timeline import Step
 from webhook.dashboard.words import ago
-from webhook.status.milestones import Milestone
+from webhook.status.tracking import Milestone
 
 WIDTH: Final = 800
 _LEFT, _RIGHT, _TOP, _HEIGHT, _LANE = 56, 784, 12, 180, 36

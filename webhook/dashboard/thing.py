@@ -12,7 +12,7 @@ from webhook.dashboard.timeline import Step, steps
 from webhook.dashboard.tree import Branch, tree
 from webhook.detection.finding import Finding
 from webhook.detection.write import ObjectKey
-from webhook.status.milestones import Milestone
+from webhook.status.tracking import Milestone
 
 _PARAMETERS = ("group", "resource", "namespace", "name", "uid")
 
@@ -57,7 +57,7 @@ async def one(scene: Scene, query: Mapping[str, str], now: float) -> Seen:
         uid=uid,
         tracked=None if found is None else show(found, now),
         writes=() if remembered is None else steps(remembered),
-        reconciled=tracking.milestones.of(uid),
+        reconciled=tracking.milestones.find(uid),
         findings=about,
         tree=await tree(tracking, scene.turns, uid, now),
     )

@@ -9,7 +9,7 @@ import msgspec
 
 from webhook.dashboard.objects import TrackedObject, show
 from webhook.dashboard.turns import Turns
-from webhook.status.remembered import glance_owner
+from webhook.status.tracked_state import read_owner
 from webhook.status.tracking import Tracked, Tracking
 
 MOST_CHILDREN: Final = 50
@@ -76,7 +76,7 @@ async def _owners(tracking: Tracking) -> dict[str, bytes]:
     packed = tracking.packed()
     while bite := list(islice(packed, _BITE)):
         for uid, data in bite:
-            owner = glance_owner(data if isinstance(data, bytes) else data[0])
+            owner = read_owner(data if isinstance(data, bytes) else data[0])
             if owner:
                 owners[uid] = owner
         await asyncio.sleep(0)

@@ -7,7 +7,7 @@ from webhook.doctor.facts import Facts
 from webhook.doctor.line import Level, Line, fail, few, warn, well
 from webhook.generation.strategy import parse_version
 from webhook.generation.table import load_table
-from webhook.lint.checks.order_genguard import OrderGenguard
+from webhook.lint.checks.order_genguard import CHECK as ORDER_CHECK
 from webhook.lint.hook import MUTATING, items, mapping, texts
 from webhook.lint.lint import lint
 from webhook.trace.plan import is_observer
@@ -29,7 +29,7 @@ def order(facts: Facts) -> Iterator[Line]:
     """Nobody mutates before intent or after mutate."""
     # The observers of `genguard trace` stand outside on purpose, for a moment, and change nothing.
     others = [one for one in facts.configurations if not is_observer(one)]
-    found = lint(others, at=facts.at, live=True, checks=(OrderGenguard(),))
+    found = lint(others, at=facts.at, live=True, checks=(ORDER_CHECK,))
     names = dict.fromkeys((one.webhook.partition("/")[0], one.message) for one in found)
     lines = [warn("order", f"{name} {message}", _renamed(name)) for name, message in names]
     count = sum(one["kind"] == MUTATING for one in others)

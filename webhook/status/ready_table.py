@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from webhook.objects.fields import ABSENT
-from webhook.status.subject import Subject
+from webhook.status.checked_object import CheckedObject
 
 
 class BadReadyTableError(ValueError):
@@ -57,28 +57,28 @@ class _Compiled(NamedTuple):
     tests: tuple[_Test, ...]
 
 
-def table_ready(subject: Subject) -> bool | None:
+def table_ready(obj: CheckedObject) -> bool | None:
     """Whether the table calls it Ready; None where the table says nothing."""
-    rows = _compiled().get((subject.group, subject.kind))
+    rows = _compiled().get((obj.group, obj.kind))
     if rows is None:
         return None
     row = rows.get("")
     if row is None:
-        service_type = subject.spec.get("type")
+        service_type = obj.spec.get("type")
         row = rows.get("ClusterIP" if service_type is None else str(service_type))
         if row is None:
             return False
-    if row.needs_status and not subject.has_status:
+    if row.needs_status and not obj.has_status:
         return None
-    if row.needs_generation and subject.metadata.get("generation") is None:
+    if row.needs_generation and obj.metadata.get("generation") is None:
         return None
-    sections = (subject.metadata, subject.spec, subject.status)
+    sections = (obj.metadata, obj.spec, obj.status)
     return all(holds(sections) for holds in row.tests)
 
 
-def amendment(subject: Subject) -> str:
+def amendment(obj: CheckedObject) -> str:
     """In what `ready` asks for less than the table, or nothing."""
-    found = (row.amendment for row in load_ready_table().rows if row.kind == subject.kind)
+    found = (row.amendment for row in load_ready_table().rows if row.kind == obj.kind)
     return next((text for text in found if text), "")
 
 

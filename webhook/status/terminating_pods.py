@@ -124,7 +124,7 @@ class Terminating:
         self._silent: Final[Counter[str]] = Counter()
         self._claiming: Final[set[str]] = set()
 
-    def see_pod(self, seen: Fields) -> None:
+    def record_pod(self, seen: Fields) -> None:
         """Take in a pod. Raises, as the next two, KeyError or msgspec.MsgspecError."""
         metadata = _metadata.decode(seen["metadata"])
         phase = _pod_status.decode(seen["status"]).phase if "status" in seen else None
@@ -135,11 +135,11 @@ class Terminating:
         self._pods[metadata.uid] = pod
         self._pods_of.setdefault(pod.controller.uid, set()).add(metadata.uid)
 
-    def see_replica_set(self, seen: Fields) -> None:
+    def record_replica_set(self, seen: Fields) -> None:
         """Take in a ReplicaSet."""
         self._see(REPLICA_SET, seen, bytes(_spec.decode(seen["spec"]).selector))
 
-    def see_deployment(self, seen: Fields) -> None:
+    def record_deployment(self, seen: Fields) -> None:
         """Take in a Deployment."""
         self._see(DEPLOYMENT, seen, b"")
 

@@ -12,7 +12,7 @@ from prometheus_client.metrics_core import (
     Metric,
 )
 
-from webhook.status.tally import OTHER, Counts, Durations
+from webhook.status.kind_counts import OTHER, DurationHistogram, KindCounts
 from webhook.status.tracking import Tracking
 from webhook.status.view import Health
 
@@ -29,8 +29,8 @@ class TrackedMetrics:
 
     def collect(self) -> Iterator[Metric]:
         """Every family; of every kind that was seen also the zeros, which alerts need."""
-        kinds: defaultdict[tuple[str, str], list[Counts]] = defaultdict(list)
-        for kind, counts in self._tracking.tally:
+        kinds: defaultdict[tuple[str, str], list[KindCounts]] = defaultdict(list)
+        for kind, counts in self._tracking.counts_by_kind:
             known = self._known(kind.group, kind.resource)
             kinds[(kind.group, kind.kind) if known else (OTHER.group, OTHER.kind)].append(counts)
         objects = GaugeMetricFamily(
@@ -71,7 +71,7 @@ class TrackedMetrics:
 
 
 def _histogram(
-    name: str, documentation: str, found: dict[tuple[str, str], list[Durations]]
+    name: str, documentation: str, found: dict[tuple[str, str], list[DurationHistogram]]
 ) -> HistogramMetricFamily:
     family = HistogramMetricFamily(name, documentation, labels=_KIND)
     for labels, several in found.items():

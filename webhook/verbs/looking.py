@@ -9,8 +9,7 @@ from webhook.cluster.connection import connected
 from webhook.cluster.discovery import discover
 from webhook.cluster.rest import RefusedError, Rest
 from webhook.objects.served import Served, UnknownTargetError
-from webhook.status.asked import Asked
-from webhook.status.wanted import Wanted, wanted
+from webhook.status.targets import RequestedTarget, WatchTarget, resolve_targets
 from webhook.verbs.following import Sight, Tell, following
 from webhook.verbs.remembering import memories
 
@@ -24,7 +23,7 @@ class LookOptions:
 
     kubeconfig: str
     context: str | None
-    asked: tuple[Asked, ...]
+    asked: tuple[RequestedTarget, ...]
     namespace: str
     selector: str
     server: str | None
@@ -34,7 +33,7 @@ class LookOptions:
 
 async def look(
     options: LookOptions, show: Callable[[Sight], None], tell: Tell, *, watch: bool
-) -> list[Wanted]:
+) -> list[WatchTarget]:
     """Show what is there, and with `watch` again after each change and each second, for ever.
 
     Gives the objects that do not exist. Raises NoClusterError, UnknownTargetError, RefusedError,
@@ -56,13 +55,13 @@ async def look(
 
 async def _readable(
     rest: Rest, options: LookOptions, kinds: list[Served], tell: Tell
-) -> list[Wanted]:
+) -> list[WatchTarget]:
     """What is wanted, as far as it is served and may be read."""
     found = []
     for asked in options.asked:
         try:
-            (one,) = wanted([asked], kinds, options.namespace, options.selector)
-            await rest.get(one.served.path(one.namespace), limit="1", **one.chosen)
+            (one,) = resolve_targets([asked], kinds, options.namespace, options.selector)
+            await rest.get(one.served.path(one.namespace), limit="1", **one.list_parameters)
         except UnknownTargetError:
             if not options.everything:
                 raise

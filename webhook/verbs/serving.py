@@ -30,8 +30,7 @@ from webhook.server.reviewed_tokens import ReviewedTokens, Reviewer
 from webhook.server.terminating_metrics import TerminatingMetrics
 from webhook.server.token_file import TokenFile
 from webhook.server.watching import Watching
-from webhook.status.kept import KeptObjects
-from webhook.status.tracking import Tracking
+from webhook.status.tracking import Tracking, TrackingRows
 from webhook.store.address import MemoryAddress, SqliteAddress, StoreAddress, ValkeyAddress
 from webhook.store.keeping import Keeping, Kept
 from webhook.store.replicas import Replicas, Tell
@@ -165,7 +164,7 @@ async def run_server(
             if isinstance(store, SqliteAddress):
                 kept: dict[str, Kept] = {
                     "findings": detection.ledger,
-                    "objects": KeptObjects(tracking),
+                    "objects": TrackingRows(tracking),
                 }
                 keeping = Keeping(SqliteFile(store.path), kept)
                 await stack.enter_async_context(keeping.running(parts.metrics))

@@ -12,10 +12,8 @@ from webhook.cluster.connection import connected
 from webhook.cluster.discovery import discover
 from webhook.cluster.rest import RefusedError, Rest
 from webhook.objects.served import Served, UnknownTargetError
-from webhook.status.asked import Asked
-from webhook.status.goal import Goal, State
-from webhook.status.standing import Standing, Standings
-from webhook.status.wanted import Wanted, wanted
+from webhook.status.targets import RequestedTarget, WatchTarget, resolve_targets
+from webhook.status.wait_goal import Goal, WaitProgress, WaitState, WaitTracker
 from webhook.verbs.following import Following, Tell, following
 from webhook.verbs.remembering import memories
 
@@ -38,7 +36,7 @@ class WaitOptions:
 
     kubeconfig: str
     context: str | None
-    asked: tuple[Asked, ...]
+    asked: tuple[RequestedTarget, ...]
     namespace: str
     selector: str
     server: str | None
@@ -75,9 +73,9 @@ class _Wait:
         server, within = self._options.server, self._options.namespace
         known = await memories(server, within) if server else {}
         async with following(self._rest, kinds, found, self._tell, known) as objects:
-            return await self._follow(objects, Standings(found, self._options.goals))
+            return await self._follow(objects, WaitTracker(found, self._options.goals))
 
-    async def _resolve(self) -> tuple[list[Served], list[Wanted]] | None:
+    async def _resolve(self) -> tuple[list[Served], list[WatchTarget]] | None:
         """The kinds that are served and what is wanted of them; None when time is up before.
 
         A custom resource may be waited for before its definition is there; what may not be read
@@ -88,9 +86,11 @@ class _Wait:
         while True:
             try:
                 kinds = await discover(self._rest)
-                found = wanted(options.asked, kinds, options.namespace, options.selector)
+                found = resolve_targets(options.asked, kinds, options.namespace, options.selector)
                 for one in found:
-                    await self._rest.get(one.served.path(one.namespace), limit="1", **one.chosen)
+                    await self._rest.get(
+                        one.served.path(one.namespace), limit="1", **one.list_parameters
+                    )
             except UnknownTargetError as error:
                 news.tell(f"waiting: {error}")
             except RefusedError as error:
@@ -103,16 +103,16 @@ class _Wait:
                 return None
             await asyncio.sleep(min(_TICK / 2, self._remaining))
 
-    async def _follow(self, objects: Following, standings: Standings) -> Ending:
+    async def _follow(self, objects: Following, tracker: WaitTracker) -> Ending:
         news = _News(self._tell)
-        waiting: list[Standing] = []
+        waiting: list[WaitProgress] = []
         while self._remaining > 0:
             sight = await objects.sight(min(_TICK, self._remaining))
             if sight is None:
                 continue
-            every = standings.take(sight.roots, sight.there)
-            failed = [one for one in every if one.progress.state is State.FAILED]
-            waiting = [one for one in every if one.progress.state is State.WAITING]
+            every = tracker.update(sight.roots, sight.there)
+            failed = [one for one in every if one.state is WaitState.FAILED]
+            waiting = [one for one in every if one.state is WaitState.WAITING]
             if failed:
                 self._tell(f"failed: {_listed(failed)}")
                 return Ending.FAILED
@@ -147,12 +147,12 @@ class _News:
             self._told, self._at = text, now
 
 
-def _first(waiting: Sequence[Standing]) -> str:
+def _first(waiting: Sequence[WaitProgress]) -> str:
     more = f" (and {len(waiting) - 1} more objects)" if len(waiting) > 1 else ""
     return f"{waiting[0]}{more}"
 
 
-def _listed(standings: Sequence[Standing]) -> str:
-    texts = [str(one) for one in standings[:_MOST_TOLD]]
-    more = len(standings) - _MOST_TOLD
+def _listed(every: Sequence[WaitProgress]) -> str:
+    texts = [str(one) for one in every[:_MOST_TOLD]]
+    more = len(every) - _MOST_TOLD
     return "; ".join([*texts, f"and {more} more"] if more > 0 else texts)

@@ -1,28 +1,31 @@
-"""How a kind is judged is told in the words of its judge."""
+"""`genguard explain` describes each status rule in the words of its docstring."""
 
 import pytest
 
-from webhook.explain.judged import judged
-from webhook.status.kinds.table import KINDS
+from webhook.explain.explanation import describe_status_rule
+from webhook.status.kinds import KINDS
 
 
 @pytest.mark.parametrize(("group", "kind"), KINDS, ids=lambda part: part or "core")
-def test_every_judge_says_when_it_calls_a_thing_ready_and_settled(group, kind):
-    found = judged(group, kind)
+def test_every_rule_says_when_an_object_is_ready_and_settled(group, kind):
+    found = describe_status_rule(group, kind)
     assert found.ready
     assert found.settled
     assert not found.ready.endswith(".")
     assert not found.generic
 
 
-def test_a_kind_that_nobody_knows_is_judged_by_conditions():
-    found = judged("example.org", "Widget")
+def test_an_unknown_kind_is_evaluated_by_its_conditions():
+    found = describe_status_rule("example.org", "Widget")
     assert found.generic
     assert "Ready, Available" in found.ready
 
 
-def test_what_the_table_of_kinds_adds_is_told_too():
-    assert judged("apps", "Deployment").settled.endswith("(KEP-3973)")
-    assert judged("apps", "StatefulSet").first == "status.observedGeneration is metadata.generation"
-    assert "where there is one" in judged("batch", "Job").first
-    assert judged("", "ConfigMap").first == ""
+def test_what_holds_for_the_whole_kind_is_added():
+    assert describe_status_rule("apps", "Deployment").settled.endswith("(KEP-3973)")
+    assert (
+        describe_status_rule("apps", "StatefulSet").first
+        == "status.observedGeneration is metadata.generation"
+    )
+    assert "if there is one" in describe_status_rule("batch", "Job").first
+    assert describe_status_rule("", "ConfigMap").first == ""
