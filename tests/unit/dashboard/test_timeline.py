@@ -7,13 +7,13 @@ import pytest
 from tests.unit.detection.builders import INTENT, MUTATE, OUTCOME, joined, spec, status, update
 from webhook.dashboard.plot import WIDTH, plot
 from webhook.dashboard.timeline import Step, Stored, steps
-from webhook.detection.packing import TrackedState
+from webhook.detection.packing import Remembered
 from webhook.status.tracking import Milestone
 
 
 def remembered(*reviews: tuple, stored=False):
     writes = joined(*reviews)
-    return TrackedState(writes, writes if stored else [], writes)
+    return Remembered(writes, writes if stored else [], writes)
 
 
 def write(sent, came, stored_after, old=None):

@@ -5,7 +5,7 @@ import pytest
 
 from tests.cases_loader import table
 from tests.scenarios.recording import FOLDER, read_lines
-from tests.statuses import KEYS, NOW, changed
+from tests.statuses import KEYS, NOW, document_of
 from tests.unit.status.test_status_cases import FIELDS
 from webhook.admission.decode import decode_review
 from webhook.admission.review import Phase, ReviewedObject
@@ -76,7 +76,7 @@ def test_each_scaling_is_measured():
 
 @table("status/kinds", *KEYS, *FIELDS)
 def test_what_is_left_out_of_an_object_changes_no_answer(case):
-    whole = changed(case["of"], case.get("with"), case.get("without"))
+    whole = document_of(case)
     excerpt = ObjectSnapshot(
         ReviewedObject.of(fields_of(whole)), whole["apiVersion"], whole["kind"]
     )

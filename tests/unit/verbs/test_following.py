@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from tests.unit.cluster.store import Store, serving
-from tests.unit.status.test_asked import DEPLOYMENTS, NODES, PODS, served
+from tests.unit.status.test_targets import DEPLOYMENTS, NODES, PODS, served
 from webhook.status.targets import WatchTarget
 from webhook.verbs.following import Following, Sight, following
 from webhook.verbs.remembering import Memory

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.status.test_asked import DEPLOYMENTS, PODS
+from tests.unit.status.test_targets import DEPLOYMENTS, PODS
 from webhook.status.evaluate import FLAPPING_FLIPS
 from webhook.status.targets import WatchTarget
 from webhook.status.trees import build_trees
