@@ -107,7 +107,10 @@ def test_requests_are_parsed_by_the_compiled_parser():
 def test_no_module_is_imported_by_nobody():
     imported = "\n".join(module.text for module in MODULES)
     entries = {"webhook", "webhook.__main__", "certs.__main__", "certs"}
+    found_by_their_folder = {"webhook.lint.checks", "webhook.status.kinds"}
     for module in MODULES:
-        last = module.name.rpartition(".")[2]
+        folder, _, last = module.name.rpartition(".")
+        if folder in found_by_their_folder:
+            continue
         if module.name not in entries and not module.path.name.startswith("__init__"):
             assert module.name in imported or f" {last}" in imported, module.name

@@ -123,7 +123,7 @@ def test_pods_that_linger_keep_it_unsettled_though_kubectl_says_complete(shop: S
         assert any("terminatingReplicas 2, want 0" in reason for reason in found["reasons"])
         assert found["reconciledGeneration"] is None
         rows = shop.run("deploy/web").stdout
-        assert "≠ status.terminatingReplicas: pods are still going away" in rows
+        assert "≠ status.terminatingReplicas: pods are still terminating" in rows
         assert settled.runs
         shop.force()
         assert_prompt(settled.ends(0), history.first(lambda state: done(state, {"image:2"}, 2)))

@@ -1,1 +1,1 @@
-"""One lint check in each module. webhook/lint/lint.py finds them by the name CHECK."""
+"""One lint check in each module, which webhook/lint/lint.py finds by the name CHECK."""

@@ -1,7 +1,7 @@
-"""Finds the rule for a kind. Each module in this folder holds the rules of one kind or family.
+"""Finds the rule for a kind among the modules of this folder.
 
-To add a kind, add a module with a `RULES` mapping. Kinds are matched by group and kind, so that
-Knative's Service is not taken for the built-in Service.
+Each module has the rules of one kind or family. To add a kind, add a module with a `RULES` mapping.
+Kinds are matched by group and kind: Knative's Service is not the built-in Service.
 """
 
 from importlib import import_module

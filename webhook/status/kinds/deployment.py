@@ -50,7 +50,7 @@ def evaluate_deployment(obj: CheckedObject) -> KindVerdict:
     if not (desired == replicas == ready == available and updated >= desired):
         require_at_least(reasons, "updatedReplicas", updated, desired)
         if paused and reasons:
-            note = "spec.paused is true: the rollout continues when it is resumed"
+            note = "spec.paused true: the rollout waits until it is resumed"
             reasons[0] = reasons[0]._replace(note=note)
         require_exactly(reasons, "replicas", replicas, desired)
         require_exactly(reasons, "readyReplicas", ready, desired)
