@@ -16,7 +16,7 @@ NOW = 1_800_000_000.0
 GOOD: dict[str, dict[str, Any]] = yaml.safe_load(
     Path(__file__).with_suffix(".yaml").read_text("utf-8")
 )
-KEYS = ("of", "with", "without", "ready", "settled", "health", "reasons")
+KEYS = ("object", "of", "with", "without", "ready", "settled", "health", "reasons")
 """What every row of a table of views holds, besides what it says of other fields."""
 _STEP = re.compile(r"([^.\[\]]+)|\[([^\]]*)\]")
 
@@ -53,8 +53,15 @@ def changed(
 
 def view_of(case: Case, past: Past | None = None) -> StatusView:
     """What evaluate() says of a row's object."""
-    document = changed(case["of"], case.get("with"), case.get("without"))
-    return evaluate(document, past, at=NOW)
+    return evaluate(document_of(case), past, at=NOW)
+
+
+def document_of(case: Case) -> dict[str, Any]:
+    """The object of a row: written out under `object`, or `of`, a good one, with changes."""
+    if "object" in case.values:
+        found: dict[str, Any] = case["object"]
+        return found
+    return changed(case["of"], case.get("with"), case.get("without"))
 
 
 def _steps(path: str) -> list[str]:

@@ -54,8 +54,7 @@ from webhook.server.options import (
 from webhook.server.terminating_metrics import TerminatingMetrics
 from webhook.server.tokens import ReviewedTokens, TokenFile
 from webhook.server.watching import Watching, parse_watched
-from webhook.status.kept import KeptObjects
-from webhook.status.tracking import Tracking
+from webhook.status.tracking import Tracking, TrackingRows
 from webhook.store.address import (
     MemoryAddress,
     SqliteAddress,
@@ -437,7 +436,7 @@ async def build(settings: Settings) -> AsyncIterator[App]:
         if isinstance(store, SqliteAddress):
             kept: dict[str, PersistentPart] = {
                 "findings": detection.ledger,
-                "objects": KeptObjects(tracking),
+                "objects": TrackingRows(tracking),
             }
             keeping = StatePersister(SqliteFile(store.path), kept)
             await stack.enter_async_context(keeping.running(metrics))

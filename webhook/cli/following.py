@@ -16,11 +16,19 @@ from webhook.cluster.watch import Change, ChangeKind, Collection, follow
 from webhook.objects.fields import ABSENT, Fields, get
 from webhook.objects.instant import parse_time
 from webhook.objects.served import Served
-from webhook.status.forest import APPLICATION, Document, Node, component_kinds, grow
-from webhook.status.owned import WORKLOADS, is_custom, owned_by
+from webhook.status.targets import WatchTarget
 from webhook.status.tracking import Tracking
+from webhook.status.trees import (
+    APPLICATION,
+    WORKLOADS,
+    Document,
+    Node,
+    build_trees,
+    component_kinds,
+    is_custom,
+    owned_by,
+)
 from webhook.status.view import Past
-from webhook.status.wanted import Wanted
 
 _SECONDS: Final = 15.0
 _PAGE: Final = "1000"
@@ -84,7 +92,7 @@ class Sight(NamedTuple):
 
     at: float
     roots: tuple[Node, ...]
-    there: Mapping[Wanted, frozenset[str]]
+    there: Mapping[WatchTarget, frozenset[str]]
     """The uids of the objects that were asked for."""
 
 
@@ -92,7 +100,7 @@ class Sight(NamedTuple):
 async def following(
     rest: Rest,
     kinds: Sequence[Served],
-    wanted: Iterable[Wanted],
+    wanted: Iterable[WatchTarget],
     tell: Tell,
     memories: Mapping[str, Memory],
 ) -> AsyncIterator["Following"]:
@@ -114,7 +122,7 @@ class Following:
         self,
         rest: Rest,
         kinds: Sequence[Served],
-        wanted: tuple[Wanted, ...],
+        wanted: tuple[WatchTarget, ...],
         tell: Tell,
         memories: Mapping[str, Memory],
     ) -> None:
@@ -124,8 +132,8 @@ class Following:
         self._tell: Final = tell
         self._memories: Final = memories
         self._told: Final[set[str]] = set()
-        self._seen: Final[dict[Wanted, dict[str, Document]]] = {}
-        self._listed: Final[set[Wanted]] = set()
+        self._seen: Final[dict[WatchTarget, dict[str, Document]]] = {}
+        self._listed: Final[set[WatchTarget]] = set()
         self._to_scan: Final = asyncio.Event()
         self._scanned: Final[set[str]] = set()
         self._changed: Final = asyncio.Event()
@@ -184,7 +192,7 @@ class Following:
                 ready_flips=max(found.ready_flips, memory.ready_flips),
             )
 
-        return Sight(at, grow(list(documents.values()), asked, past, at=at), there)
+        return Sight(at, build_trees(list(documents.values()), asked, past, at=at), there)
 
     def _past(self, uid: str, document: Document, at: float) -> Past | None:
         found, past = self._tracking.find(uid), self._tracking.past(uid, at)
@@ -201,7 +209,7 @@ class Following:
         owners = {uid for one in self._wanted if _may_own(one) for uid in self._seen[one]}
         return self._listed.issuperset(self._seen) and owners <= self._scanned
 
-    def _follow(self, one: Wanted) -> None:
+    def _follow(self, one: WatchTarget) -> None:
         if one in self._seen:
             return
         seen = self._seen[one] = {}
@@ -227,17 +235,19 @@ class Following:
                 self._listed.add(one)  # what is asked for is told without it
             self._changed.set()
 
-        collection = Collection(self._rest, locate, **one.chosen)
+        collection = Collection(self._rest, locate, **one.list_parameters)
         self._tasks.append(asyncio.create_task(follow(collection.changes, on_change, on_trouble)))
         self._follow_kinds(owned_by(one.served.of), one.namespace)
         if _may_own(one) and one.namespace:
             self._follow_kinds(set(WORKLOADS), one.namespace)
 
-    def _see(self, one: Wanted, uid: str, fields: Fields) -> None:
+    def _see(self, one: WatchTarget, uid: str, fields: Fields) -> None:
         document = {key: msgspec.json.decode(raw) for key, raw in fields.items()}
         self._seen[one][uid] = document
         served = one.served
-        self._tracking.see(served.group, served.resource, served.kind, fields, time.time())
+        self._tracking.record_stored(
+            served.group, served.resource, served.kind, fields, time.time()
+        )
         if one not in self._wanted:
             return
         if (served.group, served.kind) == APPLICATION:
@@ -251,7 +261,7 @@ class Following:
         for resource in resources:
             kind = next((one for one in self._kinds if one.of == resource and one.watchable), None)
             if kind is not None:
-                self._follow(Wanted(kind, namespace if kind.namespaced else ""))
+                self._follow(WatchTarget(kind, namespace if kind.namespaced else ""))
 
     async def _scan(self) -> None:
         """Find out what custom resources own: their kind does not say."""
@@ -269,7 +279,7 @@ class Following:
             await asyncio.sleep(_SCANS_APART)
 
 
-def _may_own(one: Wanted) -> bool:
+def _may_own(one: WatchTarget) -> bool:
     """Whether only the cluster can say what the objects own."""
     served = one.served
     return (served.group, served.kind) != APPLICATION and is_custom(served.of)

@@ -10,7 +10,10 @@ import click
 
 from webhook.cli.files import advice, open_named
 from webhook.cli.options import CONTEXT, MAX_LINE, OUTPUT
-from webhook.lint.finding import Level, LintFinding
+from webhook.lint.check import (
+    Level,
+    LintFinding,
+)
 from webhook.lint.lint import lint as look
 from webhook.objects.documents import Unreadable, read_documents
 from webhook.objects.lines import bounded

@@ -6,7 +6,7 @@ from typing import Any, Final, TypeVar
 import click
 
 from webhook.objects.lines import LONGEST_LINE
-from webhook.status.asked import Asked
+from webhook.status.targets import RequestedTarget
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -69,7 +69,7 @@ def namespace_of(
     kubeconfig: str,
     context: str | None,
     namespace: str | None,
-    asked: Sequence[Asked],
+    asked: Sequence[RequestedTarget],
     *,
     every: bool,
 ) -> str:

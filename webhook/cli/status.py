@@ -19,12 +19,21 @@ from webhook.cli.options import MAX_LINE, asks_cluster, namespace_of
 from webhook.cli.output import Tell, tell
 from webhook.objects.served import Served, UnknownTargetError
 from webhook.objects.shown import json_line
-from webhook.status.asked import Asked, parse_asked
+from webhook.status.assessment import (
+    Assessment,
+    assess,
+)
 from webhook.status.drawing import Row, kstatus_table, table
-from webhook.status.forest import Node, grow
-from webhook.status.judged import Judged, judge
-from webhook.status.line import line
-from webhook.status.wanted import Wanted, wanted
+from webhook.status.targets import (
+    RequestedTarget,
+    WatchTarget,
+    parse_targets,
+    resolve_targets,
+)
+from webhook.status.trees import (
+    Node,
+    build_trees,
+)
 
 if TYPE_CHECKING:
     from webhook.cli.following import Sight
@@ -42,7 +51,7 @@ class _ClusterOptions:
 
     kubeconfig: str
     context: str | None
-    asked: tuple[Asked, ...]
+    asked: tuple[RequestedTarget, ...]
     namespace: str
     selector: str
     server: str | None
@@ -52,7 +61,7 @@ class _ClusterOptions:
 
 async def _show(
     options: _ClusterOptions, show: Callable[["Sight"], None], tell: Tell, *, watch: bool
-) -> list[Wanted]:
+) -> list[WatchTarget]:
     """Show the objects once, or with `watch` after each change and each second, for ever.
 
     Returns the objects that do not exist. Raises NoClusterError, UnknownTargetError, RefusedError,
@@ -80,15 +89,15 @@ async def _show(
 
 async def _readable(
     rest: "Rest", options: _ClusterOptions, kinds: list[Served], tell: Tell
-) -> list[Wanted]:
+) -> list[WatchTarget]:
     """The objects that are asked for, as far as they are served and may be read."""
     from webhook.cluster.rest import RefusedError  # noqa: PLC0415
 
     found = []
     for asked in options.asked:
         try:
-            (one,) = wanted([asked], kinds, options.namespace, options.selector)
-            await rest.get(one.served.path(one.namespace), limit="1", **one.chosen)
+            (one,) = resolve_targets([asked], kinds, options.namespace, options.selector)
+            await rest.get(one.served.path(one.namespace), limit="1", **one.list_parameters)
         except UnknownTargetError:
             if not options.everything:
                 raise
@@ -148,9 +157,9 @@ def status(
     if output == "json":
         # At once and without a tree: a file may be longer than the memory.
         for document in objects:
-            _print_json(judge(document, at=time.time()))
+            _print_json(assess(document, at=time.time()))
     else:
-        _print(grow(list(objects), at=time.time()), output)
+        _print(build_trees(list(objects), at=time.time()), output)
     sys.exit(1 if objects.unread else 0)
 
 
@@ -181,9 +190,9 @@ def _of_cluster(
     return 1 if missing else 0
 
 
-def _asked(words: Sequence[str], selector: str) -> list[Asked]:
+def _asked(words: Sequence[str], selector: str) -> list[RequestedTarget]:
     try:
-        asked = parse_asked(words)
+        asked = parse_targets(words)
     except UnknownTargetError as error:
         raise click.UsageError(str(error)) from error
     if selector and any(one.name for one in asked):
@@ -193,8 +202,8 @@ def _asked(words: Sequence[str], selector: str) -> list[Asked]:
 
 def _print(roots: Sequence[Node], output: str, *, headless: bool = False) -> None:
     if output == "json":
-        for judged in _each(roots):
-            _print_json(judged)
+        for assessment in _each(roots):
+            _print_json(assessment)
     elif output == "yaml":
         _print_yaml(_each(roots))
     elif roots:
@@ -210,11 +219,11 @@ def _shown_again(output: str) -> Callable[["Sight"], None]:
     told: dict[str, dict[str, Any]] = {}
 
     def show(sight: "Sight") -> None:
-        for judged in _each(sight.roots):
-            now = _line(judged)
-            if told.get(judged.view.uid) != now:
-                _print([Node(judged, ())], output, headless=bool(told))
-                told[judged.view.uid] = now
+        for assessment in _each(sight.roots):
+            now = assessment.to_line()
+            if told.get(assessment.view.uid) != now:
+                _print([Node(assessment, ())], output, headless=bool(told))
+                told[assessment.view.uid] = now
 
     return show
 
@@ -223,19 +232,15 @@ def _rows(roots: Sequence[Node], output: str) -> list[Row]:
     return kstatus_table(roots) if output == "kstatus" else table(roots, wide=output == "wide")
 
 
-def _each(roots: Iterable[Node]) -> Iterator[Judged]:
-    return (node.judged for root in roots for node in root.walk())
+def _each(roots: Iterable[Node]) -> Iterator[Assessment]:
+    return (node.assessment for root in roots for node in root.walk())
 
 
-def _line(judged: Judged) -> dict[str, Any]:
-    return line(judged.view, judged.kstatus, judged.argo, judged.rollout)
+def _print_json(assessment: Assessment) -> None:
+    click.echo(json_line(assessment.to_line()))
 
 
-def _print_json(judged: Judged) -> None:
-    click.echo(json_line(_line(judged)))
-
-
-def _print_yaml(every: Iterable[Judged]) -> None:
-    found = [msgspec.to_builtins(_line(judged)) for judged in every]
+def _print_yaml(every: Iterable[Assessment]) -> None:
+    found = [msgspec.to_builtins(assessment.to_line()) for assessment in every]
     text = yaml.safe_dump_all(found, sort_keys=False, explicit_start=True)
     click.echo(text, nl=False)

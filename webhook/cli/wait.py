@@ -21,10 +21,21 @@ from webhook.cluster.rest import RefusedError, Rest
 from webhook.flags import duration
 from webhook.objects.served import Served, UnknownTargetError
 from webhook.objects.shown import printable
-from webhook.status.asked import Asked, asked_by, parse_asked
-from webhook.status.goal import BadGoalError, Goal, State, parse_goal
-from webhook.status.standing import Standing, Standings
-from webhook.status.wanted import Wanted, wanted
+from webhook.status.targets import (
+    RequestedTarget,
+    WatchTarget,
+    parse_targets,
+    resolve_targets,
+    target_of_manifest,
+)
+from webhook.status.wait_goal import (
+    BadGoalError,
+    Goal,
+    WaitProgress,
+    WaitState,
+    WaitTracker,
+    parse_goal,
+)
 
 _TICK: Final = 1.0
 """Seconds between two looks at the objects, and at least between two lines of output."""
@@ -46,7 +57,7 @@ class WaitOptions:
 
     kubeconfig: str
     context: str | None
-    asked: tuple[Asked, ...]
+    asked: tuple[RequestedTarget, ...]
     namespace: str
     selector: str
     server: str | None
@@ -83,9 +94,9 @@ class _Waiting:
         server, within = self._options.server, self._options.namespace
         known = await memories(server, within) if server else {}
         async with following(self._rest, kinds, found, self._tell, known) as objects:
-            return await self._follow(objects, Standings(found, self._options.goals))
+            return await self._follow(objects, WaitTracker(found, self._options.goals))
 
-    async def _resolve(self) -> tuple[list[Served], list[Wanted]] | None:
+    async def _resolve(self) -> tuple[list[Served], list[WatchTarget]] | None:
         """The kinds that are served, and the objects that are waited for; None when time is up.
 
         A custom resource may be waited for before its definition is there; what may not be read
@@ -96,9 +107,11 @@ class _Waiting:
         while True:
             try:
                 kinds = await discover(self._rest)
-                found = wanted(options.asked, kinds, options.namespace, options.selector)
+                found = resolve_targets(options.asked, kinds, options.namespace, options.selector)
                 for one in found:
-                    await self._rest.get(one.served.path(one.namespace), limit="1", **one.chosen)
+                    await self._rest.get(
+                        one.served.path(one.namespace), limit="1", **one.list_parameters
+                    )
             except UnknownTargetError as error:
                 progress.tell(f"waiting: {error}")
             except RefusedError as error:
@@ -111,16 +124,16 @@ class _Waiting:
                 return None
             await asyncio.sleep(min(_TICK / 2, self._remaining))
 
-    async def _follow(self, objects: Following, standings: Standings) -> Ending:
+    async def _follow(self, objects: Following, tracker: WaitTracker) -> Ending:
         progress = _Progress(self._tell)
-        waiting: list[Standing] = []
+        waiting: list[WaitProgress] = []
         while self._remaining > 0:
             sight = await objects.sight(min(_TICK, self._remaining))
             if sight is None:
                 continue
-            every = standings.take(sight.roots, sight.there)
-            failed = [one for one in every if one.progress.state is State.FAILED]
-            waiting = [one for one in every if one.progress.state is State.WAITING]
+            every = tracker.update(sight.roots, sight.there)
+            failed = [one for one in every if one.state is WaitState.FAILED]
+            waiting = [one for one in every if one.state is WaitState.WAITING]
             if failed:
                 self._tell(f"failed: {_listed(failed)}")
                 return Ending.FAILED
@@ -155,14 +168,14 @@ class _Progress:
             self._told, self._at = text, now
 
 
-def _first(waiting: Sequence[Standing]) -> str:
+def _first(waiting: Sequence[WaitProgress]) -> str:
     more = f" (and {len(waiting) - 1} more objects)" if len(waiting) > 1 else ""
     return f"{waiting[0]}{more}"
 
 
-def _listed(standings: Sequence[Standing]) -> str:
-    texts = [str(one) for one in standings[:_MOST_TOLD]]
-    more = len(standings) - _MOST_TOLD
+def _listed(tracker: Sequence[WaitProgress]) -> str:
+    texts = [str(one) for one in tracker[:_MOST_TOLD]]
+    more = len(tracker) - _MOST_TOLD
     return "; ".join([*texts, f"and {more} more"] if more > 0 else texts)
 
 
@@ -225,12 +238,12 @@ def wait(words: tuple[str, ...], **flags: Any) -> None:
 
 def _asked(
     words: tuple[str, ...], files: tuple[str, ...], max_line: int, *, selector: str
-) -> list[Asked]:
+) -> list[RequestedTarget]:
     if bool(words) == bool(files):
         raise click.UsageError("give either KIND/NAME, KIND -l SELECTOR or -f FILE")
     if not files:
         try:
-            asked = parse_asked(words)
+            asked = parse_targets(words)
         except UnknownTargetError as error:
             raise click.UsageError(str(error)) from error
         if selector and any(one.name for one in asked):
@@ -239,7 +252,7 @@ def _asked(
     if selector:
         raise click.UsageError("the objects of a file are all waited for: leave out -l")
     objects = FileObjects(files, max_line)
-    found = [asked_by(document) for document in objects]
+    found = [target_of_manifest(document) for document in objects]
     named = [one for one in found if one is not None]
     if objects.unread or len(named) < len(found) or not named:
         raise click.ClickException("not every object of the files has a kind and a name")
@@ -247,7 +260,7 @@ def _asked(
 
 
 def _run(
-    asked: tuple[Asked, ...],
+    asked: tuple[RequestedTarget, ...],
     *,
     kubeconfig: str | None,
     context: str | None,

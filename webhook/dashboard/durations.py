@@ -7,7 +7,11 @@ from typing import Final
 import msgspec
 
 from webhook.dashboard.page import PageContext, PageData, check_parameters, number
-from webhook.status.tally import Counts, Durations, Kind
+from webhook.status.kind_counts import (
+    DurationHistogram,
+    KindCounts,
+    ResourceKind,
+)
 
 _PARAMETERS: Final = ("q", "page")
 _ROWS: Final = 50
@@ -55,7 +59,7 @@ async def load(context: PageContext, query: Mapping[str, str], _: float) -> Page
     words = query.get("q", "").casefold().split()
     found = [
         _of_kind(kind, counts)
-        for kind, counts in context.sources.detecting.tracking.tally
+        for kind, counts in context.sources.detecting.tracking.counts_by_kind
         if (any(counts.healths.values()) or counts.reconcile.sum)
         and all(word in f"{kind.kind} {kind.resource}.{kind.group}".casefold() for word in words)
     ]
@@ -67,7 +71,7 @@ async def load(context: PageContext, query: Mapping[str, str], _: float) -> Page
     return PageData(model, {"q": query.get("q", "")})
 
 
-def _of_kind(kind: Kind, counts: Counts) -> KindDurations:
+def _of_kind(kind: ResourceKind, counts: KindCounts) -> KindDurations:
     healths = {health.value: count for health, count in counts.healths.items()}
     return KindDurations(
         kind.group,
@@ -80,7 +84,7 @@ def _of_kind(kind: Kind, counts: Counts) -> KindDurations:
     )
 
 
-def histogram(found: Durations) -> Histogram:
+def histogram(found: DurationHistogram) -> Histogram:
     """Return a histogram with its count, mean and bounds."""
     count = sum(found.counts)
     return Histogram(

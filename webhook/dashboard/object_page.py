@@ -19,9 +19,8 @@ from webhook.dashboard.page import (
 from webhook.dashboard.timeline import Step, plot, steps
 from webhook.detection.finding import Finding
 from webhook.detection.write import ObjectKey
-from webhook.status.milestones import Milestone
-from webhook.status.remembered import glance_owner
-from webhook.status.tracking import Tracked, Tracking
+from webhook.status.tracked_state import read_owner
+from webhook.status.tracking import Milestone, Tracked, Tracking
 
 _PARAMETERS = ("group", "resource", "namespace", "name", "uid")
 MOST_CHILDREN: Final = 50
@@ -78,7 +77,7 @@ async def load(context: PageContext, query: Mapping[str, str], now: float) -> Pa
         uid=uid,
         tracked=None if found is None else show(found, now),
         writes=() if remembered is None else steps(remembered),
-        reconciled=tracking.milestones.of(uid),
+        reconciled=tracking.milestones.find(uid),
         findings=about,
         tree=await tree(tracking, context.queue, uid, now),
     )
@@ -144,7 +143,7 @@ async def _owners(tracking: Tracking) -> dict[str, bytes]:
     packed = tracking.packed()
     while batch := list(islice(packed, _BATCH_SIZE)):
         for uid, data in batch:
-            owner = glance_owner(data if isinstance(data, bytes) else data[0])
+            owner = read_owner(data if isinstance(data, bytes) else data[0])
             if owner:
                 owners[uid] = owner
         await asyncio.sleep(0)

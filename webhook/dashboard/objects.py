@@ -17,8 +17,13 @@ from webhook.dashboard.page import (
     number,
 )
 from webhook.dashboard.rendering import stamp_exactly
-from webhook.status.remembered import Remembered, glance, glance_names, may_name
-from webhook.status.tally import Tally
+from webhook.status.kind_counts import CountsByKind
+from webhook.status.tracked_state import (
+    TrackedState,
+    may_contain_name,
+    read_names,
+    read_summary,
+)
 from webhook.status.tracking import Tracked, Tracking
 from webhook.status.view import Health
 
@@ -115,7 +120,7 @@ async def load(context: PageContext, query: Mapping[str, str], now: float) -> Pa
     asked = parse(query, _ROWS)
     tracking = context.sources.detecting.tracking
     model = await page(tracking, asked, now)
-    kinds = sorted({kind.kind for kind, _ in tracking.tally if kind.resource != "other"})
+    kinds = sorted({kind.kind for kind, _ in tracking.counts_by_kind if kind.resource != "other"})
     values = {"asked": asked.filters, "healths": tuple(reversed(_HEALTHS)), "kinds": kinds}
     return PageData(model, values | {"known": len(tracking), "limit": asked.limit})
 
@@ -136,8 +141,8 @@ class _Ranking:
         self._uid: Final = filters.get("uid")
         self._namespace: Final = _bytes(filters.get("namespace"))
         self._name: Final = _bytes(filters.get("name"))
-        self._words: Final = _words(tracking.tally, filters.get("q", ""))
-        self._kinds: Final = _kinds(tracking.tally, filters)
+        self._words: Final = _words(tracking.counts_by_kind, filters.get("q", ""))
+        self._kinds: Final = _kinds(tracking.counts_by_kind, filters)
         named = self._namespace, self._name
         self._by_name: Final = bool(self._words) or named != (None, None)
         self.best: list[_Rank] = []
@@ -149,7 +154,7 @@ class _Ranking:
         worst = self.best[-1] if len(self.best) > self._limit else None
         for uid, packed in batch:
             data = packed if isinstance(packed, bytes) else packed[0]
-            kind, changed_at, settled, health = glance(data)
+            kind, changed_at, settled, health = read_summary(data)
             if (
                 (self._health is not None and health != self._health)
                 or (self._kinds is not None and kind not in self._kinds)
@@ -168,9 +173,9 @@ class _Ranking:
 
     def _is_named(self, uid: str, kind: int, data: bytes) -> bool:
         for _, bare, text, kinds in self._words:
-            if not may_name(data, bare) and kind not in kinds and text not in uid:
+            if not may_contain_name(data, bare) and kind not in kinds and text not in uid:
                 return False
-        namespace, name = glance_names(data)
+        namespace, name = read_names(data)
         if self._namespace is not None and namespace != self._namespace:
             return False
         if self._name is not None and name != self._name:
@@ -191,8 +196,8 @@ class _Word(NamedTuple):
     kinds: frozenset[int]
 
 
-def _words(tally: Tally, text: str) -> tuple[_Word, ...]:
-    kinds = [f"{kind.kind} {kind.resource}".casefold() for kind, _ in tally]
+def _words(counts_by_kind: CountsByKind, text: str) -> tuple[_Word, ...]:
+    kinds = [f"{kind.kind} {kind.resource}".casefold() for kind, _ in counts_by_kind]
     return tuple(
         _Word(
             word.encode(),
@@ -204,14 +209,14 @@ def _words(tally: Tally, text: str) -> tuple[_Word, ...]:
     )
 
 
-def _kinds(tally: Tally, filters: Mapping[str, str]) -> frozenset[int] | None:
+def _kinds(counts_by_kind: CountsByKind, filters: Mapping[str, str]) -> frozenset[int] | None:
     """Return the positions of the requested kinds; None for all."""
     group, kind = filters.get("group"), filters.get("kind")
     if group is None and kind is None:
         return None
     return frozenset(
         position
-        for position, (known, _) in enumerate(tally)
+        for position, (known, _) in enumerate(counts_by_kind)
         if group in (None, known.group) and kind in (None, known.kind)
     )
 
@@ -241,10 +246,10 @@ def show(found: Tracked, at: float) -> TrackedObject:
         _since_intent(state, state.observed_at),
         _since_intent(state, state.settled_at),
         len(state.flips_since(at)),
-        not found.waiting,
+        not found.unconfirmed,
     )
 
 
-def _since_intent(state: Remembered, at: float | None) -> float | None:
+def _since_intent(state: TrackedState, at: float | None) -> float | None:
     """Return the seconds since the change of intent; None if both were first seen together."""
     return at - state.intent_at if state.intent_seen and at and at > state.intent_at else None

@@ -12,7 +12,7 @@ from webhook.detection.packing import Remembered
 from webhook.detection.write import Write
 from webhook.objects.observed import Generation, Observed, restorations
 from webhook.objects.pointer import to_field_path
-from webhook.status.milestones import Milestone
+from webhook.status.tracking import Milestone
 
 MOST_PATHS = 8
 """The most paths shown for each write."""

@@ -7,7 +7,7 @@ from webhook.doctor.facts import Facts
 from webhook.doctor.result import CheckResult, Level, fail, few, results_or_ok, warn
 from webhook.generation.strategy import parse_version
 from webhook.generation.table import load_table
-from webhook.lint.checks.order_genguard import OrderGenguard
+from webhook.lint.checks.order_genguard import CHECK as ORDER_CHECK
 from webhook.lint.hook import MUTATING, items, mapping, texts
 from webhook.lint.lint import lint
 from webhook.manifest.documents import HEAL, arguments_of, mode_of, path_of, title_of
@@ -109,7 +109,7 @@ def order(facts: Facts) -> Iterator[CheckResult]:
     """No other mutating webhook runs before intent or after mutate."""
     # Observers of `genguard trace` sort outside on purpose, and change nothing.
     others = [one for one in facts.configurations if not is_observer(one)]
-    found = lint(others, at=facts.at, live=True, checks=(OrderGenguard(),))
+    found = lint(others, at=facts.at, live=True, checks=(ORDER_CHECK,))
     names = dict.fromkeys((one.webhook.partition("/")[0], one.message) for one in found)
     results = [warn("order", f"{name} {message}", _renamed(name)) for name, message in names]
     count = sum(one["kind"] == MUTATING for one in others)

@@ -22,8 +22,7 @@ from webhook.detection.finding import Finding
 from webhook.detection.reduce import Reviewed
 from webhook.pipeline import Verdict
 from webhook.server.limits import LARGE_BYTES
-from webhook.status.outcome import see_outcome
-from webhook.status.tracking import Tracking
+from webhook.status.tracking import Tracking, record_outcome
 from webhook.telemetry.logs import LOGGER
 from webhook.threads import in_thread
 
@@ -166,7 +165,7 @@ class Detecting:
 
     def _track(self, reviewed: Reviewed, now: float) -> None:
         try:
-            see_outcome(self.tracking, reviewed.request, reviewed.prediction, now)
+            record_outcome(self.tracking, reviewed.request, reviewed.prediction, now)
         except (msgspec.MsgspecError, RecursionError):
             self.untracked += 1
 

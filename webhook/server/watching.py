@@ -52,9 +52,9 @@ class Watching:
         self.terminating: Final = Terminating()
         self._tracking: Final = tracking
         self._counts: Final[Mapping[str, Callable[[Fields], None]]] = {
-            "pods": self.terminating.see_pod,
-            "replicasets.apps": self.terminating.see_replica_set,
-            "deployments.apps": self.terminating.see_deployment,
+            "pods": self.terminating.record_pod,
+            "replicasets.apps": self.terminating.record_replica_set,
+            "deployments.apps": self.terminating.record_deployment,
         }
         self._current: Final = dict.fromkeys(resources, False)
         self._known: Final[set[str]] = set()
@@ -64,7 +64,7 @@ class Watching:
         name, _, group = resource.partition(".")
         try:
             kind = msgspec.json.decode(found["kind"], type=str)
-            self._tracking.see(group, name, kind, found, time.time())
+            self._tracking.record_stored(group, name, kind, found, time.time())
             if count := self._counts.get(resource):
                 count(found)
         except (KeyError, msgspec.MsgspecError, RecursionError) as error:

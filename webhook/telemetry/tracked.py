@@ -7,7 +7,7 @@ from typing import Final
 
 from prometheus_client.metrics_core import Metric
 
-from webhook.status.tally import OTHER, Counts, Durations
+from webhook.status.kind_counts import OTHER, DurationHistogram, KindCounts
 from webhook.status.tracking import Tracking
 from webhook.status.view import Health
 from webhook.telemetry import declarations
@@ -23,8 +23,8 @@ class TrackedMetrics:
 
     def collect(self) -> Iterator[Metric]:
         """Every family; of every kind that was seen also the zeros, which alerts need."""
-        kinds: defaultdict[tuple[str, str], list[Counts]] = defaultdict(list)
-        for kind, counts in self._tracking.tally:
+        kinds: defaultdict[tuple[str, str], list[KindCounts]] = defaultdict(list)
+        for kind, counts in self._tracking.counts_by_kind:
             known = self._known(kind.group, kind.resource)
             kinds[(kind.group, kind.kind) if known else (OTHER.group, OTHER.kind)].append(counts)
         objects = declarations.OBJECTS.family()
@@ -51,7 +51,7 @@ class TrackedMetrics:
 
 
 def _histogram(
-    declared: declarations.Histogram, found: dict[tuple[str, str], list[Durations]]
+    declared: declarations.Histogram, found: dict[tuple[str, str], list[DurationHistogram]]
 ) -> Metric:
     family = declared.family()
     for labels, several in found.items():

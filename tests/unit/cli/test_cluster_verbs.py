@@ -24,7 +24,7 @@ def run(*words: object):
     [
         (["wait"], "give either KIND/NAME, KIND -l SELECTOR or -f FILE"),
         (["wait", "deploy/web", "-f", "x"], "give either"),
-        (["wait", "deploy/web", "--for=done"], "is nothing to wait for: give ready"),
+        (["wait", "deploy/web", "--for=done"], "is not a goal: give ready"),
         (["wait", "deploy/web", "--timeout=soon"], "is not a time up to 24h"),
         (["wait", "deploy", "--for=reconciled=3"], "is about one object"),
         (["wait", "deploy/a", "deploy/b", "--for=reconciled=3"], "is about one object"),

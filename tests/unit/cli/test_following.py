@@ -4,17 +4,17 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
+from tests.unit.status.test_asked import DEPLOYMENTS, NODES, PODS, served
 
 from tests.unit.cluster.store import Store, serving
-from tests.unit.status.test_asked import DEPLOYMENTS, NODES, PODS, served
 from webhook.cli.following import Following, Memory, Sight, following
-from webhook.status.wanted import Wanted
+from webhook.status.targets import WatchTarget
 
 REPLICA_SETS = served("apps", "replicasets", "ReplicaSet")
 WIDGETS = served("example.org", "widgets", "Widget")
 GADGETS = served("example.org", "gadgets", "Gadget")
 KINDS = [PODS, NODES, DEPLOYMENTS, REPLICA_SETS, WIDGETS, GADGETS]
-WEB = Wanted(DEPLOYMENTS, "n", "web")
+WEB = WatchTarget(DEPLOYMENTS, "n", "web")
 PATHS = {one.resource: one.path("n") for one in KINDS}
 APPS = {"apiVersion": "apps/v1"}
 
@@ -33,7 +33,7 @@ async def store() -> Store:
 
 @asynccontextmanager
 async def followed(
-    store: Store, *wanted: Wanted, told: list[str] | None = None, **memories: Memory
+    store: Store, *wanted: WatchTarget, told: list[str] | None = None, **memories: Memory
 ) -> AsyncIterator[Following]:
     tell = (told if told is not None else []).append
     async with (
@@ -50,7 +50,7 @@ async def look(objects: Following) -> Sight:
 
 
 def names(sight: Sight) -> list[str]:
-    return [node.judged.view.name for root in sight.roots for node in root.walk()]
+    return [node.assessment.view.name for root in sight.roots for node in root.walk()]
 
 
 async def test_the_first_sight_is_whole_and_of_nothing_else(store: Store) -> None:
@@ -97,7 +97,7 @@ async def test_a_kind_below_that_may_not_be_read_is_told_and_left_out(store: Sto
 async def test_what_a_custom_resource_owns_is_looked_up_also_when_it_comes_later(
     store: Store,
 ) -> None:
-    one = Wanted(WIDGETS, "n", "one")
+    one = WatchTarget(WIDGETS, "n", "one")
     widget = {"apiVersion": "example.org/v1", "kind": "Widget"}
     gadget = {"apiVersion": "example.org/v1", "kind": "Gadget"}
     await store.put(PATHS["gadgets"], "part", "one", **gadget)
@@ -111,7 +111,7 @@ async def test_what_a_custom_resource_owns_is_looked_up_also_when_it_comes_later
 
 async def test_an_application_brings_the_kinds_that_it_names(store: Store) -> None:
     applications = served("app.k8s.io", "applications", "Application")
-    everything = Wanted(applications, "n", "shop")
+    everything = WatchTarget(applications, "n", "shop")
     labelled = {"matchExpressions": [{"key": "none", "operator": "DoesNotExist"}]}
     spec = {"selector": labelled, "componentKinds": [{"group": "apps", "kind": "Deployment"}]}
     application = {"apiVersion": "app.k8s.io/v1beta1", "kind": "Application", "spec": spec}
@@ -128,6 +128,8 @@ async def test_an_application_brings_the_kinds_that_it_names(store: Store) -> No
 async def test_what_a_server_remembers_is_told_of_what_is_not_settled(store: Store) -> None:
     async with followed(store, WEB, web=Memory(1, 5)) as objects:
         (root,) = (await look(objects)).roots
-    view = root.judged.view
+    view = root.assessment.view
     assert (view.settled, view.reconciled_generation) == (False, 1)
-    assert "Ready 5: turns of late: flapping" in [str(reason) for reason in view.reasons]
+    assert "Ready 5: changes within 10 minutes: flapping" in [
+        str(reason) for reason in view.reasons
+    ]

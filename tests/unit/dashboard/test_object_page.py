@@ -5,11 +5,11 @@ from msgspec.structs import replace
 from tests.dashboard.crowd import state
 from webhook.dashboard.object_page import MOST_CHILDREN, MOST_NODES, tree
 from webhook.dashboard.page import PageQueue
-from webhook.status.tally import Kind
+from webhook.status.kind_counts import ResourceKind
 from webhook.status.tracking import Tracking
 
 NOW = 1_000.0
-POD = Kind("", "pods", "Pod")
+POD = ResourceKind("", "pods", "Pod")
 
 
 def tracking(**owners):

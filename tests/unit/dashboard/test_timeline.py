@@ -7,7 +7,7 @@ import pytest
 from tests.unit.detection.builders import INTENT, MUTATE, OUTCOME, joined, spec, status, update
 from webhook.dashboard.timeline import WIDTH, Step, Stored, plot, steps
 from webhook.detection.packing import Remembered
-from webhook.status.milestones import Milestone
+from webhook.status.tracking import Milestone
 
 
 def remembered(*reviews: tuple, stored=False):

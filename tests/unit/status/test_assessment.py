@@ -3,8 +3,7 @@
 import msgspec
 
 from tests.statuses import NOW, changed
-from webhook.status.evaluate import evaluate
-from webhook.status.line import line
+from webhook.status.assessment import assess
 
 KEYS = [
     "kind",
@@ -26,14 +25,12 @@ KEYS = [
 
 def test_a_line_has_its_keys_whatever_is_known():
     for of in ("Deployment", "ConfigMap", "Node"):
-        view = evaluate(changed(of), at=NOW)
-        assert list(line(view, None, None, None)) == KEYS
+        assert list(assess(changed(of), at=NOW).to_line()) == KEYS
 
 
 def test_a_line_as_json():
     document = changed("Deployment", {"status.availableReplicas": 2})
-    view = evaluate(document, at=NOW)
-    told = msgspec.json.decode(msgspec.json.encode(line(view, "InProgress", None, "waiting")))
+    told = msgspec.json.decode(msgspec.json.encode(assess(document, at=NOW).to_line()))
     assert told == {
         "kind": "Deployment",
         "namespace": "shop",
@@ -44,7 +41,7 @@ def test_a_line_as_json():
         "progress": 0.67,
         "tableReady": False,
         "kstatus": "InProgress",
-        "argo": None,
+        "argo": "Progressing",
         "rollout": "waiting",
         "reconciledGeneration": None,
         "terminatingReplicas": None,
@@ -53,4 +50,4 @@ def test_a_line_as_json():
 
 
 def test_what_is_cluster_scoped_has_an_empty_namespace():
-    assert line(evaluate(changed("Node"), at=NOW), None, None, None)["namespace"] == ""
+    assert assess(changed("Node"), at=NOW).to_line()["namespace"] == ""

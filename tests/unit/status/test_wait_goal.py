@@ -4,13 +4,19 @@ from typing import Any
 
 import pytest
 
-from tests.unit.status.test_asked import DEPLOYMENTS, PODS
-from webhook.status.evaluate import FLAPPING
-from webhook.status.forest import grow
-from webhook.status.goal import BadGoalError, Progress, State, parse_goal, progress
-from webhook.status.standing import Standing, Standings
+from tests.unit.status.test_targets import DEPLOYMENTS, PODS
+from webhook.status.evaluate import FLAPPING_FLIPS
+from webhook.status.targets import WatchTarget
+from webhook.status.trees import build_trees
 from webhook.status.view import Past
-from webhook.status.wanted import Wanted
+from webhook.status.wait_goal import (
+    BadGoalError,
+    WaitProgress,
+    WaitState,
+    WaitTracker,
+    measure_progress,
+    parse_goal,
+)
 
 GOOD = {"type": "Available", "status": "True"}
 DEADLINE = {"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded"}
@@ -47,38 +53,38 @@ LINGERING = web() | {"status": web()["status"] | {"terminatingReplicas": 1}}
 
 
 def judged(document, *goals: str, began_at=None):
-    (node,) = grow([document], at=0.0)
-    return progress(node, [parse_goal(one) for one in goals], began_at)
+    (node,) = build_trees([document], at=0.0)
+    return measure_progress(node, [parse_goal(one) for one in goals], began_at)
 
 
 @pytest.mark.parametrize(
     ("document", "goal", "began_at", "state"),
     [
-        (web(), "ready", 3, State.REACHED),
-        (web(), "settled", 3, State.REACHED),
-        (web(), "health=green", 3, State.REACHED),
-        (web(), "reconciled", 3, State.REACHED),
-        (web(), "reconciled=3", 3, State.REACHED),
-        (web(), "reconciled=2", 3, State.REACHED),
-        (web(), "reconciled=4", 3, State.WAITING),
-        (web(1), "ready", 3, State.WAITING),
-        (web(1), "health=green", 3, State.WAITING),
-        (web(2, 4, 3), "ready", 3, State.WAITING),
-        (web(2, 4, 3), "reconciled", 3, State.WAITING),
-        (LINGERING, "ready", 3, State.REACHED),
-        (LINGERING, "settled", 3, State.WAITING),
-        (LINGERING, "reconciled=3", 3, State.WAITING),
-        (web(1, 3, 3, DEADLINE), "ready", 3, State.FAILED),
-        (web(1, 4, 3, DEADLINE), "ready", 3, State.WAITING),
-        (web(deletionTimestamp="2026-01-01T00:00:00Z"), "settled", 3, State.FAILED),
-        (job(), "ready", 1, State.WAITING),
-        (job(Complete="True"), "ready", 1, State.REACHED),
-        (job(Failed="True"), "ready", 1, State.FAILED),
-        (job(Failed="True"), "settled", 1, State.FAILED),
-        (widget(Ready="True"), "ready", 1, State.REACHED),
-        (widget(Ready="False"), "ready", 1, State.WAITING),
-        (widget(Stalled="True"), "ready", 1, State.FAILED),
-        (widget(Ready="False", Failed="True"), "ready", 1, State.FAILED),
+        (web(), "ready", 3, WaitState.REACHED),
+        (web(), "settled", 3, WaitState.REACHED),
+        (web(), "health=green", 3, WaitState.REACHED),
+        (web(), "reconciled", 3, WaitState.REACHED),
+        (web(), "reconciled=3", 3, WaitState.REACHED),
+        (web(), "reconciled=2", 3, WaitState.REACHED),
+        (web(), "reconciled=4", 3, WaitState.WAITING),
+        (web(1), "ready", 3, WaitState.WAITING),
+        (web(1), "health=green", 3, WaitState.WAITING),
+        (web(2, 4, 3), "ready", 3, WaitState.WAITING),
+        (web(2, 4, 3), "reconciled", 3, WaitState.WAITING),
+        (LINGERING, "ready", 3, WaitState.REACHED),
+        (LINGERING, "settled", 3, WaitState.WAITING),
+        (LINGERING, "reconciled=3", 3, WaitState.WAITING),
+        (web(1, 3, 3, DEADLINE), "ready", 3, WaitState.FAILED),
+        (web(1, 4, 3, DEADLINE), "ready", 3, WaitState.WAITING),
+        (web(deletionTimestamp="2026-01-01T00:00:00Z"), "settled", 3, WaitState.FAILED),
+        (job(), "ready", 1, WaitState.WAITING),
+        (job(Complete="True"), "ready", 1, WaitState.REACHED),
+        (job(Failed="True"), "ready", 1, WaitState.FAILED),
+        (job(Failed="True"), "settled", 1, WaitState.FAILED),
+        (widget(Ready="True"), "ready", 1, WaitState.REACHED),
+        (widget(Ready="False"), "ready", 1, WaitState.WAITING),
+        (widget(Stalled="True"), "ready", 1, WaitState.FAILED),
+        (widget(Ready="False", Failed="True"), "ready", 1, WaitState.FAILED),
     ],
 )  # fmt: skip
 def test_how_far_an_object_is(document, goal, began_at, state):
@@ -87,7 +93,7 @@ def test_how_far_an_object_is(document, goal, began_at, state):
 
 def test_kinds_without_a_generation_are_reconciled_when_they_are_settled():
     settings = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}}
-    assert judged(settings, "reconciled").state is State.REACHED
+    assert judged(settings, "reconciled").state is WaitState.REACHED
 
 
 @pytest.mark.parametrize(
@@ -125,72 +131,77 @@ APPLICATION = {
 
 
 def test_of_an_application_a_member_that_failed_counts():
-    (node,) = grow([APPLICATION, member(job(Failed="True"), app="shop")], {"shop"}, at=0.0)
-    found = progress(node, [parse_goal("ready")], None)
-    assert found.state is State.FAILED
+    (node,) = build_trees([APPLICATION, member(job(Failed="True"), app="shop")], {"shop"}, at=0.0)
+    found = measure_progress(node, [parse_goal("ready")], None)
+    assert found.state is WaitState.FAILED
     assert found.why == "Job/once: status.conditions[Failed] True, want False"
 
 
 def test_of_an_application_whose_members_go_on_nothing_has_failed():
-    (node,) = grow([APPLICATION, member(job(), app="shop")], {"shop"}, at=0.0)
-    assert progress(node, [parse_goal("ready")], None).state is State.WAITING
+    (node,) = build_trees([APPLICATION, member(job(), app="shop")], {"shop"}, at=0.0)
+    assert measure_progress(node, [parse_goal("ready")], None).state is WaitState.WAITING
 
 
 def test_what_keeps_health_from_green_and_blocks_nothing_is_told():
-    (node,) = grow([web()], past=lambda _: Past(0.0, 0.0, 3, FLAPPING), at=0.0)
-    found = progress(node, [parse_goal("health=green")], 3)
-    assert found == (State.WAITING, f"Ready {FLAPPING}: turns of late: flapping")
+    (node,) = build_trees([web()], past=lambda _: Past(0.0, 0.0, 3, FLAPPING_FLIPS), at=0.0)
+    found = measure_progress(node, [parse_goal("health=green")], 3)
+    assert found[1:] == (
+        WaitState.WAITING,
+        f"Ready {FLAPPING_FLIPS}: changes within 10 minutes: flapping",
+    )
 
 
 def test_a_standing_says_why_only_while_there_is_a_reason():
-    assert str(Standing("Pod/a", Progress(State.REACHED))) == "Pod/a"
-    assert str(Standing("Pod/a", Progress(State.FAILED, "it is gone"))) == "Pod/a: it is gone"
+    assert str(WaitProgress("Pod/a", WaitState.REACHED)) == "Pod/a"
+    assert str(WaitProgress("Pod/a", WaitState.FAILED, "it is gone")) == "Pod/a: it is gone"
 
 
-NAMED = Wanted(DEPLOYMENTS, "n", "web")
-SELECTED = Wanted(PODS, "n", "", "app=web")
+NAMED = WatchTarget(DEPLOYMENTS, "n", "web")
+SELECTED = WatchTarget(PODS, "n", "", "app=web")
 
 
-def standings(goal, *wanted: Wanted):
-    return Standings(wanted, [parse_goal(goal)])
+def tracker(goal, *wanted: WatchTarget):
+    return WaitTracker(wanted, [parse_goal(goal)])
 
 
 def take(found, documents, there):
     uids = {one["metadata"]["uid"] for one in documents}
     return [
-        (one.name, one.progress.state, one.progress.why)
-        for one in found.take(grow(documents, uids, at=0.0), there)
+        (one.name, one.state, one.why)
+        for one in found.update(build_trees(documents, uids, at=0.0), there)
     ]
 
 
 def test_what_does_not_exist_yet_is_waited_for_and_what_is_deleted_has_failed():
-    found = standings("ready", NAMED)
+    found = tracker("ready", NAMED)
     name = "deployments.apps/web in namespace n"
-    assert take(found, [], {NAMED: frozenset()}) == [(name, State.WAITING, "it does not exist yet")]
-    assert take(found, [web()], {NAMED: frozenset({"web"})}) == [
-        ("Deployment/web", State.REACHED, "")
+    assert take(found, [], {NAMED: frozenset()}) == [
+        (name, WaitState.WAITING, "it does not exist yet")
     ]
-    assert take(found, [], {NAMED: frozenset()}) == [(name, State.FAILED, "it was deleted")]
+    assert take(found, [web()], {NAMED: frozenset({"web"})}) == [
+        ("Deployment/web", WaitState.REACHED, "")
+    ]
+    assert take(found, [], {NAMED: frozenset()}) == [(name, WaitState.FAILED, "it was deleted")]
 
 
 def test_plain_reconciled_is_the_generation_at_which_the_wait_began():
-    found = standings("reconciled", NAMED)
+    found = tracker("reconciled", NAMED)
     there = {NAMED: frozenset({"web"})}
     states = [
         take(found, [web(2, generation, observed)], there)[0][1]
         for generation, observed in ((3, 2), (4, 3), (4, 4))
     ]
-    assert states == [State.WAITING, State.WAITING, State.REACHED]
+    assert states == [WaitState.WAITING, WaitState.WAITING, WaitState.REACHED]
     back = take(found, [web(2, 2, 2)], there)
-    assert back == [("Deployment/web", State.WAITING, "metadata.generation 2, want 3")]
+    assert back == [("Deployment/web", WaitState.WAITING, "metadata.generation 2, want 3")]
 
 
 def test_a_selector_that_matches_nothing_yet_is_waited_for_but_not_beside_others():
     nothing = {SELECTED: frozenset[str]()}
-    assert take(standings("ready", SELECTED), [], nothing) == [
-        ("pods in namespace n", State.WAITING, "nothing matches yet")
+    assert take(tracker("ready", SELECTED), [], nothing) == [
+        ("pods in namespace n", WaitState.WAITING, "no object matches yet")
     ]
     both = nothing | {NAMED: frozenset({"web"})}
-    assert take(standings("ready", SELECTED, NAMED), [web()], both) == [
-        ("Deployment/web", State.REACHED, "")
+    assert take(tracker("ready", SELECTED, NAMED), [web()], both) == [
+        ("Deployment/web", WaitState.REACHED, "")
     ]

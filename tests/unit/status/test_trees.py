@@ -7,13 +7,12 @@ from hypothesis import strategies as st
 from tests.cases_loader import table
 from webhook.status.drawing import Tone, kstatus_table
 from webhook.status.drawing import table as drawn
-from webhook.status.forest import grow
-from webhook.status.selection import selects
+from webhook.status.trees import build_trees, matches_selector
 
 
 @table("status/selection.yaml", "selector", "labels", "selects")
 def test_a_label_selector_takes_what_the_api_server_takes(case):
-    assert selects(case["selector"], case["labels"]) is case["selects"], case.because
+    assert matches_selector(case["selector"], case["labels"]) is case["selects"], case.because
 
 
 def document(name, *owners: str, kind="ConfigMap", **fields):
@@ -23,26 +22,28 @@ def document(name, *owners: str, kind="ConfigMap", **fields):
 
 
 def names(roots):
-    return [(root.judged.view.name, names(root.children)) for root in roots]
+    return [(root.assessment.view.name, names(root.children)) for root in roots]
 
 
 def test_the_order_of_roots_is_kept_and_below_them_it_is_by_name():
     documents = [document("z", "root"), document("other"), document("a", "root"), document("root")]
     expected = [("other", []), ("root", [("a", []), ("z", [])])]
-    assert names(grow(documents, at=0.0)) == expected
+    assert names(build_trees(documents, at=0.0)) == expected
 
 
 def test_of_several_owners_the_controller_counts_else_the_first_that_is_there():
     documents = [document("one"), document("two"), document("x", "one", "two")]
-    assert names(grow(documents, at=0.0)) == [("one", []), ("two", [("x", [])])]
-    assert names(grow(documents[::2], at=0.0)) == [("one", [("x", [])])]
+    assert names(build_trees(documents, at=0.0)) == [("one", []), ("two", [("x", [])])]
+    assert names(build_trees(documents[::2], at=0.0)) == [("one", [("x", [])])]
 
 
 def test_what_is_asked_for_is_told_once_and_nothing_else():
     documents = [document("pod", "set"), document("set", "web"), document("web"), document("no")]
-    assert names(grow(documents, {"pod", "web"}, at=0.0)) == [("web", [("set", [("pod", [])])])]
-    assert names(grow(documents, {"pod"}, at=0.0)) == [("pod", [])]
-    assert names(grow(documents, set(), at=0.0)) == []
+    assert names(build_trees(documents, {"pod", "web"}, at=0.0)) == [
+        ("web", [("set", [("pod", [])])])
+    ]
+    assert names(build_trees(documents, {"pod"}, at=0.0)) == [("pod", [])]
+    assert names(build_trees(documents, set(), at=0.0)) == []
 
 
 NAMES = st.sampled_from("abcde")
@@ -50,8 +51,8 @@ NAMES = st.sampled_from("abcde")
 
 @given(st.lists(st.builds(document, NAMES, NAMES, NAMES), max_size=6), st.none() | st.sets(NAMES))
 def test_every_object_that_is_asked_for_is_told_exactly_once(documents, wanted):
-    roots = grow(documents, wanted, at=0.0)
-    told = [id(node.judged.document) for root in roots for node in root.walk()]
+    roots = build_trees(documents, wanted, at=0.0)
+    told = [id(node.assessment.document) for root in roots for node in root.walk()]
     assert len(told) == len(set(told))
     asked = [one for one in documents if wanted is None or one["metadata"]["uid"] in wanted]
     assert {id(one) for one in asked} <= set(told)
@@ -61,12 +62,12 @@ def test_every_object_that_is_asked_for_is_told_exactly_once(documents, wanted):
 def test_owners_that_are_none_make_a_root(owners):
     found = document("self")
     found["metadata"]["ownerReferences"] = owners
-    assert names(grow([found], at=0.0)) == [("self", [])]
+    assert names(build_trees([found], at=0.0)) == [("self", [])]
 
 
 def test_a_long_line_of_owners_has_no_end_in_the_stack():
     documents = [document(str(number), str(number - 1)) for number in range(3_000)]
-    (root,) = grow(documents, at=0.0)
+    (root,) = build_trees(documents, at=0.0)
     assert sum(1 for _ in root.walk()) == 3_000
 
 
@@ -82,7 +83,7 @@ def test_an_application_takes_what_nobody_owns_of_its_kinds_by_labels():
     for one in (mine, owned):
         one["metadata"]["labels"] = {"app": "shop"}
     documents = [mine, other, owned, application(selector=selector, componentKinds=kinds)]
-    assert names(grow(documents, at=0.0)) == [
+    assert names(build_trees(documents, at=0.0)) == [
         ("other", []), ("shop", [("mine", [("owned", [])])]),
     ]  # fmt: skip
 
@@ -91,20 +92,23 @@ def test_an_application_takes_what_nobody_owns_of_its_kinds_by_labels():
     "spec", [{}, {"componentKinds": 5, "selector": {}}, {"componentKinds": [5], "selector": {}}]
 )
 def test_an_application_that_says_not_what_takes_nothing(spec):
-    assert names(grow([application(**spec), document("x")], at=0.0)) == [("shop", []), ("x", [])]
+    assert names(build_trees([application(**spec), document("x")], at=0.0)) == [
+        ("shop", []),
+        ("x", []),
+    ]
 
 
 def test_former_replica_sets_are_shown_only_wide():
     web = document("web", kind="Deployment") | {"apiVersion": "apps/v1"}
     former = document("web-1", "web", kind="ReplicaSet", spec={"replicas": 0})
-    roots = grow([web, former | {"apiVersion": "apps/v1"}], at=0.0)
+    roots = build_trees([web, former | {"apiVersion": "apps/v1"}], at=0.0)
     narrow, wide = drawn(roots, wide=False), drawn(roots, wide=True)
     assert "ReplicaSet/web-1" not in {row[0].text.strip("└─") for row in narrow}
     assert "ReplicaSet/web-1" in {row[0].text.strip("└─") for row in wide}
 
 
 def test_who_comes_from_kstatus_gets_a_row_an_object_with_its_word():
-    roots = grow([document("web"), document("a", "web", kind="Pod")], at=0.0)
+    roots = build_trees([document("web"), document("a", "web", kind="Pod")], at=0.0)
     assert [tuple(cell.text for cell in row) for row in kstatus_table(roots)] == [
         ("NAMESPACE", "OBJECT", "KSTATUS"),
         ("n", "ConfigMap/web", "Current"),
@@ -117,12 +121,12 @@ def test_wide_rows_tell_which_generation_was_observed_of_how_many():
     observed["metadata"]["generation"] = 4
     counted = document("b", kind="Widget")
     counted["metadata"]["generation"] = 2
-    rows = drawn(grow([observed, counted, document("c")], at=0.0), wide=True)
+    rows = drawn(build_trees([observed, counted, document("c")], at=0.0), wide=True)
     assert [row[5].text for row in rows if len(row) > 6] == ["GENERATION", "3 of 4", "2", "-"]
 
 
 def test_a_cell_has_the_tone_of_what_it_means():
     pod = {"phase": "Failed"}
-    roots = grow([document("good"), document("bad", kind="Pod", status=pod)], at=0.0)
+    roots = build_trees([document("good"), document("bad", kind="Pod", status=pod)], at=0.0)
     rows = drawn(roots, wide=False)
     assert [row[3].tone for row in rows if len(row) == 6] == [Tone.FAINT, Tone.GOOD, Tone.BAD]

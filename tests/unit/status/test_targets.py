@@ -3,9 +3,15 @@
 import pytest
 
 from webhook.objects.served import Served, UnknownTargetError
-from webhook.status.asked import EVERYTHING, Asked, asked_by, parse_asked
-from webhook.status.owned import is_custom, owned_by
-from webhook.status.wanted import Wanted, wanted
+from webhook.status.targets import (
+    NAMESPACE_KINDS,
+    RequestedTarget,
+    WatchTarget,
+    parse_targets,
+    resolve_targets,
+    target_of_manifest,
+)
+from webhook.status.trees import is_custom, owned_by
 
 
 def served(group, resource, kind, *short: str, namespaced=True, watchable=True):
@@ -25,31 +31,38 @@ KINDS = [PODS, NODES, DEPLOYMENTS, BINDINGS]
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (["deploy/web"], [Asked("deploy", "web")]),
-        (["deploy/web", "po/x"], [Asked("deploy", "web"), Asked("po", "x")]),
-        (["deploy", "web", "api"], [Asked("deploy", "web"), Asked("deploy", "api")]),
-        (["deploy"], [Asked("deploy", "")]),
-        (["deploy,po"], [Asked("deploy", ""), Asked("po", "")]),
-        ([], [Asked(kind, "") for kind in EVERYTHING]),
+        (["deploy/web"], [RequestedTarget("deploy", "web")]),
+        (["deploy/web", "po/x"], [RequestedTarget("deploy", "web"), RequestedTarget("po", "x")]),
+        (
+            ["deploy", "web", "api"],
+            [RequestedTarget("deploy", "web"), RequestedTarget("deploy", "api")],
+        ),
+        (["deploy"], [RequestedTarget("deploy", "")]),
+        (["deploy,po"], [RequestedTarget("deploy", ""), RequestedTarget("po", "")]),
+        ([], [RequestedTarget(kind, "") for kind in NAMESPACE_KINDS]),
     ],
 )
 def test_arguments_are_those_of_kubectl(words, expected):
-    assert parse_asked(words) == expected
+    assert parse_targets(words) == expected
 
 
 @pytest.mark.parametrize("words", [["deploy/web", "api"], ["deploy/"], ["/web"]])
 def test_both_ways_at_once_and_half_names_are_refused(words):
     with pytest.raises(UnknownTargetError, match="is not KIND/NAME"):
-        parse_asked(words)
+        parse_targets(words)
 
 
 def test_a_manifest_names_its_object():
     metadata = {"name": "web", "namespace": "shop"}
     manifest = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata}
-    assert asked_by(manifest) == Asked("Deployment.v1.apps", "web", "shop")
+    assert target_of_manifest(manifest) == RequestedTarget("Deployment.v1.apps", "web", "shop")
     core = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}}
-    assert wanted([asked_by(core)], KINDS, "default") == [Wanted(PODS, "default", "x")]
-    assert wanted([asked_by(manifest)], KINDS, "default") == [Wanted(DEPLOYMENTS, "shop", "web")]
+    assert resolve_targets([target_of_manifest(core)], KINDS, "default") == [
+        WatchTarget(PODS, "default", "x")
+    ]
+    assert resolve_targets([target_of_manifest(manifest)], KINDS, "default") == [
+        WatchTarget(DEPLOYMENTS, "shop", "web")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -58,25 +71,25 @@ def test_a_manifest_names_its_object():
      {"apiVersion": 1, "kind": "Pod", "metadata": {"name": "x"}}, {"kind": "Pod"}],
 )  # fmt: skip
 def test_a_manifest_without_a_name_names_nothing(manifest):
-    assert asked_by(manifest) is None
+    assert target_of_manifest(manifest) is None
 
 
 def test_no_more_is_asked_of_the_server_than_is_wanted():
-    (one,) = wanted([Asked("po", "x")], KINDS, "shop")
-    assert (one.chosen, str(one)) == (
+    (one,) = resolve_targets([RequestedTarget("po", "x")], KINDS, "shop")
+    assert (one.list_parameters, str(one)) == (
         {"fieldSelector": "metadata.name=x"},
         "pods/x in namespace shop",
     )
-    (some,) = wanted([Asked("po", "")], KINDS, "", "app=web")
-    assert (some.chosen, str(some)) == ({"labelSelector": "app=web"}, "pods")
-    (node,) = wanted([Asked("node", "")], KINDS, "shop")
-    assert node == Wanted(NODES, "")
+    (some,) = resolve_targets([RequestedTarget("po", "")], KINDS, "", "app=web")
+    assert (some.list_parameters, str(some)) == ({"labelSelector": "app=web"}, "pods")
+    (node,) = resolve_targets([RequestedTarget("node", "")], KINDS, "shop")
+    assert node == WatchTarget(NODES, "")
 
 
 @pytest.mark.parametrize("kind", ["gadget", "bindings"])
 def test_what_is_not_served_or_cannot_be_watched_is_refused(kind):
     with pytest.raises(UnknownTargetError):
-        wanted([Asked(kind, "")], KINDS, "shop")
+        resolve_targets([RequestedTarget(kind, "")], KINDS, "shop")
 
 
 @pytest.mark.parametrize(
