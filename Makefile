@@ -6,25 +6,45 @@ PY := $(VENV)/bin/python
 JOBS ?= 2
 PIN := $(PY) -m piptools compile --quiet --strip-extras --generate-hashes --allow-unsafe --no-emit-index-url \
 	--no-emit-find-links --no-emit-trusted-host --no-emit-options
-PURE := $(addprefix tests/unit/,admission detection generation objects patch rules status test_pipeline.py \
-	test_rounds.py test_awaited_intent.py) tests/property
+PURE := $(addprefix tests/unit/,admission detection generation objects patch rules status) tests/property \
+	$(wildcard $(addprefix tests/unit/,test_pipeline.py test_rounds.py test_awaited_intent.py))
+QUICK := tests/unit tests/architecture tests/scenarios/test_recorded.py tests/scenarios/test_shared.py \
+	--ignore=tests/architecture/test_recipes.py
 KIND_TEST := $(PY) -m pytest --timeout=1800
 
-.PHONY: help install run demo demo-picture test kind-test check controlplane bench bench-check memory memory-attack soak coverage mutate fuzz faults wheel sbom audit clean lock
+.PHONY: help shipped install run demo demo-picture quick quick-tests test kind-test check controlplane bench bench-check memory memory-attack soak coverage mutate fuzz faults wheel sbom audit clean lock
 
 help: ## what people do here
 	@awk 'BEGIN{FS=":.*## "} /^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-$(VENV)/.installed: requirements-dev.lock pyproject.toml
-	python3 -m venv $(VENV) || { echo "python3 cannot make a venv: install python3-venv" >&2; exit 1; }
-	$(PY) -m pip install --quiet --require-hashes -r requirements-dev.lock
-	$(PY) -m pip install --quiet --no-deps --no-build-isolation -e .
+# What is shipped comes first. The developers' tools are added to it: their lock pins the same versions.
+$(VENV)/.shipped: requirements.lock
+	@echo "1/2  make $(VENV), an environment of Python's own"
+	@python3 -m venv $(VENV) || { echo "python3 cannot make a venv: install python3-venv" >&2; exit 1; }
+	@echo "2/2  install the $$(grep -c '==' $<) packages of $<"
+	@$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
+	@echo "     $$(du -sh $(VENV) | cut -f1) on disk in $(VENV); 'make clean' removes them"
 	@touch $@
 
-install: $(VENV)/.installed ## make .venv with genguard and its tools in it
+$(VENV)/.installed: $(VENV)/.shipped requirements-dev.lock pyproject.toml
+	@echo "install the developers' packages: $$(grep -c '==' requirements-dev.lock) with those that are shipped"
+	@$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
+	@PYTHONWARNINGS=ignore $(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@echo "$$(du -sh $(VENV) | cut -f1) on disk in $(VENV)"
+	@touch $@
 
-run: install ## serve on https://localhost:8443, enforcing, with a certificate of its own
-	$(VENV)/bin/genguard serve --cert-dir .certs
+shipped: $(VENV)/.shipped ## make .venv with what genguard needs to serve, and no more
+
+install: $(VENV)/.installed ## the same, with genguard's commands and the developers' tools
+
+run: shipped ## serve on https://localhost:8443, enforcing, with a certificate of its own
+	@$(PY) -m webhook serve --cert-dir .certs
+
+quick: install ## at most a minute: lint, types, unit tests, cases and recorded scenarios
+	@$(MAKE) --no-print-directory -j2 --output-sync=target check quick-tests
+
+quick-tests: install
+	@$(PY) -m pytest -q -n $(JOBS) -m 'not slow' $(QUICK)
 
 check: install ## ruff, mypy strict, import-linter: fast enough for every save
 	$(VENV)/bin/ruff check .
@@ -32,7 +52,7 @@ check: install ## ruff, mypy strict, import-linter: fast enough for every save
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports --no-cache
 
-demo: install ## a hanging rollout, who makes it hang, and its end, on a real control plane
+demo: shipped ## a hanging rollout, who makes it hang, and its end, on a real control plane
 	@$(PY) -m tests.demo
 
 demo-picture: install ## draw README's picture of the demo again

@@ -1,14 +1,14 @@
-"""Certificates for a webhook server: make them, look at them, keep them in files.
+"""Certificates for a webhook server: issue, inspect and renew them, and keep them in files.
 
-`issue`    pure: an authority and a leaf for some names at some time, as PEM values
-`inspect`  pure: PEM in, facts and problems in plain words out; never raises for bad PEM
-`ensure`   a folder with a pair that works: read it, or make what is missing or worn out
-`renew`    pure: a pair that works as a value: the one given, or one in its place
-`next_step`  pure: how a pair that replicas share is renewed while it is in use
-`PairFiles.read`  one consistent snapshot of a mounted Secret or of plain files
+`issue`      pure: make an authority and a certificate for names at a time, as PEM values
+`inspect`    pure: read PEM, return facts and problems; never raises for bad PEM
+`ensure`     read the pair of a folder, or make a new one if it is missing, old or wrong
+`renew`      pure: return the given pair if it is good, else a new one
+`next_step`  pure: decide how to renew a pair that several replicas use at the moment
+`PairFiles.read`  read one consistent snapshot of a mounted Secret or of plain files
 
-Every error is a `CertificateError`; errors.py draws the tree. The package knows nothing of
-Kubernetes beyond the names of files in a Secret, and nothing of the server that uses it.
+A pair is a certificate with its private key. Every error is a `CertificateError`: see errors.py.
+The package does not depend on the server that uses it.
 """
 
 from certs.ensure import Ensured, ensure
@@ -23,9 +23,8 @@ from certs.errors import (
     PairUnreadableError,
     UnusablePairError,
 )
-from certs.facts import CertificateFacts
 from certs.files import PairFiles, PairSnapshot, write_files
-from certs.inspect import Inspection, inspect
+from certs.inspect import CertificateFacts, Inspection, Problem, inspect
 from certs.issue import (
     AUTHORITY_LIFETIME,
     LEAF_LIFETIME,
@@ -37,19 +36,19 @@ from certs.issue import (
     issue_authority,
 )
 from certs.names import LOOPBACK, installed_names, service_names
-from certs.problems import Problem
-from certs.renew import Renewed, renew
 from certs.rotation import (
     Files,
     Leave,
     Prepare,
     Promote,
+    Renewed,
     Spread,
     Step,
     Tidy,
     Trusting,
     Wait,
     next_step,
+    renew,
     stage,
 )
 

@@ -1,7 +1,7 @@
 """Issue a serving certificate from the command line: `python -m certs issue --dir tls`.
 
 Writes  tls.crt, tls.key, ca.crt and ca.key, or keeps a pair that is still good
-Prints  the base64 caBundle on standard output, what was done on standard error
+Prints  the base64 caBundle to standard output, a log line to standard error
 """
 
 import argparse
@@ -15,7 +15,7 @@ from certs import AUTHORITY_LIFETIME, CertificateError, ensure, installed_names
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Parse, issue, print."""
+    """Run the command line; return the exit code."""
     options = _parser().parse_args(arguments)
     try:
         done = ensure(
@@ -35,17 +35,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m certs", description=__doc__)
-    issue = parser.add_subparsers(required=True).add_parser("issue", help="make or keep a pair")
-    issue.add_argument("--dir", type=Path, required=True, help="the folder of the pair")
-    issue.add_argument("--service", default="genguard", help="the Service that is dialled")
-    issue.add_argument("--namespace", default="genguard-system", help="the Service's namespace")
-    issue.add_argument("--name", action="append", default=[], help="one more DNS name")
-    issue.add_argument("--ip", action="append", default=[], help="one more IP address")
+    issue = parser.add_subparsers(required=True).add_parser(
+        "issue", help="make a pair, or keep a good one"
+    )
+    issue.add_argument("--dir", type=Path, required=True, help="the folder for the pair")
+    issue.add_argument("--service", default="genguard", help="the Service to call")
+    issue.add_argument("--namespace", default="genguard-system", help="its namespace")
+    issue.add_argument("--name", action="append", default=[], help="an additional DNS name")
+    issue.add_argument("--ip", action="append", default=[], help="an additional IP address")
     issue.add_argument(
         "--days",
         type=int,
         default=AUTHORITY_LIFETIME.days,
-        help="how long it is valid: by default as long as its authority, since nothing renews it",
+        help="days until it expires; default: as its authority, since files are not renewed",
     )
     return parser
 

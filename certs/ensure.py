@@ -1,11 +1,11 @@
-"""Keep a working pair in a folder: read it, or make what is missing, worn out or wrong.
+"""Keep a working pair in a folder: read it, or make a new one if it is missing, old or wrong.
 
-Reads   tls.crt, tls.key, ca.crt, and ca.key
-Acts on only what it made: a pair without ca.key was put there by somebody else and is served or
+Reads   tls.crt, tls.key, ca.crt and ca.key
+Acts on only pairs that it made. A pair without ca.key belongs to somebody else: it is served or
         refused, never replaced
-Result  the pair, what was done and why; the caller logs it and tells the API server of a new CA
-Relies  on ca.crt as a bundle, newest authority first: the one it replaces stays in it until it
-        expires, so that a leaf of either verifies while the change spreads
+Result  the pair, what was done and why; the caller logs it and gives a new CA to the API server
+Relies  on ca.crt as a bundle, newest authority first. The previous authority stays in it until it
+        expires, so certificates of both verify while the change spreads
 """
 
 import fcntl
@@ -26,7 +26,6 @@ from certs.errors import (
     PairIncompleteError,
     UnusablePairError,
 )
-from certs.facts import renew_from
 from certs.files import (
     CA_FILE,
     CA_KEY_FILE,
@@ -37,7 +36,7 @@ from certs.files import (
     read_file,
     write_files,
 )
-from certs.inspect import inspect
+from certs.inspect import inspect, renew_from
 from certs.issue import LEAF_LIFETIME, CertificateAuthority, issue, issue_authority
 from certs.names import LOOPBACK
 from certs.pem import read_certificates, read_key, same_key, write_certificate
@@ -51,13 +50,13 @@ class Ensured:
 
     pair: PairSnapshot
     action: Action
-    reason: str  # why something was made, or should have been and could not; empty: all is well
+    reason: str  # why a pair was made, or why it could not be; empty: the pair is good
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
+class _FolderState:
     pair: PairSnapshot | None
-    due: str  # why a new pair should be made; empty: it should not
+    due: str  # why a new pair is needed; empty: it is not
     usable: bool
 
 
@@ -69,14 +68,14 @@ def ensure(
     at: datetime,
     leaf_lifetime: timedelta = LEAF_LIFETIME,
 ) -> Ensured:
-    """The folder's pair when it is good for these names, else a new one in its place."""
+    """Return the folder's pair if it is good for these names, else replace it by a new one."""
     wanted = (*names, *ips, *LOOPBACK)
-    found = _look(folder, wanted, at)
+    found = _read_folder(folder, wanted, at)
     if found.pair is not None and not found.due:  # no lock: a mounted Secret cannot be written
         return Ensured(found.pair, "kept", "")
     try:
         with _locked(folder):
-            found = _look(folder, wanted, at)
+            found = _read_folder(folder, wanted, at)
             if found.pair is not None and not found.due:  # another process renewed it meanwhile
                 return Ensured(found.pair, "kept", "")
             return _make(
@@ -114,33 +113,33 @@ def _make(
     return Ensured(made, "authority-issued" if authority is None else "leaf-issued", due)
 
 
-def _look(folder: Path, wanted: Sequence[str], at: datetime) -> _Look:
-    """What there is and whether it is due; raises when it is bad and not ours to renew."""
+def _read_folder(folder: Path, wanted: Sequence[str], at: datetime) -> _FolderState:
+    """Read the pair and decide if it is due; raise if it is bad and we must not replace it."""
     ours = _is_ours(folder)
     try:
         pair = PairFiles.in_folder(folder).read()
     except (PairAbsentError, PairIncompleteError) as error:
         if not ours:
             raise
-        return _Look(None, str(error), usable=False)
+        return _FolderState(None, str(error), usable=False)
     found = inspect(pair.cert_pem, pair.key_pem, pair.ca_pem, at=at, names=wanted if ours else ())
     if ours:
         due = "; ".join(problem.message for problem in found.problems)
-        return _Look(pair, due, usable=not found.errors)
+        return _FolderState(pair, due, usable=not found.errors)
     if found.errors:
         raise UnusablePairError([f"{folder}: {problem.message}" for problem in found.errors])
-    return _Look(pair, "", usable=True)
+    return _FolderState(pair, "", usable=True)
 
 
 def _is_ours(folder: Path) -> bool:
-    """Whether this module made what is there, or nothing is there yet."""
+    """Whether this module made the pair, or the folder is empty."""
     if read_file(folder / CA_KEY_FILE) is not None:
         return True
     return all(read_file(folder / name) is None for name in (CERT_FILE, KEY_FILE, CA_FILE))
 
 
 def _authority(folder: Path, at: datetime) -> tuple[CertificateAuthority | None, bytes]:
-    """The authority that may go on signing, if any, and what stays in the bundle."""
+    """Return the authority that may still sign, if any, and the bundle without expired ones."""
     key_pem, bundle_pem = read_file(folder / CA_KEY_FILE), read_file(folder / CA_FILE)
     try:
         bundle = read_certificates(bundle_pem or b"")
@@ -162,13 +161,13 @@ def _young(certificate: x509.Certificate, at: datetime) -> bool:
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """One process at a time; the kernel drops the lock of one that dies."""
+    """Lock the folder for one process; the kernel releases the lock if the process dies."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(folder, os.O_RDONLY)
     except OSError as error:
         raise FolderNotWritableError(
-            folder, f"cannot be opened ({error.strerror}): name a folder that can be written"
+            folder, f"cannot be opened ({error.strerror}): name a writable folder"
         ) from error
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

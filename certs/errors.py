@@ -1,18 +1,17 @@
-"""What can go wrong with certificates, drawn as one tree.
+"""The exceptions about certificates, as one tree.
 
-    CertificateError                catch this one at the edge
-    ├── MalformedPEMError           bytes that are not the certificate or key they should be
-    ├── InvalidRequestError         asked to issue what would be no valid certificate
-    ├── PairFileError               .path: the file or folder that is meant
-    │   ├── PairAbsentError         neither the certificate nor the key is there
-    │   ├── PairIncompleteError     one of the two is there
-    │   ├── PairUnreadableError     a file is there and cannot be read
-    │   └── FolderNotWritableError  nothing can be written there
-    └── UnusablePairError           .problems: read, and not fit to be served
+    CertificateError                the root: catch this one
+    ├── MalformedPEMError           the bytes are not a certificate or key in PEM
+    ├── InvalidRequestError         a request for an invalid certificate
+    ├── PairFileError               .path: the file or folder
+    │   ├── PairAbsentError         certificate and key are both missing
+    │   ├── PairIncompleteError     one of the two is missing
+    │   ├── PairUnreadableError     a file exists but cannot be read
+    │   └── FolderNotWritableError  a file cannot be written
+    └── UnusablePairError           .problems: readable, but must not be served
 
-None of them knows an HTTP status: a certificate is looked at when the server starts and when its
-files change, never while a request waits for an answer. Every message says what is wrong, where,
-and what to do; none repeats what a key file holds.
+They have no HTTP status: certificates are read when the server starts and when files change, never
+during a request. Every message says what is wrong, where, and what to do; none holds key material.
 """
 
 from collections.abc import Sequence
@@ -20,19 +19,19 @@ from pathlib import Path
 
 
 class CertificateError(Exception):
-    """The root of the tree."""
+    """Any error about certificates."""
 
 
 class MalformedPEMError(CertificateError):
-    """The bytes are not the PEM that was expected."""
+    """The bytes are not the expected PEM."""
 
 
 class InvalidRequestError(CertificateError):
-    """The names, times or authority given make no valid certificate."""
+    """The given names, times or authority make no valid certificate."""
 
 
 class PairFileError(CertificateError):
-    """A file or folder of the pair is not as it should be."""
+    """A problem with a file or folder of the pair."""
 
     def __init__(self, path: Path, message: str) -> None:
         super().__init__(f"{path}: {message}")
@@ -40,23 +39,23 @@ class PairFileError(CertificateError):
 
 
 class PairAbsentError(PairFileError):
-    """Neither the certificate nor its key is there."""
+    """The certificate and its key are missing."""
 
 
 class PairIncompleteError(PairFileError):
-    """One of certificate and key is there, the other is not."""
+    """One of certificate and key is missing."""
 
 
 class PairUnreadableError(PairFileError):
-    """A file is there but cannot be read, or is too large to be PEM."""
+    """A file exists but cannot be read, or is too large to be PEM."""
 
 
 class FolderNotWritableError(PairFileError):
-    """A certificate had to be written and could not be."""
+    """A certificate could not be written."""
 
 
 class UnusablePairError(CertificateError):
-    """The files were read, and what they hold cannot be served."""
+    """The files were read, but this pair must not be served."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         super().__init__("; ".join(problems))

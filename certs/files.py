@@ -1,9 +1,9 @@
-"""Read a pair from files as one consistent snapshot; write files that nobody sees half done.
+"""Read a pair from files as one consistent snapshot, and write files atomically.
 
-Reads   tls.crt, tls.key and ca.crt, again until none of them changed during the look. That holds
-        for a mounted Secret, whose files the kubelet swaps all at once through its `..data`
-        symlink (k8s.io/kubernetes pkg/volume/util/atomic_writer.go), and for plain files
-Writes  temporary file, fsync, rename, fsync of the folder; keys with mode 0600
+Reads   tls.crt, tls.key and ca.crt, again until none of them changed meanwhile. This works for
+        plain files and for a mounted Secret, whose files the kubelet swaps at once through its
+        `..data` symlink (k8s.io/kubernetes pkg/volume/util/atomic_writer.go)
+Writes  a temporary file, fsync, rename, fsync of the folder; keys with mode 0600
 """
 
 import contextlib
@@ -21,30 +21,29 @@ from certs.errors import (
     PairIncompleteError,
     PairUnreadableError,
 )
-from certs.problems import Part
+from certs.inspect import Part
 
 CERT_FILE: Final = "tls.crt"
 KEY_FILE: Final = "tls.key"
 CA_FILE: Final = "ca.crt"
 CA_KEY_FILE: Final = "ca.key"
-
 _SECRETS: Final = {KEY_FILE, CA_KEY_FILE}
-_LARGEST: Final = 1 << 20  # what a Secret may hold; a larger file is no certificate
-_LOOKS: Final = 3  # one swap during a look is bad luck, three are another fault
+_LARGEST: Final = 1 << 20  # bytes: the limit of a Secret; a larger file is no certificate
+_ATTEMPTS: Final = 3  # one swap during a read is chance, three are an error
 
 
 @dataclass(frozen=True, slots=True)
 class PairSnapshot:
-    """What the files held at one moment."""
+    """The contents of the files at one moment."""
 
     cert_pem: bytes
     key_pem: bytes = field(repr=False)
-    ca_pem: bytes | None  # None: there is no such file
+    ca_pem: bytes | None  # None: no such file
 
 
 @dataclass(frozen=True, slots=True)
 class PairFiles:
-    """Where a pair is kept. The CA bundle may be missing: then no chain is checked."""
+    """The paths of a pair. Without a CA bundle no chain is checked."""
 
     cert_file: Path
     key_file: Path
@@ -52,29 +51,29 @@ class PairFiles:
 
     @classmethod
     def in_folder(cls, folder: Path) -> Self:
-        """The names that Secrets of type kubernetes.io/tls and cert-manager use."""
+        """The paths in a folder, with the file names of Secrets of type kubernetes.io/tls."""
         return cls(folder / CERT_FILE, folder / KEY_FILE, folder / CA_FILE)
 
     @classmethod
     def beside(cls, cert_file: Path, key_file: Path) -> Self:
-        """A pair under names of its own; a bundle is looked for beside the certificate."""
+        """The paths of a pair with any file names; ca.crt is expected beside the certificate."""
         return cls(cert_file, key_file, cert_file.parent / CA_FILE)
 
     def place(self, part: Part) -> str:
-        """Where a part of the pair is, for who has to mend it."""
+        """The path of a part of the pair, for messages."""
         places = {"certificate": self.cert_file, "key": self.key_file, "ca": self.ca_file}
         return str(places[part])
 
     def read(self) -> PairSnapshot:
-        """All files as they were at one moment."""
+        """Read all files as they were at one moment."""
         paths = (self.cert_file, self.key_file, self.ca_file)
-        for _ in range(_LOOKS):
+        for _ in range(_ATTEMPTS):
             before = [_identity(path) for path in paths]
             cert, key, ca = (read_file(path) for path in paths)
             if [_identity(path) for path in paths] == before:
                 return self._both(cert, key, ca)
         raise PairUnreadableError(
-            self.cert_file, "changed at every look: let a single writer renew the pair"
+            self.cert_file, "changed at every read: let only one program renew the pair"
         )
 
     def _both(self, cert: bytes | None, key: bytes | None, ca: bytes | None) -> PairSnapshot:
@@ -82,18 +81,18 @@ class PairFiles:
             return PairSnapshot(cert, key, ca)
         if cert is None and key is None:
             raise PairAbsentError(
-                self.cert_file, f"neither it nor {self.key_file} is there: put the pair in place"
+                self.cert_file, f"it and {self.key_file} are missing: put the pair there"
             )
         absent, present = (
             (self.cert_file, self.key_file) if cert is None else (self.key_file, self.cert_file)
         )
         raise PairIncompleteError(
-            absent, f"is not there though {present} is: put in its place what belongs to it"
+            absent, f"is missing, but {present} exists: add the file that belongs to it"
         )
 
 
 def read_file(path: Path) -> bytes | None:
-    """What a file holds, or None when there is none."""
+    """Return the contents of a file, or None if it does not exist."""
     try:
         if not stat.S_ISREG(path.stat().st_mode):
             raise PairUnreadableError(path, "is not a file: name a PEM file")
@@ -111,13 +110,13 @@ def read_file(path: Path) -> bytes | None:
 
 
 def write_files(folder: Path, contents: Mapping[str, bytes]) -> None:
-    """Writes each file whole or not at all, in the order given; keys only their owner may read."""
+    """Write each file atomically, in the given order; only the owner may read keys."""
     for name, content in contents.items():
         try:
             _replace(folder / name, content, 0o600 if name in _SECRETS else 0o644)
         except OSError as error:
             raise FolderNotWritableError(
-                folder, f"{name} cannot be written ({error.strerror}): name a folder that can be"
+                folder, f"{name} cannot be written ({error.strerror}): name a writable folder"
             ) from error
 
 
@@ -143,7 +142,7 @@ def _replace(path: Path, content: bytes, mode: int) -> None:
 
 
 def _identity(path: Path) -> tuple[int, ...] | None:
-    """Changes whenever the path leads to other content; None when it leads nowhere."""
+    """A value that changes with the file's content; None if there is no file."""
     try:
         found = path.stat()
     except OSError:

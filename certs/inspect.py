@@ -1,33 +1,91 @@
-"""Look at a certificate, its key and its CA bundle: facts, and problems in plain words.
+"""Inspect a certificate with its key and CA bundle: return facts and problems.
 
-Reads   PEM bytes, `at`, and the names that clients dial when these are known
-Result  facts (None when the certificate cannot be read) and problems; bad bytes never raise
-Relies  on what Go's crypto/x509 asks of a webhook's certificate: see chain.py and problems.py
+Reads   PEM bytes, `at`, and the names that clients use, where they are known
+Result  facts (None if the certificate cannot be read) and problems; bad bytes never raise
+Relies  on the rules of Go's crypto/x509, which the API server uses. Verify tries every path, so a
+        bundle may hold an old and a new authority; a leaf that is in the bundle is trusted.
+        cryptography's own verifier follows the rules of the public web. It refuses certificates
+        that Go accepts (a leaf in the bundle, an authority without key identifiers), and a pair
+        that works must not be refused
+
+A problem says what is wrong, where, and what to do. An error means that the API server would refuse
+the pair, so it must not be served; a warning may become an error. Messages hold no running times,
+so that a log can drop repetitions.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final, Literal, TypeAlias
 
 from cryptography import x509
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
+from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from certs.errors import MalformedPEMError
-from certs.facts import CertificateFacts, gather_facts
-from certs.pem import read_certificates, read_key
-from certs.problems import Problem, find_problems
+from certs.names import covers, from_alternative_names
+from certs.pem import read_certificates, read_key, same_key
+
+Part: TypeAlias = Literal["certificate", "key", "ca"]
+
+Severity: TypeAlias = Literal["error", "warning"]
+
+UNKNOWN_SIGNER: Final = "no certificate in the CA bundle signed it"
+RENEW_AFTER: Final = 2 / 3  # of the lifetime, as in cert-manager
+_LONGEST: Final = 5  # intermediate authorities; no real chain has more
+_SERVER_USAGES: Final = {
+    ExtendedKeyUsageOID.SERVER_AUTH,
+    ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE,
+}
+
+_REFUSED_HASHES: Final = {"md5", "sha1"}  # Go 1.18 and newer verify neither
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One problem, and which of the three inputs has it."""
+
+    code: str
+    severity: Severity
+    part: Part
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class CertificateFacts:
+    """The facts of a leaf certificate: names, times, and whether key and CA bundle match."""
+
+    subject: str
+    issuer: str
+    sans: tuple[str, ...]  # DNS names, then IP addresses
+    not_before: datetime
+    not_after: datetime
+    fingerprint: str  # SHA-256 of the DER, lower-case hex
+    signature_hash: str | None  # None: the algorithm has no separate hash, as Ed25519
+    for_servers: bool
+    key_matches: bool | None  # None: the key could not be read
+    chain_verifies: bool | None  # None: there was no readable CA bundle to verify against
+    chain_failure: str | None  # why chain_verifies is False
+    seconds_to_expiry: int  # negative after it
+
+    @property
+    def renew_from(self) -> datetime:
+        """The time from which the certificate should be renewed."""
+        return renew_from(self.not_before, self.not_after)
 
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """Facts and problems of one look."""
+    """The facts and problems of a pair."""
 
     facts: CertificateFacts | None
     problems: tuple[Problem, ...]
 
     @property
     def errors(self) -> tuple[Problem, ...]:
-        """The problems for which the pair must not be served."""
+        """The problems because of which the pair must not be served."""
         return tuple(problem for problem in self.problems if problem.severity == "error")
 
 
@@ -39,7 +97,7 @@ def inspect(
     at: datetime,
     names: Sequence[str] = (),
 ) -> Inspection:
-    """Facts and problems of a pair; `ca_pem` None means that there is no bundle to verify with."""
+    """Return facts and problems of a pair; without `ca_pem` the chain is not verified."""
     problems: list[Problem] = []
     chain = _read_chain(cert_pem, problems)
     key = _read_key(key_pem, problems)
@@ -50,11 +108,42 @@ def inspect(
     return Inspection(facts, (*problems, *find_problems(facts, at, names)))
 
 
+def renew_from(not_before: datetime, not_after: datetime) -> datetime:
+    """Return the time from which a certificate should be renewed."""
+    return not_before + (not_after - not_before) * RENEW_AFTER
+
+
+def gather_facts(
+    chain: Sequence[x509.Certificate],
+    key: PrivateKeyTypes | None,
+    bundle: Sequence[x509.Certificate],
+    at: datetime,
+) -> CertificateFacts:
+    """Return the facts of the first certificate of a chain; the others are intermediates."""
+    leaf, intermediates = chain[0], chain[1:]
+    failure = explain_failure(leaf, intermediates, bundle, at) if bundle else None
+    algorithm = leaf.signature_hash_algorithm
+    return CertificateFacts(
+        subject=leaf.subject.rfc4514_string(),
+        issuer=leaf.issuer.rfc4514_string(),
+        sans=from_alternative_names(leaf),
+        not_before=leaf.not_valid_before_utc,
+        not_after=leaf.not_valid_after_utc,
+        fingerprint=leaf.fingerprint(hashes.SHA256()).hex(),
+        signature_hash=None if algorithm is None else algorithm.name,
+        for_servers=_for_servers(leaf),
+        key_matches=None if key is None else same_key(leaf, key),
+        chain_verifies=failure is None if bundle else None,
+        chain_failure=failure,
+        seconds_to_expiry=int((leaf.not_valid_after_utc - at).total_seconds()),
+    )
+
+
 def _read_chain(pem: bytes, problems: list[Problem]) -> tuple[x509.Certificate, ...]:
     try:
         return read_certificates(pem)
     except MalformedPEMError as error:
-        message = f"the certificate is {error}: put the whole PEM file in its place"
+        message = f"the certificate is {error}: put the complete PEM file there"
         problems.append(Problem("certificate-unreadable", "error", "certificate", message))
         return ()
 
@@ -63,7 +152,7 @@ def _read_key(pem: bytes, problems: list[Problem]) -> PrivateKeyTypes | None:
     try:
         return read_key(pem)
     except MalformedPEMError as error:
-        message = f"the private key is {error}: put the certificate's own key in its place"
+        message = f"the private key is {error}: put the certificate's own key there"
         problems.append(Problem("key-unreadable", "error", "key", message))
         return None
 
@@ -76,6 +165,150 @@ def _read_bundle(pem: bytes, problems: list[Problem]) -> tuple[x509.Certificate,
     try:
         return read_certificates(pem)
     except MalformedPEMError as error:
-        message = f"the CA bundle is {error}: put the whole PEM file in its place"
+        message = f"the CA bundle is {error}: put the complete PEM file there"
         problems.append(Problem("ca-unreadable", "error", "ca", message))
         return ()
+
+
+def _for_servers(leaf: x509.Certificate) -> bool:
+    """Whether servers may use it; without extended usages any use is (RFC 5280 4.2.1.12)."""
+    try:
+        usages = leaf.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+    except x509.ExtensionNotFound:
+        return True
+    return not _SERVER_USAGES.isdisjoint(usages)
+
+
+def explain_failure(
+    leaf: x509.Certificate,
+    intermediates: Sequence[x509.Certificate],
+    bundle: Sequence[x509.Certificate],
+    at: datetime,
+) -> str | None:
+    """Return why the leaf does not verify against the bundle, or None if it does."""
+    if leaf in bundle:
+        return None
+    misses: list[str] = []
+    for objection in _paths(leaf, tuple(intermediates), tuple(bundle), at, below=0):
+        if objection is None:
+            return None
+        misses.append(objection)
+    return misses[0] if misses else UNKNOWN_SIGNER
+
+
+def _paths(
+    certificate: x509.Certificate,
+    intermediates: tuple[x509.Certificate, ...],
+    bundle: tuple[x509.Certificate, ...],
+    at: datetime,
+    below: int,
+) -> Iterator[str | None]:
+    """Yield the result of each path: None if it verifies, else the reason."""
+    for anchor in bundle:
+        if _signed(certificate, anchor):
+            yield _objection(anchor, at, below)
+    for between in intermediates if below < _LONGEST else ():
+        if _signed(certificate, between):
+            objection = _objection(between, at, below)
+            if objection is not None:
+                yield objection
+                continue
+            others = tuple(other for other in intermediates if other != between)
+            yield from _paths(between, others, bundle, at, below + 1)
+
+
+def _signed(certificate: x509.Certificate, signer: x509.Certificate) -> bool:
+    if certificate.issuer != signer.subject:
+        return False
+    try:
+        certificate.verify_directly_issued_by(signer)
+    except (InvalidSignature, ValueError, TypeError, UnsupportedAlgorithm):
+        return False
+    return True
+
+
+def _objection(signer: x509.Certificate, at: datetime, below: int) -> str | None:
+    name = signer.subject.rfc4514_string()
+    if at >= signer.not_valid_after_utc:
+        return f"its authority {name} expired at {signer.not_valid_after_utc:%FT%TZ}"
+    if at < signer.not_valid_before_utc:
+        return f"its authority {name} is not valid before {signer.not_valid_before_utc:%FT%TZ}"
+    try:
+        constraints = signer.extensions.get_extension_for_class(x509.BasicConstraints).value
+    except x509.ExtensionNotFound:
+        return f"its authority {name} is not marked as a CA"
+    if not constraints.ca:
+        return f"its authority {name} is not marked as a CA"
+    if constraints.path_length is not None and below > constraints.path_length:
+        return f"its authority {name} allows {constraints.path_length} authorities below it"
+    return None
+
+
+def find_problems(facts: CertificateFacts, at: datetime, names: Sequence[str]) -> Iterator[Problem]:
+    """Yield every problem for a client that connects to one of the names."""
+    yield from _of_pair(facts)
+    yield from _of_time(facts, at)
+    yield from _of_use(facts, names)
+
+
+def _of_pair(facts: CertificateFacts) -> Iterator[Problem]:
+    if facts.key_matches is False:
+        yield Problem(
+            "key-mismatch",
+            "error",
+            "key",
+            f"the private key does not belong to the certificate {facts.fingerprint[:16]}: "
+            "put its own key there",
+        )
+    if facts.chain_failure is not None:
+        yield _error(
+            "chain-unverified",
+            f"does not verify against the CA bundle, {facts.chain_failure}: "
+            "issue it from an authority in the bundle, or add its authority there",
+        )
+
+
+def _of_time(facts: CertificateFacts, at: datetime) -> Iterator[Problem]:
+    begins, ends, due = facts.not_before, facts.not_after, facts.renew_from
+    if at >= ends:
+        yield _error("expired", f"expired at {ends:%FT%TZ}: issue a new one")
+    elif at < begins:
+        yield _error(
+            "not-yet-valid",
+            f"is not valid before {begins:%FT%TZ}: check the clock of this machine, or wait",
+        )
+    elif at >= due:
+        yield Problem(
+            "near-expiry",
+            "warning",
+            "certificate",
+            f"the certificate expires at {ends:%FT%TZ} and was due for renewal from "
+            f"{due:%FT%TZ}: issue a new one",
+        )
+
+
+def _of_use(facts: CertificateFacts, names: Sequence[str]) -> Iterator[Problem]:
+    if not facts.sans:
+        yield _error(
+            "no-names",
+            "has no names in subjectAltName, and Go ignores the common name: "
+            "issue one with the Service's name, <service>.<namespace>.svc",
+        )
+    elif missing := [name for name in names if not covers(facts.sans, name)]:
+        yield _error(
+            "name-missing",
+            f"does not cover {', '.join(missing)}, only {', '.join(facts.sans)}: "
+            "issue one with the names that clients use",
+        )
+    if not facts.for_servers:
+        yield _error(
+            "not-for-servers", "is not for servers: issue one with extended key usage serverAuth"
+        )
+    if facts.signature_hash in _REFUSED_HASHES:
+        yield _error(
+            "refused-signature", f"is signed with {facts.signature_hash}: issue one with SHA-256"
+        )
+
+
+def _error(code: str, predicate: str) -> Problem:
+    return Problem(code, "error", "certificate", f"the certificate {predicate}")

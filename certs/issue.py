@@ -1,8 +1,8 @@
-"""Make an authority and the serving certificates it signs, as values: no file and no clock.
+"""Issue an authority and serving certificates as values, without files or a clock.
 
-Reads   the names to serve, and `at`: time is an argument, so that expiry is a table test
-Result  frozen PEM pairs; a private key is no part of a repr, and so of no log line
-Relies  on what Go's crypto/x509 asks of a server: names in subjectAltName (it ignores the common
+Reads   the names to serve, and the time `at`
+Result  frozen PEM pairs; the repr leaves private keys out, so no log line holds one
+Relies  on the rules of Go's crypto/x509 for servers: names in subjectAltName (it ignores the common
         name), the server authentication usage, and a chain to the registration's caBundle
 
 Both keys are P-256: a TLS 1.3 handshake costs about half of what it costs with RSA-2048.
@@ -25,10 +25,10 @@ from certs.pem import read_certificates, read_key, same_key, write_certificate, 
 
 AUTHORITY_LIFETIME: Final = timedelta(days=365)
 LEAF_LIFETIME: Final = timedelta(days=30)
-CLOCK_SKEW: Final = timedelta(hours=1)  # an API server with a slow clock must not refuse us
-_MOST_SKEW: Final = 1 / 10  # of a life that is so short that an hour would make it old at once
+CLOCK_SKEW: Final = timedelta(hours=1)  # the clock of an API server may be slow by this much
+_MOST_SKEW: Final = 1 / 10  # of the lifetime, where that is short
 AUTHORITY_NAME: Final = "genguard CA"
-"""How the common name of every authority begins."""
+"""The common name of every authority begins with this."""
 
 Serial: TypeAlias = Callable[[], int]
 
@@ -43,24 +43,24 @@ class KeyPair:
 
 @dataclass(frozen=True, slots=True)
 class CertificateAuthority(KeyPair):
-    """Signs leaves and nothing else: pathLen 0."""
+    """An authority that may only sign leaf certificates (pathLen 0)."""
 
 
 @dataclass(frozen=True, slots=True)
 class LeafCertificate(KeyPair):
-    """What a server presents."""
+    """The certificate that a server presents."""
 
 
 @dataclass(frozen=True, slots=True)
 class Issued:
-    """A leaf and the authority that signed it."""
+    """A leaf certificate and the authority that signed it."""
 
     authority: CertificateAuthority
     leaf: LeafCertificate
 
 
 def random_serial() -> int:
-    """128 random bits, never 0: a fixed serial confuses clients that know issuer and serial."""
+    """Return 128 random bits, never 0: clients identify certificates by issuer and serial."""
     return secrets.randbits(128) | 1
 
 
@@ -73,10 +73,10 @@ def issue(
     leaf_lifetime: timedelta = LEAF_LIFETIME,
     serial: Serial = random_serial,
 ) -> Issued:
-    """A leaf for these names and the loopback ones, signed by this authority or by a new one."""
+    """Issue a leaf for the names and the loopback ones, signed by this or by a new authority."""
     signer = issue_authority(at=at, serial=serial) if authority is None else authority
     certificate, signing_key = _open(signer, at)
-    # A leaf that outlived its authority would end before its own notAfter, where nobody looks.
+    # A leaf that outlives its authority becomes invalid before its own notAfter.
     not_after = min(at + leaf_lifetime, certificate.not_valid_after_utc)
     key = ec.generate_private_key(ec.SECP256R1())
     key_id = x509.AuthorityKeyIdentifier.from_issuer_public_key(signing_key.public_key())
@@ -98,10 +98,10 @@ def issue_authority(
     lifetime: timedelta = AUTHORITY_LIFETIME,
     serial: Serial = random_serial,
 ) -> CertificateAuthority:
-    """A new self-signed authority."""
+    """Issue a new self-signed authority."""
     key = ec.generate_private_key(ec.SECP256R1())
     key_id = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
-    # Two authorities share a caBundle while they are rotated, so each has a name of its own.
+    # During a rotation two authorities are in one caBundle, so each needs a unique name.
     name = f"{AUTHORITY_NAME} {key_id.digest.hex()[:8]}"
     builder = (
         _builder(name, key, at, at + lifetime, serial)
@@ -115,7 +115,7 @@ def issue_authority(
 def _open(
     authority: CertificateAuthority, at: datetime
 ) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
-    """The authority's certificate and key, once it is sure that it may sign at this time."""
+    """Return the authority's certificate and key, if it may sign at this time."""
     try:
         certificate, key = read_certificates(authority.cert_pem)[0], read_key(authority.key_pem)
     except MalformedPEMError as error:
@@ -134,7 +134,7 @@ def _open(
 
 def _aware(at: datetime) -> datetime:
     if at.tzinfo is None:
-        raise InvalidRequestError("a time without its offset is ambiguous: give it in UTC")
+        raise InvalidRequestError("a time without offset is ambiguous: give it in UTC")
     return at
 
 
@@ -142,7 +142,7 @@ def _builder(
     name: str, key: ec.EllipticCurvePrivateKey, at: datetime, not_after: datetime, serial: Serial
 ) -> x509.CertificateBuilder:
     if not_after <= _aware(at):
-        raise InvalidRequestError("a certificate lives longer than no time: give a later end")
+        raise InvalidRequestError("a certificate must end after it begins: give a later end")
     public = key.public_key()
     return (
         x509.CertificateBuilder()

@@ -1,6 +1,6 @@
-"""The names a serving certificate stands for: DNS names and IP addresses, always checked.
+"""The names of a serving certificate: DNS names and IP addresses.
 
-Relies  on RFC 1123 for names and on Go's crypto/x509, which compares IP addresses by their bytes
+Relies  on RFC 1123 for names and on Go's crypto/x509, which compares IP addresses by bytes
 """
 
 import re
@@ -12,7 +12,11 @@ from cryptography import x509
 
 from certs.errors import InvalidRequestError
 
-LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")  # in every leaf: port-forward, a first try
+LOOPBACK: Final = (
+    "localhost",
+    "127.0.0.1",
+    "::1",
+)  # in every leaf, for port-forward
 
 _LABEL: Final = "[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
 _DNS_NAME: Final = re.compile(rf"(?=.{{1,253}}\Z){_LABEL}(\.{_LABEL})*")
@@ -21,21 +25,21 @@ _DNS_NAME: Final = re.compile(rf"(?=.{{1,253}}\Z){_LABEL}(\.{_LABEL})*")
 def service_names(
     service: str, namespace: str, *, cluster_domain: str = "cluster.local"
 ) -> tuple[str, ...]:
-    """Every name a Service answers to; the API server dials the first, as SNI and as Host."""
+    """Return every DNS name of a Service; the API server uses the first, as SNI and as Host."""
     short = f"{service}.{namespace}"
     return f"{short}.svc", short, service, f"{short}.svc.{cluster_domain}"
 
 
 def installed_names(service: str, namespace: str) -> tuple[str, ...]:
-    """Every name of an installation's certificate, which its pods and its store share.
+    """Return every name of an installation's certificate, which pods and store share.
 
-    Those of the Service first. The store's Service is named SERVICE-valkey: manifests/valkey.
+    The Service of the store is named SERVICE-valkey, see manifests/valkey.
     """
     return *service_names(service, namespace), f"{service}-valkey.{namespace}.svc"
 
 
 def to_alternative_names(names: Sequence[str], ips: Sequence[str]) -> x509.SubjectAlternativeName:
-    """The extension for these names and the loopback ones, each once."""
+    """Return the extension for these names, these addresses and the loopback ones."""
     texts = dict.fromkeys((*names, *ips, *LOOPBACK))
     for ip in ips:
         if parse_ip(ip) is None:
@@ -46,7 +50,7 @@ def to_alternative_names(names: Sequence[str], ips: Sequence[str]) -> x509.Subje
 
 
 def from_alternative_names(certificate: x509.Certificate) -> tuple[str, ...]:
-    """The DNS names and IP addresses of a certificate as text; none when it has no such names."""
+    """Return the DNS names and IP addresses of a certificate as text."""
     try:
         extension = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
     except x509.ExtensionNotFound:
@@ -57,7 +61,7 @@ def from_alternative_names(certificate: x509.Certificate) -> tuple[str, ...]:
 
 
 def covers(alternatives: Sequence[str], name: str) -> bool:
-    """Whether a client that dials this name finds it; `*.` stands for one label."""
+    """Whether the alternatives cover a name that a client uses; `*.` stands for one label."""
     address = parse_ip(name)
     if address is not None:
         return str(address) in alternatives
@@ -67,7 +71,7 @@ def covers(alternatives: Sequence[str], name: str) -> bool:
 
 
 def parse_ip(text: str) -> IPv4Address | IPv6Address | None:
-    """The address, or None when the text is none."""
+    """Return the IP address, or None if the text is not one."""
     try:
         return ip_address(text)
     except ValueError:

@@ -1,7 +1,7 @@
-"""Read certificates and keys from PEM and write them; say in one sentence what cannot be read.
+"""Read certificates and keys from PEM, and write them.
 
-Everything that `cryptography` would parse only when it is asked for is parsed here, so nothing
-read through this module raises later on, and no message repeats what a file holds.
+`cryptography` parses many parts on first use. Here everything is parsed at once, so a certificate
+from this module raises no error later. No message holds contents of a file.
 """
 
 import warnings
@@ -27,14 +27,14 @@ _MALFORMED: Final = (
 
 
 def read_certificates(pem: bytes) -> tuple[x509.Certificate, ...]:
-    """Every certificate of the text in its order, at least one; other blocks are passed over."""
+    """Read all certificates of the text, at least one; other PEM blocks are ignored."""
 
     def parse() -> tuple[x509.Certificate, ...]:
         certificates = tuple(x509.load_pem_x509_certificates(pem))
         for certificate in certificates:
             try:
                 _parse_everything(certificate)
-            except TypeError as error:  # a name with an attribute of another type than its own
+            except TypeError as error:  # an attribute of a name has a wrong type
                 raise MalformedPEMError("not X.509: a name cannot be read") from error
         return certificates
 
@@ -42,13 +42,13 @@ def read_certificates(pem: bytes) -> tuple[x509.Certificate, ...]:
 
 
 def read_key(pem: bytes) -> PrivateKeyTypes:
-    """The private key of the text; a key under a passphrase is refused, nobody could type it."""
+    """Read the private key of the text; a key with a passphrase is refused."""
     try:
         return _reading(
             lambda: serialization.load_pem_private_key(pem, password=None),
             "not a private key in PEM (-----BEGIN PRIVATE KEY-----)",
         )
-    except TypeError as error:  # how cryptography says that it wants a password
+    except TypeError as error:  # cryptography raises it for a key with a passphrase
         raise MalformedPEMError("encrypted with a passphrase; store it unencrypted") from error
 
 
@@ -58,12 +58,12 @@ def same_key(certificate: x509.Certificate, key: PrivateKeyTypes) -> bool:
 
 
 def write_certificate(certificate: x509.Certificate) -> bytes:
-    """The certificate as PEM."""
+    """Return the certificate as PEM."""
     return certificate.public_bytes(serialization.Encoding.PEM)
 
 
 def write_key(key: PrivateKeyTypes) -> bytes:
-    """The key as unencrypted PKCS #8 PEM, which Go, OpenSSL and kubectl all read."""
+    """Return the key as unencrypted PKCS #8 PEM, which Go, OpenSSL and kubectl read."""
     return key.private_bytes(
         serialization.Encoding.PEM,
         serialization.PrivateFormat.PKCS8,
@@ -73,7 +73,7 @@ def write_key(key: PrivateKeyTypes) -> bytes:
 
 def _reading(parse: Callable[[], _Read], complaint: str) -> _Read:
     try:
-        # A serial of 0 is warned about, and OPA's cert-controller issues such certificates.
+        # cryptography warns about serial 0, which OPA's cert-controller uses.
         with warnings.catch_warnings(action="ignore"):
             return parse()
     except _MALFORMED as error:

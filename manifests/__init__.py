@@ -1,8 +1,11 @@
-"""The objects of a genguard in a cluster: for kustomize, and for `genguard install` to read."""
+"""The manifests of genguard, for kustomize and for `genguard install`."""
 
 from importlib import resources
 
 
 def read(path: str) -> bytes:
-    """A file by its path in this folder: `tls/kustomization.yaml`; raises FileNotFoundError."""
+    """Return a file by its path in this folder, as `tls/kustomization.yaml`.
+
+    Raises FileNotFoundError.
+    """
     return resources.files("manifests").joinpath(path).read_bytes()

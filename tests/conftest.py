@@ -1,6 +1,6 @@
-"""Fixtures for every folder of tests; Hypothesis takes the same examples at every run.
+"""Settings and fixtures for every folder of tests.
 
-With GENGUARD_EXPLORE=1 it takes new ones, and many of them.
+Hypothesis tries the same examples in every run. With GENGUARD_EXPLORE=1 it tries many new ones.
 """
 
 import os
@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, settings
 
 pytest_plugins = ["tests.controlplane.fixtures"]
 
-# How long an example takes is the machine's business.
+# No deadline: how long an example takes depends on the machine.
 settings.register_profile(
     "proved",
     derandomize=True,
@@ -29,20 +29,32 @@ settings.register_profile(
 settings.load_profile("explore" if os.environ.get("GENGUARD_EXPLORE") else "proved")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    # As it is in the background of a shell; the processes that tests interrupt would inherit it.
+    # A shell ignores it for commands in the background. Processes that tests interrupt would, too.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-_LONG = 1_200.0
+_LONG_SECONDS = 1_200.0
+_LONGEST_ID = 60
+
+
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """Name a long value by its length.
+
+    pytest puts the name of a test into an environment variable, which each process that the test
+    starts inherits, and xdist sends all names from each worker. Some values have megabytes.
+    """
+    if isinstance(val, str | bytes) and len(val) > _LONGEST_ID:
+        return f"{type(val).__name__} of {len(val)}"
+    return None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What takes many minutes begins first, or one core works on it alone in the end.
+    """Begin with the longest tests: at the end one worker would run them alone.
 
-    First of all that is in no group with others: xdist hands out the larger groups before.
+    They are in no group, and xdist hands out the large groups first.
     """
     items.sort(key=_is_long, reverse=True)
 
 
 def _is_long(item: pytest.Item) -> bool:
     marker = item.get_closest_marker("timeout")
-    return marker is not None and marker.args[0] >= _LONG
+    return marker is not None and marker.args[0] >= _LONG_SECONDS

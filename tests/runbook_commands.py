@@ -12,7 +12,14 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 RUNBOOKS = ROOT / "manifests" / "monitoring" / "runbooks"
-PAGES = ("README.md", "manifests/README.md", "manifests/kind/README.md")
+PAGES = (
+    "README.md",
+    "docs/install.md",
+    "docs/status.md",
+    "docs/dashboard.md",
+    "manifests/README.md",
+    "manifests/kind/README.md",
+)
 PLACEHOLDERS: Mapping[str, str] = {
     "NAMESPACE": "of the object",
     "KIND": "of the object, as kubectl takes it: deployment",

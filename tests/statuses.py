@@ -16,19 +16,20 @@ NOW = 1_800_000_000.0
 GOOD: dict[str, dict[str, Any]] = yaml.safe_load(
     Path(__file__).with_suffix(".yaml").read_text("utf-8")
 )
-KEYS = ("of", "with", "without", "ready", "settled", "health", "reasons")
+KEYS = ("object", "of", "with", "without", "ready", "settled", "health", "reasons")
 """What every row of a table of views holds, besides what it says of other fields."""
 _STEP = re.compile(r"([^.\[\]]+)|\[([^\]]*)\]")
 
 
 def changed(
-    of: str, with_: dict[str, Any] | None = None, without: list[str] | None = None
+    of: str | dict[str, Any], with_: dict[str, Any] | None = None, without: list[str] | None = None
 ) -> dict[str, Any]:
     """A good object with other values at `status.conditions[Ready].status`, or without them.
 
+    `of` names one of statuses.yaml, or is an object itself.
     In brackets stands the type of a condition, which is added when there is none.
     """
-    document = copy.deepcopy(GOOD[of])
+    document = copy.deepcopy(GOOD[of] if isinstance(of, str) else of)
     for path, value in (with_ or {}).items():
         *walk, last = _steps(path)
         place: Any = document
@@ -52,8 +53,15 @@ def changed(
 
 def view_of(case: Case, past: Past | None = None) -> StatusView:
     """What evaluate() says of a row's object."""
-    document = changed(case["of"], case.get("with"), case.get("without"))
-    return evaluate(document, past, at=NOW)
+    return evaluate(document_of(case), past, at=NOW)
+
+
+def document_of(case: Case) -> dict[str, Any]:
+    """The object of a row: written out under `object`, or `of`, a good one, with changes."""
+    if "object" in case.values:
+        found: dict[str, Any] = case["object"]
+        return found
+    return changed(case["of"], case.get("with"), case.get("without"))
 
 
 def _steps(path: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""`python -m webhook` is `genguard`."""
+"""Lets `python -m webhook` run genguard."""
 
 from webhook.cli import main
 

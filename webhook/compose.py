@@ -1,4 +1,4 @@
-"""Puts a judge together from flags, files and what a cluster says of itself."""
+"""Makes the Dependencies of a review from flags, files and the facts of a cluster."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ from webhook.rules.restore_intent import Intents, RestoreIntent
 from webhook.rules.rule import Rule
 from webhook.rules.shadow_generation import ShadowGeneration
 from webhook.store.memory import MemoryIntents, MemoryRounds
-from webhook.store.shared import SharedWrites
+from webhook.store.shared_writes import SharedWrites
 from webhook.telemetry.logs import LOGGER
 
 
@@ -53,7 +53,7 @@ class JudgeOptions:
     restored: Restored = EVERY_OBSERVED_GENERATION
     flipped_resources: tuple[str, ...] = ()
     connects: bool = False
-    """A cluster will tell of its custom resources: those not known yet may be flipped later."""
+    """A cluster is asked: resources that are not known yet may be flipped later."""
 
 
 class BadFileError(Exception):
@@ -61,7 +61,7 @@ class BadFileError(Exception):
 
 
 def load_definitions(path: Path) -> tuple[CustomResource, ...]:
-    """Every CustomResourceDefinition of a file: JSON or YAML, one, several documents or a List.
+    """Read the custom resources of a file: JSON or YAML, one document, several, or a List.
 
     Raises BadFileError.
     """
@@ -75,7 +75,7 @@ def load_definitions(path: Path) -> tuple[CustomResource, ...]:
 
 
 def read_definitions(path: Path) -> Iterator[dict[str, Any]]:
-    """Each CustomResourceDefinition of a file as it stands there; raises BadFileError."""
+    """Read each CustomResourceDefinition of a file, unchanged; raises BadFileError."""
     return _items(path, "--crds", {"CustomResourceDefinition"})
 
 
@@ -92,7 +92,7 @@ _REGISTRATIONS: Final = frozenset(
 
 
 def load_registrations(path: Path, conditions: Conditions) -> Suspects:
-    """The mutating webhooks and policies of a file; it may hold validating ones as well.
+    """Read the mutating webhooks and policies of a file, which may hold validating ones, too.
 
     Raises BadFileError.
     """
@@ -101,7 +101,7 @@ def load_registrations(path: Path, conditions: Conditions) -> Suspects:
 
 
 def _items(path: Path, flag: str, kinds: Collection[str]) -> Iterator[dict[str, Any]]:
-    """The objects of a file, all of the given kinds; raises BadFileError."""
+    """Read the objects of a file; raises BadFileError for a kind that is not expected."""
     try:
         with path.open("rb") as stream:
             found = list(read_documents(bounded(stream, LONGEST_LINE)))
@@ -124,22 +124,19 @@ _UNDEFINED: Final = (
 
 
 class Judge:
-    """Holds the Dependencies of now; replaced as a whole when the cluster is known or changes."""
+    """Holds the current Dependencies, and replaces them as a whole when the cluster changes."""
 
     def __init__(
         self,
         options: JudgeOptions,
         shared: SharedWrites | None = None,
-        about: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
-        """`shared`: what replicas remember of writes together; without it, each alone.
-
-        `about` is what probes are told of the server.
+        """`shared`: the memory of writes that replicas share; without it, each has its own.
 
         Raises UnknownServerVersionError, NotShadowableError or NotFlippableError.
         """
         self._options: Final = options
-        self._about: Final = about
+        self._about: Callable[[], Mapping[str, str]] = dict
         self._flip: FlipStatus | None = None
         here = (MemoryIntents(), MemoryRounds())
         self._intents: Final[Intents] = here[0] if shared is None else shared.intents
@@ -150,14 +147,22 @@ class Judge:
             if not (options.connects and reason == _UNDEFINED):
                 raise NotFlippableError(f"--flip-status {resource}: {reason}")
 
+    def describe_server(self, about: Callable[[], Mapping[str, str]]) -> None:
+        """Answer probes with what `about` returns; called once, before the first review."""
+        self._about = about
+
+    def _describe(self) -> Mapping[str, str]:
+        mode = "audit-only" if self._options.audit_only else "enforcing"
+        return {"mode": mode, **self._about()}
+
     def not_flipped(self) -> dict[str, str]:
-        """Of the resources whose status is to be flipped, those that cannot be, and why."""
+        """The resources of --flip-status whose status cannot be flipped, and why."""
         if self._flip is None:
             return {}
         return {**self._flip.refused, **dict.fromkeys(sorted(self._flip.unknown), _UNDEFINED)}
 
     def learn(self, server_version: str, custom_resources: tuple[CustomResource, ...]) -> None:
-        """Judge by what a connected cluster says of itself from now on."""
+        """Judge by the version and the custom resources of a connected cluster from now on."""
         before = self.not_flipped()
         self.dependencies = self._make(server_version, custom_resources, connected=True)
         for resource, reason in self.not_flipped().items():
@@ -166,53 +171,52 @@ class Judge:
                 LOGGER.warning("status is not flipped", extra={"facts": facts})
 
     def dropped(self) -> Iterator[tuple[tuple[str, ...], int]]:
-        """How many intents and answers made room for others before they were too old."""
+        """Count the intents and answers that made room for others before they were too old."""
         intents, rounds = self._memory
         yield ("intents",), intents.dropped
         yield ("answers",), rounds.dropped
 
     def knows(self, group: str, resource: str) -> bool:
-        """Whether a resource is of the table or a known custom one: bounds metric labels."""
+        """Whether a resource is built in or a known custom one, and may so label a metric."""
         engine = self.dependencies.engine
         return engine.table.find(group, resource) is not None or engine.custom.has(group, resource)
 
-    def kind_of(self, where: FoundObject) -> str:
-        """The Kind of a found object's resource; "" where it is not known."""
+    def kind_of(self, found: FoundObject) -> str:
+        """The Kind of the object of a finding; "" when it is not known."""
         engine = self.dependencies.engine
-        strategy = engine.table.find(where.group, where.resource)
+        strategy = engine.table.find(found.group, found.resource)
         if strategy is None:
-            _, strategy = engine.custom.find(where.group, where.version, where.resource)
+            _, strategy = engine.custom.find(found.group, found.version, found.resource)
         return strategy.kind
 
     def _make(
         self, server_version: str, found: tuple[CustomResource, ...], *, connected: bool
     ) -> Dependencies:
         options = self._options
-        mode = "audit-only" if options.audit_only else "enforcing"
         table = load_table(server_version)
-        numbering: list[Rule] = []
+        generation_rules: list[Rule] = []
         # A connected kube-apiserver overrides what is patched: the patch would be noise that
         # makes it reinvoke other webhooks.
         if options.generation_patch is GenerationPatch.ALWAYS or (
             options.generation_patch is GenerationPatch.AUTO and not connected
         ):
-            numbering.append(AssignGeneration())
+            generation_rules.append(AssignGeneration())
         if options.shadow_resources:
-            numbering.append(ShadowGeneration(table, options.shadow_resources))
-        # What the cluster says of itself comes last and so wins over a file.
+            generation_rules.append(ShadowGeneration(table, options.shadow_resources))
+        # The definitions of the cluster come last, and so win over those of a file.
         custom = CustomResources((*options.custom_resources, *found))
-        mending: tuple[Rule, ...] = (RestoreIntent(), PreserveObservedGeneration())
+        repair_rules: tuple[Rule, ...] = (RestoreIntent(), PreserveObservedGeneration())
         if options.flipped_resources:
             self._flip = FlipStatus(table, custom, options.flipped_resources)
             # First, for it replaces the list that the others put values into.
-            mending = (self._flip, *mending)
+            repair_rules = (self._flip, *repair_rules)
         return Dependencies(
             engine=Engine(table, custom),
-            mending=mending,
-            numbering=tuple(numbering),
+            repair_rules=repair_rules,
+            generation_rules=tuple(generation_rules),
             intents=self._intents,
             rounds=self._rounds,
             audit_only=options.audit_only,
             restored=options.restored,
-            about=lambda: {"mode": mode, **self._about()},
+            about=self._describe,
         )

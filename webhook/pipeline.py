@@ -1,10 +1,10 @@
-"""review(): bytes to bytes, and what was learnt on the way.
+"""review(): an AdmissionReview in, the HTTP answer out, and what was learnt on the way.
 
     bytes ─decode→ AdmissionRequest ─rules→ Edits ─patch→ PatchOperations ─encode→ bytes
 
 Pure and synchronous: server, replay, tests and fuzzers call this one function. It never raises
-for what it is given; time and memory come in as arguments. Its two halves, decode() and judge(),
-are there for a server that must ask for an intent in between: awaited_intent() says which.
+for what it is given; time and memory come in as arguments. A server that shares intents with other
+replicas asks awaited_intent() first which of them it has to fetch.
 """
 
 from collections.abc import Callable, Mapping
@@ -34,37 +34,37 @@ from webhook.objects.fields import Fields, fields_of
 from webhook.objects.intended import EVERY_OBSERVED_GENERATION, Restored
 from webhook.patch.edit import Edit
 from webhook.patch.operations import GENERATION, plan_generation, plan_patch
-from webhook.rules.annotations import Mend
+from webhook.rules.annotations import Repair
 from webhook.rules.annotations import annotations as annotations_of
 from webhook.rules.restore_intent import Intents
 from webhook.rules.rule import Rule, RuleInput, is_status_write, writes_status
 
 
 class Rounds(Protocol):
-    """Remembers for a short time what a write was told in its audit annotations."""
+    """Remembers the audit annotations of each write for a short time."""
 
     def put(self, key: JoinKey, annotations: Mapping[str, str], now: float) -> None:
-        """Remember what was answered."""
+        """Remember the annotations of an answer."""
 
     def get(self, key: JoinKey, now: float) -> Mapping[str, str] | None:
-        """What the same write was answered before, if it was."""
+        """The annotations of an earlier answer to the same write; None if there was none."""
 
     def forget(self, key: JoinKey) -> None:
-        """A new write begins: what a refused one was told is over."""
+        """Drop the annotations under this key: a new write begins with the same key."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dependencies:
-    """What a review is judged with. Replaced as a whole when the cluster changes.
+    """Everything that a review needs besides its body. Replaced as a whole on a change.
 
-    mending    the rules that put back what was lost
-    numbering  the rules that count; asked after, since what is put back is no change
-    about      what a probe is told of this server
+    repair_rules      put back what was lost
+    generation_rules  set generation numbers; they run last, since a repaired value is no change
+    about             facts of this server for the answer to a probe
     """
 
     engine: Engine
-    mending: tuple[Rule, ...]
-    numbering: tuple[Rule, ...]
+    repair_rules: tuple[Rule, ...]
+    generation_rules: tuple[Rule, ...]
     intents: Intents
     rounds: Rounds
     audit_only: bool = False
@@ -82,12 +82,12 @@ class Skipped(StrEnum):
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """What was learnt: for logs, metrics, replay and detection. Holds no object content."""
+    """What a review showed, for logs, metrics, replay and detection. Holds no object content."""
 
     request: AdmissionRequest | None = None
     prediction: Prediction | None = None
     status: StatusSubresource = StatusSubresource.UNKNOWN
-    mends: tuple[Mend, ...] = ()
+    repairs: tuple[Repair, ...] = ()
     patch: tuple[PatchOperation, ...] = ()
     dropped: tuple[Edit, ...] = ()
     skipped: Skipped | None = None
@@ -110,70 +110,67 @@ _PATCHABLE: Final = (Operation.CREATE, Operation.UPDATE)
 
 
 def review(
-    body: bytes, phase: Phase, deps: Dependencies, now: float, *, at: float | None = None
+    body: bytes,
+    phase: Phase,
+    deps: Dependencies,
+    now: float,
+    *,
+    at: float | None = None,
+    skip: Skipped | None = None,
 ) -> Reply:
-    """Judge one AdmissionReview.
+    """Answer one AdmissionReview.
 
-    now  seconds on the clock that `deps` remembers by
-    at   Unix seconds, for times that are written into objects; `now` where that is such a clock
+    now   seconds on the clock that `deps` remembers by
+    at    Unix seconds, for times that are written into objects; `now` where that is such a clock
+    skip  allow the review without judging it, for this reason
     """
-    request = decode(body)
-    if isinstance(request, Reply):
-        return request
-    return judge(request, phase, deps, now, at=now if at is None else at)
-
-
-def decode(body: bytes) -> AdmissionRequest | Reply:
-    """The request of a review; a Reply where it cannot be judged."""
     try:
         request = decode_review(body)
     except UndecodableReviewError as error:
-        return _refused(error)
+        return _refuse(error)
     except RecursionError:
-        return _unjudged(body)
-    if len(body) > MOST_VALUES and sum(map(body.count, (b",", b"[", b"{"))) > MOST_VALUES:
-        return allow(request, Skipped.TOO_MANY_VALUES)
-    return request
+        return _allow_undecoded(body)
+    if skip is None and _has_too_many_values(body):
+        skip = Skipped.TOO_MANY_VALUES
+    if skip is None:
+        try:
+            return _judge(request, phase, deps, now, now if at is None else at)
+        except RecursionError:
+            skip = Skipped.TOO_DEEP
+        except msgspec.MsgspecError:
+            # A value deeper down that a comparison needed is no JSON the API server could have sent
+            skip = Skipped.UNREADABLE
+    answer = encode_allowed(
+        request.api_version, request.wire.uid, audit_annotations={"skipped": skip.value}
+    )
+    return Reply(_ALLOWED, answer, Verdict(request=request, skipped=skip))
 
 
-def awaited_intent(request: AdmissionRequest, phase: Phase, deps: Dependencies) -> JoinKey | None:
-    """The write whose intent may change the judgement; None where no intent could.
+def awaited_intent(body: bytes, phase: Phase, deps: Dependencies) -> JoinKey | None:
+    """The key of the write whose intent may change the answer; None where no intent can.
 
-    Nothing is put back into a write that still has every value, unless further fields are.
+    Nothing is put back into a write that still has every value, unless further fields are restored.
+    It decodes the part of the body that it needs; review() decodes the body again.
     """
-    if phase is not Phase.MUTATE or request.object is None:
-        return None
-    _, status = deps.engine.strategy(request)
-    if not is_status_write(request, status):
+    if phase is not Phase.MUTATE:
         return None
     try:
+        request = decode_review(body)
+        if request.object is None:
+            return None
+        _, status = deps.engine.strategy(request)
+        if not is_status_write(request, status):
+            return None
         found = request.object.observed
-    except (msgspec.MsgspecError, RecursionError):
-        return None
+    except (UndecodableReviewError, msgspec.MsgspecError, RecursionError):
+        return None  # review() says what is wrong with it
     if found is None or (found.complete and not deps.restored.paths):
         return None
     return request.join_key
 
 
-def judge(
-    request: AdmissionRequest, phase: Phase, deps: Dependencies, now: float, *, at: float
-) -> Reply:
-    """Judge one decoded review; see review()."""
-    try:
-        return _judge(request, phase, deps, now, at)
-    except RecursionError:
-        skipped = Skipped.TOO_DEEP
-    except msgspec.MsgspecError:
-        # A value deeper down that a comparison needed is no JSON the API server could have sent.
-        skipped = Skipped.UNREADABLE
-    return allow(request, skipped)
-
-
-def allow(request: AdmissionRequest, skipped: Skipped) -> Reply:
-    """Allow a decoded review without judging it, and say why."""
-    told = {"skipped": skipped.value}
-    body = encode_allowed(request.api_version, request.wire.uid, audit_annotations=told)
-    return Reply(_ALLOWED, body, Verdict(request=request, skipped=skipped))
+def _has_too_many_values(body: bytes) -> bool:
+    return len(body) > MOST_VALUES and sum(map(body.count, (b",", b"[", b"{"))) > MOST_VALUES
 
 
 def _judge(
@@ -181,89 +178,88 @@ def _judge(
 ) -> Reply:
     strategy, status = deps.engine.strategy(request)
     prediction = predict_with(strategy, status, request)
-    told = probe.warnings(request, phase, deps.about)
+    warnings = probe.warnings(request, phase, deps.about) if request.wire.dry_run else ()
     if phase is not Phase.MUTATE:
         if phase is Phase.INTENT:
             _remember_intent(RuleInput(request, prediction, status), deps, now)
-        body = encode_allowed(request.api_version, request.wire.uid, warnings=told)
+        body = encode_allowed(request.api_version, request.wire.uid, warnings=warnings)
         return Reply(_ALLOWED, body, Verdict(request, prediction, status))
     key = request.join_key
     intent = deps.intents.get(key, now) if key is not None else None
-    given = RuleInput(request, prediction, status, intent, at)
-    mends, edits = _evaluate(deps.mending, given)
+    write = RuleInput(request, prediction, status, intent, at)
+    repairs: list[Repair] = []
+    edits: list[Edit] = []
+    _apply_rules(deps.repair_rules, write, repairs, edits)
     new = request.object
     if edits and new and not deps.audit_only and status is not StatusSubresource.PRESENT:
-        # Status counts here: what the server will compare is the object as it is mended.
-        prediction = predict_with(strategy, status, _mended(request, new.fields, edits))
-        given = msgspec.structs.replace(given, prediction=prediction)
-    numbered, counts = _evaluate(deps.numbering, given)
-    mends, edits = (*mends, *numbered), [*edits, *counts]
+        # Status counts here: the server will compare the object as it is after the repair.
+        prediction = predict_with(strategy, status, _with_edits(request, new.fields, edits))
+        write = RuleInput(request, prediction, status, intent, at)
+    _apply_rules(deps.generation_rules, write, repairs, edits)
     patch: tuple[PatchOperation, ...] = ()
     dropped: tuple[Edit, ...] = ()
     if edits and new and request.operation in _PATCHABLE:
         patch, dropped = _plan(new, edits)
-    annotations: Mapping[str, str] = annotations_of(prediction, mends, audit_only=deps.audit_only)
+    annotations: Mapping[str, str] = annotations_of(prediction, repairs, audit_only=deps.audit_only)
     if key is not None and request.operation is not Operation.DELETE:
-        annotations = _repeat(annotations, deps.rounds, key, now)
+        annotations = _repeat_annotations(annotations, deps.rounds, key, now)
     body = encode_allowed(
         request.api_version,
         request.wire.uid,
         patch=() if deps.audit_only else patch,
         audit_annotations=annotations,
-        warnings=told,
+        warnings=warnings,
     )
-    return Reply(_ALLOWED, body, Verdict(request, prediction, status, mends, patch, dropped))
+    verdict = Verdict(request, prediction, status, tuple(repairs), patch, dropped)
+    return Reply(_ALLOWED, body, verdict)
 
 
 def _plan(
     new: ReviewedObject, edits: list[Edit]
 ) -> tuple[tuple[PatchOperation, ...], tuple[Edit, ...]]:
-    """Operations, and the edits that none could be made of."""
-    (first, *others) = edits
-    if not others and first.path == GENERATION:
-        return (plan_generation(new.metadata, first.value),), ()
+    """Operations, and the edits for which there is no operation that applies."""
+    if len(edits) == 1 and edits[0].path == GENERATION:
+        return (plan_generation(new.metadata, edits[0].value),), ()
     patch, dropped, _ = plan_patch(new, edits)
     return patch, dropped
 
 
-def _mended(request: AdmissionRequest, fields: Fields, edits: list[Edit]) -> AdmissionRequest:
+def _with_edits(request: AdmissionRequest, fields: Fields, edits: list[Edit]) -> AdmissionRequest:
+    """The request as it is once the edits are applied to its object."""
     edited = ReviewedObject.of({**fields, **fields_of(plan_patch(fields, edits).edited)})
     return AdmissionRequest(request.api_version, request.wire, edited, request.old_object)
 
 
-def _evaluate(rules: tuple[Rule, ...], given: RuleInput) -> tuple[tuple[Mend, ...], list[Edit]]:
-    """Every rule in order; a place that an earlier rule has edited is left to it."""
-    mends: list[Mend] = []
-    edits: list[Edit] = []
+def _apply_rules(
+    rules: tuple[Rule, ...], write: RuleInput, repairs: list[Repair], edits: list[Edit]
+) -> None:
+    """Run every rule in order; a path that an earlier rule has edited is left as it is."""
     for rule in rules:
-        found = rule.evaluate(given)
-        if not found:
-            continue
-        if edits:
-            taken = {edit.path for edit in edits}
-            found = tuple(edit for edit in found if edit.path not in taken)
+        found = rule.evaluate(write)
+        if found and edits:
+            edited = {edit.path for edit in edits}
+            found = tuple(edit for edit in found if edit.path not in edited)
         if found:
-            mends.append(Mend(rule.name, found))
+            repairs.append(Repair(rule.name, found))
             edits += found
-    return tuple(mends), edits
 
 
-def _remember_intent(given: RuleInput, deps: Dependencies, now: float) -> None:
-    key = given.request.join_key
+def _remember_intent(write: RuleInput, deps: Dependencies, now: float) -> None:
+    key = write.request.join_key
     if key is None:
         return
-    if given.request.object is not None and writes_status(given):
-        intended = deps.restored.read(given.request.object.status)
+    if write.request.object is not None and writes_status(write):
+        intended = deps.restored.read(write.request.object.status)
         if intended is not None:
-            # One that asks for nothing too: it takes the place of an earlier write, now refused.
+            # An empty intent too: it replaces that of an earlier write with this key, now refused.
             deps.intents.put(key, intended, now)
     deps.rounds.forget(key)
 
 
-def _repeat(
+def _repeat_annotations(
     annotations: Mapping[str, str], rounds: Rounds, key: JoinKey, now: float
 ) -> Mapping[str, str]:
-    """The API server refuses a second value for a key: round 1 repeats what round 0 said."""
+    """The API server refuses a second value for a key: round 1 repeats the values of round 0."""
     before = rounds.get(key, now)
     if not before:
         if annotations:
@@ -272,17 +268,17 @@ def _repeat(
     return {**annotations, **before}
 
 
-def _refused(error: UndecodableReviewError) -> Reply:
+def _refuse(error: UndecodableReviewError) -> Reply:
     body = encode_refusal(error.reason, error.field, error.code)
     return Reply(error.status, body, Verdict(refused=error))
 
 
-def _unjudged(body: bytes) -> Reply:
-    """Nested too deep for the decoder, though perhaps not for the API server: allow it unread."""
+def _allow_undecoded(body: bytes) -> Reply:
+    """Allow a review that is nested too deep for the decoder, perhaps not for the API server."""
     try:
         envelope = skim(body)
     except UndecodableReviewError as error:
-        return _refused(error)
+        return _refuse(error)
     answer = encode_allowed(
         envelope.api_version, envelope.uid, audit_annotations={"skipped": Skipped.TOO_DEEP.value}
     )

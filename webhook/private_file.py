@@ -1,4 +1,4 @@
-"""Files that their owner alone may read, also where they were there before."""
+"""Makes files private: only their owner may read them, even if they existed before."""
 
 import contextlib
 import errno
@@ -13,13 +13,13 @@ _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 
 
 class NotPrivateError(OSError):
-    """Somebody else may read a file, and that cannot be changed; the message says what to do."""
+    """Another user may read a file, and that cannot be changed; the message says what to do."""
 
 
 def keep_private(path: Path) -> None:
-    """Take all rights to a file from everybody but its owner, and log it where there were any.
+    """Take all rights to a file from every user but its owner, and log a change.
 
-    A pipe or a device keeps nothing and is left alone. Raises NotPrivateError.
+    A pipe or a device stores nothing and is left unchanged. Raises NotPrivateError.
     """
     found = path.stat()
     if not stat.S_ISREG(found.st_mode):

@@ -1,4 +1,4 @@
-"""Recorded reviews through the same pipeline as live ones.
+"""Sends recorded reviews through the same pipeline as live ones.
 
 A line is a recording `{"time", "phase", "review"}` as `serve --record` writes it, a bare
 AdmissionReview, which counts as phase mutate, or an event of audit.k8s.io/v1, which is judged by
@@ -48,10 +48,10 @@ _recordings: Final = msgspec.json.Decoder(_Recording)
 
 
 class Replay:
-    """One run over any number of files; memory of intents spans them."""
+    """A run over any number of files, which remembers intents from file to file."""
 
     def __init__(self, options: JudgeOptions, suspects: Suspects | None = None) -> None:
-        """`suspects`: the cluster's webhooks and policies. Raise UnknownServerVersionError."""
+        """`suspects` are the cluster's webhooks and policies. Raise UnknownServerVersionError."""
         self._dependencies: Final = Judge(options).dependencies
         self._detection: Final = Detection(suspects)
         self._audit: Final = AuditLog(self._status_counts)
@@ -70,14 +70,14 @@ class Replay:
                     yield found
 
     def findings(self) -> Iterator[ReplayLine]:
-        """What was found by now; to be asked when every line was judged."""
+        """Every finding; to be called after the last line."""
         self._detection.finish(self._clock)
         for finding in (*self._detection.findings(), *self._audit.findings()):
             self._counts["findings"] += 1
             yield msgspec.to_builtins(finding)
 
     def summary(self) -> ReplayLine:
-        """Count what was seen."""
+        """The counts of the run."""
         audit = self._audit.summary() if self._audit.documents else {}
         return {"type": "summary", "unreadable": self.unreadable, **dict(self._counts), **audit}
 
@@ -159,12 +159,12 @@ def _describe(phase: Phase, reply: Reply) -> ReplayLine:
 
 
 def as_json(line: ReplayLine) -> str:
-    """One object a line."""
+    """A line as JSON."""
     return json_line(line)
 
 
 def as_row(line: ReplayLine) -> str:
-    """The same for people."""
+    """A line as a row of a table."""
     if line["type"] == "error":
         return printable(f"{line['where']}: {line['message']}")
     if line["type"] == "finding":

@@ -1,4 +1,4 @@
-"""Work that runs beside what is done, and ends with it."""
+"""Runs coroutines in the background of a context."""
 
 import asyncio
 import contextlib
@@ -9,7 +9,7 @@ from typing import Any
 
 @asynccontextmanager
 async def running(work: Iterable[Coroutine[Any, Any, None]]) -> AsyncIterator[None]:
-    """Run these while the context is entered."""
+    """Run coroutines while the context is entered; at its end they are cancelled and awaited."""
     tasks = [asyncio.create_task(one) for one in work]
     try:
         yield

@@ -1,8 +1,8 @@
-"""Threads for work of our own, apart from those in which names are looked up.
+"""Threads for slow work, apart from those in which asyncio looks up names.
 
 asyncio looks names up in its default executor, which has few threads (4 more than there are cores).
 A lookup cannot be ended: whoever gives up waiting for a name server that is lost leaves a thread
-behind, and work that shared them would wait for that name server, large reviews first of all.
+behind, and work in the same threads would wait for that name server, large reviews first of all.
 """
 
 import asyncio
@@ -19,6 +19,6 @@ _THREADS: Final = ThreadPoolExecutor(max_workers=4, thread_name_prefix="genguard
 
 
 async def in_thread(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-    """What a function returns, or raises, in one of these threads."""
+    """Run a function in one of these threads; return or raise what it does."""
     call = partial(function, *args, **kwargs)
     return await asyncio.get_running_loop().run_in_executor(_THREADS, call)

@@ -39,13 +39,13 @@ genguard() {
 
 up() {
   if exists; then
-    say "1/4 the cluster $NAME is there"
+    say "1/4 the cluster $NAME exists"
   else
-    say "1/4 a cluster of three nodes"
+    say "1/4 create a cluster of three nodes"
     kind create cluster --config "$HERE/cluster.yaml" --wait 3m
   fi
 
-  say "2/4 the image"
+  say "2/4 build and load the image"
   # Build arguments without a value are taken from the environment, and left out where it has none.
   docker build --iidfile "$SCRATCH/image" --build-arg PIP_INDEX_URL --build-arg CA_CERTIFICATES "$ROOT"
   # Named by what is in it: another image is another name, and so the pods are replaced.

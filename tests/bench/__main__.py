@@ -1,8 +1,8 @@
 """`make bench`: everything measured, side by side, and told; `--help` says what else there is.
 
 Without a flag it measures everything and writes RESULTS.md, results.json and results.svg beside
-this file, and the README's table. Exits with 1 when a server did not start, any answer was wrong,
-or --check found something worse.
+this file, and the table in docs/performance.md. Exits with 1 when a server did not start, an answer
+was wrong, or --check found something worse.
 """
 
 import argparse
@@ -17,10 +17,10 @@ from typing import Final
 from tests.bench.check import check
 from tests.bench.corpus import mean_bytes, read_corpus
 from tests.bench.generator import LoadFailedError
-from tests.bench.growth import GROWTHS
+from tests.bench.growth import GROWTHS, Growth
 from tests.bench.load import CONNECTIONS
 from tests.bench.machine import machine_facts
-from tests.bench.publish import README, publish, with_table
+from tests.bench.publish import PAGE, publish, with_table
 from tests.bench.report import growth_table, heading, legend, main_table, through_table
 from tests.bench.results import COMPARED, FOLDER, Results, read_results
 from tests.bench.rounds import Samples, run_rounds
@@ -64,6 +64,8 @@ def main(arguments: Sequence[str] | None = None, plan: Plan | None = None) -> in
     parser.add_argument(
         "--server", action="append", default=[], choices=names, help="only these, and the floor"
     )
+    keys = [one.key for one in GROWTHS]
+    parser.add_argument("--growth", choices=keys, help="measure this table alone, not kept")
     parser.add_argument("--into", type=Path, metavar="FOLDER", help="write the files there")
     flags = parser.parse_args(arguments)
     try:
@@ -72,7 +74,11 @@ def main(arguments: Sequence[str] | None = None, plan: Plan | None = None) -> in
         wanted = plan or (QUICK if flags.quick or flags.server else FULL)
         if flags.only:
             wanted = Plan(**{flags.only: getattr(FULL, flags.only)})
-        results = _measured(servers_named(flags.server), wanted)
+        growths = GROWTHS
+        if flags.growth:
+            growths = tuple(one for one in GROWTHS if one.key == flags.growth)
+            wanted = Plan(growth=QUICK.servers if flags.quick else FULL.growth)
+        results = _measured(servers_named(flags.server), wanted, growths)
     except (ServerFailedError, LoadFailedError, WrongAnswersError) as error:
         print(f"\n{type(error).__name__}: {error}", file=sys.stderr)
         return 1
@@ -81,11 +87,11 @@ def main(arguments: Sequence[str] | None = None, plan: Plan | None = None) -> in
     if into is not None:
         kept = publish(results, into)
         if into == FOLDER:
-            README.write_text(with_table(README.read_text("utf-8"), kept), "utf-8")
+            PAGE.write_text(with_table(PAGE.read_text("utf-8"), kept), "utf-8")
     return 0
 
 
-def _measured(servers: Sequence[Server], plan: Plan) -> Results:
+def _measured(servers: Sequence[Server], plan: Plan, growths: Sequence[Growth]) -> Results:
     corpus = read_corpus()
     sizes = [len(one.body) / 1e3 for one in corpus]
     facts = machine_facts()
@@ -94,9 +100,9 @@ def _measured(servers: Sequence[Server], plan: Plan) -> Results:
         measured = run_rounds(servers, SCENARIOS, plan.servers, _progress)
     growth: dict[str, Samples] = {}
     if plan.growth is not None:
-        for one in GROWTHS:
+        for one in growths:
             _progress(f"growth: {one.title}")
-            chosen = [server for server in servers if server.name in one.servers]
+            chosen = [*one.more, *(server for server in servers if server.name in one.servers)]
             growth[one.key] = run_rounds(chosen, (one,), plan.growth, _progress)
     through: Samples = {}
     if plan.through is not None:

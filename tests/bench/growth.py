@@ -10,11 +10,13 @@ from urllib.parse import urlsplit
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.bench.bodies import SIZES, STATUS
+from tests.bench.lives import CALM, STORM, STORM_FILL, STORM_OBJECTS
+from tests.bench.load import CONNECTIONS as USUAL_CONNECTIONS
 from tests.bench.load import Measured
 from tests.bench.processes import resident_bytes
 from tests.bench.running import Running
-from tests.bench.scenarios import Context, run_job
-from tests.bench.servers import FLOOR, GENGUARD, GO
+from tests.bench.scenarios import OPEN_RATES, Context, percentile, run_job
+from tests.bench.servers import FLOOR, GENGUARD, GO, QUIET_APPLICATION, Server
 
 _MB: Final = 1e6
 
@@ -35,7 +37,8 @@ class Growth:
     key      its name in results.json
     along    what grows, as the table's first column says it
     numbers  what is measured at each step, of NUMBERS
-    servers  whose
+    servers  the names of those that are measured
+    more     servers that are measured for this table alone
     """
 
     key: str
@@ -45,6 +48,7 @@ class Growth:
     steps: tuple[Step, ...]
     numbers: tuple[str, ...]
     servers: tuple[str, ...] = (FLOOR, GENGUARD, GO)
+    more: tuple[Server, ...] = ()
 
     @property
     def keys(self) -> Sequence[str]:
@@ -99,6 +103,14 @@ def _metric(running: Running, name: str) -> float:
     return next(one.value for family in families for one in family.samples if one.name == name)
 
 
+def _p50_ms(_: Step, measured: Measured, __: Running) -> float:
+    return percentile(sorted(measured.latencies), 0.50) * 1e3
+
+
+def _p99_ms(_: Step, measured: Measured, __: Running) -> float:
+    return percentile(sorted(measured.latencies), 0.99) * 1e3
+
+
 NUMBERS: Final = {
     "cpu_us": _cpu_us,
     "us_per_kb": _us_per_kb,
@@ -106,6 +118,8 @@ NUMBERS: Final = {
     "rss_mb": _rss_mb,
     "remembered": _remembered,
     "left_out": _left_out,
+    "p50_ms": _p50_ms,
+    "p99_ms": _p99_ms,
 }
 
 BODIES: Final = Growth(
@@ -147,4 +161,36 @@ OBJECTS: Final = Growth(
     ("cpu_us", "rss_mb", "remembered", "left_out"),
     (GENGUARD,),
 )
-GROWTHS: Final = (BODIES, CONNECTIONS, OBJECTS)
+_LIVES: Final[Mapping[str, Mapping[str, Any]]] = {
+    CALM: {"reviews": CALM},
+    STORM: {"reviews": STORM, "fill": STORM_FILL},
+}
+LIVES: Final = Growth(
+    "lives",
+    "Lives of objects",
+    "lives",
+    f"With everything on, all three phases of each write, {USUAL_CONNECTIONS} connections; each "
+    "plays one life after the other. Calm: recorded lives of rollouts and of pods, each time as "
+    f"another object. Storm: {STORM_OBJECTS:,} objects that each repeat one status or spec "
+    "transition, as fast as they are answered; each has repeated it before the measurement. The Go "
+    "webhook judges pods alone.",
+    tuple(Step(name, job) for name, job in _LIVES.items()),
+    ("cpu_us", "rate"),
+    (GENGUARD, GO),
+    (QUIET_APPLICATION,),
+)
+PACED_LIVES: Final = Growth(
+    "paced_lives",
+    "Lives of objects at a steady rate",
+    "lives",
+    "The same lives, at random moments and so many reviews a second on average.",
+    tuple(
+        Step(f"{name} at {rate:,}/s", {**job, "rate": float(rate)})
+        for name, job in _LIVES.items()
+        for rate in OPEN_RATES
+    ),
+    ("p50_ms", "p99_ms"),
+    (GENGUARD, GO),
+    (QUIET_APPLICATION,),
+)
+GROWTHS: Final = (BODIES, CONNECTIONS, OBJECTS, LIVES, PACED_LIVES)

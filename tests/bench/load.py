@@ -18,9 +18,11 @@ import msgspec
 from tests.bench.bodies import RECORDED, REVIEWS
 from tests.bench.connection import BrokenConnectionError, Connection
 from tests.bench.glance import Glance
+from tests.bench.lives import LIVES
 from tests.bench.loops import (
     Answered,
     Requests,
+    Supply,
     UnansweredError,
     closed_loop,
     fresh_loop,
@@ -49,7 +51,8 @@ class Job(msgspec.Struct, frozen=True):
     warm_up     seconds before anything is counted, used as in the measurement
     rate        requests a second of an open loop; 0 for a closed one
     fresh       whether each request has a connection of its own, one after the other
-    reviews     what is asked: a key of bodies.REVIEWS
+    reviews     what is asked: a key of bodies.REVIEWS or of lives.LIVES
+    by_phase    whether reviews of lives are sent to a path of their phase
     objects     how many objects the requests are about, in turn; 0: the recorded ones
     fill        requests before anything else, in turns short enough for all to be looked into
     puts_aside  seconds for which the server puts work aside at most, waiting for more to come
@@ -65,6 +68,7 @@ class Job(msgspec.Struct, frozen=True):
     connections: int = CONNECTIONS
     constant_uid: str = ""
     reviews: str = RECORDED
+    by_phase: bool = False
     objects: int = 0
     fill: int = 0
     puts_aside: float = 0.0
@@ -96,7 +100,7 @@ class Measured(msgspec.Struct, frozen=True):
         return self.cpu_seconds / (self.requests + self.finishing) * 1e6
 
 
-def measure(job: Job, requests: Requests) -> Measured:
+def measure(job: Job, requests: Supply) -> Measured:
     """Do a job. Raises OSError, BrokenConnectionError and UnansweredError."""
     context = client_context(Path(job.folder))
     with ExitStack() as opened:
@@ -149,7 +153,7 @@ def _use(
     job: Job,
     connections: Sequence[Connection],
     connect: Callable[[], Connection],
-    requests: Requests,
+    requests: Supply,
     answered: Answered,
     *,
     seconds: float,
@@ -164,16 +168,22 @@ def _use(
         closed_loop(connections, requests, answered, seconds=seconds, limit=limit)
 
 
+def _supply(job: Job) -> Supply:
+    if job.reviews in LIVES:
+        return LIVES[job.reviews](lambda phase: f"/{phase}" if job.by_phase else job.path)
+    return Requests(make_templates(REVIEWS[job.reviews](), job.path), job.objects)
+
+
 def main() -> None:
     """Work until there are no more jobs."""
     os.sched_setaffinity(0, own_core(server=False))
-    supply: dict[tuple[str, str, int], Requests] = {}
+    supply: dict[tuple[str, bool, str, int], Supply] = {}
     gc.disable()
     for line in sys.stdin.buffer:
         job = msgspec.json.decode(line, type=Job)
-        wanted = job.path, job.reviews, job.objects
+        wanted = job.path, job.by_phase, job.reviews, job.objects
         if wanted not in supply:
-            supply[wanted] = Requests(make_templates(REVIEWS[job.reviews](), job.path), job.objects)
+            supply[wanted] = _supply(job)
         gc.collect()
         try:
             answer: Measured | dict[str, str] = measure(job, supply[wanted])

@@ -5,7 +5,7 @@ import select
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final
+from typing import Final, Protocol
 
 from tests.bench.connection import Connection, Response
 from tests.bench.template import MOST_OBJECTS, Filled, Template
@@ -21,6 +21,13 @@ class UnansweredError(Exception):
     """A server left requests without an answer."""
 
 
+class Supply(Protocol):
+    """Where the requests come from."""
+
+    def next(self, connection: Connection, /) -> Filled:
+        """The next request for a connection that has its last answer."""
+
+
 class Requests:
     """An endless supply: the templates in turn, each time round about other objects.
 
@@ -33,7 +40,7 @@ class Requests:
         self._objects: Final = objects
         self.count = 0
 
-    def next(self) -> Filled:
+    def next(self, _: Connection) -> Filled:
         """A request that was never sent."""
         self.count += 1
         around, position = divmod(self.count, len(self._templates))
@@ -43,7 +50,7 @@ class Requests:
 
 def closed_loop(
     connections: Sequence[Connection],
-    requests: Requests,
+    requests: Supply,
     answered: Answered,
     *,
     seconds: float,
@@ -53,7 +60,7 @@ def closed_loop(
     end = _clock() + seconds
     asked = 0
     for connection in connections[:limit]:
-        connection.send(requests.next(), _clock())
+        connection.send(requests.next(connection), _clock())
         asked += 1
     waiting = {connection.fileno(): connection for connection in connections[:limit]}
     while waiting:
@@ -62,7 +69,7 @@ def closed_loop(
             assert connection.request is not None
             answered(connection.request, response, now - connection.due)
             if now < end and asked < limit:
-                connection.send(requests.next(), now)
+                connection.send(requests.next(connection), now)
                 asked += 1
             else:
                 del waiting[connection.fileno()]
@@ -71,7 +78,7 @@ def closed_loop(
 
 def fresh_loop(
     connect: Callable[[], Connection],
-    requests: Requests,
+    requests: Supply,
     answered: Answered,
     *,
     seconds: float,
@@ -85,7 +92,7 @@ def fresh_loop(
             return
         connection = connect()
         try:
-            connection.send(requests.next(), begun)
+            connection.send(requests.next(connection), begun)
             waiting = {connection.fileno(): connection}
             while not (found := _answers(waiting, _GIVE_UP_SECONDS)):
                 pass
@@ -97,7 +104,7 @@ def fresh_loop(
 
 def open_loop(
     connections: Sequence[Connection],
-    requests: Requests,
+    requests: Supply,
     answered: Answered,
     *,
     rate: float,
@@ -115,7 +122,7 @@ def open_loop(
     while due is not None or waiting:
         while due is not None and free and due <= _clock():
             connection = free.popleft()
-            connection.send(requests.next(), due)
+            connection.send(requests.next(connection), due)
             waiting[connection.fileno()] = connection
             due = next(moments, None)
         wait = _GIVE_UP_SECONDS if due is None or not free else max(0.0, due - _clock())

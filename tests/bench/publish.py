@@ -1,4 +1,4 @@
-"""Results into files: results.json, RESULTS.md, results.svg, and the table of the README."""
+"""Writes results to results.json, RESULTS.md, results.svg and docs/performance.md."""
 
 from pathlib import Path
 from typing import Final
@@ -8,7 +8,7 @@ from tests.bench.report import main_table, markdown
 from tests.bench.results import Results, read_results, write_results
 from tests.bench.running import REPOSITORY
 
-README: Final = REPOSITORY / "README.md"
+PAGE: Final = REPOSITORY / "docs" / "performance.md"
 _BEGIN: Final = "<!-- make bench writes from here -->\n"
 _END: Final = "\n<!-- to here -->"
 
@@ -23,10 +23,10 @@ def publish(results: Results, folder: Path) -> Results:
     return kept
 
 
-def with_table(readme: str, results: Results) -> str:
-    """A README with these numbers between its two marks. Raises ValueError without them."""
-    head, begin, rest = readme.partition(_BEGIN)
+def with_table(page: str, results: Results) -> str:
+    """The page with these numbers between its two marks. Raises ValueError without them."""
+    head, begin, rest = page.partition(_BEGIN)
     _, end, tail = rest.partition(_END)
     if not begin or not end:
-        raise ValueError(f"the README has no {_BEGIN.strip()} ... {_END.strip()}")
+        raise ValueError(f"the page has no {_BEGIN.strip()} ... {_END.strip()}")
     return f"{head}{begin}\n{main_table(results)}\n{end}{tail}"

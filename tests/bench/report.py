@@ -38,6 +38,8 @@ _TITLES: Final = {
     "rss_mb": ("RSS MB", 0),
     "remembered": ("remembered", 0),
     "left_out": ("left out", 0),
+    "p50_ms": ("p50 ms", 1),
+    "p99_ms": ("p99 ms", 1),
 }
 
 

@@ -131,6 +131,7 @@ def run_job(running: Running, context: Context, **changed: Any) -> Measured:
         warm_up=max(effort.warm_up, puts_aside),
         objects=OBJECTS,
         puts_aside=puts_aside,
+        by_phase=server.by_phase,
         constant_uid=CONSTANT_UID if server.answers is Answers.CONSTANT else "",
     )
     found = context.generator.measure(msgspec.structs.replace(job, **changed))

@@ -24,8 +24,8 @@ from tests.bench.corpus import FILE, read_corpus
 from tests.bench.machine import machine_facts
 from webhook.admission.decode import decode_review
 from webhook.admission.review import AdmissionRequest, ReviewedObject
-from webhook.status.tally import Kind
-from webhook.status.tracking import WAITING_SECONDS, Tracking
+from webhook.status.kind_counts import ResourceKind
+from webhook.status.tracking import UNCONFIRMED_SECONDS, Tracking
 
 OBJECTS: Final = 100_000
 UPDATES: Final = 20_000
@@ -33,8 +33,8 @@ BYTES_WANTED: Final = 1_024
 MICROSECONDS_WANTED: Final = 30
 _ROLLOUTS: Final = FILE.parents[1] / "scenarios" / "recordings" / "rollouts.ndjson.gz"
 WRITES: Final = (
-    (Kind("", "pods", "Pod"), FILE),
-    (Kind("apps", "deployments", "Deployment"), _ROLLOUTS),
+    (ResourceKind("", "pods", "Pod"), FILE),
+    (ResourceKind("apps", "deployments", "Deployment"), _ROLLOUTS),
 )
 T = TypeVar("T")
 _VERSION: Final = re.compile(rb'"resourceVersion":"\d+"')
@@ -52,7 +52,7 @@ class Measured(NamedTuple):
     update: Sequence[float]
 
 
-def recorded(kind: Kind, path: Path) -> list[AdmissionRequest]:
+def recorded(kind: ResourceKind, path: Path) -> list[AdmissionRequest]:
     """The status writes of a kind in a recording that change something."""
     found = [decode_review(one.body) for one in read_corpus(path) if one.write == "UPDATE status"]
     return [
@@ -75,7 +75,7 @@ def another(reviewed: ReviewedObject, number: int) -> ReviewedObject:
     return ReviewedObject.of({**reviewed.fields, "metadata": msgspec.Raw(metadata)})
 
 
-def measure(kind: Kind, path: Path, objects: int, updates: int) -> Measured:
+def measure(kind: ResourceKind, path: Path, objects: int, updates: int) -> Measured:
     """Track so many objects in the state before a write, then do it to some of them."""
     writes = recorded(kind, path)
     tracking = Tracking()
@@ -93,13 +93,15 @@ def measure(kind: Kind, path: Path, objects: int, updates: int) -> Measured:
 
     gc.collect()
     empty = _resident()
-    first_sight = _costs(range(objects), first, lambda seen: tracking.see(*kind, seen.fields, 0.0))
+    first_sight = _costs(
+        range(objects), first, lambda seen: tracking.record_stored(*kind, seen.fields, 0.0)
+    )
     gc.collect()
     resting = _resident()
-    tracking.settle(WAITING_SECONDS)
+    tracking.settle(UNCONFIRMED_SECONDS)
     some = random.Random(1).sample(range(objects), updates)
     update = _costs(
-        some, written, lambda pair: tracking.review(kind, version, *pair, WAITING_SECONDS)
+        some, written, lambda pair: tracking.record_write(kind, version, *pair, UNCONFIRMED_SECONDS)
     )
     gc.collect()
     assert len(tracking) == objects
@@ -149,7 +151,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(kind.resource.ljust(12) + "".join(numbers))
     print(
         f"bytes: resident memory of an object (wanted: {BYTES_WANTED}); counted: what Tracking "
-        f"bounds itself by;\nwaiting: more for a write of the last {WAITING_SECONDS:.0f} s; us: "
+        "bounds itself by;\n"
+        f"waiting: more for a write of the last {UNCONFIRMED_SECONDS:.0f} s; us: "
         f"CPU time of one sight and of one write (wanted: {MICROSECONDS_WANTED}), median of "
         f"batches of {_BATCH};\nleast: the fastest batch, which other processes disturbed least"
     )

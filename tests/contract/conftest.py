@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.contract.service import Running, serving
-from webhook.cli.event_loop import EVENT_LOOPS
+from webhook.app import EVENT_LOOPS
 from webhook.telemetry.logs import LOGGER, logging_to_stderr
 
 

@@ -10,15 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from webhook.compose import GenerationPatch, Judge, JudgeOptions
+from webhook.dashboard.page import Sources
 from webhook.dashboard.routes import Dashboard
-from webhook.dashboard.scene import Sources
 from webhook.detection.detection import Detection
 from webhook.detection.suspects import Suspects
-from webhook.server.about import about
 from webhook.server.access import Access
+from webhook.server.admission import RemoteIntents
 from webhook.server.detecting import Detecting
-from webhook.server.judging import Elsewhere
-from webhook.server.lifecycle import AdmissionService
+from webhook.server.lifecycle import AdmissionService, about
 from webhook.server.limits import Limits
 from webhook.server.options import ServerOptions
 from webhook.server.watching import Watching
@@ -176,14 +175,11 @@ async def serving(
     ops_tls: bool = False,
     client_ca_file: Path | None = None,
     client_names: Iterable[str] = (),
-    elsewhere: Elsewhere | None = None,
+    remote_intents: RemoteIntents | None = None,
     shutdown_delay: float = 0.0,
 ) -> AsyncIterator[Running]:
     """Start a service on free ports, with a certificate of its own in `folder`."""
-    judging = Judge(
-        judge or JudgeOptions(generation_patch=GenerationPatch.NEVER),
-        about=lambda: about(metrics, "memory", detecting.detection.completeness, 0),
-    )
+    judging = Judge(judge or JudgeOptions(generation_patch=GenerationPatch.NEVER))
     metrics = Metrics(judging.knows)
     suspects = suspects or Suspects()
     options = ServerOptions(
@@ -199,6 +195,7 @@ async def serving(
         limits=limits or PATIENT,
     )
     detecting = Detecting(Detection(suspects), (), Tracking())
+    judging.describe_server(lambda: about(metrics, "memory", detecting.detection.completeness, 0))
     watching = Watching(watched, detecting.tracking)
     shown = [TrackedMetrics(detecting.tracking, judging.knows)]
     sources = Sources(detecting, suspects, watching, metrics, judging.dependencies.about, connected)
@@ -211,7 +208,7 @@ async def serving(
         pages=dashboard,
         access=access,
         collectors=shown,
-        elsewhere=elsewhere,
+        remote_intents=remote_intents,
     )
     await service.start()
     trust = ssl.create_default_context(cafile=str(folder / "ca.crt"))

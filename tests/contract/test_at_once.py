@@ -120,7 +120,7 @@ async def test_of_many_that_come_together_each_has_its_own_answer_and_its_own_fa
     asked = [make_review("CREATE", new={"spec": {}}) for _ in range(40)]
     uids = [one["request"]["uid"] for one in asked]
     deps = running.judge.dependencies
-    running.judge.dependencies = replace(deps, mending=(*deps.mending, FailsFor(uids[7])))
+    running.judge.dependencies = replace(deps, repair_rules=(*deps.repair_rules, FailsFor(uids[7])))
     wires = [await running.connect() for _ in asked]
     for wire, one in zip(wires, asked, strict=True):
         wire.writer.write(http_post(json.dumps(one).encode()))
@@ -150,7 +150,7 @@ class Others:
 
 async def test_with_others_to_ask_only_what_lost_something_waits_for_them(tmp_path):
     others = Others()
-    async with serving(tmp_path, elsewhere=others) as run:
+    async with serving(tmp_path, remote_intents=others) as run:
         others.intents = run.judge.dependencies.intents
         wire = await run.connect()
         status = {"status": {"observedGeneration": 3}}

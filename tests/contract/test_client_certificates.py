@@ -153,7 +153,7 @@ async def test_another_authority_is_trusted_as_soon_as_the_file_holds_it(ca_file
 def look(run: Running) -> None:
     """What the server does every few seconds."""
     service = run.service
-    if service._keeper.look(datetime.now(UTC)):
+    if service._keeper.refresh(datetime.now(UTC)):
         service._connections.retire()
 
 
@@ -225,18 +225,18 @@ def test_an_episode_of_refusals_is_told_twice_at_its_beginning_and_at_its_end(ca
     caplog.set_level(logging.INFO, LOGGER.name)
     now, counted = [0.0], []
     refused = Refusals(counted.append, lambda: now[0])
-    refused.look()
+    refused.end_if_quiet()
     for _ in range(1_000):
         refused.refuse("untrusted_client")
-        refused.look()
+        refused.end_if_quiet()
     now[0] = QUIET_SECONDS - 1
     refused.refuse("untrusted_client")
     now[0] = 2 * QUIET_SECONDS - 2
-    refused.look()
+    refused.end_if_quiet()
     assert [one.message for one in caplog.records] == ["clients are refused"]
     now[0] = 2 * QUIET_SECONDS - 1
-    refused.look()
-    refused.look()
+    refused.end_if_quiet()
+    refused.end_if_quiet()
     assert caplog.records[1].message == "clients are no longer refused"
     assert caplog.records[1].facts == {"refused": 1_001}
     assert len(caplog.records) == 2

@@ -8,7 +8,8 @@ import pytest
 from tests.contract.service import Running, Wire, head, serving
 from webhook.dashboard.routes import PAGES
 from webhook.server.access import ByToken
-from webhook.server.token_file import TokenFile
+from webhook.server.tokens import TokenFile
+from webhook.telemetry import declarations
 
 OPEN = ("/livez", "/readyz")
 SHOWN = [
@@ -94,8 +95,8 @@ async def test_each_page_has_json_behind_it(running, page):
 
 
 async def test_what_is_not_there_is_said_in_kind(running):
-    assert (await running.ops("/api/nowhere")).json == {"error": "There is no such page."}
-    assert b"<h1>Not known here</h1>" in (await running.ops("/nowhere")).body
+    assert (await running.ops("/api/nowhere")).json == {"error": "This page does not exist."}
+    assert b"<h1>Not found</h1>" in (await running.ops("/nowhere")).body
     assert (await running.ops("/static/../routes.py")).status == 404
     assert (await running.ops("/static/%2e%2e%2froutes.py")).status == 404
     for name in ("..%2fREADME", "%2e%2e", "a%00b", "none"):
@@ -142,7 +143,7 @@ async def test_only_so_many_streams_are_open_at_once(running, monkeypatch):
 
 
 async def test_only_so_many_pages_wait_for_their_turn(running):
-    turns = running.dashboard._turns
+    turns = running.dashboard._queue
     async with turns._one:
         asking = [asyncio.create_task(running.ops("/api/objects")) for _ in range(30)]
         while turns._left:
@@ -169,7 +170,7 @@ async def test_the_ops_port_speaks_tls_where_it_is_told_to(tmp_path):
 
 async def test_only_attempts_to_heal_that_came_to_nothing_are_trouble(running):
     results = {("healed",): 5, ("conflict",): 1, ("refused",): 0, ("failed",): 2}
-    running.metrics.counts("heals", "Attempts.", ("result",), results.items)
+    running.metrics.counts(declarations.HEALS, results.items)
     troubles = (await running.ops("/api/server")).json["troubles"]
-    told = {"what": "attempts to put a value back: failed", "count": 2.0, "runbook": ""}
-    assert [one for one in troubles if "put a value back" in one["what"]] == [told]
+    told = {"what": "attempts to restore a value: failed", "count": 2.0, "runbook": ""}
+    assert [one for one in troubles if "restore a value" in one["what"]] == [told]

@@ -85,7 +85,7 @@ class Held:
 
 def hold(run: Running) -> Held:
     rule = Held()
-    run.judge.dependencies = replace(run.judge.dependencies, mending=(rule,))
+    run.judge.dependencies = replace(run.judge.dependencies, repair_rules=(rule,))
     return rule
 
 

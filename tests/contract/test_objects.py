@@ -103,8 +103,8 @@ async def test_an_object_says_all_that_is_known_of_it(running):
         ("limit=1001", "limit must be a number"),
         ("limit=%D9%A3", "limit must be a number"),
         ("limit=-1", "limit must be a number"),
-        ("continue=xyz", "continue must be what an answer before had there"),
-        ("continue=7b7d", "continue must be what an answer before had there"),
+        ("continue=xyz", "continue must be the value from an earlier answer"),
+        ("continue=7b7d", "continue must be the value from an earlier answer"),
     ],
 )
 async def test_a_bad_query_is_told_what_is_wrong(running, query, said):

@@ -139,7 +139,7 @@ async def test_a_stream_too_many_is_told_so_and_gets_the_place_of_one_that_ends(
     await wire.send(STREAM)
     answer = await wire.answer()
     assert (answer.status, answer.headers["retry-after"]) == (503, "60")
-    assert f"{MOST_LISTENERS} pages are kept up to date already" in answer.body.decode()
+    assert f"{MOST_LISTENERS} pages are updated live already" in answer.body.decode()
     await streams[0].close()
     async with asyncio.timeout(PATIENCE):
         while True:

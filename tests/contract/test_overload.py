@@ -68,7 +68,7 @@ async def overloaded(run: Running) -> list[Answered]:
     """Ask for longer than a timeout of a server that is slow meanwhile."""
     usual = run.judge.dependencies
     clients = Clients(run)
-    run.judge.dependencies = replace(usual, mending=(Slow(), *usual.mending))
+    run.judge.dependencies = replace(usual, repair_rules=(Slow(), *usual.repair_rules))
     await asyncio.to_thread(clients.ask, TIMEOUT + 1.0)
     run.judge.dependencies = usual
     return clients.answers

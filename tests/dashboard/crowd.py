@@ -10,17 +10,17 @@ from tests.unit.detection.builders import INTENT, MUTATE, joined, status, update
 from webhook.detection.detectors import ALL
 from webhook.detection.detectors.detector import Blame, Signal
 from webhook.detection.write import Called, ObjectKey
-from webhook.status.remembered import Remembered
-from webhook.status.tally import Kind
+from webhook.status.kind_counts import ResourceKind
+from webhook.status.tracked_state import TrackedState
 from webhook.status.view import Health
 
 FINDINGS = 10_000
 OBJECTS = 100_000
 _KINDS = (
-    Kind("apps", "deployments", "Deployment"),
-    Kind("apps", "replicasets", "ReplicaSet"),
-    Kind("", "pods", "Pod"),
-    Kind("", "pods", "Pod"),
+    ResourceKind("apps", "deployments", "Deployment"),
+    ResourceKind("apps", "replicasets", "ReplicaSet"),
+    ResourceKind("", "pods", "Pod"),
+    ResourceKind("", "pods", "Pod"),
 )
 _SEVERAL = 4
 
@@ -52,9 +52,9 @@ def crowd(run: Running, findings: int = FINDINGS, objects: int = OBJECTS) -> Non
         detecting.tracking.restore(f"uid-{number}", kind, state(number, owner, now))
 
 
-def state(number: int, owner: str, now: float) -> Remembered:
+def state(number: int, owner: str, now: float) -> TrackedState:
     is_bad = number % 97 == 0
-    return Remembered(
+    return TrackedState(
         kind=0,
         namespace=f"team-{number % 50}",
         name=f"thing-{number}",

@@ -1,6 +1,7 @@
 """Each page and state in a real browser: it works, axe finds nothing, and its console is silent."""
 
 from tests.dashboard.stories import UP, WATCHED, watched
+from webhook.telemetry import declarations
 
 
 async def test_before_the_first_write_it_says_how_to_find_out_why(visitor):
@@ -43,7 +44,7 @@ async def test_an_objects_timeline_shows_each_write_and_marks_what_was_mended(vi
     await visitor.open("/objects")
     await visitor.page.click("text=shop/web")
     await visitor.inspect("object")
-    assert "mended status.observedGeneration" in await visitor.text()
+    assert "restored status.observedGeneration" in await visitor.text()
     assert await visitor.page.locator("svg.plot .mended").count() == 3
 
 
@@ -57,7 +58,7 @@ async def test_webhooks_stand_in_the_order_of_calls_and_suspects_are_marked(visi
     assert await visitor.page.locator(".chain .suspect").count() == 1
     await visitor.page.get_by_label("Operation").select_option("DELETE")
     await visitor.page.get_by_role("button", name="Show").click()
-    assert "No webhook is called for this" in await visitor.text()
+    assert "No webhook is called for this write" in await visitor.text()
     await visitor.inspect("webhooks-none-called")
 
 
@@ -96,13 +97,13 @@ async def test_terminating_pods_are_counted_beside_what_status_says(visitor, run
 
 async def test_the_server_tells_how_it_is_itself_and_what_went_wrong(visitor, running):
     await visitor.open("/server")
-    assert "is not known as it is now" in await visitor.text()
+    assert "is out of date: its watch is broken" in await visitor.text()
     for resource in WATCHED:
         running.watching.current(resource, is_current=True)
     # A machine that does more than this test is late, and the page says so.
-    running.metrics.gauge("event_loop_lag_seconds", "How late it was.", lambda: 0.0)
+    running.metrics.gauge(declarations.EVENT_LOOP_LAG, lambda: 0.0)
     await visitor.open("/server")
-    assert "Nothing, since it started" in await visitor.text()
+    assert "No problem since it started" in await visitor.text()
     await visitor.inspect("server-well")
     await running.post(b"{}", "/mutate")
     await running.post(b"", "/nowhere")
@@ -114,9 +115,9 @@ async def test_the_server_tells_how_it_is_itself_and_what_went_wrong(visitor, ru
 
 async def test_what_is_not_there_is_said(visitor):
     for path, status, told, name in (
-        ("/nowhere", 404, "no such page", "nowhere"),
+        ("/nowhere", 404, "page does not exist", "nowhere"),
         ("/findings/abc", 404, "No finding has this id", "no-such-finding"),
-        ("/object?resource=pods&name=gone", 404, "Nothing is known", "no-such-object"),
+        ("/object?resource=pods&name=gone", 404, "This object is not known", "no-such-object"),
         ("/?severity=bad", 400, "severity must be one of", "bad-query"),
     ):
         assert await visitor.open(path) == status

@@ -24,7 +24,7 @@ async def test_who_pauses_or_types_is_left_alone_until_done(visitor, story):
     await page.reload()
     await page.get_by_label("Search").fill("half a wo")
     await story.cleared(4)
-    await expect(page.locator("#live")).to_contain_text("something new", timeout=PATIENCE)
+    await expect(page.locator("#live")).to_contain_text("New data is available", timeout=PATIENCE)
     assert await page.get_by_label("Search").input_value() == "half a wo"
     assert await found.count() == 0
     await page.get_by_label("Search").fill("")

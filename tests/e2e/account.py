@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import manifests
 from tests.controlplane.client import Client, Endpoint
 from tests.controlplane.plane import ControlPlane
-from webhook.install.where import collection_of, path_of
+from webhook.manifest.documents import collection_of, path_of
 from webhook.manifest.rendering import Choices, render
 
 _KINDS = {"Namespace", "ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"}

@@ -17,7 +17,7 @@ from tests.controlplane.client import ApiError, wait_until
 from tests.controlplane.plane import ControlPlane
 from tests.e2e.account import Account, account
 from tests.e2e.genguard import Genguard
-from webhook.install.where import collection_of, path_of
+from webhook.manifest.documents import collection_of, path_of
 from webhook.manifest.rendering import (
     Choices,
     is_registration,

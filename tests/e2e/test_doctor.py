@@ -93,7 +93,7 @@ def test_all_is_well_where_it_is_installed_and_nothing_was_touched(
     assert faults(lines) == {}
     assert list(lines) == CHECKS
     assert "audit-only" in lines["reached"]["message"]
-    assert lines["phases"]["message"] == "20 of 20 dry runs were seen whole by one pod"
+    assert lines["phases"]["message"] == "20 of 20 dry runs were seen in all phases by one pod"
     assert lines["mode"]["message"] == "every pod that answers is audit-only, as deployed"
     assert "1 of 1" in lines["pods"]["message"]
     assert installed.client.get(MUTATE).body == before
@@ -153,7 +153,7 @@ TRIAL = {"matchLabels": {"kubernetes.io/metadata.name": "genguard-test-0a1b2c3d"
             (
                 changed(MUTATE, SELECTOR, TRIAL),
                 {"registered": "fail"},
-                "zzzzzz-genguard-mutate is for a trial namespace alone",
+                "zzzzzz-genguard-mutate covers only a trial namespace",
                 INSTALL,
             ),
             id="an installation did not get to its end",
@@ -162,7 +162,7 @@ TRIAL = {"matchLabels": {"kubernetes.io/metadata.name": "genguard-test-0a1b2c3d"
             (
                 changed(MUTATE, "/webhooks/0/rules/9/resources/0", "deployments/scale", "replace"),
                 {"rules": "fail"},
-                "zzzzzz-genguard-mutate is not asked about UPDATE deployments/status.apps",
+                "zzzzzz-genguard-mutate is not called for UPDATE deployments/status.apps",
                 INSTALL,
             ),
             id="a rule has lost a resource",
@@ -171,7 +171,7 @@ TRIAL = {"matchLabels": {"kubernetes.io/metadata.name": "genguard-test-0a1b2c3d"
             (
                 changed(MUTATE, "/webhooks/0/failurePolicy", "Fail"),
                 {"settings": "fail"},
-                "failurePolicy Fail: writes fail while genguard is away",
+                "failurePolicy Fail: writes fail while genguard is down",
                 INSTALL,
             ),
             id="somebody has made it fail",
@@ -189,7 +189,7 @@ TRIAL = {"matchLabels": {"kubernetes.io/metadata.name": "genguard-test-0a1b2c3d"
             (
                 changed(MUTATE, "/webhooks/0/clientConfig/caBundle", bundle(timedelta())),
                 {"ca-bundle": "fail", "reached": "fail"},
-                "is not the server's: no certificate in the CA bundle signed it",
+                "does not verify the server's certificate: no certificate in the CA bundle",
                 INSTALL,
             ),
             id="the bundle is another authority's",
@@ -225,7 +225,7 @@ TRIAL = {"matchLabels": {"kubernetes.io/metadata.name": "genguard-test-0a1b2c3d"
             (
                 changed(MUTATE, "/webhooks/0/matchConditions/-", NEVER),
                 {"reached": "fail"},
-                "a dry run passed without mutate having seen it",
+                "a dry run passed without mutate seeing it",
                 INSTALL,
             ),
             id="it is never called, for whatever reason",
@@ -245,7 +245,7 @@ TRIAL = {"matchLabels": {"kubernetes.io/metadata.name": "genguard-test-0a1b2c3d"
             (
                 changed(DEPLOYMENT, "/spec/replicas", 2),
                 {"pods": "fail"},
-                "2 replicas without a store in common",
+                "2 replicas without a shared store",
                 f"kubectl -n {SYSTEM} scale deployment/genguard --replicas=1",
             ),
             id="there are more than can judge a write together",

@@ -115,7 +115,7 @@ def test_after_a_change_of_mode_nobody_answers_in_the_other_and_no_right_is_left
         lines = [json.loads(line) for line in run(clean, "doctor", "-o", "json").out.splitlines()]
         told_by = {line["id"]: line["message"] for line in lines if "id" in line}
         assert told_by["mode"] == f"every pod that answers is {mode}, as deployed"
-        assert told_by["phases"] == "20 of 20 dry runs were seen whole by one pod"
+        assert told_by["phases"] == "20 of 20 dry runs were seen in all phases by one pod"
 
 
 def test_a_second_one_is_refused_and_each_verb_says_where_the_first_is(
@@ -371,7 +371,7 @@ def test_replicas_that_share_a_store_are_installed_examined_and_taken_out(
         lines = [json.loads(line) for line in run(clean, "doctor", "-o", "json").out.splitlines()]
         told = {line["id"]: line for line in lines if "id" in line}
         assert {line["level"] for line in told.values()} == {"ok"}
-        assert told["store"]["message"] == "shared by the replicas"
+        assert told["store"]["message"] == "shared by all replicas"
         clean.client.delete(REGISTRATIONS["intent"])
         lines = [
             json.loads(line) for line in run(clean, "doctor", "-o", "json", code=2).out.splitlines()

@@ -36,8 +36,8 @@ def test_up_makes_a_cluster_and_installs_into_it_and_down_takes_it_away(
     up = tools.run("up", "--audit-only")
     assert up.returncode == 0, up.stderr
     assert [line for line in up.stderr.splitlines() if line.startswith("== ")] == [
-        "== 1/4 a cluster of three nodes",
-        "== 2/4 the image",
+        "== 1/4 create a cluster of three nodes",
+        "== 2/4 build and load the image",
         "== 3/4 genguard install",
         "== 4/4 genguard doctor",
         "== try it: manifests/kind/README.md",
@@ -56,7 +56,7 @@ def test_up_makes_a_cluster_and_installs_into_it_and_down_takes_it_away(
 
     again = tools.run("up", "--audit-only")
     assert again.returncode == 0, again.stderr
-    assert "== 1/4 the cluster genguard is there" in again.stderr
+    assert "== 1/4 the cluster genguard exists" in again.stderr
     assert ["kind", "create"] not in [call[:2] for call in tools.calls()]
 
     down = tools.run("down")

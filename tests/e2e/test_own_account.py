@@ -14,8 +14,8 @@ from tests.e2e.genguard import Genguard
 from tests.e2e.registrations import registered
 from tests.unit.manifest_files import registrations
 from webhook.cluster.connection import connected
-from webhook.cluster.existing import Existing
 from webhook.cluster.rest import Rest
+from webhook.cluster.stored_objects import ObjectLookup
 from webhook.detection.finding import FoundObject
 from webhook.generation.table import load_rows
 from webhook.manifest.rendering import Choices, is_registration, render
@@ -43,11 +43,11 @@ async def test_every_object_that_is_watched_can_be_looked_up_and_no_secret(own: 
         if "/" not in resource
     }
     async with connected(str(own.kubeconfig), None) as api:
-        existing = Existing(Rest(api))
+        existing = ObjectLookup(Rest(api))
 
         async def look(group: str, version: str, resource: str) -> bool | None:
             namespace = "default" if namespaced[group, resource] else ""
-            return await existing.look(
+            return await existing.exists(
                 FoundObject(group, version, resource, namespace, "absent", "")
             )
 

@@ -123,7 +123,7 @@ def test_pods_that_linger_keep_it_unsettled_though_kubectl_says_complete(shop: S
         assert any("terminatingReplicas 2, want 0" in reason for reason in found["reasons"])
         assert found["reconciledGeneration"] is None
         rows = shop.run("deploy/web").stdout
-        assert "≠ status.terminatingReplicas: pods are still going away" in rows
+        assert "≠ status.terminatingReplicas: pods are still terminating" in rows
         assert settled.runs
         shop.force()
         assert_prompt(settled.ends(0), history.first(lambda state: done(state, {"image:2"}, 2)))
@@ -355,7 +355,7 @@ def test_custom_resources_that_lag_lead_or_stall(shop: Shop) -> None:
         with shop.wait(target) as run:
             run.says("it does not exist yet")
             made = widgets.create(spec={"size": 1})
-            run.says("Widget/one: metadata.generation 1, want a status written since")
+            run.says("Widget/one: metadata.generation 1, want a newer status")
             good = {"observedGeneration": 1, "conditions": [condition("Ready", "True", 1)]}
             made = widgets.put(made, "status", status=good)
             run.ends(0)
@@ -408,7 +408,7 @@ def test_a_custom_resource_that_flaps_is_yellow_with_the_count(shop: Shop) -> No
                 made = widgets.put(made, "status", status=status)
                 wait_until(lambda good=good: says(ready=good), what=f"turn {turn} is told")
             last = wait_until(lambda: says(ready=True, health="Yellow"), what="Yellow")
-        assert "Ready 6: turns of late: flapping" in last["reasons"]
+        assert "Ready 6: changes within 10 minutes: flapping" in last["reasons"]
 
 
 def test_what_is_owned_below_any_owner_and_an_application_is_told(shop: Shop) -> None:

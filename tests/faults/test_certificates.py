@@ -32,7 +32,7 @@ from tests.e2e.registrations import PHASES, PROBE_LABEL, called, registered
 from tests.e2e.traffic import PATIENCE, Traffic, passed_unseen
 from tests.faults.fleet import Fleet
 from tests.reviews import make_review
-from webhook.install.where import collection_of, path_of
+from webhook.manifest.documents import collection_of, path_of
 from webhook.manifest.rendering import Choices, is_registration, pair_files, render, secret_of
 
 pytestmark = pytest.mark.xdist_group("apiserver")

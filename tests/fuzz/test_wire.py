@@ -3,7 +3,7 @@
 import pytest
 
 from tests.fuzz.wire import LONGEST, fuzz, make_exchange
-from webhook.cli.event_loop import EVENT_LOOPS
+from webhook.app import EVENT_LOOPS
 
 SECONDS = 10.0
 

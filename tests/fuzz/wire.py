@@ -22,7 +22,7 @@ from typing import Final
 from tests.contract.service import Wire, http_post
 from tests.contract.test_process import served
 from tests.reviews import make_review
-from webhook.cli.event_loop import EVENT_LOOPS
+from webhook.app import EVENT_LOOPS
 
 LONGEST: Final = 200
 """Requests of one exchange."""

@@ -23,8 +23,7 @@ from webhook.cluster.connection import connected
 from webhook.cluster.rest import Rest
 from webhook.cluster.token_review import TokenReviews
 from webhook.server.access import ByToken, Part, Tokens
-from webhook.server.reviewed_tokens import ReviewedTokens
-from webhook.server.token_file import TokenFile
+from webhook.server.tokens import ReviewedTokens, TokenFile
 
 pytestmark = pytest.mark.xdist_group("apiserver")
 

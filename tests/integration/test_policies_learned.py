@@ -10,8 +10,7 @@ from tests.controlplane.options import Options
 from tests.controlplane.plane import ControlPlane
 from tests.unit.detection.policies import binding, policy
 from webhook.cluster.connection import connected
-from webhook.cluster.facts import policies
-from webhook.cluster.follow import Learners, follow_cluster
+from webhook.cluster.facts import ClusterListeners, follow_cluster, policies
 from webhook.cluster.rest import Rest
 from webhook.detection.policies import BINDING, POLICY, Policy
 from webhook.telemetry.metrics import Metrics
@@ -58,7 +57,7 @@ async def test_a_policy_is_learned_when_it_is_bound_and_forgotten_with_its_bindi
             while await told.get() != names:
                 pass
 
-    learners = Learners(lambda _: None, lambda _: None, learn)
+    learners = ClusterListeners(lambda _: None, lambda _: None, learn)
     metrics = Metrics(lambda *_: True)
     async with follow_cluster(str(apiserver.kubeconfig), learners, metrics):
         await asyncio.to_thread(create, apiserver, "learned")

@@ -1,1 +1,1 @@
-"""Faults put into the code one at a time: the tests must notice, or the list says why not."""
+"""Puts faults into the code one at a time and counts which of them the unit tests notice."""

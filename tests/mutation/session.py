@@ -1,8 +1,9 @@
-"""`python -m tests.mutation.session FILE CHILDREN TESTS...`, in a copy of `plant`.
+"""`python -m tests.mutation.session FILE CHILDREN TESTS...`: tries each fault in the copy.
 
-FILE lists mutants, and is left with those that no test notices. The tests are collected once and
-run once as they are; each mutant is a fork of the process that has them, with the tests alone that
-call its function, until one fails. Import is not repeated: what runs then is not tried.
+FILE lists the faults; at the end it lists those that no test has noticed. The tests are collected
+once and run once without a fault. Then the process forks for each fault and runs the tests that
+call the changed function until one fails. Modules are not imported again, so a fault in what runs
+at import is not tried.
 """
 
 import json
@@ -26,7 +27,7 @@ _BYTES = 4 << 30
 
 
 class Mutating:
-    """Runs in place of pytest's loop over the tests."""
+    """A pytest plugin that replaces pytest's loop over the tests."""
 
     def __init__(self, file: Path, children: int) -> None:
         self._file = file
@@ -36,7 +37,7 @@ class Mutating:
         self._is_child = False
 
     def pytest_sessionstart(self) -> None:
-        """That an example fails is all that is asked: neither the smallest one nor why."""
+        """Stop Hypothesis at the first failing example: nobody reads the smallest one here."""
         from hypothesis import Phase, settings  # noqa: PLC0415 - pytest has to come first
 
         phases = Phase.explicit, Phase.generate
@@ -44,7 +45,7 @@ class Mutating:
         settings.load_profile("mutation")
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        """First as it is, then with each mutant."""
+        """Run all tests without a fault, then those that matter with each fault."""
         set_mutant_under_test("stats")
         for item in _run(session.items):
             for function in state()._stats:
@@ -57,13 +58,13 @@ class Mutating:
         return True
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """A child ends with the first test that fails."""
+        """End a forked process with its first failing test."""
         if self._is_child and report.failed:
             os._exit(1)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Any:
-        """What a test costs."""
+        """Measure the processor time of a test."""
         begun = time.process_time()
         found = yield
         self._seconds[item] = time.process_time() - begun

@@ -7,13 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhook.dashboard import chain, findings, objects, terminating
-from webhook.dashboard.plot import plot
-from webhook.dashboard.query import BadQueryError
+from webhook.dashboard import findings, objects, terminating, webhooks
+from webhook.dashboard.object_page import Branch, ObjectPage
+from webhook.dashboard.page import BadQueryError
 from webhook.dashboard.rendering import render
-from webhook.dashboard.thing import ObjectPage
-from webhook.dashboard.timeline import Step, Stored
-from webhook.dashboard.tree import Branch
+from webhook.dashboard.timeline import Step, Stored, plot
 from webhook.detection.finding import Actor, Confidence, Finding, FoundObject, Severity
 from webhook.detection.matching import Matched
 from webhook.status.terminating_pods import Agreement, Count
@@ -108,7 +106,7 @@ def step(text):
 
 
 def findings_page(text):
-    asked = findings.Asked(text or "q", "", text or "n", "", "open", 1, 1)
+    asked = findings.FindingQuery(text or "q", "", text or "n", "", "open", 1, 1)
     page = findings.FindingsPage(
         (found(text),), 2, {"critical": 0, "warning": 2, "info": 0}, 2, 1, 2
     )
@@ -141,14 +139,14 @@ def object_page(text):
 
 
 def webhooks_page(text):
-    link = chain.Link(1, text, text, chain.Role.SUSPECT, "", True, (text,), (text,))
+    link = webhooks.ListedWebhook(1, text, text, webhooks.Role.SUSPECT, "", True, (text,), (text,))
     write = Matched("", "v1", text or "r", text or "s", "UPDATE", text or "n", "", {}, {})
-    page = chain.Chain((text,), (link,), 1, True)
-    return shown("webhooks.html", page, write=write, named=True, operations=chain.OPERATIONS)
+    page = webhooks.WebhooksPage((text,), (link,), 1, True)
+    return shown("webhooks.html", page, write=write, named=True, operations=webhooks.OPERATIONS)
 
 
 def terminating_page(text):
-    kind = terminating.OfKind("Deployment", Agreement(0, 1, 0), (Count(text, text, 1, 2),), 1)
+    kind = terminating.KindCounts("Deployment", Agreement(0, 1, 0), (Count(text, text, 1, 2),), 1)
     page = terminating.TerminatingPage({text or "Job": 1}, (kind,), {text: False}, ())
     return shown("terminating.html", page)
 
@@ -182,7 +180,7 @@ def test_any_query_is_answered_or_said_to_be_wrong(query):
     except BadQueryError as error:
         assert str(error)
         return
-    assert findings.look((found("a"),), asked).total in (0, 1)
+    assert findings.select((found("a"),), asked).total in (0, 1)
 
 
 @given(
@@ -197,11 +195,11 @@ def test_every_finding_is_on_one_page_the_worst_first(kinds, limit):
         for number, (severity, is_open, name) in enumerate(kinds)
     ]
     asked = findings.parse({"state": "all", "limit": str(limit)}, state="open", limit=100)
-    pages = findings.look(every, asked).pages
+    pages = findings.select(every, asked).pages
     seen = [
         one
         for page in range(1, pages + 1)
-        for one in findings.look(every, msgspec.structs.replace(asked, page=page)).findings
+        for one in findings.select(every, msgspec.structs.replace(asked, page=page)).findings
     ]
     assert sorted(one.id for one in seen) == sorted(one.id for one in every)
     ranks = [(one.state != "open", findings.SEVERITIES.index(one.severity)) for one in seen]

@@ -118,8 +118,8 @@ def test_audit_only_patches_nothing_and_mends_the_same_places(asked, custom):
     done = ask(asked, everything(custom))
     assert told.patch == []
     owned = {"preserve-observed-generation", "restore-intent", "shadow-generation"}
-    assert {one.rule for one in told.verdict.mends} & owned == {
-        one.rule for one in done.verdict.mends
+    assert {one.rule for one in told.verdict.repairs} & owned == {
+        one.rule for one in done.verdict.repairs
     } & owned
 
 

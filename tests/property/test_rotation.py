@@ -7,11 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from certs import Promote, Wait, inspect, renew, service_names
-from certs.chain import explain_failure
+from certs.inspect import explain_failure
 from certs.pem import read_certificates
 from certs.rotation import LONGEST_SPREAD
 from tests.unit.cluster.turns import NAMESPACE, Caller, Objects
-from webhook.cluster.rotating import Rotated, Rotator
+from webhook.cluster.certificate_rotation import RotatedSecret, Rotator
 
 AT = datetime(2026, 5, 1, tzinfo=UTC)
 NAMES = service_names("genguard", NAMESPACE)
@@ -56,8 +56,8 @@ class Run:
         self.served = [FRESH.cert_pem] * 3
 
     def leader(self) -> Caller:
-        rotated = Rotated(NAMESPACE, "genguard-tls", NAMES, LIFE)
-        return Caller(Rotator(self.objects, rotated, lambda: self.objects.at).look)
+        rotated = RotatedSecret(NAMESPACE, "genguard-tls", NAMES, LIFE)
+        return Caller(Rotator(self.objects, rotated, lambda: self.objects.at).take_step)
 
     def do(self, what: str, which: int | str) -> None:
         if what == "turn":

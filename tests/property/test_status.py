@@ -10,9 +10,8 @@ from tests.property.strategies import GENERATIONS, JSON, ODD_STATUSES, SCALARS, 
 from tests.statuses import GOOD, NOW
 from webhook.status.aggregate import aggregate, summarize
 from webhook.status.evaluate import evaluate
-from webhook.status.kinds.table import KINDS
-from webhook.status.reason import Blocks
-from webhook.status.view import Health, Past, StatusView
+from webhook.status.kinds import KINDS
+from webhook.status.view import Blocks, Health, Past, StatusView
 
 TIMES = st.sampled_from(["2027-01-15T07:59:59Z", "2027-01-15T06:00:00Z", "yesterday", ""])
 CONDITIONS = st.lists(

@@ -7,8 +7,7 @@ from tests.cases_loader import load
 from tests.property.strategies import JSON, OBJECTS, optional
 from webhook.status.views.argo import ArgoHealth, argo
 from webhook.status.views.disagreement import disagreement
-from webhook.status.views.kstatus import Kstatus, kstatus
-from webhook.status.views.kstatus.compute import RULES
+from webhook.status.views.kstatus import RULES, Kstatus, kstatus
 from webhook.status.views.rollout import Rollout, rollout
 
 CASES = [

@@ -9,21 +9,21 @@ from hypothesis import strategies as st
 from tests.property.strategies import JSON
 from webhook.admission.review import ReviewedObject
 from webhook.objects.fields import fields_of
-from webhook.status.excerpt import LONGEST_UID
-from webhook.status.remembered import (
-    Remembered,
-    glance,
-    glance_names,
-    glance_owner,
-    may_name,
+from webhook.status.kind_counts import ResourceKind
+from webhook.status.state_transition import LONGEST_UID
+from webhook.status.tracked_state import (
+    TrackedState,
+    may_contain_name,
     pack,
+    read_names,
+    read_owner,
+    read_summary,
     unpack,
 )
-from webhook.status.tally import Kind
 from webhook.status.tracking import Tracking
 from webhook.status.view import Health
 
-DEPLOYMENTS = Kind("apps", "deployments", "Deployment")
+DEPLOYMENTS = ResourceKind("apps", "deployments", "Deployment")
 UIDS = ("a", "b", "c")
 NUMBERS = st.integers(0, 4)
 COUNTS = st.none() | st.integers(0, 2)
@@ -70,21 +70,21 @@ STEPS = st.tuples(
 def take(tracking: Tracking, step: str, new: Any, old: Any, at: float) -> None:
     kind = DEPLOYMENTS._replace(kind=new["kind"], resource=f"{new['kind'].lower()}s")
     if step == "see":
-        tracking.see(*kind, fields_of(new), at)
+        tracking.record_stored(*kind, fields_of(new), at)
     elif step == "scale":
-        tracking.moved(new["metadata"]["uid"], at)
+        tracking.record_scale(new["metadata"]["uid"], at)
     elif step == "settle":
         tracking.settle(at)
     else:
         old["metadata"]["uid"] = new["metadata"]["uid"]
         base = None if step == "create" else ReviewedObject.of(fields_of(old))
-        tracking.review(kind, "apps/v1", base, ReviewedObject.of(fields_of(new)), at)
+        tracking.record_write(kind, "apps/v1", base, ReviewedObject.of(fields_of(new)), at)
 
 
 def assert_counted_right(tracking: Tracking) -> None:
     """The running counts are what a walk over all objects gives."""
     walked = Counter((one.kind, one.state.health) for one in tracking.objects())
-    for kind, counts in tracking.tally:
+    for kind, counts in tracking.counts_by_kind:
         assert counts.healths == {health: walked[kind, health] for health in Health}
         assert 0 <= counts.behind <= sum(counts.healths.values())
     assert tracking.bytes >= 0
@@ -126,7 +126,7 @@ def test_each_generation_is_measured_at_most_once(steps):
             if (found := tracking.find(uid)) is not None
         }
     for measured in ("observation", "reconcile"):
-        times = sum(sum(getattr(counts, measured).counts) for _, counts in tracking.tally)
+        times = sum(sum(getattr(counts, measured).counts) for _, counts in tracking.counts_by_kind)
         assert times <= len(generations)
 
 
@@ -143,7 +143,7 @@ def test_memory_is_bounded_in_objects_and_bytes(steps, objects, size):
 TIMES = st.floats(0, 2**40)
 INT64 = st.integers(0, 2**63 - 1)
 REMEMBERED = st.builds(
-    Remembered,
+    TrackedState,
     kind=st.integers(0, 2_000),
     namespace=st.text(max_size=253),
     name=st.text(max_size=253),
@@ -174,11 +174,11 @@ def test_what_is_packed_is_unpacked(one):
 @given(REMEMBERED, st.text(max_size=5))
 def test_a_glance_sees_what_is_packed(one, text):
     data = pack(one)
-    kind, changed_at, settled, health = glance(data)
+    kind, changed_at, settled, health = read_summary(data)
     assert (kind, changed_at, settled) == (one.kind, one.changed_at, one.settled)
     assert list(Health)[health] is one.health
-    assert glance_names(data) == (one.namespace.encode(), one.name.encode())
-    assert glance_owner(data) == one.owner.encode()
+    assert read_names(data) == (one.namespace.encode(), one.name.encode())
+    assert read_owner(data) == one.owner.encode()
     names = (one.namespace.encode() + one.name.encode()).lower()
     if text.encode() in names:
-        assert may_name(data, text.encode())
+        assert may_contain_name(data, text.encode())

@@ -1,4 +1,4 @@
-"""What the README tells to type, and a shell in which it can be typed."""
+"""The commands that README and docs/ show, and a shell to run them in."""
 
 import os
 import re
@@ -11,14 +11,19 @@ from pathlib import Path
 from tests.controlplane.build import binary
 from tests.e2e.genguard import ROOT
 
+DOCUMENTS = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 _SECONDS = 120.0
 
 
 def blocks(language: str) -> list[str]:
-    """Every fenced block of a language."""
-    text = (ROOT / "README.md").read_text()
-    return [content for name, content in _BLOCK.findall(text) if name == language]
+    """Every fenced block of a language, of all DOCUMENTS."""
+    return [
+        content
+        for document in DOCUMENTS
+        for name, content in _BLOCK.findall(document.read_text())
+        if name == language
+    ]
 
 
 def commands(block: str) -> list[str]:

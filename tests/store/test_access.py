@@ -19,10 +19,10 @@ _SECRET = "not-in-any-log"  # noqa: S105
 
 
 def _documented_rights() -> list[str]:
-    """The line of the README that people copy, without its user and password."""
+    """The line of docs/replicas.md that people copy, without its user and password."""
     (line,) = (
         line
-        for line in (ROOT / "README.md").read_text().splitlines()
+        for line in (ROOT / "docs" / "replicas.md").read_text().splitlines()
         if line.startswith("ACL SETUSER genguard")
     )
     return line.split()[5:]
@@ -34,7 +34,7 @@ def user(store: StoreServer) -> str:
     return "genguard"
 
 
-def test_the_rights_in_the_readme_are_enough(user, proxy):
+def test_the_documented_rights_are_enough(user, proxy):
     flag = f"--store=valkey://{user}:{_SECRET}@127.0.0.1:{proxy.port}/0"
     with Replica(flag) as one, Replica(flag) as other:
         wait_until(lambda: one.has_store and other.has_store, what="store asked")

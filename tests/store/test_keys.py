@@ -15,8 +15,8 @@ from tests.store.replica import Replica
 from tests.store.server import StoreServer
 from webhook.objects.intended import Intended
 from webhook.objects.observed import Observed
-from webhook.store.scripts import LARGEST_VALUE
 from webhook.store.seal import KeyFile
+from webhook.store.shared_writes import LARGEST_VALUE
 from webhook.store.stream import Facts
 
 pytestmark = pytest.mark.xdist_group("store")
@@ -150,7 +150,7 @@ def test_a_key_is_renewed_in_steps_and_no_fact_is_refused_meanwhile(
 ) -> None:
     one, other = site.replica("one", OLD), site.replica("other", OLD)
     loop = Loop()
-    # As README.md#replicas says; files of pods change at different times.
+    # As docs/replicas.md says; files of pods change at different times.
     for step in ((OLD, NEW), (NEW, OLD), (NEW,)):
         for replica, name in ((one, "one"), (other, "other")):
             before = len(replica.log_lines("keys of the store read"))

@@ -12,14 +12,13 @@ from tests.store.proxy import Proxy
 from webhook.admission.join import JoinKey
 from webhook.objects.intended import EVERY_OBSERVED_GENERATION, Intended
 from webhook.objects.observed import Observed
-from webhook.store import circuit as module
+from webhook.store import circuit_breaker as module
 from webhook.store.address import ValkeyAddress
-from webhook.store.circuit import Circuit, Way
-from webhook.store.line import listen, open_line
+from webhook.store.circuit_breaker import CircuitBreaker, StoreAccess
+from webhook.store.client import open_pipeline, subscribe
 from webhook.store.memory import MemoryIntents
-from webhook.store.scripts import Scripts
 from webhook.store.seal import Sealed
-from webhook.store.shared import SharedWrites
+from webhook.store.shared_writes import Scripts, SharedWrites
 
 pytestmark = pytest.mark.xdist_group("store")
 
@@ -41,23 +40,23 @@ class Member:
 
     def __init__(self, address: ValkeyAddress) -> None:
         self.scripts = Scripts(address.prefix, secrets.token_bytes(8))
-        way = Way(
-            lambda: open_line(address),
-            lambda on_open, on_message: listen(
+        access = StoreAccess(
+            lambda: open_pipeline(address),
+            lambda on_open, on_message: subscribe(
                 address, self.scripts.channel, on_open, on_message
             ),
             self.scripts.probe(),
         )  # fmt: skip
-        self.circuit = Circuit(way, lambda turn: None)
+        self.circuit = CircuitBreaker(access, lambda state: None)
         self.writes = SharedWrites(self.circuit, self.scripts, seal(), EVERY_OBSERVED_GENERATION)
         self.heard: set[bytes] = set()
 
-    def call_back(self, message: bytes) -> None:
+    def invalidate(self, message: bytes) -> None:
         self.heard.add(message)
-        self.writes.call_back(message)
+        self.writes.invalidate(message)
 
-    def call_back_all(self) -> None:
-        self.writes.call_back_all()
+    def invalidate_all(self) -> None:
+        self.writes.invalidate_all()
 
     async def ask(self) -> Intended | None:
         """As the handler does at /mutate."""
@@ -101,7 +100,7 @@ async def _play(address: ValkeyAddress, story: list[tuple[int, str]]) -> None:
             if what == "ask":
                 assert await member.ask() == alone.get(KEY, NOW)
             elif what == "blip":
-                member.call_back_all()
+                member.invalidate_all()
             else:
                 intended = Intended(Observed(int(what[-1]), ()))
                 member.writes.intents.put(KEY, intended, NOW)

@@ -113,10 +113,10 @@ def container(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Container]:
         found.stop()
 
 
-def test_its_one_user_has_the_rights_of_the_readme() -> None:
+def test_its_one_user_has_the_documented_rights() -> None:
     (line,) = (
         line
-        for line in (REPOSITORY / "README.md").read_text().splitlines()
+        for line in (REPOSITORY / "docs" / "replicas.md").read_text().splitlines()
         if line.startswith("ACL SETUSER genguard")
     )
     words = CONTAINER["command"]

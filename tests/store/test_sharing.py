@@ -14,15 +14,13 @@ from hypothesis import strategies as st
 from tests.store.proxy import Proxy
 from tests.store.server import StoreServer
 from webhook.detection.fact import UnreadableFactError
-from webhook.store import reader as readers
-from webhook.store import saving
-from webhook.store import sharing as module
+from webhook.store import client, snapshot
+from webhook.store import shared_detection as module
 from webhook.store.address import ValkeyAddress
-from webhook.store.line import open_line
-from webhook.store.reader import open_reader
-from webhook.store.scripts import Scripts
+from webhook.store.client import open_pipeline, open_stream_client
 from webhook.store.seal import Sealed
-from webhook.store.sharing import Place, Sharing
+from webhook.store.shared_detection import SharedDetection, SharedStore
+from webhook.store.shared_writes import Scripts
 from webhook.store.stream import Facts, Found, Row, Stream
 
 pytestmark = pytest.mark.xdist_group("store")
@@ -78,15 +76,15 @@ class Member:
         scripts = Scripts(address.prefix, me)
         self.leads = leads
         self.tally = Tally()
-        place = Place(
-            lambda: open_reader(address),
-            lambda: open_line(address),
+        shared = SharedStore(
+            lambda: open_stream_client(address),
+            lambda: open_pipeline(address),
             scripts.probe(),
             address.prefix,
             me,
             SEAL,
         )
-        self.sharing = Sharing(place, self.tally)
+        self.sharing = SharedDetection(shared, self.tally)
         self.told: list[str] = []
         self._running: asyncio.Task[None] | None = None
 
@@ -143,10 +141,10 @@ async def members(address: ValkeyAddress, number: int) -> AsyncIterator[list[Mem
 def address(proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], ValkeyAddress]]:
     """Each time of another prefix. A busy machine must not make the story another one."""
     monkeypatch.setattr(module, "_ANSWER_SECONDS", _PATIENCE)
-    monkeypatch.setattr(readers, "_ANSWER_SECONDS", _PATIENCE)
+    monkeypatch.setattr(client, "_ANSWER_SECONDS", _PATIENCE)
     monkeypatch.setattr(module, "_SHORTEST_PAUSE", 0.01)
     monkeypatch.setattr(module, "_LONGEST_PAUSE", 0.02)
-    monkeypatch.setattr(saving, "SAVE_SECONDS", 0.0)
+    monkeypatch.setattr(snapshot, "SAVE_SECONDS", 0.0)
     monkeypatch.setattr(module, "GATHER_SECONDS", 0.0)
     yield lambda: ValkeyAddress("127.0.0.1", proxy.port, prefix=f"{secrets.token_hex(4)}:")
     proxy.open()
@@ -229,14 +227,16 @@ async def test_what_nobody_has_acknowledged_counts_once_whether_it_was_stored_or
         await until(lambda: all(one.tally.counts.total() == 2 for one in each))
 
 
-async def test_what_is_lost_with_the_store_before_all_have_read_it_is_sent_again(address, store):
+async def test_what_is_lost_with_the_store_before_all_have_read_it_is_sent_again(
+    address, proxy, store
+):
     at = address()
     async with members(at, 1) as (one,):
         one.put("stored")
         await until(lambda: one.tally.counts.total() == 1)
         await saved(one)
         store.run("DEL", Stream(at.prefix, SEAL).key, f"{at.prefix}found1")
-        one.sharing._line.end("restarted")
+        proxy.drop()
         await until(lambda: not one.sharing.is_shared)
         one.leads = False
         other = Member(at)
@@ -333,7 +333,7 @@ async def test_what_cannot_be_read_is_counted_and_passed_over(address, store):
         assert one.sharing.is_shared
 
 
-async def test_a_store_whose_clock_is_behind_is_read_from_its_beginning(address, store):
+async def test_a_store_whose_clock_is_behind_is_read_from_its_beginning(address, proxy, store):
     """As when another one has taken over that was empty."""
     at = address()
     async with members(at, 2) as each:
@@ -341,8 +341,7 @@ async def test_a_store_whose_clock_is_behind_is_read_from_its_beginning(address,
         store.run("XADD", stream.key, "99999999999999-0", "m", b"from the future")
         await until(lambda: all(one.count("unsealed") for one in each))
         store.run("DEL", stream.key)
-        for one in each:
-            one.sharing._line.end("moved")
+        proxy.drop()
         await until(lambda: not any(one.sharing.is_shared for one in each))
         each[0].put("alone")
         await until(lambda: all(one.sharing.is_shared for one in each))

@@ -15,10 +15,9 @@ from certs.files import CA_FILE
 from tests.controlplane.build import binary
 from tests.unit.manifest_files import MANIFESTS, registrations, webhook_of
 from webhook.cli.serve import serve
-from webhook.manifest.rendering import REGISTRATIONS
-from webhook.manifest.store import KEY, PASSWORD
+from webhook.manifest.rendering import KEY, PASSWORD, REGISTRATIONS
 from webhook.server.access import Part
-from webhook.server.reviewed_tokens import PATHS
+from webhook.server.tokens import PATHS
 from webhook.server.watching import parse_watched
 
 NOW = datetime.now(UTC)

@@ -1,4 +1,4 @@
-"""What differs from one Kubernetes to the next: a row of README's table, and how to ask a server.
+"""What differs from one Kubernetes to the next: rows of a table in docs/concepts.md.
 
 Every server is asked as it is without a flag that turns something on, in two namespaces: in one of
 them genguard looks after status.

@@ -1,4 +1,4 @@
-"""Bytes to AdmissionRequest: the one place where input is parsed and refused.
+"""Decodes an AdmissionReview, or says why it is none: the only place where input is refused.
 
 Error messages name the field path and what is wrong with it, never a value found there.
 """
@@ -120,7 +120,7 @@ _fields_decoder: Final = msgspec.json.Decoder(_FieldsReview)
 
 
 class _Fields:
-    """Every field of both objects, found in one pass when one of them is asked for."""
+    """Every top-level field of both objects, decoded in one pass when one of them is first read."""
 
     __slots__ = ("_body", "_found")
 

@@ -1,4 +1,4 @@
-"""Which reviews belong to one write: the phases of a write share no uid.
+"""The key that joins the reviews of one write: its phases share no uid.
 
 The API server mints a uid for each call (apiserver pkg/admission/plugin/webhook/request/
 admissionreview.go:CreateAdmissionObjects), so the phases are joined by what stays equal.
@@ -29,10 +29,10 @@ class JoinKey(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     @property
     def is_remembered(self) -> bool:
-        """Nobody may fill the memory with names that no API server lets through."""
+        """Whether its names are short enough for an API server: forged ones could fill memory."""
         return self.size <= _LONGEST + _BYTES_OF_TEXTS
 
     @property
     def size(self) -> int:
-        """About how many bytes of memory it takes: four a character where any is beyond ASCII."""
+        """About how many bytes of memory it takes; four a character where one is not ASCII."""
         return sys.getsizeof("".join(msgspec.structs.astuple(self)[:-1])) + _BYTES_OF_TEXTS

@@ -24,7 +24,7 @@ _annotations: Final = msgspec.json.Decoder(dict[str, str])
 
 
 class Seen(NamedTuple):
-    """One phase has seen the probe."""
+    """A phase that has seen the probe, and what the server said of itself."""
 
     phase: str
     facts: Mapping[str, str]
@@ -33,7 +33,7 @@ class Seen(NamedTuple):
 def warnings(
     request: AdmissionRequest, phase: Phase, about: Callable[[], Mapping[str, str]]
 ) -> tuple[str, ...]:
-    """What a probe is told; nothing, for every other request."""
+    """The warnings that answer a probe; none for every other request."""
     value = asked(request)
     return () if value is None else (answer(value, phase, about()),)
 
@@ -53,14 +53,14 @@ def asked(request: AdmissionRequest) -> str | None:
 
 
 def answer(value: str, phase: Phase, facts: Mapping[str, str]) -> str:
-    """The warning. Facts are words: what is none is left out."""
+    """The text of the warning; facts that are not a single word are left out."""
     told = {"phase": phase.value, **facts}
     words = [f"{key}={fact}" for key, fact in told.items() if _WORD.fullmatch(fact)]
     return " ".join((_NAME, value, *words))
 
 
 def read_answers(warnings: Iterable[str], value: str) -> dict[str, Seen]:
-    """Who has seen a probe, by phase, from the warnings that came back."""
+    """Read from the warnings of a response which phases have seen a probe, by phase."""
     found = {}
     for warning in warnings:
         name, _, rest = warning.partition(" ")

@@ -1,4 +1,4 @@
-"""AdmissionReview as it stands on the wire, typed and partial.
+"""AdmissionReview as on the wire, typed and partial.
 
 Source: k8s.io/api admission/v1/types.go and admission/v1beta1/types.go, which have the same shape.
 """
@@ -63,7 +63,7 @@ class UserInfo(msgspec.Struct, frozen=True):
 
 
 class WireObject(msgspec.Struct, frozen=True):
-    """`object` or `oldObject`, read in one pass: what nearly every question is about."""
+    """`object` or `oldObject`: the fields that nearly every review needs, read in one pass."""
 
     metadata: ObjectMeta | msgspec.UnsetType = msgspec.UNSET
     spec: msgspec.Raw = NO_RAW
@@ -71,18 +71,18 @@ class WireObject(msgspec.Struct, frozen=True):
 
 
 class PlainWireObject(WireObject, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """One that has nothing else: so have most of the kinds that are written often."""
+    """An object without further fields, as in most kinds that are written often."""
 
     api_version: msgspec.Raw = NO_RAW
     kind: msgspec.Raw = NO_RAW
 
 
 _NOT_READ: Final = Observed(None, ())
-"""A value of its own, told apart by identity."""
+"""Means that `observed` has not been read yet; compared by identity."""
 
 
 class ReviewedObject:
-    """An object in a review: what nearly every question is about, and the rest when asked.
+    """An object in a review. Further top-level fields are decoded when they are first read.
 
     metadata      typed and partial
     spec, status  raw JSON; None where the object has none
@@ -102,7 +102,7 @@ class ReviewedObject:
 
     @classmethod
     def of(cls, fields: Fields) -> Self:
-        """An object that is there as its fields. Raises msgspec.MsgspecError for bad metadata."""
+        """Make an object of its top-level fields. Raises msgspec.MsgspecError for bad metadata."""
         wire = WireObject(
             decode_metadata(fields), fields.get("spec", NO_RAW), fields.get("status", NO_RAW)
         )
@@ -191,16 +191,28 @@ class PlainWireReview(WireReview, frozen=True, rename="camel"):
 _LONGEST_NAMES: Final = 2_048
 """Bytes in memory: group and version are shown twice, 253 and 63 characters long at most."""
 _NOT_ASKED: Final = JoinKey("", "", "", "", "", "", "", "", dry_run=False)
-"""Told apart by identity, too."""
+"""Means that the key has not been made yet; compared by identity."""
 
 
 class AdmissionRequest:
     """One decoded request: what rules, generation and detection read.
 
-    `object` is None on DELETE, `old_object` is None on CREATE and CONNECT.
+    object       None on DELETE
+    old_object   None on CREATE and CONNECT
+    operation    CREATE, UPDATE, DELETE or CONNECT
+    subresource  `status`, `scale`, ...; empty for the main resource
     """
 
-    __slots__ = ("_join_key", "_read", "api_version", "object", "old_object", "wire")
+    __slots__ = (
+        "_join_key",
+        "_read",
+        "api_version",
+        "object",
+        "old_object",
+        "operation",
+        "subresource",
+        "wire",
+    )
 
     def __init__(
         self,
@@ -213,6 +225,8 @@ class AdmissionRequest:
         """`read` finds what is in `attributes`."""
         self.api_version: Final = api_version
         self.wire: Final = wire
+        self.operation: Final = wire.operation
+        self.subresource: Final = wire.sub_resource
         self.object: Final = object_
         self.old_object: Final = old_object
         self._read: Final = read
@@ -220,9 +234,9 @@ class AdmissionRequest:
 
     @property
     def join_key(self) -> JoinKey | None:
-        """Which write this is a phase of.
+        """The key that this review shares with the other phases of its write.
 
-        None where that cannot be told from another's: of a create nothing is stored yet.
+        None where there is no such key: of a create nothing is stored yet.
         """
         if self._join_key is _NOT_ASKED:
             self._join_key = self._made_key()
@@ -261,18 +275,8 @@ class AdmissionRequest:
 
     @property
     def attributes(self) -> dict[str, Any]:
-        """`request` as it was sent, without the objects: decoded anew each time it is asked for.
+        """`request` as it was sent, without the objects; decoded at each call.
 
         Raises msgspec.MsgspecError for what `wire` does not check.
         """
         return self._read()
-
-    @property
-    def operation(self) -> Operation:
-        """CREATE, UPDATE, DELETE or CONNECT."""
-        return self.wire.operation
-
-    @property
-    def subresource(self) -> str:
-        """`status`, `scale`, ...; empty for the main resource."""
-        return self.wire.sub_resource

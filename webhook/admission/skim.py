@@ -28,7 +28,7 @@ _OPENING: Final = frozenset(b"{[")
 
 
 class Envelope(NamedTuple):
-    """What an answer needs."""
+    """The part of a review that an answer needs."""
 
     api_version: str
     uid: str

@@ -1,7 +1,7 @@
-"""Findings as alerts of Alertmanager's API v2, sent to every peer.
+"""Sends findings as alerts to every Alertmanager peer, by its API v2.
 
-An alert is the same one while its labels are the same, so labels hold only what never changes of a
-finding. It is sent again well before Alertmanager would resolve it by itself, and resolved by an
+Alertmanager recognizes an alert by its labels, so labels hold only what never changes in a finding.
+An alert is sent again well before Alertmanager would resolve it by itself, and resolved by an
 `endsAt` in the past (prometheus/alertmanager api/v2; Prometheus' own notifier does the same).
 """
 
@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import aiohttp
 
-from webhook.alerts.change import Change, Turn
+from webhook.alerts.change import Change, Transition
 from webhook.detection.finding import Finding, Severity
 from webhook.objects.shown import printable
 from webhook.telemetry.logs import LOGGER
@@ -25,20 +25,20 @@ _ALERTED: Final = frozenset({Severity.WARNING, Severity.CRITICAL})
 
 
 class AlertmanagerSink:
-    """Tells every peer; one that does not answer is logged and tried again at the next resend."""
+    """Sends alerts to every peer. One that does not answer is logged."""
 
     def __init__(self, urls: Iterable[str], clock: Callable[[], datetime] | None = None) -> None:
-        """`urls` as Alertmanager listens: http://alertmanager:9093."""
+        """`urls` are those of the peers, such as http://alertmanager:9093."""
         self._urls: Final = tuple(f"{url.rstrip('/')}/api/v2/alerts" for url in urls)
         self._clock: Final = clock or (lambda: datetime.now(UTC))
         self._session: aiohttp.ClientSession | None = None
         self._sent = datetime.min.replace(tzinfo=UTC)
 
     async def tell(self, changes: tuple[Change, ...], findings: tuple[Finding, ...]) -> None:
-        """Send what turned at once, and what is open each RESEND."""
+        """Send changes at once, and all open findings every RESEND."""
         now = self._clock()
         alerts = [_alert(change.finding, now) for change in changes if _is_alert(change)]
-        if not timedelta(0) <= now - self._sent < RESEND:  # less: the clock was put back
+        if not timedelta(0) <= now - self._sent < RESEND:  # less than 0: the clock was set back
             self._sent = now
             alerts = [_alert(one, now) for one in findings if _is_open(one)] + [
                 alert for alert in alerts if alert["endsAt"] <= _text(now)
@@ -47,7 +47,7 @@ class AlertmanagerSink:
             await asyncio.gather(*(self._post(url, alerts) for url in self._urls))
 
     async def close(self) -> None:
-        """Close connections; open alerts resolve by themselves when nobody sends them again."""
+        """Close connections. Open alerts resolve by themselves when they are not sent again."""
         if self._session is not None:
             await self._session.close()
 
@@ -56,7 +56,7 @@ class AlertmanagerSink:
             self._session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=_SECONDS))
         try:
             async with self._session.post(url, json=alerts, allow_redirects=False) as answer:
-                if answer.status >= 300:  # noqa: PLR2004 - HTTP's border of success
+                if answer.status >= 300:  # noqa: PLR2004 - the first status that is not a success
                     raise aiohttp.ClientResponseError(
                         answer.request_info, (), status=answer.status, message=""
                     )
@@ -71,7 +71,7 @@ def _is_open(finding: Finding) -> bool:
 
 
 def _is_alert(change: Change) -> bool:
-    if change.turn is Turn.RESOLVED:
+    if change.transition is Transition.RESOLVED:
         return change.finding.severity in _ALERTED
     return _is_open(change.finding)
 
@@ -80,7 +80,7 @@ def _alert(finding: Finding, now: datetime) -> dict[str, Any]:
     where = finding.object
     actors = ", ".join(one.told for one in finding.actors) or "unknown"
     target = f"{where.namespace}/{where.name}" if where.namespace else where.name
-    # Severity is no label: it rises, and would make another alert of the same finding.
+    # Severity is not a label: when it rises, that would be another alert of the same finding.
     labels = {
         "alertname": "GenguardLoop",
         "finding": finding.id,
@@ -99,7 +99,7 @@ def _alert(finding: Finding, now: datetime) -> dict[str, Any]:
     return {
         "labels": {key: printable(text) for key, text in labels.items()},
         "annotations": {key: printable(text) for key, text in annotations.items()},
-        # Where the clock was put back it is to come, and Alertmanager refuses what ends before.
+        # After the clock was set back, first_seen may lie ahead: Alertmanager refuses such alerts.
         "startsAt": min(finding.first_seen, _text(now)),
         "endsAt": _text(now if finding.state == "resolved" else now + LIFETIME),
     }

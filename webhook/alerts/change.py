@@ -1,4 +1,4 @@
-"""What happened to a finding since it was last looked at."""
+"""Changes of findings, which the alert sinks report."""
 
 from collections.abc import Iterable
 from enum import StrEnum
@@ -9,8 +9,8 @@ from webhook.detection.finding import Finding, Severity
 _ORDER: Final = {severity: rank for rank, severity in enumerate(Severity)}
 
 
-class Turn(StrEnum):
-    """Only turns are told, not each sign: a loop must not become a loop of alerts."""
+class Transition(StrEnum):
+    """How a finding changed. Further signals are no change, or a loop would alert endlessly."""
 
     OPENED = "opened"
     ESCALATED = "escalated"
@@ -19,54 +19,54 @@ class Turn(StrEnum):
 
 
 class Change(NamedTuple):
-    """One turn of one finding."""
+    """One transition of one finding."""
 
-    turn: Turn
+    transition: Transition
     finding: Finding
 
 
 class Sink(Protocol):
-    """One place to tell. Slow or failing sinks keep nobody waiting."""
+    """One receiver of findings. Nothing waits for a slow or failing sink."""
 
     async def tell(self, changes: tuple[Change, ...], findings: tuple[Finding, ...]) -> None:
-        """Called after each look: what turned, and everything that is known."""
+        """Report changes, given all findings. Called after each comparison."""
 
     async def close(self) -> None:
-        """Give up what is held."""
+        """Close connections."""
 
 
-class Turns:
-    """Remembers the last look, and tells what turned since."""
+class TransitionTracker:
+    """Compares findings with those of the last call, and returns the changes."""
 
     def __init__(self) -> None:
         self._seen: dict[str, tuple[str, Severity]] = {}
         self._last: tuple[Finding, ...] = ()
 
     def since(self, findings: tuple[Finding, ...]) -> tuple[Change, ...]:
-        """The turns between the last look and this one."""
+        """Return the changes since the last call."""
         if findings is self._last:
             return ()
         self._last = findings
         found: list[Change] = []
         seen: dict[str, tuple[str, Severity]] = {}
         for finding in findings:
-            turn = self._turn(finding)
-            if turn is not None:
-                found.append(Change(turn, finding))
+            transition = self._transition(finding)
+            if transition is not None:
+                found.append(Change(transition, finding))
             seen[finding.id] = (finding.state, finding.severity)
         self._seen = seen
         return tuple(found)
 
     def know(self, findings: Iterable[Finding]) -> None:
-        """Take these as told: somebody else has told of them."""
+        """Take these findings as reported: another replica has reported them."""
         self._seen |= {one.id: (one.state, one.severity) for one in findings}
 
-    def _turn(self, finding: Finding) -> Turn | None:
+    def _transition(self, finding: Finding) -> Transition | None:
         before = self._seen.get(finding.id)
         if before is None:
-            return None if finding.state == "resolved" else Turn.OPENED
+            return None if finding.state == "resolved" else Transition.OPENED
         state, severity = before
-        # From open to quiet and back is no news: what is wrong has been wrong all the time.
+        # From open to quiet and back is not reported: the damage was there all the time.
         if (state == "resolved") != (finding.state == "resolved"):
-            return Turn.RESOLVED if finding.state == "resolved" else Turn.REOPENED
-        return Turn.ESCALATED if _ORDER[finding.severity] > _ORDER[severity] else None
+            return Transition.RESOLVED if finding.state == "resolved" else Transition.REOPENED
+        return Transition.ESCALATED if _ORDER[finding.severity] > _ORDER[severity] else None

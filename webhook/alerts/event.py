@@ -1,17 +1,23 @@
-"""A Kubernetes Event as genguard makes it; k8s.io/api events/v1/types.go."""
+"""Builds Kubernetes Events (k8s.io/api events/v1/types.go).
 
+StoreEvents reports by them that the shared store is lost, and that it is back.
+"""
+
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from webhook.objects.shown import printable
+from webhook.telemetry.logs import LOGGER
 
 CLUSTER_NAMESPACE: Final = "default"
-"""Where Events about objects without a namespace are made."""
-_LONGEST_NOTE: Final = 1_024  # bytes, as Go counts them (pkg/apis/core/validation/events.go)
+"""The namespace of Events about objects that have none."""
+_LONGEST_NOTE: Final = 1_024  # bytes, as Go counts (pkg/apis/core/validation/events.go)
 
 CreateEvent = Callable[[str, dict[str, Any]], Awaitable[None]]
-"""Creates an events.k8s.io/v1 Event in a namespace; raises when that fails."""
+"""Creates an events.k8s.io/v1 Event in a namespace; raises if that fails."""
+_SECONDS: Final = 5.0
 
 
 def event(
@@ -24,10 +30,10 @@ def event(
     note: str,
     regarding: Mapping[str, str],
 ) -> dict[str, Any]:
-    """The body of one Event; what is not good is a Warning.
+    """Return the body of one Event, of type Normal if `is_good` and Warning otherwise.
 
     at         in UTC
-    note       escaped where it is not printable, and cut where the API server would refuse it
+    note       is escaped where it is not printable, and cut to the length the API server accepts
     regarding  apiVersion, kind, namespace, name and perhaps uid of what it is about
     """
     return {
@@ -49,5 +55,44 @@ def event(
 
 
 def cut(text: str, most: int) -> str:
-    """So many bytes of the text at most, in whole characters."""
+    """Cut a text to `most` bytes, in whole characters."""
     return text.encode()[:most].decode(errors="ignore")
+
+
+class StoreEvents:
+    """Reports the loss and the return of the shared store as Events about this server.
+
+    An Event that fails is logged and not tried again.
+    """
+
+    def __init__(
+        self,
+        create: CreateEvent,
+        regarding: dict[str, str],
+        clock: Callable[[], datetime] | None = None,
+    ) -> None:
+        """`regarding` is the server: apiVersion, kind, namespace and name."""
+        self._create: Final = create
+        self._regarding: Final = regarding
+        self._clock: Final = clock or (lambda: datetime.now(UTC))
+
+    async def tell(self, up: bool, reason: str) -> None:  # noqa: FBT001 - the new state
+        """Create one Event. Never raises."""
+        try:
+            async with asyncio.timeout(_SECONDS):
+                await self._create(self._regarding["namespace"], self._event(reason, up=up))
+        except Exception as error:  # noqa: BLE001 - whatever the client raises, serving goes on
+            facts = {"reason": type(error).__name__}
+            LOGGER.warning("event not created", extra={"facts": facts})
+
+    def _event(self, reason: str, *, up: bool) -> dict[str, Any]:
+        lost = f"The shared store is lost: {reason}. Each replica goes by its own memory."
+        return event(
+            self._clock(),
+            "genguard.io/store",
+            action="Reconnect",
+            reason="StoreBack" if up else "StoreLost",
+            is_good=up,
+            note="The shared store is back." if up else lost,
+            regarding=self._regarding,
+        )

@@ -1,17 +1,18 @@
-"""Findings as Kubernetes Events on the object, as client-go would rate-limit them.
+"""Reports findings as Kubernetes Events on their objects, limited as client-go limits Events.
 
-A token bucket for each object (client-go tools/record/events_cache.go: 25 at once, then one each
-300 s), and one Event a turn: a finding's own count stands in its note, so nothing is aggregated
-again here. Dry runs never reach a finding.
+Each object has a token bucket (client-go tools/record/events_cache.go: 25 at once, then one every
+300 s). Each change is one Event. Events are not aggregated: the note holds the finding's own count.
+Dry runs never become a finding.
 """
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from webhook.alerts.change import Change, Turn
+from cachetools import LRUCache
+
+from webhook.alerts.change import Change, Transition
 from webhook.alerts.event import CLUSTER_NAMESPACE, CreateEvent, cut, event
 from webhook.detection.finding import Finding, FoundObject, Severity
 from webhook.objects.shown import printable
@@ -25,7 +26,7 @@ _SECONDS: Final = 5.0
 
 
 class KubeEventSink:
-    """Makes Events through `create`; one that fails is logged and not tried again."""
+    """Creates Events. One that fails is logged and not tried again."""
 
     def __init__(
         self,
@@ -33,51 +34,52 @@ class KubeEventSink:
         kind_of: Callable[[FoundObject], str],
         clock: Callable[[], datetime] | None = None,
     ) -> None:
-        """`kind_of` names the Kind of a resource, "" where it is not known."""
+        """`kind_of` returns the kind of an object's resource, "" for an unknown one."""
         self._create: Final = create
         self._kind_of: Final = kind_of
         self._clock: Final = clock or (lambda: datetime.now(UTC))
-        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        self._buckets: Final[LRUCache[str, tuple[float, float]]] = LRUCache(_OBJECTS)
+        """Tokens left and the time of that, by object."""
 
     async def tell(self, changes: tuple[Change, ...], findings: tuple[Finding, ...]) -> None:
-        """One Event a turn, within the limits.
+        """Create one Event for each change, within the limits.
 
-        All of them together get _SECONDS: an API server that hangs would hold up every sink.
+        All of them together take _SECONDS at most: a hanging API server must not delay other sinks.
         """
         del findings
         try:
             async with asyncio.timeout(_SECONDS):
-                for turn, finding in changes:
+                for transition, finding in changes:
                     now = self._clock()
-                    if finding.severity is not Severity.INFO and self._take(finding, now):
-                        await self._send(turn, finding, now)
+                    if finding.severity is not Severity.INFO and self._take_token(finding, now):
+                        await self._send(transition, finding, now)
         except TimeoutError:
             LOGGER.warning("events not created", extra={"facts": {"reason": "TimeoutError"}})
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: the connection is not ours."""
 
-    async def _send(self, turn: Turn, finding: Finding, now: datetime) -> None:
+    async def _send(self, transition: Transition, finding: Finding, now: datetime) -> None:
         namespace = finding.object.namespace or CLUSTER_NAMESPACE
         try:
-            await self._create(namespace, self._event(turn, finding, now))
+            await self._create(namespace, self._event(transition, finding, now))
         except Exception as error:  # noqa: BLE001 - whatever the client raises, alerts go on
             facts = {"finding": finding.id, "reason": type(error).__name__}
             LOGGER.warning("event not created", extra={"facts": facts})
 
-    def _event(self, turn: Turn, finding: Finding, now: datetime) -> dict[str, Any]:
+    def _event(self, transition: Transition, finding: Finding, now: datetime) -> dict[str, Any]:
         where = finding.object
         version = f"{where.group}/{where.version}" if where.group else where.version
         actors = ", ".join(one.told for one in finding.actors) or "unknown"
-        # A user may be called anything of any length, and must not push the actors out of the note.
+        # A user may have a name of any length, which must not push the actors out of the note.
         message = cut(printable(finding.message), _LONGEST_MESSAGE)
-        note = f"{finding.detector} {turn}: {message} ({finding.count}x). By: {actors}"
+        note = f"{finding.detector} {transition}: {message} ({finding.count}x). By: {actors}"
         return event(
             now,
             "genguard.io/detection",
-            action=turn.value.capitalize(),
+            action=transition.value.capitalize(),
             reason="".join(part.capitalize() for part in finding.detector.split("-")),
-            is_good=turn is Turn.RESOLVED,
+            is_good=transition is Transition.RESOLVED,
             note=note,
             regarding={
                 "apiVersion": version,
@@ -88,14 +90,11 @@ class KubeEventSink:
             },
         )
 
-    def _take(self, finding: Finding, time: datetime) -> bool:
+    def _take_token(self, finding: Finding, time: datetime) -> bool:
         key, now = finding.object.uid or finding.id, time.timestamp()
         tokens, at = self._buckets.get(key, (float(BURST), now))
-        # A clock that was put back takes no tokens.
+        # A clock that was set back takes no tokens away.
         tokens = min(BURST, tokens + max(0.0, now - at) / REFILL_SECONDS)
         allowed = tokens >= 1
         self._buckets[key] = (tokens - 1 if allowed else tokens, now)
-        self._buckets.move_to_end(key)
-        if len(self._buckets) > _OBJECTS:
-            self._buckets.popitem(last=False)
         return allowed

@@ -1,7 +1,7 @@
-"""What one of several replicas should do: tell of findings where a second voice would be noise.
+"""Lets one of several replicas report, where reports of every replica would be noise.
 
-A follower remembers for a while what it would have told. When it becomes the leader it tells what
-the leader before may not have told any more: better twice after a crash than not at all.
+A follower remembers for a while what it would have reported. When it becomes the leader, it reports
+what the leader before it may have missed: after a crash a second report is better than none.
 """
 
 import asyncio
@@ -14,61 +14,62 @@ from typing import Final, Protocol
 from webhook.alerts.change import Change, Sink
 from webhook.detection.finding import Finding
 from webhook.running import running
+from webhook.telemetry import declarations
 from webhook.telemetry.logs import LOGGER
 from webhook.telemetry.metrics import Metrics
 
 KEPT_SECONDS: Final = 30.0
-"""Longer than any handover takes."""
+"""How long a follower remembers changes: longer than any handover takes."""
 TICK_SECONDS: Final = 2.0
-"""How often a candidate tries: a handover takes as long as a leadership lasts, and this."""
-_MOST_LOOKS: Final = 1_000
+"""The pause between two attempts to lead; a handover lasts a term and this pause."""
+_MOST_REMEMBERED: Final = 1_000
 
 
 class Leadership(Protocol):
-    """Whether this replica is the one. Asked often: it does no I/O."""
+    """Whether this replica leads. Read often, so it does no I/O."""
 
     @property
     def is_leader(self) -> bool:
-        """At this moment. Never true of two replicas at once, if the store or API can tell."""
+        """Whether this replica leads now. Only one does, while the store or API is reached."""
 
     @property
     def vacant_since(self) -> float:
-        """For a leader: the monotonic time at which another one was last known to lead."""
+        """On a leader: when another replica was last known to lead, in monotonic seconds."""
 
 
-class Candidate(Leadership, Protocol):
-    """Somebody who can come to lead."""
+class LeaderElection(Leadership, Protocol):
+    """An election in which this replica is a candidate."""
 
     async def tick(self) -> None:
-        """Take or renew the leadership where that is due. Never raises."""
+        """Take or renew the leadership if that is due. Never raises."""
 
     async def release(self) -> None:
-        """Let another one lead at once. Never raises."""
+        """Give up the leadership, so that another replica can lead at once. Never raises."""
 
 
 @asynccontextmanager
-async def candidacy(candidate: Candidate, metrics: Metrics) -> AsyncIterator[None]:
-    """Let it try to lead until the end, and then give way."""
-    metrics.gauge("leader", "1 on the replica that leads.", lambda: float(candidate.is_leader))
+async def running_for_leader(election: LeaderElection, metrics: Metrics) -> AsyncIterator[None]:
+    """Take part in an election while the context is entered, then give up the leadership."""
+    metrics.gauge(declarations.LEADER, lambda: float(election.is_leader))
     try:
-        async with running((_try(candidate),)):
+        async with running((_take_part(election),)):
             yield
     finally:
-        await candidate.release()
+        await election.release()
 
 
-async def _try(candidate: Candidate) -> None:
+async def _take_part(election: LeaderElection) -> None:
     led = None
     while True:
-        await candidate.tick()
-        if candidate.is_leader is not led:
-            led = candidate.is_leader
+        await election.tick()
+        if election.is_leader is not led:
+            led = election.is_leader
             LOGGER.info("leading" if led else "following")
         await asyncio.sleep(TICK_SECONDS)
 
 
-class OrAlone:
-    """A Leadership that also holds for who cannot know what the others tell."""
+class LeaderOrAlone:
+    """A Leadership that also holds for a replica that is cut off from the others."""
 
     def __init__(self, leadership: Leadership, is_alone: Callable[[], bool]) -> None:
         self._leadership: Final = leadership
@@ -76,29 +77,31 @@ class OrAlone:
 
     @property
     def is_leader(self) -> bool:
-        """It leads, or it is alone."""
+        """Whether this replica leads, or is alone."""
         return self._leadership.is_leader or self._is_alone()
 
     @property
     def vacant_since(self) -> float:
-        """As the leadership's."""
+        """When another replica was last known to lead, in monotonic seconds."""
         return self._leadership.vacant_since
 
 
 class LeaderSink:
-    """A Sink that is told only while this replica leads."""
+    """Passes changes on to another sink only while this replica leads."""
 
     def __init__(
         self, sink: Sink, leadership: Leadership, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """`clock` as Leadership's."""
+        """`clock` gives monotonic seconds."""
         self._sink: Final = sink
         self._leadership: Final = leadership
         self._clock: Final = clock
-        self._missed: Final[deque[tuple[float, tuple[Change, ...]]]] = deque(maxlen=_MOST_LOOKS)
+        self._missed: Final[deque[tuple[float, tuple[Change, ...]]]] = deque(
+            maxlen=_MOST_REMEMBERED
+        )
 
     async def tell(self, changes: tuple[Change, ...], findings: tuple[Finding, ...]) -> None:
-        """Pass on, or remember."""
+        """Pass changes on as the leader, remember them as a follower."""
         now = self._clock()
         while self._missed and self._missed[0][0] < now - KEPT_SECONDS:
             self._missed.popleft()
@@ -107,7 +110,7 @@ class LeaderSink:
                 self._missed.append((now, changes))
             return
         since = self._leadership.vacant_since
-        missed = [one for at, turned in self._missed if at >= since for one in turned]
+        missed = [one for at, several in self._missed if at >= since for one in several]
         self._missed.clear()
         await self._sink.tell((*missed, *changes), findings)
 

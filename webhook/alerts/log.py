@@ -1,9 +1,9 @@
-"""Findings as log lines: one for each turn, with the actor in it."""
+"""Logs each change of a finding as one line, with its actors."""
 
 import logging
 from typing import Final
 
-from webhook.alerts.change import Change, Turn
+from webhook.alerts.change import Change, Transition
 from webhook.detection.finding import Finding, Severity
 from webhook.telemetry.logs import LOGGER, is_heard
 
@@ -16,13 +16,13 @@ _LEVELS: Final = {
 
 
 class LogSink:
-    """Writes to the `genguard` logger."""
+    """Writes to the logger `genguard`."""
 
     async def tell(self, changes: tuple[Change, ...], findings: tuple[Finding, ...]) -> None:
-        """One line a turn."""
+        """Log one line for each change."""
         del findings
-        for turn, finding in changes:
-            level = logging.INFO if turn is Turn.RESOLVED else _LEVELS[finding.severity]
+        for transition, finding in changes:
+            level = logging.INFO if transition is Transition.RESOLVED else _LEVELS[finding.severity]
             if not is_heard(level, _MESSAGE):
                 continue
             where = finding.object
@@ -39,7 +39,7 @@ class LogSink:
                 "count": finding.count,
                 "what": finding.message,
             }
-            LOGGER.log(level, _MESSAGE, turn, extra={"facts": facts})
+            LOGGER.log(level, _MESSAGE, transition, extra={"facts": facts})
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: no connection is open."""

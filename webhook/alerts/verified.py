@@ -1,46 +1,46 @@
-"""Before a finding alerts, its object is looked for in the API: a forged review finds nothing.
+"""Checks that the object of a finding exists before the finding is reported.
 
-Whoever reaches the admission port may send reviews of objects that never were, where no client
-certificate is asked for. A finding whose object is not there, or has another uid, is kept from the
-alerts; one that could not be looked up alerts, and its message says that it is unverified.
+Where no client certificate is required, an untrusted client may send reviews of objects that do not
+exist. A finding is not reported if its object does not exist or has another uid. If the object
+could not be looked up, the finding is reported, and its message says that it is unverified.
 """
 
 import asyncio
 import time
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeAlias
 
+from cachetools import LRUCache
 from msgspec import structs
 
-from webhook.alerts.change import Change, Sink, Turn
+from webhook.alerts.change import Change, Sink, Transition
 from webhook.detection.finding import Finding, FoundObject, Severity
 
 MOST_LOOKUPS: Final = 20
-"""In each WINDOW_SECONDS: what is found beyond that alerts unverified."""
+"""Lookups in each WINDOW_SECONDS; findings beyond that are reported as unverified."""
 WINDOW_SECONDS: Final = 10.0
 AGAIN_SECONDS: Final = 60.0
-"""Until an object that was not there, or could not be looked up, is looked up again."""
+"""Seconds until an object is looked up again that did not exist or could not be looked up."""
 UNVERIFIED: Final = "unverified, as its object could not be looked up: "
 _SECONDS: Final = 5.0
 _OBJECTS: Final = 4_096
 
 Lookup: TypeAlias = Callable[[FoundObject], Awaitable[bool | None]]
-"""Whether the API has this very object, None when that cannot be told. Never raises."""
+"""Returns whether the API has this object with this uid, None if unknown. Never raises."""
 
 
 class Verification:
-    """Verdicts on objects, shared by every sink: True is for good, all else for a while."""
+    """Remembers which objects exist, for all sinks. True is final; other results expire."""
 
     def __init__(self, lookup: Lookup, clock: Callable[[], float] = time.monotonic) -> None:
         """`clock` gives seconds."""
         self._lookup: Final = lookup
         self._clock: Final = clock
-        self._known: Final[OrderedDict[FoundObject, tuple[bool | None, float]]] = OrderedDict()
+        self._known: Final[LRUCache[FoundObject, tuple[bool | None, float]]] = LRUCache(_OBJECTS)
         self._window = (0.0, 0)
 
     async def of(self, thing: FoundObject) -> bool | None:
-        """Whether the object exists; None when it is not known."""
+        """Return whether the object exists, None if that is unknown."""
         now = self._clock()
         verdict, at = self._known.get(thing, (None, float("-inf")))
         if verdict or now - at < AGAIN_SECONDS:
@@ -56,36 +56,37 @@ class Verification:
                 verdict = await self._lookup(thing)
         except TimeoutError:
             verdict = None
-            self._window = now, MOST_LOOKUPS  # the next one would wait as long
+            self._window = now, MOST_LOOKUPS  # the next lookup would wait as long
         self._known[thing] = verdict, now
-        self._known.move_to_end(thing)
-        if len(self._known) > _OBJECTS:
-            self._known.popitem(last=False)
         return verdict
 
 
 class VerifiedSink:
-    """A Sink that is told of objects that are there, and with a mark of those nobody knows of."""
+    """Passes on findings whose objects exist, and marks those that are unverified."""
 
     def __init__(self, sink: Sink, verification: Verification) -> None:
-        """`sink` is told what is verified."""
+        """`sink` receives the verified findings."""
         self._sink: Final = sink
         self._verification: Final = verification
-        self._told: Final[OrderedDict[str, None]] = OrderedDict()
+        self._reported: Final[LRUCache[str, None]] = LRUCache(_OBJECTS)
 
     async def tell(self, changes: tuple[Change, ...], findings: tuple[Finding, ...]) -> None:
-        """Pass on what is verified; what was told before is passed on when it resolves, too."""
-        turned = [
-            Change(one.turn, found)
+        """Pass on verified findings, and the end of every finding that was passed on before."""
+        passed_changes = [
+            Change(one.transition, found)
             for one in changes
-            if (found := await self._passed(one.finding, is_end=one.turn is Turn.RESOLVED))
+            if (
+                found := await self._passed(
+                    one.finding, is_end=one.transition is Transition.RESOLVED
+                )
+            )
         ]
-        standing = [
+        passed_findings = [
             found
             for one in findings
             if (found := await self._passed(one, is_end=False)) is not None
         ]
-        await self._sink.tell(tuple(turned), tuple(standing))
+        await self._sink.tell(tuple(passed_changes), tuple(passed_findings))
 
     async def close(self) -> None:
         """Close the sink behind it."""
@@ -93,15 +94,12 @@ class VerifiedSink:
 
     async def _passed(self, finding: Finding, *, is_end: bool) -> Finding | None:
         if finding.severity is Severity.INFO or finding.state == "resolved":
-            # Of no interest to alerts, but for the end of what they were told.
-            return finding if not is_end or finding.id in self._told else None
+            # Not reported, except for the end of a finding that was reported before.
+            return finding if not is_end or finding.id in self._reported else None
         verdict = await self._verification.of(finding.object)
         if verdict is False:
             return None
-        self._told[finding.id] = None
-        self._told.move_to_end(finding.id)
-        if len(self._told) > _OBJECTS:
-            self._told.popitem(last=False)
+        self._reported[finding.id] = None
         if verdict is None:
             return structs.replace(finding, message=f"{UNVERIFIED}{finding.message}")
         return finding

@@ -1,1 +1,1 @@
-"""Audit logs: what the API server itself says of each webhook's part in a write."""
+"""Audit logs: find loops and name their webhooks from the API server's own records."""

@@ -1,13 +1,22 @@
-"""Events of audit.k8s.io/v1: what is needed of them, the objects left undecoded.
+"""Read events of audit.k8s.io/v1, and the calls of mutating webhooks in their annotations.
 
-Source: apiserver pkg/apis/audit/v1/types.go. An event has as much as its level allows: Metadata
-no objects, Request what was sent, RequestResponse what was stored as well.
+Objects stay undecoded. An event holds what its level allows: at Metadata no objects, at Request the
+sent object, at RequestResponse also the stored one (apiserver pkg/apis/audit/v1/types.go).
+
+mutation.webhook.admission.k8s.io/round_R_index_I   {"configuration","webhook","mutated"}, any level
+patch.webhook.admission.k8s.io/round_R_index_I      {..., "patch":[RFC 6902]}, from level Request on
+failed-open.mutation.webhook.admission.k8s.io/...   the name of a webhook that could not be called
+failed-open.validating.webhook.admission.k8s.io/... the same
+
+Source: apiserver pkg/admission/plugin/webhook/mutating/dispatcher.go. Round 1 is the reinvocation;
+there is no round 2.
 """
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from sys import intern
-from typing import Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
 import msgspec
@@ -16,16 +25,25 @@ API_VERSION: Final = "audit.k8s.io/v1"
 KINDS: Final = frozenset({"Event", "EventList"})
 NO_OBJECT: Final = msgspec.Raw()
 _REFUSED: Final = 400
+_MUTATION: Final = "mutation.webhook.admission.k8s.io/"
+_PATCH: Final = "patch.webhook.admission.k8s.io/"
+_FAILED_OPEN: Final = (
+    "failed-open.mutation.webhook.admission.k8s.io/",
+    "failed-open.validating.webhook.admission.k8s.io/",
+)
+
+_PLACE: Final = re.compile(r"round_([0-9]{1,3})_index_([0-9]{1,6})")
+_OWN_WEBHOOKS: Final = ".genguard.io"
 
 
 class User(msgspec.Struct):
-    """Who sent a request."""
+    """The sender of a request."""
 
     username: str = ""
 
 
 class ObjectReference(msgspec.Struct, rename="camel"):
-    """What a request was about."""
+    """The object of a request."""
 
     resource: str = ""
     namespace: str = ""
@@ -37,7 +55,7 @@ class ObjectReference(msgspec.Struct, rename="camel"):
 
 
 class ResponseStatus(msgspec.Struct):
-    """How it ended."""
+    """The result of a request."""
 
     code: int = 0
 
@@ -61,24 +79,24 @@ class Event(msgspec.Struct, rename="camel"):
 
     @property
     def time(self) -> float:
-        """Seconds since the epoch; events stand in the order of this in a log."""
+        """The time in seconds since the epoch. Events in a log are sorted by it."""
         return self.stage_timestamp.timestamp() if self.stage_timestamp else 0.0
 
     @property
     def username(self) -> str:
-        """Who acted, which is the impersonated user where there is one."""
+        """The user who acted: the impersonated user, if there is one."""
         user = self.impersonated_user or self.user
         return intern(user.username) if user else ""
 
     @property
     def manager(self) -> str:
-        """The field manager as the API server determines it: as given, else of the user agent."""
+        """The field manager as the API server derives it: the parameter, else the user agent."""
         given = self._query.get("fieldManager")
         return intern(given[0] if given else self.user_agent.partition("/")[0])
 
     @property
     def is_update(self) -> bool:
-        """An update that went through and was meant to be stored, of an object with a name."""
+        """Whether it is a successful update of a named object, and no dry run."""
         status, reference = self.response_status, self.object_ref
         return (
             self.verb in ("update", "patch")
@@ -98,6 +116,7 @@ class _List(msgspec.Struct):
 
 
 _events: Final = msgspec.json.Decoder(Event)
+
 _lists: Final = msgspec.json.Decoder(_List)
 
 
@@ -107,12 +126,96 @@ def is_audit(kind: str, api_version: str) -> bool:
 
 
 def read_events(document: bytes, kind: str) -> Iterator[Event]:
-    """The events of one document, finished or not.
+    """Yield the events of one document, at any stage.
 
-    Raises msgspec.MsgspecError; the path in its message is one inside the document.
+    Raises msgspec.MsgspecError; its message has the path inside the document.
     """
     if kind == "Event":
         yield _events.decode(document)
         return
     for item in _lists.decode(document).items:
         yield _events.decode(item)
+
+
+class Operation(msgspec.Struct, frozen=True):
+    """One operation of a JSON Patch. Its value is compared and never shown."""
+
+    op: str
+    path: str
+    value: Any = msgspec.UNSET
+    source: str = msgspec.field(default="", name="from")
+
+
+class Call(NamedTuple):
+    """One call of a mutating webhook; `position` is its index among all webhooks.
+
+    `operations` is None if the audit level shows no patch.
+    """
+
+    round: int
+    position: int
+    configuration: str
+    webhook: str
+    mutated: bool
+    operations: tuple[Operation, ...] | None
+
+    @property
+    def name(self) -> str:
+        """The webhook's name in findings: configuration/webhook."""
+        return intern(f"{self.configuration}/{self.webhook}")
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it is genguard's own webhook, which is never a suspect."""
+        return self.webhook.endswith(_OWN_WEBHOOKS)
+
+
+class _Mutation(msgspec.Struct):
+    configuration: str = ""
+    webhook: str = ""
+    mutated: bool = False
+
+
+class _Patch(msgspec.Struct):
+    patch: tuple[Operation, ...] | None = None
+
+
+_mutations: Final = msgspec.json.Decoder(_Mutation)
+
+_patches: Final = msgspec.json.Decoder(_Patch)
+
+
+def read_calls(annotations: Mapping[str, str]) -> tuple[Call, ...]:
+    """Return all webhook calls of an event, in call order.
+
+    Raises msgspec.MsgspecError and RecursionError for annotations that no API server writes.
+    """
+    calls = []
+    for key, value in annotations.items():
+        if not key.startswith(_MUTATION):
+            continue
+        place = key[len(_MUTATION) :]
+        numbers = _PLACE.fullmatch(place)
+        if numbers is None:
+            continue
+        found = _mutations.decode(value)
+        patch = annotations.get(_PATCH + place)
+        operations = None if patch is None else _patches.decode(patch).patch or ()
+        calls.append(
+            Call(
+                int(numbers[1]),
+                int(numbers[2]),
+                found.configuration,
+                found.webhook,
+                found.mutated,
+                operations,
+            )
+        )
+    return tuple(sorted(calls, key=lambda call: call[:2]))
+
+
+def failed_open(annotations: Mapping[str, str]) -> Iterator[str]:
+    """Yield the webhooks that could not be called and have failurePolicy Ignore."""
+    for key, value in annotations.items():
+        if key.startswith(_FAILED_OPEN):
+            yield value

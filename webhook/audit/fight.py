@@ -1,7 +1,7 @@
-"""A value that is sent again and again and that a webhook replaces each time.
+"""Find values that a user sends again and again, and that a webhook replaces each time.
 
-For logs that show what was sent and not what was stored (level Request). Only an explicit value
-counts: what a request leaves out and a webhook defaults is no fight.
+For logs without stored objects (level Request). Only explicit values count: it is no fight if a
+webhook sets a default for an absent field.
 """
 
 import zlib
@@ -11,10 +11,8 @@ from typing import Any, Final
 
 import msgspec
 
-from webhook.audit.calls import Call
-from webhook.audit.event import Event
-from webhook.audit.lost import value_at
-from webhook.audit.signs import describe
+from webhook.audit.event import Call, Event
+from webhook.audit.signs import describe, value_at
 from webhook.detection.detectors import Blame, Signal
 from webhook.detection.write import Write
 from webhook.objects.pointer import from_pointer
@@ -25,7 +23,7 @@ _REPLACING: Final = frozenset({"replace", "remove"})
 
 
 class Fights:
-    """Remembers, of each field that a webhook replaced, what was asked for; bounded."""
+    """Remembers the requested value of each field that a webhook replaced; bounded."""
 
     def __init__(self) -> None:
         self._asked: OrderedDict[tuple[str, ...], int] = OrderedDict()
@@ -62,7 +60,7 @@ class Fights:
 
 
 def _replaced(call: Call, sent: Any) -> Iterator[tuple[str, Any]]:
-    """The explicit values that a patch replaces, metadata and status aside."""
+    """Yield the explicit values that a patch replaces, without metadata and status."""
     for one in call.operations or ():
         path = _path(one.path) if one.op in _REPLACING else ()
         if path and path[0] not in _NOT_SPEC:

@@ -1,21 +1,27 @@
-"""An audit log event by event: counts, and findings that name webhooks for certain.
+"""Read an audit log event by event: count, and find loops with the webhooks that cause them.
 
-The signs of patches need nothing but the event. Storms and fights are the detectors' own, over
-writes made of events. Memory is bounded: by the ledger, by the history and by what is remembered
-of stored objects.
+Damage by a patch is visible in one event. Storms and fights are found by the detectors of the
+server, on writes made from events. Memory is bounded by the ledger, the history and the remembered
+objects.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
 
-from webhook.audit.calls import Call, failed_open, read_calls
-from webhook.audit.event import NO_OBJECT, Event, ObjectReference, read_events
+from webhook.audit.event import (
+    NO_OBJECT,
+    Call,
+    Event,
+    ObjectReference,
+    failed_open,
+    read_calls,
+    read_events,
+)
 from webhook.audit.fight import Fights
-from webhook.audit.named import NamedSuspects
 from webhook.audit.signs import Told, describe, signs
 from webhook.audit.write import Memory, StatusCounts
 from webhook.detection.detectors import Blame, DetectorRunner, Signal
@@ -26,12 +32,14 @@ from webhook.detection.detectors.status_write_storm import StatusWriteStorm
 from webhook.detection.finding import Confidence, Finding
 from webhook.detection.history import History
 from webhook.detection.ledger import Ledger
+from webhook.detection.suspects import Suspects
 from webhook.detection.write import Called, Write
 
 _COMPLETE: Final = "ResponseComplete"
 _FOLLOWED: Final = frozenset({"", "status"})
 _NO_GENERATION: Final = frozenset({"events", "leases", "endpoints", "endpointslices"})
-"""Nobody waits for these, and they are most of what a cluster writes."""
+"""Ignored: nothing waits for them, and they are most writes of a cluster."""
+
 _RUNNER: Final = DetectorRunner(
     (StatusWriteStorm(), GenerationStorm(), StatusOscillation(), SpecFight())
 )
@@ -41,13 +49,27 @@ _MOST_BYTES: Final = 8 * 1024 * 1024
 
 
 def never(group: str, version: str, resource: str) -> bool:
-    """Status of no kind is written on the main endpoint."""
+    """The default StatusCounts: every kind has a status subresource."""
     del group, version, resource
     return False
 
 
+class NamedSuspects(Suspects):
+    """The webhooks named by the audit log in Write.called: all have the same confidence."""
+
+    def __init__(self, confidence: Confidence) -> None:
+        super().__init__()
+        self._confidence: Final = confidence
+
+    def ranked(self, names: Iterable[str]) -> Iterator[tuple[str, Confidence]]:
+        """Yield the named webhooks, most frequent first: each of them changed the object."""
+        counts = names if isinstance(names, Mapping) else dict.fromkeys(names, 0)
+        for name in sorted(counts, key=lambda one: (-counts[one], one)):
+            yield name, self._confidence
+
+
 class AuditLog:
-    """Takes events in the order of a log."""
+    """Takes the events of a log in their order."""
 
     def __init__(self, status_counts: StatusCounts = never) -> None:
         self._memory: Final = Memory(status_counts)
@@ -63,9 +85,9 @@ class AuditLog:
         self.patches = 0
 
     def see(self, document: bytes, kind: str) -> None:
-        """Take in one document, an Event or an EventList.
+        """Read one document, an Event or an EventList.
 
-        Raises msgspec.MsgspecError and RecursionError for one that cannot be read.
+        Raises msgspec.MsgspecError and RecursionError if it cannot be read.
         """
         self.documents += 1
         for event in read_events(document, kind):
@@ -73,7 +95,7 @@ class AuditLog:
                 self._see(event)
 
     def findings(self) -> Iterator[Finding]:
-        """Everything found; what was quiet at the end of the log is resolved."""
+        """Yield all findings; those without signals at the end of the log are resolved."""
         known = set()
         for ledger in (self._proved, self._unproved):
             list(ledger.settle(self._last))
@@ -83,7 +105,7 @@ class AuditLog:
                     yield finding
 
     def summary(self) -> dict[str, Any]:
-        """Counts of what was seen; how often each webhook changed something, and failed open."""
+        """Return counts: events, patches, and for each webhook its changes and failed calls."""
         return {
             "events": self.events,
             "patches": self.patches,
@@ -96,7 +118,7 @@ class AuditLog:
         self._last = max(self._last, event.time)
         annotations = event.annotations or {}
         calls: tuple[Call, ...] = ()
-        # Most events have no more than the two annotations of the authorizer.
+        # Most events have only the two annotations of the authorizer.
         if any("webhook.admission.k8s.io/" in key for key in annotations):
             calls = read_calls(annotations)
             self._count(calls, annotations)

@@ -1,11 +1,11 @@
-"""What patches of other webhooks made of what was sent, as the changes that detectors compare."""
+"""Compute the changes that the patches of other webhooks made to a sent object."""
 
 import zlib
 from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from webhook.audit.calls import Call, Operation
+from webhook.audit.event import Call, Operation
 from webhook.detection.changes import Change, changes
 from webhook.detection.diff import Diff, diff_of
 from webhook.detection.places import salt
@@ -16,7 +16,10 @@ from webhook.objects.pointer import from_pointer
 def changed_by_others(
     others: Iterable[Call], sent: Fields, stored: Fields, keys: Sequence[str]
 ) -> Diff:
-    """What patches changed of the compared fields; by the objects where both are whole."""
+    """Return the changes by patches in the compared fields.
+
+    They are computed from the objects if both are complete, else from the patches alone.
+    """
     operations = [one for call in others for one in call.operations or () if one.op != "test"]
     paths = [path for one in operations for path in _paths(one) if path[:1] and path[0] in keys]
     if sent and stored:

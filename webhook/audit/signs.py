@@ -1,29 +1,34 @@
-"""What the patches of one audited update say by themselves, without any memory.
+"""Find damage in the webhook patches of one audited update, without any memory.
 
-Each sign names exactly the webhooks whose patches show it. Evidence is the operations' kinds and
-paths, never their values.
+Each signal names exactly the webhooks whose patches show it. Evidence holds the operations' kinds
+and paths, never their values. An operation is judged by its path; only one that replaces a whole
+status, or its conditions, needs the sent object.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from webhook.audit.calls import Call
-from webhook.audit.event import NO_OBJECT, Event
-from webhook.audit.lost import lost_status
+from webhook.audit.event import NO_OBJECT, Call, Event, Operation
 from webhook.detection.detectors import Blame, Signal
+from webhook.objects.observed import NOTHING_OBSERVED, Observed, read_observed, restorations
+from webhook.objects.pointer import from_pointer, to_pointer
 
 _MOST_OPERATIONS: Final = 20
 CLEARED: Final = "observed-generation-cleared"
 CLOBBERED: Final = "status-clobbered"
 DROPPED: Final = "terminating-replicas-dropped"
 UNSTABLE: Final = "unstable-mutation"
+_TERMINATING: Final = ("status", "terminatingReplicas")
+_LAST: Final = "observedGeneration"
+_CONDITION: Final = 3  # /status/conditions/0
+_ABSENT: Final = msgspec.UNSET
 
 
 class Told(NamedTuple):
-    """A sign with the calls that it is about; not `proved` where no patch was shown."""
+    """A signal with its calls; not `proved` if the audit level shows no patch."""
 
     detector: str
     sign: Signal
@@ -32,7 +37,7 @@ class Told(NamedTuple):
 
 
 def signs(event: Event, calls: Sequence[Call], *, writes_status: bool) -> Iterator[Told]:
-    """The signs of an update; `calls` are those of other webhooks that changed something."""
+    """Yield the signals of an update; `calls` are those of other webhooks that changed it."""
     if writes_status:
         yield from _of_status(event, calls)
     again = tuple(call for call in calls if call.round > 0)
@@ -44,7 +49,7 @@ def signs(event: Event, calls: Sequence[Call], *, writes_status: bool) -> Iterat
 def _of_status(event: Event, calls: Sequence[Call]) -> Iterator[Told]:
     unseen = tuple(call for call in calls if call.operations is None)
     if unseen:
-        # A label set in passing looks the same: never more than info.
+        # A webhook that only sets a label looks the same: never more than info.
         message = "{} changed a status write; the audit level shows no patch"
         yield _told(CLOBBERED, (), message, unseen, minor=True)
     sent = _decode(event.request_object)
@@ -81,7 +86,7 @@ def _told(
 
 
 def describe(call: Call) -> dict[str, Any]:
-    """A call as evidence."""
+    """Return a call as evidence."""
     shown = tuple((one.op, one.path) for one in (call.operations or ())[:_MOST_OPERATIONS])
     return _described(call.name, call.round, call.position, shown)
 
@@ -90,10 +95,118 @@ def describe(call: Call) -> dict[str, Any]:
 def _described(
     webhook: str, round_: int, position: int, shown: tuple[tuple[str, str], ...]
 ) -> dict[str, Any]:
-    # A loop shows the same call many times; one dict, which nobody changes, serves all.
+    # A loop repeats the same call: all share one dict, which is never changed.
     operations = [{"op": op, "path": path} for op, path in shown]
     return {"webhook": webhook, "round": round_, "index": position, "operations": operations}
 
 
 def _decode(raw: msgspec.Raw) -> Any:
     return None if raw == NO_OBJECT else msgspec.json.decode(raw)
+
+
+class Lost(NamedTuple):
+    """The pointers of lost values, by type of field."""
+
+    observed: tuple[str, ...]
+    terminating: tuple[str, ...]
+    other: tuple[str, ...]
+
+
+def lost_status(operations: Iterable[Operation], sent: Any) -> Lost:
+    """Return the status fields that operations remove; `sent` is the decoded sent object."""
+    observed: list[str] = []
+    terminating: list[str] = []
+    other: list[str] = []
+    for path, value in _writes(operations, sent):
+        pointer = to_pointer(path)
+        if _is_observed(path):
+            # A lowered or raised value is not a cleared one.
+            if value is _ABSENT or value in (None, 0, ""):
+                observed.append(pointer)
+        elif path == _TERMINATING:
+            (terminating if value in (_ABSENT, None) else other).append(pointer)
+        elif _is_ancestor(path):
+            before = value_at(sent, path)
+            gone = list(_cleared(path, before, value))
+            observed += gone
+            fewer = _lacks(path, "terminatingReplicas", before, value)
+            terminating += [to_pointer(_TERMINATING)] if fewer else []
+            if not gone and not fewer:
+                other.append(pointer)
+        else:
+            other.append(pointer)
+    return Lost(tuple(observed), tuple(terminating), tuple(other))
+
+
+def _writes(operations: Iterable[Operation], sent: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yield status paths with their new value, UNSET if removed. Added fields are no loss."""
+    for one in operations:
+        try:
+            path, source = from_pointer(one.path), from_pointer(one.source)
+        except ValueError:
+            continue
+        if one.op == "move" and source[:1] == ("status",):
+            yield source, _ABSENT
+        if path[:1] != ("status",):
+            continue
+        if one.op == "remove":
+            yield path, _ABSENT
+        elif one.op == "replace" or (one.op == "add" and _replaces(path, sent)):
+            yield path, one.value
+
+
+def _replaces(path: tuple[str, ...], sent: Any) -> bool:
+    """Whether an `add` replaces a member of an object; in a list it inserts."""
+    holder = value_at(sent, path[:-1])
+    return isinstance(holder, dict) and holder.get(path[-1]) is not None
+
+
+def _is_observed(path: tuple[str, ...]) -> bool:
+    of_condition = len(path) == _CONDITION + 1 and path[1] == "conditions"
+    return path[-1] == _LAST and (len(path) == len(_TERMINATING) or of_condition)
+
+
+def _is_ancestor(path: tuple[str, ...]) -> bool:
+    return path == ("status",) or (path[1:2] == ("conditions",) and len(path) <= _CONDITION)
+
+
+def _cleared(path: tuple[str, ...], before: Any, after: Any) -> Iterator[str]:
+    """Yield pointers to each observedGeneration that `before` has and `after` has not."""
+    if after is _ABSENT and len(path) == _CONDITION:
+        return  # a removed condition is not a cleared value
+    for one in restorations(_observed(path, before), _observed(path, after)):
+        if len(path) == _CONDITION:
+            yield to_pointer((*path, _LAST))
+        else:
+            yield to_pointer(one.path)
+
+
+def _observed(path: tuple[str, ...], value: Any) -> Observed:
+    status = value
+    for key in reversed(path[1:2]):
+        status = {key: value if len(path) < _CONDITION else [value]}
+    if status is _ABSENT:
+        return NOTHING_OBSERVED
+    plain = msgspec.Raw(msgspec.json.encode(status))
+    return read_observed(plain) or NOTHING_OBSERVED
+
+
+def _lacks(path: tuple[str, ...], key: str, before: Any, after: Any) -> bool:
+    return (
+        path == ("status",)
+        and value_at(before, (key,)) is not None
+        and value_at(after, (key,)) is None
+    )
+
+
+def value_at(value: Any, path: tuple[str, ...]) -> Any:
+    """Return the value at a path, None if it is absent."""
+    for token in path:
+        if isinstance(value, dict):
+            value = value.get(token)
+        elif isinstance(value, list) and token.isascii() and token.isdigit():
+            index = int(token) if len(token) < 7 else len(value)  # noqa: PLR2004 - no longer list
+            value = value[index] if index < len(value) else None
+        else:
+            return None
+    return value

@@ -1,7 +1,7 @@
-"""An audited update as the Write that detectors see, as far as its level shows it.
+"""Turn an audited update into a Write for the detectors, as far as its audit level allows.
 
-At RequestResponse the object that was stored last is remembered, so that what was asked and what
-came of it can be compared; bounded in objects and in bytes. Below that level only what was sent is
+At RequestResponse the last stored object is remembered, bounded in objects and bytes, so that the
+request and its result can be compared. Below that level only the sent object is
 known, and `admitted_diff` is empty.
 """
 
@@ -12,8 +12,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from webhook.audit.calls import Call
-from webhook.audit.event import Event, ObjectReference
+from webhook.audit.event import Call, Event, ObjectReference
 from webhook.audit.others import changed_by_others
 from webhook.detection.changes import changes, digest
 from webhook.detection.diff import NO_DIFF, Diff, diff_of
@@ -23,11 +22,11 @@ from webhook.objects.observed import NOTHING_OBSERVED, Observed, read_observed
 
 MOST_OBJECTS: Final = 20_000
 MOST_BYTES: Final = 6 * 1024 * 1024
-"""Of stored objects; on top of them stands what Python needs for each."""
+"""The bytes of stored objects, without the overhead of Python for each."""
 _LARGEST: Final = 256 * 1024
 
 StatusCounts = Callable[[str, str, str], bool]
-"""Whether status of a (group, version, resource) is written on its main endpoint."""
+"""Whether the status of a (group, version, resource) is written on its main endpoint."""
 
 
 class _Metadata(msgspec.Struct, rename="camel"):
@@ -47,7 +46,7 @@ _fields: Final = msgspec.json.Decoder(Fields)
 
 
 class Memory:
-    """Makes writes of events; remembers what was stored last."""
+    """Turns events into writes; remembers the last stored objects."""
 
     def __init__(self, status_counts: StatusCounts) -> None:
         self._status_counts: Final = status_counts
@@ -56,7 +55,7 @@ class Memory:
         self._bytes = 0
 
     def write(self, event: Event, reference: ObjectReference, others: Sequence[Call]) -> Write:
-        """The write of an update; `others` are the calls of other webhooks that changed it.
+        """Return the write of an update; `others` are the calls of other webhooks that changed it.
 
         Raises msgspec.MsgspecError and RecursionError for objects that cannot be decoded.
         """
@@ -64,7 +63,7 @@ class Memory:
         before = self._stored.get(name)
         after = _read(event.response_object)
         if before and after and before.metadata.uid != after.metadata.uid:
-            before = None  # another object of this name
+            before = None  # another object with this name
         sent = object_fields(event.request_object)
         on_main = self._status_counts(
             reference.api_group, reference.api_version, reference.resource
@@ -104,7 +103,7 @@ class Memory:
             state_after=_digest(new, keys),
             has_outcome=known,
             generation_before=before.metadata.generation if before else 0,
-            # Unknown is not counted.
+            # An unknown generation counts as no change.
             generation_after=after.metadata.generation if before and after else 0,
             generation_predicted=None,
             observed_before=_observed(old),
@@ -117,11 +116,11 @@ class Memory:
         return write
 
     def forget(self, reference: ObjectReference) -> None:
-        """The object was written in a way that is not followed."""
+        """Forget an object, since it was written by an event that is not followed."""
         self._remember(_name(reference), None)
 
     def _uid(self, name: tuple[str, ...], reference: ObjectReference, known: _Stored | None) -> str:
-        """The uid as told by this event, or by one before it: a patch below the level has none."""
+        """Return the uid from this or an earlier event: patches below the level have none."""
         before = self._uids.pop(name, "")
         uid = (known.metadata.uid if known else "") or reference.uid or before
         if uid:
@@ -144,7 +143,7 @@ class Memory:
 
 
 def object_fields(raw: msgspec.Raw) -> Fields:
-    """The top-level fields of a raw object; none of one that is absent or a list of operations."""
+    """Return the top-level fields of a raw object; none if it is absent or a JSON Patch."""
     return _fields.decode(raw) if bytes(memoryview(raw)[:1]) == b"{" else {}
 
 
@@ -174,7 +173,7 @@ def _key(reference: ObjectReference, uid: str) -> ObjectKey:
 def _keys(
     subresource: str, sent: Fields, after: _Stored | None, *, status_counts: bool
 ) -> tuple[str, ...]:
-    """The top-level fields that the server takes from this write."""
+    """Return the top-level fields that the API server uses from this write."""
     if subresource == "status":
         return ("status",)
     keys = (sent.keys() | (after.fields.keys() if after else ())) - NOT_CONTENT
@@ -190,7 +189,7 @@ def _asked(
     whole: bool,
     made: Diff,
 ) -> Diff | None:
-    """What the requester changed; of a patch it is only known when that was nothing."""
+    """Return what the requester changed; for a patch it is known only if nothing changed."""
     if before is not None and after is not None:
         if whole:
             return _difference(before.fields, sent, keys)
@@ -198,7 +197,7 @@ def _asked(
         if (same and not made) or (sent and not sent.keys() & set(keys)):
             return NO_DIFF
         return None
-    # Without what was stored, a status that is asked for again may be one that is kept.
+    # Without the stored object, a repeated status may equal the stored one.
     return None if made else NO_DIFF
 
 

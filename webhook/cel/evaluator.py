@@ -4,8 +4,8 @@ An expression that the API server accepts can take seconds and gigabytes over an
 tenant made. CEL's C++ runtime counts iterations alone, so a budget of our own would have to know
 the cost of each function. A process has limits that hold whatever runs in it.
 
-What exceeds them is remembered by its text and not evaluated again: whoever it belongs to stays
-possible. Calls block: on an event loop they are made in a thread.
+What exceeds them is remembered by its text and not evaluated again: its webhook stays a
+possible cause. Calls block: on an event loop they are made in a thread.
 """
 
 import os
@@ -22,8 +22,9 @@ from typing import Final, Self
 import msgspec
 
 from webhook.admission.review import AdmissionRequest
-from webhook.cel.message import ANSWERS, LENGTH_BYTES, READY, Asked, show
+from webhook.cel.message import ANSWERS, LENGTH_BYTES, READY, EvaluationRequest, make_message
 from webhook.objects.selectors import Truth
+from webhook.telemetry import declarations
 from webhook.telemetry.logs import LOGGER
 from webhook.telemetry.metrics import Metrics
 
@@ -39,7 +40,7 @@ _TRUTHS: Final = {answer: truth for truth, answer in ANSWERS.items()}
 
 
 class Evaluator:
-    """A context manager. It starts its worker when it is first asked, and again after an end.
+    """A context manager. It starts its worker when it is first used, and again after it has ended.
 
     started  how many workers were started
     """
@@ -63,7 +64,7 @@ class Evaluator:
     ) -> None:
         self._is_closed = True
         if (worker := self._worker) is not None:
-            worker.kill()  # who waits for an answer gets none
+            worker.kill()  # callers that wait for an answer get none
         with self._lock:
             self._end()
 
@@ -79,17 +80,13 @@ class Evaluator:
         return None if worker is None else worker.pid
 
     def measured(self, metrics: Metrics) -> None:
-        """Have it counted there."""
-        metrics.gauge(
-            "costly_conditions",
-            "matchConditions that cost too much to evaluate: their webhooks stay possible.",
-            lambda: float(self.costly),
-        )
+        """Export the number of costly expressions."""
+        metrics.gauge(declarations.COSTLY_CONDITIONS, lambda: float(self.costly))
 
     def evaluate(
         self, expressions: Iterable[str], request: AdmissionRequest
     ) -> Mapping[str, Truth]:
-        """What each expression makes of a request.
+        """Whether each expression is true of a request.
 
         Unknown is also an object that is too large, and an expression that is too long or has
         exceeded a limit.
@@ -98,7 +95,7 @@ class Evaluator:
         with self._lock:
             left = [one for one in found if len(one) <= LONGEST and one not in self._costly]
             while left:
-                asked = show(left, request)
+                asked = make_message(left, request)
                 worker = None if asked is None else self._running()
                 if asked is None or worker is None:
                     break
@@ -164,7 +161,7 @@ class _Worker:
 
     @property
     def has_ended(self) -> bool:
-        """Somebody has ended it while it waited."""
+        """Whether the process has ended while it had nothing to do."""
         return self._process.poll() is not None
 
     def wait_until_ready(self) -> None:
@@ -173,8 +170,8 @@ class _Worker:
         if self._socket.recv(len(READY)) != READY:
             raise ConnectionResetError("the worker has ended before it was ready")
 
-    def answers(self, asked: Asked) -> Iterator[Truth]:
-        """Of each expression as it comes; fewer where a limit was exceeded."""
+    def answers(self, asked: EvaluationRequest) -> Iterator[Truth]:
+        """The answer to each expression as it comes; fewer where a limit was exceeded."""
         message = msgspec.json.encode(asked)
         self._socket.settimeout(_ANSWER_SECONDS)
         try:

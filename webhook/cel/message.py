@@ -1,4 +1,4 @@
-"""What goes over the socket between the server and its worker."""
+"""The messages between the server and its worker process."""
 
 from typing import Final
 
@@ -8,7 +8,7 @@ from webhook.admission.review import AdmissionRequest, ReviewedObject
 from webhook.objects.selectors import Truth
 
 MOST_BYTES: Final = 128 * 1024
-"""Of object and oldObject, and as many of the rest: what is larger is not evaluated."""
+"""Of object and oldObject together, and of the rest: larger requests are not evaluated."""
 READY: Final = b"."
 """The worker's first byte."""
 LENGTH_BYTES: Final = 4
@@ -17,7 +17,7 @@ ANSWERS: Final = {Truth.TRUE: b"t", Truth.FALSE: b"f", Truth.UNKNOWN: b"u"}
 """A byte for each expression, as soon as it is known."""
 
 
-class Asked(msgspec.Struct, frozen=True):
+class EvaluationRequest(msgspec.Struct, frozen=True):
     """A message to the worker, in JSON.
 
     expressions  to be evaluated, in this order
@@ -32,8 +32,8 @@ class Asked(msgspec.Struct, frozen=True):
     objects: tuple[msgspec.Raw, msgspec.Raw] | None
 
 
-def show(expressions: list[str], request: AdmissionRequest) -> Asked | None:
-    """Ask for expressions over a request; None where it is too large or cannot be decoded."""
+def make_message(expressions: list[str], request: AdmissionRequest) -> EvaluationRequest | None:
+    """The message for a request; None where the request is too large or cannot be decoded."""
     try:
         attributes = msgspec.Raw(msgspec.json.encode(request.attributes))
         if memoryview(attributes).nbytes > MOST_BYTES:
@@ -42,7 +42,7 @@ def show(expressions: list[str], request: AdmissionRequest) -> Asked | None:
         both = (_json(request.object), _json(request.old_object)) if size <= MOST_BYTES else None
     except (msgspec.MsgspecError, RecursionError):
         return None
-    return Asked(expressions, bool(request.wire.namespace), attributes, both)
+    return EvaluationRequest(expressions, bool(request.wire.namespace), attributes, both)
 
 
 def _size(found: ReviewedObject | None) -> int:

@@ -1,8 +1,8 @@
 """The worker process: evaluates expressions until it is ended, or has used up a limit.
 
 `python -m webhook.cel.worker` with a socket as standard input. It answers a message with a byte
-for each expression, as soon as it knows it: who gets no byte knows which expression was too
-expensive. The kernel ends it, also in the midst of the C++ runtime.
+for each expression, as soon as it is known: the first expression without a byte was too expensive.
+The kernel ends the process at its limits, also within the C++ runtime.
 """
 
 import resource
@@ -12,9 +12,8 @@ from typing import Final
 
 import msgspec
 
-from webhook.cel.message import ANSWERS, LENGTH_BYTES, READY, Asked
-from webhook.cel.programs import Programs
-from webhook.cel.view import View
+from webhook.cel.message import ANSWERS, LENGTH_BYTES, READY, EvaluationRequest
+from webhook.cel.programs import Programs, Variables
 
 MOST_CPU_SECONDS: Final = 0.25
 """For one expression. The API server allows so much for all of a webhook's (apiserver
@@ -30,14 +29,14 @@ def main() -> None:
     signal.signal(signal.SIGPROF, signal.SIG_DFL)  # which ends the process
     connection = socket.socket(fileno=0)
     stream, programs = connection.makefile("rb"), Programs()
-    messages = msgspec.json.Decoder(Asked)
+    messages = msgspec.json.Decoder(EvaluationRequest)
     connection.sendall(READY)
     while head := stream.read(LENGTH_BYTES):
         asked = messages.decode(stream.read(int.from_bytes(head)))
-        view = View(asked)
+        variables = Variables(asked)
         for expression in asked.expressions:
             signal.setitimer(signal.ITIMER_PROF, MOST_CPU_SECONDS)
-            truth = programs.holds(expression, view)
+            truth = programs.holds(expression, variables)
             signal.setitimer(signal.ITIMER_PROF, 0)
             connection.sendall(ANSWERS[truth])
 

@@ -1,58 +1,84 @@
-"""The command line: one file a verb; each parses, calls and prints."""
+"""The command line of genguard: one module a verb, with its flags and what it does."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from typing import Any
+from typing import Any, Final
 
 import click
+from click.shell_completion import CompletionItem
 
 from webhook import __version__
 from webhook.objects.shown import printable
 
-_VERBS = (
-    *("serve", "install", "doctor", "uninstall", "status", "wait"),
-    *("explain", "replay", "trace", "lint", "version", "completion"),
-)
+VERBS: Final = {
+    "serve": "Serve admission reviews over TLS.",
+    "install": "Put genguard into a cluster, in proven steps.",
+    "doctor": "Tell whether genguard is well in a cluster.",
+    "uninstall": "Take genguard out of a cluster.",
+    "status": "Tell what is ready, settled and healthy, and what blocks.",
+    "wait": "Wait until objects are ready and settled.",
+    "explain": "Tell when a kind's generation moves, and how it is judged.",
+    "replay": "Judge recorded reviews again.",
+    "trace": "Name for certain which webhook changes one object.",
+    "lint": "Check webhook configurations for what breaks clusters.",
+    "version": "Tell which genguard this is, and what it knows.",
+    "completion": "Print a script that makes SHELL complete genguard.",
+}
+"""The module of each verb in this folder, and its line of --help: it is shown, and completed by a
+shell, without loading the modules, some of which load for half a second."""
 
 
 class _LineError(click.ClickException):
-    """Told in one line, whatever raised it."""
+    """An error that is printed in one line."""
 
     def __init__(self, message: str) -> None:
         super().__init__(printable(" ".join(message.split())))
 
 
-class _WrongLineError(_LineError):
-    """The command line is wrong."""
+class _UsageLineError(_LineError):
+    """The command line is wrong; printed in one line."""
 
     exit_code = click.UsageError.exit_code
 
 
 class _Verbs(click.Group):
-    """Loads a verb when it is wanted: the server and the client of the API take a while."""
+    """Loads the module of a verb when the verb is run or describes itself."""
 
     def list_commands(self, _: click.Context) -> list[str]:
-        return list(_VERBS)
+        return list(VERBS)
 
     def get_command(self, _: click.Context, name: str) -> click.Command | None:
-        if name not in _VERBS:
+        if name not in VERBS:
             return None
         found: click.Command = getattr(import_module(f"webhook.cli.{name}"), name)
         return found
 
+    def format_commands(self, _: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(VERBS.items()))
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        flags = click.Command.shell_complete(self, ctx, incomplete)
+        found = [
+            CompletionItem(name, help=text)
+            for name, text in VERBS.items()
+            if name.startswith(incomplete)
+        ]
+        return [*found, *flags]
+
     def make_context(self, *args: Any, **extra: Any) -> click.Context:
-        with _told_in_a_line():
+        with _errors_in_one_line():
             return super().make_context(*args, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
-        with _told_in_a_line():
+        with _errors_in_one_line():
             return super().invoke(ctx)
 
 
 @contextmanager
-def _told_in_a_line() -> Iterator[None]:
-    """What went wrong, and where to look: click would print three lines of usage before it."""
+def _errors_in_one_line() -> Iterator[None]:
+    """Print what went wrong, and where to look; click would print three lines of usage first."""
     try:
         yield
     except (_LineError, click.exceptions.NoArgsIsHelpError):
@@ -60,7 +86,7 @@ def _told_in_a_line() -> Iterator[None]:
     except click.UsageError as error:
         verb = error.ctx.command_path if error.ctx else "genguard"
         message = f"{error.format_message().rstrip('.')}; see {verb} --help"
-        raise _WrongLineError(message) from error
+        raise _UsageLineError(message) from error
     except click.ClickException as error:
         raise _LineError(error.format_message()) from error
 

@@ -1,22 +1,76 @@
-"""`genguard doctor`: what is well, what is not, and the command that mends it."""
+"""`genguard doctor`: what works, what does not, and the command that repairs it.
+
+It creates nothing and changes nothing.
+"""
 
 import asyncio
+import ssl
 import sys
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from itertools import product
+from typing import Any, Final, TypeVar
+from urllib.parse import urlsplit
 
 import click
 
-from webhook.cli.administer import looks
-from webhook.cli.cluster import OUTPUT, telling
+import manifests
+from certs import PairSnapshot
+from webhook.cli.errors import one_line_errors
+from webhook.cli.install import connected, reads_installation, registrations
+from webhook.cli.options import OUTPUT
+from webhook.cluster.apply import find, leftovers
+from webhook.cluster.discovery import discover
+from webhook.cluster.install_waits import (
+    Probed,
+    leaving,
+    read_pair,
+    send_probe,
+    send_probes,
+)
+from webhook.cluster.rest import RefusedError, Rest
 from webhook.doctor.diagnose import diagnose
-from webhook.doctor.line import Level, Line
+from webhook.doctor.facts import Facts, Right
+from webhook.doctor.result import (
+    CheckResult,
+    Level,
+)
+from webhook.generation.custom import BadDefinitionError, from_definition
+from webhook.manifest.documents import (
+    AUDIT_ONLY,
+    HEAL,
+    arguments_of,
+    path_of,
+    title_of,
+)
+from webhook.manifest.kustomize import Document
+from webhook.manifest.rendering import (
+    INJECTED,
+    REGISTRATIONS,
+    Choices,
+    SharedStore,
+    pair_files,
+    render,
+    secret_of,
+    store_of,
+)
 from webhook.objects.shown import json_line, printable
 
 _COLOURS = {Level.OK: "green", Level.WARN: "yellow", Level.FAIL: "red"}
+_REVIEWS: Final = "/apis/authorization.k8s.io/v1"
+_WATCHED: Final = "default"
+"""A namespace that every cluster has and that the registrations include."""
+_PROBES: Final = 20
+_DIAL_SECONDS: Final = 3.0
+_NO_PAIR: Final = PairSnapshot(b"", b"", None)
+T = TypeVar("T")
 
 
 @click.command()
 @OUTPUT
-@looks
+@reads_installation
 def doctor(output: str, namespace: str, kubeconfig: str | None, context: str | None) -> None:
     """Tell whether genguard is well in a cluster.
 
@@ -27,7 +81,7 @@ def doctor(output: str, namespace: str, kubeconfig: str | None, context: str | N
     The exit code is 0 when all is well, 1 when something warns, 2 when something fails or the
     cluster cannot be asked.
     """
-    lines = _look(kubeconfig, context, namespace)
+    lines = _diagnosed(kubeconfig, context, namespace)
     for line in lines:
         click.echo(json_line(line) if output == "json" else _row(line))
     counts = {level.value: sum(line.level is level for line in lines) for level in Level}
@@ -38,17 +92,232 @@ def doctor(output: str, namespace: str, kubeconfig: str | None, context: str | N
     sys.exit(max(line.level.rank for line in lines))
 
 
-def _look(kubeconfig: str | None, context: str | None, namespace: str) -> tuple[Line, ...]:
-    from webhook.verbs.examination import examine  # noqa: PLC0415
+def _diagnosed(
+    kubeconfig: str | None, context: str | None, namespace: str
+) -> tuple[CheckResult, ...]:
 
     try:
-        with telling():
+        with one_line_errors():
             return diagnose(asyncio.run(examine(kubeconfig, context, namespace)))
     except click.ClickException as error:
-        return (Line(Level.FAIL, "api-server", error.format_message(), "kubectl cluster-info"),)
+        return (
+            CheckResult(Level.FAIL, "api-server", error.format_message(), "kubectl cluster-info"),
+        )
 
 
-def _row(line: Line) -> str:
+def _row(line: CheckResult) -> str:
     level = click.style(f"{line.level.value:5}", fg=_COLOURS[line.level])
-    told = f"{line.message}{f'  — {line.mend}' if line.mend else ''}"
+    told = f"{line.message}{f'  — {line.repair}' if line.repair else ''}"
     return f"{level}{line.id:14}{printable(told)}"
+
+
+async def examine(kubeconfig: str | None, context: str | None, namespace: str) -> Facts:
+    """Read everything that the checks need. Raises NoClusterError, RefusedError or UNREACHED.
+
+    What the user may not read is noted in the facts.
+    """
+    async with connected(kubeconfig, context) as (rest, _):
+        asked = _Questions(rest, namespace)
+        version = await rest.get("/version")
+        configurations = await asked.noted("the registrations", asked.configurations) or ()
+        deployment = await asked.noted("the Deployment", asked.deployment)
+        choices = replace(
+            _choices(deployment or {}, namespace), cert_manager=_is_injected(configurations)
+        )
+        expected = tuple(render(choices, manifests.read, pair_files(_NO_PAIR)))
+        probed = await send_probe(rest, _WATCHED)
+        probes = await send_probes(rest, _WATCHED, _PROBES)
+        now = datetime.now(UTC)
+        facts = Facts(
+            at=now,
+            namespace=namespace,
+            version=version["gitVersion"],
+            expected=expected,
+            configurations=configurations,
+            live={path_of(one): await asked.live(one) for one in expected},
+            leftovers=await asked.noted("what is left of installations", asked.leftovers) or (),
+            endpoints=await asked.noted("the endpoints", asked.endpoints) or 0,
+            pair=await asked.noted("the Secret", asked.pair),
+            probe=probed.seen,
+            refusal=probed.refusal,
+            probes=tuple(one.seen for one in probes),
+            leaving=tuple(await asked.noted("the pods", asked.leaving) or ()),
+            skew=_skew(probed, now),
+            served=await asked.noted("what is served", asked.served) or frozenset(),
+            custom=await asked.noted("custom resources", asked.custom) or (),
+            unread=asked.unread,
+        )
+        return await asked.completed(facts)
+
+
+class _Questions:
+    """Asks the API server; what the user may not read is noted in `unread`."""
+
+    def __init__(self, rest: Rest, namespace: str) -> None:
+        self._rest: Final = rest
+        self._namespace: Final = namespace
+        self.unread: Final[dict[str, str]] = {}
+
+    async def noted(self, what: str, ask: Callable[[], Awaitable[T]]) -> T | None:
+        """Return the answer to a question, or None when the API server refuses it."""
+        try:
+            return await ask()
+        except RefusedError as error:
+            self.unread[what] = str(error)
+            return None
+
+    async def live(self, document: Document) -> Document | None:
+        """The object in the cluster; the expected document when it may not be read."""
+        try:
+            return await find(self._rest, document)
+        except RefusedError as error:
+            self.unread[title_of(document)] = str(error)
+            return document
+
+    async def deployment(self) -> Document | None:
+        """The server's Deployment, or None."""
+        metadata = {"name": "genguard", "namespace": self._namespace}
+        return await find(
+            self._rest, {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata}
+        )
+
+    async def leaving(self) -> list[str]:
+        """The names of pods that are about to end."""
+        found = await self.deployment()
+        return await leaving(self._rest, found) if found else []
+
+    async def configurations(self) -> tuple[Document, ...]:
+        """List every webhook configuration."""
+        return tuple(await registrations(self._rest))
+
+    async def leftovers(self) -> tuple[Document, ...]:
+        """What installations that were interrupted have left."""
+        return tuple(await leftovers(self._rest))
+
+    async def endpoints(self) -> int:
+        """Count the ready addresses of the Service."""
+        path = f"/apis/discovery.k8s.io/v1/namespaces/{self._namespace}/endpointslices"
+        slices = await self._rest.get(path, labelSelector="kubernetes.io/service-name=genguard")
+        return sum(
+            len(one["addresses"])
+            for found in slices["items"]
+            for one in found.get("endpoints") or ()
+            if (one.get("conditions") or {}).get("ready", True)
+        )
+
+    async def pair(self) -> PairSnapshot | None:
+        """The certificate and key in the Secret."""
+        return read_pair(await find(self._rest, secret_of(self._namespace)))
+
+    async def served(self) -> frozenset[tuple[str, str, str]]:
+        """Group, version and resource of every kind that the cluster serves."""
+        return frozenset(
+            (one.group, one.version, one.resource) for one in await discover(self._rest)
+        )
+
+    async def custom(self) -> tuple[tuple[str, str], ...]:
+        """Group and plural of every custom resource with a status to watch."""
+        path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+        listed_ = await self._rest.get(path)
+        return tuple(sorted({pair for one in listed_["items"] for pair in _custom(one)}))
+
+    async def completed(self, facts: Facts) -> Facts:
+        """Add the facts that depend on where the server runs."""
+        pair = await _served(facts.outside) if facts.outside else facts.pair
+        rights = await self.noted("rights", lambda: self._rights(facts)) or ()
+        return replace(facts, pair=pair, rights=rights)
+
+    async def _rights(self, facts: Facts) -> tuple[Right, ...]:
+        """Ask which rights of the roles are granted: to the server's account, else to the user."""
+        found = []
+        account = f"system:serviceaccount:{self._namespace}:genguard"
+        groups = ["system:serviceaccounts", f"system:serviceaccounts:{self._namespace}"]
+        for needed in _needed(facts):
+            attributes = {key: value for key, value in needed.items() if value}
+            resource, _, subresource = needed["resource"].partition("/")
+            if subresource:
+                attributes |= {"resource": resource, "subresource": subresource}
+            spec: dict[str, Any] = {"resourceAttributes": attributes}
+            kind = "SelfSubjectAccessReview"
+            if not facts.outside:
+                kind = "SubjectAccessReview"
+                spec |= {"user": account, "groups": [*groups, "system:authenticated"]}
+            body = {"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec}
+            answer = await self._rest.call("POST", f"{_REVIEWS}/{kind.lower()}s", body)
+            allowed = bool(answer["status"].get("allowed"))
+            verb, group = needed["verb"], needed["group"]
+            found.append(Right(verb, group, needed["resource"], allowed, needed["name"]))
+        return tuple(found)
+
+
+def _choices(deployment: Document, namespace: str) -> Choices:
+    """Reconstruct the flags of install from a Deployment, as far as they decide on objects."""
+    address = store_of(deployment)
+    own = next(
+        store_of(one)
+        for one in render(
+            Choices(namespace=namespace, ha=True), manifests.read, pair_files(_NO_PAIR)
+        )
+        if one["kind"] == "Deployment"
+    )
+    arguments = arguments_of(deployment)
+    return Choices(
+        namespace=namespace,
+        audit_only=AUDIT_ONLY in arguments,
+        heal=HEAL in arguments,
+        ha=bool(address),
+        # Where it is matters to nothing that is looked at here.
+        store=SharedStore(address, "", 0) if address not in ("", own) else None,
+    )
+
+
+def _needed(facts: Facts) -> Iterator[dict[str, str]]:
+    """The attributes of each right that is needed; fewer for a server outside the cluster."""
+    kinds = ("ClusterRole",) if facts.outside else ("ClusterRole", "Role")
+    for document in facts.expected:
+        for rule in document["rules"] if document["kind"] in kinds else ():
+            named = rule.get("resourceNames") or ("",)
+            if facts.outside and "resourceNames" in rule:
+                continue
+            for parts in product(rule["verbs"], rule["apiGroups"], rule["resources"], named):
+                keys = ("verb", "group", "resource", "name")
+                place = {"namespace": document["metadata"].get("namespace", "")}
+                yield dict(zip(keys, parts, strict=True)) | place
+
+
+def _is_injected(configurations: Iterable[Document]) -> bool:
+    """Whether cert-manager writes the CA bundles of genguard's registrations."""
+    names = {name for _, name in REGISTRATIONS}
+    ours = [one["metadata"] for one in configurations if one["metadata"]["name"] in names]
+    return any(INJECTED in (one.get("annotations") or {}) for one in ours)
+
+
+def _custom(definition: Mapping[str, Any]) -> list[tuple[str, str]]:
+    try:
+        return [(one.group, one.resource) for one in from_definition(dict(definition))]
+    except BadDefinitionError:
+        return []
+
+
+def _skew(probed: Probed, now: datetime) -> float:
+    """Seconds that this clock is ahead of the API server's, which are whole seconds."""
+    try:
+        return (now - parsedate_to_datetime(probed.date)).total_seconds() - 0.5
+    except ValueError:
+        return 0.0
+
+
+async def _served(url: str) -> PairSnapshot | None:
+    """The certificate that a server at a URL serves; None when it is not reached."""
+    at = urlsplit(url)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    try:
+        async with asyncio.timeout(_DIAL_SECONDS):
+            _, writer = await asyncio.open_connection(at.hostname, at.port or 443, ssl=context)
+    except (OSError, TimeoutError):
+        return None
+    shown = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+    writer.close()
+    return PairSnapshot(ssl.DER_cert_to_PEM_cert(shown).encode(), b"", None)

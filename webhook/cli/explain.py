@@ -7,8 +7,9 @@ from typing import Any
 
 import click
 
-from webhook.cli import terminal
-from webhook.cli.cluster import CONTEXT, KUBECONFIG, OUTPUT, telling
+from webhook.cli import output as terminal
+from webhook.cli.errors import one_line_errors
+from webhook.cli.options import CONTEXT, KUBECONFIG, OUTPUT
 from webhook.compose import BadFileError, read_definitions
 from webhook.explain.catalogue import Catalogue
 from webhook.explain.explanation import Explanation
@@ -24,12 +25,12 @@ _NOT_BUILT_IN = "no built-in kind is called {!r}; for a custom resource give --c
 
 
 def _names(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
-    """What completes a RESOURCE in a shell: names of the table; no cluster is asked."""
+    """Complete a RESOURCE in a shell by built-in names; no cluster is asked."""
     known = Catalogue(load_table(), ()).names
     return [name for name in known if name.startswith(incomplete)]
 
 
-@click.command(short_help="Tell when a kind's generation moves, and how it is judged.")
+@click.command()
 @click.option(
     "--server-version",
     metavar="VERSION",
@@ -85,9 +86,8 @@ def explain(
 
 
 def _of_some_cluster(resource: str, server_version: str | None, unknown: str) -> Explanation:
-    """What is not built in, from the cluster that kubectl would ask, if there is any."""
-    from webhook.cluster.connection import NoClusterError  # noqa: PLC0415
-    from webhook.cluster.target import default_kubeconfig  # noqa: PLC0415
+    """Explain a kind that is not built in by the cluster that kubectl would ask, if any."""
+    from webhook.cluster.connection import NoClusterError, default_kubeconfig  # noqa: PLC0415
 
     try:
         kubeconfig = default_kubeconfig()
@@ -100,15 +100,15 @@ def _of_cluster(
     resource: str, server_version: str | None, kubeconfig: str | None, context: str | None
 ) -> Explanation:
     # Imported when wanted: the client of the Kubernetes API takes half a second to load.
-    from webhook.cluster.target import default_kubeconfig  # noqa: PLC0415
+    from webhook.cluster.connection import default_kubeconfig  # noqa: PLC0415
 
-    with telling():
+    with one_line_errors():
         version, definitions = asyncio.run(_ask(kubeconfig or default_kubeconfig(), context))
         return Catalogue(load_table(server_version or version), definitions).explain(resource)
 
 
 async def _ask(kubeconfig: str, context: str | None) -> tuple[str, list[dict[str, Any]]]:
-    """The cluster's version, and its definitions."""
+    """Read the cluster's version and its CustomResourceDefinitions."""
     from webhook.cluster.connection import connected  # noqa: PLC0415
     from webhook.cluster.facts import definitions, server_version  # noqa: PLC0415
     from webhook.cluster.rest import Rest  # noqa: PLC0415

@@ -1,26 +1,472 @@
-"""`genguard install`: what it will touch, and then, when that is agreed to, in four phases."""
+"""`genguard install`: installs in four phases, each proven before the next begins.
+
+server     1  namespace, rights, Secret, Deployment, Service; waits for the rollout, and until the
+              pods that it replaces have ended
+reach      2  the API server itself must reach it, over TLS, by the bundle it will be known by
+register   3  registered for a trial namespace alone; a probe must be seen in every phase of a write
+widen      4  registered for the cluster; a probe elsewhere must be seen in every phase, and
+              answered in no other mode than the wanted one
+
+Whatever ends 3 and 4 early, the registrations are put back as they were. A killed run leaves at
+most registrations for a trial namespace; the next run finds them and goes on.
+"""
 
 import asyncio
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+import base64
+import secrets
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from http import HTTPStatus
+from pathlib import Path, PurePosixPath
+from typing import Any, Final
 
 import click
 
 import certs
-from webhook.cli.administer import ask, carry_out, changes, tell
-from webhook.cli.cidr import cidrs
-from webhook.cli.cluster import telling
-from webhook.cli.duration import duration
-from webhook.cli.store import shared_store
-from webhook.cli.url import alertmanager_urls, https_url
-from webhook.manifest.rendering import Choices, Outside, as_yaml
-from webhook.manifest.store import SharedStore
+import manifests
+from webhook.cli.errors import carry_out, one_line_errors
+from webhook.cli.options import CONTEXT, KUBECONFIG, F, with_flags
+from webhook.cli.output import Tell, ask, tell
+from webhook.cluster import connection
+from webhook.cluster.apply import (
+    apply,
+    find,
+    leftovers,
+    list_objects,
+    plan_step,
+    put_back,
+    remove,
+)
+from webhook.cluster.connection import default_kubeconfig
+from webhook.cluster.install_waits import (
+    leaving,
+    read_pair,
+    until_bundle,
+    until_mode,
+    until_replaced,
+    until_rolled_out,
+    until_seen,
+)
+from webhook.cluster.rest import RefusedError, Rest
+from webhook.doctor.result import few
+from webhook.flags import ALERTMANAGER_URL, CIDRS, HTTPS_URL, Parsed, duration
+from webhook.install.plan import Action, Step
+from webhook.install.registering import (
+    check,
+    foreign,
+    is_limited,
+    limited,
+    removal_commands,
+    trial_name,
+    trial_namespace,
+)
+from webhook.lint.hook import MUTATING, VALIDATING
+from webhook.manifest.documents import (
+    mode_of,
+    path_of,
+    title_of,
+)
+from webhook.manifest.kustomize import Document
+from webhook.manifest.rendering import (
+    KEY,
+    MOUNT,
+    NAMESPACE,
+    PASSWORD,
+    PHASES,
+    STORE_SECRET,
+    Choices,
+    Outside,
+    SharedStore,
+    as_yaml,
+    is_registration,
+    keys_of,
+    pair_files,
+    phase_of,
+    render,
+    secret_of,
+    store_secret,
+)
+from webhook.store.address import BadStoreError, ValkeyAddress, parse_store
 
-if TYPE_CHECKING:
-    from webhook.verbs.installation import InstallOptions, Prepared
-
+_ADMISSION: Final = "admissionregistration.k8s.io/v1"
+_SECRET_BYTES: Final = 32
+_MADE: Final = (PASSWORD, KEY)
+_NO_PAIR: Final = dict.fromkeys(("tls.crt", "tls.key", "ca.crt"), b"")
+_OTHERS_OWN: Final = "cert-manager.io/certificate-name"
+"""The annotation of a Secret that cert-manager keeps."""
+_WORKLOADS: Final = ("Deployment", "StatefulSet")
+_ELSEWHERE: Final = "default"
+"""A namespace that the API server creates itself."""
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _FOLDER = click.Path(file_okay=False, path_type=Path)
+_INSTALLATION: Final = (
+    click.option(
+        "-n",
+        "--namespace",
+        default=NAMESPACE,
+        show_default=True,
+        help="Where the server runs.",
+    ),
+    KUBECONFIG,
+    CONTEXT,
+)
+_CHANGE: Final = (
+    click.option("--dry-run", is_flag=True, help="Only say what would be done."),
+    click.option("--yes", is_flag=True, help="Do it without asking."),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class InstallOptions:
+    """The flags of install; `seconds` is how long each phase may take."""
+
+    kubeconfig: str | None
+    context: str | None
+    choices: Choices
+    cert_dir: Path | None = None
+    seconds: float = 180.0
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What an installation is about to do, found by dry runs that change nothing.
+
+    before   the registrations in the cluster, None for those that are not there
+    dropped  what an earlier installation had and this one has not; deleted after the rollout
+    """
+
+    run: str
+    cluster: str
+    server: tuple[Step, ...]
+    dropped: tuple[Step, ...]
+    registrations: tuple[Step, ...]
+    before: tuple[Document | None, ...]
+    leftovers: tuple[Document, ...]
+
+    @property
+    def steps(self) -> list[Step]:
+        """All changes, in the order in which they are made."""
+        gone = [Step(Action.DELETE, one, note="left behind") for one in self.leftovers]
+        return [*gone, *self.server, *self.dropped, *self.registrations]
+
+
+def manifests_of(options: InstallOptions) -> list[Document]:
+    """Render the manifests without a cluster, with a new certificate or that of --cert-dir.
+
+    Raises CertificateError.
+    """
+    renewed = _pair(options, None)
+    return render(options.choices, manifests.read, pair_files(renewed.pair))
+
+
+async def prepare(options: InstallOptions) -> Prepared:
+    """Find out what an installation would change; nothing is changed.
+
+    Raises NoClusterError, CertificateError, RefusedError or UNREACHED.
+    """
+    async with connected(options.kubeconfig, options.context) as (rest, cluster):
+        if options.choices.cert_manager:
+            await _check_cert_manager(rest)
+        namespace = options.choices.namespace
+        await _check_alone(rest, namespace)
+        secret = await find(rest, secret_of(namespace))
+        renewed = _pair(options, secret)
+        server: list[Step] = []
+        registrations: list[Step] = []
+        before: list[Document | None] = []
+        rendered = render(options.choices, manifests.read, pair_files(renewed.pair))
+        if options.choices.store is not None:
+            await _check_store(rest, rendered, namespace)
+        for document in rendered:
+            if is_registration(document):
+                live = await find(rest, document)
+                before.append(None if live is None or is_limited(live) else live)
+                registrations.append(await plan_step(rest, document))
+            else:
+                step = await plan_step(rest, document)
+                is_secret = document["kind"] == "Secret"
+                server.append(step._replace(note=renewed.reason) if is_secret else step)
+        if options.choices.brings_store:
+            server.insert(1, await _password(rest, namespace))  # after the namespace
+        dropped = await _dropped(rest, options.choices, rendered)
+        left = await leftovers(rest)
+    return Prepared(
+        secrets.token_hex(4),
+        cluster,
+        tuple(server),
+        tuple(dropped),
+        tuple(registrations),
+        tuple(before),
+        tuple(left),
+    )
+
+
+@asynccontextmanager
+async def connected(kubeconfig: str | None, context: str | None) -> AsyncIterator[tuple[Rest, str]]:
+    """Connect to the API server; gives its client and its URL. Raises NoClusterError."""
+    async with connection.connected(kubeconfig or default_kubeconfig(), context) as api:
+        yield Rest(api), str(api.configuration.host)
+
+
+async def registrations(rest: Rest) -> list[Document]:
+    """List every webhook configuration. Raises RefusedError or UNREACHED."""
+    found: list[Document] = []
+    for kind in (MUTATING, VALIDATING):
+        found += await list_objects(rest, {"apiVersion": _ADMISSION, "kind": kind})
+    return found
+
+
+async def _check_alone(rest: Rest, namespace: str) -> None:
+    """Refuse a second genguard: both would repair and report the same writes."""
+    if others := foreign(await registrations(rest), namespace):
+        told = f"another genguard is in this cluster: {few([title_of(one) for one in others])}. "
+        told += f"A cluster has one. Take it out first: {removal_commands(others)}"
+        raise RefusedError(HTTPStatus.CONFLICT, told)
+
+
+async def _check_cert_manager(rest: Rest) -> None:
+    try:
+        await rest.get("/apis/cert-manager.io/v1")
+    except RefusedError as error:
+        if error.status != HTTPStatus.NOT_FOUND:
+            raise
+        told = "cert-manager is not in this cluster: install it, or leave out --cert-manager"
+        raise RefusedError(error.status, told) from error
+
+
+async def _password(rest: Rest, namespace: str) -> Step:
+    """Plan the Secret of the Valkey that is installed: missing keys are made, others kept."""
+    place = secret_of(namespace, STORE_SECRET)
+    there = (await find(rest, place) or {}).get("data") or {}
+    missing = [name for name in _MADE if not there.get(name)]
+    if not missing:
+        return Step(Action.UNCHANGED, place)
+    # What is there is named as well: what is applied without it would be taken away.
+    kept = {name: base64.b64decode(there[name]) for name in _MADE if there.get(name)}
+    new = {name: secrets.token_urlsafe(_SECRET_BYTES).encode() for name in missing}
+    step = await plan_step(rest, store_secret(namespace, kept | new))
+    told = " and ".join(f"a {name}" for name in missing)
+    return step._replace(note=f"{told}, not shown")
+
+
+async def _dropped(rest: Rest, choices: Choices, rendered: list[Document]) -> list[Step]:
+    """Plan to delete what an installation with other flags has made and this one does not need.
+
+    Otherwise rights would remain that nobody needs any more.
+    """
+    if choices.outside is not None:
+        return []
+    most = replace(choices, audit_only=False, heal=True, ha=True, store=None)
+    kept = {path_of(one) for one in rendered}
+    parts = [one for one in render(most, manifests.read, _NO_PAIR) if path_of(one) not in kept]
+    return [Step(Action.DELETE, one) for one in reversed(parts) if await find(rest, one)]
+
+
+async def _check_store(rest: Rest, rendered: list[Document], namespace: str) -> None:
+    """Refuse a store whose Secret lacks keys: no pod would start without them."""
+    keys = [key for one in rendered if one["kind"] == "Deployment" for key in keys_of(one)]
+    if not keys:
+        return
+    found = await find(rest, secret_of(namespace, STORE_SECRET))
+    missing = [key for key in keys if key not in ((found or {}).get("data") or {})]
+    if missing:
+        files = " ".join(f"--from-file={key}" for key in keys)
+        told = f"secret/{STORE_SECRET} -n {namespace} has no {' and no '.join(missing)}, which "
+        told += f"--store names: kubectl -n {namespace} create secret generic {STORE_SECRET} "
+        again = "" if found is None else " --dry-run=client -o yaml | kubectl apply -f -"
+        raise RefusedError(HTTPStatus.NOT_FOUND, f"{told}{files}{again}")
+
+
+def _pair(options: InstallOptions, secret: Document | None) -> certs.Renewed:
+    """The certificate to install: that of --cert-dir, else the Secret's while it is valid."""
+    choices = options.choices
+    if choices.outside is not None or choices.cert_manager:
+        return certs.Renewed(certs.PairSnapshot(b"", b"", None), "")
+    now = datetime.now(UTC)
+    names = certs.installed_names("genguard", choices.namespace)
+    if _OTHERS_OWN in ((secret or {}).get("metadata", {}).get("annotations") or {}):
+        raise certs.CertificateError(
+            "the Secret is cert-manager's, which would change it again: give --cert-manager"
+        )
+    if options.cert_dir is None:
+        return certs.renew(read_pair(secret), names=names, at=now)
+    lifetime = certs.AUTHORITY_LIFETIME  # nothing renews it by itself
+    done = certs.ensure(options.cert_dir, names=names, at=now, leaf_lifetime=lifetime)
+    return certs.Renewed(done.pair, done.reason)
+
+
+async def _run(prepared: Prepared, options: InstallOptions, tell: Tell) -> None:
+    """Run the four phases. Raises NotInTimeError, RefusedError or UNREACHED.
+
+    After an error the registrations are as they were before.
+    """
+    async with connected(options.kubeconfig, options.context) as (rest, _):
+        for document in prepared.leftovers:
+            await remove(rest, document)
+        phases = _Phases(rest, prepared, options.seconds, tell)
+        await phases.serve()
+        bundle = None
+        if options.choices.cert_manager:
+            secret = secret_of(options.choices.namespace)
+            bundle = await until_bundle(rest, secret, options.seconds)
+        async with phases.trial():
+            await phases.reach(bundle)
+            async with phases.undone():
+                await phases.register()
+                await phases.widen()
+            await phases.settle()
+
+
+class _Phases:
+    """The four phases of an installation."""
+
+    def __init__(self, rest: Rest, prepared: Prepared, seconds: float, tell: Tell) -> None:
+        self._rest: Final = rest
+        self._prepared: Final = prepared
+        self._seconds: Final = seconds
+        self._tell: Final = tell
+        self._run: Final = prepared.run
+
+    async def serve(self) -> None:
+        """Phase 1: install the server, and wait for its rollout."""
+        steps = self._prepared.server
+        if not steps:
+            self._tell("1/4 the server runs outside the cluster")
+            return
+        self._tell("1/4 the server is put in place")
+        for step in steps:
+            if step.action is not Action.UNCHANGED:
+                await apply(self._rest, step.document)
+        for step in steps:
+            if step.document["kind"] in _WORKLOADS:
+                await until_rolled_out(self._rest, step.document, self._seconds)
+        for deployment in self._deployments():
+            if names := await leaving(self._rest, deployment):
+                self._tell(f"    it is ready; {', '.join(names)} must end, half a minute or more")
+            await until_replaced(self._rest, deployment, self._seconds)
+        for step in self._prepared.dropped:
+            await remove(self._rest, step.document)
+
+    async def reach(self, bundle: bytes | None) -> None:
+        """Phase 2: prove that the API server reaches the server over TLS."""
+        self._tell("2/4 the API server must reach it")
+        outcome = next(one for one in self._wanted() if one["kind"].startswith("Validating"))
+        probing = check(outcome, self._run)
+        if bundle is not None:
+            probing["webhooks"][0]["clientConfig"]["caBundle"] = base64.b64encode(bundle).decode()
+        await apply(self._rest, probing)
+        try:
+            self._tell_refusal(await self._seen(trial_name(self._run), ("outcome",)))
+        finally:
+            await remove(self._rest, probing)
+
+    async def register(self) -> None:
+        """Phase 3: register what is new for the trial namespace alone, and send a probe."""
+        new = [
+            one
+            for one, live in zip(self._wanted(), self._prepared.before, strict=True)
+            if live is None
+        ]
+        if not new:
+            self._tell("3/4 it is registered for the whole cluster already")
+            return
+        self._tell("3/4 it is registered for the trial namespace")
+        for document in new:
+            await apply(self._rest, limited(document, self._run))
+        self._tell_refusal(await self._seen(trial_name(self._run), [_phase(one) for one in new]))
+
+    async def widen(self) -> None:
+        """Phase 4: register for the whole cluster, and send a probe."""
+        self._tell("4/4 it is registered for the whole cluster")
+        for document in self._wanted():
+            await apply(self._rest, document)
+        self._tell_refusal(await self._seen(_ELSEWHERE, PHASES))
+
+    async def settle(self) -> None:
+        """End of phase 4: wait until every pod that answers has the mode that was installed."""
+        for deployment in self._deployments():
+            mode = mode_of(deployment)
+            await until_mode(self._rest, _ELSEWHERE, mode, self._seconds)
+            self._tell(f"every pod that answers is {mode}")
+
+    @asynccontextmanager
+    async def trial(self) -> AsyncIterator[None]:
+        """Create a namespace for this run, and delete it at the end."""
+        document = trial_namespace(self._run)
+        await apply(self._rest, document)
+        try:
+            yield
+        finally:
+            await remove(self._rest, document)
+
+    @asynccontextmanager
+    async def undone(self) -> AsyncIterator[None]:
+        """Put the registrations back as they were when anything fails."""
+        try:
+            yield
+        except BaseException:
+            self._tell("the registrations are put back as they were")
+            pairs = zip(self._wanted(), self._prepared.before, strict=True)
+            for document, live in pairs:
+                await (remove(self._rest, document) if live is None else put_back(self._rest, live))
+            raise
+
+    def _wanted(self) -> list[Document]:
+        return [step.document for step in self._prepared.registrations]
+
+    def _deployments(self) -> list[Document]:
+        documents = [step.document for step in self._prepared.server]
+        return [one for one in documents if one["kind"] == "Deployment"]
+
+    async def _seen(self, namespace: str, phases: Sequence[str]) -> str:
+        run = self._run if namespace != _ELSEWHERE else ""
+        return await until_seen(self._rest, namespace, phases, self._seconds, run)
+
+    def _tell_refusal(self, refused: str) -> None:
+        if refused:
+            self._tell(f"not proven, since what is sent as a proof is refused: {refused}")
+
+
+def _phase(registration: dict[str, Any]) -> str:
+    (webhook,) = registration["webhooks"]
+    return phase_of(webhook)
+
+
+def reads_installation(verb: F) -> F:
+    """Add the flags of a verb that only reads an installation."""
+    return with_flags(verb, _INSTALLATION)
+
+
+def changes_installation(verb: F) -> F:
+    """Add the flags of a verb that changes an installation, after it has asked."""
+    return with_flags(verb, (*_INSTALLATION, *_CHANGE))
+
+
+def _shared_store(text: str) -> SharedStore:
+    """The store of --store: one that pods can share, and without a password."""
+    try:
+        address = parse_store(text, is_here=False)
+    except BadStoreError as error:
+        raise click.BadParameter(str(error)) from error
+    if not isinstance(address, ValkeyAddress):
+        raise click.BadParameter("replicas share a Valkey or Redis: valkey://host:port/db")
+    if address.password is not None:
+        raise click.BadParameter(
+            "everybody who may see the Deployment would see the password: put it in "
+            f"secret/{STORE_SECRET}, and write ?password-file={MOUNT}/password"
+        )
+    if address.key_file is None:
+        raise click.BadParameter(
+            "who can write to the store could choose what is put back into objects: put a key that "
+            f"it never sees into secret/{STORE_SECRET}, with openssl rand -hex 32, and write "
+            f"?key-file={MOUNT}/{KEY}"
+        )
+    for file in (address.password_file, address.key_file, address.cafile):
+        if file is not None and PurePosixPath(file).parent != MOUNT:
+            raise click.BadParameter(f"{file}: the pods have keys of {STORE_SECRET} in {MOUNT}/")
+    return SharedStore(text, address.host, address.port)
 
 
 @click.command()
@@ -29,7 +475,7 @@ _FOLDER = click.Path(file_okay=False, path_type=Path)
 @click.option(
     "--url",
     metavar="https://HOST:PORT",
-    callback=https_url,
+    type=HTTPS_URL,
     help="The server runs outside the cluster, and the API server reaches it here: only the "
     "registrations are made.",
 )
@@ -50,7 +496,7 @@ _FOLDER = click.Path(file_okay=False, path_type=Path)
 @click.option(
     "--store",
     metavar="valkey://HOST/DB",
-    callback=shared_store,
+    type=Parsed(_shared_store),
     help="With --ha: a store of yours, as serve takes it; its files are keys of "
     "secret/genguard-store. [default: a Valkey that is installed]",
 )
@@ -66,7 +512,7 @@ _FOLDER = click.Path(file_okay=False, path_type=Path)
     "api_servers",
     metavar="CIDR,...",
     default="",
-    callback=cidrs,
+    type=CIDRS,
     help="Whence the API servers call, as pods see it: the NetworkPolicy lets nobody else reach "
     "the webhook port. [default: everybody]",
 )
@@ -75,7 +521,7 @@ _FOLDER = click.Path(file_okay=False, path_type=Path)
     "alertmanagers",
     multiple=True,
     metavar="URL",
-    callback=alertmanager_urls,
+    type=ALERTMANAGER_URL,
     help="Send findings there as alerts, and let the NetworkPolicy pass them; repeat for each "
     "peer.",
 )
@@ -89,11 +535,11 @@ _FOLDER = click.Path(file_okay=False, path_type=Path)
     "seconds",
     default="3m",
     show_default=True,
-    callback=duration(1),
+    type=duration(1),
     help="How long each phase may take.",
 )
 @click.option("-o", "output", type=click.Choice(["yaml"]), help="Print the manifests, and be done.")
-@changes
+@changes_installation
 def install(*, dry_run: bool, output: str | None, yes: bool, **flags: Any) -> None:
     """Put genguard into a cluster, in proven steps.
 
@@ -103,30 +549,26 @@ def install(*, dry_run: bool, output: str | None, yes: bool, **flags: Any) -> No
 
     The exit code is 0 when it is installed, 1 when that could not be done.
     """
-    from webhook.verbs.installation import manifests_of  # noqa: PLC0415
-
     options = _options(**flags)
     try:
         if output == "yaml":
             click.echo(as_yaml(manifests_of(options)), nl=False)
             return
-        with telling():
+        with one_line_errors():
             _install(options, dry_run=dry_run, yes=yes)
     except certs.CertificateError as error:
         raise click.ClickException(str(error)) from error
 
 
-def _install(options: "InstallOptions", *, dry_run: bool, yes: bool) -> None:
-    from webhook.verbs.installation import prepare  # noqa: PLC0415
-    from webhook.verbs.phases import run  # noqa: PLC0415
+def _install(options: InstallOptions, *, dry_run: bool, yes: bool) -> None:
 
     prepared = asyncio.run(prepare(options))
-    _explain(prepared)
+    _print_steps(prepared)
     if dry_run:
         return
     if not yes:
         ask("Install it?")
-    carry_out(run(prepared, options, tell))
+    carry_out(_run(prepared, options, tell))
     tell("installed; genguard doctor looks whether all is well")
 
 
@@ -149,8 +591,7 @@ def _options(
     kubeconfig: str | None,
     context: str | None,
     seconds: float,
-) -> "InstallOptions":
-    from webhook.verbs.installation import InstallOptions  # noqa: PLC0415
+) -> InstallOptions:
 
     outside = None
     if url is not None:
@@ -193,7 +634,7 @@ def _options(
     return InstallOptions(kubeconfig, context, choices, cert_dir, seconds)
 
 
-def _explain(prepared: "Prepared") -> None:
+def _print_steps(prepared: Prepared) -> None:
     tell(f"In the cluster {prepared.cluster}:")
     for step in prepared.steps:
         click.echo(f"  {step}")

@@ -8,9 +8,12 @@ from typing import Any, Final
 
 import click
 
-from webhook.cli.cluster import CONTEXT, OUTPUT
-from webhook.cli.objects import MAX_LINE, advice, open_named
-from webhook.lint.finding import Level, LintFinding
+from webhook.cli.files import advice, open_named
+from webhook.cli.options import CONTEXT, MAX_LINE, OUTPUT
+from webhook.lint.check import (
+    Level,
+    LintFinding,
+)
 from webhook.lint.lint import lint as look
 from webhook.objects.documents import Unreadable, read_documents
 from webhook.objects.lines import bounded
@@ -84,11 +87,14 @@ def _documents(name: str, max_line: int) -> Iterator[Any]:
 
 
 async def _of_cluster(given: str | None, context: str | None) -> list[Any]:
-    """Both kinds of configuration as the API server has them."""
+    """Read both kinds of webhook configuration from the API server."""
     # Imported when wanted: the client of the Kubernetes API takes half a second to load.
-    from webhook.cluster.connection import NoClusterError, connected  # noqa: PLC0415
+    from webhook.cluster.connection import (  # noqa: PLC0415
+        NoClusterError,
+        connected,
+        default_kubeconfig,
+    )
     from webhook.cluster.rest import UNREACHED, RefusedError, Rest  # noqa: PLC0415
-    from webhook.cluster.target import default_kubeconfig  # noqa: PLC0415
 
     found: list[Any] = []
     try:

@@ -1,27 +1,84 @@
-"""`genguard replay`: what genguard would have said to recorded reviews."""
+"""`genguard replay`: what genguard would have answered to recorded reviews."""
 
 import gzip
 import io
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, cast
+from types import TracebackType
+from typing import BinaryIO, Final, Self, cast
 
 import click
 
 from webhook.cel.evaluator import Evaluator
-from webhook.cli.cluster import OUTPUT
-from webhook.cli.objects import MAX_LINE
-from webhook.cli.progress import Position, Progress
+from webhook.cli.options import MAX_LINE, OUTPUT
 from webhook.compose import BadFileError, JudgeOptions, load_definitions, load_registrations
 from webhook.generation.strategy import UnknownServerVersionError
 from webhook.generation.table import DEFAULT_SERVER_VERSION
-from webhook.objects.lines import bounded
+from webhook.objects.lines import Line, bounded
 from webhook.replay import Replay, ReplayLine, as_json, as_row
 
+Position = Callable[[], int]
+
+WORTH_SHOWING: Final = 20_000_000
+"""Bytes: about half a second."""
+
+_LINES: Final = 500
+_CLEAR: Final = "\r\x1b[K"
 _GZIP_MAGIC = b"\x1f\x8b"
+
+
+class Progress:
+    """A progress bar over the bytes of all files, on standard error, for files that take long."""
+
+    def __init__(self, files: Iterable[str]) -> None:
+        self._total: Final = sum(Path(name).stat().st_size for name in files if _is_file(name))
+        self.shown: Final = self._total >= WORTH_SHOWING and _is_terminal()
+        self._bar: Final = click.progressbar(
+            length=max(self._total, 1), label="read", file=sys.stderr, hidden=not self.shown
+        )
+
+    def __enter__(self) -> Self:
+        self._bar.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._bar.__exit__(kind, error, trace)
+
+    def lines(self, stream: Iterable[Line], position: Position) -> Iterable[Line]:
+        """Count the lines of a stream; `position` returns how many bytes of its file are read."""
+        return self._counted(stream, position) if self.shown else stream
+
+    def clear(self) -> None:
+        """Erase the bar before a line of output."""
+        if self.shown and sys.stdout.isatty():
+            sys.stderr.write(_CLEAR)
+            sys.stderr.flush()
+
+    def _counted(self, stream: Iterable[Line], position: Position) -> Iterator[Line]:
+        behind = 0
+        for number, line in enumerate(stream, start=1):
+            yield line
+            if number % _LINES == 0:
+                now = position()
+                self._bar.update(now - behind)
+                behind = now
+        self._bar.update(position() - behind)
+
+
+def _is_file(name: str) -> bool:
+    return name != "-" and Path(name).is_file()
+
+
+def _is_terminal() -> bool:
+    return sys.stderr.isatty()
 
 
 @click.command()
@@ -95,7 +152,7 @@ def _print(found: ReplayLine, text: str) -> None:
 
 @contextmanager
 def _open(name: str) -> Iterator[tuple[BinaryIO, Position]]:
-    """A stream of lines, and how many bytes of the file are behind it."""
+    """Open a file; gives its lines, and a function that returns how many bytes are read."""
     raw = sys.stdin.buffer if name == "-" else Path(name).open("rb")  # noqa: SIM115
     with io.BufferedReader(cast("io.RawIOBase", raw)) as stream:
         if stream.peek(2)[:2] == _GZIP_MAGIC:

@@ -1,33 +1,116 @@
-"""`genguard status`: whether one can go home now, and if not, why not."""
+"""`genguard status`: what is ready, settled and healthy, and which fields block."""
 
 import asyncio
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 import msgspec
 import yaml
 
-from webhook.cli import terminal
-from webhook.cli.cluster import asks_cluster, namespace_of, telling
-from webhook.cli.objects import MAX_LINE, FileObjects
-from webhook.objects.served import UnknownTargetError
-from webhook.objects.shown import json_line, printable
-from webhook.status.asked import Asked, parse_asked
+from webhook.cli import output as terminal
+from webhook.cli.errors import one_line_errors
+from webhook.cli.files import FileObjects
+from webhook.cli.options import MAX_LINE, asks_cluster, namespace_of
+from webhook.cli.output import Tell, tell
+from webhook.objects.served import Served, UnknownTargetError
+from webhook.objects.shown import json_line
+from webhook.status.assessment import (
+    Assessment,
+    assess,
+)
 from webhook.status.drawing import Row, kstatus_table, table
-from webhook.status.forest import Node, grow
-from webhook.status.judged import Judged, judge
-from webhook.status.line import line
+from webhook.status.targets import (
+    RequestedTarget,
+    WatchTarget,
+    parse_targets,
+    resolve_targets,
+)
+from webhook.status.trees import (
+    Node,
+    build_trees,
+)
 
 if TYPE_CHECKING:
-    from webhook.verbs.following import Sight
+    from webhook.cli.following import Sight
+    from webhook.cluster.rest import Rest
 
+
+_TICK: Final = 1.0
+"""Seconds after which time alone may have changed the answer."""
 _OUTPUTS = ("table", "wide", "json", "yaml", "kstatus")
 
 
-@click.command(short_help="Tell what is ready, settled and healthy, and what blocks.")
+@dataclass(frozen=True, slots=True)
+class _ClusterOptions:
+    """The flags of a run that asks a cluster."""
+
+    kubeconfig: str
+    context: str | None
+    asked: tuple[RequestedTarget, ...]
+    namespace: str
+    selector: str
+    server: str | None
+    everything: bool
+    """No kind was named: kinds that are not served, or may not be read, are left out."""
+
+
+async def _show(
+    options: _ClusterOptions, show: Callable[["Sight"], None], tell: Tell, *, watch: bool
+) -> list[WatchTarget]:
+    """Show the objects once, or with `watch` after each change and each second, for ever.
+
+    Returns the objects that do not exist. Raises NoClusterError, UnknownTargetError, RefusedError,
+    NoServerError or one of UNREACHED.
+    """
+    # Imported here: status -f needs none of it, and the API client loads for half a second.
+    from webhook.cli.following import following, memories  # noqa: PLC0415
+    from webhook.cluster.connection import connected  # noqa: PLC0415
+    from webhook.cluster.discovery import discover  # noqa: PLC0415
+    from webhook.cluster.rest import Rest  # noqa: PLC0415
+
+    async with connected(options.kubeconfig, options.context) as api:
+        rest = Rest(api)
+        kinds = await discover(rest)
+        found = await _readable(rest, options, kinds, tell)
+        known = await memories(options.server, options.namespace) if options.server else {}
+        async with following(rest, kinds, found, tell, known) as objects:
+            while True:
+                sight = await objects.sight(_TICK)
+                if sight is not None:
+                    show(sight)
+                    if not watch:
+                        return [one for one in found if one.name and not sight.there[one]]
+
+
+async def _readable(
+    rest: "Rest", options: _ClusterOptions, kinds: list[Served], tell: Tell
+) -> list[WatchTarget]:
+    """The objects that are asked for, as far as they are served and may be read."""
+    from webhook.cluster.rest import RefusedError  # noqa: PLC0415
+
+    found = []
+    for asked in options.asked:
+        try:
+            (one,) = resolve_targets([asked], kinds, options.namespace, options.selector)
+            await rest.get(one.served.path(one.namespace), limit="1", **one.list_parameters)
+        except UnknownTargetError:
+            if not options.everything:
+                raise
+        except RefusedError as error:
+            if not options.everything or error.status != HTTPStatus.FORBIDDEN:
+                raise
+            tell(str(error))
+        else:
+            found.append(one)
+    return found
+
+
+@click.command()
 @click.option(
     "-f",
     "--filename",
@@ -66,7 +149,7 @@ def status(
     line is wrong.
     """
     if not files:
-        with telling():
+        with one_line_errors():
             sys.exit(_of_cluster(words, output, watch=watch, **flags))
     if words or watch or any(flags.values()):
         raise click.UsageError("-f needs no cluster: leave out everything but -o and --max-line")
@@ -74,9 +157,9 @@ def status(
     if output == "json":
         # At once and without a tree: a file may be longer than the memory.
         for document in objects:
-            _print_json(judge(document, at=time.time()))
+            _print_json(assess(document, at=time.time()))
     else:
-        _print(grow(list(objects), at=time.time()), output)
+        _print(build_trees(list(objects), at=time.time()), output)
     sys.exit(1 if objects.unread else 0)
 
 
@@ -93,24 +176,23 @@ def _of_cluster(
     server: str | None,
 ) -> int:
     asked = _asked(words, selector)
-    from webhook.cluster.target import default_kubeconfig  # noqa: PLC0415
-    from webhook.verbs.looking import LookOptions, look  # noqa: PLC0415
+    from webhook.cluster.connection import default_kubeconfig  # noqa: PLC0415
 
     kubeconfig = kubeconfig or default_kubeconfig()
     within = namespace_of(kubeconfig, context, namespace, asked, every=all_namespaces)
-    options = LookOptions(
+    options = _ClusterOptions(
         kubeconfig, context, tuple(asked), within, selector, server, everything=not words
     )
     show = _shown_again(output) if watch else lambda sight: _print(sight.roots, output)
-    missing = asyncio.run(look(options, show, _tell, watch=watch))
+    missing = asyncio.run(_show(options, show, tell, watch=watch))
     for one in missing:
-        _tell(f"there is no {one}")
+        tell(f"there is no {one}")
     return 1 if missing else 0
 
 
-def _asked(words: Sequence[str], selector: str) -> list[Asked]:
+def _asked(words: Sequence[str], selector: str) -> list[RequestedTarget]:
     try:
-        asked = parse_asked(words)
+        asked = parse_targets(words)
     except UnknownTargetError as error:
         raise click.UsageError(str(error)) from error
     if selector and any(one.name for one in asked):
@@ -120,8 +202,8 @@ def _asked(words: Sequence[str], selector: str) -> list[Asked]:
 
 def _print(roots: Sequence[Node], output: str, *, headless: bool = False) -> None:
     if output == "json":
-        for judged in _each(roots):
-            _print_json(judged)
+        for assessment in _each(roots):
+            _print_json(assessment)
     elif output == "yaml":
         _print_yaml(_each(roots))
     elif roots:
@@ -137,11 +219,11 @@ def _shown_again(output: str) -> Callable[["Sight"], None]:
     told: dict[str, dict[str, Any]] = {}
 
     def show(sight: "Sight") -> None:
-        for judged in _each(sight.roots):
-            now = _line(judged)
-            if told.get(judged.view.uid) != now:
-                _print([Node(judged, ())], output, headless=bool(told))
-                told[judged.view.uid] = now
+        for assessment in _each(sight.roots):
+            now = assessment.to_line()
+            if told.get(assessment.view.uid) != now:
+                _print([Node(assessment, ())], output, headless=bool(told))
+                told[assessment.view.uid] = now
 
     return show
 
@@ -150,23 +232,15 @@ def _rows(roots: Sequence[Node], output: str) -> list[Row]:
     return kstatus_table(roots) if output == "kstatus" else table(roots, wide=output == "wide")
 
 
-def _each(roots: Iterable[Node]) -> Iterator[Judged]:
-    return (node.judged for root in roots for node in root.walk())
+def _each(roots: Iterable[Node]) -> Iterator[Assessment]:
+    return (node.assessment for root in roots for node in root.walk())
 
 
-def _line(judged: Judged) -> dict[str, Any]:
-    return line(judged.view, judged.kstatus, judged.argo, judged.rollout)
+def _print_json(assessment: Assessment) -> None:
+    click.echo(json_line(assessment.to_line()))
 
 
-def _print_json(judged: Judged) -> None:
-    click.echo(json_line(_line(judged)))
-
-
-def _print_yaml(every: Iterable[Judged]) -> None:
-    found = [msgspec.to_builtins(_line(judged)) for judged in every]
+def _print_yaml(every: Iterable[Assessment]) -> None:
+    found = [msgspec.to_builtins(assessment.to_line()) for assessment in every]
     text = yaml.safe_dump_all(found, sort_keys=False, explicit_start=True)
     click.echo(text, nl=False)
-
-
-def _tell(text: str) -> None:
-    click.echo(printable(text), err=True)

@@ -5,12 +5,12 @@ import platform
 import click
 
 from webhook import __version__
-from webhook.cli.cluster import OUTPUT
+from webhook.cli.options import OUTPUT
 from webhook.generation.table import known_versions
 from webhook.objects.shown import json_line
 
 
-@click.command(short_help="Tell which genguard this is, and what it knows.")
+@click.command()
 @OUTPUT
 def version(*, output: str) -> None:
     """Tell the version of genguard, and which versions of Kubernetes it knows the rules of.

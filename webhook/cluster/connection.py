@@ -1,9 +1,14 @@
-"""A connection to the Kubernetes API, by kubeconfig, that leaves nothing open when it is over."""
+"""Connects to the Kubernetes API by kubeconfig, and says who this server is in the cluster."""
 
 import asyncio
+import base64
+import json
+import os
+import secrets
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any, Final
 
 import aiohttp
@@ -13,8 +18,10 @@ from kubernetes.aio.config import ConfigException
 
 IN_CLUSTER: Final = "in-cluster"
 _TICK: Final = 0.01
-_LONGEST_FAREWELL: Final = 200
-"""Ticks: 2 s."""
+_MOST_CLOSING_TICKS: Final = 200
+"""Ticks, 2 s together."""
+_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+_TOKEN: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 
 
 class NoClusterError(Exception):
@@ -23,10 +30,10 @@ class NoClusterError(Exception):
 
 @asynccontextmanager
 async def connected(kubeconfig: str, context: str | None = None) -> AsyncIterator[client.ApiClient]:
-    """A client for a kubeconfig file, or for the pod's own cluster: "in-cluster".
+    """Yield a client for a kubeconfig file, or for the pod's own cluster ("in-cluster").
 
     context  one of the file's; without it the file's current one
-    Raises NoClusterError. The connection itself is made by the first call.
+    Raises NoClusterError. The first call connects. No socket is left open at the end.
     """
     settings = client.Configuration()
     try:
@@ -44,18 +51,18 @@ async def connected(kubeconfig: str, context: str | None = None) -> AsyncIterato
         yield api
     finally:
         await api.close()  # type: ignore[no-untyped-call]
-        await calls.gone()
+        await calls.wait_closed()
 
 
 class _Calls(RESTClientObject):
-    """Knows its sockets: a watch that was cancelled says farewell in TLS after close() returns."""
+    """Remembers its sockets: a cancelled watch still closes its TLS after close() has returned."""
 
     def __init__(self, settings: client.Configuration) -> None:
         super().__init__(settings)
         self._sockets: Final[list[socket.socket]] = []
 
     def _create_connector(self) -> aiohttp.TCPConnector:
-        """What the client of Kubernetes asks to be overridden."""
+        """Return a connector that remembers sockets; the client's documented way to override it."""
         return aiohttp.TCPConnector(
             limit=self.maxsize, ssl=self.ssl_context, socket_factory=self._socket
         )
@@ -67,9 +74,72 @@ class _Calls(RESTClientObject):
         self._sockets.append(made)
         return made
 
-    async def gone(self) -> None:
-        """Wait until every socket is closed, but not for a server that does not answer."""
-        for _ in range(_LONGEST_FAREWELL):
+    async def wait_closed(self) -> None:
+        """Wait until every socket is closed, for two seconds at most."""
+        for _ in range(_MOST_CLOSING_TICKS):
             if all(one.fileno() < 0 for one in self._sockets):
                 return
             await asyncio.sleep(_TICK)
+
+
+def default_kubeconfig() -> str:
+    """Return what kubectl would use: $KUBECONFIG, ~/.kube/config, or the pod's own account."""
+    given = os.environ.get("KUBECONFIG")
+    if given:
+        return given
+    usual = Path.home() / ".kube" / "config"
+    if usual.exists():
+        return str(usual)
+    if "KUBERNETES_SERVICE_HOST" in os.environ:
+        return IN_CLUSTER
+    raise NoClusterError(f"no cluster: set $KUBECONFIG, or give --kubeconfig; {usual} is not there")
+
+
+def default_namespace(kubeconfig: str, context: str | None = None) -> str:
+    """Return the namespace of a context, by default the current, or of the pod."""
+    try:
+        if kubeconfig == IN_CLUSTER:
+            return _ACCOUNT.read_text().strip() or "default"
+        every, active = config.list_kube_config_contexts(kubeconfig)  # type: ignore[no-untyped-call]
+    except (ConfigException, OSError, ValueError):
+        return "default"
+    meant = next((one for one in every if one["name"] == context), active)
+    return str(meant["context"].get("namespace") or "default")
+
+
+def server_object(kubeconfig: str) -> dict[str, str]:
+    """Return the object that Events about this server refer to.
+
+    In a pod it is the Pod, whose name is the host's; elsewhere the kubeconfig's namespace.
+    """
+    namespace = default_namespace(kubeconfig)
+    kind, name = "Namespace", namespace
+    if kubeconfig == IN_CLUSTER:
+        kind, name = "Pod", socket.gethostname()
+    return {"apiVersion": "v1", "kind": kind, "namespace": namespace, "name": name}
+
+
+def server_identity() -> str:
+    """Return an identity that is unique to this process, even after a restart on the same host."""
+    return f"{socket.gethostname()}_{secrets.token_hex(8)}"
+
+
+def server_user(kubeconfig: str) -> str:
+    """Return the user name of this server's own writes, as in reviews.
+
+    In a pod it is the subject of the token. Elsewhere it is assumed to be the ServiceAccount that
+    `genguard install` creates, in the kubeconfig's namespace.
+    """
+    if kubeconfig == IN_CLUSTER and (subject := _subject(_TOKEN)):
+        return subject
+    return f"system:serviceaccount:{default_namespace(kubeconfig)}:genguard"
+
+
+def _subject(token: Path) -> str:
+    """Return the subject of a JSON Web Token, unchecked; "" where the file holds none."""
+    try:
+        _, claims, _ = token.read_text().split(".")
+        subject = json.loads(base64.urlsafe_b64decode(claims + "=" * (-len(claims) % 4)))["sub"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
+    return subject if isinstance(subject, str) else ""

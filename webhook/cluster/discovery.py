@@ -1,14 +1,21 @@
-"""What the API server serves."""
+"""Finds out which resources the API server serves, and which kinds belong to given owners."""
 
 import asyncio
+from collections.abc import Iterable, Mapping
 from http import HTTPStatus
+from typing import Any, Final
 
-from webhook.cluster.rest import RefusedError, Rest
+from webhook.cluster.rest import UNREACHED, RefusedError, Rest
 from webhook.objects.served import Served, read_resources
+from webhook.status.kinds.silent import SILENT_KINDS
+
+_AT_ONCE: Final = 8
 
 
 async def discover(rest: Rest) -> list[Served]:
-    """Every resource: the core first, then groups as the server orders them, preferred first.
+    """Return every served resource: the core first, then groups in the server's order.
+
+    Of each group the preferred version comes first.
 
     Raises RefusedError or one of UNREACHED.
     """
@@ -28,5 +35,46 @@ async def _resources(rest: Rest, version: str) -> list[Served]:
         return list(read_resources(version, await rest.get(path)))
     except RefusedError as error:
         if error.is_passing or error.status == HTTPStatus.NOT_FOUND:
-            return []  # an aggregated API whose server is down hides nobody else's kinds
+            return []  # an aggregated API whose server is down must not hide the other kinds
         raise
+
+
+async def owned_kinds(
+    rest: Rest, kinds: Iterable[Served], namespace: str, owners: Iterable[str]
+) -> set[Served]:
+    """Return the kinds of all objects that these owners, given by uid, own directly or indirectly.
+
+    The API cannot list what an object owns, so the metadata of every kind with a status is read.
+    Kinds that may not be listed are left out. The namespace "" stands for all.
+    """
+    preferred = {(one.group, one.resource): one for one in reversed(tuple(kinds))}
+    candidates = [one for one in preferred.values() if one.watchable and _has_status(one)]
+    turn = asyncio.Semaphore(_AT_ONCE)
+
+    async def read(one: Served) -> list[Mapping[str, Any]]:
+        async with turn:
+            try:
+                listed = await rest.metadata(one.path(namespace if one.namespaced else ""))
+            except (RefusedError, *UNREACHED):
+                return []
+        return [item["metadata"] for item in listed.get("items") or ()]
+
+    lists = await asyncio.gather(*(read(one) for one in candidates))
+    below: dict[str, list[tuple[str, Served]]] = {}
+    for one, items in zip(candidates, lists, strict=True):
+        for item in items:
+            for owner in item.get("ownerReferences") or ():
+                below.setdefault(owner["uid"], []).append((item["uid"], one))
+    found: set[Served] = set()
+    pending, seen = list(owners), set()
+    while pending:
+        owner = pending.pop()
+        if owner not in seen:
+            seen.add(owner)
+            found.update(one for _, one in below.get(owner, ()))
+            pending += [uid for uid, _ in below.get(owner, ())]
+    return found
+
+
+def _has_status(one: Served) -> bool:
+    return one.namespaced and one.kind not in SILENT_KINDS.get(one.group, ())

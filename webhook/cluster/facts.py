@@ -1,24 +1,33 @@
-"""What is asked of a cluster: its version, custom resources, mutating webhooks and policies.
+"""Follows what the engine must know of a cluster: version, CRDs, mutating webhooks and policies.
 
-Everything is listed and watched, so that a new custom resource is judged right from its first
-object on. The admission path never waits for any of this.
+Everything is listed and watched, so that a new custom resource is judged correctly from its first
+object on. No admission answer waits for any of this.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+import contextlib
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
 from http import HTTPStatus
 from typing import Any, Final, NamedTuple
 
 import msgspec
+from kubernetes.aio import client
 
+from webhook.cluster.connection import connected
 from webhook.cluster.rest import RefusedError, Rest
-from webhook.cluster.watched import watched
-from webhook.detection.policies import BINDING, POLICY
+from webhook.cluster.watch import follow, watch_collection
+from webhook.detection.policies import BINDING, POLICY, Policy, read_policies
 from webhook.detection.suspects import Registered, read_configurations
 from webhook.generation.custom import BadDefinitionError, CustomResource, from_definition
+from webhook.running import running
+from webhook.telemetry import declarations
+from webhook.telemetry.logs import LOGGER
+from webhook.telemetry.metrics import Metrics
 
 _UNSERVED_SECONDS: Final = 600.0
-"""Until a server without policies is asked again: it may have been upgraded."""
+"""Until a server without policies is asked again; it may be upgraded meanwhile."""
 _DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _ADMISSION: Final = "/apis/admissionregistration.k8s.io"
 _WEBHOOKS: Final = f"{_ADMISSION}/v1/mutatingwebhookconfigurations"
@@ -26,43 +35,46 @@ _PLURALS: Final = {
     POLICY: "mutatingadmissionpolicies",
     BINDING: "mutatingadmissionpolicybindings",
 }
+_FIRST_FACTS_SECONDS: Final = 10.0
 
 
 class ClusterFacts(NamedTuple):
-    """What the engine needs to know of a cluster."""
+    """The version of a cluster, and its custom resources."""
 
     server_version: str
     custom_resources: tuple[CustomResource, ...]
 
 
 async def cluster_facts(rest: Rest) -> AsyncIterator[ClusterFacts]:
-    """Version and custom resources, now and at each change, until the server ends the watch."""
+    """Yield version and custom resources, now and at each change, until the watch ends."""
     version = await server_version(rest)
-    async for known in watched(rest, _DEFINITIONS, _versions):
+    async for known in watch_collection(rest, _DEFINITIONS, _versions):
         yield ClusterFacts(version, tuple(one for versions in known for one in versions))
 
 
 async def definitions(rest: Rest) -> list[dict[str, Any]]:
-    """Every CustomResourceDefinition of now. Raises RefusedError or one of UNREACHED."""
+    """Return every CustomResourceDefinition. Raises RefusedError or one of UNREACHED."""
     found: list[dict[str, Any]] = msgspec.json.decode(await rest.read(_DEFINITIONS))["items"]
     return found
 
 
 async def mutating_webhooks(rest: Rest) -> AsyncIterator[tuple[Registered, ...]]:
-    """Every mutating webhook, now and at each change, until the server ends the watch."""
-    async for known in watched(rest, _WEBHOOKS, dict):
+    """Yield all mutating webhooks, now and at each change, until the watch ends."""
+    async for known in watch_collection(rest, _WEBHOOKS, dict):
         yield read_configurations(known)
 
 
 async def policies(rest: Rest, kind: str) -> AsyncIterator[tuple[dict[str, Any], ...]]:
-    """Every MutatingAdmissionPolicy, or every binding of one, by `kind`, as `mutating_webhooks`.
+    """Yield all MutatingAdmissionPolicies, or their bindings, by `kind`, as `mutating_webhooks`.
 
-    In the newest version that is served: v1 since 1.36, before that none by default. Where none is
-    there are no policies, for a while.
+    They are read in the newest served version: v1 since 1.36, none by default before. Where none is
+    served, there are no policies until _UNSERVED_SECONDS have passed.
     """
     for version in ("v1", "v1beta1", "v1alpha1"):
         try:
-            async for known in watched(rest, f"{_ADMISSION}/{version}/{_PLURALS[kind]}", dict):
+            async for known in watch_collection(
+                rest, f"{_ADMISSION}/{version}/{_PLURALS[kind]}", dict
+            ):
                 yield known
         except RefusedError as error:
             if error.status != HTTPStatus.NOT_FOUND:
@@ -80,7 +92,7 @@ class _Version(msgspec.Struct, rename="camel"):
 
 
 async def server_version(rest: Rest) -> str:
-    """The version whose rules hold: the emulated one where the server says so (KEP-4330).
+    """Return the version whose rules hold: the emulated one where the server has one (KEP-4330).
 
     Raises RefusedError or one of UNREACHED.
     """
@@ -94,4 +106,61 @@ def _versions(definition: dict[str, Any]) -> tuple[CustomResource, ...]:
     try:
         return from_definition(definition)
     except BadDefinitionError:
-        return ()  # the API server checks them; what it lets through and we cannot read is unknown
+        return ()  # accepted by the API server, but not readable here: an unknown resource
+
+
+class ClusterListeners(NamedTuple):
+    """The functions to call with news of the cluster, on the event loop's thread."""
+
+    facts: Callable[[ClusterFacts], None]
+    webhooks: Callable[[tuple[Registered, ...]], None]
+    policies: Callable[[tuple[Policy, ...]], None]
+
+
+@asynccontextmanager
+async def follow_cluster(
+    kubeconfig: str, listeners: ClusterListeners, metrics: Metrics
+) -> AsyncIterator[client.ApiClient]:
+    """Call the listeners now and at each change while entered; yield the connection.
+
+    Waits ten seconds at most for version and CRDs: a webhook must start while the API server is
+    down, since the API server may be waiting for the webhook. Raises NoClusterError.
+    """
+    async with connected(kubeconfig) as api:
+        rest = Rest(api)
+        has_facts = asyncio.Event()
+
+        def on_facts(facts: ClusterFacts) -> None:
+            listeners.facts(facts)
+            if not has_facts.is_set():
+                known = {
+                    "version": facts.server_version,
+                    "customResources": len(facts.custom_resources),
+                }
+                LOGGER.info("cluster connected", extra={"facts": known})
+            has_facts.set()
+
+        # A policy acts through its bindings: a change of either is a change of both.
+        bound: dict[str, tuple[Mapping[str, Any], ...]] = {POLICY: (), BINDING: ()}
+
+        def on_policies(kind: str, found: tuple[Mapping[str, Any], ...]) -> None:
+            bound[kind] = found
+            listeners.policies(read_policies((*bound[POLICY], *bound[BINDING])))
+
+        def on_trouble(reason: str) -> None:
+            LOGGER.warning("cluster not reached", extra={"facts": {"reason": reason}})
+
+        metrics.gauge(declarations.CLUSTER_KNOWN, lambda: float(has_facts.is_set()))
+        following = (
+            follow(lambda: cluster_facts(rest), on_facts, on_trouble),
+            follow(lambda: mutating_webhooks(rest), listeners.webhooks, on_trouble),
+            *(
+                follow(partial(policies, rest, kind), partial(on_policies, kind), on_trouble)
+                for kind in bound
+            ),
+        )
+        async with running(following):
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_FIRST_FACTS_SECONDS):
+                    await has_facts.wait()
+            yield api

@@ -1,13 +1,13 @@
-"""Puts lost observedGeneration values back into stored objects, on the replica that leads.
+"""Restores lost observedGeneration values in stored objects, on the replica that leads.
 
-While genguard enforces, it repairs a write on its way. What hung before that still hangs, because
-its controller has no reason to write again. A value is put back only if genguard saw its own
-writer send it, and only into the very object that was looked at.
+While genguard enforces, it repairs every write. An object that was damaged before stays damaged,
+because its controller has no reason to write again. A value is restored only if genguard saw the
+object's own writer send it, and only in the very object that was read.
 """
 
 import asyncio
 import time
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -15,6 +15,7 @@ from http import HTTPStatus
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 import msgspec
+from cachetools import LRUCache
 
 from webhook.alerts.event import CLUSTER_NAMESPACE, CreateEvent, event
 from webhook.alerts.leader import Leadership
@@ -26,28 +27,29 @@ from webhook.detection.ledger import Damaged
 from webhook.telemetry.logs import LOGGER
 
 MOST_ATTEMPTS: Final = 5
-"""So many patches that did not hold, and a finding is left alone until its damage changes: a
-webhook that clears the value each time must not become a loop between genguard and itself."""
+"""After so many patches that were undone, a finding is left alone until its damage changes: a
+webhook that clears the value each time must not end in a loop with genguard."""
 FIRST_WAIT_SECONDS: Final = 30.0
-"""After the first attempt that did not hold; twice as long after each further one."""
+"""The wait after the first patch that was undone; it doubles with each further one."""
 HELD_SECONDS: Final = 600.0
-"""A value that stayed for so long did hold, though it was lost again later."""
+"""A value that stayed for so long counts as restored, even if it is lost again later."""
 REFUSED_SECONDS: Final = 300.0
-"""Until what was refused is tried again: somebody may have granted the right."""
+"""The wait after a refusal: somebody may grant the missing right."""
 _CALL_SECONDS: Final = 5.0
 _MOST_REMEMBERED: Final = 10_000
 _STATUS: Final = "status"
 
 Operations: TypeAlias = list[dict[str, Any]]
 """A JSON Patch (RFC 6902)."""
+_FOR_EVER: Final = float("inf")
 
 
 class Result(StrEnum):
-    """What became of an attempt.
+    """The result of an attempt.
 
     healed    stored, and the value is there
-    refused   the API server did not take it: a right is missing, a webhook or validation denied it
-    conflict  the object was written meanwhile; the next look tries again
+    refused   the API server refused it: a right is missing, or a webhook or validation denied it
+    conflict  the object was written meanwhile; the next recheck tries again
     gone      the object was deleted meanwhile
     failed    no answer, or the value was cleared again in the same write
     """
@@ -63,14 +65,14 @@ class Objects(Protocol):
     """Stored objects; see StoredObjects."""
 
     async def read(self, thing: FoundObject) -> Stored | None:
-        """The whole object, None when it is gone."""
+        """Return the whole object, None when it is gone."""
 
     async def patch_status(self, thing: FoundObject, operations: Operations) -> Stored:
-        """The object as it is stored after the patch; raises RefusedError or one of UNREACHED."""
+        """Patch, and return the stored object; raises RefusedError or one of UNREACHED."""
 
 
-class _Tried(NamedTuple):
-    """The attempts in a row for one finding that did not hold, and when it may be tried again."""
+class _Attempts(NamedTuple):
+    """Undone attempts in a row for one finding: their number, time of the last, and wait."""
 
     damage: Damage | None
     attempts: int
@@ -78,12 +80,11 @@ class _Tried(NamedTuple):
     wait: float
 
 
-_FOR_EVER: Final = float("inf")
-_NONE: Final = _Tried(None, 0, float("-inf"), 0.0)
+_NONE: Final = _Attempts(None, 0, float("-inf"), 0.0)
 
 
 class Healing:
-    """A Healer. The looks that come before its patches are few, and so are the patches."""
+    """The Healer of Rechecking. Rechecks are limited in number, and so are its patches."""
 
     def __init__(
         self,
@@ -92,27 +93,27 @@ class Healing:
         create: CreateEvent,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`create` makes an Event; `clock` gives seconds."""
+        """`create` creates an Event; `clock` gives monotonic seconds."""
         self._objects: Final = objects
         self._leadership: Final = leadership
         self._create: Final = create
         self._clock: Final = clock
-        self._tried: Final[OrderedDict[str, _Tried]] = OrderedDict()
+        self._attempts: Final[LRUCache[str, _Attempts]] = LRUCache(_MOST_REMEMBERED)
         self._led = False
         self._counts: Final[Counter[str]] = Counter({one.value: 0 for one in Result})
 
-    def begins(self) -> bool:
-        """Whether this replica has come to lead since it was asked last."""
+    def has_begun_to_lead(self) -> bool:
+        """Whether this replica has become the leader since the last call."""
         led, self._led = self._led, self._leadership.is_leader
         return self._led and not led
 
     def counts(self) -> Iterator[tuple[tuple[str, ...], int]]:
-        """Attempts by result."""
+        """Yield the number of attempts by result."""
         for result, count in self._counts.items():
             yield (result,), count
 
     async def heal(self, one: Damaged, stored: Stored) -> Stored | None:
-        """Put back what is lost, if that may be done now; never raises."""
+        """Restore lost values, if that may be done now. Never raises."""
         if not self._leadership.is_leader or one.subresource != _STATUS or not one.object.uid:
             return None
         before, now = self._before(one), self._clock()
@@ -126,9 +127,9 @@ class Healing:
         operations = repair_patch(one.damage, stored)
         if not operations:
             return None
-        # Before it is sent: what is cancelled halfway may have been stored.
+        # Before it is sent: a cancelled patch may have been stored.
         wait = FIRST_WAIT_SECONDS * 2.0**before.attempts
-        self._note(one, _Tried(one.damage, before.attempts + 1, now, wait))
+        self._note(one, _Attempts(one.damage, before.attempts + 1, now, wait))
         healed: Stored | None = None
         try:
             async with asyncio.timeout(_CALL_SECONDS):
@@ -143,25 +144,22 @@ class Healing:
             result = self._failed(one, "cleared again at once") if is_lost else Result.HEALED
         self._counts[result.value] += 1
         if result is Result.HEALED:
-            await self._tell(one, stored, operations)
+            await self._report(one, stored, operations)
         return healed
 
-    def _before(self, one: Damaged) -> _Tried:
-        """The attempts that are still of interest."""
-        before = self._tried.get(one.finding, _NONE)
+    def _before(self, one: Damaged) -> _Attempts:
+        """Return the attempts that still count."""
+        before = self._attempts.get(one.finding, _NONE)
         has_held = self._clock() - before.at >= HELD_SECONDS and before.wait < HELD_SECONDS
         return _NONE if before.damage != one.damage or has_held else before
 
-    def _note(self, one: Damaged, tried: _Tried) -> None:
-        self._tried[one.finding] = tried
-        self._tried.move_to_end(one.finding)
-        if len(self._tried) > _MOST_REMEMBERED:
-            self._tried.popitem(last=False)
+    def _note(self, one: Damaged, attempts: _Attempts) -> None:
+        self._attempts[one.finding] = attempts
 
     async def _refused(
-        self, one: Damaged, stored: Stored, error: RefusedError, before: _Tried
+        self, one: Damaged, stored: Stored, error: RefusedError, before: _Attempts
     ) -> Result:
-        """What a refusal means. It does not count as an attempt: nothing was stored."""
+        """Return what a refusal means. It does not count as an attempt: nothing was stored."""
         self._note(one, before)
         if error.status == HTTPStatus.NOT_FOUND:
             return Result.GONE
@@ -171,43 +169,43 @@ class Healing:
             return self._failed(one, f"{error.status}")
         # A `test` of the patch that fails is answered like an object that is not valid (422):
         # apiserver pkg/endpoints/handlers/patch.go:applyJSPatch.
-        if error.status == HTTPStatus.UNPROCESSABLE_ENTITY and await self._is_other(one, stored):
+        if error.status == HTTPStatus.UNPROCESSABLE_ENTITY and await self._was_written(one, stored):
             return Result.CONFLICT
-        self._note(one, _Tried(one.damage, before.attempts, self._clock(), REFUSED_SECONDS))
+        self._note(one, _Attempts(one.damage, before.attempts, self._clock(), REFUSED_SECONDS))
         facts = {**_facts(one), "status": error.status}
         LOGGER.warning("status not healed: the API server refused", extra={"facts": facts})
         return Result.REFUSED
 
-    async def _is_other(self, one: Damaged, stored: Stored) -> bool:
-        """Whether the object was written since it was read."""
+    async def _was_written(self, one: Damaged, stored: Stored) -> bool:
+        """Whether the object was written since it was read, as far as is known."""
         try:
             async with asyncio.timeout(_CALL_SECONDS):
                 now = await self._objects.read(one.object)
         except (RefusedError, msgspec.MsgspecError, *UNREACHED):
-            return True  # then the next look decides
+            return True  # the next recheck decides
         return now is None or _version(now) != _version(stored)
 
     def _failed(self, one: Damaged, reason: str) -> Result:
         LOGGER.warning("status not healed", extra={"facts": {**_facts(one), "reason": reason}})
         return Result.FAILED
 
-    async def _tell(self, one: Damaged, stored: Stored, operations: Operations) -> None:
+    async def _report(self, one: Damaged, stored: Stored, operations: Operations) -> None:
         values = dict(_values(stored, operations))
         facts = {**_facts(one), "writer": one.damage.writer, "set": values}
         LOGGER.info("status healed", extra={"facts": facts})
-        told = ", ".join(f"{field}={value}" for field, value in values.items())
-        made = event(
+        restored = ", ".join(f"{field}={value}" for field, value in values.items())
+        body = event(
             datetime.now(UTC),
             "genguard.io/healing",
             action="Heal",
             reason="StatusHealed",
             is_good=True,
-            note=f"Put back {told}, as {one.damage.writer} had sent it; finding {one.finding}.",
+            note=f"Put back {restored}, as {one.damage.writer} had sent it; finding {one.finding}.",
             regarding=_regarding(one.object, stored),
         )
         try:
             async with asyncio.timeout(_CALL_SECONDS):
-                await self._create(one.object.namespace or CLUSTER_NAMESPACE, made)
+                await self._create(one.object.namespace or CLUSTER_NAMESPACE, body)
         except Exception as error:  # noqa: BLE001 - whatever the client raises, healing goes on
             facts = {"finding": one.finding, "reason": type(error).__name__}
             LOGGER.warning("event not created", extra={"facts": facts})
@@ -225,7 +223,7 @@ def _facts(one: Damaged) -> dict[str, Any]:
 
 
 def _values(stored: Stored, operations: Operations) -> Iterator[tuple[str, Any]]:
-    """Each value that is put back, by field: status.conditions[Ready].observedGeneration."""
+    """Yield each restored value by field, such as status.conditions[Ready].observedGeneration."""
     for one in operations:
         if one["op"] == "test":
             continue

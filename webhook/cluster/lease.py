@@ -1,9 +1,14 @@
-"""Leadership by a Lease of coordination.k8s.io, held as client-go holds one.
+"""Leader election by a Lease of coordination.k8s.io, by the rules of client-go.
 
-A candidate takes the Lease when it is nobody's, or when the holder has not renewed it for as long
-as it is good, by the candidate's own clock: clocks of machines are not compared (client-go
-tools/leaderelection/leaderelection.go:tryAcquireOrRenew). A holder that cannot renew stops to lead
-before anybody else may begin. The resourceVersion decides between two who reach for it at once.
+A candidate takes the Lease when nobody holds it, or when the holder has not renewed it for the
+Lease's duration by the candidate's own monotonic clock: clocks of machines are not compared
+(client-go tools/leaderelection/leaderelection.go:tryAcquireOrRenew). A holder that cannot renew
+stops leading before anybody else may begin. If two candidates write at once, the resourceVersion
+decides.
+
+Not `kubernetes.aio.leaderelection`: it measures by the time of day, so that a clock that is set
+back gives two leaders; its calls have no timeout, and a lost connection ends the election; it
+cannot release the Lease, nor say when another replica led last.
 """
 
 import asyncio
@@ -18,20 +23,20 @@ from webhook.telemetry.logs import LOGGER
 
 LEASE_SECONDS: Final = 10
 LEAD_SECONDS: Final = 7.0
-"""How long a holder leads after it asked for a renewal that was granted."""
+"""How long a holder leads after it sent a renewal that was granted."""
 _CALL_SECONDS: Final = 4.0
 _NEVER: Final = float("-inf")
 
 
 class Calls(Protocol):
-    """What a Rest does."""
+    """What is used of a Rest."""
 
     async def call(self, method: str, path: str, body: Any = None) -> Any:
-        """One request; raises RefusedError, or one of UNREACHED."""
+        """Send one request; raises RefusedError, or one of UNREACHED."""
 
 
-class Lease:
-    """A Candidate."""
+class LeaseElection:
+    """The LeaderElection of replicas in a cluster."""
 
     def __init__(
         self,
@@ -41,7 +46,7 @@ class Lease:
         identity: str,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`identity` is this process's alone."""
+        """`identity` is unique to this process; `clock` gives monotonic seconds."""
         self._calls: Final = calls
         self._namespace: Final = namespace
         self._name: Final = name
@@ -54,27 +59,27 @@ class Lease:
 
     @property
     def is_leader(self) -> bool:
-        """Renewed lately."""
+        """Whether this replica renewed the Lease within LEAD_SECONDS."""
         return self._clock() < self._renewed + LEAD_SECONDS
 
     @property
     def vacant_since(self) -> float:
-        """When another one was last seen to renew; long ago where there was none."""
+        """When another replica was last seen to renew; minus infinity if there was none."""
         return self._held_at
 
     async def tick(self) -> None:
-        """Look at the Lease, and take or renew it where that is due. Never raises."""
+        """Read the Lease, and take or renew it if that is due. Never raises."""
         try:
             async with asyncio.timeout(_CALL_SECONDS):
                 await self._tick()
         except RefusedError as error:
-            if error.status != HTTPStatus.CONFLICT:  # another one was faster
-                self._trouble(f"{error.status}")
+            if error.status != HTTPStatus.CONFLICT:  # another replica was faster
+                self._log_failure(f"{error.status}")
         except UNREACHED as error:
-            self._trouble(type(error).__name__)
+            self._log_failure(type(error).__name__)
 
     async def release(self) -> None:
-        """Give the Lease back, if it is held. Never raises."""
+        """Release the Lease, if this replica holds it. Never raises."""
         if self._renewed == _NEVER:
             return
         self._renewed = _NEVER
@@ -85,7 +90,7 @@ class Lease:
                     lease["spec"] |= {"holderIdentity": "", "renewTime": _now()}
                     await self._calls.call("PUT", self._path, lease)
         except (RefusedError, *UNREACHED) as error:
-            self._trouble(type(error).__name__)
+            self._log_failure(type(error).__name__)
 
     async def _tick(self) -> None:
         asked = self._clock()
@@ -94,7 +99,7 @@ class Lease:
         except RefusedError as error:
             if error.status != HTTPStatus.NOT_FOUND:
                 raise
-            await self._calls.call("POST", self._folder, self._made())
+            await self._calls.call("POST", self._collection_path, self._new_lease())
             self._renewed = asked
             return
         spec = lease.get("spec") or {}
@@ -123,7 +128,7 @@ class Lease:
         await self._calls.call("PUT", self._path, {**lease, "spec": spec})
         self._renewed = asked
 
-    def _made(self) -> dict[str, Any]:
+    def _new_lease(self) -> dict[str, Any]:
         return {
             "apiVersion": "coordination.k8s.io/v1",
             "kind": "Lease",
@@ -138,14 +143,14 @@ class Lease:
         }
 
     @property
-    def _folder(self) -> str:
+    def _collection_path(self) -> str:
         return f"/apis/coordination.k8s.io/v1/namespaces/{self._namespace}/leases"
 
     @property
     def _path(self) -> str:
-        return f"{self._folder}/{self._name}"
+        return f"{self._collection_path}/{self._name}"
 
-    def _trouble(self, reason: str) -> None:
+    def _log_failure(self, reason: str) -> None:
         LOGGER.warning("lease not renewed", extra={"facts": {"reason": reason}})
 
 

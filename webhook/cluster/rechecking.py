@@ -1,7 +1,7 @@
-"""Looks again and again at stored objects that findings have left damaged, and has them healed.
+"""Reads damaged objects again and again, and has them healed.
 
 A loop may end while its damage stays, and somebody may repair an object without a write that
-genguard sees: only the stored object can tell whether a finding is over.
+genguard sees. So only the stored object shows whether a finding is over.
 """
 
 import asyncio
@@ -18,53 +18,53 @@ from webhook.detection.ledger import Damaged
 from webhook.telemetry.logs import LOGGER
 
 AGAIN_SECONDS: Final = 30.0
-"""Between two looks at one object."""
+"""The pause between two reads of one object."""
 FRESH_SECONDS: Final = 5.0
-"""For so long after the last sign an object is left alone: its writer is often about to write
+"""An object is left alone for so long after its last signal: its writer is often about to write
 again. Controllers answer a conflict or a change of their own within a second or two, and a value
 that the writer itself sends needs no repair."""
-MOST_LOOKS: Final = 20
-"""In each WINDOW_SECONDS: the API server has more to do than to answer genguard."""
+MOST_READS: Final = 20
+"""Reads in each WINDOW_SECONDS, so that genguard does not load the API server."""
 WINDOW_SECONDS: Final = 10.0
-_TURN_SECONDS: Final = 1.0
+_TICK_SECONDS: Final = 1.0
 _CALL_SECONDS: Final = 5.0
 
 Stored: TypeAlias = Mapping[str, Any]
-"""A whole object as the API server has it, decoded."""
+"""A whole object as the API server stores it, decoded."""
 
 
 class Findings(Protocol):
-    """What is known of damage; see Ledger."""
+    """Findings with damage; see Ledger."""
 
     def damaged(self) -> Iterator[Damaged]:
-        """Findings that are not resolved and whose damage is not known to be gone."""
+        """Yield findings that are not resolved and whose damage is not known to be gone."""
 
     def see_damage(self, finding: str, *, is_broken: bool, now: float) -> None:
-        """Take in what a look at the stored object has shown; a gone one is not broken."""
+        """Record whether the stored object is still damaged; a deleted object is not."""
 
 
 class Objects(Protocol):
     """Stored objects; see StoredObjects."""
 
     async def read(self, thing: FoundObject) -> Stored | None:
-        """The whole object, None when it is gone.
+        """Return the whole object, None when it is gone.
 
         Raises RefusedError, one of UNREACHED, or msgspec.MsgspecError.
         """
 
 
 class Healer(Protocol):
-    """Puts lost values back; see Healing."""
+    """Restores lost values; see Healing."""
 
-    def begins(self) -> bool:
+    def has_begun_to_lead(self) -> bool:
         """Whether it may heal now and could not before: then every object is due at once."""
 
     async def heal(self, one: Damaged, stored: Stored) -> Stored | None:
-        """The object as it is stored after a heal, None where nothing was stored. Never raises."""
+        """Return the object as stored after a patch, None if none was stored. Never raises."""
 
 
 class Rechecking:
-    """`run` beside the answers."""
+    """Rechecks damaged objects. `run` it in a task."""
 
     def __init__(
         self,
@@ -78,83 +78,83 @@ class Rechecking:
         self._objects: Final = objects
         self._healer: Final = healer
         self._clock: Final = clock
-        self._looked: dict[FoundObject, float] = {}
+        self._read_at: dict[FoundObject, float] = {}
         self._window = (0.0, 0)
         self._refused: Final[set[tuple[str, str]]] = set()
 
     async def run(self) -> None:
-        """One turn after the other, for ever."""
+        """Recheck once a second, for ever."""
         while True:
-            await asyncio.sleep(_TURN_SECONDS)
+            await asyncio.sleep(_TICK_SECONDS)
             try:
-                await self.turn()
-            except Exception:  # noqa: BLE001 - a look that fails must not end all later ones
+                await self.recheck()
+            except Exception:  # noqa: BLE001 - a failed recheck must not end all later ones
                 LOGGER.error("recheck failed", exc_info=True)
 
-    async def turn(self) -> None:
-        """Look at the objects that are due, those that were not looked at for longest first."""
-        if self._healer is not None and self._healer.begins():
-            self._looked.clear()
+    async def recheck(self) -> None:
+        """Read the objects that are due, those first that were not read for longest."""
+        if self._healer is not None and self._healer.has_begun_to_lead():
+            self._read_at.clear()
         damaged: dict[FoundObject, list[Damaged]] = {}
         for one in self._findings.damaged():
             damaged.setdefault(one.object, []).append(one)
-        # What is not damaged any more is forgotten: no more is remembered than there are findings.
-        self._looked = {thing: at for thing, at in self._looked.items() if thing in damaged}
+        # Times of objects that are no longer damaged are removed: memory is bounded by findings.
+        self._read_at = {thing: at for thing, at in self._read_at.items() if thing in damaged}
         now = self._clock()
         due = [thing for thing, several in damaged.items() if self._is_due(thing, several, now)]
-        due.sort(key=lambda thing: self._looked.get(thing, 0.0))
+        due.sort(key=lambda thing: self._read_at.get(thing, 0.0))
         for thing in due:
-            if not self._take():
+            if not self._may_read():
                 return
-            self._looked[thing] = self._clock()
-            await self._look(thing, damaged[thing])
+            self._read_at[thing] = self._clock()
+            await self._recheck(thing, damaged[thing])
 
     def _is_due(self, thing: FoundObject, damaged: list[Damaged], now: float) -> bool:
-        # Less than no time: the clock was put back.
+        # Less than 0: the clock was set back.
         if 0 <= now - max(one.last for one in damaged) < FRESH_SECONDS:
             return False
-        looked = self._looked.get(thing)
-        return looked is None or not 0 <= now - looked < AGAIN_SECONDS
+        read_at = self._read_at.get(thing)
+        return read_at is None or not 0 <= now - read_at < AGAIN_SECONDS
 
-    def _take(self) -> bool:
-        """Whether one more look is allowed now."""
+    def _may_read(self) -> bool:
+        """Whether one more read is allowed now; count it."""
         now = self._clock()
-        began, looks = self._window
+        began, reads = self._window
         if not 0 <= now - began < WINDOW_SECONDS:
-            began, looks = now, 0
-        if looks >= MOST_LOOKS:
+            began, reads = now, 0
+        if reads >= MOST_READS:
             return False
-        self._window = began, looks + 1
+        self._window = began, reads + 1
         return True
 
-    async def _look(self, thing: FoundObject, damaged: list[Damaged]) -> None:
+    async def _recheck(self, thing: FoundObject, damaged: list[Damaged]) -> None:
         try:
             async with asyncio.timeout(_CALL_SECONDS):
                 stored = await self._objects.read(thing)
         except RefusedError as error:
             if not error.is_passing:
-                self._tell(thing, error.status)
+                self._log_refusal(thing, error.status)
             return
         except msgspec.MsgspecError:
             return
         except UNREACHED:
-            self._window = self._clock(), MOST_LOOKS  # the next one would wait as long
+            self._window = self._clock(), MOST_READS  # the next read would wait as long
             return
         for one in damaged:
-            remains = self._see(one, stored)
+            remains = self._record(one, stored)
             if remains and stored is not None and self._healer is not None:
                 healed = await self._healer.heal(one, stored)
                 if healed is not None:
                     stored = healed
-                    self._see(one, stored)
+                    self._record(one, stored)
 
-    def _see(self, one: Damaged, stored: Stored | None) -> bool:
+    def _record(self, one: Damaged, stored: Stored | None) -> bool:
         remains = stored is not None and is_broken(one.damage, stored)
         self._findings.see_damage(one.finding, is_broken=remains, now=self._clock())
         return remains
 
-    def _tell(self, thing: FoundObject, status: int) -> None:
-        """Once for each resource: it is a right that is not granted."""
+    def _log_refusal(self, thing: FoundObject, status: int) -> None:
+        """Log once for each resource that a right is missing."""
         resource = (thing.group, thing.resource)
         if resource not in self._refused:
             self._refused.add(resource)

@@ -1,4 +1,4 @@
-"""Plain JSON calls of the API server, for kinds that are known only when the program runs."""
+"""Sends plain JSON calls to the API server, for kinds that are known only at run time."""
 
 import asyncio
 import re
@@ -16,11 +16,11 @@ JSON_PATCH: Final = "application/json-patch+json"
 _PARTIAL: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 _METADATA: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 UNREACHED: Final = (aiohttp.ClientError, TimeoutError, OSError)
-"""What a call raises when the API server did not answer."""
+"""The errors of a call that the API server did not answer."""
 
 
 class RefusedError(Exception):
-    """The API server answered, but not with success; the message is its own."""
+    """The API server refused a call; the message is its own."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(f"{message} ({status})")
@@ -28,12 +28,12 @@ class RefusedError(Exception):
 
     @property
     def is_passing(self) -> bool:
-        """It may well be answered when asked again."""
+        """Whether the same call may succeed later."""
         return self.status == HTTPStatus.TOO_MANY_REQUESTS or self.status >= 500  # noqa: PLR2004
 
 
-class Told(NamedTuple):
-    """What came back: the message of a refusal, warnings, and the server's time as it wrote it."""
+class RawAnswer(NamedTuple):
+    """An answer or refusal: status, message of a refusal, warnings, the server's time as text."""
 
     status: int
     message: str
@@ -42,7 +42,7 @@ class Told(NamedTuple):
 
 
 class Rest:
-    """Calls by path."""
+    """Sends requests by path, through a client of the Kubernetes API."""
 
     def __init__(self, api: client.ApiClient) -> None:
         self._api: Final = api
@@ -60,29 +60,29 @@ class Rest:
         params: dict[str, str] | None = None,
         content_type: str = "application/json",
     ) -> Any:
-        """One request; raises RefusedError, or one of UNREACHED."""
+        """Send one request, and return the decoded answer. Raises RefusedError or UNREACHED."""
         async with asyncio.timeout(_SECONDS):
             response = await self._send(method, path, body, params or {}, content_type)
             return msgspec.json.decode(await response.read())
 
-    async def tell(
+    async def call_raw(
         self, method: str, path: str, body: Any = None, *, params: dict[str, str] | None = None
-    ) -> Told:
-        """One request whose refusal is an answer like any other; raises one of UNREACHED."""
+    ) -> RawAnswer:
+        """Send one request, and return its answer even if it is a refusal. Raises UNREACHED."""
         async with asyncio.timeout(_SECONDS):
-            response = await self._ask(method, path, body, params or {}, "application/json")
+            response = await self._request(method, path, body, params or {}, "application/json")
             content = await response.read()
         warnings = tuple(map(_warning, response.headers.getall("Warning", ())))
         date = response.headers.get("Date", "")
-        return Told(response.status, _message(content), warnings, date)
+        return RawAnswer(response.status, _message(content), warnings, date)
 
     async def read(self, path: str, **params: str) -> bytes:
-        """Read what is long, undecoded. Raises as `call` does."""
+        """Read a long answer, undecoded. Raises as `call` does."""
         async with asyncio.timeout(_LONG_SECONDS):
             return await (await self.stream(path, **params)).read()
 
     async def metadata(self, path: str) -> Any:
-        """Read a list of which only the metadata matters. Raises as `call` does."""
+        """Read a list, of which the server sends only the metadata. Raises as `call` does."""
         async with asyncio.timeout(_LONG_SECONDS):
             answer = await self._send("GET", path, None, {}, "application/json", accept=_METADATA)
             return msgspec.json.decode(await answer.read())
@@ -94,7 +94,7 @@ class Rest:
             return await answer.read()
 
     async def stream(self, path: str, **params: str) -> aiohttp.ClientResponse:
-        """Begin to read what never ends; to be closed by who asked. Raises as `call` does."""
+        """Begin to read an endless answer, which the caller closes. Raises as `call` does."""
         return await self._send("GET", path, None, params, "application/json")
 
     async def _send(
@@ -107,14 +107,14 @@ class Rest:
         *,
         accept: str = "application/json",
     ) -> aiohttp.ClientResponse:
-        response = await self._ask(method, path, body, params, content_type, accept=accept)
+        response = await self._request(method, path, body, params, content_type, accept=accept)
         if response.status >= HTTPStatus.BAD_REQUEST:
             raise RefusedError(
                 response.status, _message(await response.read()) or str(response.reason)
             )
         return response
 
-    async def _ask(
+    async def _request(
         self,
         method: str,
         path: str,
@@ -139,13 +139,13 @@ class Rest:
 
 
 def _warning(header: str) -> str:
-    """The text of `299 - "text"`; apimachinery pkg/util/net/http.go:NewWarningHeader."""
+    """Return the text of `299 - "text"`; apimachinery pkg/util/net/http.go:NewWarningHeader."""
     _, _, quoted = header.partition('"')
     return re.sub(r"\\(.)", r"\1", quoted.rpartition('"')[0])
 
 
 def _message(content: bytes) -> str:
-    """Of a metav1.Status."""
+    """Return the message of a metav1.Status, "" for anything else."""
     try:
         status = msgspec.json.decode(content)
     except msgspec.DecodeError:

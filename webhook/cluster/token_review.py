@@ -1,4 +1,4 @@
-"""Asks the API server whose token it is, and whether they may get a non-resource URL.
+"""Asks the API server who has a token, and whether that user may get a non-resource URL.
 
 Source: k8s.io/api authentication/v1/types.go:TokenReview, authorization/v1/types.go:
 SubjectAccessReview; the ClusterRole system:auth-delegator grants both.
@@ -36,11 +36,14 @@ class TokenReviews:
     """The Reviewer of server.reviewed_tokens."""
 
     def __init__(self, rest: Rest) -> None:
-        """`rest` is a connection that may make both reviews."""
+        """`rest` must have the right to create both reviews."""
         self._rest: Final = rest
 
     async def review(self, token: str, path: str) -> tuple[str, bool] | None:
-        """User, "" for a token of nobody, and whether they may; None when it cannot be asked."""
+        """Return the user of a token and whether access is allowed.
+
+        The user is "" for an invalid token. None when the API server cannot be asked.
+        """
         try:
             found = await self._ask(_TOKENS, "TokenReview", {"token": token})
             if not found.authenticated:
@@ -55,7 +58,7 @@ class TokenReviews:
             }
             access = await self._ask(_ACCESS, "SubjectAccessReview", spec)
         except (RefusedError, msgspec.MsgspecError, *UNREACHED) as error:
-            # Never its text: an API server may repeat in it what it was sent.
+            # Not the error's text: an API server may repeat in it what it was sent.
             status = error.status if isinstance(error, RefusedError) else None
             facts = {"reason": type(error).__name__, "status": status}
             LOGGER.warning("token not reviewed", extra={"facts": facts})

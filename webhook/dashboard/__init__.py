@@ -1,1 +1,1 @@
-"""The dashboard: pages of what this server knows, and the JSON behind each of them."""
+"""The dashboard: HTML pages about the state of this server, and the same data as JSON."""

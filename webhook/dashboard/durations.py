@@ -1,4 +1,4 @@
-"""How long intents take, by kind: the histograms behind the metrics, as a page."""
+"""The page of durations: how long changes take by kind, from the histograms of the metrics."""
 
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
@@ -6,19 +6,22 @@ from typing import Final
 
 import msgspec
 
-from webhook.dashboard.query import known_only, number
-from webhook.dashboard.scene import Scene, Seen
-from webhook.status.tally import Counts, Durations, Kind
+from webhook.dashboard.page import PageContext, PageData, check_parameters, number
+from webhook.status.kind_counts import (
+    DurationHistogram,
+    KindCounts,
+    ResourceKind,
+)
 
 _PARAMETERS: Final = ("q", "page")
 _ROWS: Final = 50
 _MOST_PAGES: Final = 100
 
 
-class Spread(msgspec.Struct, frozen=True, rename="camel"):
-    """A histogram; `half` and `most` took at most so long, in seconds, null above all bounds.
+class Histogram(msgspec.Struct, frozen=True, rename="camel"):
+    """A histogram in seconds; `half` and `most` bound 50 % and 95 % of the values.
 
-    most   19 of 20
+    Both are null if the value is above all bounds.
     """
 
     bounds: tuple[float, ...]
@@ -29,34 +32,34 @@ class Spread(msgspec.Struct, frozen=True, rename="camel"):
     most: float | None
 
 
-class OfKind(msgspec.Struct, frozen=True, rename="camel"):
-    """One kind."""
+class KindDurations(msgspec.Struct, frozen=True, rename="camel"):
+    """The objects and durations of one kind."""
 
     group: str
     kind: str
     objects: dict[str, int]
     behind: int
     flips: int
-    observation: Spread
-    reconcile: Spread
+    observation: Histogram
+    reconcile: Histogram
 
 
 class DurationsPage(msgspec.Struct, frozen=True):
-    """The slowest first; `total` kinds match."""
+    """One page of kinds, the slowest first; `total` kinds match."""
 
-    kinds: tuple[OfKind, ...]
+    kinds: tuple[KindDurations, ...]
     total: int
     page: int
     pages: int
 
 
-async def look(scene: Scene, query: Mapping[str, str], _: float) -> Seen:
-    """Kinds of which objects were seen."""
-    known_only(query, _PARAMETERS)
+async def load(context: PageContext, query: Mapping[str, str], _: float) -> PageData:
+    """Return the kinds with tracked objects."""
+    check_parameters(query, _PARAMETERS)
     words = query.get("q", "").casefold().split()
     found = [
         _of_kind(kind, counts)
-        for kind, counts in scene.sources.detecting.tracking.tally
+        for kind, counts in context.sources.detecting.tracking.counts_by_kind
         if (any(counts.healths.values()) or counts.reconcile.sum)
         and all(word in f"{kind.kind} {kind.resource}.{kind.group}".casefold() for word in words)
     ]
@@ -65,26 +68,26 @@ async def look(scene: Scene, query: Mapping[str, str], _: float) -> Seen:
     page = min(number(query, "page", 1, _MOST_PAGES), pages)
     shown = tuple(found[(page - 1) * _ROWS : page * _ROWS])
     model = DurationsPage(shown, len(found), page, pages)
-    return Seen(model, {"q": query.get("q", "")})
+    return PageData(model, {"q": query.get("q", "")})
 
 
-def _of_kind(kind: Kind, counts: Counts) -> OfKind:
+def _of_kind(kind: ResourceKind, counts: KindCounts) -> KindDurations:
     healths = {health.value: count for health, count in counts.healths.items()}
-    return OfKind(
+    return KindDurations(
         kind.group,
         kind.kind,
         healths,
         counts.behind,
         counts.flips,
-        spread(counts.observation),
-        spread(counts.reconcile),
+        histogram(counts.observation),
+        histogram(counts.reconcile),
     )
 
 
-def spread(found: Durations) -> Spread:
-    """A histogram with what people ask of it."""
+def histogram(found: DurationHistogram) -> Histogram:
+    """Return a histogram with its count, mean and bounds."""
     count = sum(found.counts)
-    return Spread(
+    return Histogram(
         found.bounds,
         tuple(found.counts),
         count,
@@ -95,7 +98,7 @@ def spread(found: Durations) -> Spread:
 
 
 def _within(bounds: Sequence[float], counts: Sequence[int], share: float) -> float | None:
-    """The least bound that so many are within: no more than that is known."""
+    """Return the smallest bound that holds this share of the values, or None."""
     wanted = share * sum(counts)
     for bound, count in zip(bounds, accumulate(counts), strict=False):
         if count and count >= wanted:

@@ -1,4 +1,4 @@
-"""Findings as a page: the worst and latest first, filtered, so many at a time."""
+"""The page of findings: filtered, the worst and latest first, in pages."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -6,23 +6,29 @@ from typing import Final
 
 import msgspec
 
-from webhook.dashboard.query import known_only, number, one_of
-from webhook.dashboard.scene import MissingError, Scene, Seen
+from webhook.dashboard.page import (
+    MissingError,
+    PageContext,
+    PageData,
+    check_parameters,
+    choice,
+    number,
+)
 from webhook.detection.detectors import ALL
 from webhook.detection.finding import Finding, Severity
 from webhook.detection.ledger import MOST_FINDINGS
 
 STATES: Final = ("open", "quiet", "resolved", "all")
-"""`open` asks for all that are not resolved, `quiet` for those of them without a new sign."""
+"""`open` includes quiet findings: they are not resolved, but show no new signal."""
 DETECTORS: Final = tuple(sorted(one.name for one in ALL))
 SEVERITIES: Final = tuple(reversed(Severity))
 _ROWS: Final = 100
 _PARAMETERS: Final = ("q", "severity", "namespace", "detector", "state", "page", "limit")
-_WORST: Final = {severity: rank for rank, severity in enumerate(SEVERITIES)}
+_SEVERITY_RANK: Final = {severity: rank for rank, severity in enumerate(SEVERITIES)}
 
 
-class Asked(msgspec.Struct, frozen=True):
-    """Which findings; an empty value is no filter. `q` is looked for in all that is shown."""
+class FindingQuery(msgspec.Struct, frozen=True):
+    """The filters of a request; an empty value is no filter. `q` searches all shown text."""
 
     q: str
     severity: str
@@ -34,13 +40,13 @@ class Asked(msgspec.Struct, frozen=True):
 
     @property
     def filters(self) -> dict[str, str]:
-        """What a link to another page of the same findings says."""
+        """The parameters of links to other pages of the same findings."""
         names = ("q", "severity", "namespace", "detector", "state")
         return {name: getattr(self, name) for name in names}
 
 
 class FindingsPage(msgspec.Struct, frozen=True):
-    """`total` matched; `open`, by severity, are all that are open, whatever was asked for."""
+    """One page of findings: `total` match; `open` counts all open findings by severity."""
 
     findings: tuple[Finding, ...]
     total: int
@@ -50,27 +56,27 @@ class FindingsPage(msgspec.Struct, frozen=True):
     pages: int
 
 
-def parse(query: Mapping[str, str], *, state: str, limit: int) -> Asked:
-    """Check the parameters; `state` and `limit` where they are not given.
+def parse(query: Mapping[str, str], *, state: str, limit: int) -> FindingQuery:
+    """Check the URL parameters; `state` and `limit` are the defaults.
 
     Raises BadQueryError.
     """
-    known_only(query, _PARAMETERS)
-    return Asked(
+    check_parameters(query, _PARAMETERS)
+    return FindingQuery(
         q=query.get("q", "").strip(),
-        severity=one_of(query, "severity", SEVERITIES),
+        severity=choice(query, "severity", SEVERITIES),
         namespace=query.get("namespace", "").strip(),
-        detector=one_of(query, "detector", DETECTORS),
-        state=one_of(query, "state", STATES, state),
+        detector=choice(query, "detector", DETECTORS),
+        state=choice(query, "state", STATES, state),
         page=number(query, "page", 1, MOST_FINDINGS),
         limit=number(query, "limit", limit, MOST_FINDINGS),
     )
 
 
-def look(findings: Sequence[Finding], asked: Asked) -> FindingsPage:
-    """One page. Takes some 20 ms for the most findings there can be: not for the event loop."""
+def select(findings: Sequence[Finding], asked: FindingQuery) -> FindingsPage:
+    """Select one page. Up to 20 ms for the maximum of findings: run it in a thread."""
     found = sorted(_matching(findings, asked), key=lambda one: one.last_seen, reverse=True)
-    found.sort(key=lambda one: (one.state == "resolved", _WORST[one.severity]))
+    found.sort(key=lambda one: (one.state == "resolved", _SEVERITY_RANK[one.severity]))
     pages = max(1, -(-len(found) // asked.limit))
     first = (min(asked.page, pages) - 1) * asked.limit
     is_open = Counter(one.severity for one in findings if one.state != "resolved")
@@ -84,24 +90,24 @@ def look(findings: Sequence[Finding], asked: Asked) -> FindingsPage:
     )
 
 
-def _matching(findings: Sequence[Finding], asked: Asked) -> Iterator[Finding]:
+def _matching(findings: Sequence[Finding], asked: FindingQuery) -> Iterator[Finding]:
     words = asked.q.casefold().split()
     for one in findings:
         if (
-            _is_in(one, asked.state)
+            _has_state(one, asked.state)
             and asked.severity in ("", one.severity)
             and asked.detector in ("", one.detector)
             and asked.namespace in ("", one.object.namespace)
-            and (not words or _has(one, words))
+            and (not words or _contains(one, words))
         ):
             yield one
 
 
-def _is_in(one: Finding, state: str) -> bool:
+def _has_state(one: Finding, state: str) -> bool:
     return state in ("all", one.state) or (state == "open" and one.state == "quiet")
 
 
-def _has(one: Finding, words: Sequence[str]) -> bool:
+def _contains(one: Finding, words: Sequence[str]) -> bool:
     where = one.object
     text = " ".join(
         (
@@ -114,29 +120,29 @@ def _has(one: Finding, words: Sequence[str]) -> bool:
     return all(word in text for word in words)
 
 
-async def open_ones(scene: Scene, query: Mapping[str, str], _: float) -> Seen:
-    """For people: those that are open, unless others are asked for, a hundred at a time."""
-    return await _seen(scene, parse(query, state="open", limit=_ROWS))
+async def load_open(context: PageContext, query: Mapping[str, str], _: float) -> PageData:
+    """Return the HTML page: open findings by default, 100 on a page."""
+    return await _seen(context, parse(query, state="open", limit=_ROWS))
 
 
-async def every_one(scene: Scene, query: Mapping[str, str], _: float) -> Seen:
-    """For programs: all that are not asked to be left out."""
-    return await _seen(scene, parse(query, state="all", limit=MOST_FINDINGS))
+async def load_all(context: PageContext, query: Mapping[str, str], _: float) -> PageData:
+    """Return the JSON: all findings by default."""
+    return await _seen(context, parse(query, state="all", limit=MOST_FINDINGS))
 
 
-async def one(scene: Scene, query: Mapping[str, str], _: float) -> Seen:
-    """A single one, by its id; raises MissingError."""
-    for found in scene.sources.detecting.findings():
+async def load_finding(context: PageContext, query: Mapping[str, str], _: float) -> PageData:
+    """Return one finding by its id; raises MissingError."""
+    for found in context.sources.detecting.findings():
         if found.id == query["id"]:
-            return Seen(found, {})
+            return PageData(found, {})
     raise MissingError(
-        "No finding has this id. It may have been dropped for newer ones, or this server was "
-        "restarted, or another replica has it: each has its own."
+        "No finding has this id. Newer findings may have replaced it, this server may have "
+        "restarted, or another replica has it: each replica has its own findings."
     )
 
 
-async def _seen(scene: Scene, asked: Asked) -> Seen:
-    known = scene.sources.detecting.findings()
-    page = await scene.turns.aside(lambda: look(known, asked))
+async def _seen(context: PageContext, asked: FindingQuery) -> PageData:
+    known = context.sources.detecting.findings()
+    page = await context.queue.in_thread(lambda: select(known, asked))
     choices = {"states": STATES, "detectors": DETECTORS, "severities": SEVERITIES}
-    return Seen(page, {"asked": asked, **choices})
+    return PageData(page, {"asked": asked, **choices})

@@ -1,4 +1,4 @@
-"""Tracked objects as a page: worst first, filtered, a page at a time."""
+"""The page of tracked objects: filtered, the worst first, in pages."""
 
 import asyncio
 import heapq
@@ -8,11 +8,22 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from webhook.dashboard.query import BadQueryError, known_only, number, one_of
-from webhook.dashboard.scene import Scene, Seen
-from webhook.dashboard.words import stamp_exactly
-from webhook.status.remembered import Remembered, glance, glance_names, may_name
-from webhook.status.tally import Tally
+from webhook.dashboard.page import (
+    BadQueryError,
+    PageContext,
+    PageData,
+    check_parameters,
+    choice,
+    number,
+)
+from webhook.dashboard.rendering import stamp_exactly
+from webhook.status.kind_counts import CountsByKind
+from webhook.status.tracked_state import (
+    TrackedState,
+    may_contain_name,
+    read_names,
+    read_summary,
+)
 from webhook.status.tracking import Tracked, Tracking
 from webhook.status.view import Health
 
@@ -21,17 +32,17 @@ _PARAMETERS: Final = (*_FILTERS, "limit", "continue")
 _ROWS: Final = 100
 _LIMIT: Final = 500
 _MOST: Final = 1_000
-_BITE: Final = 500
-"""Objects that are looked at before answers get their turn: about half a millisecond."""
+_BATCH_SIZE: Final = 500
+"""Objects between two pauses for the event loop: about half a millisecond."""
 _HEALTHS: Final[dict[str, int]] = {health.value: index for index, health in enumerate(Health)}
 _RED: Final = _HEALTHS[Health.RED.value]
 
 _Rank = tuple[int, bool, float, str]
-"""Worst, then unsettled, then longest so; the uid makes it unique."""
+"""Sorts by health, settled and age; the uid makes it unique."""
 
 
 class TrackedObject(msgspec.Struct, frozen=True, rename="camel"):
-    """One object as the API shows it; times are RFC 3339, null where nobody knows."""
+    """One tracked object; times are RFC 3339, null if unknown."""
 
     group: str
     resource: str
@@ -46,17 +57,17 @@ class TrackedObject(msgspec.Struct, frozen=True, rename="camel"):
     settled: bool
     health: Health
     since: str
-    """When ready, settled or health last became what they are."""
+    """The time of the last change of ready, settled or health."""
     intent_since: str | None
     observation_lag_seconds: float | None
     reconcile_duration_seconds: float | None
     ready_flips: int
     stored: bool
-    """False: an allowed write, of which nobody knows yet whether it was stored."""
+    """False: a write was allowed, but it is not known yet whether it was stored."""
 
 
 class ObjectsPage(msgspec.Struct, frozen=True, rename={"next": "continue"}):
-    """`total` match; `before` of them are on earlier pages."""
+    """One page of objects: `total` match, `before` of them are on earlier pages."""
 
     objects: tuple[TrackedObject, ...]
     next: str
@@ -64,35 +75,35 @@ class ObjectsPage(msgspec.Struct, frozen=True, rename={"next": "continue"}):
     before: int
 
 
-class Asked(NamedTuple):
-    """A request, checked; an empty filter is none, but for the group, where "" is the core's."""
+class ObjectQuery(NamedTuple):
+    """The filters of a request. An empty filter is none, except group: "" is the core group."""
 
     filters: Mapping[str, str]
     limit: int
     after: _Rank | None
 
 
-def parse(query: Mapping[str, str], limit: int = _LIMIT) -> Asked:
-    """Check the parameters; raises BadQueryError."""
-    known_only({key: value for key, value in query.items() if key != "continue"}, _PARAMETERS)
-    one_of(query, "health", Health)
+def parse(query: Mapping[str, str], limit: int = _LIMIT) -> ObjectQuery:
+    """Check the URL parameters; raises BadQueryError."""
+    check_parameters({key: value for key, value in query.items() if key != "continue"}, _PARAMETERS)
+    choice(query, "health", Health)
     after = None
     if token := query.get("continue"):
         try:
             after = msgspec.json.decode(bytes.fromhex(token), type=_Rank)
         except (ValueError, msgspec.MsgspecError) as error:
-            raise BadQueryError("continue must be what an answer before had there") from error
+            raise BadQueryError("continue must be the value from an earlier answer") from error
     filters = {key: query[key].strip() for key in _FILTERS if query.get(key) is not None}
     given = {key: value for key, value in filters.items() if value or key == "group"}
-    return Asked(given, number(query, "limit", limit, _MOST), after)
+    return ObjectQuery(given, number(query, "limit", limit, _MOST), after)
 
 
-async def page(tracking: Tracking, asked: Asked, at: float) -> ObjectsPage:
-    """The next objects; what changes its rank between two pages may be missed or come twice."""
+async def page(tracking: Tracking, asked: ObjectQuery, at: float) -> ObjectsPage:
+    """Return one page. An object that changes between two requests may be missed or repeated."""
     ranking = _Ranking(tracking, asked)
     packed = tracking.packed()
-    while bite := list(islice(packed, _BITE)):
-        ranking.look(bite)
+    while batch := list(islice(packed, _BATCH_SIZE)):
+        ranking.add(batch)
         await asyncio.sleep(0)
     shown = ranking.best[: asked.limit]
     known = [one for rank in shown if (one := tracking.find(rank[-1])) is not None]
@@ -104,25 +115,25 @@ async def page(tracking: Tracking, asked: Asked, at: float) -> ObjectsPage:
     )
 
 
-async def worst(scene: Scene, query: Mapping[str, str], now: float) -> Seen:
-    """For people: a hundred at a time."""
+async def load(context: PageContext, query: Mapping[str, str], now: float) -> PageData:
+    """Return the HTML page: 100 objects."""
     asked = parse(query, _ROWS)
-    tracking = scene.sources.detecting.tracking
+    tracking = context.sources.detecting.tracking
     model = await page(tracking, asked, now)
-    kinds = sorted({kind.kind for kind, _ in tracking.tally if kind.resource != "other"})
+    kinds = sorted({kind.kind for kind, _ in tracking.counts_by_kind if kind.resource != "other"})
     values = {"asked": asked.filters, "healths": tuple(reversed(_HEALTHS)), "kinds": kinds}
-    return Seen(model, values | {"known": len(tracking), "limit": asked.limit})
+    return PageData(model, values | {"known": len(tracking), "limit": asked.limit})
 
 
-async def every_one(scene: Scene, query: Mapping[str, str], now: float) -> Seen:
-    """For programs."""
-    return Seen(await page(scene.sources.detecting.tracking, parse(query), now), {})
+async def load_all(context: PageContext, query: Mapping[str, str], now: float) -> PageData:
+    """Return the JSON."""
+    return PageData(await page(context.sources.detecting.tracking, parse(query), now), {})
 
 
 class _Ranking:
-    """Looks at each object that is tracked, as little as can be: there may be 200,000."""
+    """Filters and ranks all tracked objects, of which it decodes little: there may be 200,000."""
 
-    def __init__(self, tracking: Tracking, asked: Asked) -> None:
+    def __init__(self, tracking: Tracking, asked: ObjectQuery) -> None:
         filters = asked.filters
         self._limit: Final = asked.limit
         self._after: Final = asked.after
@@ -130,20 +141,20 @@ class _Ranking:
         self._uid: Final = filters.get("uid")
         self._namespace: Final = _bytes(filters.get("namespace"))
         self._name: Final = _bytes(filters.get("name"))
-        self._words: Final = _words(tracking.tally, filters.get("q", ""))
-        self._kinds: Final = _kinds(tracking.tally, filters)
+        self._words: Final = _words(tracking.counts_by_kind, filters.get("q", ""))
+        self._kinds: Final = _kinds(tracking.counts_by_kind, filters)
         named = self._namespace, self._name
         self._by_name: Final = bool(self._words) or named != (None, None)
         self.best: list[_Rank] = []
         self.total = self.before = 0
 
-    def look(self, bite: Iterable[tuple[str, bytes | tuple[bytes, bool]]]) -> None:
-        """Count those that match, and keep the best."""
+    def add(self, batch: Iterable[tuple[str, bytes | tuple[bytes, bool]]]) -> None:
+        """Count the matching objects of a batch and keep the best."""
         found: list[_Rank] = []
         worst = self.best[-1] if len(self.best) > self._limit else None
-        for uid, packed in bite:
+        for uid, packed in batch:
             data = packed if isinstance(packed, bytes) else packed[0]
-            kind, changed_at, settled, health = glance(data)
+            kind, changed_at, settled, health = read_summary(data)
             if (
                 (self._health is not None and health != self._health)
                 or (self._kinds is not None and kind not in self._kinds)
@@ -162,9 +173,9 @@ class _Ranking:
 
     def _is_named(self, uid: str, kind: int, data: bytes) -> bool:
         for _, bare, text, kinds in self._words:
-            if not may_name(data, bare) and kind not in kinds and text not in uid:
+            if not may_contain_name(data, bare) and kind not in kinds and text not in uid:
                 return False
-        namespace, name = glance_names(data)
+        namespace, name = read_names(data)
         if self._namespace is not None and namespace != self._namespace:
             return False
         if self._name is not None and name != self._name:
@@ -177,7 +188,7 @@ class _Ranking:
 
 
 class _Word(NamedTuple):
-    """Looked for in namespace/name, in kind and resource, and in the uid; `bare`: without "/"."""
+    """A search word for namespace/name, kind, resource and uid; `bare` is it without "/"."""
 
     names: bytes
     bare: bytes
@@ -185,8 +196,8 @@ class _Word(NamedTuple):
     kinds: frozenset[int]
 
 
-def _words(tally: Tally, text: str) -> tuple[_Word, ...]:
-    kinds = [f"{kind.kind} {kind.resource}".casefold() for kind, _ in tally]
+def _words(counts_by_kind: CountsByKind, text: str) -> tuple[_Word, ...]:
+    kinds = [f"{kind.kind} {kind.resource}".casefold() for kind, _ in counts_by_kind]
     return tuple(
         _Word(
             word.encode(),
@@ -198,14 +209,14 @@ def _words(tally: Tally, text: str) -> tuple[_Word, ...]:
     )
 
 
-def _kinds(tally: Tally, filters: Mapping[str, str]) -> frozenset[int] | None:
-    """Positions of the kinds that are asked for; None for all."""
+def _kinds(counts_by_kind: CountsByKind, filters: Mapping[str, str]) -> frozenset[int] | None:
+    """Return the positions of the requested kinds; None for all."""
     group, kind = filters.get("group"), filters.get("kind")
     if group is None and kind is None:
         return None
     return frozenset(
         position
-        for position, (known, _) in enumerate(tally)
+        for position, (known, _) in enumerate(counts_by_kind)
         if group in (None, known.group) and kind in (None, known.kind)
     )
 
@@ -215,7 +226,7 @@ def _bytes(text: str | None) -> bytes | None:
 
 
 def show(found: Tracked, at: float) -> TrackedObject:
-    """One object as the API shows it, at a time."""
+    """Return one object as the API shows it at a time."""
     state = found.state
     return TrackedObject(
         found.kind.group,
@@ -235,10 +246,10 @@ def show(found: Tracked, at: float) -> TrackedObject:
         _since_intent(state, state.observed_at),
         _since_intent(state, state.settled_at),
         len(state.flips_since(at)),
-        not found.waiting,
+        not found.unconfirmed,
     )
 
 
-def _since_intent(state: Remembered, at: float | None) -> float | None:
-    """Null also where one sight showed both: then nobody knows how long it took."""
+def _since_intent(state: TrackedState, at: float | None) -> float | None:
+    """Return the seconds since the change of intent; None if both were first seen together."""
     return at - state.intent_at if state.intent_seen and at and at > state.intent_at else None

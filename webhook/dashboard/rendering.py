@@ -1,15 +1,21 @@
-"""Templates to HTML: everything escaped, and nothing undefined passes for empty."""
+"""Render templates to HTML, and format values for people. Undefined variables are errors."""
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from functools import cache
 from importlib import resources
-from typing import Any
+from typing import Any, Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
-from webhook.dashboard.query import link
+from webhook.dashboard.page import link
 from webhook.dashboard.runbook import runbook
-from webhook.dashboard.words import ago, count, plain, span, stamp
+
+_MINUTE, _HOUR, _DAY = 60.0, 3_600.0, 86_400.0
+
+_FEW: Final = 10
+_UNITS: Final = ((_DAY, "d"), (_HOUR, "h"), (_MINUTE, "min"), (1.0, "s"), (0.001, "ms"))
 
 
 @cache
@@ -29,11 +35,61 @@ def _environment() -> Environment:
 
 
 def render(template: str, values: Mapping[str, Any]) -> bytes:
-    """One page. Takes milliseconds: not for the event loop."""
+    """Render one page. Takes milliseconds: run it in a thread."""
     return _environment().get_template(template).render(values).encode()
 
 
 @cache
 def static(name: str) -> bytes:
-    """A file that pages link. Raises FileNotFoundError."""
+    """Return a static file. Raises FileNotFoundError."""
     return resources.files("webhook.dashboard").joinpath("static", name).read_bytes()
+
+
+def plain(value: Any) -> Any:
+    """Return text with invisible characters escaped, such as control and direction characters.
+
+    The template escapes HTML after this.
+    """
+    if not isinstance(value, str) or isinstance(value, Markup) or value.isprintable():
+        return value
+    return "".join(
+        one if one.isprintable() else one.encode("unicode_escape").decode() for one in value
+    )
+
+
+def span(seconds: float | None) -> str:
+    """Format a duration: `90` → `1.5 min`; `-` if it is unknown."""
+    if seconds is None:
+        return "-"
+    for unit, name in _UNITS:
+        if seconds >= unit:
+            many = seconds / unit
+            return f"{many:.2g} {name}" if many < _FEW else f"{many:.0f} {name}"
+    return "0 s" if seconds <= 0 else "<1 ms"
+
+
+def ago(at: str | float, now: float) -> str:
+    """Format a time, RFC 3339 or Unix seconds, relative to now: `3 min ago`."""
+    seconds = now - (at if isinstance(at, float) else datetime.fromisoformat(at).timestamp())
+    for unit, name in _UNITS:
+        if seconds >= unit >= 1:
+            return f"{seconds // unit:.0f} {name} ago"
+    return "just now"
+
+
+def stamp(at: str | float) -> str:
+    """Format a time as RFC 3339 in UTC and whole seconds."""
+    moment = (
+        datetime.fromtimestamp(at, UTC) if isinstance(at, float) else datetime.fromisoformat(at)
+    )
+    return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def stamp_exactly(at: float) -> str:
+    """Format Unix seconds as RFC 3339 with microseconds."""
+    return datetime.fromtimestamp(at, UTC).isoformat().replace("+00:00", "Z")
+
+
+def count(number: float) -> str:
+    """Format a number: `12345` → `12,345`."""
+    return f"{number:,.0f}"

@@ -1,4 +1,4 @@
-"""Which page is where: each has a template for people, and JSON of the same for programs."""
+"""The routes of the dashboard: each page as HTML for people and as JSON for programs."""
 
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -8,37 +8,53 @@ from typing import Any, Final, NamedTuple
 
 from aiohttp import web
 
-from webhook.dashboard import chain, durations, findings, health, objects, terminating, thing
-from webhook.dashboard.query import BadQueryError
+from webhook.dashboard import (
+    durations,
+    findings,
+    object_page,
+    objects,
+    runbook,
+    server,
+    terminating,
+    webhooks,
+)
+from webhook.dashboard.page import (
+    BadQueryError,
+    BusyError,
+    MissingError,
+    PageContext,
+    PageData,
+    PageQueue,
+    Server,
+    Sources,
+)
 from webhook.dashboard.rendering import render, static
-from webhook.dashboard.scene import MissingError, Scene, Seen, Server, Sources
 from webhook.dashboard.stream import Stream
-from webhook.dashboard.turns import BusyError, Turns
 from webhook.objects.shown import json_line
 
-Look = Callable[[Scene, Mapping[str, str], float], Awaitable[Seen]]
+Load = Callable[[PageContext, Mapping[str, str], float], Awaitable[PageData]]
 
 
 class Page(NamedTuple):
-    """One page; a program is shown the same, unless it is told so."""
+    """One page: `load` returns its data, `load_json` that of its JSON where it differs."""
 
     path: str
     template: str
-    look: Look
+    load: Load
     api: str
-    for_programs: Look | None = None
+    load_json: Load | None = None
 
 
 PAGES: Final = (
-    Page("/", "findings.html", findings.open_ones, "/api/findings", findings.every_one),
-    Page("/findings/{id}", "finding.html", findings.one, "/api/findings/{id}"),
-    Page("/objects", "objects.html", objects.worst, "/api/objects", objects.every_one),
-    Page("/object", "object.html", thing.one, "/api/object"),
-    Page("/webhooks", "webhooks.html", chain.look, "/api/webhooks"),
-    Page("/durations", "durations.html", durations.look, "/api/durations"),
-    Page("/terminating", "terminating.html", terminating.look, "/api/terminating"),
-    Page("/server", "server.html", health.look, "/api/server"),
-    Page("/runbooks/{name}", "runbook.html", health.page_of, "/api/runbooks/{name}"),
+    Page("/", "findings.html", findings.load_open, "/api/findings", findings.load_all),
+    Page("/findings/{id}", "finding.html", findings.load_finding, "/api/findings/{id}"),
+    Page("/objects", "objects.html", objects.load, "/api/objects", objects.load_all),
+    Page("/object", "object.html", object_page.load, "/api/object"),
+    Page("/webhooks", "webhooks.html", webhooks.load, "/api/webhooks"),
+    Page("/durations", "durations.html", durations.load, "/api/durations"),
+    Page("/terminating", "terminating.html", terminating.load, "/api/terminating"),
+    Page("/server", "server.html", server.load, "/api/server"),
+    Page("/runbooks/{name}", "runbook.html", runbook.load, "/api/runbooks/{name}"),
 )
 _TYPES: Final = {
     "dashboard.css": "text/css",
@@ -46,62 +62,62 @@ _TYPES: Final = {
     "icon.svg": "image/svg+xml",
 }
 _TITLES: Final = {
-    HTTPStatus.BAD_REQUEST: "This cannot be asked for",
-    HTTPStatus.NOT_FOUND: "Not known here",
+    HTTPStatus.BAD_REQUEST: "Invalid request",
+    HTTPStatus.NOT_FOUND: "Not found",
     HTTPStatus.SERVICE_UNAVAILABLE: "Busy",
 }
 
 
 class Dashboard:
-    """The pages of one server."""
+    """The dashboard of one server."""
 
     def __init__(self, sources: Sources) -> None:
         self._sources: Final = sources
-        self._turns: Final = Turns()
+        self._queue: Final = PageQueue()
         self._stream: Final = Stream(sources.detecting)
 
-    def routes(self, server: Server) -> list[web.AbstractRouteDef]:
-        """Everything that is shown of `server`."""
-        scene = Scene(self._sources, server, self._turns)
+    def routes(self, service: Server) -> list[web.AbstractRouteDef]:
+        """Return the routes of all pages about `service`."""
+        context = PageContext(self._sources, service, self._queue)
         return [
-            *(web.get(one.path, partial(self._html, scene, one)) for one in PAGES),
+            *(web.get(one.path, partial(self._html, context, one)) for one in PAGES),
             *(
-                web.get(one.api, partial(self._json, scene, one.for_programs or one.look))
+                web.get(one.api, partial(self._json, context, one.load_json or one.load))
                 for one in PAGES
             ),
             web.get("/events", self._stream.listen, allow_head=False),
             web.get("/static/{name}", _static),
-            web.get("/{path:.*}", self._nowhere),
+            web.get("/{path:.*}", self._not_found),
         ]
 
     def close(self) -> None:
-        """Show nothing more: the server stops."""
+        """Stop the event stream and the page queue."""
         self._stream.close()
-        self._turns.close()
+        self._queue.close()
 
-    async def _html(self, scene: Scene, page: Page, request: web.Request) -> web.Response:
+    async def _html(self, context: PageContext, page: Page, request: web.Request) -> web.Response:
         now = time.time()
         try:
-            async with self._turns.turn():
-                seen = await page.look(scene, {**request.query, **request.match_info}, now)
+            async with self._queue.wait_turn():
+                seen = await page.load(context, {**request.query, **request.match_info}, now)
                 values = {"model": seen.model, **seen.values, **self._common(request, now)}
-                body = await self._turns.aside(lambda: render(page.template, values))
+                body = await self._queue.in_thread(lambda: render(page.template, values))
         except (BadQueryError, MissingError, BusyError) as error:
-            return self._message(request, *_told(error))
+            return self._message(request, *_status_and_message(error))
         return web.Response(body=body, content_type="text/html", charset="utf-8")
 
-    async def _json(self, scene: Scene, look: Look, request: web.Request) -> web.Response:
+    async def _json(self, context: PageContext, load: Load, request: web.Request) -> web.Response:
         try:
-            async with self._turns.turn():
-                seen = await look(scene, {**request.query, **request.match_info}, time.time())
-                body = await self._turns.aside(lambda: json_line(seen.model).encode())
+            async with self._queue.wait_turn():
+                seen = await load(context, {**request.query, **request.match_info}, time.time())
+                body = await self._queue.in_thread(lambda: json_line(seen.model).encode())
         except (BadQueryError, MissingError, BusyError) as error:
-            status, why = _told(error)
+            status, why = _status_and_message(error)
             return _json(status, json_line({"error": why}).encode())
         return _json(HTTPStatus.OK, body)
 
-    async def _nowhere(self, request: web.Request) -> web.Response:
-        why = "There is no such page."
+    async def _not_found(self, request: web.Request) -> web.Response:
+        why = "This page does not exist."
         if request.path.startswith("/api/"):
             return _json(HTTPStatus.NOT_FOUND, json_line({"error": why}).encode())
         return self._message(request, HTTPStatus.NOT_FOUND, why)
@@ -112,15 +128,18 @@ class Dashboard:
         return web.Response(status=status, body=body, content_type="text/html", charset="utf-8")
 
     def _common(self, request: web.Request, now: float) -> dict[str, Any]:
-        """What every page shows, whatever it is about."""
+        """Return the template variables of every page."""
         last = self._sources.metrics.last_review or None
         about = self._sources.about()
         return {"now": now, "path": request.path, "last_review": last, "about": about}
 
 
-def _told(error: Exception) -> tuple[HTTPStatus, str]:
+def _status_and_message(error: Exception) -> tuple[HTTPStatus, str]:
     if isinstance(error, BusyError):
-        return HTTPStatus.SERVICE_UNAVAILABLE, "Too many pages are asked for. Try again soon."
+        return (
+            HTTPStatus.SERVICE_UNAVAILABLE,
+            "The server handles too many requests for pages. Try again in a few seconds.",
+        )
     if isinstance(error, MissingError):
         return HTTPStatus.NOT_FOUND, str(error)
     return HTTPStatus.BAD_REQUEST, str(error)

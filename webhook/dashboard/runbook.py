@@ -1,14 +1,16 @@
-"""The runbook of a detector or alert, read as a page: what to look at, who does it, what to do.
+"""Read the runbook of a detector or alert from manifests/monitoring/runbooks, and show it.
 
-One source: manifests/monitoring/runbooks, which alerts link as well. Of Markdown it is read what
-those pages are written in: paragraphs, lists, tables and fences; code, strong words and links.
+It reads the Markdown that those pages use: paragraphs, lists, tables and code blocks; code, strong
+text and links.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib import resources
 from typing import Final, NamedTuple
+
+from webhook.dashboard.page import MissingError, PageContext, PageData
 
 _SPAN: Final = re.compile(r"`([^`]+)`|\*\*([^*]+)\*\*|\[([^\]]+)\]\(([^)]+)\)")
 _CELL: Final = re.compile(r"\| ((?:`[^`]*`|[^|`])*) (?=\|)")
@@ -18,17 +20,17 @@ _ITEM: Final = re.compile(r"(?:[0-9]+\.|-) ")
 
 
 class Span(NamedTuple):
-    """A piece of a line; `kind` is text, code or strong."""
+    """A piece of text; `kind` is text, code or strong."""
 
     kind: str
     text: str
 
 
 class Block(NamedTuple):
-    """`kind` is p, ol, ul, pre or table.
+    """A block; `kind` is p, ol, ul, pre or table.
 
-    items  of a list, or one that is all of it; of a table the cells, row by row
-    width  cells of a row
+    items  the items of a list, the cells of a table row by row, or one item with all text
+    width  the number of cells of a row
     """
 
     kind: str
@@ -37,20 +39,20 @@ class Block(NamedTuple):
 
     @property
     def rows(self) -> tuple[tuple[tuple[Span, ...], ...], ...]:
-        """Of a table; the first is its head."""
+        """The rows of a table; the first is its head."""
         starts = range(0, len(self.items), self.width)
         return tuple(self.items[start : start + self.width] for start in starts)
 
 
 class Section(NamedTuple):
-    """What is under one heading."""
+    """A heading and the blocks below it."""
 
     title: str
     blocks: tuple[Block, ...]
 
 
 class Runbook(NamedTuple):
-    """One page; `intro` stands before the first heading."""
+    """One runbook; `intro` comes before the first heading."""
 
     name: str
     intro: tuple[Block, ...]
@@ -58,7 +60,7 @@ class Runbook(NamedTuple):
 
     @property
     def first_step(self) -> tuple[Span, ...]:
-        """Of what to do; empty where the page does not say."""
+        """The first step to take; empty if the runbook has none."""
         for section in self.sections:
             if section.title == _WHAT_TO_DO:
                 return section.blocks[0].items[0]
@@ -67,13 +69,13 @@ class Runbook(NamedTuple):
 
 @cache
 def runbook(name: str) -> Runbook:
-    """The page of a detector or alert. Raises FileNotFoundError for what is none."""
+    """Read the runbook of a detector or alert. Raises FileNotFoundError."""
     pages = resources.files("manifests").joinpath("monitoring", "runbooks")
     return read(name, pages.joinpath(f"{name}.md").read_text("utf-8"))
 
 
 def read(name: str, text: str) -> Runbook:
-    """A page, by its text."""
+    """Parse the text of a runbook."""
     first, *parts = re.split(r"^## ", text, flags=re.MULTILINE)
     intro = first.partition("\n")[2]
     sections = [part.partition("\n") for part in parts]
@@ -121,3 +123,14 @@ def _spans(text: str) -> tuple[Span, ...]:
         found.append(Span(kind, code or strong or label))
         end = match.end()
     return tuple(one for one in (*found, Span("text", text[end:])) if one.text)
+
+
+async def load(_: PageContext, query: Mapping[str, str], __: float) -> PageData:
+    """Return the page of a runbook, for people without internet access; raises MissingError."""
+    name = query["name"]
+    if not name.replace("-", "").isalnum():
+        raise MissingError("This runbook does not exist.")
+    try:
+        return PageData(runbook(name), {})
+    except FileNotFoundError as error:
+        raise MissingError("This runbook does not exist.") from error

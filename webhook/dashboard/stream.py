@@ -1,7 +1,7 @@
-"""GET /events: server-sent events that say when a page has something new to show.
+"""GET /events: server-sent events that tell a page when to reload its data.
 
-`turn` when findings have changed, with how many are open; `beat` each few seconds otherwise, so
-that a page can tell quiet from a connection that is lost. Nothing of any object is in them.
+`turn` when findings have changed, with the number of open ones; `beat` every few seconds otherwise,
+so that a page notices a lost connection. Events hold nothing of any object.
 """
 
 import asyncio
@@ -16,54 +16,54 @@ from webhook.detection.finding import Finding, Severity
 from webhook.server.detecting import Detecting
 
 MOST_LISTENERS: Final = 32
-_LOOK_SECONDS: Final = 1.0
+_POLL_SECONDS: Final = 1.0
 _BEAT_SECONDS: Final = 5.0
 LIFETIME_SECONDS: Final = 300.0
-"""After it the browser connects again by itself, and shows its token again."""
+"""After this time the browser reconnects by itself and sends its token again."""
 
 _TOO_MANY: Final = (
-    f"genguard: {MOST_LISTENERS} pages are kept up to date already, and no more are. Reload this "
-    "page to see news, or close another.\n"
+    f"genguard: {MOST_LISTENERS} pages are updated live already, which is the limit. Reload this "
+    "page to update it, or close another page.\n"
 )
 
 
 class Stream:
-    """The listeners of one server."""
+    """The event streams of one server."""
 
     def __init__(self, detecting: Detecting) -> None:
         self._detecting: Final = detecting
         self._listeners: Final[set[asyncio.Task[None]]] = set()
 
     async def listen(self, request: web.Request) -> web.StreamResponse:
-        """Tell until the browser goes, the server stops or the time is over."""
+        """Send events until the browser leaves, the server stops or the lifetime ends."""
         if len(self._listeners) >= MOST_LISTENERS:
             return web.Response(status=503, text=_TOO_MANY, headers={"Retry-After": "60"})
         response = web.StreamResponse()
         response.content_type = "text/event-stream"
         await response.prepare(request)
-        telling = asyncio.create_task(self._tell(request, response))
-        self._listeners.add(telling)
+        sending = asyncio.create_task(self._send(request, response))
+        self._listeners.add(sending)
         try:
             with contextlib.suppress(ConnectionError, TimeoutError, asyncio.CancelledError):
-                await telling
+                await sending
         finally:
-            telling.cancel()
-            self._listeners.discard(telling)
+            sending.cancel()
+            self._listeners.discard(sending)
         return response
 
     def close(self) -> None:
-        """End them all: a stopping server would wait for them."""
-        for telling in self._listeners:
-            telling.cancel()
+        """End all streams: a stopping server would wait for them."""
+        for sending in self._listeners:
+            sending.cancel()
 
-    async def _tell(self, request: web.Request, response: web.StreamResponse) -> None:
+    async def _send(self, request: web.Request, response: web.StreamResponse) -> None:
         clock = asyncio.get_running_loop().time
         known, told = self._detecting.latest, clock()
-        # A browser that does not read keeps write() waiting: it must not keep its place, either.
+        # A browser that does not read blocks write(): the timeout ends it, too.
         async with asyncio.timeout(LIFETIME_SECONDS):
             await response.write(_event("beat", known))
-            while request.transport is not None:  # the browser is there
-                await asyncio.sleep(_LOOK_SECONDS)
+            while request.transport is not None:  # the browser is connected
+                await asyncio.sleep(_POLL_SECONDS)
                 found = self._detecting.latest
                 if found is not known:
                     known, told = found, clock()

@@ -1,4 +1,4 @@
-"""Terminating pods, and the workloads whose status says another number than their pods do."""
+"""The page of terminating pods: counted pods against status.terminatingReplicas."""
 
 from collections.abc import Mapping
 from itertools import islice
@@ -6,8 +6,7 @@ from typing import Final
 
 import msgspec
 
-from webhook.dashboard.query import known_only
-from webhook.dashboard.scene import Scene, Seen
+from webhook.dashboard.page import PageContext, PageData, check_parameters
 from webhook.status.terminating_pods import DEPLOYMENT, REPLICA_SET, Agreement, Count
 
 _NEEDED: Final = {
@@ -15,11 +14,11 @@ _NEEDED: Final = {
     REPLICA_SET: ("replicasets.apps", "pods"),
 }
 MOST_SHOWN: Final = 100
-_MOST_LOOKED_AT: Final = 5_000
+_MOST_COMPARED: Final = 5_000
 
 
-class OfKind(msgspec.Struct, frozen=True):
-    """Deployments or ReplicaSets: the ones that disagree and have most first, `total` of them."""
+class KindCounts(msgspec.Struct, frozen=True):
+    """The Deployments or the ReplicaSets, those that disagree first; `total` have such pods."""
 
     kind: str
     agreement: Agreement
@@ -28,28 +27,28 @@ class OfKind(msgspec.Struct, frozen=True):
 
 
 class TerminatingPage(msgspec.Struct, frozen=True):
-    """`pods` by the kind of their controller; null where pods are not watched."""
+    """The data of the page; `pods` counts by controller kind, null if pods are not watched."""
 
     pods: dict[str, int] | None
-    kinds: tuple[OfKind, ...]
+    kinds: tuple[KindCounts, ...]
     watches: dict[str, bool]
     missing: tuple[str, ...]
 
 
-async def look(scene: Scene, query: Mapping[str, str], _: float) -> Seen:
-    """What is counted from the watched objects."""
-    known_only(query, ())
-    watching = scene.sources.watching
+async def load(context: PageContext, query: Mapping[str, str], _: float) -> PageData:
+    """Return the counts from watched objects."""
+    check_parameters(query, ())
+    watching = context.sources.watching
     found = watching.terminating
     states = dict(watching.states())
     wanted = dict.fromkeys(one for needed in _NEEDED.values() for one in needed)
     kinds = []
     for kind, needed in _NEEDED.items():
         if watching.knows(*needed):
-            notable = list(islice(found.notable(kind), _MOST_LOOKED_AT))
+            notable = list(islice(found.notable(kind), _MOST_COMPARED))
             notable.sort(key=lambda one: (one.reported in (None, one.counted), -one.counted))
             shown = tuple(notable[:MOST_SHOWN])
-            kinds.append(OfKind(kind, found.agreement(kind), shown, len(notable)))
+            kinds.append(KindCounts(kind, found.agreement(kind), shown, len(notable)))
     pods = dict(found.pods().most_common()) if watching.knows("pods") else None
     missing = tuple(one for one in wanted if one not in states)
-    return Seen(TerminatingPage(pods, tuple(kinds), states, missing), {})
+    return PageData(TerminatingPage(pods, tuple(kinds), states, missing), {})

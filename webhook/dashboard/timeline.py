@@ -1,22 +1,37 @@
-"""One object's writes, as far back as they are remembered: who, what moved, what was mended."""
+"""The remembered writes of one object, as a table and as a plot."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import StrEnum
+from typing import Final, NamedTuple
 
 import msgspec
 
+from webhook.dashboard.rendering import ago
 from webhook.detection.changes import Change
 from webhook.detection.history import ObjectHistory
 from webhook.detection.write import Write
 from webhook.objects.observed import Generation, Observed, restorations
 from webhook.objects.pointer import to_field_path
+from webhook.status.tracking import Milestone
 
 MOST_PATHS = 8
-"""Of each write; how many more there are is told."""
+"""The most paths shown for each write."""
+
+WIDTH: Final = 800
+
+_LEFT, _RIGHT, _TOP, _HEIGHT, _LANE = 56, 784, 12, 180, 36
+
+_TICKS: Final = 4
+_MOST_LANES: Final = 6
+
+_QUIET_SHARE, _LEAST = 0.25, 1.0
+
+_APART: Final = 3.0
+"""The offset of each curve, since curves with the same number would hide each other."""
 
 
 class Stored(StrEnum):
-    """What became of a write."""
+    """Whether a write was stored."""
 
     YES = "yes"
     UNKNOWN = "not known"
@@ -24,11 +39,11 @@ class Stored(StrEnum):
 
 
 class Step(msgspec.Struct, frozen=True, rename="camel"):
-    """One write. Of contents there are the paths that changed, and the generations.
+    """One write. Of its contents only the changed paths and the generations are kept.
 
-    others   what other webhooks changed of what was asked; null where the intent was not seen
-    mended   what another webhook had cleared and genguard has put back
-    lost     what was cleared and stayed so
+    others   paths that other webhooks changed; null if the intent was not seen
+    mended   fields that another webhook cleared and genguard restored
+    lost     fields that were cleared and not restored
     """
 
     time: float
@@ -47,12 +62,47 @@ class Step(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def actor(self) -> str:
-        """Who, as one word."""
+        """The requester as one text."""
         return f"{self.user} ({self.field_manager})" if self.field_manager else self.user
 
 
+class Curve(NamedTuple):
+    """One plotted quantity; `number` selects its colour and pattern."""
+
+    name: str
+    number: int
+    path: str
+
+
+class Mark(NamedTuple):
+    """One write in the lane of its writer."""
+
+    x: float
+    y: float
+    kind: str
+    told: str
+
+
+class Label(NamedTuple):
+    """A number at an axis, or the name of a lane."""
+
+    at: float
+    text: str
+
+
+class Plot(NamedTuple):
+    """The positions of all parts, in units of the viewBox."""
+
+    height: float
+    lines: tuple[Curve, ...]
+    marks: tuple[Mark, ...]
+    lanes: tuple[Label, ...]
+    across: tuple[Label, ...]
+    up: tuple[Label, ...]
+
+
 def steps(known: ObjectHistory) -> tuple[Step, ...]:
-    """Oldest first."""
+    """Return the remembered writes, oldest first."""
     stored = {id(one) for one in known.stored}
     return tuple(_step(one, is_stored=id(one) in stored) for one in known.writes)
 
@@ -78,7 +128,7 @@ def _step(write: Write, *, is_stored: bool) -> Step:
 
 
 def _between(cleared: Observed, wanted: Observed) -> Iterator[str]:
-    """The fields that one of two has and the other has not."""
+    """Yield the fields that `wanted` has and `cleared` lacks."""
     for one in restorations(wanted, cleared):
         yield to_field_path(one.path)
 
@@ -86,3 +136,106 @@ def _between(cleared: Observed, wanted: Observed) -> Iterator[str]:
 def _paths(found: Iterable[Change]) -> Iterator[str]:
     for one, _ in zip(found, range(MOST_PATHS), strict=False):
         yield one.pointer
+
+
+def plot(steps: Sequence[Step], reconciled: Sequence[Milestone], now: float) -> Plot:
+    """Lay out a plot of at least one write, from the first write on."""
+    begin, last = steps[0].time, steps[-1].time
+    # A long time without writes is cut off, so that the last writes have room.
+    end = min(max(now, last), last + max((last - begin) * _QUIET_SHARE, _LEAST))
+    wide = max(end - begin, _LEAST)
+    series = (
+        ("generation", _changes((one.time, one.generation) for one in steps)),
+        ("observedGeneration", _changes((one.time, _number(one)) for one in steps)),
+        ("reconciledGeneration", [(one.at, one.generation) for one in reconciled]),
+    )
+    numbers = [value for _, points in series for _, value in points if value is not None]
+    low, high = min(numbers, default=0), max(numbers, default=1)
+    bottom = _TOP + _HEIGHT
+
+    def x(at: float) -> float:
+        share = (min(max(at, begin), end) - begin) / wide
+        return round(_LEFT + share * (_RIGHT - _LEFT), 1)
+
+    def y(value: float) -> float:
+        return round(bottom - 20 - (value - low) / max(high - low, 1) * (_HEIGHT - 40), 1)
+
+    names = _lanes(steps)
+    first = bottom + 54
+    places = {name: first + index * _LANE for index, name in enumerate(names)}
+    marks = (
+        Mark(x(one.time), places.get(one.actor, places[names[-1]]), _kind(one), _told(one))
+        for one in steps
+    )
+    return Plot(
+        height=first + len(names) * _LANE - 20,
+        lines=tuple(
+            Curve(name, index + 1, _path(points, x, y, index * _APART))
+            for index, (name, points) in enumerate(series)
+            if any(value is not None for _, value in points)
+        ),
+        marks=tuple(marks),
+        lanes=tuple(Label(place, name) for name, place in places.items()),
+        across=tuple(
+            Label(x(at), ago(at, now))
+            for at in (begin + wide * tick / _TICKS for tick in range(_TICKS + 1))
+            if at <= max(now, end)
+        ),
+        up=tuple(Label(y(value), str(value)) for value in _ticks(low, high)),
+    )
+
+
+Points = Sequence[tuple[float, int | None]]
+
+
+def _number(one: Step) -> int | None:
+    """Return observedGeneration as a number; Argo Rollouts writes it as text."""
+    value = one.observed
+    if isinstance(value, str):
+        return int(value) if value else None
+    return value
+
+
+def _changes(points: Iterable[tuple[float, int | None]]) -> Points:
+    found: list[tuple[float, int | None]] = []
+    for at, value in points:
+        if not found or found[-1][1] != value:
+            found.append((at, value))
+    return found
+
+
+def _path(
+    points: Points, x: Callable[[float], float], y: Callable[[float], float], lower: float
+) -> str:
+    """Return an SVG path with a step at each change, and a gap where there is no value."""
+    parts: list[str] = []
+    last = None
+    for at, value in points:
+        if last is not None:
+            parts.append(f"H{x(at)}")
+        if value is not None:
+            parts.append(f"{'M' if last is None else 'L'}{x(at)} {y(value) + lower:g}")
+        last = value
+    return " ".join((*parts, f"H{_RIGHT}")) if last is not None else " ".join(parts)
+
+
+def _lanes(steps: Iterable[Step]) -> list[str]:
+    """Return the writers in order of appearance; the last lane holds all others."""
+    names = list(dict.fromkeys(one.actor for one in steps))
+    return names if len(names) <= _MOST_LANES else [*names[: _MOST_LANES - 1], "others"]
+
+
+def _kind(one: Step) -> str:
+    return "lost" if one.lost else "mended" if one.mended else "write"
+
+
+def _told(one: Step) -> str:
+    what = f"/{one.subresource}" if one.subresource else "spec"
+    told = {"lost": ", observedGeneration lost", "mended": ", restored"}.get(_kind(one), "")
+    return f"{one.actor}: {what}, generation {one.generation}{told}"
+
+
+def _ticks(low: int, high: int) -> list[int]:
+    """Return at most five whole numbers."""
+    apart = max(1, -(-(high - low) // _TICKS))
+    return list(range(low, high + 1, apart))

@@ -1,4 +1,4 @@
-"""Whether the API server trusts what the server shows, and for how long."""
+"""Check that the API server trusts the server's certificate, and for how long."""
 
 import base64
 import binascii
@@ -8,45 +8,47 @@ from typing import Final
 from urllib.parse import urlsplit
 
 import certs
-from certs.chain import explain_failure
 from certs.errors import MalformedPEMError
+from certs.inspect import explain_failure
 from certs.pem import read_certificates
 from webhook.doctor.facts import Facts, Found
-from webhook.doctor.line import Line, fail, warn, well
+from webhook.doctor.result import CheckResult, fail, results_or_ok, warn
 from webhook.lint.hook import mapping, text
 
 _SOON: Final = timedelta(days=30)
 
 
-def ca_bundle(facts: Facts) -> Iterator[Line]:
-    """Every caBundle verifies the certificate in use, and goes on doing so."""
+def ca_bundle(facts: Facts) -> Iterator[CheckResult]:
+    """Every caBundle verifies the certificate in use, and will for 30 more days."""
 
-    def look() -> Iterator[Line]:
+    def problems() -> Iterator[CheckResult]:
         for found in facts.registered.values():
-            told = _objection(found, facts)
-            if told:
+            message = _objection(found, facts)
+            if message:
                 where = found.hook.configuration
-                yield fail("ca-bundle", f"the caBundle of {where} {told}", facts.install)
+                yield fail("ca-bundle", f"the caBundle of {where} {message}", facts.install)
             elif (last := _last(found)) - facts.at < _SOON:
-                told = f"the caBundle of {found.hook.configuration} expires at {last:%FT%TZ}"
-                yield warn("ca-bundle", told, facts.install)
+                message = f"the caBundle of {found.hook.configuration} expires at {last:%FT%TZ}"
+                yield warn("ca-bundle", message, facts.install)
 
     if facts.registered:
-        yield from well("ca-bundle", "the API server trusts the server's certificate", look())
+        yield from results_or_ok(
+            "ca-bundle", "the API server trusts the server's certificate", problems()
+        )
 
 
-def certificate(facts: Facts) -> Iterator[Line]:
-    """The certificate itself: its names, its key, its end."""
+def certificate(facts: Facts) -> Iterator[CheckResult]:
+    """The certificate has the right names, its key, and time left."""
     if facts.pair is None:
         if not facts.outside and "secret" not in facts.unread:
-            yield fail("certificate", "there is no Secret with a certificate", facts.install)
+            yield fail("certificate", "the Secret with the certificate is missing", facts.install)
         return
     pair, names = facts.pair, _names(facts)
     found = certs.inspect(pair.cert_pem, pair.key_pem, at=facts.at, names=names)
-    # What an outside server serves comes without its key.
+    # The key of a server outside the cluster is not known.
     problems = [one for one in found.problems if pair.key_pem or one.part != "key"]
     ends = found.facts.not_after if found.facts else facts.at
-    yield from well(
+    yield from results_or_ok(
         "certificate",
         f"valid until {ends:%FT%TZ}, for {names[0]}",
         (
@@ -57,7 +59,7 @@ def certificate(facts: Facts) -> Iterator[Line]:
 
 
 def _renewal(facts: Facts) -> str:
-    """A server outside renews by itself what it made itself."""
+    """A server outside the cluster renews the certificate that it has made."""
     return "genguard serve --cert-dir DIR" if facts.outside else facts.install
 
 
@@ -68,14 +70,14 @@ def _names(facts: Facts) -> tuple[str, ...]:
 
 
 def _objection(found: Found, facts: Facts) -> str:
-    """Why calls by this bundle fail; "" when they do not, or when nothing is served."""
+    """Say why calls with this caBundle fail; "" if they succeed or no certificate is known."""
     bundle = text(mapping(found.hook.body.get("clientConfig")).get("caBundle"))
     if not bundle:
-        return "is empty: the API server trusts nobody there"
+        return "is empty, so the API server trusts no certificate"
     try:
         trusted = read_certificates(base64.b64decode("".join(bundle.split()), validate=True))
     except (MalformedPEMError, binascii.Error, ValueError):
-        return "is no base64 of certificates in PEM"
+        return "is not base64 of PEM certificates"
     if all(one.not_valid_after_utc <= facts.at for one in trusted):
         last = max(one.not_valid_after_utc for one in trusted)
         return f"expired at {last:%FT%TZ}"
@@ -84,7 +86,7 @@ def _objection(found: Found, facts: Facts) -> str:
     except MalformedPEMError:
         return ""
     failure = explain_failure(leaf, between, trusted, facts.at)
-    return f"is not the server's: {failure}" if failure else ""
+    return f"does not verify the server's certificate: {failure}" if failure else ""
 
 
 def _last(found: Found) -> datetime:

@@ -1,15 +1,22 @@
-"""diagnose(): facts in, a line for each thing that is well or is not."""
+"""Run every check of `genguard doctor` on the facts of a cluster."""
 
 from typing import Final
 
-from webhook.doctor.answers import conditions, incomplete, mode, phases
-from webhook.doctor.calls import clock, last_seen, reached, store
 from webhook.doctor.certificates import ca_bundle, certificate
-from webhook.doctor.cluster import api_server, kinds, order
+from webhook.doctor.cluster import api_server, heal, installed, kinds, order, pods, rights
 from webhook.doctor.facts import Facts
-from webhook.doctor.line import Check, Line, fail
+from webhook.doctor.probes import (
+    clock,
+    conditions,
+    incomplete,
+    last_seen,
+    mode,
+    phases,
+    reached,
+    store,
+)
 from webhook.doctor.registrations import alone, registered, rules, settings
-from webhook.doctor.server import heal, installed, pods, rights
+from webhook.doctor.result import Check, CheckResult, fail
 
 CHECKS: Final[tuple[Check, ...]] = (
     api_server,
@@ -34,12 +41,12 @@ CHECKS: Final[tuple[Check, ...]] = (
     clock,
     kinds,
 )
-"""In the order in which a cause comes before what follows from it."""
+"""Causes come before their consequences."""
 
 
-def diagnose(facts: Facts) -> tuple[Line, ...]:
-    """Every line of every check; where genguard is not, that alone."""
+def diagnose(facts: Facts) -> tuple[CheckResult, ...]:
+    """Return the results of all checks, or of one if genguard is not installed."""
     if not facts.registered and not any(facts.live.values()):
-        told = "genguard is not in this cluster"
-        return (*api_server(facts), fail("installed", told, facts.install))
+        message = "genguard is not installed in this cluster"
+        return (*api_server(facts), fail("installed", message, facts.install))
     return tuple(line for check in CHECKS for line in check(facts))

@@ -1,4 +1,4 @@
-"""What was found in a cluster: the only thing that checks read."""
+"""The facts about a genguard in a cluster. Checks read nothing else."""
 
 import shlex
 from collections.abc import Iterator, Mapping
@@ -9,25 +9,31 @@ from typing import Any, NamedTuple
 from certs import PairSnapshot
 from webhook.admission.probe import Seen
 from webhook.install.registering import is_limited
-from webhook.install.where import path_of
 from webhook.lint.hook import Hook, mapping, read_hooks
-from webhook.manifest.deployed import (
+from webhook.manifest.documents import (
     AUDIT_ONLY,
     HEAL,
     alertmanagers_of,
     arguments_of,
     containers_of,
+    path_of,
 )
 from webhook.manifest.kustomize import Document
-from webhook.manifest.network import callers_of
-from webhook.manifest.rendering import INJECTED, NAMESPACE, PHASES, is_registration, phase_of
-from webhook.manifest.store import store_of
+from webhook.manifest.rendering import (
+    INJECTED,
+    NAMESPACE,
+    PHASES,
+    callers_of,
+    is_registration,
+    phase_of,
+    store_of,
+)
 
 Path = str
 
 
 class Right(NamedTuple):
-    """Something that the server asks of the API server."""
+    """A right that the server needs, and whether it has it."""
 
     verb: str
     group: str
@@ -41,7 +47,7 @@ class Right(NamedTuple):
 
 
 class Found(NamedTuple):
-    """One webhook of genguard's: as it is, and as it would be installed."""
+    """A registered webhook of genguard, and the webhook that `install` would register."""
 
     phase: str
     registration: Document
@@ -51,20 +57,23 @@ class Found(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """One look at a cluster.
+    """The state of a cluster at one moment.
 
     expected        what `install` would apply, the registrations among it
-    live            the same objects by path as they are; None where there is none
-    configurations  every webhook configuration there is
+    live            the objects that exist, by path; None where one is missing
+    configurations  every webhook configuration of the cluster
+    leftovers       objects that an interrupted installation left
     endpoints       ready addresses of the Service
-    pair            what the Secret holds; for a server outside, what it serves, without a key
-    probe           which phases have seen a dry run, and what they said; refusal: what refused it
-    probes          the same of several dry runs that were sent at once
-    leaving         pods that are about to end: being deleted, or of an earlier template
-    skew            seconds that this machine's clock is ahead of the API server's
-    served          group, version and resource of all that the API server serves
-    custom          group and resource of custom resources with something to watch
-    unread          what could not be looked at, and why
+    pair            the certificate and key in the Secret; without key for a server outside
+    probe           the answers of the phases that saw a dry run
+    refusal         the reason if the API server refused the dry run
+    probes          the answers to several dry runs that were sent at once
+    leaving         pods that terminate soon: they are being deleted, or have an older template
+    skew            seconds that the clock here is ahead of the API server's
+    rights          the rights that the server needs
+    served          group, version and resource of every kind that the API server serves
+    custom          group and resource of custom resources with a generation or a status
+    unread          objects that could not be read, with the reason
     """
 
     at: datetime
@@ -88,7 +97,7 @@ class Facts:
 
     @property
     def outside(self) -> str:
-        """https://HOST:PORT of a server outside the cluster; "" where it is inside."""
+        """https://HOST:PORT of a server outside the cluster; "" if it runs inside."""
         for found in self.registered.values():
             url = str(mapping(found.hook.body.get("clientConfig")).get("url", ""))
             if url:
@@ -97,24 +106,24 @@ class Facts:
 
     @property
     def registered(self) -> dict[str, Found]:
-        """Of the three registrations those that are there."""
+        """The registered webhooks by phase."""
         return {found.phase: found for found in self._registered()}
 
     @property
     def is_partial(self) -> bool:
-        """Some registration is there for a trial namespace alone."""
+        """Whether a registration is limited to a trial namespace."""
         return any(is_limited(found.registration) for found in self.registered.values())
 
     @property
     def deployment(self) -> Document | None:
-        """As it is."""
+        """The Deployment in the cluster; None if there is none."""
         return next(
             (one for one in self.live.values() if one and one["kind"] == "Deployment"), None
         )
 
     @property
     def install(self) -> str:
-        """The command that installs it as it is installed now."""
+        """The command that installs genguard again with the same choices."""
         if self.outside:
             return f"genguard install --url {shlex.quote(self.outside)} --ca-file ca.crt"
         flags = [] if self.namespace == NAMESPACE else ["-n", self.namespace]
@@ -136,34 +145,34 @@ class Facts:
         return " ".join(("genguard install", *flags))
 
     def logs(self, word: str) -> str:
-        """The command that shows what the server says of something."""
+        """The command that shows the log lines of the server with this word."""
         if self.outside:
             return "genguard serve --log-level DEBUG"
         return f"kubectl -n {self.namespace} logs deployment/genguard | grep {word}"
 
     @property
     def replicas(self) -> int:
-        """How many pods are installed where nobody asks for another number."""
+        """The default number of pods."""
         return next(
             (one["spec"]["replicas"] for one in self.expected if one["kind"] == "Deployment"), 1
         )
 
     def _shared(self) -> Iterator[str]:
-        """How many pods there are, and by which store they judge as one."""
+        """The flags for replicas and their shared store."""
         if self.deployment is None:
             return
         address, replicas = store_of(self.deployment), self.deployment["spec"].get("replicas", 1)
         if not address:
-            return  # more than one replica without a store is a fault, and not installed again
+            return  # several replicas without a store are an error: do not install them again
         yield "--ha"
         if not any(one["kind"] == "StatefulSet" for one in self.expected):
             yield from ("--store", shlex.quote(address))
-        # None is a fault as well.
+        # Zero replicas are an error, too.
         if replicas not in (0, self.replicas):
             yield from ("--replicas", str(replicas))
 
     def _images(self) -> Iterator[str]:
-        """Those that are not of the manifests."""
+        """The flags for images that differ from the manifests."""
         flags = {"Deployment": "--image", "StatefulSet": "--store-image"}
         for expected in self.expected:
             flag, live = flags.get(expected["kind"]), self.live.get(path_of(expected))

@@ -1,117 +1,134 @@
-"""Whether the registrations are there, for the whole cluster, complete, and in nobody's way."""
+"""Check that the registrations exist, cover the whole cluster, and block no write."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from webhook.doctor.facts import Facts, Found
-from webhook.doctor.line import Line, fail, few, warn, well
-from webhook.install.registering import foreign, home_of, is_limited, way_out
-from webhook.install.where import title_of
+from webhook.doctor.result import CheckResult, fail, few, results_or_ok, warn
+from webhook.install.registering import (
+    foreign,
+    home_of,
+    is_limited,
+    removal_commands,
+)
 from webhook.lint.hook import items, mapping, texts
+from webhook.manifest.documents import title_of
 from webhook.manifest.rendering import PHASES, REGISTRATIONS
 
 _LONGEST_SECONDS: Final = 5
 _SAME: Final = {
-    "reinvocationPolicy": "which decides whether it sees what others change after it",
-    "matchPolicy": "which decides whether a write by another version is seen",
-    "sideEffects": "which decides whether dry runs pass",
+    "reinvocationPolicy": "so it may not see the changes of later webhooks",
+    "matchPolicy": "so writes through another API version may be missed",
+    "sideEffects": "so dry runs may fail",
 }
 _LEFT_OUT: Final = ("kube-system", "kube-node-lease")
 
 
-def registered(facts: Facts) -> Iterator[Line]:
-    """All three, and none for a trial namespace alone."""
+def registered(facts: Facts) -> Iterator[CheckResult]:
+    """All three are registered, and for the whole cluster."""
 
-    def look() -> Iterator[Line]:
+    def problems() -> Iterator[CheckResult]:
         missing = [phase for phase in PHASES if phase not in facts.registered]
         if missing:
-            told = "not registered" if len(missing) == len(PHASES) else "not all registered"
-            yield fail("registered", f"{told}: {', '.join(missing)} is missing", facts.install)
+            message = "not registered" if len(missing) == len(PHASES) else "not all registered"
+            yield fail("registered", f"{message}: {', '.join(missing)} is missing", facts.install)
         for found in facts.registered.values():
             if is_limited(found.registration):
-                told = f"{found.hook.configuration} is for a trial namespace alone: "
-                told += "an installation did not get to its end"
-                yield fail("registered", told, facts.install)
+                message = f"{found.hook.configuration} covers only a trial namespace: "
+                message += "an installation was interrupted"
+                yield fail("registered", message, facts.install)
         if facts.leftovers and not facts.is_partial:
             names = ", ".join(str(one["metadata"]["name"]) for one in facts.leftovers)
-            yield warn("registered", f"left behind by an installation: {names}", facts.install)
+            yield warn("registered", f"left by an interrupted installation: {names}", facts.install)
 
-    return well("registered", "intent, mutate and outcome, for the whole cluster", look())
+    return results_or_ok(
+        "registered", "intent, mutate and outcome, for the whole cluster", problems()
+    )
 
 
-def alone(facts: Facts) -> Iterator[Line]:
-    """No other genguard in the cluster: it would repair and report the same writes."""
+def alone(facts: Facts) -> Iterator[CheckResult]:
+    """No other genguard is registered: both would repair and report the same writes."""
 
-    def look() -> Iterator[Line]:
+    def problems() -> Iterator[CheckResult]:
         others = foreign(facts.configurations, facts.namespace)
         taken = [one for one in others if (one["kind"], one["metadata"]["name"]) in REGISTRATIONS]
         if taken:
             home = home_of(taken[0])
-            told = f"{few([title_of(one) for one in taken])} asks the genguard of namespace {home}"
+            message = (
+                f"{few([title_of(one) for one in taken])} calls the genguard in namespace {home}"
+            )
             yield fail(
-                "alone", f"{told}, not that of {facts.namespace}", f"genguard doctor -n {home}"
+                "alone",
+                f"{message}, not the one in {facts.namespace}",
+                f"genguard doctor -n {home}",
             )
         if more := [one for one in others if one not in taken]:
-            told = f"another genguard is registered: {few([title_of(one) for one in more])}; "
-            yield warn("alone", f"{told}both repair and report the same writes", way_out(more))
+            message = f"another genguard is registered: {few([title_of(one) for one in more])}; "
+            yield warn(
+                "alone", f"{message}both repair and report the same writes", removal_commands(more)
+            )
 
-    return well("alone", "no other genguard is registered", look())
+    return results_or_ok("alone", "no other genguard is registered", problems())
 
 
-def rules(facts: Facts) -> Iterator[Line]:
-    """Every write that the manifests name."""
+def rules(facts: Facts) -> Iterator[CheckResult]:
+    """Every resource and operation of the manifests is registered."""
 
-    def look() -> Iterator[Line]:
+    def problems() -> Iterator[CheckResult]:
         for found in facts.registered.values():
-            lost = sorted(_asked(found.expected) - _asked(found.hook.body))
+            lost = sorted(_calls(found.expected) - _calls(found.hook.body))
             if lost:
-                told = f"{found.hook.configuration} is not asked about "
-                yield fail("rules", told + few([_name(one) for one in lost]), facts.install)
-            if any("*" in word for one in _asked(found.hook.body) for word in one):
-                told = f"{found.hook.configuration} has a wildcard: Leases and access reviews too"
-                yield warn("rules", told, facts.install)
+                message = f"{found.hook.configuration} is not called for "
+                yield fail("rules", message + few([_name(one) for one in lost]), facts.install)
+            if any("*" in word for one in _calls(found.hook.body) for word in one):
+                message = f"{found.hook.configuration} has a wildcard, which also matches Leases"
+                yield warn("rules", message, facts.install)
 
     if not facts.registered:
         return
-    count = len({one[2] for found in facts.registered.values() for one in _asked(found.hook.body)})
-    yield from well("rules", f"{count} resources and subresources are watched", look())
+    count = len({one[2] for found in facts.registered.values() for one in _calls(found.hook.body)})
+    yield from results_or_ok("rules", f"{count} resources and subresources are watched", problems())
 
 
-def settings(facts: Facts) -> Iterator[Line]:
-    """No write ever fails, or waits for long, because genguard is away."""
+def settings(facts: Facts) -> Iterator[CheckResult]:
+    """No write fails or waits long while genguard is down."""
 
-    def look() -> Iterator[Line]:
+    def problems() -> Iterator[CheckResult]:
         for found in facts.registered.values():
             name, hook = found.hook.configuration, found.hook
             if hook.fails:
-                told = f"{name} has failurePolicy Fail: writes fail while genguard is away"
-                yield fail("settings", told, facts.install)
+                message = f"{name} has failurePolicy Fail: writes fail while genguard is down"
+                yield fail("settings", message, facts.install)
             if hook.timeout > _LONGEST_SECONDS:
-                told = f"{name} has timeoutSeconds {hook.timeout}: so long a write may wait for it"
-                yield warn("settings", told, facts.install)
+                message = (
+                    f"{name} has timeoutSeconds {hook.timeout}: a write may wait that many seconds"
+                )
+                yield warn("settings", message, facts.install)
             yield from _selectors(found, facts)
             for field, why in _SAME.items():
                 now, wanted = hook.body.get(field), found.expected.get(field)
                 if now != wanted:
-                    told = f"{name} has {field} {now} instead of {wanted}, {why}"
-                    yield warn("settings", told, facts.install)
+                    message = f"{name} has {field} {now} instead of {wanted}, {why}"
+                    yield warn("settings", message, facts.install)
 
     if facts.registered:
-        yield from well("settings", "Ignore, short timeouts, kube-system left alone", look())
+        yield from results_or_ok(
+            "settings", "failurePolicy Ignore, short timeouts, kube-system excluded", problems()
+        )
 
 
-def _selectors(found: Found, facts: Facts) -> Iterator[Line]:
+def _selectors(found: Found, facts: Facts) -> Iterator[CheckResult]:
     name, hook = found.hook.configuration, found.hook
     if not is_limited(found.registration):
         seen = [one for one in (*_LEFT_OUT, facts.namespace) if hook.selects_namespace(one)]
         if seen:
-            told = (
-                f"{name} watches {', '.join(seen)}, by which the cluster or genguard itself lives"
+            message = (
+                f"{name} watches {', '.join(seen)}, which the cluster or genguard itself depends on"
             )
-            yield fail("settings", told, facts.install)
+            yield fail("settings", message, facts.install)
     if hook.selects_objects:
-        told = f"{name} has an objectSelector: whoever sets labels is not seen"
-        yield warn("settings", told, facts.install)
+        message = f"{name} has an objectSelector: a writer who sets labels can avoid it"
+        yield warn("settings", message, facts.install)
     conditions = {
         mapping(one).get("name"): mapping(one).get("expression")
         for one in items(hook.body.get("matchConditions"))
@@ -119,14 +136,15 @@ def _selectors(found: Found, facts: Facts) -> Iterator[Line]:
     for wanted in found.expected["matchConditions"]:
         condition = wanted["name"]
         if condition not in conditions:
-            told = f"{name} has lost the matchCondition {condition}: genguard may wait for itself"
-            yield warn("settings", told, facts.install)
+            message = f"{name} has lost the matchCondition {condition}: "
+            message += "genguard may wait for its own writes"
+            yield warn("settings", message, facts.install)
         elif conditions[condition] != wanted["expression"]:
-            told = f"{name} has another matchCondition {condition}, which decides which writes of "
-            yield warn("settings", f"{told}genguard itself are protected", facts.install)
+            message = f"{name} has a changed matchCondition {condition}, which protects the writes "
+            yield warn("settings", f"{message}of genguard itself", facts.install)
 
 
-def _asked(webhook: Mapping[str, Any]) -> set[tuple[str, str, str, str]]:
+def _calls(webhook: Mapping[str, Any]) -> set[tuple[str, str, str, str]]:
     """(group, version, resource, operation) of every rule."""
     return {
         (group, version, resource, operation)

@@ -1,1 +1,1 @@
-"""What genguard knows of a kind, told to people: read from the tables that the engine reads."""
+"""Explains what genguard knows of a kind, from the same tables that the engine reads."""

@@ -1,4 +1,4 @@
-"""The kinds that can be explained, found by any of their names, as with kubectl."""
+"""Finds the kind to explain by any of its names: kind, plural, singular or short name."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
@@ -11,33 +11,33 @@ from webhook.objects.served import Served, find, nearest
 
 
 class Catalogue:
-    """The table of one server, and definitions of custom resources."""
+    """The kinds of one API server version, and the custom resources of definitions."""
 
     def __init__(self, table: GenerationTable, definitions: Iterable[Mapping[str, Any]]) -> None:
         """Raises BadDefinitionError."""
         self._table: Final = table
         self._found: Final[dict[Served, Row | Version]] = {}
         for row in table.rows:
-            for version in row.versions:
-                self._found[_served_row(row, version)] = row
+            for name in row.versions:
+                self._found[_served_row(row, name)] = row
         self._siblings: Final[dict[Served, tuple[Version, ...]]] = {}
         for definition in definitions:
             versions = read_versions(definition)
-            for one in versions:
-                served = _served_version(one)
-                self._found[served], self._siblings[served] = one, versions
+            for version in versions:
+                served = _served_version(version)
+                self._found[served], self._siblings[served] = version, versions
 
     @property
     def names(self) -> list[str]:
-        """`pods`, `deployments.apps`: each once, in order."""
-        return list(dict.fromkeys(str(one) for one in self._found))
+        """Every resource once, in order: `pods`, `deployments.apps`."""
+        return list(dict.fromkeys(map(str, self._found)))
 
     def knows(self, kind: str) -> bool:
-        """Whether one is called so, or nearly so."""
+        """Whether a kind has this name or a similar one."""
         return bool(nearest(kind, self._found))
 
     def explain(self, kind: str) -> Explanation:
-        """What is known of a kind; raises UnknownTargetError, which tells the nearest names."""
+        """Explain a kind; raises UnknownTargetError with the most similar names."""
         served = find(kind, self._found)
         found = self._found[served]
         if isinstance(found, Row):

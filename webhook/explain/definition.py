@@ -1,4 +1,4 @@
-"""One version of a CustomResourceDefinition, as far as it tells how its objects are counted.
+"""Reads the versions of a CustomResourceDefinition, as far as `genguard explain` shows them.
 
 Source: apiextensions-apiserver pkg/apis/apiextensions/v1/types.go.
 """
@@ -14,14 +14,14 @@ _OBSERVED: Final = "observedGeneration"
 
 
 class Column(msgspec.Struct, frozen=True, rename="camel"):
-    """A printer column: what `kubectl get` shows."""
+    """A printer column, which `kubectl get` shows."""
 
     name: str
     json_path: str
 
 
 class Version(msgspec.Struct, frozen=True):
-    """One version: what the engine knows of it, and what only explain tells."""
+    """One version: what the generation engine reads, and what only `genguard explain` shows."""
 
     custom: CustomResource
     names: tuple[str, ...]
@@ -30,14 +30,14 @@ class Version(msgspec.Struct, frozen=True):
     stored: bool
     scales: bool
     observed: tuple[str, ...] | None
-    """The fields of its schema that hold an observedGeneration; None where the schema is open."""
+    """The fields of its schema for observedGeneration; None when the schema is open."""
     columns: tuple[Column, ...]
 
 
 def read_versions(definition: Mapping[str, Any]) -> tuple[Version, ...]:
-    """Every version of a decoded definition, the stored one first.
+    """Return every version of a decoded definition, the stored version first.
 
-    Raises BadDefinitionError when a field that the engine needs is missing.
+    Raises BadDefinitionError when a field that the generation engine needs is missing.
     """
     known = from_definition(definition)
     spec = definition["spec"]
@@ -73,24 +73,22 @@ def _is_open(schema: Mapping[str, Any]) -> bool:
 
 
 def _at(value: Any, *keys: str) -> Mapping[str, Any]:
-    """What is below these keys; nothing where that is no object."""
+    """Return the object below these keys; {} when there is none."""
     for key in keys:
         value = value.get(key) if isinstance(value, Mapping) else None
     return value if isinstance(value, Mapping) else {}
 
 
 def _texts(value: Any) -> list[str]:
-    return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
+    return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
 
 
 def _columns(value: Any) -> list[Column]:
     found = []
-    for one in value if isinstance(value, list) else ():
-        name, path = (one.get(key) for key in ("name", "jsonPath")) if _is_object(one) else ("", "")
+    for column in value if isinstance(value, list) else ():
+        if not isinstance(column, Mapping):
+            continue
+        name, path = column.get("name"), column.get("jsonPath")
         if isinstance(name, str) and isinstance(path, str) and name:
             found.append(Column(name, path))
     return found
-
-
-def _is_object(value: Any) -> bool:
-    return isinstance(value, Mapping)

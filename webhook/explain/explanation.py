@@ -1,9 +1,12 @@
-"""All that genguard knows of one kind, as a value; `-o json` prints it as it is."""
+"""Everything that genguard knows of one kind; `genguard explain -o json` prints this value."""
+
+import sys
+from inspect import getdoc
+from typing import Final
 
 import msgspec
 
 from webhook.explain.definition import Column, Version
-from webhook.explain.judged import Judged, judged
 from webhook.generation.custom import StatusSubresource, custom_strategy
 from webhook.generation.strategy import (
     Equality,
@@ -14,13 +17,79 @@ from webhook.generation.strategy import (
     SubresourceRule,
 )
 from webhook.generation.table import Behaviour, GenerationTable, Keeper, Row, Writer
+from webhook.status.kind_rule import KindRule
+from webhook.status.kinds import find_rule
+from webhook.status.kinds.generic import GENERIC
+from webhook.status.ready_table import load_ready_table
+
+_OBSERVED: Final = "status.observedGeneration is metadata.generation"
+_OBSERVED_IF_WRITTEN: Final = "status.observedGeneration, if there is one, is metadata.generation"
+_NONE_TERMINATING: Final = "none of its pods is terminating (KEP-3973)"
+
+
+class StatusRule(msgspec.Struct, frozen=True, rename="camel"):
+    """How `genguard status` evaluates a kind: a sentence each.
+
+    first    what must hold before the other conditions are checked
+    amends   how ready differs from the Ready table of "Improve .status"
+    """
+
+    ready: str
+    settled: str
+    first: str
+    amends: str
+    source: str
+    generic: bool
+
+
+def describe_status_rule(group: str, kind: str) -> StatusRule:
+    """Return how a kind is evaluated, from the docstrings of its rule and the rule's module."""
+    rule = find_rule(group, kind)
+    own = _read_sections(rule.evaluate)
+    module = _read_sections(sys.modules[rule.evaluate.__module__])
+    return StatusRule(
+        ready=own["Ready"],
+        settled=own["Settled"] + (f"; {_NONE_TERMINATING}" if rule.waits_for_terminating else ""),
+        first=_first(rule),
+        amends=_amendment(group, kind),
+        source=module.get("Source", ""),
+        generic=rule is GENERIC,
+    )
+
+
+def _first(rule: KindRule) -> str:
+    if rule.status_unwritten:
+        return ""
+    return _OBSERVED if rule.always_observed else _OBSERVED_IF_WRITTEN
+
+
+def _amendment(group: str, kind: str) -> str:
+    rows = load_ready_table().rows
+    found = (row.amendment for row in rows if row.kind == kind and group in row.groups)
+    return next(filter(None, found), "")
+
+
+def _read_sections(documented: object) -> dict[str, str]:
+    """Return the sections of a docstring by name: `Ready    text`, and its indented lines."""
+    found: dict[str, str] = {}
+    word = ""
+    for line in (getdoc(documented) or "").splitlines():
+        name, _, text = line.partition("  ")
+        if line.startswith("  ") and word:
+            found[word] += f" {line.strip()}"
+        elif name.isalpha() and text:
+            word = name
+            found[word] = text.strip()
+        else:
+            word = ""
+    return found
 
 
 class Generation(msgspec.Struct, frozen=True, rename="camel"):
-    """When metadata.generation moves. Fields as in Strategy and Row of webhook/generation.
+    """When metadata.generation changes. The fields are those of Strategy and Row.
 
-    stored_as_sent  the operations on which a webhook's own value would be stored
-    history         what held on older and newer servers; one entry where nothing has changed
+    stored_as_sent  the operations on which the value from a webhook is stored
+    history         the behaviour of older and newer servers; one entry if it never changed
     """
 
     kept: bool
@@ -38,9 +107,9 @@ class Generation(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Observed(msgspec.Struct, frozen=True, rename="camel"):
-    """Where observedGeneration stands, who writes it, and whether the server keeps a cleared one.
+    """Where observedGeneration is, who writes it, and whether the API server restores it.
 
-    fields  None where nobody can tell: the schema is open
+    fields  None when the schema is open, so that any field is possible
     """
 
     fields: tuple[str, ...] | None
@@ -50,7 +119,7 @@ class Observed(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Explanation(msgspec.Struct, frozen=True, rename="camel"):
-    """One resource on one server."""
+    """One resource on an API server of one version."""
 
     resource: str
     kind: str
@@ -66,13 +135,13 @@ class Explanation(msgspec.Struct, frozen=True, rename="camel"):
     generation: Generation
     status_subresource: StatusSubresource
     observed_generation: Observed
-    judged: Judged
+    judged: StatusRule
     columns: tuple[Column, ...] = ()
     other_versions: dict[str, StatusSubresource] = {}
 
 
 def explain_row(row: Row, table: GenerationTable) -> Explanation:
-    """A built-in resource, as a server of the table's version has it."""
+    """Explain a built-in resource on an API server of the table's version."""
     strategy = table.find(row.group, row.resource)
     if strategy is None:
         raise KeyError(row.name)
@@ -97,14 +166,14 @@ def explain_row(row: Row, table: GenerationTable) -> Explanation:
             row.observed_by,
             row.observed_kept,
         ),
-        judged=judged(row.group, row.kind),
+        judged=describe_status_rule(row.group, row.kind),
     )
 
 
 def explain_version(
     version: Version, others: tuple[Version, ...], server_version: str
 ) -> Explanation:
-    """One version of a custom resource; `others` are all versions of the same definition."""
+    """Explain one version of a custom resource; `others` are all versions of its definition."""
     custom = version.custom
     strategy = custom_strategy(custom)
     has = {"scale": version.scales, "status": custom.status is not StatusSubresource.ABSENT}
@@ -124,7 +193,7 @@ def explain_version(
         generation=_generation(strategy, rules, ()),
         status_subresource=custom.status,
         observed_generation=Observed(version.observed),
-        judged=judged(custom.group, custom.kind),
+        judged=describe_status_rule(custom.group, custom.kind),
         columns=version.columns,
         other_versions={
             one.custom.version: one.custom.status for one in others if one is not version

@@ -1,32 +1,82 @@
-"""An explanation as a page for people: sections of a word and what there is to say of it."""
+"""Writes an explanation as a page of text: the default output of `genguard explain`."""
 
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from webhook.explain import words
 from webhook.explain.explanation import Explanation, Generation
 from webhook.generation.custom import StatusSubresource
-from webhook.generation.strategy import Equality, OnCreate, SubresourceRule
+from webhook.generation.strategy import (
+    Equality,
+    OnCreate,
+    OnDelete,
+    Propagation,
+    SubresourceRule,
+)
 from webhook.generation.table import Behaviour
 
-_MENDED: Final = "genguard puts it back: preserve-observed-generation, restore-intent"
+ON_CREATE: Final = {
+    OnCreate.ONE: "1, whatever was sent",
+    OnCreate.KEPT: "stored as sent: normally absent",
+    OnCreate.NONE: "it is never stored",
+}
+EQUALITY: Final = {
+    Equality.SEMANTIC: "compared as Go values; empty and absent are the same",
+    Equality.REFLECT: "compared as Go values; empty and absent differ",
+    Equality.UNTYPED: "compared as JSON; empty and absent differ",
+}
+SUBRESOURCE: Final = {
+    SubresourceRule.KEEP: "keeps it",
+    SubresourceRule.EPHEMERAL_CONTAINERS: "+1 when spec.ephemeralContainers change",
+    SubresourceRule.RESIZE: "+1 when resources or resizePolicy of the pod or a container change",
+    SubresourceRule.SCALE: "+1 when spec.replicas change",
+    SubresourceRule.EVICT: "+1: it deletes the pod gracefully",
+}
+ON_DELETE: Final = {
+    OnDelete.GRACEFUL: "+1 with the first DELETE",
+    OnDelete.FINALIZERS: "+1 if finalizers keep the object; without them it is removed at once",
+    OnDelete.NEVER: "keeps it: setting deletionTimestamp does not count",
+    OnDelete.NONE: "cannot be deleted",
+}
+PROPAGATION: Final = {
+    Propagation.BACKGROUND: "",
+    Propagation.ORPHAN: "without a propagationPolicy, a finalizer orphans its dependents",
+    Propagation.UNSUPPORTED: "propagationPolicy adds no finalizer",
+}
+WRITTEN: Final = {
+    StatusSubresource.PRESENT: "through /status only: other writes do not change status, and "
+    "writes to /status do not change spec",
+    StatusSubresource.ABSENT: "with the object: there is no /status",
+    StatusSubresource.UNKNOWN: "not known: give --crds or --kubeconfig",
+}
+SUBRESOURCE_OF_STATUS: Final = {
+    StatusSubresource.PRESENT: "with status subresource",
+    StatusSubresource.ABSENT: "without status subresource",
+    StatusSubresource.UNKNOWN: "its status subresource is not known",
+}
+NO_STATUS: Final = "by nobody: the kind has no /status"
+TRAILS: Final = (
+    "every write of status also raises generation, so observedGeneration is always one behind"
+)
+
+
+_RESTORED: Final = "genguard restores it: preserve-observed-generation, restore-intent"
 
 
 class Section(NamedTuple):
-    """A heading, and lines of a word and a text."""
+    """A heading, and its lines: a label and a text each."""
 
     heading: str
     lines: tuple[tuple[str, str], ...]
 
 
 def page(found: Explanation) -> tuple[Section, ...]:
-    """The whole page, first who it is about."""
+    """Return the sections of the page; the first one names the kind."""
     return (
         Section(_title(found), tuple(_served(found))),
         Section("GENERATION", tuple(_generation(found.generation))),
         Section("STATUS", tuple(_status(found))),
-        Section("JUDGED BY genguard status", tuple(_judged(found))),
+        Section("JUDGED BY genguard status", tuple(_status_rule(found))),
     )
 
 
@@ -37,7 +87,7 @@ def _title(found: Explanation) -> str:
 def _served(found: Explanation) -> Iterator[tuple[str, str]]:
     yield "versions", ", ".join(found.versions)
     for version, status in found.other_versions.items():
-        yield "", f"{version}, {words.SUBRESOURCE_OF_STATUS[status]}"
+        yield "", f"{version}, {SUBRESOURCE_OF_STATUS[status]}"
     if found.short_names:
         yield "short", ", ".join(found.short_names)
     yield "scope", "namespaced" if found.namespaced else "cluster"
@@ -55,12 +105,12 @@ def _lifetime(found: Explanation) -> Iterator[str]:
 
 
 def _generation(found: Generation) -> Iterator[tuple[str, str]]:
-    yield "create", words.ON_CREATE[found.on_create]
+    yield "create", ON_CREATE[found.on_create]
     if found.on_create is not OnCreate.NONE:
         yield "update", _update(found.counts, found.equality, found.excluded)
         yield "delete", "; ".join(filter(None, _deletion(found)))
         for name, rule in sorted(found.subresources.items()):
-            yield f"/{name}", words.SUBRESOURCE[rule] if found.kept else _uncounted(rule)
+            yield f"/{name}", SUBRESOURCE[rule] if found.kept else _without_generation(rule)
         yield "webhook", _webhook(found)
     yield from _history(found.history)
     if found.note:
@@ -70,34 +120,34 @@ def _generation(found: Generation) -> Iterator[tuple[str, str]]:
 
 def _update(counts: tuple[str, ...], equality: Equality, excluded: tuple[str, ...] = ()) -> str:
     if not counts:
-        return words.SUBRESOURCE[SubresourceRule.KEEP]
+        return SUBRESOURCE[SubresourceRule.KEEP]
     fields = " or ".join(pointer[1:].replace("/", ".") for pointer in counts)
     if excluded:
         fields = f"anything but {' and '.join(excluded)}"
-    return f"+1 when {fields} changes; {words.EQUALITY[equality]}"
+    return f"+1 when {fields} changes; {EQUALITY[equality]}"
 
 
 def _deletion(found: Generation) -> tuple[str, str]:
-    rule = words.ON_DELETE[found.on_delete]
+    rule = ON_DELETE[found.on_delete]
     if not found.kept and rule.startswith("+1"):
-        rule = f"{rule}; none stays none"
-    return rule, words.PROPAGATION[found.propagation]
+        rule = f"{rule}; an absent generation stays absent"
+    return rule, PROPAGATION[found.propagation]
 
 
-def _uncounted(rule: SubresourceRule) -> str:
-    """Where generation is not kept nothing counts but the deletion that an eviction is."""
+def _without_generation(rule: SubresourceRule) -> str:
+    """Return the text for a kind without generation: only an eviction, a deletion, counts."""
     kept = rule is SubresourceRule.EVICT
-    return words.SUBRESOURCE[rule] if kept else words.SUBRESOURCE[SubresourceRule.KEEP]
+    return SUBRESOURCE[rule] if kept else SUBRESOURCE[SubresourceRule.KEEP]
 
 
 def _webhook(found: Generation) -> str:
     if found.stored_as_sent:
-        return "its metadata.generation is stored on create; overridden on update"
-    return "its metadata.generation is overridden, on create and on update"
+        return "the metadata.generation that it sets is stored on create; overridden on update"
+    return "the metadata.generation that it sets is overridden, on create and on update"
 
 
 def _history(entries: tuple[Behaviour, ...]) -> Iterator[tuple[str, str]]:
-    """What held before and since each version; nothing where nothing has ever changed."""
+    """Yield the behaviour before and since each change; nothing if it never changed."""
     for before, after in pairwise(entries):
         if before is entries[0]:
             yield f"before {after.since}", _behaviour(before)
@@ -107,22 +157,22 @@ def _history(entries: tuple[Behaviour, ...]) -> Iterator[tuple[str, str]]:
 
 def _behaviour(entry: Behaviour) -> str:
     update = _update(entry.compare, Equality(entry.equality))
-    return f"create: {words.ON_CREATE[entry.create]}; update: {update}"
+    return f"create: {ON_CREATE[entry.create]}; update: {update}"
 
 
 def _status(found: Explanation) -> Iterator[tuple[str, str]]:
     observed = found.observed_generation
     has_subresource = found.status_subresource is StatusSubresource.PRESENT
     if not found.custom and not has_subresource:
-        yield "written", words.NO_STATUS
+        yield "written", NO_STATUS
         return
-    yield "written", words.WRITTEN[found.status_subresource]
+    yield "written", WRITTEN[found.status_subresource]
     if not has_subresource:
-        yield "", words.TRAILS
+        yield "", TRAILS
     if observed.fields is None:
-        yield "observed", "wherever its controller writes one: the schema is open"
+        yield "observed", "any field that its controller writes: the schema is open"
     elif not observed.fields:
-        yield "observed", "no field says which generation its status speaks of"
+        yield "observed", "no field says which generation its status belongs to"
         yield from _columns(found)
         return
     else:
@@ -136,12 +186,12 @@ def _status(found: Explanation) -> Iterator[tuple[str, str]]:
         since = f" since {observed.by.since}" if observed.by.since else ""
         yield "writer", f"{observed.by.component}{since}; {observed.by.source}"
     else:
-        yield "writer", "its controller" if found.custom else "no part of Kubernetes itself"
+        yield "writer", "its controller" if found.custom else "no component of Kubernetes"
     if observed.kept is not None:
         kept = observed.kept
         yield "cleared", f"kept by the API server since {kept.since}; {kept.source}"
     else:
-        yield "cleared", f"lost in the API server; {_MENDED}"
+        yield "cleared", f"lost in the API server; {_RESTORED}"
     yield from _columns(found)
 
 
@@ -150,7 +200,7 @@ def _columns(found: Explanation) -> Iterator[tuple[str, str]]:
         yield "" if index else "columns", f"{column.name}  {column.json_path}"
 
 
-def _judged(found: Explanation) -> Iterator[tuple[str, str]]:
+def _status_rule(found: Explanation) -> Iterator[tuple[str, str]]:
     rule = found.judged
     if rule.first:
         yield "first", rule.first

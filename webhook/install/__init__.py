@@ -1,1 +1,1 @@
-"""What `install` and `uninstall` are about to do, decided without a cluster."""
+"""Plan what `install` and `uninstall` do, without a cluster."""

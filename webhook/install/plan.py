@@ -1,26 +1,26 @@
-"""What installing would do to each object: create it, update it, or nothing.
+"""Compare an object with its manifest: create it, update it, or leave it unchanged.
 
-Reads   what the API server has, and what it says that it would have: the answer to a dry run of
-        the very request, so defaults and other people's fields make no difference here
-Result  one step an object, with the fields that would change; contents are never told
+Reads   the live object, and the API server's answer to a dry run of the same request. So defaults
+        and fields of other owners are no difference
+Result  one step for each object, with the names of the fields that would change, never values
 """
 
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
-from webhook.install.where import title_of
+from webhook.manifest.documents import title_of
 from webhook.manifest.kustomize import Document
 from webhook.objects.pointer import Path, to_field_path
 
-_SERVERS_OWN: Final = frozenset(
+_SERVER_FIELDS: Final = frozenset(
     {"managedFields", "resourceVersion", "generation", "creationTimestamp", "uid", "selfLink"}
 )
-_TOLD: Final = 4
+_NAMED_FIELDS: Final = 4
 
 
 class Action(StrEnum):
-    """What becomes of an object."""
+    """What a step does to an object."""
 
     CREATE = "create"
     UPDATE = "update"
@@ -29,7 +29,7 @@ class Action(StrEnum):
 
 
 class Step(NamedTuple):
-    """One object; `fields` are those that change, `note` says why where that is not plain."""
+    """One object: what is done, which fields change, and a note for the user."""
 
     action: Action
     document: Document
@@ -37,15 +37,15 @@ class Step(NamedTuple):
     note: str = ""
 
     def __str__(self) -> str:
-        told = ", ".join(self.fields[:_TOLD])
-        if len(self.fields) > _TOLD:
-            told += f" and {len(self.fields) - _TOLD} more"
-        remark = "; ".join(filter(None, (told, self.note)))
+        text = ", ".join(self.fields[:_NAMED_FIELDS])
+        if len(self.fields) > _NAMED_FIELDS:
+            text += f" and {len(self.fields) - _NAMED_FIELDS} more"
+        remark = "; ".join(filter(None, (text, self.note)))
         return f"{self.action:10}{title_of(self.document)}{f'  ({remark})' if remark else ''}"
 
 
 def compare(wanted: Document, live: Document | None, would: Document) -> Step:
-    """The step for one object; `live` is what there is, `would` what there would be."""
+    """Return the step for one object: `live` exists now, `would` is the answer to the dry run."""
     if live is None:
         return Step(Action.CREATE, wanted)
     fields = tuple(dict.fromkeys(to_field_path(path) for path in differences(live, would)))
@@ -53,9 +53,9 @@ def compare(wanted: Document, live: Document | None, would: Document) -> Step:
 
 
 def differences(one: Any, other: Any, at: Path = ()) -> Iterator[Path]:
-    """The deepest places where two documents differ, but for what only the server writes."""
+    """Yield the deepest paths at which two documents differ, without fields of the server."""
     if isinstance(one, Mapping) and isinstance(other, Mapping):
-        for key in sorted({*one, *other} - _left_out(at)):
+        for key in sorted({*one, *other} - _ignored(at)):
             yield from differences(one.get(key), other.get(key), (*at, key))
     elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
         for index, (this, that) in enumerate(zip(one, other, strict=True)):
@@ -64,7 +64,7 @@ def differences(one: Any, other: Any, at: Path = ()) -> Iterator[Path]:
         yield at
 
 
-def _left_out(at: Path) -> frozenset[str]:
+def _ignored(at: Path) -> frozenset[str]:
     if at == ("metadata",):
-        return _SERVERS_OWN
+        return _SERVER_FIELDS
     return frozenset() if at else frozenset({"status"})

@@ -1,35 +1,51 @@
-"""Registrations on their way: one that only checks, three for one namespace, three for all.
+"""Build the registrations and the probe of an installation, which proves each step.
 
-check    a validating webhook that fails, for dry runs of a probe in the trial namespace and nothing
-         else: so the API server itself says why it cannot reach the server
-limited  one of the three registrations, for the trial namespace alone
-merged   one of the three, with the rules that somebody has added for other resources
-foreign  those of another genguard in the same cluster
+check    a validating webhook with failurePolicy Fail, only for dry runs of a probe in the trial
+         namespace: so the API server itself says why it cannot reach the server
+limited  one of the three registrations, only for the trial namespace
+merged   one of the three, with rules that users have added for other resources
+foreign  registrations of another genguard in the same cluster
+probe    the object that is sent in dry runs
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from copy import deepcopy
 from typing import Any, Final
 
+from webhook.admission.probe import PROBE
 from webhook.detection.suspects import TRACE_LABEL
-from webhook.install.where import title_of
+from webhook.manifest.documents import title_of
 from webhook.manifest.kustomize import Document
 from webhook.manifest.rendering import REGISTRATIONS
 from webhook.objects.own_webhooks import own_phase
 
 RUN: Final = "genguard.io/install"
-"""The label of whatever an installation makes for a while."""
+"""The label of temporary objects of an installation."""
+
 _NAME: Final = "kubernetes.io/metadata.name"  # the API server puts it on every namespace
 _TIMEOUT_SECONDS: Final = 5
+_CONTAINER: Final[Mapping[str, Any]] = {
+    "name": "probe",
+    "image": "registry.k8s.io/pause:3.10",  # never pulled: it is a dry run
+    "resources": {
+        "requests": {"cpu": "1m", "memory": "1Mi"},
+        "limits": {"cpu": "1m", "memory": "1Mi"},
+    },
+    "securityContext": {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    },
+}
 
 
 def trial_name(run: str) -> str:
-    """The name of all that a run makes for a while."""
+    """The name of the temporary objects of a run."""
     return f"genguard-test-{run}"
 
 
 def trial_namespace(run: str) -> Document:
-    """Where a run tries itself out."""
+    """The namespace in which a run tests its registrations."""
     return {
         "apiVersion": "v1",
         "kind": "Namespace",
@@ -38,7 +54,7 @@ def trial_namespace(run: str) -> Document:
 
 
 def check(registration: Document, run: str) -> Document:
-    """A configuration that calls where `registration`, the validating one, will call."""
+    """Return a configuration that calls the same server as `registration`, the validating one."""
     (webhook,) = registration["webhooks"]
     rule = {
         "apiGroups": [""],
@@ -68,7 +84,7 @@ def check(registration: Document, run: str) -> Document:
 
 
 def limited(registration: Document, run: str) -> Document:
-    """The same for the trial namespace alone."""
+    """Return the registration limited to the trial namespace."""
     found = deepcopy(registration)
     for webhook in found["webhooks"]:
         webhook["namespaceSelector"] = _only(trial_name(run))
@@ -76,15 +92,15 @@ def limited(registration: Document, run: str) -> Document:
 
 
 def is_limited(registration: Mapping[str, Any]) -> bool:
-    """It names the namespaces it is for: an installation did not get to its end."""
+    """Whether a registration is limited to one namespace: an installation was interrupted."""
     selectors = [one.get("namespaceSelector") or {} for one in registration.get("webhooks") or ()]
     return any(_NAME in (one.get("matchLabels") or {}) for one in selectors)
 
 
 def foreign(configurations: Iterable[Document], namespace: str) -> list[Document]:
-    """The registrations of other genguards than the one in this namespace.
+    """Return the registrations of other genguards than the one in this namespace.
 
-    They have other names, or lead to the Service of another namespace.
+    They have other names, or call the Service of another namespace.
     """
     found = []
     for one in configurations:
@@ -99,7 +115,7 @@ def foreign(configurations: Iterable[Document], namespace: str) -> list[Document
 
 
 def home_of(registration: Mapping[str, Any]) -> str:
-    """The namespace of the Service that it leads to; "" for a URL."""
+    """The namespace of the Service that a registration calls; "" for a URL."""
     services = [
         (one.get("clientConfig") or {}).get("service") or {}
         for one in registration.get("webhooks") or ()
@@ -107,8 +123,8 @@ def home_of(registration: Mapping[str, Any]) -> str:
     return str(services[0].get("namespace", "")) if services else ""
 
 
-def way_out(others: Iterable[Document]) -> str:
-    """The commands that take other genguards out of the cluster."""
+def removal_commands(others: Iterable[Document]) -> str:
+    """Return the shell commands that remove other genguards from the cluster."""
     ours = [one for one in others if (one["kind"], one["metadata"]["name"]) in REGISTRATIONS]
     homes = dict.fromkeys(home_of(one) for one in ours)
     named = [title_of(one) for one in others if one not in ours]
@@ -119,10 +135,10 @@ def way_out(others: Iterable[Document]) -> str:
 
 
 def merged(registration: Document, live: Mapping[str, Any] | None) -> Document:
-    """The same with the rules of `live` for resources that `registration` does not name.
+    """Return the registration with the rules of `live` for resources that it does not name.
 
-    Those were added for custom resources; a wildcard was not, and goes. A bundle that somebody
-    else sees to stays.
+    Users add such rules for custom resources. A rule with a wildcard is dropped. A caBundle that
+    another program writes is kept.
     """
     found = deepcopy(registration)
     there = {one.get("name"): one for one in (live or {}).get("webhooks") or ()}
@@ -137,13 +153,13 @@ def merged(registration: Document, live: Mapping[str, Any] | None) -> Document:
 
 
 def _is_other(rule: Mapping[str, Any], known: set[tuple[str, str]]) -> bool:
-    """A rule for resources of which none is known, and no wildcard."""
+    """Whether a rule names only other resources, and no wildcard."""
     pairs = set(_named(rule))
     return not pairs & known and not any("*" in word for pair in pairs for word in pair)
 
 
 def _named(rule: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Group and resource of all that a rule names."""
+    """Yield each (group, resource) of a rule."""
     for group in rule.get("apiGroups") or ():
         for resource in rule.get("resources") or ():
             yield group, resource
@@ -151,3 +167,34 @@ def _named(rule: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _only(name: str) -> dict[str, Any]:
     return {"matchLabels": {_NAME: name}}
+
+
+def probe(value: str, namespace: str, run: str = "") -> Document:
+    """Return a PodTemplate: no controller acts on it, and most policies accept its pod."""
+    return {
+        "apiVersion": "v1",
+        "kind": "PodTemplate",
+        "metadata": {
+            "name": f"genguard-probe-{value}",
+            "namespace": namespace,
+            "annotations": {PROBE: value},
+            "labels": {"app.kubernetes.io/name": "genguard-probe"} | ({RUN: run} if run else {}),
+        },
+        "template": {
+            "metadata": {"labels": {"app.kubernetes.io/name": "genguard-probe"}},
+            "spec": {
+                "automountServiceAccountToken": False,
+                "securityContext": {
+                    "runAsNonRoot": True,
+                    "runAsUser": 65532,
+                    "seccompProfile": {"type": "RuntimeDefault"},
+                },
+                "containers": [_CONTAINER],
+            },
+        },
+    }
+
+
+def missing(seen: Collection[str], expected: Iterable[str]) -> list[str]:
+    """Return the phases that have not seen a probe."""
+    return [phase for phase in expected if phase not in seen]

@@ -1,1 +1,1 @@
-"""Webhook configurations looked at for what breaks clusters."""
+"""Checks webhook configurations for settings that break clusters."""

@@ -1,39 +1,73 @@
-"""What every check is given and gives back."""
+"""What a lint check is, what it gets and what it reports."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, ClassVar, Protocol
+from enum import StrEnum
+from typing import Any, NamedTuple
 
-from webhook.lint.finding import Level, LintFinding
+import msgspec
+
 from webhook.lint.hook import Hook
 
 
+class Level(StrEnum):
+    """How bad a problem is: an error will break a cluster, a warning may; the worst first."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    INFO = "info"
+
+    @property
+    def rank(self) -> int:
+        """0 for the worst."""
+        return list(Level).index(self)
+
+
+class LintFinding(msgspec.Struct, frozen=True, rename="camel", tag="lint", tag_field="type"):
+    """One problem, as `genguard lint` prints it."""
+
+    id: str
+    severity: Level
+    webhook: str
+    """`configuration/webhook`."""
+    field: str
+    """The path of the field inside the configuration."""
+    message: str
+    reason: str
+
+
 @dataclass(frozen=True, slots=True)
-class Surroundings:
-    """All that was given: other webhooks, Services, the time; `live`: it came from a cluster."""
+class LintContext:
+    """Everything that is linted together: a check may compare webhooks with each other."""
 
     hooks: tuple[Hook, ...]
     services: Mapping[tuple[str, str], Mapping[str, Any]]
+    """The spec of each Service, by namespace and name."""
     at: datetime
     live: bool
+    """Whether the configurations come from a cluster and not from a file."""
 
     @property
     def mutating(self) -> list[Hook]:
-        """The mutating webhooks in the order of their calls."""
+        """The mutating webhooks in the order in which the API server calls them."""
         return sorted((hook for hook in self.hooks if hook.mutates), key=lambda hook: hook.order)
 
 
-class Check(Protocol):
-    """Pure. A check that needs another file than its own is two checks."""
+class Problem(NamedTuple):
+    """What a check found in one field of a webhook."""
 
-    id: ClassVar[str]
-    reason: ClassVar[str]
+    level: Level
+    field: str
+    """The whole path, as Hook.field() returns it."""
+    message: str
+    """What is wrong, and what to do."""
 
-    def look(self, hook: Hook, around: Surroundings) -> Iterator[LintFinding]:
-        """What is wrong with one webhook."""
 
+class Check(NamedTuple):
+    """One check. Each module in webhook/lint/checks has one, named CHECK."""
 
-def told(check: Check, level: Level, hook: Hook, field: str, message: str) -> LintFinding:
-    """A finding of a check; `field` is a whole path, as Hook.field gives it."""
-    return LintFinding(check.id, level, hook.name, field, message, check.reason)
+    id: str
+    reason: str
+    """Why it matters, with the source."""
+    find_problems: Callable[[Hook, LintContext], Iterator[Problem]]

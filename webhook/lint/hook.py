@@ -1,8 +1,9 @@
-"""One webhook of a configuration, read with patience: a field of the wrong type is not there.
+"""Reads the webhooks of a configuration; a field of the wrong type counts as absent.
 
 Defaults are those of admissionregistration.k8s.io/v1 (its defaults.go in kubernetes).
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
@@ -15,10 +16,16 @@ MUTATING: Final = "MutatingWebhookConfiguration"
 VALIDATING: Final = "ValidatingWebhookConfiguration"
 _EVERYTHING: Final = "*"
 _DEFAULT_TIMEOUT: Final = 10
+_BUILT_IN: Final = frozenset({"*", "", "apps", "autoscaling", "batch", "extensions", "policy"})
+_BUILT_IN_K8S_IO: Final = re.compile(
+    "(admissionregistration|apiextensions|apiregistration|authentication|authorization"
+    "|certificates|coordination|discovery|events|flowcontrol.apiserver|networking|node"
+    "|rbac.authorization|resource|scheduling|storage)[.]k8s[.]io"
+)
 
 
 class Target(NamedTuple):
-    """What a request is about, as rules see it; `*` stands for everything of the kind."""
+    """The kind of request that a rule may match; `*` means any."""
 
     group: str
     resource: str
@@ -28,7 +35,7 @@ class Target(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """One rule, and where it stands."""
+    """One entry of `rules`, and its index."""
 
     position: int
     groups: tuple[str, ...]
@@ -37,7 +44,7 @@ class Rule(NamedTuple):
     scope: str
 
     def covers(self, target: Target) -> int | None:
-        """The index of the resource that matches such a request, if any does."""
+        """Return the index of the resource that matches such a request; None if none does."""
         if not (_has(self.groups, target.group) and _has(self.operations, target.operation)):
             return None
         if self.scope == ("Cluster" if target.namespaced else "Namespaced"):
@@ -46,7 +53,7 @@ class Rule(NamedTuple):
             resource, slash, subresource = name.partition("/")
             if not _same(resource, target.resource):
                 continue
-            # `pods` is no subresource of pods; `pods/*` is pods and all of them.
+            # `pods` matches no subresource; `pods/*` matches pods and every subresource.
             if subresource == _EVERYTHING or (subresource if slash else "") == target.subresource:
                 return index
         return None
@@ -54,7 +61,7 @@ class Rule(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Hook:
-    """A webhook; `index` is its place in its configuration."""
+    """One webhook; `index` is its position in its configuration."""
 
     kind: str
     configuration: str
@@ -65,22 +72,22 @@ class Hook:
 
     @property
     def name(self) -> str:
-        """As findings name it."""
+        """The name in findings: `configuration/webhook`."""
         return f"{self.configuration}/{text(self.body.get('name'))}"
 
     @property
     def mutates(self) -> bool:
-        """Of a MutatingWebhookConfiguration."""
+        """Whether it belongs to a MutatingWebhookConfiguration."""
         return self.kind == MUTATING
 
     @property
     def order(self) -> tuple[bytes, int]:
-        """Mutating webhooks are called by the bytes of the configuration's name, then in order."""
+        """The sort key of the calls: bytes of the configuration's name, then the index."""
         return self.configuration.encode(), self.index
 
     @property
     def rules(self) -> Iterator[Rule]:
-        """Its rules."""
+        """The entries of `rules`."""
         for index, found in enumerate(items(self.body.get("rules"))):
             rule = mapping(found)
             yield Rule(
@@ -93,33 +100,42 @@ class Hook:
 
     @property
     def fails(self) -> bool:
-        """Its failurePolicy is Fail, which is the default."""
+        """Whether failurePolicy is Fail, the default."""
         return (text(self.body.get("failurePolicy")) or "Fail") == "Fail"
 
     @property
     def timeout(self) -> int:
-        """Its timeoutSeconds."""
+        """The timeout of a call, in seconds; 10 by default."""
         given = self.body.get("timeoutSeconds")
         return given if type(given) is int else _DEFAULT_TIMEOUT
 
     @property
     def reinvoked(self) -> bool:
-        """Its reinvocationPolicy is IfNeeded; Never is the default."""
+        """Whether reinvocationPolicy is IfNeeded; the default is Never."""
         return text(self.body.get("reinvocationPolicy")) == "IfNeeded"
 
     @property
+    def matches_built_in(self) -> bool:
+        """Whether its rules name an API group of Kubernetes itself."""
+        return any(
+            group in _BUILT_IN or _BUILT_IN_K8S_IO.fullmatch(group) is not None
+            for rule in self.rules
+            for group in rule.groups
+        )
+
+    @property
     def conditional(self) -> bool:
-        """It has matchConditions, which are not evaluated here: they may leave anything out."""
+        """Whether it has matchConditions, which may exclude any request; lint ignores them."""
         return bool(items(self.body.get("matchConditions")))
 
     @property
     def selects_objects(self) -> bool:
-        """It has an objectSelector."""
+        """Whether it has an objectSelector."""
         return bool(mapping(self.body.get("objectSelector")))
 
     @property
     def path(self) -> str:
-        """The path that is called."""
+        """The HTTP path that the API server calls."""
         client = mapping(self.body.get("clientConfig"))
         service = mapping(client.get("service"))
         try:
@@ -129,12 +145,12 @@ class Hook:
 
     @property
     def own_phase(self) -> str:
-        """Which of a genguard's registrations this is, "" for a webhook of others."""
+        """The phase of genguard that it registers, such as "/mutate"; "" for other webhooks."""
         metadata = {"name": self.configuration, "labels": self.labels}
         return own_phase({"metadata": metadata}, self.body)
 
     def selects_namespace(self, namespace: str) -> bool:
-        """Whether objects of a namespace without labels of its own are selected."""
+        """Whether its namespaceSelector includes a namespace that has only the default label."""
         labels = {"kubernetes.io/metadata.name": namespace}
         selector = mapping(self.body.get("namespaceSelector"))
         try:
@@ -143,19 +159,23 @@ class Hook:
             return True
 
     def covering(self, target: Target) -> Iterator[str]:
-        """The field of each rule that matches such a request."""
+        """Yield the field path of each rule that matches such a request."""
         for rule in self.rules:
             index = rule.covers(target)
             if index is not None:
                 yield self.field(f"rules[{rule.position}].resources[{index}]")
 
+    def covering_any(self, targets: Iterable[Target]) -> list[str]:
+        """Return the field path of each rule that matches any of these requests, each once."""
+        return list(dict.fromkeys(field for target in targets for field in self.covering(target)))
+
     def field(self, path: str) -> str:
-        """A path inside the configuration."""
+        """Return the path of one of its fields inside the configuration."""
         return f"webhooks[{self.index}].{path}"
 
 
 def read_hooks(documents: Iterable[Any]) -> Iterator[Hook]:
-    """The webhooks of every webhook configuration among the documents."""
+    """Yield the webhooks of every webhook configuration among decoded documents."""
     for document in documents:
         found = mapping(document)
         if found.get("kind") in (MUTATING, VALIDATING):
@@ -172,22 +192,22 @@ def read_hooks(documents: Iterable[Any]) -> Iterator[Hook]:
 
 
 def mapping(value: Any) -> Mapping[str, Any]:
-    """An object, an empty one where it is none."""
+    """Return an object; {} for any other type."""
     return value if isinstance(value, dict) else {}
 
 
 def items(value: Any) -> list[Any]:
-    """A list, an empty one where it is none."""
+    """Return a list; [] for any other type."""
     return value if isinstance(value, list) else []
 
 
 def text(value: Any) -> str:
-    """A string, the empty one where it is none."""
+    """Return a string; "" for any other type."""
     return value if isinstance(value, str) else ""
 
 
 def texts(value: Any) -> tuple[str, ...]:
-    """The strings of a list."""
+    """Return the strings of a list; other items are ignored."""
     return tuple(one for one in items(value) if isinstance(one, str))
 
 
@@ -197,3 +217,23 @@ def _has(allowed: tuple[str, ...], value: str) -> bool:
 
 def _same(one: str, value: str) -> bool:
     return value == _EVERYTHING or one in (_EVERYTHING, value)
+
+
+def targets_of(hook: Hook) -> Iterator[Target]:
+    """Yield a target for each resource and operation in the rules; `*` stays `*`."""
+    for rule in hook.rules:
+        for group in rule.groups:
+            for name in rule.resources:
+                resource, _, subresource = name.partition("/")
+                for operation in rule.operations:
+                    namespaced = rule.scope != "Cluster"
+                    yield Target(group, resource, subresource, operation, namespaced)
+
+
+def overlap(one: Hook, other: Hook) -> bool:
+    """Whether some request matches the rules of both webhooks."""
+    return _covered(one, other) or _covered(other, one)
+
+
+def _covered(one: Hook, other: Hook) -> bool:
+    return any(any(other.covering(target)) for target in targets_of(one))

@@ -1,10 +1,15 @@
-"""The part of kustomize that manifests/ uses, so that one set of files serves both.
+"""Render kustomizations: the part of kustomize that manifests/ uses.
+
+`genguard install` and `kubectl apply -k` use the same files. The overlays are not rendered when the
+wheel is built: that would need kubectl for every installation from source, and one file for each
+of 24 combinations of flags.
 
 Reads   kustomization.yaml, resources, components, JSON 6902 patches that add, labels, replicas,
         generated Secrets and replacements
-Result  the documents in kustomize's own order: namespaces first, webhook configurations last
-Relies  on nothing being passed over: a field that is not understood here is an error, and a test
-        compares every overlay with `kubectl kustomize`
+Result  the documents in kustomize's order: namespaces first, webhook configurations last
+Relies  on strictness: an unknown field is an error, and a test compares every overlay with
+        `kubectl kustomize`. Field paths are as in kustomize api/filters/replacement:
+        `webhooks.*.clientConfig.caBundle`, and `data.[ca.crt]` for a name with a dot
 """
 
 import base64
@@ -16,9 +21,10 @@ from typing import Any, Final
 
 import yaml
 
-from webhook.manifest.place import add, read_field, write_fields
+from webhook.objects.pointer import from_pointer
 
 Document = dict[str, Any]
+
 Read = Callable[[str], bytes]
 
 # kustomize api/resmap: kinds that others depend on come first, webhook configurations last.
@@ -28,23 +34,25 @@ _FIRST: Final = (
     "Service", "LimitRange", "PriorityClass", "PersistentVolume", "PersistentVolumeClaim",
     "Deployment", "StatefulSet", "CronJob", "PodDisruptionBudget",
 )  # fmt: skip
+
 _LAST: Final = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
+_PART: Final = re.compile(r"\[([^\]]*)\]|([^.\[\]]+)")
 
 
 class UnreadableManifestError(Exception):
-    """A manifest holds what this reader of kustomize does not know; the message says what."""
+    """A manifest uses a part of kustomize that is not supported here; the message names it."""
 
 
 def build(folder: str, read: Read) -> list[Document]:
-    """Every document of a kustomization. `read` finds a file by its path.
+    """Render all documents of a kustomization. `read` returns a file by its path.
 
-    Raises UnreadableManifestError; what `read` raises goes through.
+    Raises UnreadableManifestError, and whatever `read` raises.
     """
     return in_order(_build(folder, read, []))
 
 
 def in_order(documents: Iterable[Document]) -> list[Document]:
-    """As kustomize sorts them: what others depend on comes first."""
+    """Sort documents as kustomize does: an object comes before those that depend on it."""
     return sorted(documents, key=_order)
 
 
@@ -58,7 +66,7 @@ def _order(document: Document) -> tuple[int, str, str, str]:
 
 
 def _build(folder: str, read: Read, given: Sequence[Document]) -> list[Document]:
-    """What a kustomization, or a component, makes of the documents it is given."""
+    """Apply a kustomization or component to the given documents."""
     (spec,) = _documents(read, posixpath.join(folder, "kustomization.yaml"))
     documents = list(given)
     steps: dict[str, Callable[[Any], None]] = {
@@ -73,14 +81,14 @@ def _build(folder: str, read: Read, given: Sequence[Document]) -> list[Document]
         "replacements": lambda replaced: _replace(replaced, documents),
     }
     _known(spec, steps, folder)
-    for field, step in steps.items():  # in the order in which kustomize takes them
+    for field, step in steps.items():  # in the order of kustomize
         if field in spec:
             step(spec[field])
     return documents
 
 
 def _nothing(_: Any) -> None:
-    """Type and version of the file itself."""
+    """Ignore apiVersion and kind of the file itself."""
 
 
 def _resources(folder: str, read: Read, names: Sequence[str]) -> Iterator[Document]:
@@ -104,7 +112,9 @@ def _secret(folder: str, read: Read, spec: Mapping[str, Any]) -> Document:
     _known(spec, ("name", "namespace", "type", "files", "options"), folder)
     _known(options, ("disableNameSuffixHash", "labels"), folder)
     if not options.get("disableNameSuffixHash"):
-        raise UnreadableManifestError(f"{folder}: a Secret's name with a hash is not made here")
+        raise UnreadableManifestError(
+            f"{folder}: a Secret's name with a hash suffix is not supported"
+        )
     contents = {name: read(posixpath.join(folder, name)) for name in spec["files"]}
     return {
         "apiVersion": "v1",
@@ -133,8 +143,10 @@ def _patch(
         for document in _selected(patch["target"], documents):
             for operation in operations:
                 if operation["op"] != "add":
-                    raise UnreadableManifestError(f"{folder}: a patch that is no add")
-                # Each document gets a value of its own: a later patch may add to it.
+                    raise UnreadableManifestError(
+                        f"{folder}: only patches with op add are supported"
+                    )
+                # Each document needs its own copy: a later patch may add to it.
                 add(document, operation["path"], deepcopy(operation["value"]))
 
 
@@ -165,7 +177,7 @@ def _replace(replacements: Sequence[Mapping[str, Any]], documents: list[Document
 
 
 def _selected(target: Mapping[str, str], documents: Sequence[Document]) -> list[Document]:
-    """Kind and name are regular expressions of the whole."""
+    """Select documents; kind and name are regular expressions for the whole text."""
     kind, name = target.get("kind", ".*"), target.get("name", ".*")
     return [
         one
@@ -181,11 +193,51 @@ def _documents(read: Read, path: str) -> list[Document]:
 def _loaded(text: bytes, where: str) -> list[dict[str, Any]]:
     found = yaml.safe_load(text)
     if not isinstance(found, list):
-        raise UnreadableManifestError(f"{where}: a patch that is no list of operations")
+        raise UnreadableManifestError(f"{where}: a patch must be a list of operations")
     return found
 
 
 def _known(spec: Mapping[str, Any], fields: Any, where: str) -> None:
     unknown = sorted(set(spec) - set(fields))
     if unknown:
-        raise UnreadableManifestError(f"{where}: {', '.join(unknown)} is not understood here")
+        raise UnreadableManifestError(f"{where}: {', '.join(unknown)} is not supported")
+
+
+def add(document: Any, pointer: str, value: Any) -> None:
+    """Add a value at a JSON Pointer; `-` is the end of a list. Raises LookupError or ValueError."""
+    *parents, last = from_pointer(pointer)
+    for token in parents:
+        document = document[int(token)] if isinstance(document, list) else document[token]
+    if not isinstance(document, list):
+        document[last] = value
+    elif last == "-":
+        document.append(value)
+    else:
+        document.insert(int(last), value)
+
+
+def read_field(document: Any, path: str) -> Any:
+    """Return the value at a field path; raises KeyError if it is absent."""
+    for name in _names(path):
+        document = document[name]
+    return document
+
+
+def write_fields(document: Any, path: str, value: Any) -> None:
+    """Set a field and create missing parents; `*` means every item of a list."""
+    *parents, last = _names(path)
+    for parent in _parents([document], parents):
+        parent[last] = value
+
+
+def _parents(found: list[Any], names: list[str]) -> Iterator[Any]:
+    for name in names:
+        if name == "*":
+            found = [item for one in found for item in one]
+        else:
+            found = [one.setdefault(name, {}) for one in found]
+    yield from found
+
+
+def _names(path: str) -> list[str]:
+    return [bracketed or plain for bracketed, plain in _PART.findall(path)]

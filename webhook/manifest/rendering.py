@@ -1,63 +1,90 @@
-"""The documents of one installation: an overlay of manifests/, and what somebody chose."""
+"""Render the documents of one installation: an overlay of manifests/ with the chosen options."""
 
 import base64
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from ipaddress import ip_address
+from pathlib import PurePosixPath
 from typing import Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 import yaml
 
 from certs.files import CA_FILE, CERT_FILE, KEY_FILE, PairSnapshot
-from webhook.manifest.deployed import ALERTMANAGER, containers_of
+from webhook.manifest.documents import ALERTMANAGER, arguments_of, containers_of
 from webhook.manifest.kustomize import Document, Read, build
-from webhook.manifest.network import limit_callers, way_out
-from webhook.manifest.store import SharedStore, use
 
 NAMESPACE: Final = "genguard-system"
-"""The namespace that the files name; another takes its place wherever it stands."""
+"""The namespace in the files; `render` replaces it everywhere by the chosen one."""
+
 SECRET: Final = "genguard-tls"  # noqa: S105 - its name
+STORE_SECRET: Final = "genguard-store"  # noqa: S105 - its name
+MOUNT: Final = PurePosixPath("/etc/genguard/store")
+"""The folder in which the pods mount the Secret."""
+
+PASSWORD: Final = "password"  # noqa: S105 - the name of a key
+"""The key of the Secret with the password of the Valkey in manifests/valkey."""
+
+KEY: Final = "key"
+"""The key of the Secret with which replicas encrypt shared values; the store never has it."""
+
 PHASES: Final = ("intent", "mutate", "outcome")
 INJECTED: Final = "cert-manager.io/inject-ca-from"
-"""The annotation by which cert-manager sees to a caBundle."""
+"""The annotation that tells cert-manager to write a caBundle."""
+
 INJECTORS: Final = (
     INJECTED,
     "cert-manager.io/inject-ca-from-secret",
     "cert-manager.io/inject-apiserver-ca",
     "service.beta.openshift.io/inject-cabundle",
 )
-"""Annotations of a configuration whose caBundle is written by somebody else."""
+"""Annotations of a configuration whose caBundle another program writes."""
+
 REGISTRATIONS: Final = (
     ("MutatingWebhookConfiguration", "0--genguard-intent"),
     ("MutatingWebhookConfiguration", "zzzzzz-genguard-mutate"),
     ("ValidatingWebhookConfiguration", "zzzzzz-genguard-outcome"),
 )
-"""Kind and name, as base/registrations has them."""
+"""Kind and name of each registration in base/registrations."""
+
 FINDINGS: Final = "genguard-findings"
-"""The ConfigMap of open findings, which the server makes in its own namespace."""
+"""The ConfigMap of open findings, which the server creates in its namespace."""
+
 _HA: Final = "overlays/ha"
 _TLS: Final = "tls"
 _REGISTRATIONS: Final = "base/registrations"
+_FLAG: Final = "--store="
+_SHARED: Final = ("valkey", "valkeys", "redis", "rediss")
+_VOLUME: Final = "store"
 
 
 @dataclass(frozen=True, slots=True)
 class Outside:
-    """A server that runs outside the cluster: https://HOST:PORT, and the bundle it is known by."""
+    """A server outside the cluster: https://HOST:PORT, and its CA bundle."""
 
     url: str
     ca_pem: bytes
 
 
 @dataclass(frozen=True, slots=True)
-class Choices:
-    """What the flags of `install` say. With `outside`, only registrations are rendered.
+class SharedStore:
+    """The value of --store in a pod, with its host and port."""
 
-    heal      lost values are put back by patches of status, when enforcing
-    ha        replicas that judge as one, through `store`; without it through a Valkey of their own
-    store_image  the image of that Valkey; without it that of the manifests
-    replicas  how many pods; without it as many as the manifests say
-    api_servers  CIDRs whence the webhook port may be reached; without any, from everywhere
-    alertmanagers  URLs that findings are sent to as alerts
+    address: str
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """The options of `install`. With `outside`, only registrations are rendered.
+
+    heal           restore lost values by patches of status, when enforcing
+    ha             several replicas with a shared store: `store`, or a Valkey installed with them
+    store_image    the image of that Valkey; default: the image in the manifests
+    replicas       the number of pods; default: the number in the manifests
+    api_servers    CIDRs that may reach the webhook port; default: all
+    alertmanagers  URLs to which findings are sent as alerts
     """
 
     audit_only: bool = False
@@ -75,14 +102,14 @@ class Choices:
 
     @property
     def brings_store(self) -> bool:
-        """Whether a Valkey is installed beside the pods."""
+        """Whether a Valkey is installed with the pods."""
         return self.ha and self.store is None and self.outside is None
 
 
 def render(choices: Choices, read: Read, pair: Mapping[str, bytes]) -> list[Document]:
-    """Every document, as kustomize renders the overlay, in its order.
+    """Render all documents in kustomize's order.
 
-    `pair` holds tls.crt, tls.key and ca.crt; it is not asked for with `outside` or `cert_manager`.
+    `pair` holds tls.crt, tls.key and ca.crt; it is not used with `outside` or `cert_manager`.
     Raises UnreadableManifestError.
     """
     if choices.outside is not None:
@@ -98,49 +125,49 @@ def render(choices: Choices, read: Read, pair: Mapping[str, bytes]) -> list[Docu
         if choices.store_image is not None:
             _set_image(one, "StatefulSet", choices.store_image)
         if choices.store is not None:
-            use(one, choices.store)
+            _set_store(one, choices.store)
         if choices.replicas is not None:
             _scale(one, choices.replicas)
         if choices.api_servers and one["kind"] == "NetworkPolicy":
             limit_callers(one, choices.api_servers)
         _send_alerts(one, choices.alertmanagers)
-    return [_moved(one, choices.namespace) for one in documents]
+    return [_with_namespace(one, choices.namespace) for one in documents]
 
 
 def is_registration(document: Mapping[str, Any]) -> bool:
-    """A webhook configuration, which comes after the server."""
+    """Whether the document is a webhook configuration."""
     return str(document["kind"]).endswith("WebhookConfiguration")
 
 
 def phase_of(webhook: Mapping[str, Any]) -> str:
-    """intent, mutate or outcome: the first part of the webhook's name."""
+    """Return intent, mutate or outcome: the first part of the webhook's name."""
     return str(webhook["name"]).partition(".")[0]
 
 
 def secret_of(namespace: str, name: str = SECRET) -> Document:
-    """Where the pair is."""
+    """Return the head of a Secret: type and name, no data."""
     metadata = {"name": name, "namespace": namespace}
     return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata}
 
 
 def registration_of(kind: str, name: str) -> Document:
-    """Which of the REGISTRATIONS is meant."""
+    """Return the head of one of the REGISTRATIONS: type and name."""
     version = "admissionregistration.k8s.io/v1"
     return {"apiVersion": version, "kind": kind, "metadata": {"name": name}}
 
 
 def pair_files(pair: PairSnapshot) -> dict[str, bytes]:
-    """The pair under the names that kustomize would read."""
+    """Return the pair by the file names that the kustomization reads."""
     return {CERT_FILE: pair.cert_pem, KEY_FILE: pair.key_pem, CA_FILE: pair.ca_pem or b""}
 
 
 def as_yaml(documents: Iterable[Document]) -> str:
-    """As `kubectl apply -f -` takes them."""
+    """Return the documents as YAML for `kubectl apply -f -`."""
     return yaml.safe_dump_all(documents, sort_keys=True, width=100, allow_unicode=True)
 
 
 def _reading(choices: Choices, read: Read, pair: Mapping[str, bytes]) -> Read:
-    """The files, with the pair where a user of kustomize would have put it."""
+    """Wrap `read`: add the files of the pair, and select mode and components in overlays."""
 
     def reading(path: str) -> bytes:
         folder, _, name = path.rpartition("/")
@@ -155,7 +182,7 @@ def _reading(choices: Choices, read: Read, pair: Mapping[str, bytes]) -> Read:
 
 
 def _chosen(choices: Choices, overlay: bytes) -> bytes:
-    """An overlay with the mode and the components that were chosen."""
+    """Return an overlay with the chosen mode and components."""
     overlay = overlay.replace(b"../enforce", f"../{_mode(choices)}".encode())
     if choices.cert_manager:
         overlay = overlay.replace(b"../../tls", b"../../cert-manager")
@@ -184,7 +211,7 @@ def _set_image(document: Document, kind: str, image: str) -> None:
 
 
 def _scale(document: Document, replicas: int) -> None:
-    """So many pods, one more while they are replaced, and a Valkey."""
+    """Set the number of pods; the quota also allows one more during a rollout, and a Valkey."""
     if document["kind"] == "Deployment":
         document["spec"]["replicas"] = replicas
     elif document["kind"] == "ResourceQuota":
@@ -193,7 +220,7 @@ def _scale(document: Document, replicas: int) -> None:
 
 
 def _send_alerts(document: Document, alertmanagers: tuple[str, ...]) -> None:
-    """Give the pods these Alertmanagers, and a way out to each."""
+    """Add the flag for each Alertmanager, and an egress rule to reach it."""
     if document["kind"] == "Deployment":
         for container in containers_of(document):
             container["args"] += [f"{ALERTMANAGER}{url}" for url in alertmanagers]
@@ -201,15 +228,98 @@ def _send_alerts(document: Document, alertmanagers: tuple[str, ...]) -> None:
         for url in alertmanagers:
             found = urlsplit(url)
             port = found.port or (443 if found.scheme == "https" else 80)
-            document["spec"]["egress"].append(way_out(found.hostname or "", port))
+            document["spec"]["egress"].append(egress_rule(found.hostname or "", port))
 
 
-def _moved(value: Any, namespace: str) -> Any:
-    """The same with another namespace: in names, selectors, subjects and CEL expressions."""
+def _with_namespace(value: Any, namespace: str) -> Any:
+    """Replace the namespace in every text: names, selectors, subjects and CEL expressions."""
     if isinstance(value, str):
         return value.replace(NAMESPACE, namespace)
     if isinstance(value, list):
-        return [_moved(one, namespace) for one in value]
+        return [_with_namespace(one, namespace) for one in value]
     if isinstance(value, dict):
-        return {key: _moved(one, namespace) for key, one in value.items()}
+        return {key: _with_namespace(one, namespace) for key, one in value.items()}
     return value
+
+
+def store_of(deployment: Mapping[str, Any]) -> str:
+    """The address of the shared store in a Deployment; "" if there is none."""
+    found = [one.removeprefix(_FLAG) for one in arguments_of(deployment) if one.startswith(_FLAG)]
+    return found[0] if found and urlsplit(found[0]).scheme in _SHARED else ""
+
+
+def keys_of(deployment: Mapping[str, Any]) -> tuple[str, ...]:
+    """The keys of the Secret that the store address uses as files."""
+    named = parse_qsl(urlsplit(store_of(deployment)).query)
+    files = (PurePosixPath(value) for _, value in named)
+    return tuple(one.name for one in files if one.parent == MOUNT)
+
+
+def store_secret(namespace: str, values: Mapping[str, bytes]) -> dict[str, Any]:
+    """Return the Secret of the installed Valkey: its PASSWORD, and the KEY of the replicas."""
+    labels = {"app.kubernetes.io/name": "genguard", "app.kubernetes.io/component": "server"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": STORE_SECRET, "namespace": namespace, "labels": labels},
+        "type": "Opaque",
+        "data": {name: base64.b64encode(value).decode() for name, value in values.items()},
+    }
+
+
+def _set_store(document: dict[str, Any], store: SharedStore) -> None:
+    """Replace the store address of overlays/ha in a document."""
+    if document["kind"] == "Deployment":
+        _set_address(document, store)
+    elif document["kind"] == "NetworkPolicy":
+        # The rule of the component is the last.
+        document["spec"]["egress"][-1] = egress_rule(store.host, store.port)
+
+
+def _set_address(deployment: dict[str, Any], store: SharedStore) -> None:
+    pod = deployment["spec"]["template"]["spec"]
+    for container in containers_of(deployment):
+        container["args"] = [
+            f"{_FLAG}{store.address}" if one.startswith(_FLAG) else one for one in container["args"]
+        ]
+    if not keys_of(deployment):
+        pod["volumes"] = [one for one in pod["volumes"] if one["name"] != _VOLUME]
+        for container in containers_of(deployment):
+            mounts = container["volumeMounts"]
+            container["volumeMounts"] = [one for one in mounts if one["name"] != _VOLUME]
+
+
+def limit_callers(policy: dict[str, Any], api_servers: tuple[str, ...]) -> None:
+    """Allow only these CIDRs to reach the webhook port."""
+    for rule in policy["spec"]["ingress"]:
+        if any(port["port"] == "webhook" for port in rule["ports"]):
+            rule["from"] = [{"ipBlock": {"cidr": cidr}} for cidr in api_servers]
+
+
+def callers_of(document: Mapping[str, Any]) -> Iterator[str]:
+    """Return the CIDRs that a NetworkPolicy allows on the webhook port."""
+    if document["kind"] != "NetworkPolicy":
+        return
+    for rule in document["spec"].get("ingress") or ():
+        if any(port.get("port") == "webhook" for port in rule.get("ports") or ()):
+            sources = rule.get("from") or ()
+            yield from (one["ipBlock"]["cidr"] for one in sources if "ipBlock" in one)
+
+
+def egress_rule(host: str, port: int) -> dict[str, Any]:
+    """Return an egress rule that allows calls to this host and TCP port.
+
+    The rule selects the namespace of a Service (`NAME.NAMESPACE.svc`), or the IP address. Any other
+    name may resolve to any address, so its rule allows the port everywhere.
+    """
+    rule: dict[str, Any] = {"ports": [{"port": port, "protocol": "TCP"}]}
+    try:
+        address = ip_address(host)
+    except ValueError:
+        match host.split("."):
+            case [_, namespace, "svc", *_]:
+                labels = {"kubernetes.io/metadata.name": namespace}
+                rule["to"] = [{"namespaceSelector": {"matchLabels": labels}}]
+    else:
+        rule["to"] = [{"ipBlock": {"cidr": f"{address}/{address.max_prefixlen}"}}]
+    return rule

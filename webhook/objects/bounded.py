@@ -1,4 +1,4 @@
-"""The newest values by key, within a number of entries and a number of bytes."""
+"""A dictionary of the newest values, bounded in entries and in bytes."""
 
 from collections import OrderedDict
 from typing import Final, Generic, NamedTuple, TypeVar
@@ -13,7 +13,7 @@ class _Sized(NamedTuple, Generic[V]):
 
 
 class Bounded(Generic[K, V]):
-    """A dictionary whose oldest entries make room. Whoever puts a value says what it takes."""
+    """A dictionary that drops its oldest entries. The caller says how many bytes a value takes."""
 
     def __init__(self, most: int, most_bytes: int) -> None:
         self._most: Final = most
@@ -21,13 +21,13 @@ class Bounded(Generic[K, V]):
         self._kept: Final[OrderedDict[K, _Sized[V]]] = OrderedDict()
         self.bytes = 0
         self.dropped = 0
-        """How many values had to make room before anybody took them out."""
+        """How many values were dropped to make room for others."""
 
     def __len__(self) -> int:
         return len(self._kept)
 
     def put(self, key: K, value: V, size: int) -> None:
-        """Keep a value of about `size` bytes, its key included; it is the newest now."""
+        """Keep a value as the newest; with its key it takes about `size` bytes."""
         self.pop(key)
         self._kept[key] = _Sized(value, size)
         self.bytes += size
@@ -37,23 +37,23 @@ class Bounded(Generic[K, V]):
             self.dropped += 1
 
     def get(self, key: K) -> V | None:
-        """The value, which is made no newer by it."""
+        """The value of a key; reading does not make it newer."""
         found = self._kept.get(key)
         return None if found is None else found.value
 
     def oldest(self) -> tuple[K, V] | None:
-        """The entry that would go first."""
+        """The entry that would be dropped first."""
         for key, found in self._kept.items():
             return key, found.value
         return None
 
     def pop(self, key: K) -> None:
-        """Take an entry out, if it is there."""
+        """Remove an entry, if there is one."""
         found = self._kept.pop(key, None)
         if found is not None:
             self.bytes -= found.size
 
     def clear(self) -> None:
-        """Take all of them out."""
+        """Remove all entries."""
         self._kept.clear()
         self.bytes = 0

@@ -1,4 +1,4 @@
-"""The part of ObjectMeta that genguard's questions need."""
+"""The part of ObjectMeta that genguard reads."""
 
 import msgspec
 
@@ -11,7 +11,7 @@ class ObjectMeta(msgspec.Struct, frozen=True, rename="camel", gc=False):
     """Partial `metadata` (apimachinery pkg/apis/meta/v1/types.go:ObjectMeta).
 
     `generation` tells absent (UNSET), null (None) and a number apart; the API server reads the
-    first two as 0. Labels, annotations and owners stay raw until somebody asks for them.
+    first two as 0. Labels, annotations and owners stay raw JSON.
     """
 
     name: str | None = None

@@ -1,4 +1,4 @@
-"""An edit: what a rule wants to be true of the object, in the object's own terms."""
+"""An edit: a path in the object, and the value that a rule wants there."""
 
 from typing import Any
 
@@ -8,14 +8,14 @@ from webhook.objects.pointer import Path
 
 
 class Edit(msgspec.Struct, frozen=True):
-    """Set the value at `path`; objects on the way are made, lists are only walked into."""
+    """Set the value at `path`. Missing objects on the path are made, items of lists are not."""
 
     path: Path
     value: Any
 
     @property
     def told(self) -> Any:
-        """The value for logs and audit annotations: generations, and of other fields nothing."""
+        """The value for logs and audit annotations; '...' for every field but generations."""
         if not str(self.path[-1]).lower().endswith("generation"):
             return "..."
         number = isinstance(self.value, int) or str(self.value).lstrip("-").isdecimal()

@@ -6,6 +6,7 @@ do not survive the check are dropped, never sent.
 """
 
 from collections.abc import Iterable
+from copy import deepcopy
 from functools import lru_cache
 from typing import Any, Final, Literal, NamedTuple, Protocol
 
@@ -14,20 +15,26 @@ import msgspec
 from webhook.admission.review import PatchOperation
 from webhook.objects.fields import ABSENT
 from webhook.objects.metadata import ObjectMeta
-from webhook.objects.pointer import Path, to_pointer
-from webhook.patch.apply import CannotApplyError, apply_operation
+from webhook.objects.pointer import Path, from_pointer, to_pointer
 from webhook.patch.edit import Edit
 
 _pointer: Final = lru_cache(256)(to_pointer)
-"""Rules edit few places, again and again."""
+"""Cached: rules edit few paths, again and again."""
+_tokens: Final = lru_cache(256)(from_pointer)
 GENERATION: Final[Path] = ("metadata", "generation")
 
 
-class Plan(NamedTuple):
-    """Operations to send, the edits that could not be turned into any, and what was edited.
+class CannotApplyError(Exception):
+    """An operation does not fit the document; the API server would fail the user's request."""
 
-    `edited` holds the touched top-level fields as they are after the operations; what no edit led
-    into is still raw.
+
+class Plan(NamedTuple):
+    """A patch, and what is left out of it.
+
+    operations  to be sent
+    dropped     edits for which there is no operation that applies
+    edited      the edited top-level fields as they are after the operations; parts of them that no
+                edit leads into are still raw JSON
     """
 
     operations: tuple[PatchOperation, ...]
@@ -39,17 +46,17 @@ class Readable(Protocol):
     """An object, or its fields."""
 
     def get(self, key: str, /) -> msgspec.Raw | None:
-        """One top-level field, undecoded; None where there is none."""
+        """A top-level field as raw JSON; None where the object does not have it."""
 
 
 def plan_generation(metadata: ObjectMeta, generation: int) -> PatchOperation:
-    """What sets metadata.generation: it applies to any object whose metadata has been read."""
+    """The operation that sets metadata.generation; it applies to every object with metadata."""
     op: Literal["add", "replace"] = "add" if metadata.generation is msgspec.UNSET else "replace"
     return PatchOperation(op, _pointer(GENERATION), generation)
 
 
 def plan_patch(fields: Readable, edits: Iterable[Edit]) -> Plan:
-    """Operations that carry out `edits` on the object; edits already true need none.
+    """Turn `edits` of an object into operations; an edit that is already true needs none.
 
     Decodes only what lies on the way to an edit: a pod's managedFields stay unread.
     """
@@ -75,7 +82,7 @@ def plan_patch(fields: Readable, edits: Iterable[Edit]) -> Plan:
 
 
 def _operations(document: Any, edit: Edit) -> list[PatchOperation]:
-    """At most one operation: the deepest existing parent gets the value, wrapped as needed."""
+    """At most one operation: it puts the value, wrapped as needed, into the deepest parent."""
     parent = document
     for depth, token in enumerate(edit.path):
         child = _child(parent, edit.path, depth)
@@ -98,7 +105,10 @@ _level_decoder: Final = msgspec.json.Decoder(_Level)
 
 
 def _child(parent: Any, path: Path, depth: int) -> Any:
-    """One step down; a raw value that is met is decoded in its place, to the end at the last."""
+    """The child of `parent` at a step of the path; raw JSON is decoded and put in its place.
+
+    The last step of the path decodes all of a value, the others only its next level.
+    """
     token = path[depth]
     if isinstance(parent, dict) and isinstance(token, str):
         child = parent.get(token, ABSENT)
@@ -119,3 +129,39 @@ def _check(document: Any, edit: Edit) -> None:
         value = _child(value, edit.path, depth)
     if msgspec.json.encode(value) != msgspec.json.encode(edit.value):
         raise CannotApplyError
+
+
+def apply_operation(document: Any, operation: PatchOperation) -> None:
+    """Apply one operation in place, as strictly as RFC 6902 section 4 asks.
+
+    Items of a list are only replaced: genguard never inserts into one. Raises CannotApplyError
+    when the parent is missing or a scalar, or the index is out of range.
+    """
+    *parents, last = _tokens(operation.path)
+    target = document
+    for depth, token in enumerate(parents):
+        target = _step(target, token, parents[: depth + 1])
+    if isinstance(target, dict):
+        if operation.op == "replace" and last not in target:
+            raise CannotApplyError(f"nothing to replace at {operation.path}")
+        target[last] = deepcopy(operation.value)
+    elif isinstance(target, list) and operation.op == "replace":
+        target[_index(target, last, operation.path)] = deepcopy(operation.value)
+    else:
+        raise CannotApplyError(f"the parent of {operation.path} cannot take an {operation.op}")
+
+
+def _step(target: Any, token: str, so_far: list[str]) -> Any:
+    if isinstance(target, dict) and token in target:
+        return target[token]
+    if isinstance(target, list):
+        return target[_index(target, token, to_pointer(so_far))]
+    raise CannotApplyError(f"no such path: {to_pointer(so_far)}")
+
+
+def _index(target: list[Any], text: str, pointer: str) -> int:
+    if not text.isdecimal() or (text != "0" and text.startswith("0")):
+        raise CannotApplyError(f"no list index at {pointer}")
+    if int(text) >= len(target):
+        raise CannotApplyError(f"index out of range at {pointer}")
+    return int(text)

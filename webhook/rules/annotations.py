@@ -1,5 +1,6 @@
-"""What an answer tells the audit log: the generation, and what each rule did."""
+"""The audit annotations of an answer: the generation, and what each rule did."""
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
@@ -9,19 +10,19 @@ from webhook.patch.edit import Edit
 
 GENERATION: Final = "generation"
 """The key for what is predicted; the others are the names of rules."""
-TOLD: Final = 20
-"""How many edits are named; the patch itself stands beside the annotation in the audit log."""
+MOST_SHOWN: Final = 20
+"""How many edits are named; the patch itself is beside the annotation in the audit log."""
 
 
-class Mend(NamedTuple):
-    """What one rule did to the object, or in audit-only mode would have done."""
+class Repair(NamedTuple):
+    """What a rule did to the object, or in audit-only mode would have done."""
 
     rule: str
     edits: tuple[Edit, ...]
 
 
 def annotations(
-    prediction: Prediction, mends: tuple[Mend, ...], *, audit_only: bool
+    prediction: Prediction, repairs: Sequence[Repair], *, audit_only: bool
 ) -> dict[str, str]:
     """Audit annotations by key: numbers and field paths, never contents.
 
@@ -33,14 +34,15 @@ def annotations(
     elif prediction.moves:
         value = "moves" if prediction.generation is None else str(prediction.generation)
         found[GENERATION] = f"{value} {prediction.cause}"
-    for mend in mends:
-        places = " ".join([f"{_place(edit.path)}={edit.told}" for edit in mend.edits[:TOLD]])
-        if len(mend.edits) > TOLD:
-            places += f" and {len(mend.edits) - TOLD} more"
-        found[mend.rule] = f"would set {places}" if audit_only else f"set {places}"
+    for repair in repairs:
+        shown = repair.edits[:MOST_SHOWN]
+        fields = " ".join([f"{_dotted(edit.path)}={edit.told}" for edit in shown])
+        if len(repair.edits) > MOST_SHOWN:
+            fields += f" and {len(repair.edits) - MOST_SHOWN} more"
+        found[repair.rule] = f"would set {fields}" if audit_only else f"set {fields}"
     return found
 
 
 @lru_cache(256)
-def _place(path: Path) -> str:
+def _dotted(path: Path) -> str:
     return ".".join(map(str, path))

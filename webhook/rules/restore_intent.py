@@ -24,13 +24,13 @@ from webhook.rules.rule import RuleInput, writes_status
 
 
 class Intents(Protocol):
-    """Remembers for a short time what requesters asked for. `now` is seconds on any clock."""
+    """Remembers for a short time what requesters sent. `now` is seconds on any clock."""
 
     def put(self, key: JoinKey, intended: Intended, now: float) -> None:
         """Remember an intent; two that differ under one key cancel each other."""
 
     def get(self, key: JoinKey, now: float) -> Intended | None:
-        """The intent of this write, also when asked again in round 1."""
+        """The intent of this write; round 1 of the same write gets it again."""
 
 
 class RestoreIntent:
@@ -39,7 +39,7 @@ class RestoreIntent:
     name: ClassVar[str] = "restore-intent"
 
     def evaluate(self, review: RuleInput) -> tuple[Edit, ...]:
-        """One edit for each value that was sent and is gone."""
+        """One edit for each value that the requester sent and another webhook cleared."""
         new = review.request.object
         if review.intent is None or new is None or not writes_status(review):
             return ()

@@ -1,4 +1,4 @@
-"""What every rule is given and gives back."""
+"""The interface of a rule: a write goes in, edits of its object come out."""
 
 from typing import ClassVar, Final, Protocol
 
@@ -13,10 +13,10 @@ from webhook.patch.edit import Edit
 
 
 class RuleInput(msgspec.Struct, frozen=True):
-    """One write, and what is known about it.
+    """One write, and everything that rules may know about it.
 
-    intent  what the requester's own write said at /intent; None where that is not known
-    at      when it was asked for, in Unix seconds: for times that are written into objects
+    intent  what the requester sent at /intent; None where that is not known
+    at      the time of the review, in Unix seconds, for times that are written into objects
     """
 
     request: AdmissionRequest
@@ -32,7 +32,7 @@ class Rule(Protocol):
     name: ClassVar[str]
 
     def evaluate(self, review: RuleInput) -> tuple[Edit, ...]:
-        """The edits that make the object right; none when it is."""
+        """The edits that the object needs; none when it is right."""
 
 
 def is_status_write(request: AdmissionRequest, status: StatusSubresource) -> bool:
@@ -51,7 +51,7 @@ def is_status_write(request: AdmissionRequest, status: StatusSubresource) -> boo
 
 
 def writes_status(review: RuleInput) -> bool:
-    """is_status_write, for rules."""
+    """Whether the server takes `status` from this write; see is_status_write."""
     return is_status_write(review.request, review.status)
 
 
@@ -59,6 +59,6 @@ _NO_INTENT: Final = frozenset({"metadata", "status"})
 
 
 def intent_changed(new: ReviewedObject, old: ReviewedObject) -> bool:
-    """Whether any top-level field but metadata and status is another one: what spec is to most."""
+    """Whether a top-level field other than metadata and status changes: in most kinds, spec."""
     keys = (new.fields.keys() | old.fields.keys()) - _NO_INTENT
     return any(not same_raw(new.fields.get(key), old.fields.get(key)) for key in keys)

@@ -1,6 +1,6 @@
-"""Who may see what the ops port shows: its own host alone, or who brings a token.
+"""Who may read the ops port: clients on this host alone, or those with a token.
 
-The probes are for everybody: a kubelet has nothing to show. The rest is of two parts. METRICS names
+The probes are for everybody: a kubelet has no token. The rest is of two parts. METRICS names
 no object, unless `--object-metrics` is given; without tokens it is for everybody, too, since it is
 scraped over the network. OBSERVED is the dashboard and /api, which name objects, webhooks and
 users: without tokens it is for connections within this host, or within this pod.
@@ -20,14 +20,14 @@ from aiohttp import web
 
 
 class Part(StrEnum):
-    """What is asked for."""
+    """A part of the ops port."""
 
     METRICS = "metrics"
     OBSERVED = "observed"
 
 
 class Refusal(NamedTuple):
-    """Why not, and what to do: a status code and words; `asks`: a token may help."""
+    """Why a request is refused, and what to do; `asks`: a token may help."""
 
     status: int
     why: str
@@ -35,17 +35,17 @@ class Refusal(NamedTuple):
 
 
 class Access(Protocol):
-    """Decides about one request."""
+    """Decides who may read what."""
 
     async def refuses(self, request: web.BaseRequest, part: Part) -> Refusal | None:
-        """None for who may see it. Never raises."""
+        """None where the request may be answered. Never raises."""
 
 
 class Tokens(Protocol):
-    """Knows tokens."""
+    """Decides about tokens."""
 
     async def refuses(self, token: str, part: Part) -> Refusal | None:
-        """None for the token of somebody who may see it. Never raises."""
+        """None where the user of the token may see that part. Never raises."""
 
 
 class WithinHost:
@@ -54,7 +54,7 @@ class WithinHost:
     async def refuses(self, request: web.BaseRequest, part: Part) -> Refusal | None:
         """Both ends of the connection count, and so does the name that was dialled.
 
-        A page of another site can have its own name lead to 127.0.0.1 and so read what is there
+        A page of another site can have its own name lead to 127.0.0.1 and so read these pages
         (DNS rebinding), but it cannot make the browser say another Host.
         """
         if part is Part.METRICS:
@@ -75,7 +75,7 @@ class ByToken:
         self._tokens: Final = tokens
 
     async def refuses(self, request: web.BaseRequest, part: Part) -> Refusal | None:
-        """Without a token, which kinds of it would do."""
+        """None for a good token; without a token the refusal says which kinds there are."""
         token = bearer(request.headers.get("Authorization", ""))
         if not token:
             return Refusal(401, _TAKES_ONE, asks=True)

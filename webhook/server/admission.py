@@ -1,35 +1,59 @@
-"""The admission port's handler: HTTP in, the pipeline, HTTP out; the edge logs and counts."""
+"""The admission port's handler: reads a request, has it reviewed, writes the answer.
+
+join key of the body → fetch the intent of another replica, if one is missing → pipeline.review()
+"""
 
 import time
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Mapping
+from email.utils import formatdate
+from functools import lru_cache
 from http import HTTPStatus
-from typing import Final, Protocol
+from typing import ClassVar, Final, Protocol
 
 from aiohttp import web
+from aiohttp.abc import AbstractStreamWriter
 
 from webhook.admission.encode import encode_refusal
+from webhook.admission.join import JoinKey
 from webhook.admission.review import Phase
-from webhook.pipeline import Dependencies, Reply, Skipped, allow, decode
-from webhook.server.answer import ReadyAnswer
-from webhook.server.body import BadRequestError, Bodies, OverloadedError, read_body, timeout_of
+from webhook.pipeline import Dependencies, Reply, Skipped, awaited_intent, review
+from webhook.server.body import (
+    BadRequestError,
+    Bodies,
+    OverloadedError,
+    read_body,
+    timeout_of,
+)
 from webhook.server.clients import Refusal
 from webhook.server.connection import Connection, connection_of
-from webhook.server.judging import Elsewhere, Judging
+from webhook.server.large import LargeReviews, for_thread
 from webhook.server.limits import RETRY_AFTER_SECONDS, Limits
-from webhook.server.overload import Overload, Shed
+from webhook.server.overload import Overload, Rejected
+from webhook.threads import in_thread
 
 PHASES: Final = {f"/{phase}": phase for phase in Phase}
 
 
 class Observer(Protocol):
-    """Is told of every answer: metrics, log, recording. Must neither block nor raise."""
+    """Gets every answer, for metrics, log and recording. Must neither block nor raise."""
 
-    def answered(self, phase: Phase, body: bytes, reply: Reply, seconds: float) -> None:
-        """One review was answered; `seconds` is what it took to judge."""
+    def answered(
+        self, phase: Phase, body: bytes, reply: Reply, seconds: float, *, audit_only: bool
+    ) -> None:
+        """Take in one answered review; judging it took so many seconds."""
 
     def refused(self, reason: str) -> None:
-        """A request was refused before its body was decoded."""
+        """Take in a request that was refused before its body was decoded."""
+
+
+class RemoteIntents(Protocol):
+    """The intents that other replicas remember. `now` as review() takes it."""
+
+    def lacks(self, key: JoinKey, now: float) -> bool:
+        """Whether this replica does not know the intent of a write, but another one may."""
+
+    async def fetch(self, key: JoinKey, now: float) -> None:
+        """Put the intent where review() finds it. Never raises, and takes 20 ms at most."""
 
 
 class AdmissionHandler:
@@ -41,15 +65,16 @@ class AdmissionHandler:
         observer: Observer,
         limits: Limits,
         overload: Overload,
-        elsewhere: Elsewhere | None = None,
+        remote_intents: RemoteIntents | None = None,
     ) -> None:
-        """`dependencies` is asked at each request: they are replaced when the cluster changes."""
+        """`dependencies` is called at each request: they are replaced when the cluster changes."""
         self._dependencies: Final = dependencies
         self._observer: Final = observer
         self._limits: Final = limits
         self._overload: Final = overload
+        self._remote_intents: Final = remote_intents
         self._bodies: Final = Bodies(limits.body_bytes_in_flight)
-        self._judging: Final = Judging(limits, elsewhere)
+        self._large_reviews: Final = LargeReviews(limits)
         self.draining = False
         self.last_request = time.monotonic()
 
@@ -60,24 +85,24 @@ class AdmissionHandler:
         try:
             response = await self._answer(request, connection)
         except OverloadedError as error:
-            self._overload.count(error.shed, time.monotonic())
-            response = self._response(request, _TOO_MUCH, error.status)
+            self._overload.count(error.rejected, time.monotonic())
+            response = self._response(request, connection, _OVERLOADED, error.status)
         except BadRequestError as error:
             self._observer.refused(error.code)
             response = _refusal(error.status, error.code, str(error))
             response.force_close()  # what is left of the body is not read
         finally:
             connection.request_done()
-        if not isinstance(response, ReadyAnswer) and not self._stays_open(request):
+        if not isinstance(response, ReadyAnswer) and not self._stays_open(request, connection):
             response.force_close()
         return response
 
     async def _answer(self, request: web.BaseRequest, connection: Connection) -> web.Response:
-        if connection.is_stranger:
+        if connection.is_untrusted:
             refusal = _refusal(403, Refusal.NOT_ALLOWED, "this client's name is not allowed")
             refusal.force_close()  # what is left of the body is not read
             return refusal
-        phase = PHASES.get(request.raw_path.partition("?")[0])
+        phase, asked_seconds = _route(request.raw_path)
         if phase is None:
             self._observer.refused("unknown_path")
             return _refusal(404, "unknown_path", "POST /intent, /mutate or /outcome")
@@ -86,54 +111,133 @@ class AdmissionHandler:
             refusal = _refusal(405, "wrong_method", "send an AdmissionReview with POST")
             refusal.headers["Allow"] = "POST"
             return refusal
-        body = await read_body(request, self._bodies, self._limits.body_seconds)
+        body = await read_body(request, self._bodies, self._limits.body_seconds, asked_seconds)
         begun = self.last_request = time.monotonic()
+        seconds = self._limits.answer_seconds if asked_seconds is None else asked_seconds
         deps = self._dependencies()
-        in_time = partial(self._check_in_time, request, connection.arrived)
         try:
-            in_time()
-            reply, seconds = await self._judging.review(body, phase, deps, in_time)
+            self._check_in_time(begun - connection.arrived, seconds)
+            if len(body) <= self._limits.large_from:
+                if self._remote_intents is not None:
+                    key = awaited_intent(body, phase, deps)
+                    if key is not None and self._remote_intents.lacks(key, begun):
+                        await self._remote_intents.fetch(key, begun)
+                        begun = time.monotonic()
+                reply = review(body, phase, deps, begun, at=time.time())
+            else:
+                async with self._large_reviews.turn(len(body)):
+                    begun = time.monotonic()
+                    self._check_in_time(begun - connection.arrived, seconds)
+                    reply = await self._review_in_thread(body, phase, deps, begun)
         except OverloadedError as error:
             if not deps.audit_only:
                 raise
-            self._overload.count(error.shed, begun)
-            reply, seconds = _unjudged(body), 0.0
-        self._observer.answered(phase, body, reply, seconds)
-        return self._response(request, reply.body, reply.status)
+            self._overload.count(error.rejected, begun)
+            reply = review(body, phase, deps, begun, skip=Skipped.OVERLOADED)
+        self._observer.answered(
+            phase, body, reply, time.monotonic() - begun, audit_only=deps.audit_only
+        )
+        return self._response(request, connection, reply.body, reply.status)
 
-    def _check_in_time(self, request: web.BaseRequest, arrived: float) -> None:
-        """Raises OverloadedError when an answer would come too late."""
-        asked = timeout_of(request.raw_path)
-        timeout = self._limits.answer_seconds if asked is None else asked
-        if self._overload.is_too_late(time.monotonic() - arrived, timeout):
-            raise OverloadedError(Shed.LATE)
+    async def _review_in_thread(
+        self, body: bytes, phase: Phase, deps: Dependencies, now: float
+    ) -> Reply:
+        """Review a large body without keeping the event loop from the others."""
+        shared = for_thread(deps)
+        if self._remote_intents is not None:
+            key = await in_thread(awaited_intent, body, phase, deps)
+            if key is not None and self._remote_intents.lacks(key, now):
+                await self._remote_intents.fetch(key, now)
+        return await in_thread(review, body, phase, shared, now, at=time.time())
 
-    def _response(self, request: web.BaseRequest, body: bytes, status: int) -> web.Response:
-        if status in ReadyAnswer.statuses and self._stays_open(request):
+    def _check_in_time(self, waited: float, seconds: float) -> None:
+        """Raise OverloadedError when an answer would come too late for this client."""
+        if self._overload.is_too_late(waited, seconds):
+            raise OverloadedError(Rejected.LATE)
+
+    def _response(
+        self, request: web.BaseRequest, connection: Connection, body: bytes, status: int
+    ) -> web.Response:
+        if status in ReadyAnswer.statuses and self._stays_open(request, connection):
             return ReadyAnswer(status, body)
         response = web.Response(body=body, status=status, content_type="application/json")
         if status == HTTPStatus.TOO_MANY_REQUESTS:
             response.headers["Retry-After"] = str(RETRY_AFTER_SECONDS)
         return response
 
-    def _stays_open(self, request: web.BaseRequest) -> bool:
-        """Connections outlive endpoint and certificate: only a closed one is made anew.
+    def _stays_open(self, request: web.BaseRequest, connection: Connection) -> bool:
+        """Whether the connection can be used again after this answer.
 
-        Nothing is upgraded to. After a request that asks for it aiohttp's parser drops what came
-        in the same piece, so the next request would be read from its middle.
+        A client that keeps a connection open notices neither a new certificate nor that this server
+        drains, so the connection is closed then. After a request for an upgrade aiohttp's parser
+        drops what came in the same piece, so the next request would be read from its middle.
         """
-        outdated = connection_of(request).outdated or "Upgrade" in request.headers
-        return request.keep_alive and not outdated and not self.draining
+        return (
+            request.keep_alive
+            and not self.draining
+            and not connection.outdated
+            and "Upgrade" not in request.headers
+        )
 
 
-_TOO_MUCH: Final = encode_refusal("too much to do; retry", "", OverloadedError.code)
+@lru_cache(64)
+def _route(raw_path: str) -> tuple[Phase | None, int | None]:
+    """The phase of a path, and the seconds of its `?timeout=`: a server is sent few of them."""
+    return PHASES.get(raw_path.partition("?")[0]), timeout_of(raw_path)
 
 
-def _unjudged(body: bytes) -> Reply:
-    request = decode(body)
-    return request if isinstance(request, Reply) else allow(request, Skipped.OVERLOADED)
+_OVERLOADED: Final = encode_refusal("too much to do; retry", "", OverloadedError.code)
 
 
 def _refusal(status: int, code: str, message: str) -> web.Response:
     body = encode_refusal(message, "", code)
     return web.Response(body=body, status=status, content_type="application/json")
+
+
+_HEADS: Final[Mapping[int, bytes]] = {
+    HTTPStatus.OK: b"HTTP/1.1 200 OK\r\n",
+    HTTPStatus.BAD_REQUEST: b"HTTP/1.1 400 Bad Request\r\n",
+    HTTPStatus.TOO_MANY_REQUESTS: b"HTTP/1.1 429 Too Many Requests\r\nRetry-After: %d\r\n"
+    % RETRY_AFTER_SECONDS,
+    HTTPStatus.INTERNAL_SERVER_ERROR: b"HTTP/1.1 500 Internal Server Error\r\n",
+}
+_REST: Final = b"%bContent-Type: application/json\r\nDate: %b\r\nContent-Length: %d\r\n\r\n%b"
+
+
+class ReadyAnswer(web.Response):
+    """A JSON answer whose head and body are written in one piece.
+
+    aiohttp builds, checks and joins the headers of every response anew, which costs more than
+    judging a pod; of nearly all answers here only the length and the second differ. This class
+    answers what aiohttp asks of a response (web_protocol.py:RequestHandler.finish_response) and has
+    none of its state. It is for connections that stay open; any other answer is a web.Response.
+    """
+
+    statuses: ClassVar = frozenset(_HEADS)
+
+    # The parent's __init__ would build what is not needed.
+    def __init__(self, status: int, body: bytes) -> None:
+        self._whole: Final = _REST % (_HEADS[status], _date(int(time.time())), len(body), body)
+        self._writer: AbstractStreamWriter | None = None
+
+    @property
+    def keep_alive(self) -> bool:
+        """Always true."""
+        return True
+
+    async def prepare(self, request: web.BaseRequest) -> AbstractStreamWriter:
+        """Remember where to write; nothing is written before the body is."""
+        self._writer = request.writer
+        return request.writer
+
+    async def write_eof(self, data: bytes = b"") -> None:
+        """Write head and body at once."""
+        del data  # a response in one piece has no more of it
+        if self._writer is not None:
+            await self._writer.write(self._whole)
+
+
+@lru_cache(1)
+def _date(second: int) -> bytes:
+    """The value of the Date header, in Unix seconds: made once a second."""
+    return formatdate(second, usegmt=True).encode()

@@ -10,8 +10,9 @@ import aiohttp
 from aiohttp import HttpVersion11, web
 
 from webhook.admission.decode import MAX_BODY_BYTES
-from webhook.server.overload import Shed
+from webhook.server.overload import Rejected
 
+_JSON: Final = "application/json"
 # How much of the API server's own timeout may go into reading.
 _SHARE: Final = 0.8
 
@@ -52,33 +53,33 @@ class TooSlowError(BadRequestError):
 
 
 class OverloadedError(BadRequestError):
-    """There is too much to do already; the client is told to come again."""
+    """There is too much to do already; the client is asked to try again."""
 
     status = 429
     code = "overloaded"
 
-    def __init__(self, shed: Shed) -> None:
+    def __init__(self, rejected: Rejected) -> None:
         super().__init__("too much to do; retry")
-        self.shed: Final = shed
+        self.rejected: Final = rejected
 
 
 class _Reading:
     """A body that is being read: its bytes so far, and the deadline that ends it."""
 
-    __slots__ = ("deadline", "is_shed", "size")
+    __slots__ = ("deadline", "is_rejected", "size")
 
     def __init__(self, deadline: asyncio.Timeout) -> None:
         self.deadline: Final = deadline
         self.size = 0
-        self.is_shed = False
+        self.is_rejected = False
 
 
 class Bodies:
     """The bodies that are being read, which together may have so many bytes.
 
     A body counts with the bytes that have come, not with those that were announced. When there is
-    no room for more, the body that has been read longest is shed: an honest one is whole within
-    milliseconds, so those who send slowly make room for those who do not.
+    no room for more, the body that has been read longest is rejected: an honest client sends a body
+    within milliseconds, so those who send slowly make room for those who do not.
     """
 
     def __init__(self, limit: int) -> None:
@@ -87,7 +88,7 @@ class Bodies:
 
     @contextmanager
     def read(self, deadline: asyncio.Timeout) -> Iterator[_Reading]:
-        """Count a body while it is read; `deadline` is brought forward to shed it."""
+        """Count a body while it is read; `deadline` is brought forward to reject it."""
         reading = _Reading(deadline)
         self._readings[reading] = None
         try:
@@ -96,17 +97,17 @@ class Bodies:
             self._end(reading)
 
     def grow(self, reading: _Reading, size: int) -> None:
-        """So many bytes more have come. Raises OverloadedError."""
-        if reading.is_shed:
-            raise OverloadedError(Shed.READING)
+        """Count `size` more bytes that have come. Raises OverloadedError."""
+        if reading.is_rejected:
+            raise OverloadedError(Rejected.READING)
         self._left -= size
         reading.size += size
         while self._left < 0:
             oldest = next(iter(self._readings))
             self._end(oldest)
-            oldest.is_shed = True
+            oldest.is_rejected = True
             if oldest is reading:
-                raise OverloadedError(Shed.READING)
+                raise OverloadedError(Rejected.READING)
             oldest.deadline.reschedule(asyncio.get_running_loop().time())
 
     def _end(self, reading: _Reading) -> None:
@@ -115,12 +116,18 @@ class Bodies:
             self._left += reading.size
 
 
-async def read_body(request: web.BaseRequest, bodies: Bodies, seconds: float) -> bytes:
-    """The whole body; raises BadRequestError."""
-    media_type = request.headers.get("Content-Type", "")
-    if media_type.partition(";")[0].strip().lower() != "application/json":
+async def read_body(
+    request: web.BaseRequest, bodies: Bodies, seconds: float, asked_seconds: int | None
+) -> bytes:
+    """Read the whole body within `seconds`, or less where the client gives up earlier.
+
+    `asked_seconds` is the client's own timeout. Raises BadRequestError.
+    """
+    headers = request.headers
+    media_type = headers.get("Content-Type", "")
+    if media_type != _JSON and media_type.partition(";")[0].strip().lower() != _JSON:
         raise WrongMediaTypeError("Content-Type must be application/json")
-    if request.headers.get("Content-Encoding", "identity") != "identity":
+    if headers.get("Content-Encoding", "identity") != "identity":
         raise WrongMediaTypeError("Content-Encoding is not supported; send the body as it is")
     declared = request.content_length
     if declared is not None and declared > MAX_BODY_BYTES:
@@ -128,8 +135,9 @@ async def read_body(request: web.BaseRequest, bodies: Bodies, seconds: float) ->
     content = request.content
     if declared is not None and content.total_bytes == declared:
         return content.read_nowait()  # it came with the headers: nothing to wait for
-    asked = timeout_of(request.raw_path)
-    deadline = asyncio.timeout(seconds if asked is None else min(seconds, _SHARE * asked))
+    if asked_seconds is not None:
+        seconds = min(seconds, _SHARE * asked_seconds)
+    deadline = asyncio.timeout(seconds)
     with bodies.read(deadline) as reading:
         try:
             async with deadline:
@@ -137,8 +145,8 @@ async def read_body(request: web.BaseRequest, bodies: Bodies, seconds: float) ->
                     await _ask_for_it(request)
                 return await _read_all(content, bodies, reading)
         except TimeoutError:
-            if reading.is_shed:
-                raise OverloadedError(Shed.READING) from None
+            if reading.is_rejected:
+                raise OverloadedError(Rejected.READING) from None
             raise TooSlowError("the body did not arrive in time") from None
 
 

@@ -1,4 +1,4 @@
-"""Keeps the served certificate current: renews one of our own, picks up what others renew."""
+"""Keeps the served certificate current: renews our own, reloads those that others renew."""
 
 import asyncio
 from collections.abc import Iterable
@@ -14,11 +14,11 @@ from webhook.telemetry.logs import LOGGER
 
 _RENEWAL: Final = timedelta(hours=1)
 _SHORTEST_RENEWAL: Final = 1 / 20
-"""Of a life that is so short that an hour is much of it."""
+"""Share of the lifetime, where that is so short that an hour is much of it."""
 
 
 class CertificateKeeper:
-    """The certificate files or folder of the options, and what is served of them."""
+    """The certificate files or folder of the options, and the certificate that is served."""
 
     def __init__(self, options: ServerOptions) -> None:
         """Raise certs.CertificateError or OSError when there is no usable certificate."""
@@ -50,16 +50,16 @@ class CertificateKeeper:
         return certs.PairFiles.in_folder(self._own)
 
     async def changed(self, seconds: float) -> None:
-        """Wait until it is time for a look: so many seconds, or less where a change is told."""
+        """Wait so many seconds, or less where the Secret changes earlier."""
         if self._held is not None:
             await self._held.changed(seconds)
         else:
             await asyncio.sleep(seconds)
 
-    def look(self, now: datetime) -> bool:
-        """Renew and reload what is due; True when new connections begin otherwise from now on.
+    def refresh(self, now: datetime) -> bool:
+        """Renew and reload what is due.
 
-        That is, when another certificate is served, or other clients are trusted.
+        True when another certificate is served, or other clients are trusted, from now on.
         """
         trusts_others = self._clients is not None and self._clients.changed()
         if self._clients is not None and trusts_others:

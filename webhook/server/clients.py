@@ -1,7 +1,8 @@
-"""Which clients may talk: those with a certificate of a given authority, and of an allowed name.
+"""Which clients are trusted: those with a certificate of a given authority, and an allowed name.
 
 Reads   a PEM file of authorities, again when it changes; handshakes that failed; peers' subjects
-Result  the authorities to trust; whether a peer is known; each refusal counted and told by episode
+Result  the authorities to trust; whether a client is allowed; each refusal counted, each episode of
+        refusals logged
 Relies  on OpenSSL checking chain, dates and usage (clientAuth) of what a client presents
 """
 
@@ -18,11 +19,11 @@ from certs.files import read_file
 from webhook.telemetry.logs import LOGGER
 
 QUIET_SECONDS: Final = 60.0
-"""Nobody was refused for so long: an episode is over."""
+"""An episode of refusals is over when nobody was refused for so long."""
 
 
 class Refusal(StrEnum):
-    """Why a client may not talk, as metrics and the log name it."""
+    """Why a client is refused, as metrics and the log name it."""
 
     NO_CERTIFICATE = "no_client_certificate"
     UNTRUSTED = "untrusted_client"
@@ -39,9 +40,9 @@ class ClientAuthority:
         self.pem = self._read()
 
     def changed(self) -> bool:
-        """Look at the file; True when other authorities are trusted from now on.
+        """Read the file again; True when other authorities are trusted from now on.
 
-        Those that were good are kept while the file is not; the log is told once what ails it.
+        While the file is not usable, the last good authorities are kept; why is logged once.
         """
         try:
             pem = self._read()
@@ -77,7 +78,7 @@ class ClientAuthority:
 
 
 class Refusals:
-    """Counts who is refused, and tells in the log when an episode begins and when it is over."""
+    """Counts who is refused, and logs where an episode of refusals begins and ends."""
 
     def __init__(
         self, count: Callable[[str], None], clock: Callable[[], float] = time.monotonic
@@ -89,7 +90,7 @@ class Refusals:
         self._in_episode = 0
 
     def refuse(self, refusal: Refusal) -> None:
-        """A client is refused."""
+        """Count a client that is refused."""
         self._count(refusal)
         if self._last is None:
             self._in_episode = 0
@@ -97,7 +98,7 @@ class Refusals:
         self._in_episode += 1
         self._last = self._clock()
 
-    def look(self) -> None:
+    def end_if_quiet(self) -> None:
         """End an episode that is over; to be called every few seconds."""
         if self._last is None or self._clock() - self._last < QUIET_SECONDS:
             return
@@ -107,18 +108,18 @@ class Refusals:
 
 
 class Clients:
-    """Who may talk to the admission port: everybody who could present a good certificate."""
+    """Which clients may use the admission port; all of them have presented a good certificate."""
 
     def __init__(self, names: frozenset[str], refusals: Refusals) -> None:
-        """`names` of subjects (CN) that may; empty: all that the authorities have signed.
+        """`names` are allowed common names of subjects; without any, every name is allowed.
 
         The API server takes its own callers so (--requestheader-allowed-names, kube-apiserver).
         """
         self._names: Final = names
         self.refusals: Final = refusals
 
-    def knows(self, transport: asyncio.BaseTransport) -> bool:
-        """Whether the peer, whose chain was checked in the handshake, has an allowed name."""
+    def allows(self, transport: asyncio.BaseTransport) -> bool:
+        """Whether the client, whose chain was checked in the handshake, has an allowed name."""
         if not self._names or names_of(transport.get_extra_info("peercert")) & self._names:
             return True
         self.refusals.refuse(Refusal.NOT_ALLOWED)
@@ -127,7 +128,7 @@ class Clients:
     def counting(self, context: ssl.SSLContext, probe: str) -> None:
         """Have `context` count the handshakes that fail for the client's certificate.
 
-        But for those that ask for the server `probe`: they are our own.
+        Handshakes that ask for the server name `probe` are our own, and are not counted.
         """
         refusals = self.refusals
 
@@ -148,7 +149,7 @@ class Clients:
 
 
 def names_of(certificate: dict[str, object] | None) -> frozenset[str]:
-    """The common names of a certificate's subject, as ssl.SSLObject.getpeercert tells them."""
+    """The common names of a certificate's subject, as ssl.SSLObject.getpeercert gives them."""
     subject: object = (certificate or {}).get("subject", ())
     if not isinstance(subject, tuple):
         return frozenset()

@@ -1,14 +1,24 @@
-"""Connections of a port, with the deadlines and the cap that aiohttp leaves out.
+"""The connections of a port: how they are accepted, their deadlines, and how many there may be.
 
 aiohttp waits for ever for the rest of a request's headers (aio-libs/aiohttp#13681), and for a
 client that does not read its answer. So a client that sends a byte a minute, or reads none, holds a
-connection for nothing. Here aiohttp's protocol is wrapped in one that knows what a connection is
-waiting for and until when, and each port has a cap on how many connections exist.
+connection for nothing. Here aiohttp's protocol is wrapped in another one, which knows what a
+connection is waiting for and until when.
+
+asyncio's own server hands a connection to its protocol after the TLS handshake. A client that never
+begins the handshake is unknown until then and holds a descriptor, as many as it likes. Here
+connections are accepted one by one, so that those in their handshake count as well.
 """
 
 import asyncio
+import errno
 import re
-from collections.abc import Callable, Iterable, Iterator
+import socket
+import ssl
+import time
+from asyncio import sslproto
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum, auto
 from http import HTTPStatus
@@ -18,9 +28,11 @@ from aiohttp import web
 
 from webhook.admission.encode import encode_refusal
 from webhook.server.clients import Clients
-from webhook.server.lag import LoopLag
+from webhook.server.limits import TLS_BUFFER_BYTES
+from webhook.server.overload import LoopLag
 from webhook.telemetry.logs import LOGGER
 
+TOO_MANY: Final = "too-many-connections"
 _SWEEP_SECONDS: Final = 1.0
 _NEVER: Final = float("inf")
 _HEAD_END: Final = b"\r\n\r\n"
@@ -37,8 +49,8 @@ class PortLimits:
     connections  at once, TLS handshakes included
     headers      seconds from the connection, or from a request's first byte, to whole headers
     idle         seconds without a request until a connection is closed
-    spare        connections more where all others are busy: see Connection.is_spare
-    makes_room   the connection that has waited longest for its client gives way to a new one
+    spare        more connections where all others are busy: see Connection.is_spare
+    makes_room   the connection that has waited longest for its client is closed for a new one
     """
 
     connections: int
@@ -57,33 +69,34 @@ class State(Enum):
 
 
 class Connection(asyncio.Protocol):
-    """One connection: aiohttp's protocol, and what it is waiting for."""
+    """One connection: aiohttp's protocol, and what the connection is waiting for."""
 
     def __init__(self, http: "Http", connections: "OpenConnections") -> None:
         http.connection = self
         self._http: Http | None = http
         self._connections: Final = connections
+        self._limits: Final = connections.limits
         self._transport: asyncio.Transport | None = None
         self._epoch: Final = connections.epoch
         self.state = State.HEADERS
-        self.since = connections.now()
-        """When this state began, on the loop's clock."""
+        self.since = time.monotonic()
+        """When this state began, on the clock of time.monotonic, as all times here."""
         self.due = _NEVER
-        """When the sweep drops it, on the loop's clock."""
+        """When the sweep drops the connection."""
         self.arrived = 0.0
-        """When the latest bytes came at the earliest, on the clock of time.monotonic."""
-        self.is_stranger = False
-        """Whether its peer has a good certificate of a name that is not allowed."""
+        """When the latest bytes came at the earliest."""
+        self.is_untrusted = False
+        """Whether its client has a good certificate, but of a name that is not allowed."""
         self.is_spare = False
-        """Whether it is over the cap: it is told so, unless it is a probe."""
+        """Whether it is over the cap: it is answered with 503, unless it is a probe."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The handshake is over; from now on headers are due."""
+        """Begin to wait for the headers of a request: the TLS handshake is over."""
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is one by its methods
-        self._wait(State.HEADERS, self._connections.limits.headers)
+        self._wait(State.HEADERS, self._limits.headers)
         self._connections.add(self)
         clients = self._connections.clients
-        self.is_stranger = clients is not None and not clients.knows(transport)
+        self.is_untrusted = clients is not None and not clients.allows(transport)
         if self._http is not None:
             self._http.connection_made(transport)
 
@@ -95,13 +108,28 @@ class Connection(asyncio.Protocol):
             http.connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Start the clock when a request begins on a connection that was idle."""
+        """Hand data to aiohttp, cut into requests where it may hold more than one.
+
+        aiohttp forgets a request that it has parsed when what follows in the same piece is no HTTP.
+        What an API server sends is one request, and is not cut.
+        """
         self.arrived = self._connections.lag.before_last
         if self.state is State.REQUEST:
-            self._wait(State.HEADERS, self._connections.limits.headers)
-        for piece in _pieces(data):
-            if self._http is not None:
-                self._http.data_received(piece)
+            self._wait(State.HEADERS, self._limits.headers)
+        http = self._http
+        if http is None:
+            return
+        end = data.find(_HEAD_END) + len(_HEAD_END)
+        if end < len(_HEAD_END):
+            http.data_received(data)
+            return
+        length = _LENGTH.search(data, 0, end)
+        if length is not None and len(data) - end <= int(length[1]):
+            http.data_received(data)
+            return
+        for piece in _cut(data):
+            if self._http is not None:  # aiohttp may have closed the connection in between
+                http.data_received(piece)
 
     def eof_received(self) -> None:
         """As asyncio.Protocol: the transport closes."""
@@ -119,22 +147,21 @@ class Connection(asyncio.Protocol):
             self._http.resume_writing()
 
     def headers_complete(self) -> None:
-        """Called when a request is handled: from now on its handler looks at the time."""
+        """Stop this deadline: a request is being handled, and its handler has deadlines itself."""
         self.state, self.due = State.ANSWER, _NEVER
 
     def request_done(self) -> None:
-        """Called when a request is handled to the end: its answer has to be read."""
-        limits = self._connections.limits
+        """Begin to wait for the client to read the answer, and for its next request."""
         # aiohttp closes after `idle` a connection whose answers have been read.
-        self._wait(State.REQUEST, limits.idle + limits.headers)
+        self._wait(State.REQUEST, self._limits.idle + self._limits.headers)
 
     def _wait(self, state: State, seconds: float) -> None:
-        self.state, self.since = state, self._connections.now()
+        self.state, self.since = state, time.monotonic()
         self.due = self.since + seconds
 
     @property
     def outdated(self) -> bool:
-        """Began under a certificate that is no longer served: to be closed after its answer."""
+        """Whether it began under a certificate that is no longer served."""
         return self._epoch != self._connections.epoch
 
     def close_gently(self) -> None:
@@ -143,25 +170,10 @@ class Connection(asyncio.Protocol):
             self._transport.close()
 
     def abort(self) -> None:
-        """Drop the connection without a word; it no longer counts."""
+        """Drop the connection at once; it no longer counts."""
         self._connections.discard(self)
         if self._transport is not None:
             self._transport.abort()
-
-
-def _pieces(data: bytes) -> Iterable[bytes]:
-    """Cut data behind the head of each request, where more than one request may be in it.
-
-    aiohttp forgets a request that it has parsed when what follows in the same piece is no HTTP.
-    What an API server sends is one request, and is not cut.
-    """
-    end = data.find(_HEAD_END)
-    if end < 0:
-        return (data,)
-    end += len(_HEAD_END)
-    declared = _LENGTH.search(data, 0, end)
-    is_one = declared is not None and len(data) - end <= int(declared[1])
-    return (data,) if is_one else _cut(data)
 
 
 def _cut(data: bytes) -> Iterator[bytes]:
@@ -220,7 +232,8 @@ class Http(web.RequestHandler):
 
 def connection_of(request: web.BaseRequest) -> Connection:
     """The connection that a request came over."""
-    return cast(Http, request.protocol).connection  # no port has another protocol
+    protocol: Http = request.protocol  # type: ignore[assignment] # no port has another protocol
+    return protocol.connection
 
 
 class OpenConnections:
@@ -233,7 +246,7 @@ class OpenConnections:
         lag: LoopLag,
         clients: Clients | None = None,
     ) -> None:
-        """`clients`: who may talk; without, everybody."""
+        """`clients` are those that are allowed; None allows everybody."""
         self.limits: Final = limits
         self.lag: Final = lag
         self.clients: Final = clients
@@ -248,12 +261,8 @@ class OpenConnections:
 
     @property
     def busy(self) -> bool:
-        """Some request has begun and is not answered."""
-        return any(one.state is State.ANSWER for one in self._open)
-
-    def now(self) -> float:
-        """The loop's clock."""
-        return self._loop.time()
+        """Whether some request has begun and is not answered."""
+        return any(each.state is State.ANSWER for each in self._open)
 
     def add(self, connection: Connection) -> None:
         """Take in a new connection."""
@@ -265,32 +274,176 @@ class OpenConnections:
         self._open.discard(connection)
 
     def oldest_waiting(self) -> Connection | None:
-        """The connection that has waited longest for its client; None: all are being answered."""
-        waiting = [one for one in self._open if one.state is not State.ANSWER]
-        return min(waiting, key=lambda one: one.since, default=None)
+        """The connection that has waited longest for its client; None where each is answered."""
+        waiting = [each for each in self._open if each.state is not State.ANSWER]
+        return min(waiting, key=lambda each: each.since, default=None)
 
     def retire(self) -> None:
-        """Have every connection of now closed after its next answer, none of them in between."""
+        """Have every present connection closed after its next answer."""
         self.epoch += 1
 
     def close_idle(self, before: float) -> None:
-        """Close connections whose last request came before a time, on the clock of time.monotonic.
+        """Close connections whose last request came before a time.
 
         Those that are waiting for an answer, or have begun a request, stay.
         """
-        idle = [one for one in self._open if one.state is State.REQUEST]
-        for connection in [one for one in idle if one.arrived < before]:
-            connection.close_gently()
+        for each in list(self._open):
+            if each.state is State.REQUEST and each.arrived < before:
+                each.close_gently()
 
     def close(self) -> None:
-        """Stop looking for overdue ones."""
+        """Stop looking for connections that are overdue."""
         self._sweep.cancel()
 
     def _drop_overdue(self) -> None:
         # Not now: a process that stood still has not read yet what was sent to it in time.
-        awake = self.lag.before_last
-        for connection in [one for one in self._open if one.due < awake]:
-            slow = "slow-headers" if connection.state is State.HEADERS else "slow-reader"
-            self.on_drop(slow)
-            connection.abort()
+        read_until = self.lag.before_last
+        for each in [each for each in self._open if each.due < read_until]:
+            self.on_drop("slow-headers" if each.state is State.HEADERS else "slow-reader")
+            each.abort()
         self._sweep = self._loop.call_later(_SWEEP_SECONDS, self._drop_overdue)
+
+
+_FULL: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+_FULL_SECONDS: Final = 1.0
+
+
+class Listener:
+    """Accepts the connections of one port."""
+
+    def __init__(
+        self,
+        server: web.Server,
+        connections: OpenConnections,
+        context: ssl.SSLContext | None,
+        handshake_seconds: float,
+    ) -> None:
+        """`server` handles the requests; without `context` connections are plain, without TLS."""
+        self._server: Final = server
+        self._connections: Final = connections
+        self._context: Final = context
+        self._handshake_seconds: Final = handshake_seconds
+        self._loop: Final = asyncio.get_running_loop()
+        self._accepting: list[asyncio.Task[None]] = []
+        self._handshakes: Final[dict[asyncio.Task[None], float]] = {}
+        """When each began, oldest first."""
+        self.port = 0
+
+    async def open(self, host: str, port: int, backlog: int) -> None:
+        """Listen on all addresses of `host`. Raises OSError when one is taken."""
+        found = await self._loop.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+        for family, _, _, _, address in dict.fromkeys(found):
+            listening = socket.create_server(address, family=family, backlog=backlog)
+            listening.setblocking(False)  # noqa: FBT003 - takes no name
+            self.port = self.port or listening.getsockname()[1]
+            self._accepting.append(asyncio.create_task(self._accept(listening)))
+
+    @property
+    def is_serving(self) -> bool:
+        """Whether new connections are accepted, on each address."""
+        return bool(self._accepting) and not any(task.done() for task in self._accepting)
+
+    async def close(self) -> None:
+        """Accept no more; connections that are open stay."""
+        ending = [*self._accepting, *self._handshakes]
+        for task in ending:
+            task.cancel()
+        await asyncio.gather(*ending, return_exceptions=True)
+
+    async def _accept(self, listening: socket.socket) -> None:
+        with listening:
+            while True:
+                try:
+                    accepted, _ = await self._loop.sock_accept(listening)
+                except OSError as error:
+                    if error.errno in _FULL:
+                        facts = {"error": errno.errorcode[error.errno], "mend": "raise ulimit -n"}
+                        LOGGER.error("no connection can be accepted", extra={"facts": facts})
+                        await asyncio.sleep(_FULL_SECONDS)
+                    continue
+                if self._has_room():
+                    handshake = asyncio.create_task(self._connect(accepted))
+                    self._handshakes[handshake] = time.monotonic()
+                    handshake.add_done_callback(self._forget)
+                else:
+                    self._connections.on_drop(TOO_MANY)
+                    accepted.close()
+                await asyncio.sleep(0)  # many that come at once keep nobody else waiting
+
+    def _has_room(self) -> bool:
+        """Whether one more connection may be; may drop another for it.
+
+        A handshake always gives way: it takes milliseconds, unless its client lets it hang.
+        """
+        limits = self._connections.limits
+        count = len(self._connections) + len(self._handshakes)
+        if count < limits.connections:
+            return True
+        waiting = self._connections.oldest_waiting() if limits.makes_room else None
+        handshake, began = next(iter(self._handshakes.items()), (None, 0.0))
+        if handshake is not None and (waiting is None or began < waiting.since):
+            self._handshakes.pop(handshake)
+            handshake.cancel()
+        elif waiting is not None:
+            waiting.abort()
+        else:
+            return count < limits.connections + limits.spare
+        self._connections.on_drop(TOO_MANY)
+        return True
+
+    def _forget(self, handshake: asyncio.Task[None]) -> None:
+        self._handshakes.pop(handshake, None)
+
+    async def _connect(self, accepted: socket.socket) -> None:
+        with suppress(OSError):  # the client has gone, or speaks no TLS, or is too slow for it
+            if self._context is None:
+                await self._loop.connect_accepted_socket(self._protocol, accepted)
+            elif isinstance(self._loop, asyncio.SelectorEventLoop):
+                await self._connect_with_small_buffer(accepted, self._context)
+            else:
+                await self._loop.connect_accepted_socket(
+                    self._protocol,
+                    accepted,
+                    ssl=self._context,
+                    ssl_handshake_timeout=self._handshake_seconds,
+                )
+
+    async def _connect_with_small_buffer(
+        self, accepted: socket.socket, context: ssl.SSLContext
+    ) -> None:
+        """As asyncio's connect_accepted_socket with `ssl`, but for the size of the buffer."""
+        shaken = self._loop.create_future()
+        tls = _SmallBufferTLS(
+            self._loop,
+            self._protocol(),
+            context,
+            shaken,
+            server_side=True,
+            ssl_handshake_timeout=self._handshake_seconds,  # type: ignore[arg-type] # any number
+        )
+        transport, _ = await self._loop.connect_accepted_socket(lambda: tls, accepted)
+        try:
+            await shaken
+        except BaseException:
+            transport.close()
+            raise
+
+    def _protocol(self) -> Connection:
+        """Make the protocol of one connection."""
+        http = Http(
+            self._server,
+            self._connections.on_drop,
+            loop=self._loop,
+            keepalive_timeout=self._connections.limits.idle,
+            access_log=None,
+            max_headers=64,
+        )
+        return Connection(http, self._connections)
+
+
+class _SmallBufferTLS(sslproto.SSLProtocol):
+    """asyncio's TLS with a buffer of two records instead of 256 KiB; uvloop's touches no more."""
+
+    max_size = TLS_BUFFER_BYTES

@@ -15,15 +15,14 @@ from typing import Final, Protocol
 import msgspec
 
 from webhook.admission.review import AdmissionRequest, Operation, Phase
-from webhook.alerts.change import Sink, Turns
+from webhook.alerts.change import Sink, TransitionTracker
 from webhook.detection.detection import Detection
 from webhook.detection.fact import Fact, encode_fact
 from webhook.detection.finding import Finding
 from webhook.detection.reduce import Reviewed
 from webhook.pipeline import Verdict
 from webhook.server.limits import LARGE_BYTES
-from webhook.status.outcome import see_outcome
-from webhook.status.tracking import Tracking
+from webhook.status.tracking import Tracking, record_outcome
 from webhook.telemetry.logs import LOGGER
 from webhook.threads import in_thread
 
@@ -68,7 +67,7 @@ class Detecting:
         self._queue: deque[tuple[Phase, Reviewed, float, int, int]] = deque()
         self._bytes = 0
         self._wake: Final = asyncio.Event()
-        self._turns: Final = Turns()
+        self._turns: Final = TransitionTracker()
         self._tasks: list[asyncio.Task[None]] = []
         self.latest: tuple[Finding, ...] = ()
         """Everything found by the last look, a second ago at most."""
@@ -166,7 +165,7 @@ class Detecting:
 
     def _track(self, reviewed: Reviewed, now: float) -> None:
         try:
-            see_outcome(self.tracking, reviewed.request, reviewed.prediction, now)
+            record_outcome(self.tracking, reviewed.request, reviewed.prediction, now)
         except (msgspec.MsgspecError, RecursionError):
             self.untracked += 1
 

@@ -4,12 +4,13 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.metrics_core import Metric
 
 from webhook.admission.review import Phase
 from webhook.detection.detectors import ALL
 from webhook.detection.finding import Severity
 from webhook.server.detecting import Detecting
+from webhook.telemetry import declarations
 
 
 class FindingMetrics:
@@ -25,34 +26,23 @@ class FindingMetrics:
             for finding in self._detecting.findings()
             if finding.state != "resolved"
         )
-        gauge = GaugeMetricFamily(
-            "genguard_findings_open", "Findings now open.", labels=("detector", "severity")
-        )
+        gauge = declarations.FINDINGS_OPEN.family()
         for detector in ALL:
             for severity in Severity:
                 labels = (detector.name, severity.value)
                 gauge.add_metric(labels, open_now[detector.name, severity])
         yield gauge
-        yield CounterMetricFamily(
-            "genguard_detection_dropped",
-            "Reviews, writes and findings that detection and tracking had no room for.",
-            value=self._detecting.dropped + self._detecting.detection.dropped,
-        )
+        dropped = declarations.DETECTION_DROPPED.family()
+        dropped.add_metric((), self._detecting.dropped + self._detecting.detection.dropped)
+        yield dropped
         seen = self._detecting.detection.completeness
-        yield CounterMetricFamily(
-            "genguard_writes", "Updates whose outcome was seen.", value=seen.joined
-        )
-        incomplete = CounterMetricFamily(
-            "genguard_incomplete_writes",
-            "Updates of which a phase was not seen here: it went to another replica, or was not "
-            "answered in time. Without an outcome a write may also have been refused.",
-            labels=("missing",),
-        )
+        writes = declarations.WRITES.family()
+        writes.add_metric((), seen.joined)
+        yield writes
+        incomplete = declarations.INCOMPLETE_WRITES.family()
         for phase in Phase:
             incomplete.add_metric((phase.value,), seen.missing.get(phase, 0))
         yield incomplete
-        yield GaugeMetricFamily(
-            "genguard_detection_objects",
-            "Objects that detection remembers.",
-            value=len(self._detecting.detection.history),
-        )
+        objects = declarations.DETECTION_OBJECTS.family()
+        objects.add_metric((), len(self._detecting.detection.history))
+        yield objects

@@ -1,8 +1,8 @@
 """Large reviews: judged in a thread, one after the other, while the event loop answers the rest.
 
-A thread has its review to itself, and what never changes. Shared is what `Dependencies` remember
-by: each touch of it is made on the event loop, so that it need not know of threads. CPython runs
-one thread at a time: this makes nothing faster, it lets small reviews in between.
+A thread has its review to itself, and what never changes. `Dependencies` also remember things
+between reviews: each access to these runs on the event loop, so that they need not know of threads.
+CPython runs one thread at a time: this makes nothing faster, it lets small reviews in between.
 """
 
 import asyncio
@@ -17,37 +17,38 @@ from webhook.objects.intended import Intended
 from webhook.pipeline import Dependencies, Rounds
 from webhook.rules.restore_intent import Intents
 from webhook.server.body import OverloadedError
-from webhook.server.limits import BodyBudget, Limits
-from webhook.server.overload import Shed
+from webhook.server.limits import Limits
+from webhook.server.overload import Rejected
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Turns:
+class LargeReviews:
     """Lets one large review at a time be judged; those that wait are bounded in count and bytes."""
 
     def __init__(self, limits: Limits) -> None:
-        self._left = limits.large_reviews
-        self._budget: Final = BodyBudget(limits.large_bytes)
+        self._free_places = limits.large_reviews
+        self._free_bytes = limits.large_bytes
         self._turn: Final = asyncio.Lock()
 
     @asynccontextmanager
     async def turn(self, size: int) -> AsyncIterator[None]:
         """Wait for the turn of a body of `size` bytes. Raises OverloadedError."""
-        if not self._left or not self._budget.take(size):
-            raise OverloadedError(Shed.LARGE)
-        self._left -= 1
+        if not self._free_places or size > self._free_bytes:
+            raise OverloadedError(Rejected.LARGE)
+        self._free_places -= 1
+        self._free_bytes -= size
         try:
             async with self._turn:
                 yield
         finally:
-            self._left += 1
-            self._budget.give_back(size)
+            self._free_places += 1
+            self._free_bytes += size
 
 
 def for_thread(deps: Dependencies) -> Dependencies:
-    """The same for use in a thread; called on the event loop that `deps` belong to."""
+    """The same dependencies for use in a thread; called on the event loop that `deps` belong to."""
     loop = _Loop(asyncio.get_running_loop())
     return replace(
         deps,
@@ -58,22 +59,22 @@ def for_thread(deps: Dependencies) -> Dependencies:
 
 
 class _Loop:
-    """An event loop that runs in another thread."""
+    """An event loop, for callers in other threads."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop: Final = loop
 
     def call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """What a function returns, or raises, on the loop."""
+        """Run a function on the loop; return or raise what it does."""
         done: Future[T] = Future()
 
-        def answer() -> None:
+        def run() -> None:
             try:
                 done.set_result(function(*args, **kwargs))
             except Exception as error:  # noqa: BLE001 - it is raised where the call was made
                 done.set_exception(error)
 
-        self._loop.call_soon_threadsafe(answer)
+        self._loop.call_soon_threadsafe(run)
         return done.result()
 
 

@@ -1,7 +1,11 @@
-"""The limits of the admission port, each with its reason."""
+"""The limits of both ports, each with its reason, and how many connections descriptors allow."""
 
-from dataclasses import dataclass
+import resource
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Final
+
+from webhook.telemetry.logs import LOGGER
 
 KEEPALIVE_SECONDS: Final = 180.0
 """Above the 90 s after which the API server's Go client drops an idle connection. A server that
@@ -29,7 +33,7 @@ class Limits:
     connections: int = 1_024  # those in their TLS handshake included
     backlog: int = 1_024
     ops_connections: int = 128  # more than pages, streams and checks of tokens can keep busy
-    ops_spare: int = 16  # where all of these are busy: probes, and clients that are told so
+    ops_spare: int = 16  # more where all of these are busy: probes, and clients that get a 503
     ops_header_seconds: float = 5.0
     ops_idle_seconds: float = 60.0  # above the 30 s between two scrapes
     body_bytes_in_flight: int = 64 * 1024 * 1024  # what slow senders may occupy all together
@@ -37,24 +41,33 @@ class Limits:
     large_reviews: int = 16  # judged or waiting for it: at most 60 ms each on one core
     large_bytes: int = 32 * 1024 * 1024  # of their bodies
     answer_seconds: float = 2.0  # how long a client waits that does not say so with ?timeout=
-    shed_quiet_seconds: float = 10.0  # nothing was shed for so long: an overload is over
+    overload_quiet_seconds: float = 10.0  # nothing was rejected for so long: an overload is over
     drain_quiet_seconds: float = 5.0  # no request for so long: nobody sends here any more
     drain_seconds: float = 30.0
 
 
-class BodyBudget:
-    """How many bytes of large reviews wait at once; over the limit, requests are shed."""
+OTHER_DESCRIPTORS: Final = 128
+"""For listeners, files, threads, the API server, the store and Alertmanager."""
+FEWEST_CONNECTIONS: Final = 16
+"""Connections that the admission port has in any case."""
 
-    def __init__(self, limit: int) -> None:
-        self._left = limit
 
-    def take(self, size: int) -> bool:
-        """Reserve `size` bytes; False when they do not fit."""
-        if size > self._left:
-            return False
-        self._left -= size
-        return True
+def raise_limit() -> int:
+    """Raise this process's soft limit of descriptors to the hard one, and return it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(ValueError, OSError):  # macOS knows a hard limit that cannot be reached
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        soft = hard
+    return soft
 
-    def give_back(self, size: int) -> None:
-        """Release what was taken."""
-        self._left += size
+
+def fit(limits: Limits, descriptors: int) -> Limits:
+    """Lower the connections of the admission port so that both ports need so few descriptors."""
+    if descriptors == resource.RLIM_INFINITY:
+        return limits
+    free = descriptors - OTHER_DESCRIPTORS - limits.ops_connections - limits.ops_spare
+    connections = min(limits.connections, max(free, FEWEST_CONNECTIONS))
+    if connections < limits.connections:
+        facts = {"connections": connections, "mend": "raise ulimit -n"}
+        LOGGER.warning("few descriptors: the admission port gets fewer", extra={"facts": facts})
+    return replace(limits, connections=connections)

@@ -1,13 +1,12 @@
-"""What the edge does with an answer: count it, log what matters, record it."""
+"""Counts each answer, logs what matters, records it, and hands it to detection."""
 
 import logging
-from collections.abc import Callable
 from typing import Any, Final
 
 from webhook.admission.review import Phase
 from webhook.objects.pointer import to_field_path
-from webhook.pipeline import Dependencies, Reply, Skipped, Verdict
-from webhook.rules.annotations import TOLD
+from webhook.pipeline import Reply, Skipped, Verdict
+from webhook.rules.annotations import MOST_SHOWN
 from webhook.rules.assign_generation import AssignGeneration
 from webhook.rules.shadow_generation import ShadowGeneration
 from webhook.server.detecting import Detecting
@@ -26,19 +25,18 @@ class Observations:
     def __init__(
         self,
         metrics: Metrics,
-        dependencies: Callable[[], Dependencies],
         recorder: Recorder | None,
         detecting: Detecting,
     ) -> None:
         self._metrics: Final = metrics
-        self._dependencies: Final = dependencies
         self._recorder: Final = recorder
         self._detecting: Final = detecting
 
-    def answered(self, phase: Phase, body: bytes, reply: Reply, seconds: float) -> None:
-        """Count a review; log it when something was mended, dropped or not judged."""
+    def answered(
+        self, phase: Phase, body: bytes, reply: Reply, seconds: float, *, audit_only: bool
+    ) -> None:
+        """Count a review; log it when something was repaired, dropped or not judged."""
         verdict = reply.verdict
-        audit_only = self._dependencies().audit_only
         self._metrics.record(phase, reply, seconds, audit_only=audit_only)
         if verdict.refused is not None:
             facts: dict[str, Any] = {
@@ -51,20 +49,20 @@ class Observations:
         if self._recorder is not None:
             self._recorder.record(phase, body)
         self._detecting.put(phase, verdict, len(body))
-        # Overload is told once, by webhook/server/overload.py: it is no time for many lines.
+        # webhook/server/overload.py logs an overload once: it is no time for many lines.
         if verdict.skipped is not None and verdict.skipped is not Skipped.OVERLOADED:
             facts = {"phase": phase, "why": verdict.skipped, **_where(verdict)}
             LOGGER.warning("not judged", extra={"facts": facts})
-        for mend in verdict.mends:
+        for repair in verdict.repairs:
             # The generation rules act on every counted write: their lines are for debugging.
-            level = logging.DEBUG if mend.rule in _ORDINARY else logging.INFO
+            level = logging.DEBUG if repair.rule in _ORDINARY else logging.INFO
             message = "would mend" if audit_only else "mended"
             if not is_heard(level, message):
                 continue
             facts = {
-                "rule": mend.rule,
-                "edits": len(mend.edits),
-                "set": {to_field_path(edit.path): edit.told for edit in mend.edits[:TOLD]},
+                "rule": repair.rule,
+                "edits": len(repair.edits),
+                "set": {to_field_path(edit.path): edit.told for edit in repair.edits[:MOST_SHOWN]},
                 **_where(verdict),
             }
             LOGGER.log(level, message, extra={"facts": facts})

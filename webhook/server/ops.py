@@ -1,4 +1,4 @@
-"""The ops port: is it alive, is it ready, what did it count; and the pages that others add."""
+"""The ops port: liveness, readiness, metrics, and the pages of the dashboard."""
 
 import json
 from collections.abc import Callable, Iterable
@@ -46,9 +46,9 @@ def ops_application(
     access: Access,
     pages: Iterable[web.AbstractRouteDef],
 ) -> web.Application:
-    """GET /livez, /readyz and /metrics, and `pages`.
+    """Make the application: GET /livez, /readyz and /metrics, and `pages`.
 
-    `ready` says what is missing, None when nothing is.
+    `ready` says why the server is not ready; None when it is.
     """
     application = web.Application(middlewares=[_guard(access)])
     application[_REGISTRY] = registry
@@ -67,16 +67,16 @@ def ops_application(
 
 def _guard(access: Access) -> Middleware:
     @web.middleware
-    async def guarded(request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Let nobody see what is not for them, be it that a page is not there."""
+    async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Refuse before the path is looked up: an answer must not show which pages exist."""
         connection = connection_of(request)
         connection.headers_complete()
         try:
-            return await answered(request, handler, connection)
+            return await answer(request, handler, connection)
         finally:
             connection.request_done()
 
-    async def answered(
+    async def answer(
         request: web.Request, handler: Handler, connection: Connection
     ) -> web.StreamResponse:
         if request.path not in _OPEN:
@@ -95,7 +95,7 @@ def _guard(access: Access) -> Middleware:
                 return response
         return await handler(request)
 
-    return guarded
+    return guard
 
 
 async def _secure(_: web.Request, response: web.StreamResponse) -> None:
@@ -114,7 +114,7 @@ async def _readyz(request: web.Request) -> web.Response:
 
 
 class _Collected(NamedTuple):
-    """A registry of what has been read."""
+    """A registry of metrics that have been read already."""
 
     families: tuple[Metric, ...]
 
@@ -123,8 +123,8 @@ class _Collected(NamedTuple):
 
 
 async def _metrics(request: web.Request) -> web.Response:
-    # Read here, since nobody else may touch what is counted; to write it down takes far longer
-    # where objects have names, and reviews must not wait for it.
+    # Read on the event loop, where the counters are used. Formatting takes far longer where objects
+    # have names, and reviews must not wait for it.
     collected = _Collected(tuple(request.app[_REGISTRY].collect()))
     return web.Response(
         body=await in_thread(generate_latest, collected),

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from certs import LEAF_LIFETIME
-from webhook.server.held import HeldPair
 from webhook.server.limits import Limits
+from webhook.server.tls import HeldPair
 
 LOOPBACK: Final = "loopback"
 KUBERNETES: Final = "kubernetes"
@@ -15,11 +15,11 @@ TOKEN_FILE: Final = "token-file"  # noqa: S105 - the word of a flag
 
 
 class BadOpsAuthError(ValueError):
-    """`--ops-auth` is none of the ways there are; the message says which there are."""
+    """The value of `--ops-auth` is unknown; the message says which values there are."""
 
 
 class OpsAuth(NamedTuple):
-    """One of the three ways; `file` is that of TOKEN_FILE."""
+    """How clients of the ops port are authorized; `file` is for TOKEN_FILE."""
 
     way: str = LOOPBACK
     file: Path = Path()

@@ -1,14 +1,18 @@
-"""Overload: a review whose answer would come too late is not judged but shed, at once.
+"""Overload: a review whose answer would come too late is not judged but rejected, at once.
 
 An API server that has given up waiting does not read the answer, so work on it only delays the
-next one. How long a request has waited is known: since the event loop has read it, or since when
-the loop has not looked (webhook/server/lag.py). Each request is measured by itself, so that as
-many are judged as there is time for; of a spike only what is too much is shed.
+next one. How long a request has waited is known: since the event loop has read it, or since the
+event loop last looked at its connections (LoopLag). Each request is measured by itself, so that as
+many are judged as there is time for; of a spike only what is too much is rejected.
 
-An episode goes on until nothing was shed for a while. In it less waiting is allowed than before:
-the queue that a spike has left is worked off by shedding, and is not carried along.
+An episode goes on until nothing was rejected for a while. During an episode a request may have
+waited less long than otherwise: the queue that a spike has left is rejected, and does not delay
+everybody for minutes.
 """
 
+import asyncio
+import time
+from collections import deque
 from enum import StrEnum
 from typing import Final
 
@@ -20,43 +24,86 @@ while its connection was made."""
 MOST_WAITED_IN_EPISODE: Final = 0.2
 
 
-class Shed(StrEnum):
+class Rejected(StrEnum):
     """What there was too much of."""
 
-    LATE = "late"  # waiting for this review to be looked at
+    LATE = "late"  # time that this review has waited
     LARGE = "large"  # large reviews that wait for their turn
     READING = "reading"  # bytes of bodies that are being read
 
 
 class Overload:
-    """Decides, counts, and tells in the log when an episode begins and when it is over."""
+    """Decides which reviews are rejected, counts them, and logs each episode."""
 
     def __init__(self, quiet_seconds: float) -> None:
-        """`quiet_seconds` without anything shed end an episode."""
+        """An episode ends after `quiet_seconds` in which nothing was rejected."""
         self._quiet_seconds: Final = quiet_seconds
         self._began: float | None = None
         self._last = 0.0
         self._in_episode = 0
-        self.shed: Final = dict.fromkeys(Shed, 0)
+        self.rejected: Final = dict.fromkeys(Rejected, 0)
 
     def is_too_late(self, waited: float, timeout: float) -> bool:
         """Whether a client that gives up after `timeout` seconds has waited too long already."""
         share = MOST_WAITED if self._began is None else MOST_WAITED_IN_EPISODE
         return waited > timeout * share
 
-    def count(self, shed: Shed, now: float) -> None:
-        """A request is shed; `now` is seconds on any clock."""
+    def count(self, rejected: Rejected, now: float) -> None:
+        """Count a rejected request; `now` is seconds on any clock."""
         if self._began is None:
             self._began, self._in_episode = now, 0
-            LOGGER.warning("overloaded: reviews are shed", extra={"facts": {"reason": shed}})
-        self.shed[shed] += 1
+            LOGGER.warning("overloaded: reviews are shed", extra={"facts": {"reason": rejected}})
+        self.rejected[rejected] += 1
         self._in_episode += 1
         self._last = now
 
-    def look(self, now: float) -> None:
+    def end_if_quiet(self, now: float) -> None:
         """End an episode that is over; to be called every few seconds."""
         if self._began is None or now - self._last < self._quiet_seconds:
             return
         facts = {"shed": self._in_episode, "seconds": round(self._last - self._began, 3)}
         LOGGER.warning("no longer overloaded", extra={"facts": facts})
         self._began = None
+
+
+_EVERY_SECONDS: Final = 0.05
+_WINDOW_SECONDS: Final = 15.0
+"""For how long the longest lag is shown: no shorter than the time between two scrapes."""
+
+
+class LoopLag:
+    """Measures how late the event loop is: it asks to be called at a time, and compares.
+
+    before_last  what is read now has come after this moment, on the clock of time.monotonic: the
+                 loop has looked at its connections since, however late it is. When it is not
+                 late, the moment is a tenth of a second ago at most
+    """
+
+    def __init__(self) -> None:
+        self._loop: Final = asyncio.get_running_loop()
+        self._lags: Final[deque[tuple[float, float]]] = deque()
+        self._due = self.before_last = time.monotonic()
+        self._next: asyncio.TimerHandle = self._plan(self._due)
+
+    def longest(self) -> float:
+        """The longest lag of the last seconds, in seconds, for the metric."""
+        return self._lags[0][1] if self._lags else 0.0
+
+    def stop(self) -> None:
+        """Measure no more."""
+        self._next.cancel()
+
+    def _plan(self, now: float) -> asyncio.TimerHandle:
+        self.before_last, self._due = self._due, now + _EVERY_SECONDS
+        return self._loop.call_later(_EVERY_SECONDS, self._measure)
+
+    def _measure(self) -> None:
+        now = time.monotonic()
+        lag = max(now - self._due, 0.0)
+        # Only what is longer than all after it can still become the longest.
+        while self._lags and self._lags[-1][1] <= lag:
+            self._lags.pop()
+        self._lags.append((now, lag))
+        while self._lags[0][0] < now - _WINDOW_SECONDS:
+            self._lags.popleft()
+        self._next = self._plan(now)

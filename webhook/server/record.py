@@ -23,7 +23,7 @@ _QUEUED_BYTES: Final = 64 * 1024 * 1024
 
 
 class Recorder:
-    """Appends reviews to a file. `dropped` counts what could not be kept."""
+    """Appends reviews to a file. `dropped` counts those that could not be written."""
 
     def __init__(
         self, path: Path, clock: Callable[[], datetime] = lambda: datetime.now(UTC)
@@ -51,7 +51,7 @@ class Recorder:
         self._writer.start()
 
     def record(self, phase: Phase, body: bytes) -> None:
-        """Keep one review, already known to be one JSON document."""
+        """Write a review, which is known to be a single JSON document."""
         at = self._clock().isoformat().replace("+00:00", "Z")
         # JSON allows line breaks only between tokens, where a space means the same.
         one_line = body.replace(b"\r", b" ").replace(b"\n", b" ").strip()
@@ -73,7 +73,7 @@ class Recorder:
         self._writer.join()
         try:
             os.close(self._file)
-        except OSError:  # what a file system had promised to write
+        except OSError:  # some file systems report only now that they could not write
             self.dropped += 1
 
     def _write(self) -> None:
@@ -86,7 +86,7 @@ class Recorder:
                 self._waiting -= len(line)
 
     def _append(self, line: bytes) -> None:
-        """All of a line or nothing of it: the next one would be the rest of a half."""
+        """Write all of a line or nothing of it: half a line would spoil the next one too."""
         left = memoryview(line)
         try:
             while left:

@@ -1,17 +1,17 @@
-"""What the server tells of itself at /metrics: connections, lag, certificate, what is left out."""
+"""Exports what the server measures of itself: connections, lag, certificate, rejected reviews."""
 
 from collections.abc import Callable
 from typing import NamedTuple
 
 from webhook.server.connection import OpenConnections
-from webhook.server.lag import LoopLag
-from webhook.server.overload import Overload
+from webhook.server.overload import LoopLag, Overload
 from webhook.server.record import Recorder
+from webhook.telemetry import declarations
 from webhook.telemetry.metrics import Metrics
 
 
 class Parts(NamedTuple):
-    """Of a server; `expiry` is the seconds until its certificate expires."""
+    """The measured parts; `expiry` returns the seconds until the certificate expires."""
 
     connections: OpenConnections
     lag: LoopLag
@@ -21,33 +21,14 @@ class Parts(NamedTuple):
 
 
 def show(metrics: Metrics, parts: Parts) -> None:
-    """Each is read at a scrape."""
-    shed, recorder = parts.overload.shed, parts.recorder
+    """Export the measurements; each is read at a scrape."""
+    rejected, recorder = parts.overload.rejected, parts.recorder
     metrics.counts(
-        "shed",
-        "Reviews not judged for there was too much of something: in audit-only mode allowed, "
-        "otherwise answered with 429.",
-        ("reason",),
-        lambda: [((reason.value,), count) for reason, count in shed.items()],
+        declarations.SHED,
+        lambda: [((reason.value,), count) for reason, count in rejected.items()],
     )
-    metrics.gauge(
-        "open_connections",
-        "Connections of the admission port.",
-        lambda: float(len(parts.connections)),
-    )
-    metrics.gauge(
-        "event_loop_lag_seconds",
-        "How late the event loop was at most of late: what every answer waited for.",
-        parts.lag.longest,
-    )
-    metrics.gauge(
-        "certificate_expiry_seconds",
-        "Seconds until the served certificate expires.",
-        parts.expiry,
-    )
+    metrics.gauge(declarations.OPEN_CONNECTIONS, lambda: float(len(parts.connections)))
+    metrics.gauge(declarations.EVENT_LOOP_LAG, parts.lag.longest)
+    metrics.gauge(declarations.CERTIFICATE_EXPIRY, parts.expiry)
     if recorder is not None:
-        metrics.gauge(
-            "recording_dropped",
-            "Reviews that the recording could not keep.",
-            lambda: float(recorder.dropped),
-        )
+        metrics.gauge(declarations.RECORDING_DROPPED, lambda: float(recorder.dropped))

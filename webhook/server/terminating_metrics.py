@@ -1,4 +1,4 @@
-"""Terminating replicas as metrics: as controllers report them, and beside it as pods say.
+"""Exports terminating replicas as metrics: as controllers report them, and as counted from pods.
 
 | on the servers (KEP-3973, version skew)           | kube_*                 | genguard_*_pods |
 |---------------------------------------------------|------------------------|-----------------|
@@ -16,10 +16,12 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final, NamedTuple
 
-from prometheus_client.metrics_core import GaugeMetricFamily, Metric
+from prometheus_client.metrics_core import Metric
 
 from webhook.server.watching import Watching
 from webhook.status.terminating_pods import DEPLOYMENT, REPLICA_SET
+from webhook.telemetry import declarations
+from webhook.telemetry.declarations import Gauge
 
 _CONTROLLERS: Final = frozenset(
     {"", "DaemonSet", "Job", "Node", "ReplicaSet", "ReplicationController", "StatefulSet"}
@@ -28,32 +30,32 @@ _CONTROLLERS: Final = frozenset(
 
 
 class _Named(NamedTuple):
+    """The metrics by name of a kind: as controllers report, and as counted from pods."""
+
     kind: str
     resource: str
-    label: str
-    reported: tuple[str, ...]
-    counted: str
+    reported: tuple[Gauge, ...]
+    counted: Gauge
+    without_series: Gauge
 
 
 _NAMED: Final = (
     _Named(
         REPLICA_SET,
         "replicasets.apps",
-        "replicaset",
-        ("kube_replicaset_status_terminating_replicas",),
-        "genguard_replicaset_terminating_pods",
+        (declarations.REPLICASET_TERMINATING_REPLICAS,),
+        declarations.REPLICASET_TERMINATING_PODS,
+        declarations.REPLICASETS_WITHOUT_SERIES,
     ),
     _Named(
         DEPLOYMENT,
         "deployments.apps",
-        "deployment",
-        # KEP-3973 and the changelog of kube-state-metrics have the first name; its releases since
-        # v2.18.0 export the second (its internal/store/deployment.go).
         (
-            "kube_deployment_status_replicas_terminating",
-            "kube_deployment_status_terminating_replicas",
+            declarations.DEPLOYMENT_REPLICAS_TERMINATING,
+            declarations.DEPLOYMENT_TERMINATING_REPLICAS,
         ),
-        "genguard_deployment_terminating_pods",
+        declarations.DEPLOYMENT_TERMINATING_PODS,
+        declarations.DEPLOYMENTS_WITHOUT_SERIES,
     ),
 )
 
@@ -76,21 +78,13 @@ class TerminatingMetrics:
                 yield from self._by_name(named)
 
     def _watches(self) -> Metric:
-        family = GaugeMetricFamily(
-            "genguard_watch_current",
-            "1 while all objects of a watched resource are known as they are now.",
-            labels=("resource",),
-        )
+        family = declarations.WATCH_CURRENT.family()
         for resource, is_current in self._watching.states().items():
             family.add_metric((resource,), is_current)
         return family
 
     def _pods(self) -> Metric:
-        family = GaugeMetricFamily(
-            "genguard_terminating_pods",
-            "Pods with a deletionTimestamp that have not ended, by the kind of their controller.",
-            labels=("controller",),
-        )
+        family = declarations.TERMINATING_PODS.family()
         if self._watching.knows("pods"):
             counts = dict.fromkeys((*sorted(_CONTROLLERS), "other"), 0)
             for kind, count in self._watching.terminating.pods().items():
@@ -100,12 +94,7 @@ class TerminatingMetrics:
         return family
 
     def _agreement(self) -> Metric:
-        family = GaugeMetricFamily(
-            "genguard_terminating_replicas_objects",
-            "Objects by what status.terminatingReplicas says: as many as pods do, another number, "
-            "or nothing.",
-            labels=("kind", "status"),
-        )
+        family = declarations.TERMINATING_REPLICAS_OBJECTS.family()
         for named in _NAMED:
             if self._watching.knows(named.resource, *_COUNTED_FROM):
                 agreeing, disagreeing, silent = self._watching.terminating.agreement(named.kind)
@@ -115,18 +104,9 @@ class TerminatingMetrics:
         return family
 
     def _by_name(self, named: _Named) -> Iterator[Metric]:
-        labels = ("namespace", named.label)
-        reported = [
-            GaugeMetricFamily(name, f"status.terminatingReplicas of a {named.kind}.", labels=labels)
-            for name in named.reported
-        ]
-        counted = GaugeMetricFamily(
-            named.counted, f"Terminating pods of a {named.kind}, counted.", labels=labels
-        )
-        left_out = GaugeMetricFamily(
-            f"genguard_{named.label}s_without_series",
-            "Objects that --object-metrics left no room for.",
-        )
+        reported = [declared.family() for declared in named.reported]
+        counted = named.counted.family()
+        left_out = named.without_series.family()
         if self._watching.knows(named.resource):
             is_counted = self._watching.knows(*_COUNTED_FROM)
             terminating = self._watching.terminating

@@ -1,7 +1,7 @@
-"""Serve the newest good certificate, and never one that was not tried first.
+"""Serve the newest good certificate, and never a pair that was not tried first.
 
-Reads   a pair of files or of a Secret, one consistent snapshot at a look; `at` is an argument
-Result  `context`, for the listener's whole life, and at each look Unchanged, Reloaded or Refused
+Reads   a pair of files or of a Secret, a consistent snapshot each time; `at` is an argument
+Result  `context`, for the listener's whole life, and at each reload Unchanged, Reloaded or Refused
 Relies  on OpenSSL calling the server name callback for every ClientHello, with or without a name
 
 Each pair gets a context of its own, and the listener's context hands every new handshake to the
@@ -13,23 +13,27 @@ Connections that are open keep the certificate they began with: TLS shows it onc
 an authority closes idle connections on Reloaded (kubevirt/kubevirt#15210).
 """
 
+import asyncio
 import os
 import ssl
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Final, Protocol, TypeAlias
 
 from certs import (
     CertificateError,
     CertificateFacts,
+    PairFiles,
     PairSnapshot,
     UnusablePairError,
     inspect,
 )
-from certs.problems import Part
+from certs.files import CA_FILE, CERT_FILE, KEY_FILE
+from certs.inspect import Part
 
 # For TLS 1.2; every suite of TLS 1.3 is AEAD with forward secrecy.
 _CIPHERS: Final = "@SECLEVEL=2:ECDHE+AESGCM:ECDHE+CHACHA20"
@@ -52,7 +56,7 @@ class Reloaded:
 class Refused:
     """The source holds no usable pair; the last good one is served on.
 
-    The same fault gives an equal value at every look, so a log can tell it only once.
+    The same fault gives an equal value at every reload, so that it can be logged only once.
     """
 
     reason: str
@@ -65,16 +69,16 @@ class PairSource(Protocol):
     """Where the pair comes from: files, or a Secret."""
 
     def read(self) -> PairSnapshot:
-        """The pair of this moment; raises CertificateError where there is none."""
+        """Read the present pair; raises CertificateError where there is none."""
 
     def place(self, part: Part) -> str:
-        """Where a part of it is, for who has to mend it."""
+        """Where a part of the pair is, for messages to those who have to repair it."""
 
 
 class ServingCertificate:
-    """What the listener presents: the newest pair of its source that was good.
+    """The certificate that the listener presents: the newest pair of its source that was good.
 
-    Not for use from two threads. A look reads three small files and, when they changed, costs
+    Not for use from two threads. A reload reads three small files and, when they changed, costs
     about a millisecond, so the event loop's own thread may call it.
     """
 
@@ -100,7 +104,7 @@ class ServingCertificate:
 
     @property
     def facts(self) -> CertificateFacts:
-        """Facts of the certificate being served, as of the look that loaded it."""
+        """Facts of the certificate being served, as of the time when it was loaded."""
         return self._facts
 
     @property
@@ -114,7 +118,7 @@ class ServingCertificate:
         return self._facts.not_after
 
     def guarded(self) -> ssl.SSLContext:
-        """For a listener that only clients may talk to whom `client_ca` has signed.
+        """Make the context of a listener that takes only clients whom `client_ca` has signed.
 
         TLS 1.3 alone, which every API server speaks: a session of TLS 1.2 that is resumed is not
         checked again, and would outlive the authority that vouched for it.
@@ -131,12 +135,12 @@ class ServingCertificate:
         self._current = self._load(self._pair)
 
     def reload_if_changed(self, at: datetime) -> ReloadResult:
-        """Look at the source, and serve what it holds when it is new and good."""
+        """Read the source, and serve its pair when it is new and good."""
         try:
             pair = self._source.read()
             if pair == self._pair:
                 return Unchanged()
-            # A refused pair is tried again at each look: time alone can make it valid.
+            # A refused pair is tried again each time: time alone can make it valid.
             current, facts, warnings = self._try(pair, at)
         except CertificateError as error:
             return Refused(str(error))
@@ -181,6 +185,67 @@ class ServingCertificate:
         del first
         connection.asked_for = name  # type: ignore[union-attr]
         connection.context = self._current
+
+
+_FILES: Final[Mapping[Part, str]] = {"certificate": CERT_FILE, "key": KEY_FILE, "ca": CA_FILE}
+
+
+class HeldPair:
+    """A PairSource: the pair that was last seen in a Secret.
+
+    Until the Secret has been seen it is the pair of files, where they are given.
+    """
+
+    def __init__(self, secret: str, first: PairFiles | None) -> None:
+        """`secret` is how kubectl names it: genguard-tls -n genguard-system."""
+        self._secret: Final = secret
+        self._first: Final = first
+        self._held: Mapping[str, bytes] | None = None
+        self._changed: Final = asyncio.Event()
+
+    def take(self, held: Mapping[str, bytes]) -> None:
+        """Remember the present contents of the Secret."""
+        self._held = held
+        self._changed.set()
+
+    async def changed(self, seconds: float) -> None:
+        """Wait until the Secret has changed, but no longer than so many seconds."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._changed.wait()
+        self._changed.clear()
+
+    def read(self) -> PairSnapshot:
+        """As PairSource."""
+        if self._held is None:
+            if self._first is not None:
+                return self._first.read()
+            raise UnusablePairError([f"secret {self._secret} has not been seen yet"])
+        for name in (CERT_FILE, KEY_FILE):
+            if not self._held.get(name):
+                raise UnusablePairError([f"secret {self._secret} has no {name}"])
+        held = self._held
+        return PairSnapshot(held[CERT_FILE], held[KEY_FILE], held.get(CA_FILE))
+
+    def place(self, part: Part) -> str:
+        """As PairSource."""
+        if self._held is None and self._first is not None:
+            return self._first.place(part)
+        return f"secret {self._secret}: {_FILES[part]}"
+
+
+async def until_good(pair: HeldPair, seconds: float) -> None:
+    """Wait until the pair can be served; raises CertificateError after `seconds`."""
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            ServingCertificate(pair, at=datetime.now(UTC))
+        except CertificateError:
+            if time.monotonic() >= end:
+                raise
+        else:
+            return
+        await pair.changed(end - time.monotonic())
 
 
 def _settings() -> ssl.SSLContext:

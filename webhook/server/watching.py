@@ -1,4 +1,4 @@
-"""What the watches of `serve --watch` see, handed to those who keep something of it."""
+"""Takes in every object that the watches of `serve --watch` see."""
 
 import re
 import time
@@ -45,16 +45,16 @@ def _checked(name: str) -> str:
 
 
 class Watching:
-    """The Watcher of cluster.objects. Whole objects pass through; none is kept."""
+    """The Watcher of cluster.objects. It counts and tracks objects, and keeps none of them."""
 
     def __init__(self, resources: Iterable[str], tracking: Tracking) -> None:
-        """`resources`: those that are watched, such as pods and deployments.apps."""
+        """`resources` are those that are watched, such as pods and deployments.apps."""
         self.terminating: Final = Terminating()
         self._tracking: Final = tracking
         self._counts: Final[Mapping[str, Callable[[Fields], None]]] = {
-            "pods": self.terminating.see_pod,
-            "replicasets.apps": self.terminating.see_replica_set,
-            "deployments.apps": self.terminating.see_deployment,
+            "pods": self.terminating.record_pod,
+            "replicasets.apps": self.terminating.record_replica_set,
+            "deployments.apps": self.terminating.record_deployment,
         }
         self._current: Final = dict.fromkeys(resources, False)
         self._known: Final[set[str]] = set()
@@ -64,7 +64,7 @@ class Watching:
         name, _, group = resource.partition(".")
         try:
             kind = msgspec.json.decode(found["kind"], type=str)
-            self._tracking.see(group, name, kind, found, time.time())
+            self._tracking.record_stored(group, name, kind, found, time.time())
             if count := self._counts.get(resource):
                 count(found)
         except (KeyError, msgspec.MsgspecError, RecursionError) as error:
@@ -72,7 +72,7 @@ class Watching:
             LOGGER.warning("object not read", extra={"facts": facts})
 
     def gone(self, uid: str) -> None:
-        """Take in that an object is there no longer."""
+        """Take in that an object was deleted."""
         self._tracking.forget(uid)
         self.terminating.forget(uid)
 
@@ -83,9 +83,9 @@ class Watching:
             self._known.add(resource)
 
     def states(self) -> Mapping[str, bool]:
-        """Each watched resource, and whether what is known of it is what is there now."""
+        """Each watched resource, and whether every change of it arrives now."""
         return self._current
 
     def knows(self, *resources: str) -> bool:
-        """Whether all of these have been seen as a whole, now or until their watch broke."""
+        """Whether every object of these resources has been seen, now or until their watch broke."""
         return self._known.issuperset(resources)

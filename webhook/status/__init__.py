@@ -1,1 +1,1 @@
-"""Is this object ready, settled, healthy, and at which generation? For any kind."""
+"""Tells for an object of any kind whether it is ready, settled and healthy, and what blocks."""

@@ -1,8 +1,9 @@
-"""Parents over children and sets over members: Ready and Settled AND, Health is the worst.
+"""Combines the status of an owner with that of its children, and of several objects into one.
 
-A parent answers for the children that it still counts. What its controller has written off does
-not drag it down: pods that ended under a controller which replaces them, children that are being
-deleted, everything below an object that itself ran to its end, the Jobs of a CronJob.
+Ready and settled must hold for all of them; the worst health counts. An owner's answer includes
+only children that still matter to its controller. Left out are ended pods that the controller
+replaces, children that are being deleted, everything below an object that ran to its end, and the
+Jobs of a CronJob.
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,13 +12,12 @@ from typing import Final
 
 import msgspec
 
-from webhook.status.reason import Blocks, Reason, remark
-from webhook.status.view import Health, StatusView
+from webhook.status.view import Blocks, Health, Reason, StatusView, remark
 
 STEP: Final = " › "
 """Between the objects of a path: `ReplicaSet/web-abc › Pod/web-abc-x › status.phase`."""
 MOST_LEAVES: Final = 5
-"""Blocking leaves that are told one by one."""
+"""Objects whose blocking reasons are listed; of the others only the number is given."""
 _REPLACE_PODS: Final = frozenset(
     {
         ("apps", "DaemonSet"),
@@ -28,44 +28,45 @@ _REPLACE_PODS: Final = frozenset(
         ("", "ReplicationController"),
     }
 )
-"""They count neither Failed nor Succeeded pods (kubernetes pkg/controller/controller_utils.go:
-IsPodActive); a Job counts them against its backoffLimit and says itself when it gave up."""
-_LAUNCH: Final = frozenset({("batch", "CronJob")})
-"""They start children and go on whatever becomes of them."""
+"""Their controllers replace Failed and Succeeded pods (kubernetes pkg/controller/
+controller_utils.go:IsPodActive). A Job counts failed pods against its backoffLimit and sets a
+condition when it gives up."""
+_LAUNCHERS: Final = frozenset({("batch", "CronJob")})
+"""They start children and do not depend on how these end."""
 _Ready = bool | None
 _WORST: Final = {Health.GREEN: 0, Health.YELLOW: 1, Health.RED: 2}
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """One answer for a set of objects; a set of none is ready, settled and Green."""
+    """One answer for several objects. No objects at all are ready, settled and Green."""
 
     total: int
     ready: bool | None
     settled: bool
     health: Health
     progress: float | None
-    """The mean over members that count; None where none does."""
+    """The mean progress of the objects that have one; None when none has."""
     healths: tuple[int, int, int]
-    """How many are Green, Yellow and Red."""
+    """How many objects are Green, Yellow and Red."""
     reasons: tuple[Reason, ...]
-    """The blocking leaves, at most MOST_LEAVES and one remark on how many more."""
+    """What blocks, for at most MOST_LEAVES objects; then a remark with the number of others."""
 
 
 def aggregate(view: StatusView, children: Sequence[StatusView]) -> StatusView:
-    """The parent with what its children add; the same again when aggregated twice."""
+    """Return the view of an owner combined with its children; doing it twice changes nothing."""
     if view.finished or not children:
         return view
-    counted = [child for child in children if not _written_off(view, child)]
-    if (view.group, view.kind) in _LAUNCH:
-        return _launched(view, counted)
+    counted = [child for child in children if not _is_ignored(view, child)]
+    if (view.group, view.kind) in _LAUNCHERS:
+        return _add_failed_jobs(view, counted)
     leaving = [child for child in children if child.deleting and not child.finished]
     summary = summarize(counted)
     reasons = dict.fromkeys(view.reasons)
     reasons.update(dict.fromkeys(summary.reasons))
     for child in leaving[:MOST_LEAVES]:
         reason = Reason("metadata.deletionTimestamp", "set", "gone", "", Blocks.SETTLED)
-        reasons[_below(child, reason)] = None
+        reasons[_prefix_path(child, reason)] = None
     health = view.health if _WORST[view.health] >= _WORST[summary.health] else summary.health
     if leaving and health is Health.GREEN:
         health = Health.YELLOW
@@ -79,25 +80,25 @@ def aggregate(view: StatusView, children: Sequence[StatusView]) -> StatusView:
 
 
 def summarize(views: Iterable[StatusView]) -> Summary:
-    """One answer for a set: its members are roots, or children that their parent counts."""
+    """Return one answer for several objects: roots, or the children that an owner counts."""
     members = list(views)
     ready: bool | None = True
     settled, worst = True, Health.GREEN
-    tally = dict.fromkeys(Health, 0)
+    counts_by_kind = dict.fromkeys(Health, 0)
     leaves: list[Reason] = []
     blocked = 0
     for member in members:
         ready = _both(ready, member.ready)
         settled = settled and member.settled
-        tally[member.health] += 1
+        counts_by_kind[member.health] += 1
         if _WORST[member.health] > _WORST[worst]:
             worst = member.health
         if member.ready is not True or not member.settled:
             blocked += 1
             if blocked <= MOST_LEAVES:
-                leaves += [_below(member, reason) for reason in _deepest(member.reasons)]
+                leaves += [_prefix_path(member, reason) for reason in _deepest(member.reasons)]
     if blocked > MOST_LEAVES:
-        leaves.append(remark("objects", have=blocked - MOST_LEAVES, note="more that block"))
+        leaves.append(remark("objects", have=blocked - MOST_LEAVES, note="more objects that block"))
     shares = [member.progress for member in members if member.progress is not None]
     return Summary(
         len(members),
@@ -105,43 +106,43 @@ def summarize(views: Iterable[StatusView]) -> Summary:
         settled,
         worst,
         round(sum(shares) / len(shares), 2) if shares else None,
-        (tally[Health.GREEN], tally[Health.YELLOW], tally[Health.RED]),
+        (counts_by_kind[Health.GREEN], counts_by_kind[Health.YELLOW], counts_by_kind[Health.RED]),
         tuple(leaves),
     )
 
 
-def _written_off(parent: StatusView, child: StatusView) -> bool:
+def _is_ignored(parent: StatusView, child: StatusView) -> bool:
     if child.deleting:
         return True
     is_pod = child.kind == "Pod" and not child.group
     return is_pod and child.finished and (parent.group, parent.kind) in _REPLACE_PODS
 
 
-def _launched(view: StatusView, children: Sequence[StatusView]) -> StatusView:
-    """A CronJob whose Jobs fail works, and does not do what it is for: Yellow."""
+def _add_failed_jobs(view: StatusView, children: Sequence[StatusView]) -> StatusView:
+    """Return a CronJob as Yellow when one of its Jobs is Red: it runs, but its work fails."""
     failing = [child for child in children if child.health is Health.RED]
     if not failing or view.health is Health.RED:
         return view
     reasons = dict.fromkeys(view.reasons)
     for child in failing[:MOST_LEAVES]:
         for reason in _deepest(child.reasons):
-            reasons[_below(child, reason)._replace(blocks=Blocks.NOTHING)] = None
+            reasons[_prefix_path(child, reason)._replace(blocks=Blocks.NOTHING)] = None
     return msgspec.structs.replace(view, health=Health.YELLOW, reasons=tuple(reasons))
 
 
 def _deepest(reasons: Sequence[Reason]) -> list[Reason]:
-    """What blocks furthest down: a count of pods says less than the pod that it lacks."""
+    """Return the reasons of children that block, or else its own: a pod says more than a count."""
     blocking = [reason for reason in reasons if reason.blocks]
     below = [reason for reason in blocking if STEP in reason.path]
     return below or blocking
 
 
-def _below(child: StatusView, reason: Reason) -> Reason:
+def _prefix_path(child: StatusView, reason: Reason) -> Reason:
     return reason._replace(path=f"{child.kind}/{child.name}{STEP}{reason.path}")
 
 
 def _both(one: _Ready, other: _Ready) -> _Ready:
-    """AND of three values: False before unknown before True."""
+    """Combine by AND, where None is unknown: False wins over None, None over True."""
     if one is False or other is False:
         return False
     return None if one is None or other is None else True

@@ -1,4 +1,4 @@
-"""Trees of judged objects as rows of a table for people."""
+"""Lays out trees of assessed objects as the rows of a table: `genguard status`."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
@@ -7,13 +7,12 @@ from typing import Final, NamedTuple
 from webhook.objects.fields import get
 from webhook.objects.shown import printable
 from webhook.status.aggregate import STEP, summarize
-from webhook.status.forest import Node
-from webhook.status.reason import Reason
-from webhook.status.view import Health, StatusView
+from webhook.status.trees import Node
+from webhook.status.view import Health, Reason, StatusView
 
 
 class Tone(Enum):
-    """What a cell means; how it is coloured is for a terminal to say."""
+    """What a cell means; webhook/cli/terminal.py chooses the colour."""
 
     PLAIN = "plain"
     FAINT = "faint"
@@ -23,14 +22,14 @@ class Tone(Enum):
 
 
 class Cell(NamedTuple):
-    """One cell."""
+    """The text of one column in one row."""
 
     text: str
     tone: Tone = Tone.PLAIN
 
 
 Row = tuple[Cell, ...]
-"""The last cell of a row of fewer cells than the head is a remark, over all other columns."""
+"""If a row has fewer cells than the header, its last cell extends over the remaining columns."""
 _NARROW: Final = ("OBJECT", "READY", "SETTLED", "HEALTH", "PROGRESS", "WHY")
 _WIDE: Final = (
     *("OBJECT", "READY", "SETTLED", "HEALTH", "PROGRESS", "GENERATION", "RECONCILED"),
@@ -48,36 +47,37 @@ _NOTHING: Final = "-"
 
 
 def table(roots: Sequence[Node], *, wide: bool) -> list[Row]:
-    """A head, and a row an object: owners, and below them what they own.
+    """Return a header and a row for each object, each owner above the objects that it owns.
 
-    Narrow, it leaves out ReplicaSets of former rollouts, which want no pods and have none, and
-    tells the first thing that blocks. Where the views of a root disagree, a row says why; wide,
-    of every object. Several namespaces make a column, several roots a last row on all of them.
+    Without `wide` it leaves out ReplicaSets of former rollouts, which have no pods, and shows only
+    the first reason that blocks. An extra row says why the tools disagree about a root, and with
+    `wide` about any object. Objects of several namespaces get a column NAMESPACE; several roots
+    get a last row that sums them up.
     """
-    views = [root.judged.view for root in roots]
+    views = [root.assessment.view for root in roots]
     namespaced = len({view.namespace for view in views}) > 1
-    rows = [_head((*(["NAMESPACE"] if namespaced else []), *(_WIDE if wide else _NARROW)))]
+    rows = [_header((*(["NAMESPACE"] if namespaced else []), *(_WIDE if wide else _NARROW)))]
     for root in roots:
-        for node, lead, below in _places(root, wide=wide):
+        for node, lead, below in _lay_out(root, wide=wide):
             row = _row(node, lead, wide=wide)
-            space = (Cell(printable(node.judged.view.namespace)),) if namespaced else ()
+            space = (Cell(printable(node.assessment.view.namespace)),) if namespaced else ()
             rows.append((*space, *row))
-            why = node.judged.disagreement if wide or node is root else None
+            why = node.assessment.disagreement if wide or node is root else None
             if why is not None:
                 rows.append((*space, Cell(f"{below}≠ {printable(why)}", Tone.FAINT)))
     if len(views) > 1:
-        rows.append((Cell(_set(views)),))
+        rows.append((Cell(_summary_line(views)),))
     return rows
 
 
 def kstatus_table(roots: Iterable[Node]) -> list[Row]:
-    """A row an object with the word of kstatus, for those who come from there."""
-    found = [node.judged for root in roots for node in root.walk()]
+    """Return a row for each object with the answer of kstatus."""
+    found = [node.assessment for root in roots for node in root.walk()]
     return [
-        _head(("NAMESPACE", "OBJECT", "KSTATUS")),
+        _header(("NAMESPACE", "OBJECT", "KSTATUS")),
         *(
-            (Cell(printable(one.view.namespace)), Cell(object_name(one.view)), Cell(one.kstatus))
-            for one in found
+            (Cell(printable(seen.view.namespace)), Cell(object_name(seen.view)), Cell(seen.kstatus))
+            for seen in found
         ),
     ]
 
@@ -87,18 +87,24 @@ def object_name(view: StatusView) -> str:
     return printable(f"{view.kind}/{view.name}")
 
 
-def blocking(view: StatusView) -> list[Reason]:
-    """The reasons to wait, those furthest down the tree first: they are why the others hold."""
+def blocking_reasons(view: StatusView) -> list[Reason]:
+    """Return the reasons that block, the deepest objects first: they cause the others."""
     found = [reason for reason in view.reasons if reason.blocks]
     return sorted(found, key=lambda reason: -reason.path.count(STEP))
 
 
-def _head(words: Iterable[str]) -> Row:
-    return tuple(Cell(word, Tone.FAINT) for word in words)
+def shorten(reasons: Sequence[Reason]) -> str:
+    """Return the first reason and how many more there are: `... (+2 more)`."""
+    more = f" (+{len(reasons) - 1} more)" if len(reasons) > 1 else ""
+    return f"{reasons[0]}{more}"
 
 
-def _places(root: Node, *, wide: bool) -> Iterator[tuple[Node, str, str]]:
-    """Every object that is shown, what leads to it, and what stands before lines below it."""
+def _header(titles: Iterable[str]) -> Row:
+    return tuple(Cell(title, Tone.FAINT) for title in titles)
+
+
+def _lay_out(root: Node, *, wide: bool) -> Iterator[tuple[Node, str, str]]:
+    """Yield each shown object, the branch drawn before it, and the prefix of rows below it."""
     pending = [(root, "", "")]
     while pending:
         node, lead, below = pending.pop()
@@ -112,7 +118,7 @@ def _places(root: Node, *, wide: bool) -> Iterator[tuple[Node, str, str]]:
 
 
 def _row(node: Node, lead: str, *, wide: bool) -> Row:
-    judged, view = node.judged, node.judged.view
+    assessment, view = node.assessment, node.assessment.view
     answers = (
         Cell(lead + object_name(view)),
         _ANSWERS[view.ready],
@@ -121,28 +127,21 @@ def _row(node: Node, lead: str, *, wide: bool) -> Row:
         Cell(_NOTHING if view.progress is None else f"{view.progress:.0%}"),
     )
     if not wide:
-        return (*answers, Cell(_why(view)))
+        reasons = blocking_reasons(view)
+        return (*answers, Cell(printable(shorten(reasons)) if reasons else ""))
     return (
         *answers,
         Cell(_generations(view)),
         Cell(_number(view.reconciled_generation)),
         Cell(_number(view.terminating_replicas)),
-        Cell(judged.kstatus),
-        Cell(judged.argo or _NOTHING),
-        Cell(judged.rollout or _NOTHING),
+        Cell(assessment.kstatus),
+        Cell(assessment.argo or _NOTHING),
+        Cell(assessment.rollout or _NOTHING),
         Cell(printable("; ".join(str(reason) for reason in view.reasons))),
     )
 
 
-def _why(view: StatusView) -> str:
-    reasons = blocking(view)
-    if not reasons:
-        return ""
-    more = f" (+{len(reasons) - 1} more)" if len(reasons) > 1 else ""
-    return printable(str(reasons[0])) + more
-
-
-def _set(views: Sequence[StatusView]) -> str:
+def _summary_line(views: Sequence[StatusView]) -> str:
     """`3 objects: 2 Green, 1 Red; not ready, not settled`."""
     summary = summarize(views)
     counts = zip(Health, summary.healths, strict=True)
@@ -153,7 +152,7 @@ def _set(views: Sequence[StatusView]) -> str:
 
 
 def _generations(view: StatusView) -> str:
-    """`3 of 4`: observed, and what there is."""
+    """Return `3 of 4`: observedGeneration of generation."""
     if view.observed_generation is None:
         return _number(view.generation)
     return f"{view.observed_generation} of {_number(view.generation)}"
@@ -164,7 +163,7 @@ def _number(value: int | None) -> str:
 
 
 def _is_former(node: Node) -> bool:
-    """A ReplicaSet of a former rollout (kubernetes deployment_util.go:FindOldReplicaSets)."""
-    document, view = node.judged.document, node.judged.view
+    """Whether it is a ReplicaSet of a former rollout (deployment_util.go:FindOldReplicaSets)."""
+    document, view = node.assessment.document, node.assessment.view
     is_set = (view.group, view.kind) == ("apps", "ReplicaSet")
     return is_set and not node.children and get(document, "spec", "replicas") == 0

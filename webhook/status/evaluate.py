@@ -1,7 +1,7 @@
-"""One object's status in one answer: ready, settled, health, and what blocks.
+"""Evaluates one object: whether it is ready, settled and healthy, and what blocks.
 
-The order of judging is the same for every kind: a field of the wrong type blocks; deletion decides;
-then status has to speak of the generation of now; only then is the kind asked.
+The order is the same for every kind. A field of the wrong type blocks. Then deletion decides. Then
+status must belong to the current generation. Only then does the rule of the kind decide.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,25 +11,32 @@ import msgspec
 
 from webhook.objects.fields import ABSENT
 from webhook.status.aggregate import aggregate
-from webhook.status.declared import current_failures, with_declared
-from webhook.status.judgement import Judgement, Kind
-from webhook.status.kinds.table import GENERIC, kind_of
-from webhook.status.observed import highest_observed, observed_gap
-from webhook.status.ready_table import amendment, table_ready
-from webhook.status.reason import Blocks, Reason, remark
-from webhook.status.subject import DEADLINE, Subject, UnreadableError, read_subject
-from webhook.status.terminating import (
-    counted_terminating,
-    reported_terminating,
-    unreadable_terminating,
+from webhook.status.checked_object import (
+    COUNT,
+    DEFAULT_DEADLINE,
+    FALSE,
+    TRUE,
+    CheckedObject,
+    WrongTypeError,
+    check_object,
+    parse_generation,
+    read_conditions,
+    read_observed_generation,
+    why_unobserved,
 )
-from webhook.status.view import Health, Past, StatusView
+from webhook.status.kind_rule import KindRule, KindVerdict
+from webhook.status.kinds import find_rule
+from webhook.status.kinds.generic import GENERIC
+from webhook.status.ready_table import amendment, table_ready
+from webhook.status.view import Blocks, Health, Past, Reason, StatusView, remark, type_word
 
-FLAPPING: Final = 5
-"""Turns of Ready within the window of Past: a rollout makes two, so this is more than two."""
-JUST: Final = 10.0
-"""Seconds after a change of intent in which a kind that never writes an observedGeneration is given
-the time to act: its status of before proves nothing, and says nothing of when it was written."""
+FLAPPING_FLIPS: Final = 5
+"""Changes of Ready within tracked_state.WINDOW_SECONDS from which an object counts as flapping. A
+rollout makes two, so this is more than two rollouts."""
+GRACE_SECONDS: Final = 10.0
+"""Seconds that a controller gets to act on a new generation, for kinds whose controller never
+writes observedGeneration: their old status does not say that it is old."""
+_DECLARED: Final = ("Reconciling", "Stalled")
 
 
 def evaluate(
@@ -40,151 +47,238 @@ def evaluate(
     at: float,
     with_table: bool = True,
 ) -> StatusView:
-    """Judge one decoded object of any kind; never raises, whatever the JSON.
+    """Return the status of one decoded object of any kind; never raises, whatever the JSON.
 
-    past        what earlier writes told; without it only the object speaks.
-    children    the views of the objects it owns: their pods count where status counts none, and
-                the answer is aggregated over them.
+    past        what is known from earlier writes; None: only the object itself counts.
+    children    the views of the objects that it owns. The answer is aggregated over them, and
+                their terminating pods count where status has no count.
     at          now, in Unix seconds.
-    with_table  whether to ask the Ready table, which decides nothing, too.
+    with_table  whether to fill `table_ready` too; the Ready table never changes `ready`.
     """
-    subject = read_subject(document, at)
-    kind = kind_of(subject.group, subject.kind)
-    gap = None if subject.deleting else _gap(subject, kind, past)
-    judgement = _judge(subject, kind, gap, past)
-    reasons = list(judgement.reasons)
-    terminating = reported_terminating(subject)
+    obj = check_object(document, at)
+    rule = find_rule(obj.group, obj.kind)
+    gap = None if obj.deleting else _why_status_is_old(obj, rule, past)
+    verdict = _apply_rule(obj, rule, gap, past)
+    reasons = list(verdict.reasons)
+    terminating = _read_reported_terminating(obj)
     if children or terminating:
-        terminating = _terminating(kind, terminating, children, reasons)
-    elif kind.drains and terminating is None:
-        reasons += unreadable_terminating(subject)
+        terminating = _add_terminating(rule, terminating, children, reasons)
+    elif rule.waits_for_terminating and terminating is None:
+        reasons += _find_unreadable_terminating(obj)
     ready = settled = True
     for reason in reasons:
         ready = ready and not reason.against_ready
         settled = settled and not reason.against_settled
     flaps = 0 if past is None else past.ready_flips
-    if flaps >= FLAPPING:
-        reasons.append(remark("Ready", have=flaps, note="turns of late: flapping"))
-    table = table_ready(subject) if with_table else None
+    if flaps >= FLAPPING_FLIPS:
+        reasons.append(remark("Ready", have=flaps, note="changes within 10 minutes: flapping"))
+    table = table_ready(obj) if with_table else None
     if table is not None and table is not ready:
-        reasons.append(_difference(subject, table=table))
-    down = kind.counts and judgement.progress == 0.0 and _long_ago(subject, past)
+        reasons.append(_explain_table(obj, table=table))
+    down = rule.counts_replicas and verdict.progress == 0.0 and _is_overdue(obj, past)
     unknown = gap is not None and past is not None and past.observed_since is None
     view = StatusView(
-        subject.group,
-        subject.version,
-        subject.kind,
-        subject.namespace,
-        subject.name,
-        subject.uid,
+        obj.group,
+        obj.version,
+        obj.kind,
+        obj.namespace,
+        obj.name,
+        obj.uid,
         None if unknown else ready,
         settled,
-        _health(judgement, down=down, good=ready and settled and flaps < FLAPPING),
-        judgement.progress,
-        subject.generation,
-        highest_observed(subject),
-        _reconciled(subject, past, settled=settled),
+        _health(verdict, down=down, good=ready and settled and flaps < FLAPPING_FLIPS),
+        verdict.progress,
+        obj.generation,
+        read_observed_generation(obj),
+        _reconciled_generation(obj, past, settled=settled),
         terminating,
         table,
         tuple(reasons),
-        subject.deleting,
-        judgement.failed,
-        judgement.finished,
+        obj.deleting,
+        verdict.failed,
+        verdict.finished,
     )
     if not children:
         return view
     whole = aggregate(view, children)
     if whole.settled is settled:
         return whole
-    reconciled = _reconciled(subject, past, settled=False)
+    reconciled = _reconciled_generation(obj, past, settled=False)
     return msgspec.structs.replace(whole, reconciled_generation=reconciled)
 
 
-def _gap(subject: Subject, kind: Kind, past: Past | None) -> Reason | None:
-    """Why status does not speak of this generation yet."""
-    gap = observed_gap(subject, always_written=kind.observes)
+def _why_status_is_old(obj: CheckedObject, rule: KindRule, past: Past | None) -> Reason | None:
+    """Return why status does not belong to the current generation yet; None when it does."""
+    gap = why_unobserved(obj, always_written=rule.always_observed)
     if gap is not None or past is None or past.observed_since is not None:
         return gap
-    if kind.silent or subject.generation is None or subject.at - past.intent_since >= JUST:
+    if (
+        rule.status_unwritten
+        or obj.generation is None
+        or obj.at - past.intent_since >= GRACE_SECONDS
+    ):
         return None
-    if highest_observed(subject) == subject.generation:
+    if read_observed_generation(obj) == obj.generation:
         return None
-    note = "it has just changed, and nobody has acted on it yet"
-    return Reason("metadata.generation", subject.generation, "a status written since", note)
+    note = "spec has just changed, and its controller has not acted yet"
+    return Reason("metadata.generation", obj.generation, "a newer status", note)
 
 
-def _judge(subject: Subject, kind: Kind, gap: Reason | None, past: Past | None) -> Judgement:
-    wrong = subject.wrong or (subject.wrong_spec if kind.by_spec else None)
+def _apply_rule(
+    obj: CheckedObject, rule: KindRule, gap: Reason | None, past: Past | None
+) -> KindVerdict:
+    """Return the verdict of the rule, or of what comes before it: see the module."""
+    wrong = obj.wrong or (obj.wrong_spec if rule.needs_spec else None)
     if wrong is not None:
-        return Judgement((wrong,))
-    if subject.deleting:
-        return _deletion(subject)
+        return KindVerdict((wrong,))
+    if obj.deleting:
+        return _evaluate_deleting(obj)
     try:
         if gap is None:
-            judgement = kind.judge(subject)
-            return judgement if kind is GENERIC else with_declared(subject, judgement)
-        failures = current_failures(subject)
-    except UnreadableError as error:
-        return Judgement((error.reason,))
-    overdue = past is not None and past.observed_since is None and _long_ago(subject, past)
-    return Judgement(
+            verdict = rule.evaluate(obj)
+            return verdict if rule is GENERIC else _add_declared_conditions(obj, verdict)
+        failures = _find_current_failures(obj)
+    except WrongTypeError as error:
+        return KindVerdict((error.reason,))
+    overdue = past is not None and past.observed_since is None and _is_overdue(obj, past)
+    return KindVerdict(
         (gap, *failures),
         failed=bool(failures),
         broken=overdue,
-        progress=0.0 if kind.counts else None,
+        progress=0.0 if rule.counts_replicas else None,
     )
 
 
-def _long_ago(subject: Subject, past: Past | None) -> bool:
-    """Whether the intent of now is older than any deadline; False where nobody knows."""
-    return past is not None and subject.at - past.intent_since > DEADLINE
+def _is_overdue(obj: CheckedObject, past: Past | None) -> bool:
+    """Whether the current generation is older than DEFAULT_DEADLINE; False when not known."""
+    return past is not None and obj.at - past.intent_since > DEFAULT_DEADLINE
 
 
-def _deletion(subject: Subject) -> Judgement:
-    """Never ready; Red when it is long past its time, which for pods includes the grace period."""
-    finalizers = subject.metadata.get("finalizers")
+def _evaluate_deleting(obj: CheckedObject) -> KindVerdict:
+    """Return not ready; Red when deletionTimestamp passed more than DEFAULT_DEADLINE ago.
+
+    A pod's deletionTimestamp already includes its grace period.
+    """
+    finalizers = obj.metadata.get("finalizers")
     held = len(finalizers) if isinstance(finalizers, list) else 0
     reasons = [Reason("metadata.deletionTimestamp", "set", "absent", "it is being deleted")]
     if held:
         reasons.append(
-            remark("metadata.finalizers", have=held, note="it goes when they are removed")
+            remark("metadata.finalizers", have=held, note="it is deleted when they are removed")
         )
-    late = subject.overdue(subject.metadata.get("deletionTimestamp"))
-    phase = subject.status.get("phase")
-    finished = subject.kind == "Pod" and phase in ("Succeeded", "Failed")
-    return Judgement(reasons, broken=late, finished=finished)
+    late = obj.overdue(obj.metadata.get("deletionTimestamp"))
+    phase = obj.status.get("phase")
+    finished = obj.kind == "Pod" and phase in ("Succeeded", "Failed")
+    return KindVerdict(reasons, broken=late, finished=finished)
 
 
-def _terminating(
-    kind: Kind, reported: int | None, children: Sequence[StatusView], reasons: list[Reason]
+def _add_terminating(
+    rule: KindRule, reported: int | None, children: Sequence[StatusView], reasons: list[Reason]
 ) -> int | None:
-    """The number to tell; while any pod lingers, a kind that drains is not settled."""
-    counted = counted_terminating(children)
-    lingering = max(reported or 0, counted or 0)
-    if kind.drains and lingering:
+    """Return the number of terminating pods; add the reason while a rule waits for them."""
+    counted = _count_terminating_pods(children)
+    terminating = max(reported or 0, counted or 0)
+    if rule.waits_for_terminating and terminating:
         have = ABSENT if reported is None else reported
-        note = "" if lingering == reported else f"{lingering} counted from pods"
+        note = "" if terminating == reported else f"{terminating} counted from pods"
         reasons.append(Reason("status.terminatingReplicas", have, "0", note, Blocks.SETTLED))
     return counted if reported is None else reported
 
 
-def _difference(subject: Subject, *, table: bool) -> Reason:
+def _explain_table(obj: CheckedObject, *, table: bool) -> Reason:
     if table:
-        return remark("tableReady", have=True, note="the Ready table does not ask for what blocks")
-    note = amendment(subject) or "the Ready table asks for more"
+        return remark("tableReady", have=True, note="the Ready table does not check what blocks")
+    note = amendment(obj) or "the Ready table checks more"
     return remark("tableReady", have=False, note=note)
 
 
-def _health(judgement: Judgement, *, down: bool, good: bool) -> Health:
-    if judgement.failed or judgement.broken or down:
+def _health(verdict: KindVerdict, *, down: bool, good: bool) -> Health:
+    if verdict.failed or verdict.broken or down:
         return Health.RED
-    return Health.GREEN if good and not judgement.degraded else Health.YELLOW
+    return Health.GREEN if good and not verdict.degraded else Health.YELLOW
 
 
-def _reconciled(subject: Subject, past: Past | None, *, settled: bool) -> int | None:
-    if settled and subject.generation is not None:
-        return subject.generation
+def _reconciled_generation(obj: CheckedObject, past: Past | None, *, settled: bool) -> int | None:
+    if settled and obj.generation is not None:
+        return obj.generation
     if past is not None:
         return past.reconciled_generation
-    written = subject.status.get("reconciledGeneration")
+    written = obj.status.get("reconciledGeneration")
     return written if type(written) is int else None
+
+
+def _add_declared_conditions(obj: CheckedObject, verdict: KindVerdict) -> KindVerdict:
+    """Add the conditions Reconciling and Stalled, which any kind may carry, to a verdict.
+
+    Reconciling: not settled. Stalled: not ready and failed; the controller plans nothing more, so
+    the other reasons do not keep the object from being settled.
+    Source: sigs.k8s.io/cli-utils pkg/kstatus/README.md.
+    """
+    items = obj.status.get("conditions")
+    if not isinstance(items, list) or not any(
+        isinstance(item, dict) and item.get("type") in _DECLARED and item.get("status") == TRUE
+        for item in items
+    ):
+        return verdict
+    conditions = read_conditions(obj)
+    reasons = list(verdict.reasons)
+    failed = verdict.failed
+    stalled, reconciling = conditions.true("Stalled"), conditions.true("Reconciling")
+    if stalled is not None and not stalled.stale(obj.generation):
+        reasons = [_block_ready_only(reason) for reason in reasons]
+        reasons.append(stalled.blocking(FALSE, Blocks.READY))
+        failed = True
+    if reconciling is not None:
+        reasons.append(reconciling.blocking(FALSE, Blocks.SETTLED))
+    return verdict._replace(reasons=reasons, failed=failed)
+
+
+def _find_current_failures(obj: CheckedObject) -> list[Reason]:
+    """Return Stalled and Failed whose own observedGeneration is the current generation.
+
+    They count even while status.observedGeneration is behind: Flux raises it only on success.
+    """
+    conditions = read_conditions(obj)
+    return [
+        found.blocking(FALSE, Blocks.READY)
+        for found in map(conditions.true, ("Stalled", "Failed"))
+        if found is not None and parse_generation(found.observed) == obj.generation
+    ]
+
+
+def _block_ready_only(reason: Reason) -> Reason:
+    return reason._replace(blocks=Blocks.READY) if reason.blocks is Blocks.BOTH else reason
+
+
+def _read_reported_terminating(obj: CheckedObject) -> int | None:
+    """Return status.terminatingReplicas; None when absent, null or not a count: absent is not 0."""
+    value = obj.status.get("terminatingReplicas")
+    return value if type(value) is int and value >= 0 else None
+
+
+def _find_unreadable_terminating(obj: CheckedObject) -> list[Reason]:
+    """Return a reason when status.terminatingReplicas has the wrong type; null may stand there."""
+    value = obj.status.get("terminatingReplicas")
+    if value is None:
+        return []
+    path = "status.terminatingReplicas"
+    return [Reason(path, type_word(value), COUNT, "", Blocks.SETTLED)]
+
+
+def _count_terminating_pods(children: Sequence[StatusView]) -> int | None:
+    """Count children that are terminating pods, and the terminating pods of child ReplicaSets.
+
+    A pod counts with a deletionTimestamp and a phase other than Failed and Succeeded. None when no
+    child is a pod or has a count. Source: KEP-3973, Design Details, API.
+    """
+    counts = [
+        int(child.deleting and not child.finished)
+        for child in children
+        if child.kind == "Pod" and not child.group
+    ]
+    counts += [
+        child.terminating_replicas
+        for child in children
+        if child.kind == "ReplicaSet" and child.terminating_replicas is not None
+    ]
+    return sum(counts) if counts else None

@@ -1,12 +1,12 @@
-"""The Ready table of "Improve .status", to the letter: ready_table.json and its small interpreter.
+"""Evaluates the literal Ready table of "Improve .status", which is in ready_table.json.
 
-The letter compares what the API's fields hold. A counter that is absent or null is 0, spec.replicas
-1 and spec.type ClusterIP, for so the API writes and reads them (omitempty, defaults of v1); nothing
-else is filled in, and a value of the wrong type equals nothing. The answer is None outside the nine
-kinds, and where `status` or `metadata.generation` is absent and the row needs it.
+Absent and null counters are 0, spec.replicas is 1 and spec.type is ClusterIP, because the API omits
+zeros and has these defaults (v1). No other default applies, and a value of the wrong type equals
+nothing. The answer is None for kinds that the table does not name, and when a row needs `status` or
+`metadata.generation` and it is absent.
 
-`spec.readyReplicas` and `spec.availableReplicas` of the document are no fields of these kinds; they
-are read as `spec.replicas`. A row with a `type` holds for Services of that type.
+The table names `spec.readyReplicas` and `spec.availableReplicas`, which these kinds do not have;
+they are read as `spec.replicas`. A row with a `type` is for Services of that type.
 """
 
 from collections.abc import Callable
@@ -17,15 +17,15 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from webhook.objects.fields import ABSENT
-from webhook.status.subject import Subject
+from webhook.status.checked_object import CheckedObject
 
 
 class BadReadyTableError(ValueError):
-    """ready_table.json cannot be interpreted; the message names the row and what is wrong."""
+    """ready_table.json has an unknown test or field; the message names it."""
 
 
 class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One kind of the table. `amendment` says in what `ready` asks for less, or is empty."""
+    """One kind of the table. `amendment` says how `ready` differs from it, or is empty."""
 
     groups: tuple[str, ...]
     kind: str
@@ -44,7 +44,7 @@ class ReadyTable(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fie
 
 
 _Read = tuple[int, tuple[str, ...], Any]
-"""Section of _Sections, keys below it, and what absent and null mean there."""
+"""The index of the section, the keys below it, and the value of absent and null."""
 _Sections = tuple[dict[str, Any], dict[str, Any], dict[str, Any]]
 _SECTIONS: Final = ("metadata", "spec", "status")
 _Test = Callable[[_Sections], bool]
@@ -57,34 +57,34 @@ class _Compiled(NamedTuple):
     tests: tuple[_Test, ...]
 
 
-def table_ready(subject: Subject) -> bool | None:
-    """Whether the table calls it Ready; None where the table says nothing."""
-    rows = _compiled().get((subject.group, subject.kind))
+def table_ready(obj: CheckedObject) -> bool | None:
+    """Return whether the table calls an object Ready; None when it has no answer."""
+    rows = _compiled().get((obj.group, obj.kind))
     if rows is None:
         return None
     row = rows.get("")
     if row is None:
-        service_type = subject.spec.get("type")
+        service_type = obj.spec.get("type")
         row = rows.get("ClusterIP" if service_type is None else str(service_type))
         if row is None:
             return False
-    if row.needs_status and not subject.has_status:
+    if row.needs_status and not obj.has_status:
         return None
-    if row.needs_generation and subject.metadata.get("generation") is None:
+    if row.needs_generation and obj.metadata.get("generation") is None:
         return None
-    sections = (subject.metadata, subject.spec, subject.status)
+    sections = (obj.metadata, obj.spec, obj.status)
     return all(holds(sections) for holds in row.tests)
 
 
-def amendment(subject: Subject) -> str:
-    """In what `ready` asks for less than the table, or nothing."""
-    found = (row.amendment for row in load_ready_table().rows if row.kind == subject.kind)
+def amendment(obj: CheckedObject) -> str:
+    """Return how `ready` differs from the table for the kind of an object, or ""."""
+    found = (row.amendment for row in load_ready_table().rows if row.kind == obj.kind)
     return next((text for text in found if text), "")
 
 
 @cache
 def load_ready_table() -> ReadyTable:
-    """Read ready_table.json; raises msgspec.MsgspecError when it has another shape."""
+    """Read ready_table.json; raises msgspec.MsgspecError when it is malformed."""
     text = resources.files("webhook.status").joinpath("ready_table.json").read_bytes()
     return msgspec.json.decode(text, type=ReadyTable)
 
@@ -105,7 +105,7 @@ def _compiled() -> dict[tuple[str, str], dict[str, _Compiled]]:
 
 
 def compile_test(test: tuple[Any, ...], absent_means: dict[str, Any]) -> _Test:
-    """One test as a function of metadata, spec and status; raises BadReadyTableError."""
+    """Turn one test into a function of metadata, spec and status; raises BadReadyTableError."""
     match test:
         case ("equal", str(left), str(right)):
             return _equal(_reader(left, absent_means), _reader(right, absent_means))
@@ -117,16 +117,16 @@ def compile_test(test: tuple[Any, ...], absent_means: dict[str, Any]) -> _Test:
         case ("notEmpty", str(path)):
             read = _reader(path, absent_means)
             return lambda sections: _not_empty(_read(sections, read))
-        case ("every" | "some" | "none" as word, str(path), list(shapes)):
+        case ("every" | "some" | "none" as quantifier, str(path), list(shapes)):
             matches = tuple(tuple(shape.items()) for shape in shapes)
-            return _items(word, _reader(path, absent_means), matches)
-    raise BadReadyTableError(f"ready_table.json: no such test as {test!r}")
+            return _items(quantifier, _reader(path, absent_means), matches)
+    raise BadReadyTableError(f"ready_table.json: unknown test {test!r}")
 
 
 def _reader(path: str, absent_means: dict[str, Any]) -> _Read:
     section, *keys = path.split(".")
     if section not in _SECTIONS or not keys:
-        raise BadReadyTableError(f"ready_table.json: no such field as {path}")
+        raise BadReadyTableError(f"ready_table.json: unknown field {path}")
     return _SECTIONS.index(section), tuple(keys), absent_means.get(path, ABSENT)
 
 
@@ -154,13 +154,13 @@ def _at_least(left: _Read, right: _Read) -> _Test:
     return holds
 
 
-def _items(word: str, read: _Read, shapes: _Shapes) -> _Test:
-    found_is_good, missed_is_bad = word == "some", word == "every"
+def _items(quantifier: str, read: _Read, shapes: _Shapes) -> _Test:
+    found_is_good, missed_is_bad = quantifier == "some", quantifier == "every"
 
     def holds(sections: _Sections) -> bool:
         items = _read(sections, read)
         if not isinstance(items, list):
-            return items is ABSENT and word != "some"
+            return items is ABSENT and quantifier != "some"
         for item in items:
             if _matches(item, shapes):
                 if not missed_is_bad:

@@ -1,15 +1,14 @@
-"""Terminating pods counted as the ReplicaSet and Deployment controllers count them (KEP-3973).
+"""Counts terminating pods as the ReplicaSet and Deployment controllers do (KEP-3973).
 
 A pod is terminating when its deletionTimestamp is set and its phase is not Failed or Succeeded
-(kubernetes pkg/controller/controller_utils.go:IsPodTerminating). A ReplicaSet has those that its
-uid controls and its selector matches (replica_set.go:syncReplicaSet, FilterClaimedPods): never
-orphans, and not pods whose labels were changed, which nobody releases once they are terminating.
-A Deployment has the sum over the ReplicaSets it controls (deployment_util.go:
-GetTerminatingReplicaCountForReplicaSets), whatever its strategy: a ReplicaSet that is gone no
-longer counts, though its pods may be on their way.
+(kubernetes pkg/controller/controller_utils.go:IsPodTerminating). A ReplicaSet counts the pods that
+it controls by uid and that its selector matches (replica_set.go:syncReplicaSet, FilterClaimedPods):
+no orphans, and no pods whose labels were changed. A Deployment counts the sum over the ReplicaSets
+that it controls (deployment_util.go:GetTerminatingReplicaCountForReplicaSets), for every strategy.
+The pods of a deleted ReplicaSet no longer count, even while they terminate.
 
-The counts are those of a moment when the controllers have caught up. They hold only where all pods
-and ReplicaSets were seen; who has not seen them must not ask.
+The counts are right once the controllers have processed every change, and only if all pods and
+ReplicaSets have been recorded.
 """
 
 from collections import Counter
@@ -27,30 +26,30 @@ _ENDED: Final = frozenset({"Failed", "Succeeded"})
 
 
 class Controller(NamedTuple):
-    """Who controls an object: the ownerReference with controller true; all "" for nobody."""
+    """The owner with `controller: true`; both fields are "" when there is none."""
 
     kind: str = ""
     uid: str = ""
 
 
 class Count(NamedTuple):
-    """One ReplicaSet or Deployment, as its status has it and as its pods say."""
+    """The terminating pods of one ReplicaSet or Deployment: reported by its status, and counted."""
 
     namespace: str
     name: str
     reported: int | None
-    """status.terminatingReplicas; None where it is not there. Absent is not 0: a server or
-    controller that is older than the field, or has its gate off, does not say."""
+    """status.terminatingReplicas, or None. Absent is not 0: an older API server or controller, or
+    one whose feature gate is off, does not report it."""
     counted: int
 
 
 class Agreement(NamedTuple):
-    """How many ReplicaSets or Deployments report as many terminating pods as are counted."""
+    """How many ReplicaSets or Deployments report the number of terminating pods that is counted."""
 
     agreeing: int
     disagreeing: int
     silent: int
-    """Those whose status does not say."""
+    """Those whose status does not report a number."""
 
 
 class _Reference(msgspec.Struct, frozen=True):
@@ -104,14 +103,14 @@ class _Owner(NamedTuple):
     controller: str
     reported: int | None
     selector: bytes
-    """JSON: read again for the few that have terminating pods, which costs less than to keep it."""
+    """JSON. Decoding it for the few owners with terminating pods costs less than keeping it."""
 
 
 class Terminating:
-    """What was seen of pods, ReplicaSets and Deployments; told in any order of objects.
+    """The terminating pods of a cluster, and their owners. Objects may be recorded in any order.
 
-    Of each object the last sight counts. It keeps pods while they terminate, and of a ReplicaSet or
-    Deployment less than 1 KiB.
+    The last recorded state of each object counts. Pods are kept only while they terminate; a
+    ReplicaSet or Deployment takes less than 1 KiB.
     """
 
     def __init__(self) -> None:
@@ -122,12 +121,12 @@ class Terminating:
         self._deployments: Final[dict[str, _Owner]] = {}
         self._owners: Final = {REPLICA_SET: self._sets, DEPLOYMENT: self._deployments}
         self._silent: Final[Counter[str]] = Counter()
-        self._claiming: Final[set[str]] = set()
+        self._reporting: Final[set[str]] = set()
 
-    def see_pod(self, seen: Fields) -> None:
-        """Take in a pod. Raises, as the next two, KeyError or msgspec.MsgspecError."""
-        metadata = _metadata.decode(seen["metadata"])
-        phase = _pod_status.decode(seen["status"]).phase if "status" in seen else None
+    def record_pod(self, fields: Fields) -> None:
+        """Record the state of a pod; raises KeyError or msgspec.MsgspecError when malformed."""
+        metadata = _metadata.decode(fields["metadata"])
+        phase = _pod_status.decode(fields["status"]).phase if "status" in fields else None
         self._forget_pod(metadata.uid)
         if metadata.deletion_timestamp is None or phase in _ENDED:
             return
@@ -135,46 +134,46 @@ class Terminating:
         self._pods[metadata.uid] = pod
         self._pods_of.setdefault(pod.controller.uid, set()).add(metadata.uid)
 
-    def see_replica_set(self, seen: Fields) -> None:
-        """Take in a ReplicaSet."""
-        self._see(REPLICA_SET, seen, bytes(_spec.decode(seen["spec"]).selector))
+    def record_replica_set(self, fields: Fields) -> None:
+        """Record the state of a ReplicaSet; raises as record_pod() does."""
+        self._record_owner(REPLICA_SET, fields, bytes(_spec.decode(fields["spec"]).selector))
 
-    def see_deployment(self, seen: Fields) -> None:
-        """Take in a Deployment."""
-        self._see(DEPLOYMENT, seen, b"")
+    def record_deployment(self, fields: Fields) -> None:
+        """Record the state of a Deployment; raises as record_pod() does."""
+        self._record_owner(DEPLOYMENT, fields, b"")
 
     def forget(self, uid: str) -> None:
-        """The object with this uid is gone; of any kind, seen or not."""
+        """Forget a deleted object of any kind, also one that was never recorded."""
         self._forget_pod(uid)
         for kind, owners in self._owners.items():
-            self._leave(kind, uid)
+            self._unindex(kind, uid)
             owners.pop(uid, None)
 
     def counts(self, kind: str) -> Iterator[Count]:
-        """Every ReplicaSet or every Deployment, in the order in which they were first seen."""
+        """Yield every ReplicaSet or every Deployment, in the order in which they were recorded."""
         for uid, owner in self._owners[kind].items():
             yield Count(owner.namespace, owner.name, owner.reported, self.counted(uid))
 
     def counted(self, uid: str) -> int:
-        """The terminating pods of a Deployment, or of anything that controls pods itself."""
+        """Return the number of terminating pods of a Deployment, or of a direct owner of pods."""
         if uid in self._deployments:
-            return sum(map(self._claimed, self._sets_of.get(uid, ())))
-        return self._claimed(uid)
+            return sum(map(self._count_claimed, self._sets_of.get(uid, ())))
+        return self._count_claimed(uid)
 
     def notable(self, kind: str) -> Iterator[Count]:
-        """As `counts`, without those that have no terminating pods and report 0 or nothing."""
+        """Yield as counts() does, but only owners with a terminating pod, counted or reported."""
         owners = self._owners[kind]
         parents = {self._sets[uid].controller for uid in self._pods_of if uid in self._sets}
-        for uid in owners.keys() & {*self._claiming, *self._pods_of, *parents}:
+        for uid in owners.keys() & {*self._reporting, *self._pods_of, *parents}:
             owner = owners[uid]
             yield Count(owner.namespace, owner.name, owner.reported, self.counted(uid))
 
     def pods(self) -> Counter[str]:
-        """How many pods terminate, by the kind of their controller; "" for nobody's."""
+        """Return the number of terminating pods by the kind of their controller ("" for none)."""
         return Counter(pod.controller.kind for pod in self._pods.values())
 
     def agreement(self, kind: str) -> Agreement:
-        """Of every ReplicaSet or every Deployment, without looking at each."""
+        """Compare the reported and counted numbers of all ReplicaSets or all Deployments."""
         owners = self._owners[kind]
         disagreeing = sum(one.reported not in (None, one.counted) for one in self.notable(kind))
         silent = self._silent[kind]
@@ -185,11 +184,11 @@ class Terminating:
         if pod is not None:
             _discard(self._pods_of, pod.controller.uid, uid)
 
-    def _see(self, kind: str, seen: Fields, selector: bytes) -> None:
-        metadata = _metadata.decode(seen["metadata"])
-        status = _status.decode(seen["status"]) if "status" in seen else _Status()
+    def _record_owner(self, kind: str, fields: Fields, selector: bytes) -> None:
+        metadata = _metadata.decode(fields["metadata"])
+        status = _status.decode(fields["status"]) if "status" in fields else _Status()
         uid, reported, controller = metadata.uid, status.terminating_replicas, metadata.controller
-        self._leave(kind, uid)
+        self._unindex(kind, uid)
         self._owners[kind][uid] = _Owner(
             metadata.namespace, metadata.name, controller.uid, reported, selector
         )
@@ -197,18 +196,18 @@ class Terminating:
             self._sets_of.setdefault(controller.uid, set()).add(uid)
         self._silent[kind] += reported is None
         if reported:
-            self._claiming.add(uid)
+            self._reporting.add(uid)
 
-    def _leave(self, kind: str, uid: str) -> None:
-        """Undo what the last sight of an owner added besides itself."""
+    def _unindex(self, kind: str, uid: str) -> None:
+        """Remove an owner's last recorded state from the indexes."""
         owner = self._owners[kind].get(uid)
         if owner is None:
             return
         self._silent[kind] -= owner.reported is None
-        self._claiming.discard(uid)
+        self._reporting.discard(uid)
         _discard(self._sets_of, owner.controller, uid)
 
-    def _claimed(self, uid: str) -> int:
+    def _count_claimed(self, uid: str) -> int:
         pods, owner = self._pods_of.get(uid), self._sets.get(uid)
         if not pods or owner is None:
             return len(pods or ())

@@ -1,71 +1,140 @@
-"""Every tracked object's generation, readiness and how long each intent took, from what is seen.
+"""Remembers for every tracked object its generation, its readiness and how long each change took.
 
-Two kinds of sights are told apart, since an allowed write is not a stored one (it may be refused
-by another webhook, lose against a rival, or change nothing):
+It learns of an object in two ways. An allowed write is not yet a stored one: another webhook may
+refuse it, it may lose against a concurrent write, or it may change nothing.
 
-- A *stored* state: a watch's event, or the oldObject of a write. Of two the higher
-  resourceVersion is the newer one (KEP-5504); a lower generation than one known to be stored is
-  old news whatever its version (apiserver pkg/registry/rest/update.go:BeforeUpdate never lowers
-  it), and so is one below `reconciled`.
-- A *write* that was allowed: believed at once, for nobody should wait for the next write to learn
-  that a rollout is done. What was believed before is kept, until a stored state confirms the write
-  or has it taken back, or for WAITING_SECONDS. Then a kind that is watched would have shown it:
-  the write was refused, and is taken back. Otherwise it stays believed: without a watch a refused
-  intent cannot be told from one that nobody observes, until the object's next write. A creation
-  is the exception, it is forgotten: refused ones are repeated, each with a new uid.
+- A *stored* state comes from a watch, or is the oldObject of a write. Of two states the one with
+  the higher resourceVersion is newer (KEP-5504). A generation below one known to be stored is old
+  whatever its version, because no update lowers it (apiserver pkg/registry/rest/update.go:
+  BeforeUpdate), and so is one below `reconciled`.
+- An allowed *write* is believed at once, so that a finished rollout shows before the next write.
+  The earlier state is kept until a stored state confirms or contradicts the write, or for
+  UNCONFIRMED_SECONDS. Then, if its kind is watched, the watch would have shown it: it was refused
+  and is undone. Without a watch it stays believed, because a refused change of spec looks like one
+  that no controller observes, until the next write of the object. A creation is forgotten instead:
+  refused creations are repeated, each with a new uid.
 
-A new intent makes the object unsettled, its readiness unknown, until somebody acts on it; where
-nobody ever says so, for as long as evaluate() gives it the benefit of the doubt.
+A new generation makes the object unsettled and its readiness unknown until its controller acts;
+where the controller never writes that it has, for GRACE_SECONDS.
 """
 
-from collections import OrderedDict
-from collections.abc import Iterator
-from typing import Final, NamedTuple
+import struct
+from collections import OrderedDict, deque
+from collections.abc import Iterable, Iterator
+from typing import Any, Final, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
-from webhook.admission.review import ReviewedObject
+from webhook.admission.review import AdmissionRequest, Operation, ReviewedObject
+from webhook.generation.prediction import Prediction
 from webhook.objects.fields import Fields
-from webhook.status.evaluate import JUST
-from webhook.status.excerpt import LONGEST_UID, Excerpt
-from webhook.status.milestones import Milestones
-from webhook.status.remembered import LONGEST_NAME, Remembered, pack, unpack
-from webhook.status.sighting import Sighting, judge, unfulfilled
-from webhook.status.tally import Kind, Tally
+from webhook.objects.metadata import ObjectMeta
+from webhook.status.evaluate import GRACE_SECONDS
+from webhook.status.kind_counts import CountsByKind, ResourceKind
+from webhook.status.state_transition import (
+    LONGEST_UID,
+    ObjectSnapshot,
+    StateTransition,
+    as_unobserved,
+    compute_transition,
+)
+from webhook.status.tracked_state import LONGEST_NAME, TrackedState, pack, unpack
 from webhook.status.view import Past
-from webhook.status.waiting import Waiting
+
+MOST_MILESTONE_OBJECTS: Final = 2_000
+MOST_STEPS: Final = 16
+
+
+class Milestone(NamedTuple):
+    """A generation and the time, in Unix seconds, at which it was reconciled."""
+
+    at: float
+    generation: int
+
+
+class Milestones:
+    """The latest milestones of each object. The objects without a new one for longest go first."""
+
+    def __init__(self, most_objects: int = MOST_MILESTONE_OBJECTS) -> None:
+        self._most: Final = most_objects
+        self._steps: Final[OrderedDict[str, deque[Milestone]]] = OrderedDict()
+
+    def record(self, uid: str, state: TrackedState) -> None:
+        """Add a milestone if the state of an object shows a newly reconciled generation."""
+        generation, at = state.reconciled, state.settled_at
+        if generation is None or at is None or generation != state.generation:
+            return
+        steps = self._steps.get(uid)
+        if steps is None:
+            steps = self._steps[uid] = deque(maxlen=MOST_STEPS)
+        elif steps[-1].generation >= generation:
+            return
+        steps.append(Milestone(at, generation))
+        self._steps.move_to_end(uid)
+        if len(self._steps) > self._most:
+            self._steps.popitem(last=False)
+
+    def find(self, uid: str) -> tuple[Milestone, ...]:
+        """Return the milestones of an object, the oldest first."""
+        return tuple(self._steps.get(uid, ()))
+
+
+class UnconfirmedWrite(msgspec.Struct, frozen=True, gc=False):
+    """An allowed write, or a new generation, of which it is not known yet what comes of it."""
+
+    since: float
+    before: bytes | None
+    """The packed state before it; None for a creation."""
+    after: bytes | None
+    """The packed state to believe if nothing more is seen; None: the one that is believed now."""
+    stored: bool
+
+    @property
+    def is_creation(self) -> bool:
+        """Nothing was stored before, and it is not known whether anything is stored now."""
+        return self.before is None and not self.stored
+
+    def decide(self, believed: TrackedState) -> TrackedState:
+        """Return the state to believe when nothing more was seen until the time limit."""
+        after = unpack(self.after) if self.after else believed
+        # Version 0 where it is not known: then any stored state that is seen next is newer.
+        return replace(after, version=believed.version if self.stored else 0)
+
 
 MOST_OBJECTS: Final = 200_000
 MOST_BYTES: Final = 96 * 1024 * 1024
-"""With what waits."""
-WAITING_SECONDS: Final = JUST
-MOST_WAITING: Final = 20_000
+"""Of tracked and unconfirmed states together."""
+UNCONFIRMED_SECONDS: Final = GRACE_SECONDS
+MOST_UNCONFIRMED: Final = 20_000
 
 _BYTES_OF_OBJECT: Final = 300
-_BYTES_OF_WAITING: Final = 350
+_BYTES_OF_UNCONFIRMED: Final = 350
 
 
 class Tracked(NamedTuple):
-    """One object as it is believed to be."""
+    """One tracked object and its state."""
 
     uid: str
-    kind: Kind
-    state: Remembered
-    waiting: bool
-    """The state is that of a write of which nobody knows yet whether it was stored."""
+    kind: ResourceKind
+    state: TrackedState
+    unconfirmed: bool
+    """The state comes from a write that is not known to be stored yet."""
 
 
 class Tracking:
-    """Bounded in objects and bytes; the objects longest unwritten go first."""
+    """The states of all tracked objects.
+
+    Bounded in number and bytes: the least recently written object is forgotten first.
+    """
 
     def __init__(self, most_objects: int = MOST_OBJECTS, most_bytes: int = MOST_BYTES) -> None:
         self._objects: Final[OrderedDict[str, bytes]] = OrderedDict()
-        self._waiting: Final[OrderedDict[str, Waiting]] = OrderedDict()
+        self._unconfirmed: Final[OrderedDict[str, UnconfirmedWrite]] = OrderedDict()
         self._watched: Final[set[int]] = set()
         self._most_objects: Final = most_objects
         self._most_bytes: Final = most_bytes
-        self.tally: Final = Tally()
+        self.counts_by_kind: Final = CountsByKind()
         self.milestones: Final = Milestones()
         self.bytes = 0
 
@@ -73,198 +142,220 @@ class Tracking:
         return len(self._objects)
 
     def uids(self) -> list[str]:
-        """Of every tracked object, the longest unwritten first."""
+        """Return the uid of every tracked object, the least recently written first."""
         return list(self._objects)
 
     def find(self, uid: str) -> Tracked | None:
-        """What is known of an object."""
+        """Return a tracked object; None when it is not tracked."""
         data = self._objects.get(uid)
         if data is None:
             return None
         state = unpack(data)
-        return Tracked(uid, self.tally.kind(state.kind), state, uid in self._waiting)
+        return Tracked(uid, self.counts_by_kind.kind(state.kind), state, uid in self._unconfirmed)
 
     def objects(self) -> Iterator[Tracked]:
-        """Every tracked object, as `uids`."""
+        """Yield every tracked object, in the order of uids()."""
         return (found for uid in self.uids() if (found := self.find(uid)) is not None)
 
     def past(self, uid: str, at: float) -> Past | None:
-        """What evaluate() may be told of an object's past; None for an unknown one."""
+        """Return what evaluate() needs to know of earlier writes; None for an unknown object."""
         found = self.find(uid)
         if found is None:
             return None
         state = found.state
         acted = state.observed_at
         if acted is None and state.ready is not None and state.observed is None:
-            acted = state.changed_at  # a status was written, without an observedGeneration
+            acted = state.changed_at  # status was written, without an observedGeneration
         return Past(state.intent_at, acted, state.reconciled, len(state.flips_since(at)))
 
     def packed(self) -> Iterator[tuple[str, bytes | tuple[bytes, bool]]]:
-        """Each object by uid, and what is another value once `lasting` is."""
+        """Yield the uid of each object and a value that changes with its state_to_persist()."""
         for uid in self.uids():
             if (data := self._objects.get(uid)) is not None:
-                yield uid, (data, True) if uid in self._waiting else data
+                yield uid, (data, True) if uid in self._unconfirmed else data
 
-    def lasting(self, uid: str) -> Remembered | None:
-        """What is to be known of an object after a restart: as if settle() decided now."""
-        state, waiting = self._get(uid), self._waiting.get(uid)
-        if state is None or waiting is None:
+    def state_to_persist(self, uid: str) -> TrackedState | None:
+        """Return the state to restore after a restart, decided as by settle(); None: nothing."""
+        state, unconfirmed = self._get(uid), self._unconfirmed.get(uid)
+        if state is None or unconfirmed is None:
             return state
-        return None if waiting.is_creation else waiting.decided(state)
+        return None if unconfirmed.is_creation else unconfirmed.decide(state)
 
-    def restore(self, uid: str, kind: Kind, state: Remembered) -> None:
-        """Take over what lasted, unless more is known already."""
+    def restore(self, uid: str, kind: ResourceKind, state: TrackedState) -> None:
+        """Take over a state from before a restart, unless the object has been seen since."""
         if uid not in self._objects:
-            self._put(uid, None, replace(state, kind=self.tally.position(*kind)))
+            self._put(uid, None, replace(state, kind=self.counts_by_kind.position(*kind)))
 
-    def see(self, group: str, resource: str, kind: str, document: Fields, at: float) -> None:
-        """Take in a stored state, from a watch; its kind is watched from now on.
+    def record_stored(
+        self, group: str, resource: str, kind: str, document: Fields, at: float
+    ) -> None:
+        """Record the state that a watch shows; its kind counts as watched from now on.
 
-        Raises KeyError without apiVersion or metadata, msgspec.MsgspecError or RecursionError when
-        undecodable.
+        Raises KeyError without apiVersion or metadata, and msgspec.MsgspecError or RecursionError
+        when the object cannot be decoded.
         """
-        position = self.tally.position(group, resource, kind)
+        position = self.counts_by_kind.position(group, resource, kind)
         self._watched.add(position)
         api_version = msgspec.json.decode(document["apiVersion"], type=str)
-        sight = Excerpt(ReviewedObject.of(document), api_version, kind)
-        if _fits(sight):
-            self._stored(position, sight, at, is_base=False)
+        snapshot = ObjectSnapshot(ReviewedObject.of(document), api_version, kind)
+        if _fits(snapshot):
+            self._record_stored(position, snapshot, at, is_base=False)
 
-    def review(
+    def record_write(
         self,
-        kind: Kind,
+        kind: ResourceKind,
         api_version: str,
         old: ReviewedObject | None,
         new: ReviewedObject,
         at: float,
     ) -> None:
-        """Take in an allowed write of a whole object; `old` is None for a creation.
+        """Record an allowed write of a whole object; `old` is None for a creation.
 
-        Raises msgspec.MsgspecError or RecursionError when undecodable.
+        Raises msgspec.MsgspecError or RecursionError when an object cannot be decoded.
         """
-        position = self.tally.position(*kind)
-        sight = Excerpt(new, api_version, kind.kind)
-        uid = sight.metadata.uid or ""
-        if not _fits(sight) or (old is not None and old.metadata.uid != uid):
+        position = self.counts_by_kind.position(*kind)
+        snapshot = ObjectSnapshot(new, api_version, kind.kind)
+        uid = snapshot.metadata.uid or ""
+        if not _fits(snapshot) or (old is not None and old.metadata.uid != uid):
             return
         if old is None:
             before = self._get(uid)
         else:
-            before = self._stored(position, Excerpt(old, api_version, kind.kind), at, is_base=True)
+            before = self._record_stored(
+                position, ObjectSnapshot(old, api_version, kind.kind), at, is_base=True
+            )
             if before is None:
-                return  # a write of a stale copy is refused, or begins again
-        if before and sight.generation < before.generation:
-            return  # no server writes that
-        if before and before.shows(sight.generation, sight.digest):
+                return  # a write from an old copy: the API server rejects or repeats it
+        if before and snapshot.generation < before.generation:
+            return  # the API server never lowers a generation
+        if before and before.is_same(snapshot.generation, snapshot.digest):
             self._put(uid, before, before)
             return
         version = before.version if before else 0
-        observes = self.tally.counts(position).always_observes
-        found = judge(
-            position, sight, before, at, version, always_observes=observes, created=old is None
+        observes = self.counts_by_kind.counts(position).always_observes
+        found = compute_transition(
+            position, snapshot, before, at, version, always_observes=observes, created=old is None
         )
-        self._take(uid, before, found, at, stored=False)
+        self._apply(uid, before, found, at, stored=False)
 
-    def moved(self, uid: str, at: float) -> None:
-        """An allowed write that does not show the object moves its generation by one: a Scale's."""
+    def record_scale(self, uid: str, at: float) -> None:
+        """Record an allowed write of a Scale, which raises the generation but hides the object."""
         before = self._get(uid)
         if before is None or before.generation == 0:
             return
-        # No digest: whatever is stored next is judged anew.
+        # Digest 0: the next stored state is always evaluated.
         after = replace(
             before, generation=before.generation + 1, digest=0, intent_at=at, intent_seen=True,
             observed_at=None, settled_at=None,
         )  # fmt: skip
-        found = Sighting(unfulfilled(after, before, at), moved=True)
-        self._take(uid, before, found, at, stored=False)
+        found = StateTransition(as_unobserved(after, before, at), intent_changed=True)
+        self._apply(uid, before, found, at, stored=False)
 
     def forget(self, uid: str) -> None:
-        """The object is gone."""
-        self._wait(uid, None)
+        """Forget an object that no longer exists."""
+        self._set_unconfirmed(uid, None)
         self._put(uid, self._get(uid), None)
 
     def settle(self, at: float) -> None:
-        """Decide what has waited for long enough."""
-        while self._waiting:
-            uid, waiting = next(iter(self._waiting.items()))
-            is_due = waiting.since <= at - WAITING_SECONDS
-            if not is_due and len(self._waiting) <= MOST_WAITING:
+        """Decide the writes that have been unconfirmed for UNCONFIRMED_SECONDS."""
+        while self._unconfirmed:
+            uid, unconfirmed = next(iter(self._unconfirmed.items()))
+            is_due = unconfirmed.since <= at - UNCONFIRMED_SECONDS
+            if not is_due and len(self._unconfirmed) <= MOST_UNCONFIRMED:
                 return
             believed = self._get(uid)
             if believed is None or (
-                not waiting.stored and (waiting.before is None or believed.kind in self._watched)
+                not unconfirmed.stored
+                and (unconfirmed.before is None or believed.kind in self._watched)
             ):
-                self._take_back(uid)
+                self._undo(uid)
                 continue
-            self._wait(uid, None)
-            self._put(uid, believed, waiting.decided(believed))
+            self._set_unconfirmed(uid, None)
+            self._put(uid, believed, unconfirmed.decide(believed))
 
-    def _stored(self, kind: int, sight: Excerpt, at: float, *, is_base: bool) -> Remembered | None:
-        """Take in a stored state: what is believed now; None when it is older than what is known.
+    def _record_stored(
+        self, kind: int, snapshot: ObjectSnapshot, at: float, *, is_base: bool
+    ) -> TrackedState | None:
+        """Record a stored state; return the state believed now, None if a newer one is known.
 
-        `is_base`: a write goes out from it.
+        is_base  it is the oldObject of a write.
         """
-        uid = sight.metadata.uid or ""
+        uid = snapshot.metadata.uid or ""
         before = self._get(uid)
-        if before and sight.version and sight.version <= before.version:
-            waiting = self._waiting.get(uid)
-            if is_base and sight.version == before.version and waiting and not waiting.stored:
-                return self._take_back(uid)  # it goes out from where the believed write did
-            return before if sight.version == before.version else None
-        before = self._heard(uid, before, sight.generation)
+        if before and snapshot.version and snapshot.version <= before.version:
+            unconfirmed = self._unconfirmed.get(uid)
+            if (
+                is_base
+                and snapshot.version == before.version
+                and unconfirmed
+                and not unconfirmed.stored
+            ):
+                return self._undo(uid)  # both writes start from it: the believed one was not stored
+            return before if snapshot.version == before.version else None
+        before = self._confirm_or_undo(uid, before, snapshot.generation)
         if before:
             known = before.generation if before.version else before.reconciled or 0
-            if sight.generation < known:
+            if snapshot.generation < known:
                 return None
-            if before.shows(sight.generation, sight.digest):
-                now = replace(before, version=sight.version)
-                if not is_base:  # the write that goes out from it is put in its place
+            if before.is_same(snapshot.generation, snapshot.digest):
+                now = replace(before, version=snapshot.version)
+                if not is_base:  # otherwise the write replaces it at once
                     self._put(uid, before, now)
                 return now
-        observes = self.tally.counts(kind).always_observes
-        found = judge(kind, sight, before, at, sight.version, always_observes=observes)
-        return self._take(uid, before, found, at, stored=True)
+        observes = self.counts_by_kind.counts(kind).always_observes
+        found = compute_transition(
+            kind, snapshot, before, at, snapshot.version, always_observes=observes
+        )
+        return self._apply(uid, before, found, at, stored=True)
 
-    def _heard(self, uid: str, before: Remembered | None, generation: int) -> Remembered | None:
-        """Confirm what waits, or take it back, now that a stored generation is known."""
-        waiting = self._waiting.get(uid)
-        if before is None or waiting is None or waiting.stored:
+    def _confirm_or_undo(
+        self, uid: str, before: TrackedState | None, generation: int
+    ) -> TrackedState | None:
+        """Confirm or undo an unconfirmed write, now that a stored generation is known."""
+        unconfirmed = self._unconfirmed.get(uid)
+        if before is None or unconfirmed is None or unconfirmed.stored:
             return before
-        if generation < before.generation and waiting.before is not None:
-            return self._take_back(uid)
-        # Also where another status is stored: the time of an intent is worth keeping.
-        if waiting.after is None:
-            self._wait(uid, None)
+        if generation < before.generation and unconfirmed.before is not None:
+            return self._undo(uid)
+        # Confirmed even if another status is stored, to keep the time at which spec changed.
+        if unconfirmed.after is None:
+            self._set_unconfirmed(uid, None)
         else:
-            self._wait(uid, replace(waiting, stored=True))
+            self._set_unconfirmed(uid, replace(unconfirmed, stored=True))
         return before
 
-    def _take(
-        self, uid: str, before: Remembered | None, found: Sighting, at: float, *, stored: bool
-    ) -> Remembered:
-        """Remember a sight, and what it measures; what is believed now."""
-        self._wait(uid, None)
-        shown = unfulfilled(found.after, before, at) if found.moved else found.after
-        if found.moved or not stored:
-            after = pack(found.after) if found.moved else None
-            self._wait(uid, Waiting(at, self._objects.get(uid), after, stored))
+    def _apply(
+        self,
+        uid: str,
+        before: TrackedState | None,
+        found: StateTransition,
+        at: float,
+        *,
+        stored: bool,
+    ) -> TrackedState:
+        """Store a transition and count what it measured; return the state believed now."""
+        self._set_unconfirmed(uid, None)
+        shown = as_unobserved(found.after, before, at) if found.intent_changed else found.after
+        if found.intent_changed or not stored:
+            after = pack(found.after) if found.intent_changed else None
+            self._set_unconfirmed(uid, UnconfirmedWrite(at, self._objects.get(uid), after, stored))
         self._put(uid, before, shown)
-        self.milestones.see(uid, shown)
-        counts = self.tally.counts(shown.kind)
+        self.milestones.record(uid, shown)
+        counts = self.counts_by_kind.counts(shown.kind)
         if found.observation is not None:
             counts.observation.add(found.observation)
         if found.reconcile is not None:
             counts.reconcile.add(found.reconcile)
         counts.flips += found.flipped
-        if len(self._waiting) > MOST_WAITING:
+        if len(self._unconfirmed) > MOST_UNCONFIRMED:
             self.settle(at)
         return shown
 
-    def _take_back(self, uid: str) -> Remembered | None:
-        """The believed write was not stored; what it measured stays measured."""
-        waiting, believed = self._waiting[uid], self._get(uid)
-        self._wait(uid, None)
-        before = unpack(waiting.before) if waiting.before else None
+    def _undo(self, uid: str) -> TrackedState | None:
+        """Return to the state before a write that was not stored; its measurements stay counted."""
+        unconfirmed, believed = self._unconfirmed[uid], self._get(uid)
+        self._set_unconfirmed(uid, None)
+        before = unpack(unconfirmed.before) if unconfirmed.before else None
         if before and believed and before.generation == believed.generation:
             before = replace(
                 before,
@@ -275,25 +366,25 @@ class Tracking:
         self._put(uid, believed, before)
         return before
 
-    def _wait(self, uid: str, waiting: Waiting | None) -> None:
-        """Have this to be decided of an object, in the place of what was."""
-        before = self._waiting.get(uid)
+    def _set_unconfirmed(self, uid: str, unconfirmed: UnconfirmedWrite | None) -> None:
+        """Set, replace or (None) remove the unconfirmed write of an object."""
+        before = self._unconfirmed.get(uid)
         if before is not None:
             self.bytes -= _size(before)
-        if waiting is not None:
-            self.bytes += _size(waiting)
-            self._waiting[uid] = waiting
+        if unconfirmed is not None:
+            self.bytes += _size(unconfirmed)
+            self._unconfirmed[uid] = unconfirmed
         elif before is not None:
-            del self._waiting[uid]
+            del self._unconfirmed[uid]
 
-    def _get(self, uid: str) -> Remembered | None:
+    def _get(self, uid: str) -> TrackedState | None:
         data = self._objects.get(uid)
         return None if data is None else unpack(data)
 
-    def _put(self, uid: str, before: Remembered | None, after: Remembered | None) -> None:
-        """Replace what is remembered, count it, and forget what is over the bounds."""
+    def _put(self, uid: str, before: TrackedState | None, after: TrackedState | None) -> None:
+        """Replace the state of an object, count it, and forget objects beyond the bounds."""
         old = self._objects.pop(uid, None)
-        self.tally.change(before if old is not None else None, after)
+        self.counts_by_kind.change(before if old is not None else None, after)
         if old is not None:
             self.bytes -= _BYTES_OF_OBJECT + len(old)
         if after is None:
@@ -304,14 +395,96 @@ class Tracking:
             self.forget(next(iter(self._objects)))
 
 
-def _size(waiting: Waiting) -> int:
-    return _BYTES_OF_WAITING + len(waiting.before or b"") + len(waiting.after or b"")
+def _size(unconfirmed: UnconfirmedWrite) -> int:
+    return _BYTES_OF_UNCONFIRMED + len(unconfirmed.before or b"") + len(unconfirmed.after or b"")
 
 
-def _fits(sight: Excerpt) -> bool:
-    metadata = sight.metadata
+def _fits(snapshot: ObjectSnapshot) -> bool:
+    metadata = snapshot.metadata
     return (
         0 < len(metadata.uid or "") <= LONGEST_UID
         and len(metadata.name or "") <= LONGEST_NAME
         and len(metadata.namespace or "") <= LONGEST_NAME
     )
+
+
+_SHOWS_OBJECT: Final = frozenset({"", "status", "resize", "ephemeralcontainers"})
+"""Subresources whose reviews carry the object itself."""
+
+
+def record_outcome(
+    tracking: Tracking, request: AdmissionRequest, prediction: Prediction, at: float
+) -> None:
+    """Record an admission review of the phase outcome.
+
+    Only this phase shows the object as all mutating webhooks and the strategy left it. Writes at
+    /intent and /mutate may never reach it, or carry an old status. A dry run is ignored. An object
+    that finalizers or a grace period keep after a DELETE is tracked again with its next write.
+    Raises msgspec.MsgspecError or RecursionError when the object cannot be decoded.
+    """
+    wire = request.wire
+    if wire.dry_run:
+        return
+    new, old = request.object, request.old_object
+    if request.operation is Operation.DELETE and old is not None:
+        if not request.subresource:
+            tracking.forget(old.metadata.uid or "")
+    elif request.operation not in (Operation.CREATE, Operation.UPDATE) or new is None:
+        return
+    elif request.subresource == "scale":
+        if prediction.moves:
+            tracking.record_scale(new.metadata.uid or "", at)
+    elif request.subresource in _SHOWS_OBJECT:
+        if old is not None and _is_removed(new.metadata, old.metadata):
+            tracking.forget(new.metadata.uid or "")
+            return
+        kind = ResourceKind(wire.resource.group, wire.resource.resource, wire.kind.kind)
+        group, version = wire.kind.group, wire.kind.version
+        tracking.record_write(kind, f"{group}/{version}" if group else version, old, new, at)
+
+
+def _is_removed(new: ObjectMeta, old: ObjectMeta) -> bool:
+    """Whether an update removes the last finalizer and with it the object (store.go:Update).
+
+    A remaining grace period keeps the object: a pod is removed by a last DELETE.
+    """
+    return bool(
+        new.deletion_timestamp
+        and old.finalizers
+        and not new.finalizers
+        and not new.deletion_grace_period_seconds
+    )
+
+
+_decoder: Final = msgspec.msgpack.Decoder(tuple[ResourceKind, bytes])
+
+
+class TrackingRows:
+    """Saves and restores a Tracking as rows: uid, and the packed state with the names of its kind.
+
+    The position of a kind differs between processes, so its names are saved.
+    """
+
+    def __init__(self, tracking: Tracking) -> None:
+        self._tracking: Final = tracking
+
+    def marks(self) -> Iterator[tuple[str, Any]]:
+        """Yield the uid of each object and a value that differs once its row does."""
+        return self._tracking.packed()
+
+    def export(self, name: str) -> bytes | None:
+        """Return the row of an object; None when nothing is to be restored."""
+        state = self._tracking.state_to_persist(name)
+        if state is None:
+            return None
+        return msgspec.msgpack.encode((self._tracking.counts_by_kind.kind(state.kind), pack(state)))
+
+    def restore(self, rows: Iterable[tuple[str, bytes]]) -> None:
+        """Restore exported rows; raises msgspec.MsgspecError or ValueError for a malformed row."""
+        for uid, content in rows:
+            kind, data = _decoder.decode(content)
+            try:
+                state = unpack(data)
+            except (IndexError, struct.error) as error:
+                raise ValueError("the stored state of an object is cut off") from error
+            self._tracking.restore(uid, kind, state)

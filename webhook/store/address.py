@@ -1,12 +1,12 @@
-"""`--store`: which store is meant, read and checked before anything is started.
+"""Parses and checks the flag `--store` before anything is started.
 
     memory
     sqlite:PATH
     valkey://[user[:password]@]host[:port][/db][?prefix=P&password-file=F&key-file=F]
     valkeys://…[&cafile=F]                                                  over TLS
 
-redis:// and rediss:// are the same. User and password are percent-encoded. A password is never
-repeated: not in an error, not in a log, not in a repr.
+redis:// and rediss:// mean the same. User and password are percent-encoded. A password is never
+repeated in an error, a log line or a repr.
 """
 
 from dataclasses import dataclass, field
@@ -28,21 +28,21 @@ class BadStoreError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class MemoryAddress:
-    """The memory of each process."""
+    """Each process uses its own memory; nothing is shared or kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class SqliteAddress:
-    """A file on this machine."""
+    """A SQLite file on this machine."""
 
     path: Path
 
 
 @dataclass(frozen=True, slots=True)
 class ValkeyAddress:
-    """A server that replicas share. `prefix` begins every key and channel.
+    """A Valkey or Redis server that replicas share. `prefix` begins every key and channel.
 
-    key_file  seals what is shared; it may come later, and until then nothing is shared
+    key_file  holds the keys that seal what is shared; nothing is shared until it exists
     """
 
     host: str
@@ -57,7 +57,7 @@ class ValkeyAddress:
     key_file: Path | None = None
 
     def __str__(self) -> str:
-        """For logs: where it is, and nothing that opens it."""
+        """Return the address for logs, without user and password."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"valkey{'s' if self.tls else ''}://{host}:{self.port}/{self.db}"
 
@@ -66,9 +66,9 @@ StoreAddress = MemoryAddress | SqliteAddress | ValkeyAddress
 
 
 def parse_store(text: str, *, is_here: bool = True) -> StoreAddress:
-    """What `--store` names. Raises BadStoreError.
+    """Parse the value of `--store`. Raises BadStoreError.
 
-    is_here  it is for this machine, where the files that it names must be
+    is_here  the store is used on this machine, so the files that it names must exist here
     """
     if text == "memory":
         return MemoryAddress()

@@ -11,12 +11,12 @@ from webhook.alerts.leader import Leadership
 from webhook.objects.intended import Restored
 from webhook.running import running
 from webhook.store.address import ValkeyAddress
-from webhook.store.circuit import Circuit, LostError, Turn, Way
-from webhook.store.lock import StoreLock
-from webhook.store.scripts import REPLICA_BYTES, Scripts
+from webhook.store.circuit_breaker import CircuitBreaker, StoreAccess, StoreLostError, StoreState
+from webhook.store.leader_lock import LeaderLock
 from webhook.store.seal import KeyFile, Plain, Seal
-from webhook.store.shared import SharedWrites
-from webhook.store.sharing import Place, Sharer, Sharing, Teller
+from webhook.store.shared_detection import Reporter, SharedDetection, SharedJudge, SharedStore
+from webhook.store.shared_writes import REPLICA_BYTES, Scripts, SharedWrites
+from webhook.telemetry import declarations
 from webhook.telemetry.logs import LOGGER
 from webhook.telemetry.metrics import Metrics
 
@@ -29,77 +29,62 @@ _UNSEALED: Final = {
     "mend": "--store ...?key-file=FILE, with a key for all replicas: openssl rand -hex 32",
 }
 Tell = Callable[[bool, str], Awaitable[None]]
-"""Is told when the store was lost, and why, and when it is back."""
+"""Called with False and the reason when the store is lost, with True when it is back."""
 
 
 class Replicas:
-    """What the replicas of one store have in common. Until `joined`, each has its own."""
+    """What the replicas of one store share. Before `joined`, nothing is shared."""
 
-    def __init__(self, address: ValkeyAddress, judge: Sharer, restored: Restored) -> None:
-        """Connect to nothing yet. `judge` is to see what all replicas see.
+    def __init__(self, address: ValkeyAddress, judge: SharedJudge, restored: Restored) -> None:
+        """Prepare without connecting.
 
-        `restored` are the fields that this server puts back.
+        judge     detection, which is to see what all replicas see
+        restored  the fields that this server restores
         """
-        # Imported when wanted: the client is of no use to a server without a shared store.
-        from webhook.store.line import listen, open_line  # noqa: PLC0415
-        from webhook.store.reader import open_reader  # noqa: PLC0415
+        # Imported when needed: a server without a shared store does without valkey-py.
+        from webhook.store.client import (  # noqa: PLC0415
+            open_pipeline,
+            open_stream_client,
+            subscribe,
+        )
 
         self._address: Final = address
-        self._turns: Final[asyncio.Queue[Turn]] = asyncio.Queue()
+        self._states: Final[asyncio.Queue[StoreState]] = asyncio.Queue()
         replica = secrets.token_bytes(REPLICA_BYTES)
         scripts = Scripts(address.prefix, replica)
         self._keys: Final = None if address.key_file is None else KeyFile(address.key_file)
         seal: Seal = Plain() if self._keys is None else self._keys.seal
-        way = Way(
-            lambda: self._with_key(open_line),
-            lambda on_open, on_message: listen(address, scripts.channel, on_open, on_message),
+        access = StoreAccess(
+            lambda: self._with_key(open_pipeline),
+            lambda on_open, on_message: subscribe(address, scripts.channel, on_open, on_message),
             scripts.probe(),
         )
-        self.circuit: Final = Circuit(way, self._turns.put_nowait)
+        self.circuit: Final = CircuitBreaker(access, self._states.put_nowait)
         self.writes: Final = SharedWrites(self.circuit, scripts, seal, restored)
-        place = Place(
-            lambda: self._with_key(open_reader),
-            lambda: self._with_key(open_line),
+        store = SharedStore(
+            lambda: self._with_key(open_stream_client),
+            lambda: self._with_key(open_pipeline),
             scripts.probe(),
             address.prefix,
             replica,
             seal,
         )
-        self.sharing: Final = Sharing(place, judge)
-        self.lock: Final = StoreLock(self.circuit, address.prefix, replica)
+        self.sharing: Final = SharedDetection(store, judge)
+        self.lock: Final = LeaderLock(self.circuit, address.prefix, replica)
 
     @asynccontextmanager
     async def joined(self, metrics: Metrics, tell: Tell | None) -> AsyncIterator[None]:
-        """Keep up the connection; does not wait for it, for a webhook must come up without."""
-        metrics.gauge(
-            "store_up", "1 while the shared store is asked.", lambda: float(self.circuit.up)
-        )
+        """Keep the store connected while the context is entered.
+
+        Does not wait for the connection: a webhook must start without its store.
+        """
+        metrics.gauge(declarations.STORE_UP, lambda: float(self.circuit.up))
+        metrics.counts(declarations.STORE_REQUESTS, self.circuit.requests.items)
+        metrics.gauge(declarations.STORE_SHARED, lambda: float(self.sharing.is_shared))
+        metrics.counts(declarations.STORE_FACTS, self.sharing.counts)
+        metrics.gauge(declarations.STORE_LAG, self.sharing.lag)
         metrics.counts(
-            "store_requests",
-            "Commands for the shared store, by what became of them.",
-            ("operation", "result"),
-            self.circuit.requests.items,
-        )
-        metrics.gauge(
-            "store_shared",
-            "1 while all replicas judge what this one sees.",
-            lambda: float(self.sharing.is_shared),
-        )
-        metrics.counts(
-            "store_facts",
-            "What detection learns of reviews, by what became of it in the shared store.",
-            ("result",),
-            self.sharing.counts,
-        )
-        metrics.gauge(
-            "store_lag_seconds",
-            "For how long the oldest message to the shared store has not come back.",
-            self.sharing.lag,
-        )
-        metrics.counts(
-            "store_dropped",
-            "Values of the shared store that were not taken, or not whole, by the reason.",
-            ("reason",),
+            declarations.STORE_DROPPED,
             lambda: (((reason,), count) for reason, count in self.writes.dropped.items()),
         )
         LOGGER.info("joining replicas", extra={"facts": {"store": str(self._address)}})
@@ -110,29 +95,32 @@ class Replicas:
             yield
 
     @asynccontextmanager
-    async def shared(self, teller: Teller, leadership: Leadership) -> AsyncIterator[None]:
-        """Have one detection with the others; `joined` lasts longer, for what is sent last."""
-        async with running((self.sharing.run(teller, lambda: leadership.is_leader),)):
+    async def shared(self, reporter: Reporter, leadership: Leadership) -> AsyncIterator[None]:
+        """Share detection while the context is entered, within `joined`.
+
+        At the end, what was gathered last is still sent.
+        """
+        async with running((self.sharing.run(reporter, lambda: leadership.is_leader),)):
             try:
                 yield
             finally:
                 await self.sharing.finish()
 
-    async def _with_key(self, opened: Callable[[ValkeyAddress], Awaitable[T]]) -> T:
-        """A connection, once there is a key. Raises LostError."""
+    async def _with_key(self, open_connection: Callable[[ValkeyAddress], Awaitable[T]]) -> T:
+        """Open a connection once there is a key. Raises StoreLostError."""
         if self._keys is not None:
             await self._keys.read()
-        return await opened(self._address)
+        return await open_connection(self._address)
 
     async def _renew_keys(self) -> None:
-        """Go by the keys of the file, as long as it holds any."""
+        """Read the key file again and again; without a key in it, the keys before stay in use."""
         while self._keys is not None:
             await asyncio.sleep(_KEY_SECONDS)
-            with contextlib.suppress(LostError):  # told by the next connection, if it lasts
+            with contextlib.suppress(StoreLostError):  # the next connection reports it
                 await self._keys.read()
 
     async def _pass_on(self, tell: Tell | None) -> None:
         while True:
-            turn = await self._turns.get()
+            state = await self._states.get()
             if tell is not None:
-                await tell(turn.up, turn.reason)
+                await tell(state.up, state.reason)

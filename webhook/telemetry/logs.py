@@ -1,7 +1,7 @@
-"""JSON logs on standard error: what happened and where, never what an object holds.
+"""Writes logs to standard error as JSON: what happened and where, never the contents of an object.
 
-Lines go through a queue to a thread, so that a slow terminal or disk never delays an answer, and
-repeated lines are limited: a clobbering loop must not fill the disk that explains it.
+Lines go through a queue to a thread, so that a slow terminal or disk never delays an answer. Lines
+with the same message are limited: a loop of writes must not fill the disk with its own log.
 """
 
 import json
@@ -14,7 +14,28 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final, TextIO
 
-LOGGER: Final = logging.getLogger("genguard")
+
+class _Logger(logging.Logger):
+    """A logger that does not search the stack for its caller.
+
+    No line names the caller, and the search takes longer than the rest of a record.
+    """
+
+    def findCaller(self, *_: Any, **__: Any) -> tuple[str, int, str, str | None]:  # noqa: N802
+        return "", 0, "", None
+
+
+def _make_logger() -> logging.Logger:
+    """Create the logger `genguard`; the class of other loggers stays as it is."""
+    usual = logging.getLoggerClass()
+    logging.setLoggerClass(_Logger)
+    try:
+        return logging.getLogger("genguard")
+    finally:
+        logging.setLoggerClass(usual)
+
+
+LOGGER: Final = _make_logger()
 _QUEUED_LINES: Final = 10_000
 _MESSAGES: Final = 1_000
 
@@ -23,7 +44,7 @@ class JSONFormatter(logging.Formatter):
     """One object a line: time, level, message, and the fields given as `extra={"facts": {...}}`."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Write a record in ASCII: nothing in it can forge a line or move a terminal's cursor."""
+        """Format a record in ASCII: nothing in it can forge a line or move a terminal's cursor."""
         line: dict[str, Any] = {
             "time": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
             + f".{int(record.msecs):03d}Z",
@@ -44,7 +65,7 @@ class JSONFormatter(logging.Formatter):
 
 
 class RateLimit(logging.Filter):
-    """A token bucket for the lines of one message; what was left out is counted in the next."""
+    """Limits the lines of each message by a token bucket; the next line counts those left out."""
 
     def __init__(self, per_second: float = 10.0, burst: int = 50) -> None:
         super().__init__()
@@ -53,7 +74,7 @@ class RateLimit(logging.Filter):
         self._buckets: Final[dict[str, tuple[float, float, int]]] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Let a record through while its message has tokens left."""
+        """Whether a record is written: its message has tokens left."""
         if len(self._buckets) > _MESSAGES:
             self._buckets.clear()  # messages of libraries may hold anything, addresses too
         if self.leaves_out(record.msg, record.created):
@@ -65,9 +86,10 @@ class RateLimit(logging.Filter):
         return True
 
     def leaves_out(self, message: str, now: float) -> bool:
-        """Whether a line is left out that is due now, and is counted so; it need not be made."""
+        """Whether a line would be left out now; if so it is counted as left out."""
         tokens, at, missed = self._buckets.get(message, (float(self._burst), now, 0))
-        # A clock that was put back takes no tokens, or nothing would be said for as long.
+        # A clock that is set back takes no tokens: otherwise nothing would be logged until it is
+        # where it was.
         tokens = min(self._burst, tokens + max(0.0, now - at) * self._per_second)
         is_spent = tokens < 1
         self._buckets[message] = (tokens, now, missed + is_spent)
@@ -75,7 +97,7 @@ class RateLimit(logging.Filter):
 
 
 def is_heard(level: int, message: str) -> bool:
-    """Whether LOGGER writes such a line now: to make one takes longer than to judge a review."""
+    """Whether LOGGER would write a line now; asked first where making the line is costly."""
     if not LOGGER.isEnabledFor(level):
         return False
     filters = [one for handler in logging.getLogger().handlers for one in handler.filters]
@@ -86,10 +108,6 @@ def is_heard(level: int, message: str) -> bool:
 @contextmanager
 def logging_to_stderr(level: str = "INFO") -> Iterator[None]:
     """Send the `genguard` logger, and warnings of libraries, to standard error as JSON."""
-    # A line says neither thread, process nor line of code, and to find them takes longer than the
-    # rest of a record (Python's Logging HOWTO, Optimization).
-    logging._srcfile = None  # noqa: SLF001
-    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     lines: queue.SimpleQueue[Any] = queue.SimpleQueue()
     handler = _DroppingQueueHandler(lines)
     handler.addFilter(RateLimit())
@@ -110,7 +128,7 @@ def logging_to_stderr(level: str = "INFO") -> Iterator[None]:
 
 class _Writer(logging.StreamHandler[TextIO]):
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - logging's name
-        """Say nothing: a traceback is no JSON, and goes where a line could not go just now."""
+        """Ignore an error: its traceback is no JSON and could not be written either."""
 
 
 class _DroppingQueueHandler(logging.handlers.QueueHandler):

@@ -1,26 +1,20 @@
-"""Tracked objects as metrics: by group and kind, never by name; read from running counts."""
+"""Exports tracked objects as metrics: by group and kind, never by name."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
 from typing import Final
 
-from prometheus_client.metrics_core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    HistogramMetricFamily,
-    Metric,
-)
+from prometheus_client.metrics_core import Metric
 
-from webhook.status.tally import OTHER, Counts, Durations
+from webhook.status.kind_counts import OTHER, DurationHistogram, KindCounts
 from webhook.status.tracking import Tracking
 from webhook.status.view import Health
-
-_KIND: Final = ("group", "kind")
+from webhook.telemetry import declarations
 
 
 class TrackedMetrics:
-    """A collector to register."""
+    """A collector of prometheus_client."""
 
     def __init__(self, tracking: Tracking, known: Callable[[str, str], bool]) -> None:
         """`known(group, resource)` says whether a kind may be a label of its own."""
@@ -29,25 +23,13 @@ class TrackedMetrics:
 
     def collect(self) -> Iterator[Metric]:
         """Every family; of every kind that was seen also the zeros, which alerts need."""
-        kinds: defaultdict[tuple[str, str], list[Counts]] = defaultdict(list)
-        for kind, counts in self._tracking.tally:
+        kinds: defaultdict[tuple[str, str], list[KindCounts]] = defaultdict(list)
+        for kind, counts in self._tracking.counts_by_kind:
             known = self._known(kind.group, kind.resource)
             kinds[(kind.group, kind.kind) if known else (OTHER.group, OTHER.kind)].append(counts)
-        objects = GaugeMetricFamily(
-            "genguard_objects",
-            "Tracked objects, as of their last write.",
-            labels=(*_KIND, "health"),
-        )
-        behind = GaugeMetricFamily(
-            "genguard_generation_lag_objects",
-            "Tracked objects whose observedGeneration is behind their generation.",
-            labels=_KIND,
-        )
-        flips = CounterMetricFamily(
-            "genguard_ready_flips",
-            "Turns of Ready within one generation, after it was ready once.",
-            labels=_KIND,
-        )
+        objects = declarations.OBJECTS.family()
+        behind = declarations.GENERATION_LAG_OBJECTS.family()
+        flips = declarations.READY_FLIPS.family()
         for labels, several in kinds.items():
             for health in Health:
                 count = sum(one.healths[health] for one in several)
@@ -56,24 +38,22 @@ class TrackedMetrics:
             flips.add_metric(labels, sum(one.flips for one in several))
         yield from (objects, behind, flips)
         yield _histogram(
-            "genguard_observation_lag_seconds",
-            "From a change of intent to an observedGeneration that has caught up.",
+            declarations.OBSERVATION_LAG,
             {labels: [one.observation for one in several] for labels, several in kinds.items()},
         )
         yield _histogram(
-            "genguard_reconcile_duration_seconds",
-            "From a change of intent until the object was settled.",
+            declarations.RECONCILE_DURATION,
             {labels: [one.reconcile for one in several] for labels, several in kinds.items()},
         )
-        yield GaugeMetricFamily(
-            "genguard_tracked_bytes", "Memory of tracked objects.", value=self._tracking.bytes
-        )
+        memory = declarations.TRACKED_BYTES.family()
+        memory.add_metric((), self._tracking.bytes)
+        yield memory
 
 
 def _histogram(
-    name: str, documentation: str, found: dict[tuple[str, str], list[Durations]]
-) -> HistogramMetricFamily:
-    family = HistogramMetricFamily(name, documentation, labels=_KIND)
+    declared: declarations.Histogram, found: dict[tuple[str, str], list[DurationHistogram]]
+) -> Metric:
+    family = declared.family()
     for labels, several in found.items():
         bounds = (*map(str, several[0].bounds), "+Inf")
         counts: Sequence[int] = [

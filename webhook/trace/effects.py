@@ -1,6 +1,6 @@
-"""What differs between two views of an object, and whether that clobbers an observedGeneration.
+"""Find which fields differ between two views of an object, and which observedGeneration was lost.
 
-Relies  on webhook.detection.changes: list items are told apart by their type, name or uid
+Relies  on webhook.detection.changes, which matches list items by their type, name or uid
 """
 
 from enum import StrEnum
@@ -15,8 +15,8 @@ from webhook.objects.fields import ABSENT, Fields
 _OBSERVED: Final = "observedGeneration"
 
 
-class Kind(StrEnum):
-    """What was done to a field."""
+class ChangeType(StrEnum):
+    """How a field changed."""
 
     ADDED = "added"
     CHANGED = "changed"
@@ -24,25 +24,25 @@ class Kind(StrEnum):
 
 
 class Clobber(StrEnum):
-    """What was done to an observedGeneration."""
+    """How an observedGeneration was damaged."""
 
-    CLEARED = "cleared"  # gone, null, 0 or ""
+    CLEARED = "cleared"  # absent, null, 0 or ""
     LOWERED = "lowered"
 
 
 class Effect(NamedTuple):
-    """One field that differs. The values are the object's contents: shown only when asked for."""
+    """One field that differs. The values are object contents: printed only with --values."""
 
     pointer: str
-    kind: Kind
+    change: ChangeType
     clobber: Clobber | None
-    discarded: bool  # the API server takes nothing of it from such a write
+    discarded: bool  # the API server ignores this field in such a write
     before: Any
     after: Any
 
 
 def effects(before: AdmissionRequest, after: AdmissionRequest, *, status: bool) -> list[Effect]:
-    """What was changed from one view to the next; `status`: the resource has a subresource of it.
+    """List the fields that changed between two views; `status`: the resource has that subresource.
 
     Raises msgspec.MsgspecError and RecursionError for objects that cannot be decoded.
     """
@@ -50,8 +50,8 @@ def effects(before: AdmissionRequest, after: AdmissionRequest, *, status: bool) 
     return _effects(a, b, sorted(a.keys() | b.keys()), after.subresource, status=status)
 
 
-def asked(first: AdmissionRequest, *, status: bool) -> list[Effect]:
-    """What the first view changes of what is stored, without metadata, which every write moves.
+def requested_effects(first: AdmissionRequest, *, status: bool) -> list[Effect]:
+    """List what the requester changed: stored object against first view, without metadata.
 
     Raises as `effects` does.
     """
@@ -78,10 +78,16 @@ def _effects(
 
 
 def _effect(change: Change, old: Any, new: Any, *, discarded: bool) -> Effect:
-    kind = Kind.ADDED if change.added else Kind.REMOVED if change.removed else Kind.CHANGED
+    kind = (
+        ChangeType.ADDED
+        if change.added
+        else ChangeType.REMOVED
+        if change.removed
+        else ChangeType.CHANGED
+    )
     before, after = _at(old, change.key[1:]), _at(new, change.key[1:])
     clobber = None
-    # Who drops a whole condition has dropped a condition.
+    # A condition that was removed as a whole is not a cleared observedGeneration.
     whole = len(change.key) > 2 and _at(new, change.key[1:-1]) is ABSENT  # noqa: PLR2004
     if change.key[0] == "status" and change.key[-1] == _OBSERVED and not discarded and not whole:
         clobber = _clobber(before, after)
@@ -103,14 +109,14 @@ def _is_cleared(value: Any) -> bool:
 
 
 def _discarded(key: str, subresource: str, *, status: bool) -> bool:
-    """The strategies of status writes keep the rest, and those of main writes the status."""
+    """Whether the API server ignores this field. A status write changes status alone."""
     if subresource == "status":
         return key not in {"status", "metadata"}
     return key == "status" and status
 
 
 def _at(value: Any, path: tuple[str | int, ...]) -> Any:
-    """The value at a Change's key, whose steps into a list are `field=name` or an index."""
+    """Return the value at the key of a Change. A step into a list is `field=name` or an index."""
     for token in path:
         if isinstance(value, dict):
             value = value.get(token, ABSENT)

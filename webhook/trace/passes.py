@@ -1,23 +1,28 @@
-"""Puts the observers' views of one admission pass together.
+"""Group the observers' views into admission passes and count what each configuration changed.
 
-The calls of a pass share no uid; the pass is known by webhook.admission.join. Within one pass the
-API server calls webhooks one after the other, so positions only rise: a lower one begins another
-pass (a write repeated after it was denied, or one that runs at the same time).
+The calls of one pass share no uid, so views are joined by webhook.admission.join. Within one pass
+the API server calls webhooks one after the other, so positions only rise. A lower position starts
+another pass: the write was denied and repeated, or a second write runs at the same time.
 """
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
+
+import msgspec
 
 from webhook.admission.join import JoinKey
 from webhook.admission.review import AdmissionRequest
+from webhook.trace.effects import ChangeType, Clobber, Effect, effects, requested_effects
+from webhook.trace.plan import Candidate, Plan
 
 _MOST_OPEN: Final = 64
+_MOST_FIELDS: Final = 500
 
 
 class Step(NamedTuple):
-    """Two consecutive views of one pass; `before` is None for its first."""
+    """Two consecutive views of one pass. `before` is None for the first view."""
 
     position_before: int  # -1: before the first view
     position: int
@@ -33,19 +38,55 @@ class _Pass:
     seen: int = 1
 
 
+@dataclass(frozen=True, slots=True)
+class FieldKey:
+    """Identifies effects that the report counts together."""
+
+    subresource: str
+    pointer: str
+    change: ChangeType
+    clobber: Clobber | None
+    discarded: bool
+
+
+@dataclass(slots=True)
+class Row:
+    """The changes of one configuration, or of several that no observer could separate."""
+
+    writes: Counter[str] = field(default_factory=Counter)  # by subresource
+    changed: int = 0
+    fields: dict[FieldKey, tuple[int, Effect]] = field(
+        default_factory=dict
+    )  # count and latest effect
+
+    def add(self, subresource: str, found: list[Effect]) -> None:
+        """Count one write and its effects."""
+        self.writes[subresource] += 1
+        self.changed += bool(found)
+        for one in found:
+            key = FieldKey(subresource, one.pointer, one.change, one.clobber, one.discarded)
+            if key in self.fields or len(self.fields) < _MOST_FIELDS:
+                self.fields[key] = (self.fields.get(key, (0, one))[0] + 1, one)
+
+    @property
+    def clobbers(self) -> list[FieldKey]:
+        """The observedGeneration fields that were cleared or lowered."""
+        return [key for key in self.fields if key.clobber is not None]
+
+
 class Passes:
-    """Takes views as they come, gives steps; counts whole passes and what could not be told."""
+    """Turns views into steps. Counts complete, incomplete and ambiguous passes."""
 
     def __init__(self, positions: frozenset[int]) -> None:
         self._positions: Final = positions
         self._last: Final = max(positions, default=0)
         self._open: list[_Pass] = []
         self.whole: Final[Counter[str]] = Counter()  # by subresource
-        self.broken = 0  # some observer was not reached, or the write was denied on its way
-        self.mixed = 0  # views of writes at the same time that cannot be told apart
+        self.broken = 0  # an observer was not reached, or the write was denied
+        self.mixed = 0  # views of simultaneous writes that could not be told apart
 
     def see(self, position: int, view: AdmissionRequest) -> Step | None:
-        """One view; None when it belongs to no pass for certain."""
+        """Return the step that this view completes, or None if its pass is ambiguous."""
         key = view.join_key
         if key is None or position not in self._positions:
             return None
@@ -66,7 +107,7 @@ class Passes:
         return step
 
     def close(self) -> None:
-        """Count what has not come to its end."""
+        """Count the passes that are still open as incomplete."""
         self.broken += len(self._open)
         self._open.clear()
 
@@ -86,6 +127,49 @@ class Passes:
             self.broken += 1
 
 
+class Tally:
+    """Adds up the steps of all passes, by configuration and by requester."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan: Final = plan
+        self.rows: Final[dict[tuple[str, ...], Row]] = {}
+        self.requests: Final[dict[tuple[str, str], Row]] = {}
+
+    def add(self, step: Step) -> None:
+        """Count what changed between the two views of a step.
+
+        Raises msgspec.MsgspecError and RecursionError for objects that cannot be decoded.
+        """
+        subresource = step.after.subresource
+        status = self._plan.traced.has_status
+        if step.before is None:
+            if step.position == 0:
+                who = step.after.wire.user_info.username, _manager(step.after)
+                row = self.requests.setdefault(who, Row())
+                row.add(subresource, requested_effects(step.after, status=status))
+            return
+        acting = self._between(step.position_before, step.position, subresource)
+        found = effects(step.before, step.after, status=status)
+        if acting:
+            self.rows.setdefault(tuple(acting), Row()).add(subresource, found)
+
+    def _between(self, first: int, last: int, subresource: str) -> list[str]:
+        slots = self._plan.slots[first + 1 : last + 1]
+        return [
+            one.configuration
+            for slot in slots
+            for one in slot.candidates
+            if one.webhooks.get(subresource)
+        ]
+
+    def unseen(self) -> Iterator[Candidate]:
+        """Candidates that no pair of views enclosed in any write."""
+        judged = {name for names in self.rows for name in names}
+        for one in self._plan.candidates:
+            if one.configuration not in judged:
+                yield one
+
+
 def _state(view: AdmissionRequest) -> tuple[tuple[str, bytes], ...]:
     return tuple(_pairs(view))
 
@@ -94,3 +178,13 @@ def _pairs(view: AdmissionRequest) -> Iterator[tuple[str, bytes]]:
     fields = view.object.fields if view.object is not None else {}
     for key in sorted(fields):
         yield key, bytes(fields[key])
+
+
+class _Options(msgspec.Struct, rename="camel"):
+    field_manager: str = ""
+
+
+def _manager(view: AdmissionRequest) -> str:
+    raw = view.wire.options
+    options = msgspec.json.decode(raw, type=_Options | None) if bytes(raw) else None
+    return options.field_manager if options else ""

@@ -1,8 +1,8 @@
-"""What an observer's configuration says: only this object, never in the way, gone in time.
+"""Build the observers' configurations: they match one object, block no write, and expire.
 
-failurePolicy Ignore, a timeout of seconds and an answer without patch: a write of the object goes
-on whatever becomes of the observer. Limited by namespaceSelector and matchConditions, so that the
-API server calls it for no other object.
+With failurePolicy Ignore, a timeout of 2 seconds and an answer without a patch, writes of the
+object succeed even if the observer fails. namespaceSelector and matchConditions keep the API server
+from calling it for any other object.
 """
 
 import json
@@ -14,16 +14,16 @@ from typing import Any, Final
 from webhook.trace.plan import RUN_LABEL, Plan, Traced
 
 EXPIRES: Final = "genguard.io/trace-expires"
-"""When any run may delete it: an RFC 3339 time."""
+"""The RFC 3339 time from which any run may delete the configuration."""
 OWNER: Final = "genguard.io/trace-owner"
-"""The process that made it, as `webhook.cluster.owner` writes it."""
+"""The process that made it, as `webhook.cluster.tracing` writes it."""
 _TIMEOUT_SECONDS: Final = 2
 _EQUAL: Final = "kubernetes.io/metadata.name"  # the API server puts it on every namespace
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where the API server finds the observers, and whose signature they have (base64 of PEM)."""
+    """The URL where the API server calls the observers, and their CA bundle (base64 of PEM)."""
 
     url: str
     ca_bundle: str
@@ -32,7 +32,7 @@ class Endpoint:
 def registrations(
     plan: Plan, endpoint: Endpoint, owner: str, expires: datetime
 ) -> Iterator[dict[str, Any]]:
-    """The MutatingWebhookConfigurations of a plan."""
+    """Build the MutatingWebhookConfigurations of a plan."""
     for position, name in plan.observers.items():
         yield {
             "apiVersion": "admissionregistration.k8s.io/v1",
@@ -73,16 +73,16 @@ def _webhook(traced: Traced, url: str, ca_bundle: str) -> dict[str, Any]:
 
 
 def _condition(traced: Traced) -> str:
-    """In CEL. oldObject is what is stored: a PUT may leave the uid out of object."""
+    """The CEL expression for one object. It reads oldObject, since a PUT may omit the uid."""
     parts = {"request.name": traced.name, "oldObject.metadata.uid": traced.uid}
-    if traced.namespace:  # an empty request.namespace is absent, and to read it is an error
+    if traced.namespace:  # reading an absent request.namespace is an error in CEL
         parts["request.namespace"] = traced.namespace
-    # A JSON string is a CEL string, as long as nothing is written as a pair of surrogates.
+    # A JSON string is a valid CEL string unless it holds surrogate pairs: hence ensure_ascii=False.
     return " && ".join(f"{k} == {json.dumps(v, ensure_ascii=False)}" for k, v in parts.items())
 
 
 def has_expired(document: dict[str, Any], now: datetime) -> bool:
-    """Whether a trace's registration may be deleted by anyone; without a readable time it may."""
+    """Whether anyone may delete this configuration: its time has passed or cannot be read."""
     text = (document["metadata"].get("annotations") or {}).get(EXPIRES, "")
     try:
         expires = datetime.fromisoformat(text)

@@ -1,17 +1,21 @@
-"""The answer as one JSON value: who did what to the fields, and who clobbers observedGeneration."""
+"""Report a trace as JSON and as a table: who changed which fields, who lost observedGeneration."""
 
-from typing import Any
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
 
 from webhook.objects.fields import ABSENT
-from webhook.trace.passes import Passes
+from webhook.objects.shown import printable
+from webhook.trace.passes import FieldKey, Passes, Row, Tally
 from webhook.trace.plan import Plan
-from webhook.trace.tally import FieldKey, Row, Tally
+
+_MOST_FIELDS: Final = 20
 
 
 def make_report(
     plan: Plan, tally: Tally, passes: Passes, changed: list[str], *, values: bool
 ) -> dict[str, Any]:
-    """`changed` are configurations that came, went or were edited meanwhile."""
+    """Build the JSON report; `changed`: configurations that changed during the trace."""
     traced = plan.traced
     hooks = {one.configuration: one.webhooks for one in plan.candidates}
     rows = sorted(tally.rows.items(), key=lambda item: item[0])
@@ -55,17 +59,17 @@ def _row(row: Row, *, values: bool) -> dict[str, Any]:
         "writes": {subresource or "": count for subresource, count in sorted(row.writes.items())},
         "changed": row.changed,
         "fields": [
-            _field(key, count) | (_values(effect.before, effect.after) if values else {})
+            _field_effect(key, count) | (_values(effect.before, effect.after) if values else {})
             for key, (count, effect) in sorted(row.fields.items(), key=lambda item: _order(item[0]))
         ],
     }
 
 
-def _field(key: FieldKey, count: int) -> dict[str, Any]:
+def _field_effect(key: FieldKey, count: int) -> dict[str, Any]:
     return {
         "subresource": key.subresource,
         "pointer": key.pointer,
-        "change": key.kind.value,
+        "change": key.change.value,
         "observedGeneration": key.clobber.value if key.clobber else None,
         "discarded": key.discarded,
         "count": count,
@@ -78,11 +82,11 @@ def _values(before: Any, after: Any) -> dict[str, Any]:
 
 
 def _order(key: FieldKey) -> tuple[str, str, str]:
-    return key.pointer, key.subresource, key.kind.value
+    return key.pointer, key.subresource, key.change.value
 
 
 def _requesters(tally: Tally) -> list[dict[str, Any]]:
-    """Who asked for a clobbered status: the request, or what acts before every webhook."""
+    """Requesters whose own write lost an observedGeneration."""
     return [
         {
             "type": "user",
@@ -99,7 +103,11 @@ def _requesters(tally: Tally) -> list[dict[str, Any]]:
 def _culprits(
     rows: list[tuple[tuple[str, ...], Row]], hooks: Any, *, settled: bool
 ) -> list[dict[str, Any]]:
-    """Certain when no other was called in between, and none can have come in the meantime."""
+    """Webhooks that lost an observedGeneration.
+
+    Certain if no other webhook was called between the two views and no configuration changed
+    during the trace (`settled`).
+    """
     found = []
     sure = "certain" if settled else "likely"
     for names, row in rows:
@@ -119,6 +127,91 @@ def _culprits(
 
 
 def _called(webhooks: Any, row: Row) -> list[str]:
-    """Of one configuration's webhooks those whose rules match what clobbered, or what was seen."""
+    """The webhooks of a configuration whose rules match the damaged subresources, or any seen."""
     where = {key.subresource for key in row.clobbers} or set(row.writes)
     return list(dict.fromkeys(name for one in sorted(where) for name in webhooks.get(one, ())))
+
+
+def as_table(report: dict[str, Any], plan: Plan) -> str:
+    """Render the report for people: configurations in call order, fields, verdict."""
+    writes = report["writes"]
+    head = f"{plan.traced}: {writes['whole']} writes seen from end to end"
+    if writes["incomplete"]:
+        head += f", {writes['incomplete']} incomplete (denied, or an observer was not reached)"
+    if writes["mixed"]:
+        head += f", {writes['mixed']} simultaneous writes could not be told apart"
+    rows = [("WHO", "WRITES", "CHANGED", "FIELDS"), *_rows(report)]
+    lines = [head, "", *_aligned(rows), "", *_verdict(report)]
+    return "\n".join(map(printable, lines))
+
+
+def _rows(report: dict[str, Any]) -> Iterator[tuple[str, ...]]:
+    for one in report["requests"]:
+        manager = f" ({one['fieldManager']})" if one["fieldManager"] else ""
+        yield from _field_rows(f"request of {one['user']}{manager}", one)
+    for one in report["webhooks"]:
+        yield from _field_rows(" or ".join(map(_name, one["configurations"])), one)
+    for name in report["notSeen"]:
+        yield name, "0", "0", "(not seen)"
+
+
+def _name(configuration: dict[str, Any]) -> str:
+    return f"{configuration['name']}/{'+'.join(configuration['webhooks'])}"
+
+
+def _field_rows(who: str, row: dict[str, Any]) -> Iterator[tuple[str, ...]]:
+    counts = str(sum(row["writes"].values())), str(row["changed"])
+    texts = [_field_text(one) for one in row["fields"][:_MOST_FIELDS]] or ["-"]
+    if len(row["fields"]) > _MOST_FIELDS:
+        texts.append(f"and {len(row['fields']) - _MOST_FIELDS} more: -o json has all")
+    yield who, *counts, texts[0]
+    for text in texts[1:]:
+        yield "", "", "", text
+
+
+def _field_text(one: dict[str, Any]) -> str:
+    text = f"{one['change']} {one['pointer']}"
+    if one["subresource"]:
+        text = f"{one['subresource']}: {text}"
+    if "before" in one or "after" in one:
+        before, after = (_shown(one, name) for name in ("before", "after"))
+        text += f": {before} -> {after}"
+    if one["count"] > 1:
+        text += f" ({one['count']} times)"
+    if one["observedGeneration"]:
+        text += f" <- observedGeneration {one['observedGeneration']}"
+    if one["discarded"]:
+        text += " (no effect: the API server discards it)"
+    return text
+
+
+def _shown(one: dict[str, Any], name: str) -> str:
+    return json.dumps(one[name]) if name in one else "absent"
+
+
+def _verdict(report: dict[str, Any]) -> Iterator[str]:
+    for one in report["culprits"]:
+        fields = ", ".join(one["paths"])
+        if one["type"] == "user":
+            yield f"{one['name']} itself clobbers {fields},"
+            yield "  or an admission policy that runs before the webhooks does"
+        elif one["confidence"] != "possible":
+            yield f"{one['name']} clobbers {fields}: {one['confidence']}"
+            if len(one["webhooks"]) > 1:
+                which = ", ".join(one["webhooks"])
+                yield f"  a trace cannot tell which of its webhooks did it: {which}"
+        else:
+            yield f"{one['name']} possibly clobbers {fields}: it was not observed alone"
+    if not report["culprits"]:
+        yield "no observedGeneration was clobbered in the writes that were seen"
+    if report["changedMeanwhile"]:
+        names = ", ".join(report["changedMeanwhile"])
+        yield f"not certain: these changed during the trace: {names}. Trace again."
+    yield "only first calls are seen, not what a reinvocation changes"
+
+
+def _aligned(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
+    widths = [max(len(row[n]) for row in rows) for n in range(3)]
+    for row in rows:
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
+        yield "  ".join((*cells, row[3])).rstrip()

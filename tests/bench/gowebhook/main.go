@@ -29,7 +29,8 @@ type mutator struct{ decoder admission.Decoder }
 // Handle answers one review, as the handlers of controller-runtime's book do: decode into the
 // type, change it, let the library find the patch.
 func (m *mutator) Handle(_ context.Context, request admission.Request) admission.Response {
-	if request.Operation != admissionv1.Create && request.Operation != admissionv1.Update {
+	isWrite := request.Operation == admissionv1.Create || request.Operation == admissionv1.Update
+	if !isWrite || request.Kind.Kind != "Pod" {
 		return admission.Allowed("")
 	}
 	pod, old := &corev1.Pod{}, &corev1.Pod{}

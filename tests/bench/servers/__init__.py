@@ -46,6 +46,7 @@ class Server:
     needs       a Python module that must be there; without it the server is left out
     uses_cores  whether it may run on every core, or on the one that the load leaves alone: what
                 runs on one core at a time anyway is measured more evenly there
+    by_phase    whether it has a path for each phase
     puts_aside  seconds that it may wait for more of a write before it finishes its work on it
     """
 
@@ -56,6 +57,7 @@ class Server:
     path: str = "/mutate"
     needs: str = ""
     uses_cores: bool = False
+    by_phase: bool = False
     puts_aside: float = 0.0
 
     @property
@@ -91,6 +93,13 @@ EVERYTHING_ON: Final = ("--generation-patch=always", "--shadow-generation=servic
 
 FLOOR: Final = "floor"
 """What the others are measured against."""
+QUIET_APPLICATION: Final = Server(
+    "aiohttp, no access log",
+    "the same without its access log",
+    lambda listen: (*_module("application")(listen), "--no-access-log"),
+    Answers.CONSTANT,
+)
+"""What lives are measured against; it is in no other table."""
 APPLICATION: Final = "aiohttp"
 """What genguard is measured against: a webhook in Python that does nothing."""
 GENGUARD: Final = "genguard"
@@ -121,6 +130,7 @@ SERVERS: Final = (
         _genguard("--event-loop=uvloop"),
         Answers.JUDGED,
         needs="uvloop",
+        by_phase=True,
         puts_aside=_PUTS_ASIDE,
     ),
     Server(
@@ -128,6 +138,7 @@ SERVERS: Final = (
         "the same with --event-loop=asyncio, as where uvloop is not installed",
         _genguard("--event-loop=asyncio"),
         Answers.JUDGED,
+        by_phase=True,
         puts_aside=_PUTS_ASIDE,
     ),
     Server(

@@ -2,7 +2,7 @@
 
 It reads the body and answers the same every time: what a webhook costs that does nothing.
 
-python -m tests.bench.servers.application PORT FOLDER
+python -m tests.bench.servers.application PORT FOLDER [--no-access-log]
 """
 
 import asyncio
@@ -23,5 +23,7 @@ async def mutate(request: web.Request) -> web.Response:
 
 
 if __name__ == "__main__":
-    logging.basicConfig(level=logging.INFO)
-    asyncio.run(serve(mutate, int(sys.argv[1]), Path(sys.argv[2])))
+    quietly = "--no-access-log" in sys.argv
+    logging.basicConfig(level=logging.WARNING if quietly else logging.INFO)
+    runner = {"access_log": None} if quietly else {}
+    asyncio.run(serve(mutate, int(sys.argv[1]), Path(sys.argv[2]), **runner))

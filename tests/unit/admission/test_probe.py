@@ -24,7 +24,8 @@ def sent(annotations, *, dry_run=True, operation="CREATE"):
 
 def warnings(body, phase=Phase.MUTATE, **options):
     said = {"version": "1.2.3", "last": "not a word"}
-    judging = Judge(JudgeOptions(**options), about=lambda: said)
+    judging = Judge(JudgeOptions(**options))
+    judging.describe_server(lambda: said)
     reply = review(body, phase, judging.dependencies, 0.0)
     assert reply.status == 200
     return json.loads(reply.body)["response"].get("warnings")

@@ -80,6 +80,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("body", HOSTILE.values(), ids=HOSTILE)
 def test_twice_as_much_of_anything_takes_no_more_than_twice_as_long(body):
     """What would be looked at again and again takes four times as long, at the least."""

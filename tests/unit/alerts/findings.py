@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from webhook.alerts.change import Change, Turn
+from webhook.alerts.change import Change, Transition
 from webhook.detection.finding import Actor, Confidence, Finding, FoundObject, Severity
 
 BEGUN = "2026-01-02T03:04:05Z"
@@ -50,6 +50,6 @@ def on(name: str, namespace: str = "shop") -> FoundObject:
     return FoundObject("apps", "v1", "deployments", namespace, name, f"uid-of-{name}")
 
 
-def change(turn: Turn, **changes: Any) -> Change:
-    state = "resolved" if turn is Turn.RESOLVED else "open"
+def change(turn: Transition, **changes: Any) -> Change:
+    state = "resolved" if turn is Transition.RESOLVED else "open"
     return Change(turn, finding(**{"state": state, **changes}))

@@ -12,10 +12,10 @@ from aiohttp.test_utils import TestServer, unused_port
 
 from tests.unit.alerts.findings import BEGUN, CANARY, Clock, change, finding, on
 from webhook.alerts.alertmanager import LIFETIME, RESEND, AlertmanagerSink
-from webhook.alerts.change import Turn
+from webhook.alerts.change import Transition
 from webhook.detection.finding import Severity
 
-OPENED = (change(Turn.OPENED),)
+OPENED = (change(Transition.OPENED),)
 
 
 class Peer:
@@ -96,12 +96,12 @@ async def test_an_alert_stays_the_same_one_whatever_else_becomes_of_it(sink, pee
     await sink.tell(OPENED, (finding(),))
     labels = peer.last["labels"]
     clock.go(1)
-    worse = change(Turn.ESCALATED, severity=Severity.CRITICAL, **later)
+    worse = change(Transition.ESCALATED, severity=Severity.CRITICAL, **later)
     await sink.tell((worse,), (worse.finding,))
     assert peer.last["labels"] == labels
     assert peer.last["annotations"]["severity"] == "critical"
     clock.go(1)
-    over = change(Turn.RESOLVED, severity=Severity.CRITICAL, **later)
+    over = change(Transition.RESOLVED, severity=Severity.CRITICAL, **later)
     await sink.tell((over,), (over.finding,))
     assert peer.last["labels"] == labels
     assert len(peer.posts) == 3
@@ -127,7 +127,7 @@ async def test_where_the_clock_is_put_back_an_hour_it_is_sent_again_and_begins_b
 ):
     clock.go(3_600)
     opened = finding(first_seen=clock.now.isoformat().replace("+00:00", "Z"))
-    await sink.tell((change(Turn.OPENED, first_seen=opened.first_seen),), (opened,))
+    await sink.tell((change(Transition.OPENED, first_seen=opened.first_seen),), (opened,))
     clock.go(-3_600)
     await sink.tell((), (opened,))
     assert len(peer.posts) == 2
@@ -137,7 +137,7 @@ async def test_where_the_clock_is_put_back_an_hour_it_is_sent_again_and_begins_b
 async def test_what_is_resolved_ends_now_and_is_not_sent_again(sink, peer, clock):
     await sink.tell(OPENED, (finding(),))
     clock.go(7)
-    over = change(Turn.RESOLVED)
+    over = change(Transition.RESOLVED)
     await sink.tell((over,), (over.finding,))
     assert time(peer.last["endsAt"]) == clock.now
     for _ in range(3):
@@ -152,7 +152,7 @@ async def test_what_is_resolved_at_the_time_to_send_again_is_told_once_beside_th
     other = finding(id="other", object=on("other"))
     await sink.tell(OPENED, (finding(), other))
     clock.go(RESEND.seconds)
-    over = change(Turn.RESOLVED)
+    over = change(Transition.RESOLVED)
     await sink.tell((over,), (over.finding, other))
     ends = {alert["labels"]["name"]: time(alert["endsAt"]) for alert in peer.posts[-1]}
     assert len(peer.posts[-1]) == 2
@@ -162,7 +162,7 @@ async def test_what_is_resolved_at_the_time_to_send_again_is_told_once_beside_th
 async def test_what_comes_back_is_the_same_alert_again(sink, peer, clock):
     await sink.tell(OPENED, (finding(),))
     labels = peer.last["labels"]
-    over, again = change(Turn.RESOLVED), change(Turn.REOPENED)
+    over, again = change(Transition.RESOLVED), change(Transition.REOPENED)
     for turn in (over, again):
         clock.go(2)
         await sink.tell((turn,), (turn.finding,))
@@ -171,7 +171,7 @@ async def test_what_comes_back_is_the_same_alert_again(sink, peer, clock):
 
 
 async def test_an_anomaly_that_happened_once_alerts_nobody(sink, peer, clock):
-    for turn in (Turn.OPENED, Turn.RESOLVED, Turn.REOPENED):
+    for turn in (Transition.OPENED, Transition.RESOLVED, Transition.REOPENED):
         once = change(turn, severity=Severity.INFO)
         clock.go(RESEND.seconds)
         await sink.tell((once,), (once.finding,))
@@ -186,7 +186,7 @@ async def test_with_nothing_to_tell_nobody_is_called(sink, peer, clock):
 
 
 async def test_an_object_of_the_cluster_has_no_namespace_to_name(sink, peer):
-    opened = change(Turn.OPENED, object=on("web", namespace=""))
+    opened = change(Transition.OPENED, object=on("web", namespace=""))
     await sink.tell((opened,), (opened.finding,))
     assert peer.last["annotations"]["summary"] == "observed-generation-cleared on deployments web."
     assert peer.last["labels"]["namespace"] == ""

@@ -7,11 +7,11 @@ import pytest
 from tests.unit.alerts import findings
 from tests.unit.alerts.findings import CANARY, Clock, change, on
 from webhook.alerts import kube_event
-from webhook.alerts.change import Change, Turn
+from webhook.alerts.change import Change, Transition
 from webhook.alerts.kube_event import BURST, REFILL_SECONDS, KubeEventSink
 from webhook.detection.finding import Actor, Confidence, Severity
 
-LOOPING = (Turn.RESOLVED, Turn.REOPENED)
+LOOPING = (Transition.RESOLVED, Transition.REOPENED)
 
 
 class Cluster:
@@ -48,7 +48,7 @@ async def tell(sink, *changes: Change):
 
 
 async def test_an_event_is_one_that_the_api_server_takes(sink, cluster):
-    await tell(sink, change(Turn.OPENED))
+    await tell(sink, change(Transition.OPENED))
     namespace, event = cluster.events[0]
     assert namespace == "shop"
     assert event == {
@@ -77,14 +77,14 @@ async def test_an_event_is_one_that_the_api_server_takes(sink, cluster):
     assert CANARY not in str(event)
 
 
-@pytest.mark.parametrize("turn", Turn)
+@pytest.mark.parametrize("turn", Transition)
 async def test_every_turn_of_a_loop_is_told(sink, cluster, turn):
     await tell(sink, change(turn))
     assert cluster.last["action"] == turn.value.capitalize()
-    assert cluster.last["type"] == ("Normal" if turn is Turn.RESOLVED else "Warning")
+    assert cluster.last["type"] == ("Normal" if turn is Transition.RESOLVED else "Warning")
 
 
-@pytest.mark.parametrize("turn", Turn)
+@pytest.mark.parametrize("turn", Transition)
 async def test_an_anomaly_that_happened_once_makes_no_event(sink, cluster, turn):
     await tell(sink, change(turn, severity=Severity.INFO))
     assert cluster.events == []
@@ -100,22 +100,22 @@ async def test_one_object_gets_a_burst_and_then_one_in_five_minutes(sink, cluste
         await tell(sink, change(LOOPING[number % 2]))
     assert len(cluster.events) == BURST == 25
     clock.go(REFILL_SECONDS - 1)
-    await tell(sink, change(Turn.REOPENED))
+    await tell(sink, change(Transition.REOPENED))
     assert len(cluster.events) == BURST
     clock.go(1)
-    await tell(sink, change(Turn.REOPENED), change(Turn.RESOLVED))
+    await tell(sink, change(Transition.REOPENED), change(Transition.RESOLVED))
     assert len(cluster.events) == BURST + 1
     clock.go(1000 * REFILL_SECONDS)
     for _ in range(2 * BURST):
-        await tell(sink, change(Turn.REOPENED))
+        await tell(sink, change(Transition.REOPENED))
     assert len(cluster.events) == 2 * BURST + 1, "what was not used is kept up to one burst"
 
 
 async def test_a_clock_that_is_put_back_an_hour_costs_no_events(sink, cluster, clock):
-    await tell(sink, change(Turn.OPENED))
+    await tell(sink, change(Transition.OPENED))
     clock.go(-3_600)
     for _ in range(BURST):
-        await tell(sink, change(Turn.REOPENED))
+        await tell(sink, change(Transition.REOPENED))
     assert len(cluster.events) == BURST
 
 
@@ -123,24 +123,29 @@ async def test_the_findings_of_one_object_share_its_burst_and_another_object_has
     sink, cluster
 ):
     for number in range(2 * BURST):
-        await tell(sink, change(Turn.OPENED, id=str(number)))
+        await tell(sink, change(Transition.OPENED, id=str(number)))
     assert len(cluster.events) == BURST
-    await tell(sink, change(Turn.OPENED, object=on("other")))
+    await tell(sink, change(Transition.OPENED, object=on("other")))
     assert len(cluster.events) == BURST + 1
 
 
-async def test_buckets_are_remembered_for_a_bounded_number_of_objects(sink, monkeypatch):
+async def test_buckets_are_remembered_for_a_bounded_number_of_objects(cluster, clock, monkeypatch):
     monkeypatch.setattr(kube_event, "_OBJECTS", 10)
-    for number in range(50):
-        await tell(sink, change(Turn.OPENED, object=on(f"web-{number}")))
-    assert len(sink._buckets) == 10
+    sink = KubeEventSink(cluster.create, lambda where: "Deployment", clock)
+    for _ in range(2 * BURST):
+        await tell(sink, change(Transition.OPENED))
+    assert len(cluster.events) == BURST
+    for number in range(10):
+        await tell(sink, change(Transition.OPENED, object=on(f"web-{number}")))
+    await tell(sink, change(Transition.OPENED))
+    assert len(cluster.events) == BURST + 10 + 1, "the first object has a new bucket"
 
 
 @pytest.mark.parametrize("letter", ["x", "ä", "語", "🔁"])
 async def test_a_note_is_no_longer_than_the_api_server_allows(sink, cluster, letter):
     """1,024 bytes: Go's len. A name of a user may hold any character."""
     actors = tuple(Actor("user", letter * 300, "", Confidence.CERTAIN) for _ in range(9))
-    await tell(sink, change(Turn.OPENED, actors=actors))
+    await tell(sink, change(Transition.OPENED, actors=actors))
     note = cluster.last["note"]
     assert 1_020 < len(note.encode()) <= 1_024
     assert note.startswith("observed-generation-cleared opened: ")
@@ -151,7 +156,9 @@ async def test_reason_and_action_are_short_enough_for_every_detector(sink, clust
     from webhook.detection.detectors import ALL  # noqa: PLC0415
 
     for detector in ALL:
-        await tell(sink, change(Turn.ESCALATED, detector=detector.name, object=on(detector.name)))
+        await tell(
+            sink, change(Transition.ESCALATED, detector=detector.name, object=on(detector.name))
+        )
     for _, event in cluster.events:
         assert event["reason"].isalnum()
         assert max(len(event["reason"]), len(event["action"])) <= 128
@@ -159,7 +166,7 @@ async def test_reason_and_action_are_short_enough_for_every_detector(sink, clust
 
 
 async def test_an_object_of_the_cluster_has_its_event_in_the_default_namespace(sink, cluster):
-    await tell(sink, change(Turn.OPENED, object=on("web", namespace="")))
+    await tell(sink, change(Transition.OPENED, object=on("web", namespace="")))
     namespace, event = cluster.events[0]
     assert (namespace, event["regarding"]["namespace"]) == ("default", "")
 
@@ -174,7 +181,7 @@ async def test_an_event_that_is_refused_is_logged_and_the_next_one_is_made(clock
         await cluster.create(namespace, event)
 
     sink = KubeEventSink(create, lambda where: "", clock)
-    await tell(sink, change(Turn.OPENED), change(Turn.OPENED, id="other"))
+    await tell(sink, change(Transition.OPENED), change(Transition.OPENED, id="other"))
     assert len(cluster.events) == 2
     (line,) = caplog.records
     assert line.message == "event not created"
@@ -193,7 +200,7 @@ async def test_an_api_server_that_hangs_holds_up_the_other_sinks_once_and_not_fo
 
     sink = KubeEventSink(create, lambda where: "", clock)
     async with asyncio.timeout(5):
-        await tell(sink, *(change(Turn.OPENED, object=on(str(n))) for n in range(100)))
+        await tell(sink, *(change(Transition.OPENED, object=on(str(n))) for n in range(100)))
     assert len(asked) == 1
     assert [line.message for line in caplog.records] == ["events not created"]
     await sink.close()

@@ -1,8 +1,12 @@
 """One speaks for all, and whoever takes over tells what the last one may not have told."""
 
 from tests.unit.alerts.findings import change
-from webhook.alerts.change import Change, Turn
-from webhook.alerts.leader import KEPT_SECONDS, LeaderSink, OrAlone
+from webhook.alerts.change import Change, Transition
+from webhook.alerts.leader import (
+    KEPT_SECONDS,
+    LeaderOrAlone,
+    LeaderSink,
+)
 
 
 class Ballot:
@@ -34,7 +38,7 @@ class Replica:
         self.now += 1.0
 
 
-OPENED, RESOLVED = change(Turn.OPENED), change(Turn.RESOLVED)
+OPENED, RESOLVED = change(Transition.OPENED), change(Transition.RESOLVED)
 
 
 async def test_a_follower_tells_nothing():
@@ -80,7 +84,9 @@ async def test_the_sink_behind_it_is_closed():
 async def test_who_is_alone_speaks_as_well_and_tells_what_the_leader_may_not_have_told():
     replica, alone = Replica(), [False]
     ballot = replica.ballot
-    replica.sink = LeaderSink(replica.told, OrAlone(ballot, lambda: alone[0]), lambda: replica.now)
+    replica.sink = LeaderSink(
+        replica.told, LeaderOrAlone(ballot, lambda: alone[0]), lambda: replica.now
+    )
     await replica.look(OPENED)
     ballot.vacant_since = replica.now
     await replica.look(RESOLVED)

@@ -6,7 +6,7 @@ import logging
 import pytest
 
 from tests.unit.alerts.findings import CANARY, change, finding
-from webhook.alerts.change import Turn
+from webhook.alerts.change import Transition
 from webhook.alerts.log import LogSink
 from webhook.detection.finding import Severity
 from webhook.telemetry.logs import JSONFormatter
@@ -18,7 +18,7 @@ def everything(caplog):
 
 
 async def test_a_line_says_what_where_and_who(caplog):
-    await LogSink().tell((change(Turn.ESCALATED),), ())
+    await LogSink().tell((change(Transition.ESCALATED),), ())
     (record,) = caplog.records
     line = json.loads(JSONFormatter().format(record))
     del line["time"]
@@ -40,7 +40,7 @@ async def test_a_line_says_what_where_and_who(caplog):
 
 
 async def test_nothing_out_of_the_object_is_logged(caplog):
-    told = change(Turn.OPENED)
+    told = change(Transition.OPENED)
     assert CANARY in str(told.finding.evidence)
     await LogSink().tell((told,), (told.finding,))
     assert CANARY not in JSONFormatter().format(caplog.records[0])
@@ -49,12 +49,12 @@ async def test_nothing_out_of_the_object_is_logged(caplog):
 @pytest.mark.parametrize(
     ("severity", "turn", "level"),
     [
-        (Severity.INFO, Turn.OPENED, logging.INFO),
-        (Severity.WARNING, Turn.OPENED, logging.WARNING),
-        (Severity.CRITICAL, Turn.ESCALATED, logging.ERROR),
-        (Severity.CRITICAL, Turn.REOPENED, logging.ERROR),
-        (Severity.CRITICAL, Turn.RESOLVED, logging.INFO),
-        (Severity.WARNING, Turn.RESOLVED, logging.INFO),
+        (Severity.INFO, Transition.OPENED, logging.INFO),
+        (Severity.WARNING, Transition.OPENED, logging.WARNING),
+        (Severity.CRITICAL, Transition.ESCALATED, logging.ERROR),
+        (Severity.CRITICAL, Transition.REOPENED, logging.ERROR),
+        (Severity.CRITICAL, Transition.RESOLVED, logging.INFO),
+        (Severity.WARNING, Transition.RESOLVED, logging.INFO),
     ],
 )
 async def test_the_level_is_the_severity_and_good_news_is_info(caplog, severity, turn, level):

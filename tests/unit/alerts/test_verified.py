@@ -7,7 +7,7 @@ import pytest
 from tests.unit.alerts.findings import change, finding, on
 from tests.unit.alerts.test_leader import Told
 from webhook.alerts import verified as module
-from webhook.alerts.change import Change, Turn
+from webhook.alerts.change import Change, Transition
 from webhook.alerts.verified import (
     AGAIN_SECONDS,
     MOST_LOOKUPS,
@@ -37,7 +37,7 @@ class Api:
         return self.told.calls[-1]
 
 
-OPENED, RESOLVED = change(Turn.OPENED), change(Turn.RESOLVED)
+OPENED, RESOLVED = change(Transition.OPENED), change(Transition.RESOLVED)
 
 
 async def test_a_finding_of_an_object_that_is_there_alerts_as_it_is():
@@ -55,7 +55,7 @@ async def test_one_of_an_object_that_never_was_alerts_neither_when_it_opens_nor_
 async def test_one_that_could_not_be_looked_up_says_so():
     api = Api(verdict=None)
     ((turn, told),) = await api.tell(OPENED)
-    assert turn is Turn.OPENED
+    assert turn is Transition.OPENED
     assert told.message == UNVERIFIED + OPENED.finding.message
     assert told.id == OPENED.finding.id
 
@@ -87,7 +87,9 @@ async def test_an_object_that_is_there_is_looked_up_once_and_one_that_is_not_aft
 
 async def test_a_flood_of_forged_findings_asks_for_no_more_than_a_few_and_the_rest_are_marked():
     api = Api(verdict=False)
-    flood = [change(Turn.OPENED, id=str(n), object=on(f"o{n}")) for n in range(MOST_LOOKUPS + 5)]
+    flood = [
+        change(Transition.OPENED, id=str(n), object=on(f"o{n}")) for n in range(MOST_LOOKUPS + 5)
+    ]
     told = await api.tell(*flood)
     assert len(api.asked) == MOST_LOOKUPS
     assert [one.finding.id for one in told] == [str(MOST_LOOKUPS + n) for n in range(5)]
@@ -107,18 +109,25 @@ async def test_an_api_that_hangs_holds_alerts_up_once(monkeypatch):
         return True
 
     api.sink = VerifiedSink(api.told, Verification(hang, lambda: api.now))
-    flood = [change(Turn.OPENED, id=str(n), object=on(f"o{n}")) for n in range(9)]
+    flood = [change(Transition.OPENED, id=str(n), object=on(f"o{n}")) for n in range(9)]
     assert len(await api.tell(*flood)) == 9
     assert len(asked) == 1
 
 
 @pytest.mark.parametrize("most", [1, 2])
-async def test_what_is_remembered_is_bounded(monkeypatch, most):
+async def test_only_so_many_objects_and_findings_are_remembered(monkeypatch, most):
     monkeypatch.setattr(module, "_OBJECTS", most)
     api = Api()
-    for n in range(4):
-        await api.tell(change(Turn.OPENED, id=str(n), object=on(f"o{n}")))
-    assert len(api.verification._known) == len(api.sink._told) == most
+    each = [(str(n), on(f"o{n}")) for n in range(4)]
+    for name, thing in each:
+        await api.tell(change(Transition.OPENED, id=name, object=thing))
+    (first, forgotten), (last, remembered) = each[0], each[-1]
+    assert await api.tell(change(Transition.RESOLVED, id=first, object=forgotten)) == ()
+    assert len(await api.tell(change(Transition.RESOLVED, id=last, object=remembered))) == 1
+    api.asked.clear()
+    for name, thing in (each[-1], each[0]):
+        await api.tell(change(Transition.REOPENED, id=name, object=thing))
+    assert api.asked == [forgotten]
 
 
 async def test_the_sink_behind_it_is_closed():

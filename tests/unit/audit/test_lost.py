@@ -3,8 +3,8 @@
 import pytest
 
 from tests.cases_loader import table
-from webhook.audit.calls import Operation
-from webhook.audit.lost import lost_status
+from webhook.audit.event import Operation
+from webhook.audit.signs import lost_status
 
 
 @table("audit/lost.yaml", "patch", "sent", "observed", "terminating", "other")

@@ -12,7 +12,8 @@ from click.testing import CliRunner, Result
 
 from tests.unit.audit.samples import CULPRIT, as_lines, deployment, event
 from tests.unit.cli.samples import clobbered
-from webhook.cli import main, progress
+from webhook.cli import main
+from webhook.cli import replay as verb
 
 REPOSITORY = Path(__file__).parents[3]
 CLEARS = {"patch": [{"op": "remove", "path": "/status/observedGeneration"}]}
@@ -119,8 +120,8 @@ def test_the_table_names_who_failed_open(tmp_path):
 @pytest.mark.parametrize("suffix", ["", ".gz"])
 def test_the_bar_counts_the_bytes_of_the_files(tmp_path, monkeypatch, suffix):
     paths = [log(tmp_path / f"{name}{suffix}", count=1_200) for name in "ab"]
-    monkeypatch.setattr(progress, "WORTH_SHOWING", 1)
-    monkeypatch.setattr(progress, "_is_terminal", lambda: True)
+    monkeypatch.setattr(verb, "WORTH_SHOWING", 1)
+    monkeypatch.setattr(verb, "_is_terminal", lambda: True)
     counted: list[int] = []
     monkeypatch.setattr(
         "click._termui_impl.ProgressBar.update", lambda self, n, *_: counted.append(n)
@@ -131,10 +132,11 @@ def test_the_bar_counts_the_bytes_of_the_files(tmp_path, monkeypatch, suffix):
 
 
 def test_without_a_terminal_there_is_no_bar(tmp_path, monkeypatch):
-    monkeypatch.setattr(progress, "WORTH_SHOWING", 1)
+    monkeypatch.setattr(verb, "WORTH_SHOWING", 1)
     assert replay(log(tmp_path / "audit.log")).stderr == ""
 
 
+@pytest.mark.slow
 def test_two_hundred_thousand_events_take_no_more_memory_than_a_few():
     command = [sys.executable, "-m", "tests.bench.audit_replay"]
     command += ["--events=200000", "--containers=0"]

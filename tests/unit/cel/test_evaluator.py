@@ -45,6 +45,7 @@ def ask(evaluator: Evaluator, expression: str, stored=SMALL) -> Truth:
     return evaluator.evaluate([expression], request(stored))[expression]
 
 
+@pytest.mark.slow
 @table("conditions/costly.yaml", "expression", "over", "costly")
 def test_what_costs_too_much_is_unknown_and_never_asked_again(case, evaluator):
     filled, expression = costly_object(case["over"]), case["expression"]
@@ -159,6 +160,7 @@ def test_only_so_many_costly_expressions_are_remembered(evaluator, monkeypatch):
     assert evaluator.costly == 2
 
 
+@pytest.mark.slow
 def test_as_many_of_the_largest_programs_as_are_kept_fit_into_the_memory(evaluator):
     for number in range(MOST_PROGRAMS + 5):
         largest = "[" + "1," * ((LONGEST - 20) // 2) + f"{number}].size() > 1"

@@ -8,9 +8,8 @@ from tests.unit.detection.builders import INTENT, reviewed
 from webhook.admission.decode import decode_review
 from webhook.admission.review import AdmissionRequest
 from webhook.cel import programs
-from webhook.cel.message import show
-from webhook.cel.programs import Programs
-from webhook.cel.view import View
+from webhook.cel.message import make_message
+from webhook.cel.programs import Programs, Variables
 from webhook.objects.selectors import Truth
 
 STORED = {
@@ -46,9 +45,9 @@ def updated(new=STORED | {"status": {"observedGeneration": 2}}, old=STORED):
 
 
 def holds(expression: str, request: AdmissionRequest, among: Programs | None = None) -> Truth:
-    asked = show([expression], request)
+    asked = make_message([expression], request)
     assert asked is not None
-    return (among or Programs()).holds(expression, View(asked))
+    return (among or Programs()).holds(expression, Variables(asked))
 
 
 @table("conditions/holds.yaml", "expression", "holds")

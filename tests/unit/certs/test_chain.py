@@ -2,7 +2,7 @@
 
 import pytest
 
-from certs.chain import UNKNOWN_SIGNER, explain_failure
+from certs.inspect import UNKNOWN_SIGNER, explain_failure
 from tests.unit.certs.samples import AT, DAY, make
 
 OLD = make("authority", ca=True, ends=AT + 100 * DAY)

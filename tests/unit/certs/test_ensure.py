@@ -39,7 +39,7 @@ def test_an_empty_folder_gets_an_authority_and_a_pair(tmp_path):
     done = ensure(tmp_path / "made" / "too", names=NAMES, at=AT)
     folder = tmp_path / "made" / "too"
     assert done.action == "authority-issued"
-    assert "neither" in done.reason
+    assert "are missing" in done.reason
     assert set(contents(folder)) == {"tls.crt", "tls.key", "ca.crt", "ca.key"}
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert errors(folder, AT) == ()

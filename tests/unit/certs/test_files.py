@@ -157,7 +157,7 @@ def test_files_that_change_at_every_look_are_given_up(tmp_path, monkeypatch):
         return honest(path)
 
     monkeypatch.setattr(files_module, "read_file", rewritten)
-    with pytest.raises(PairUnreadableError, match="single writer"):
+    with pytest.raises(PairUnreadableError, match="only one program"):
         read(tmp_path)
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from webhook.cli import main, terminal
-from webhook.cli.duration import duration
+from webhook.cli import main, output
+from webhook.flags import duration
 from webhook.status.drawing import Cell, Tone
 
 NAMED = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}}
@@ -24,7 +24,7 @@ def run(*words: object):
     [
         (["wait"], "give either KIND/NAME, KIND -l SELECTOR or -f FILE"),
         (["wait", "deploy/web", "-f", "x"], "give either"),
-        (["wait", "deploy/web", "--for=done"], "is nothing to wait for: give ready"),
+        (["wait", "deploy/web", "--for=done"], "is not a goal: give ready"),
         (["wait", "deploy/web", "--timeout=soon"], "is not a time up to 24h"),
         (["wait", "deploy", "--for=reconciled=3"], "is about one object"),
         (["wait", "deploy/a", "deploy/b", "--for=reconciled=3"], "is about one object"),
@@ -76,11 +76,11 @@ def test_a_file_that_does_not_name_all_it_holds_is_not_waited_for(tmp_path, text
     [("30", 30), ("30s", 30), ("1.5m", 90), ("2h", 7200), ("1m30s", 90), ("1h1m1s", 3661)],
 )
 def test_times_are_written_as_for_kubectl(text, seconds):
-    assert duration(24)(None, None, text) == seconds
+    assert duration(24).read(text) == seconds
 
 
 def plain(*words: str) -> str:
-    return "\n".join(terminal.click.style(word) for word in words)
+    return "\n".join(output.click.style(word) for word in words)
 
 
 class TestScreen:
@@ -91,7 +91,7 @@ class TestScreen:
 
     def drawn(self, first, second):
         out: list[str] = []
-        screen = terminal.Screen(out.append)
+        screen = output.Screen(out.append)
         for rows in (first, second):
             screen.draw([(Cell(one),) for one in rows])
         return out
@@ -117,5 +117,5 @@ def test_columns_are_as_wide_as_what_is_in_them_and_remarks_go_over_all():
         (Cell("Pod/x"), Cell("no", Tone.BAD)),
         (Cell("a remark that is longer than any column"),),
     ]
-    plain = [terminal.click.unstyle(line) for line in terminal.lines(rows)]
+    plain = [output.click.unstyle(line) for line in output.lines(rows)]
     assert plain == ["OBJECT  WHY", "Pod/x   no", "a remark that is longer than any column"]

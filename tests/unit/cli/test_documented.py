@@ -8,7 +8,11 @@ import pytest
 from tests.unit.manifest_files import MANIFESTS, REPOSITORY
 from webhook.cli import main
 
-DOCUMENTS = [REPOSITORY / "README.md", *MANIFESTS.rglob("*.md")]
+DOCUMENTS = [
+    REPOSITORY / "README.md",
+    *(REPOSITORY / "docs").glob("*.md"),
+    *MANIFESTS.rglob("*.md"),
+]
 VERBS = ("install", "doctor", "uninstall")
 _SHOWN = re.compile(rf"genguard (?:{'|'.join(VERBS)})\b[^`\n#]*")
 

@@ -88,6 +88,7 @@ def referring() -> str:
     return json.dumps(definition({"properties": {"status": {"$ref": "#"}}}))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("make", "code", "told"),
     [

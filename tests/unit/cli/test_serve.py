@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from tests.unit.cli.samples import DEFINITION, serve, write_lines
 from webhook.cli import main
-from webhook.cli.event_loop import loop_factory
+from webhook.cli.serve import event_loop
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_uvloop_is_used_where_it_is_installed_and_nothing_else_is_asked_for(
 ):
     if not is_installed:
         monkeypatch.setitem(sys.modules, "uvloop", None)
-    loop = loop_factory(wanted)()
+    loop = event_loop(wanted)()
     loop.close()
     assert type(loop).__module__.partition(".")[0] == module
 

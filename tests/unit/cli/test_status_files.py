@@ -149,6 +149,7 @@ WRONG = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=60)  # each is two runs of the whole program
 @given(st.lists(WRONG, min_size=1, max_size=3))
 def test_an_object_with_wrong_types_inside_still_gets_its_line(objects):

@@ -9,9 +9,14 @@ from msgspec.structs import replace
 from tests.unit.cluster.objects import Leads
 from tests.unit.cluster.test_findings_configmap import ConfigMaps, place
 from tests.unit.detection.test_ledger import SIGN, WRITE, of
-from webhook.cluster import carrying as module
-from webhook.cluster.carrying import COUNT_SECONDS, SAVE_SECONDS, START_SECONDS, Carrying
+from webhook.cluster import saved_findings as module
 from webhook.cluster.rest import RefusedError
+from webhook.cluster.saved_findings import (
+    COUNT_SECONDS,
+    SAVE_SECONDS,
+    START_SECONDS,
+    FindingsPersister,
+)
 from webhook.detection.carried import pack, unpack
 from webhook.detection.finding_state import QUIET_SECONDS
 from webhook.detection.ledger import Ledger
@@ -26,7 +31,7 @@ class Pod:
     def __init__(self, api: ConfigMaps) -> None:
         self.api, self.now = api, 1_000.0
         self.ledger = Ledger(Suspects())
-        self.carrying = Carrying(self.ledger, place(api), lambda: self.now)
+        self.carrying = FindingsPersister(self.ledger, place(api), lambda: self.now)
         self.known: set[str] = set()
 
     def sign(self, uid: str, time: float = 0.0, times: int = 1) -> None:
@@ -37,7 +42,7 @@ class Pod:
         """A turn of the leader; whether it saved."""
         self.now += seconds
         before = self.api.version
-        await self.carrying.turn(self.known.update, is_last=is_last)
+        await self.carrying.tick(self.known.update, is_last=is_last)
         return self.api.version > before
 
     @property
@@ -233,7 +238,7 @@ async def test_a_save_that_fails_is_told_once_counted_and_made_good(caplog):
 
 
 async def test_only_the_leader_saves_and_the_end_is_saved_too(monkeypatch):
-    monkeypatch.setattr(module, "_TURN_SECONDS", 0.001)
+    monkeypatch.setattr(module, "_TICK_SECONDS", 0.001)
     pod, leads = await next_pod(ConfigMaps()), Leads(is_leader=False)
     metrics = Metrics(lambda group, resource: False)
     async with pod.carrying.running(leads, pod.known.update, metrics):

@@ -1,6 +1,7 @@
-"""The connection to the Kubernetes API leaves nothing open, however slow a server says farewell."""
+"""A connection leaves no socket open, and a server knows its own user."""
 
 import asyncio
+import base64
 import gc
 import json
 import ssl
@@ -14,8 +15,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from socket import create_server
 
+import pytest
+
 from certs.issue import issue
-from webhook.cluster.connection import connected
+from webhook.cluster import connection as module
+from webhook.cluster.connection import IN_CLUSTER, connected, server_user
 from webhook.cluster.rest import Rest
 
 _HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -79,3 +83,44 @@ def test_a_watch_that_was_cancelled_is_closed_before_the_event_loop_is(tmp_path:
             asyncio.run(leave_a_watch(kubeconfig))
         gc.collect()
     assert [str(one.message) for one in heard if "unclosed" in str(one.message)] == []
+
+
+ASSUMED = "system:serviceaccount:default:genguard"
+
+
+def token(claims: object) -> str:
+    part = base64.urlsafe_b64encode(json.dumps(claims).encode()).rstrip(b"=").decode()
+    return f"head.{part}.signature"
+
+
+@pytest.mark.parametrize(
+    ("content", "user"),
+    [
+        (token({"sub": "system:serviceaccount:guard:g"}), "system:serviceaccount:guard:g"),
+        (token({"sub": "a"}), "a"),
+        (token({}), ASSUMED),
+        (token([]), ASSUMED),
+        (token({"sub": 1}), ASSUMED),
+        ("no token", ASSUMED),
+        ("a.!.c", ASSUMED),
+    ],
+)
+def test_it_is_the_subject_of_the_token(content, user, tmp_path, monkeypatch):
+    file = tmp_path / "token"
+    file.write_text(content)
+    monkeypatch.setattr(module, "_TOKEN", file)
+    monkeypatch.setattr(module, "default_namespace", lambda _: "default")
+    assert server_user(IN_CLUSTER) == user
+
+
+def test_elsewhere_it_is_the_account_that_install_makes(tmp_path):
+    file = tmp_path / "kubeconfig"
+    context = {"cluster": "c", "user": "u", "namespace": "guard"}
+    config = {
+        "current-context": "here",
+        "contexts": [{"name": "here", "context": context}],
+        "clusters": [{"name": "c", "cluster": {}}],
+        "users": [{"name": "u", "user": {}}],
+    }
+    file.write_text(json.dumps(config))
+    assert server_user(str(file)) == "system:serviceaccount:guard:genguard"

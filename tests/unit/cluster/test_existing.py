@@ -6,8 +6,8 @@ import aiohttp
 import msgspec
 import pytest
 
-from webhook.cluster.existing import Existing
 from webhook.cluster.rest import RefusedError
+from webhook.cluster.stored_objects import ObjectLookup
 from webhook.detection.finding import FoundObject
 from webhook.telemetry.logs import LOGGER
 
@@ -42,7 +42,7 @@ class Api:
 async def test_an_object_is_there_with_its_uid_and_what_is_not_known_is_not_guessed(
     answer, verdict
 ):
-    assert await Existing(Api(answer)).look(WEB) is verdict
+    assert await ObjectLookup(Api(answer)).exists(WEB) is verdict
 
 
 @pytest.mark.parametrize(
@@ -59,26 +59,26 @@ async def test_an_object_is_there_with_its_uid_and_what_is_not_known_is_not_gues
 )
 async def test_it_is_asked_for_where_it_would_be(thing, path):
     api = Api(b"{}")
-    await Existing(api).look(thing)
+    await ObjectLookup(api).exists(thing)
     assert api.asked == [path]
 
 
 @pytest.mark.parametrize("place", ["group", "version", "resource", "namespace", "name"])
 async def test_a_part_that_leads_out_of_the_path_names_nothing(place):
     api = Api(b"{}")
-    assert await Existing(api).look(msgspec.structs.replace(WEB, **{place: ".."})) is False
+    assert await ObjectLookup(api).exists(msgspec.structs.replace(WEB, **{place: ".."})) is False
     assert api.asked == []
 
 
 async def test_a_right_that_is_not_there_is_told_once_for_each_resource(caplog):
     caplog.set_level(logging.INFO, LOGGER.name)
-    existing = Existing(Api(RefusedError(403, "forbidden")))
+    existing = ObjectLookup(Api(RefusedError(403, "forbidden")))
     for name in ("a", "b"):
-        await existing.look(FoundObject("apps", "v1", "deployments", "shop", name, ""))
+        await existing.exists(FoundObject("apps", "v1", "deployments", "shop", name, ""))
     assert [one.message for one in caplog.records] == ["findings stay unverified"]
 
 
 async def test_what_has_no_name_yet_is_not_asked_for():
     api = Api(b"{}")
-    assert await Existing(api).look(FoundObject("", "v1", "pods", "shop", "", "uid")) is None
+    assert await ObjectLookup(api).exists(FoundObject("", "v1", "pods", "shop", "", "uid")) is None
     assert api.asked == []

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from webhook.cluster.findings_configmap import FindingsConfigMap
 from webhook.cluster.rest import RefusedError
+from webhook.cluster.saved_findings import FindingsConfigMap
 from webhook.detection.carried import UnreadableFindingsError
 
 FOLDER = "/api/v1/namespaces/genguard-system/configmaps"

@@ -26,7 +26,7 @@ from webhook.cluster.healing import (
 )
 from webhook.cluster.rechecking import AGAIN_SECONDS, FRESH_SECONDS, Rechecking
 from webhook.cluster.rest import RefusedError
-from webhook.cluster.stored import StoredObjects
+from webhook.cluster.stored_objects import StoredObjects
 from webhook.detection.damage import Damage, LostValue
 from webhook.detection.ledger import Damaged
 from webhook.telemetry.logs import LOGGER
@@ -53,7 +53,7 @@ class Scene:
 
     async def turn(self, seconds: float = 0.0) -> None:
         self.now += seconds
-        await self.rechecking.turn()
+        await self.rechecking.recheck()
 
     async def go_on(self, seconds: float) -> None:
         """A turn a second."""
@@ -304,13 +304,21 @@ async def test_values_of_conditions_are_told_by_their_type():
     assert event["note"].startswith("Put back status.conditions[Ready].observedGeneration=3, as ")
 
 
-async def test_what_is_remembered_is_bounded(monkeypatch):
+async def test_attempts_are_remembered_for_a_bounded_number_of_findings(monkeypatch):
     monkeypatch.setattr("webhook.cluster.healing._MOST_REMEMBERED", 2)
     scene = Scene()
-    stored = await StoredObjects(scene.api).read(WEB)
-    for number in range(5):
-        await scene.healing.heal(DAMAGED._replace(finding=f"f{number}"), stored or {})
-    assert len(scene.healing._tried) == 2
+
+    async def attempts(finding: str) -> int:
+        scene.api.put(WEB)
+        before = sum(scene.results.values())
+        stored = await StoredObjects(scene.api).read(WEB)
+        await scene.healing.heal(DAMAGED._replace(finding=finding), stored or {})
+        return sum(scene.results.values()) - before
+
+    for name in ("f0", "f1", "f2"):
+        assert await attempts(name) == 1
+    assert await attempts("f2") == 0, "remembered: it has to wait"
+    assert await attempts("f0") == 1, "forgotten"
 
 
 steps = st.lists(

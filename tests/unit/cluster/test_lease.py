@@ -10,7 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webhook.alerts.leader import TICK_SECONDS
-from webhook.cluster.lease import LEASE_SECONDS, Lease
+from webhook.cluster.lease import (
+    LEASE_SECONDS,
+    LeaseElection,
+)
 from webhook.cluster.rest import RefusedError
 
 PATH = "/apis/coordination.k8s.io/v1/namespaces/genguard-system/leases/genguard"
@@ -67,7 +70,9 @@ class Candidates:
         self.api = Api()
         self.links = [Link(self.api) for _ in range(count)]
         self.leases = [
-            Lease(link, "genguard-system", "genguard", f"replica-{number}", lambda: self.now)
+            LeaseElection(
+                link, "genguard-system", "genguard", f"replica-{number}", lambda: self.now
+            )
             for number, link in enumerate(self.links)
         ]
 

@@ -11,12 +11,12 @@ from webhook.cluster import rechecking as module
 from webhook.cluster.rechecking import (
     AGAIN_SECONDS,
     FRESH_SECONDS,
-    MOST_LOOKS,
+    MOST_READS,
     WINDOW_SECONDS,
     Rechecking,
 )
 from webhook.cluster.rest import RefusedError
-from webhook.cluster.stored import StoredObjects
+from webhook.cluster.stored_objects import StoredObjects
 from webhook.detection.ledger import Damaged
 from webhook.telemetry.logs import LOGGER
 
@@ -41,7 +41,7 @@ class Scene:
         """One turn after so many seconds; the names that were looked at."""
         self.now += seconds
         before = len(self.api.calls)
-        await self.rechecking.turn()
+        await self.rechecking.recheck()
         return [path.rpartition("/")[2] for _, path in self.api.calls[before:]]
 
 
@@ -129,11 +129,11 @@ async def test_one_object_with_several_findings_is_read_once():
 
 
 async def test_of_many_a_few_are_looked_at_and_the_longest_unlooked_at_come_first():
-    names = [f"app{number:02}" for number in range(MOST_LOOKS + 5)]
+    names = [f"app{number:02}" for number in range(MOST_READS + 5)]
     scene = Scene(*(damaged(name, name) for name in names))
-    assert await scene.turn() == names[:MOST_LOOKS]
+    assert await scene.turn() == names[:MOST_READS]
     assert await scene.turn(1) == []
-    assert await scene.turn(WINDOW_SECONDS) == names[MOST_LOOKS:]
+    assert await scene.turn(WINDOW_SECONDS) == names[MOST_READS:]
     assert (await scene.turn(AGAIN_SECONDS))[0] == names[0]
 
 
@@ -150,17 +150,18 @@ async def test_an_api_server_that_does_not_answer_is_asked_once(monkeypatch):
     assert await scene.turn() == ["web"]
 
 
-async def test_what_is_repaired_is_forgotten():
+async def test_what_was_repaired_and_is_damaged_again_is_due_at_once():
     scene = Scene(damaged())
     await scene.turn()
     scene.findings.known.clear()
     await scene.turn()
-    assert not scene.rechecking._looked
+    scene.findings.known["f1"] = damaged()
+    assert await scene.turn() == ["web"]
 
 
 async def test_a_turn_that_fails_does_not_end_the_next(monkeypatch, caplog):
     caplog.set_level(logging.WARNING, LOGGER.name)
-    monkeypatch.setattr(module, "_TURN_SECONDS", 0.001)
+    monkeypatch.setattr(module, "_TICK_SECONDS", 0.001)
     scene = Scene(damaged())
     scene.api.trouble["GET"] = [RuntimeError("a fault of genguard")]
     running = asyncio.create_task(scene.rechecking.run())

@@ -10,10 +10,9 @@ import pytest
 from certs import Leave, Prepare, Promote, Spread, Wait, inspect, renew, service_names
 from certs.rotation import LONGEST_SPREAD
 from tests.unit.cluster.turns import NAMESPACE, SECRET, Caller, Objects
+from webhook.cluster.certificate_rotation import RotatedSecret, Rotation, Rotator
 from webhook.cluster.rest import RefusedError
-from webhook.cluster.rotating import Rotated, Rotator
-from webhook.cluster.rotation import Rotation
-from webhook.install.where import path_of
+from webhook.manifest.documents import path_of
 from webhook.manifest.rendering import REGISTRATIONS, registration_of
 
 AT = datetime(2026, 5, 1, tzinfo=UTC)
@@ -30,13 +29,13 @@ def cluster(at: datetime = DUE) -> Objects:
 
 
 def rotator(objects: Objects) -> Rotator:
-    rotated = Rotated(NAMESPACE, "genguard-tls", NAMES, LIFE)
+    rotated = RotatedSecret(NAMESPACE, "genguard-tls", NAMES, LIFE)
     return Rotator(objects, rotated, lambda: objects.at)
 
 
 def test_a_rotation_is_four_steps_and_then_there_is_nothing_to_do():
     objects = cluster()
-    caller = Caller(rotator(objects).look)
+    caller = Caller(rotator(objects).take_step)
     steps = [caller.round() for _ in range(3)]
     objects.at = steps[-1].until
     steps += [caller.round() for _ in range(2)]
@@ -47,17 +46,17 @@ def test_a_rotation_is_four_steps_and_then_there_is_nothing_to_do():
 
 def test_whoever_takes_over_waits_from_its_own_first_look():
     objects = cluster()
-    first = Caller(rotator(objects).look)
+    first = Caller(rotator(objects).take_step)
     while not isinstance(first.round(), Wait):
         pass
     objects.at += LONGEST_SPREAD
-    assert isinstance(Caller(rotator(objects).look).round(), Wait)
+    assert isinstance(Caller(rotator(objects).take_step).round(), Wait)
     assert isinstance(first.round(), Promote)
 
 
 def test_a_registration_that_was_changed_in_between_is_waited_for_anew():
     objects = cluster()
-    caller = Caller(rotator(objects).look)
+    caller = Caller(rotator(objects).take_step)
     while not isinstance(caller.round(), Wait):
         pass
     bundle = objects.files["ca.crt"]
@@ -74,7 +73,7 @@ def test_only_the_bundle_of_a_registration_is_changed():
     client = {"caBundle": "", "service": {"name": "genguard", "path": "/mutate"}}
     webhook |= {"clientConfig": client, "timeoutSeconds": 7}
     objects.versions[MUTATE].append((AT, live | {"mine": "kept"}))
-    assert Caller(rotator(objects).look).round().names == (
+    assert Caller(rotator(objects).take_step).round().names == (
         "zzzzzz-genguard-mutate/one.example.org",
     )
     after = objects.now(MUTATE)
@@ -99,7 +98,7 @@ def test_what_somebody_else_sees_to_is_left_alone_however_old_it_is(path, annota
     live["metadata"]["annotations"] = {annotation: "shop/theirs"}
     objects.versions[path].append((DUE, live))
     before = {path: len(versions) for path, versions in objects.versions.items()}
-    step = Caller(rotator(objects).look).round()
+    step = Caller(rotator(objects).take_step).round()
     assert isinstance(step, Leave)
     assert annotation in step.reason
     assert before == {path: len(versions) for path, versions in objects.versions.items()}
@@ -109,7 +108,7 @@ def test_registrations_that_are_not_there_are_not_waited_for():
     objects = cluster()
     for kind, name in REGISTRATIONS:
         del objects.versions[path_of(registration_of(kind, name))]
-    caller = Caller(rotator(objects).look)
+    caller = Caller(rotator(objects).take_step)
     assert [type(caller.round()) for _ in range(3)] == [Prepare, Promote, Wait]
 
 
@@ -117,7 +116,7 @@ def test_without_the_secret_there_is_nothing_to_renew():
     objects = cluster()
     del objects.versions[SECRET]
     with pytest.raises(RefusedError, match="not found"):
-        Caller(rotator(objects).look).round()
+        Caller(rotator(objects).take_step).round()
 
 
 class Leading:
@@ -168,7 +167,7 @@ async def test_an_answer_that_is_no_json_is_waited_out_as_any_other_trouble(capl
         call = objects.call
 
     garbled = Garbled()
-    rotated = Rotated(NAMESPACE, "genguard-tls", NAMES, LIFE)
+    rotated = RotatedSecret(NAMESPACE, "genguard-tls", NAMES, LIFE)
     asking = Rotator(garbled, rotated, lambda: objects.at)
     rotation = Rotation(asking, Leading(), lambda: objects.at)
     running = asyncio.create_task(rotation.run())
@@ -201,6 +200,7 @@ YEAR = timedelta(days=365)
 JUMPS = [timedelta(hours=3), YEAR, 10 * YEAR, -timedelta(hours=3), -YEAR, -10 * YEAR]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("looks", [1, 4])
 @pytest.mark.parametrize("rounds", range(5))
 @pytest.mark.parametrize("jump", JUMPS, ids=str)
@@ -208,7 +208,7 @@ def test_within_an_hour_after_a_clock_was_put_right_a_good_pair_is_served_and_tr
     jump, rounds, looks
 ):
     objects = cluster()
-    caller = Caller(rotator(objects).look)
+    caller = Caller(rotator(objects).take_step)
     for _ in range(rounds):
         caller.round()
     right, objects.at = objects.at, objects.at + jump

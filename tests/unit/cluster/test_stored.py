@@ -1,4 +1,4 @@
-"""Whole objects over real HTTP: how they are read, and what a patch looks like on its way."""
+"""A stored object is read whole, its status is patched, and Events are created."""
 
 import json
 from collections.abc import AsyncIterator
@@ -9,9 +9,9 @@ from aiohttp import web
 from kubernetes.aio import client
 
 from tests.unit.cluster.objects import deployment, path_of
-from webhook.cluster import stored as module
+from webhook.cluster import stored_objects as module
 from webhook.cluster.rest import RefusedError, Rest
-from webhook.cluster.stored import StoredObjects
+from webhook.cluster.stored_objects import StoredObjects, event_creator
 from webhook.detection.finding import FoundObject
 
 WEB = deployment("web")
@@ -88,3 +88,23 @@ async def test_a_patch_is_a_json_patch_of_the_subresource_status(objects, api):
     assert request.headers["Content-Type"] == "application/json-patch+json"
     assert dict(request.query) == {"fieldManager": "genguard"}
     assert api.bodies == [operations]
+
+
+class EventsApi:
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, str, Any]] = []
+
+    async def call(self, method: str, path: str, body: Any) -> None:
+        self.calls.append((method, path, body))
+
+
+async def test_an_event_is_posted_to_its_namespace_as_it_is():
+    api, event = EventsApi(), {"kind": "Event", "note": "told"}
+    await event_creator(api)("shop", event)
+    assert api.calls == [("POST", "/apis/events.k8s.io/v1/namespaces/shop/events", event)]
+
+
+async def test_a_namespace_that_is_no_name_leads_nowhere_else():
+    api = EventsApi()
+    await event_creator(api)("../../pods", {})
+    assert api.calls[0][1] == "/apis/events.k8s.io/v1/namespaces/..%2F..%2Fpods/events"

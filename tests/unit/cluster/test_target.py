@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from webhook.cluster.rest import RefusedError
-from webhook.cluster.target import advertised_url
+from webhook.cluster.tracing import advertised_url
 
 FORWARDED = "https://127.0.0.1:36341"
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.cluster.api import PATH, Api, event, failure, item, serving
 from webhook.cluster.rest import RefusedError
-from webhook.cluster.watched import Collection, What, follow, watched
+from webhook.cluster.watch import ChangeKind, Collection, follow, watch_collection
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ async def test_a_list_comes_in_pages_and_is_then_watched_from_its_version(api, c
 
 async def test_items_of_a_list_are_typed_like_those_of_a_watch(api, collection):
     api.lists, api.watches = [[item("a", 1)]], [[event("MODIFIED", "a", 101)]]
-    seen = [found async for what, _, found in collection.changes() if what is What.SEEN]
+    seen = [found async for what, _, found in collection.changes() if what is ChangeKind.SEEN]
     for found in seen:
         assert msgspec.json.decode(found["kind"]) == "Widget"
         assert msgspec.json.decode(found["apiVersion"]) == "example.org/v1"
@@ -116,7 +116,10 @@ async def test_a_small_collection_is_known_by_name_as_a_whole(api):
     api.lists = [[item("b", 1)], [item("a", 2)]]
     api.watches = [[event("ADDED", "c", 101), event("DELETED", "b", 102)]]
     async with serving(api) as rest:
-        names = [known async for known in watched(rest, PATH, lambda one: one["metadata"]["name"])]
+        names = [
+            known
+            async for known in watch_collection(rest, PATH, lambda one: one["metadata"]["name"])
+        ]
     assert names == [("a", "b"), ("a", "b", "c"), ("a", "c")]
 
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from webhook.cluster.rest import RefusedError
-from webhook.install.where import path_of
+from webhook.manifest.documents import path_of
 from webhook.manifest.rendering import REGISTRATIONS, registration_of, secret_of
 
 NAMESPACE = "genguard-system"

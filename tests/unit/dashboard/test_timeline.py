@@ -6,11 +6,10 @@ import pytest
 from msgspec.structs import replace
 
 from tests.unit.detection.builders import INTENT, MUTATE, OUTCOME, joined, spec, status, update
-from webhook.dashboard.plot import WIDTH, plot
-from webhook.dashboard.timeline import Step, Stored, steps
+from webhook.dashboard.timeline import WIDTH, Step, Stored, plot, steps
 from webhook.detection.diff import NOT_COMPARED
 from webhook.detection.history import ObjectHistory
-from webhook.status.milestones import Milestone
+from webhook.status.tracking import Milestone
 
 
 def remembered(*reviews: tuple, stored=False):
@@ -123,4 +122,4 @@ def test_a_single_write_and_an_observed_generation_in_digits_are_drawn():
 def test_marks_say_what_became_of_a_write():
     drawn = plot([step(1.0), step(2.0, mended=("x",)), step(3.0, lost=("x",))], [], now=3.0)
     assert [mark.kind for mark in drawn.marks] == ["write", "mended", "lost"]
-    assert drawn.marks[1].told == "a: /status, generation 1, mended"
+    assert drawn.marks[1].told == "a: /status, generation 1, restored"

@@ -3,9 +3,8 @@
 from collections.abc import Iterable, Mapping
 
 from webhook.admission.review import AdmissionRequest
-from webhook.cel.message import show
-from webhook.cel.programs import Programs
-from webhook.cel.view import View
+from webhook.cel.message import make_message
+from webhook.cel.programs import Programs, Variables
 from webhook.objects.selectors import Truth
 
 
@@ -18,10 +17,10 @@ class Evaluated:
     def evaluate(
         self, expressions: Iterable[str], request: AdmissionRequest
     ) -> Mapping[str, Truth]:
-        asked = show(list(dict.fromkeys(expressions)), request)
+        asked = make_message(list(dict.fromkeys(expressions)), request)
         assert asked is not None
-        view = View(asked)
-        return {one: self._programs.holds(one, view) for one in asked.expressions}
+        variables = Variables(asked)
+        return {one: self._programs.holds(one, variables) for one in asked.expressions}
 
 
 CONDITIONS = Evaluated()

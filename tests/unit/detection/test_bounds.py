@@ -30,9 +30,11 @@ from webhook.pipeline import review
 MIB = 1024 * 1024
 DEPS = Judge(JudgeOptions()).dependencies
 
-COUNT = 100_000
+COUNT = 50_000
+"""Each of 3,000 objects is written 16 times, and 500 have room."""
 
 
+@pytest.mark.slow
 def test_any_number_of_observations_stays_inside_the_bounds():
     history = History(500, most_bytes=1_000_000)
     for number in range(COUNT):
@@ -44,6 +46,7 @@ def test_any_number_of_observations_stays_inside_the_bounds():
 SCALE = 100
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("example", "by_turns"),
     [(PODS, False), (PODS, True), (DEPLOYMENTS, False)],
@@ -103,6 +106,7 @@ def judged(detection: Detection, attack: str) -> Callable[[int], None]:
     return feed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("attack", "count", "most"),
     [
@@ -184,6 +188,7 @@ def test_who_is_called_is_remembered_within_bytes():
     assert traced(ask, 100) < 5 * MIB
 
 
+@pytest.mark.slow
 def test_a_tree_of_places_is_bounded_in_bytes_while_it_grows():
     tree = places.Tree()
 

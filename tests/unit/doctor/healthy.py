@@ -12,10 +12,9 @@ from webhook import __version__
 from webhook.admission.probe import Seen
 from webhook.doctor.diagnose import diagnose
 from webhook.doctor.facts import Facts, Right
-from webhook.doctor.line import Level, Line
+from webhook.doctor.result import CheckResult, Level
 from webhook.generation.table import load_rows
-from webhook.install.where import path_of
-from webhook.manifest.deployed import mode_of
+from webhook.manifest.documents import mode_of, path_of
 from webhook.manifest.rendering import PHASES, Choices, is_registration, pair_files, render
 
 LOOKED_AT = ("namespace", "cert_manager", "audit_only", "heal", "ha", "store")
@@ -108,6 +107,6 @@ def with_service(facts: Facts, affinity: str) -> Facts:
     return replace(facts, live=live)
 
 
-def worst(facts: Facts) -> dict[str, Line]:
+def worst(facts: Facts) -> dict[str, CheckResult]:
     """What is not well."""
     return {line.id: line for line in diagnose(facts) if line.level is not Level.OK}

@@ -21,8 +21,8 @@ from tests.unit.doctor.healthy import (
 )
 from webhook.doctor.diagnose import CHECKS, diagnose
 from webhook.doctor.facts import Right
-from webhook.doctor.line import Level
-from webhook.manifest.store import SharedStore
+from webhook.doctor.result import Level
+from webhook.manifest.rendering import SharedStore
 
 WELL = healthy()
 SHARED = healthy(ha=True)
@@ -53,14 +53,14 @@ def test_all_is_well_after_an_installation():
     lines = diagnose(WELL)
     assert {line.level for line in lines} == {Level.OK}
     assert len(lines) == len(CHECKS)
-    assert not any(line.mend for line in lines)
+    assert not any(line.repair for line in lines)
 
 
 def test_registrations_that_ask_the_genguard_of_another_namespace_are_a_failure():
     line = worst(replace(WELL, namespace="team-b"))["alone"]
     assert line.level is Level.FAIL
-    assert "genguard of namespace genguard-system, not that of team-b" in line.message
-    assert line.mend == "genguard doctor -n genguard-system"
+    assert "genguard in namespace genguard-system, not the one in team-b" in line.message
+    assert line.repair == "genguard doctor -n genguard-system"
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_registrations_that_ask_the_genguard_of_another_namespace_are_a_failure(
             replace(WELL, unread={"the Secret": "no (403)"}),
             "api-server",
             "warn",
-            "the Secret could not be looked at: no (403)",
+            "the Secret could not be read: no (403)",
             "kubectl auth whoami",
         ),
         (without(WELL, "NetworkPolicy"), "installed", "fail", "networkpolicy/genguard", INSTALL),
@@ -108,17 +108,23 @@ def test_registrations_that_ask_the_genguard_of_another_namespace_are_a_failure(
             with_deployment(WELL, {"replicas": 2}, {"availableReplicas": 2}),
             "pods",
             "fail",
-            "2 replicas without a store in common: each sees a part of a write",
+            "2 replicas without a shared store: each sees only parts of a write",
             f"{KUBECTL} scale deployment/genguard --replicas=1",
         ),
-        (replace(WELL, endpoints=0), "pods", "fail", "leads to none of them", INSTALL),
-        (replace(WELL, pair=None), "certificate", "fail", "no Secret", INSTALL),
+        (replace(WELL, endpoints=0), "pods", "fail", "the Service has no endpoint", INSTALL),
+        (
+            replace(WELL, pair=None),
+            "certificate",
+            "fail",
+            "the Secret with the certificate is missing",
+            INSTALL,
+        ),
         (replace(WELL, leftovers=(TEMPLATE,)), "registered", "warn", "genguard-test-0a1b", INSTALL),
         (
             with_hook(WELL, "intent", rules=[]),
             "rules",
             "fail",
-            "is not asked about CREATE namespaces, UPDATE namespaces, ",
+            "is not called for CREATE namespaces, UPDATE namespaces, ",
             INSTALL,
         ),
         (with_hook(WELL, "mutate", failurePolicy="Fail"), "settings", "fail", "Fail", INSTALL),
@@ -134,7 +140,7 @@ def test_registrations_that_ask_the_genguard_of_another_namespace_are_a_failure(
             with_hook(WELL, "outcome", objectSelector={"matchLabels": {"a": "b"}}),
             "settings",
             "warn",
-            "whoever sets labels is not seen",
+            "a writer who sets labels can avoid it",
             INSTALL,
         ),
         (
@@ -150,16 +156,16 @@ def test_registrations_that_ask_the_genguard_of_another_namespace_are_a_failure(
             ),
             "settings",
             "warn",
-            "has another matchCondition not-genguard",
+            "has a changed matchCondition not-genguard",
             INSTALL,
         ),
-        (with_bundle(WELL, b"garbage"), "ca-bundle", "fail", "is no base64 of", INSTALL),
+        (with_bundle(WELL, b"garbage"), "ca-bundle", "fail", "is not base64 of", INSTALL),
         (with_bundle(WELL, b""), "ca-bundle", "fail", "is empty", INSTALL),
         (
             with_bundle(WELL, issue_authority(at=NOW).cert_pem),
             "ca-bundle",
             "fail",
-            "is not the server's",
+            "does not verify the server's certificate",
             INSTALL,
         ),
         (
@@ -176,26 +182,32 @@ def test_registrations_that_ask_the_genguard_of_another_namespace_are_a_failure(
             "a dry run is refused: denied by policy",
             f"{INSTALL} --dry-run",
         ),
-        (with_said(WELL, version="0.0.9"), "reached", "warn", "of version 0.0.9", INSTALL),
+        (
+            with_said(WELL, version="0.0.9"),
+            "reached",
+            "warn",
+            "version 0.0.9, this command",
+            INSTALL,
+        ),
         (
             with_split(WELL, 3),
             "phases",
             "fail",
-            "17 of 20 dry runs were seen whole by one pod: the others were split",
+            "17 of 20 dry runs were seen in all phases by one pod; the others were split",
             f"{KUBECTL} scale deployment/genguard --replicas=1",
         ),
         (
             replace(with_split(WELL, 20), leaving=("genguard-2",)),
             "phases",
             "warn",
-            "0 of 20 dry runs were seen whole by one pod, while genguard-2 is about to end",
+            "0 of 20 dry runs were seen in all phases by one pod, while genguard-2 terminates",
             f"{KUBECTL} rollout status deployment/genguard",
         ),
         (
             replace(WELL, probes=({"intent": WELL.probe["intent"]}, *WELL.probes[1:])),
             "phases",
             "warn",
-            "19 of 20 dry runs were seen whole by one pod; 1 were not seen in every phase",
+            "19 of 20 dry runs were seen in all phases by one pod; 1 missed a phase",
             FAIL_OPEN,
         ),
         (
@@ -216,35 +228,35 @@ def test_registrations_that_ask_the_genguard_of_another_namespace_are_a_failure(
             with_said(WELL, mode="audit-only"),
             "mode",
             "fail",
-            "genguard-1 answers as audit-only, and enforcing is deployed",
+            "genguard-1 runs as audit-only, but enforcing is deployed",
             f"{KUBECTL} rollout restart deployment/genguard",
         ),
         (
             replace(with_said(WELL, mode="audit-only"), leaving=("genguard-1",)),
             "mode",
             "warn",
-            "and enforcing is deployed: it is about to end",
+            "but enforcing is deployed, and terminates soon",
             f"{KUBECTL} rollout status deployment/genguard",
         ),
         (
             with_said(WELL, incomplete="2/100"),
             "incomplete",
             "warn",
-            "2 of 100 writes were judged without one of their phases",
+            "2 of 100 writes missed one of their phases",
             FAIL_OPEN,
         ),
         (
             with_said(WELL, costly="2"),
             "conditions",
             "warn",
-            "2 matchConditions cost too much to evaluate: their webhooks stay possible",
+            "2 matchConditions cost too much to evaluate, so their webhooks stay possible",
             f"{KUBECTL} logs deployment/genguard | grep matchCondition",
         ),
         (
             with_said(WELL, store="valkey-lost"),
             "store",
             "warn",
-            "each replica remembers its own until it is back",
+            "each replica uses its own memory until it is back",
             f"{KUBECTL} logs deployment/genguard | grep store",
         ),
         (
@@ -286,29 +298,29 @@ def test_registrations_that_ask_the_genguard_of_another_namespace_are_a_failure(
 )
 def test_one_thing_is_wrong_and_nothing_else_is_said(facts, name, level, told, mend):
     (line,) = worst(facts).values()
-    assert (line.id, line.level, line.mend) == (name, level, mend)
+    assert (line.id, line.level, line.repair) == (name, level, mend)
     assert told in line.message
 
 
 @pytest.mark.parametrize(
     ("facts", "name", "told"),
     [
-        (WELL, "phases", "20 of 20 dry runs were seen whole by one pod"),
+        (WELL, "phases", "20 of 20 dry runs were seen in all phases by one pod"),
         (
             with_split(SHARED, 15),
             "phases",
-            "5 of 20 dry runs were seen whole by one pod; the others were joined by the shared",
+            "5 of 20 dry runs were seen in all phases by one pod; the others were joined through",
         ),
         (healthy(audit_only=True), "mode", "every pod that answers is audit-only, as deployed"),
-        (WELL, "heal", "the leader puts lost values back"),
-        (healthy(heal=False), "heal", "off: a value that was lost before stays so"),
+        (WELL, "heal", "the leader restores lost values"),
+        (healthy(heal=False), "heal", "off: a lost value stays lost"),
         (
             with_split(SHARED, 1, incomplete="9/9000"),
             "incomplete",
-            "9 of 10000 writes were judged without one of their phases",
+            "9 of 10000 writes missed one of their phases",
         ),
         (with_said(WELL, incomplete="50/99"), "incomplete", "50 of 99 writes"),
-        (WELL, "conditions", "every matchCondition that was asked could be evaluated"),
+        (WELL, "conditions", "every matchCondition could be evaluated"),
     ],
 )
 def test_what_is_well_is_said_with_its_figure(facts, name, told):
@@ -321,7 +333,7 @@ def test_a_split_for_want_of_affinity_is_mended_by_an_installation():
     lines = diagnose(with_service(with_split(WELL, 9), "None"))
     (split, affinity) = (line for line in lines if line.id == "phases")
     assert split.level is affinity.level is Level.FAIL
-    assert split.mend == affinity.mend == INSTALL
+    assert split.repair == affinity.repair == INSTALL
 
 
 @pytest.mark.parametrize(
@@ -425,5 +437,5 @@ def test_a_write_that_was_never_seen_is_no_fault_of_a_fresh_server():
     (line,) = (one for one in diagnose(with_said(WELL, last="never")) if one.id == "last-seen")
     assert (line.level, line.message) == (
         Level.OK,
-        "no write yet, since this replica was started",
+        "no write since this replica started",
     )

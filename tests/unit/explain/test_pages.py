@@ -4,7 +4,7 @@ import pytest
 
 from tests.cases_loader import table
 from tests.unit.explain.samples import definitions
-from webhook.explain import words
+from webhook.explain import page as page_module
 from webhook.explain.catalogue import Catalogue
 from webhook.explain.page import page
 from webhook.generation import predict
@@ -56,11 +56,11 @@ def test_what_is_explained_is_what_the_engine_predicts(row, version):
 
 
 def test_every_rule_of_the_table_has_words():
-    assert set(words.ON_CREATE) == set(OnCreate)
-    assert set(words.EQUALITY) == set(Equality)
-    assert set(words.SUBRESOURCE) == set(SubresourceRule)
-    assert set(words.ON_DELETE) == set(OnDelete)
-    assert set(words.PROPAGATION) == set(Propagation)
+    assert set(page_module.ON_CREATE) == set(OnCreate)
+    assert set(page_module.EQUALITY) == set(Equality)
+    assert set(page_module.SUBRESOURCE) == set(SubresourceRule)
+    assert set(page_module.ON_DELETE) == set(OnDelete)
+    assert set(page_module.PROPAGATION) == set(Propagation)
 
 
 def test_a_definition_may_lack_all_that_only_people_read():

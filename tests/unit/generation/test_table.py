@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from tests.cases_loader import load, table
+from tests.unit.generation.test_generation_cases import KEYS
 from webhook.generation.strategy import OnCreate, parse_version
 from webhook.generation.table import (
     DEFAULT_SERVER_VERSION,
@@ -38,6 +39,13 @@ def test_the_76_resources_of_1_36_are_there_and_no_other():
     pinned = [name for case in PINNED for name in case["resources"]]
     assert names == set(pinned)
     assert len(pinned) == 76
+
+
+def test_every_newer_kind_has_cases():
+    pinned = {name for case in PINNED for name in case["resources"]}
+    predicted = {case["resource"] for case in load("generation", *KEYS)}
+    newer = {row.name for row in load_rows() if not row.served_until}
+    assert newer - pinned - predicted == set(), "add cases to tests/cases/generation"
 
 
 @pytest.mark.parametrize("case", PINNED, ids=lambda case: case["create"])

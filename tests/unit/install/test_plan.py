@@ -3,7 +3,7 @@
 import pytest
 
 from webhook.install.plan import Action, Step, compare
-from webhook.install.where import path_of
+from webhook.manifest.documents import path_of
 
 SERVICE = {
     "apiVersion": "v1",

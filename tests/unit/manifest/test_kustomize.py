@@ -61,14 +61,14 @@ def test_the_files_are_the_ones_that_are_shipped():
 @pytest.mark.parametrize(
     ("files", "told"),
     [
-        ({"a": {"namePrefix": "x-"}}, "namePrefix is not understood"),
+        ({"a": {"namePrefix": "x-"}}, "namePrefix is not supported"),
         (
             {"a": {"patches": [{"target": {"group": "apps"}, "patch": "[]"}]}},
-            "group is not understood",
+            "group is not supported",
         ),
         (
             {"a": {"patches": [{"target": {"kind": "X"}, "patch": "kind: Y"}]}},
-            "no list of operations",
+            "must be a list of operations",
         ),
         (
             {
@@ -77,11 +77,11 @@ def test_the_files_are_the_ones_that_are_shipped():
                     "patches": [{"target": {}, "patch": "[{op: remove, path: /kind}]"}],
                 }
             },
-            "a patch that is no add",
+            "only patches with op add",
         ),
         (
             {"a": {"secretGenerator": [{"name": "s", "namespace": "n", "type": "t", "files": []}]}},
-            "with a hash",
+            "with a hash suffix",
         ),
     ],
 )

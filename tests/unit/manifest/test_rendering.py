@@ -9,14 +9,17 @@ from webhook.manifest.kustomize import build
 from webhook.manifest.rendering import (
     PHASES,
     SECRET,
+    STORE_SECRET,
     Choices,
     Outside,
+    SharedStore,
     as_yaml,
     is_registration,
+    keys_of,
     phase_of,
     render,
+    store_of,
 )
-from webhook.manifest.store import STORE_SECRET, SharedStore, keys_of, store_of
 
 NAME_LABEL = "kubernetes.io/metadata.name"
 PAIR = {"tls.crt": b"leaf", "tls.key": b"key", "ca.crt": b"authority"}

@@ -12,9 +12,15 @@ from webhook.admission.review import PatchOperation
 from webhook.objects.fields import fields_of
 from webhook.objects.metadata import decode_metadata
 from webhook.objects.pointer import Path
-from webhook.patch.apply import CannotApplyError, apply_operation
 from webhook.patch.edit import Edit
-from webhook.patch.operations import GENERATION, Plan, plan_generation, plan_patch
+from webhook.patch.operations import (
+    GENERATION,
+    CannotApplyError,
+    Plan,
+    apply_operation,
+    plan_generation,
+    plan_patch,
+)
 
 OBSERVED: Path = ("status", "observedGeneration")
 
@@ -103,8 +109,8 @@ def test_the_self_check_applies_as_jsonpatch_does(operation):
     ("op", "path", "told"),
     [
         ("replace", "/a/c", "nothing to replace at /a/c"),
-        ("add", "/x/y", "no such place: /x"),
-        ("add", "/x/y/z", "no such place: /x"),
+        ("add", "/x/y", "no such path: /x"),
+        ("add", "/x/y/z", "no such path: /x"),
         ("add", "/a/b/0/c", "the parent of /a/b/0/c cannot take an add"),
         ("replace", "/a/b/2", "index out of range at /a/b/2"),
         ("replace", "/a/b/-1", "no list index at /a/b/-1"),

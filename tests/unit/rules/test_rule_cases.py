@@ -47,8 +47,8 @@ def only(rule: str, settings: dict[str, Any]) -> Dependencies:
 
     return replace(
         dependencies,
-        mending=chosen(dependencies.mending),
-        numbering=chosen(dependencies.numbering),
+        repair_rules=chosen(dependencies.repair_rules),
+        generation_rules=chosen(dependencies.generation_rules),
     )
 
 

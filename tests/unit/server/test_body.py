@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from webhook.server.body import BadRequestError, Bodies, OverloadedError, timeout_of
-from webhook.server.limits import BodyBudget, Limits
+from webhook.server.limits import Limits
 
 
 @pytest.mark.parametrize(
@@ -30,25 +30,16 @@ def test_the_api_servers_own_timeout_is_read(path, seconds):
     assert timeout_of(path) == seconds
 
 
-def test_a_budget_is_never_overdrawn_and_can_be_given_back():
-    budget = BodyBudget(10)
-    assert budget.take(6)
-    assert not budget.take(5)
-    assert budget.take(4)
-    budget.give_back(6)
-    assert budget.take(5)
-
-
-async def test_who_has_been_read_longest_is_shed_and_its_bytes_are_given_back_once():
+async def test_who_has_been_read_longest_is_rejected_and_its_bytes_are_given_back_once():
     bodies, deadlines = Bodies(10), [asyncio.timeout(60) for _ in range(3)]
     with pytest.raises(TimeoutError):
         async with deadlines[0]:
             with bodies.read(deadlines[0]) as older, bodies.read(deadlines[1]) as newer:
                 bodies.grow(older, 6)
                 bodies.grow(newer, 4)
-                assert not older.is_shed
+                assert not older.is_rejected
                 bodies.grow(newer, 6)
-                assert (older.is_shed, newer.is_shed) == (True, False)
+                assert (older.is_rejected, newer.is_rejected) == (True, False)
                 with pytest.raises(OverloadedError):
                     bodies.grow(older, 1)
                 await asyncio.sleep(60)

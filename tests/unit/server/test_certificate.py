@@ -1,16 +1,18 @@
-"""Which certificate is served as time passes and files change."""
+"""Which certificate is served as time passes, and files or a Secret change."""
 
+import asyncio
 import logging
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from certs import CertificateError, inspect, issue, write_files
+from certs import CertificateError, PairFiles, inspect, issue, write_files
 from tests.contract.hostile import GOOD
 from tests.contract.service import serving
 from webhook.server.certificate import CertificateKeeper
 from webhook.server.options import ServerOptions
+from webhook.server.tls import HeldPair, until_good
 
 NOW = datetime.now(UTC)
 DAY = timedelta(days=1)
@@ -46,8 +48,8 @@ def test_one_of_our_own_is_made_where_there_is_none_and_kept_where_there_is(tmp_
 def test_one_of_our_own_is_renewed_before_it_expires(tmp_path):
     keeper = own(tmp_path)
     first = keeper.serving.fingerprint
-    assert not keeper.look(NOW + DAY)
-    assert keeper.look(NOW + 29 * DAY)
+    assert not keeper.refresh(NOW + DAY)
+    assert keeper.refresh(NOW + 29 * DAY)
     assert keeper.serving.fingerprint != first
     assert keeper.serving.not_after > NOW + 50 * DAY
 
@@ -57,9 +59,9 @@ def test_after_a_clock_was_put_right_one_of_our_own_is_good_within_the_hour(tmp_
     keeper = own(tmp_path)
     wrong = NOW + days * DAY
     for hours in range(3):
-        keeper.look(wrong + hours * DAY / 24)
+        keeper.refresh(wrong + hours * DAY / 24)
     for minutes in range(0, 61, 10):
-        keeper.look(NOW + minutes * DAY / 1_440)
+        keeper.refresh(NOW + minutes * DAY / 1_440)
     files = [(tmp_path / name).read_bytes() for name in ("tls.crt", "tls.key", "ca.crt")]
     found = inspect(*files, at=NOW + DAY / 24, names=["localhost"])
     assert found.problems == ()
@@ -70,10 +72,10 @@ def test_one_that_others_renew_is_only_picked_up(tmp_path):
     put(tmp_path)
     keeper = given(tmp_path)
     before = (tmp_path / "tls.crt").read_bytes()
-    assert not keeper.look(NOW + 29 * DAY)
+    assert not keeper.refresh(NOW + 29 * DAY)
     assert (tmp_path / "tls.crt").read_bytes() == before
     put(tmp_path, NOW + 28 * DAY)
-    assert keeper.look(NOW + 29 * DAY)
+    assert keeper.refresh(NOW + 29 * DAY)
 
 
 def test_a_bad_one_is_told_once_and_again_after_a_good_one(tmp_path, caplog):
@@ -83,13 +85,13 @@ def test_a_bad_one_is_told_once_and_again_after_a_good_one(tmp_path, caplog):
     good = keeper.serving.fingerprint
     for _ in range(3):
         (tmp_path / "tls.crt").write_text("no certificate")
-        assert not keeper.look(NOW)
+        assert not keeper.refresh(NOW)
     assert [record.message for record in caplog.records] == ["certificate refused"]
     assert keeper.serving.fingerprint == good
     put(tmp_path)
-    assert keeper.look(NOW)
+    assert keeper.refresh(NOW)
     (tmp_path / "tls.crt").write_text("no certificate")
-    assert not keeper.look(NOW)
+    assert not keeper.refresh(NOW)
     assert len(caplog.records) == 2
 
 
@@ -101,7 +103,7 @@ def test_a_renewal_that_cannot_be_written_leaves_the_old_one_served(tmp_path, ca
         path.unlink()
     folder.rmdir()
     folder.write_text("a file is in the way")
-    assert not keeper.look(NOW + 29 * DAY)
+    assert not keeper.refresh(NOW + 29 * DAY)
     assert keeper.serving.fingerprint == first
     assert "certificate not renewed" in [record.message for record in caplog.records]
 
@@ -118,10 +120,65 @@ async def test_connections_of_an_old_certificate_are_closed_with_their_next_answ
         old = await run.connect()
         assert not (await old.post(GOOD.encode())).closes
         put(tmp_path)
-        assert run.service._keeper.look(NOW)
+        assert run.service._keeper.refresh(NOW)
         run.service._connections.retire()
         assert (await old.post(GOOD.encode())).closes
         assert await old.closed()
         run.trust.load_verify_locations(tmp_path / "ca.crt")
         new = await run.connect()
         assert not (await new.post(GOOD.encode())).closes
+
+
+FIRST, SECOND = (issue(names=["localhost"], at=NOW) for _ in range(2))
+
+
+def held(issued):
+    return {
+        "tls.crt": issued.leaf.cert_pem,
+        "tls.key": issued.leaf.key_pem,
+        "ca.crt": issued.authority.cert_pem,
+    }
+
+
+def test_files_are_served_until_the_secret_has_been_seen_and_then_it_alone(tmp_path):
+    write_files(tmp_path, held(FIRST))
+    pair = HeldPair("genguard-tls", PairFiles.in_folder(tmp_path))
+    assert pair.read().cert_pem == FIRST.leaf.cert_pem
+    assert pair.place("key") == f"{tmp_path}/tls.key"
+    pair.take(held(SECOND))
+    assert pair.read().cert_pem == SECOND.leaf.cert_pem
+    assert pair.place("key") == "secret genguard-tls: tls.key"
+
+
+def test_what_is_spoilt_is_told_and_the_last_good_pair_is_served_on(caplog):
+    pair = HeldPair("genguard-tls", None)
+    pair.take(held(FIRST))
+    keeper = CertificateKeeper(ServerOptions(pair=pair))
+    good = keeper.serving.fingerprint
+    for spoilt in ({"tls.crt": b"spoilt"}, {"tls.key": b""}):
+        pair.take(held(FIRST) | spoilt)
+        assert not keeper.refresh(NOW)
+        (told,) = caplog.records
+        assert "secret genguard-tls" in told.facts["reason"]
+        caplog.clear()
+    pair.take(held(SECOND))
+    assert keeper.refresh(NOW)
+    assert keeper.serving.fingerprint != good
+
+
+async def test_a_change_is_told_at_once():
+    pair = HeldPair("genguard-tls", None)
+    waiting = asyncio.create_task(pair.changed(60.0))
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    pair.take(held(FIRST))
+    await waiting
+    await pair.changed(0.0)  # nothing new: the time is over
+
+
+async def test_what_is_good_is_waited_for_and_in_vain_it_says_why():
+    pair = HeldPair("genguard-tls -n genguard-system", None)
+    with pytest.raises(CertificateError, match="genguard-tls -n genguard-system has not been seen"):
+        await until_good(pair, 0.0)
+    pair.take(held(FIRST))
+    await until_good(pair, 0.0)

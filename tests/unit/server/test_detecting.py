@@ -9,7 +9,7 @@ from tests.reviews import judge, make_review
 from tests.unit.detection import builders
 from tests.unit.detection.test_kept import looping
 from webhook.admission.review import Phase
-from webhook.alerts.change import Change, Turn
+from webhook.alerts.change import Change, Transition
 from webhook.detection.correlate import MOST_AT_ONCE
 from webhook.detection.detection import Detection
 from webhook.detection.fact import decode_fact
@@ -59,8 +59,8 @@ async def test_a_loop_is_told_once_when_it_opens_and_a_broken_sink_stops_no_othe
             detecting.put(phase, verdict, 1_000)
     await asyncio.sleep(0.3)
     await detecting.stop()
-    assert [(one.turn, one.finding.detector) for one in told.changes] == [
-        (Turn.OPENED, "observed-generation-cleared")
+    assert [(one.transition, one.finding.detector) for one in told.changes] == [
+        (Transition.OPENED, "observed-generation-cleared")
     ]
     assert told.closed
     assert broken.closed
@@ -238,4 +238,4 @@ async def test_what_another_replica_has_told_is_no_news(monkeypatch):
     await asyncio.sleep(0.1)
     await detecting.stop()
     assert len(detecting.findings()) == 1
-    assert Turn.OPENED not in {one.turn for one in told.changes}
+    assert Transition.OPENED not in {one.transition for one in told.changes}

@@ -11,7 +11,7 @@ from webhook.compose import Judge, JudgeOptions
 from webhook.objects.intended import Intended
 from webhook.objects.observed import NOTHING_OBSERVED
 from webhook.server.body import OverloadedError
-from webhook.server.large import Turns, for_thread
+from webhook.server.large import LargeReviews, for_thread
 from webhook.server.limits import Limits
 
 KEY = JoinKey("", "pods", "status", "default", "a", "uid", "someone", "7", dry_run=False)
@@ -68,14 +68,14 @@ async def test_what_fails_on_the_event_loop_is_raised_in_the_thread():
         await asyncio.to_thread(deps.about)
 
 
-async def holding(turns: Turns, size: int, order: list[int], until: asyncio.Event) -> None:
+async def holding(turns: LargeReviews, size: int, order: list[int], until: asyncio.Event) -> None:
     async with turns.turn(size):
         order.append(size)
         await until.wait()
 
 
 async def test_one_is_judged_at_a_time_and_in_the_order_in_which_they_came():
-    turns, order, until = Turns(Limits()), [], asyncio.Event()
+    turns, order, until = LargeReviews(Limits()), [], asyncio.Event()
     async with asyncio.TaskGroup() as group:
         for size in (3, 1, 2):
             group.create_task(holding(turns, size, order, until))
@@ -95,7 +95,7 @@ async def test_one_is_judged_at_a_time_and_in_the_order_in_which_they_came():
     ids=lambda value: value if isinstance(value, str) else "",
 )
 async def test_over_the_bounds_the_client_is_asked_to_come_again(limits, because):
-    turns, order, until = Turns(limits), [], asyncio.Event()
+    turns, order, until = LargeReviews(limits), [], asyncio.Event()
     async with asyncio.TaskGroup() as group:
         for _ in range(2):
             group.create_task(holding(turns, 10, order, until))

@@ -1,8 +1,17 @@
-"""When a review is shed, and what the log is told of it."""
+"""When a review is rejected, what is logged of it, and how late the event loop is."""
+
+import asyncio
+import time
 
 import pytest
 
-from webhook.server.overload import MOST_WAITED, MOST_WAITED_IN_EPISODE, Overload, Shed
+from webhook.server.overload import (
+    MOST_WAITED,
+    MOST_WAITED_IN_EPISODE,
+    LoopLag,
+    Overload,
+    Rejected,
+)
 
 TIMEOUT = 10.0
 LONG, MIDDLING, SHORT = 6.0, 3.0, 1.0
@@ -14,41 +23,41 @@ def overload() -> Overload:
 
 
 @pytest.mark.parametrize(("waited", "late"), [(LONG, True), (MIDDLING, False), (SHORT, False)])
-def test_before_an_episode_only_what_can_no_longer_be_in_time_is_shed(overload, waited, late):
+def test_before_an_episode_only_what_can_no_longer_be_in_time_is_rejected(overload, waited, late):
     assert overload.is_too_late(waited, TIMEOUT) is late
 
 
 @pytest.mark.parametrize(("waited", "late"), [(LONG, True), (MIDDLING, True), (SHORT, False)])
 def test_in_an_episode_less_waiting_is_allowed(overload, waited, late):
-    overload.count(Shed.LATE, 0.0)
+    overload.count(Rejected.LATE, 0.0)
     assert overload.is_too_late(waited, TIMEOUT) is late
 
 
-def test_an_episode_goes_on_until_nothing_was_shed_for_a_while(overload):
-    overload.count(Shed.LATE, 0.0)
-    overload.look(4.9)
-    overload.count(Shed.LARGE, 4.9)
-    overload.look(9.8)
+def test_an_episode_goes_on_until_nothing_was_rejected_for_a_while(overload):
+    overload.count(Rejected.LATE, 0.0)
+    overload.end_if_quiet(4.9)
+    overload.count(Rejected.LARGE, 4.9)
+    overload.end_if_quiet(9.8)
     assert overload.is_too_late(MIDDLING, TIMEOUT)
-    overload.look(9.9)
+    overload.end_if_quiet(9.9)
     assert not overload.is_too_late(MIDDLING, TIMEOUT)
 
 
 def test_each_is_counted_by_what_there_was_too_much_of(overload):
-    assert overload.shed == {Shed.LATE: 0, Shed.LARGE: 0, Shed.READING: 0}
-    for reason in (Shed.LATE, Shed.READING, Shed.LATE):
+    assert overload.rejected == {Rejected.LATE: 0, Rejected.LARGE: 0, Rejected.READING: 0}
+    for reason in (Rejected.LATE, Rejected.READING, Rejected.LATE):
         overload.count(reason, 0.0)
-    assert overload.shed == {Shed.LATE: 2, Shed.LARGE: 0, Shed.READING: 1}
+    assert overload.rejected == {Rejected.LATE: 2, Rejected.LARGE: 0, Rejected.READING: 1}
 
 
 def test_the_log_has_one_line_when_it_begins_and_one_when_it_is_over(overload, caplog):
-    overload.look(0.0)
+    overload.end_if_quiet(0.0)
     for now in (1.0, 1.5, 3.0, 3.25):
-        overload.count(Shed.LATE, now)
-        overload.look(now)
+        overload.count(Rejected.LATE, now)
+        overload.end_if_quiet(now)
     for now in (9.0, 20.0):
-        overload.look(now)
-    overload.count(Shed.LARGE, 30.0)
+        overload.end_if_quiet(now)
+    overload.count(Rejected.LARGE, 30.0)
     assert [(record.message, record.facts) for record in caplog.records] == [
         ("overloaded: reviews are shed", {"reason": "late"}),
         ("no longer overloaded", {"shed": 4, "seconds": 2.25}),
@@ -59,3 +68,31 @@ def test_the_log_has_one_line_when_it_begins_and_one_when_it_is_over(overload, c
 def test_there_is_time_left_for_the_answer():
     """On uvloop a request may have waited as long again before it could be known."""
     assert 0 < MOST_WAITED_IN_EPISODE < MOST_WAITED < 1 / 2
+
+
+async def test_a_loop_that_is_held_is_late_and_that_is_remembered():
+    lag = LoopLag()
+    await asyncio.sleep(0.1)
+    time.sleep(0.4)
+    await asyncio.sleep(0.2)
+    assert lag.longest() >= 0.3
+    lag.stop()
+
+
+async def test_nothing_was_late_before_the_first_look():
+    lag = LoopLag()
+    assert lag.longest() == 0.0
+    lag.stop()
+
+
+async def test_what_is_read_after_a_pause_may_have_come_at_its_beginning():
+    lag = LoopLag()
+    await asyncio.sleep(0.1)
+    begun = time.monotonic()
+    assert begun - lag.before_last < 0.2, "in time it is hardly ago"
+    time.sleep(0.4)
+    assert lag.before_last <= begun
+    while lag.longest() < 0.3:  # a look that comes before what is read
+        await asyncio.sleep(0)
+    assert lag.before_last <= begun + 0.1
+    lag.stop()

@@ -44,8 +44,8 @@ def see(terminating: Terminating, *, gone: bool = False, **words: Any) -> None:
     seen = sight(**words)
     match words["kind"]:
         case "Pod":
-            terminating.see_pod(seen)
+            terminating.record_pod(seen)
         case "ReplicaSet":
-            terminating.see_replica_set(seen)
+            terminating.record_replica_set(seen)
         case "Deployment":
-            terminating.see_deployment(seen)
+            terminating.record_deployment(seen)

@@ -9,9 +9,8 @@ from webhook.admission.review import Phase
 from webhook.generation import CustomResource, StatusSubresource
 from webhook.objects.fields import fields_of
 from webhook.pipeline import review
-from webhook.status.outcome import see_outcome
-from webhook.status.tally import Counts
-from webhook.status.tracking import Tracked, Tracking
+from webhook.status.kind_counts import KindCounts
+from webhook.status.tracking import Tracked, Tracking, record_outcome
 
 WIDGETS = CustomResource(*KINDS["widgets"], StatusSubresource.PRESENT)
 
@@ -31,9 +30,11 @@ class Story:
         return self.tracking.find("object-1")
 
     @property
-    def counts(self) -> Counts:
+    def counts(self) -> KindCounts:
         group, _, resource, kind = KINDS[self.resource]
-        return self.tracking.tally.counts(self.tracking.tally.position(group, resource, kind))
+        return self.tracking.counts_by_kind.counts(
+            self.tracking.counts_by_kind.position(group, resource, kind)
+        )
 
     def play(self, step: dict[str, Any]) -> None:
         """One step at its time."""
@@ -103,7 +104,7 @@ class Story:
         """A watch shows a state that was stored: -1 is the last."""
         found = self.stored[index]
         group, _, resource, kind = KINDS[self.resource]
-        self.tracking.see(group, resource, kind, fields_of(found), at)
+        self.tracking.record_stored(group, resource, kind, fields_of(found), at)
 
     def _quiet(self, _: Any, at: float) -> None:
         """Nothing more is heard."""
@@ -139,4 +140,4 @@ class Story:
         verdict = review(body, Phase.OUTCOME, self.judge, at).verdict
         assert verdict.request is not None
         assert verdict.prediction is not None
-        see_outcome(self.tracking, verdict.request, verdict.prediction, at)
+        record_outcome(self.tracking, verdict.request, verdict.prediction, at)

@@ -147,7 +147,7 @@ def test_of_many_leaves_the_first_are_named_and_the_rest_counted():
     whole = view("Widget", *[pod(f"p{n}", **CRASHING) for n in range(MOST_LEAVES + 3)])
     named = [text for text in texts(whole) if "CrashLoopBackOff" in text]
     assert len(named) == MOST_LEAVES
-    assert texts(whole)[-1] == "objects 3: more that block"
+    assert texts(whole)[-1] == "objects 3: more objects that block"
 
 
 def test_aggregating_twice_changes_nothing():

@@ -7,8 +7,7 @@ import pytest
 
 from tests.unit.status.story import Story
 from webhook.objects.fields import fields_of
-from webhook.status.kept import KeptObjects
-from webhook.status.tracking import WAITING_SECONDS, Tracking
+from webhook.status.tracking import UNCONFIRMED_SECONDS, Tracking, TrackingRows
 
 
 def told(*steps: dict[str, Any]) -> Tracking:
@@ -20,10 +19,12 @@ def told(*steps: dict[str, Any]) -> Tracking:
 
 def restarted(tracking: Tracking) -> Tracking:
     fresh = Tracking()
-    fresh.tally.position("", "pods", "Pod")  # positions of kinds are others in another process
-    kept = KeptObjects(tracking)
+    fresh.counts_by_kind.position(
+        "", "pods", "Pod"
+    )  # positions of kinds are others in another process
+    kept = TrackingRows(tracking)
     rows = [(name, kept.export(name)) for name, _ in kept.marks()]
-    KeptObjects(fresh).restore((name, content) for name, content in rows if content is not None)
+    TrackingRows(fresh).restore((name, content) for name, content in rows if content is not None)
     return fresh
 
 
@@ -42,22 +43,23 @@ READY = {
 
 def test_what_was_reconciled_still_is():
     before = told(CREATED, READY)
-    before.settle(WAITING_SECONDS + 10)
+    before.settle(UNCONFIRMED_SECONDS + 10)
     after = restarted(before)
     (one,), (same,) = before.objects(), after.objects()
     assert one.state.reconciled == 1
     assert same.kind == one.kind
     assert msgspec.structs.replace(same.state, kind=one.state.kind) == one.state
     assert (
-        after.tally.counts(same.state.kind).healths == before.tally.counts(one.state.kind).healths
+        after.counts_by_kind.counts(same.state.kind).healths
+        == before.counts_by_kind.counts(one.state.kind).healths
     )
 
 
 def test_a_write_nobody_confirmed_yet_is_believed_until_the_next_sight():
     before = told(CREATED, READY)
     (one,), (same,) = before.objects(), restarted(before).objects()
-    assert one.waiting
-    assert (same.state.reconciled, same.state.version, same.waiting) == (1, 0, False)
+    assert one.unconfirmed
+    assert (same.state.reconciled, same.state.version, same.unconfirmed) == (1, 0, False)
 
 
 def test_a_creation_nobody_confirmed_is_not_kept():
@@ -76,8 +78,8 @@ def test_an_object_that_goes_while_they_are_marked_is_left_out():
     for uid in ("a", "b", "c"):
         metadata = {"uid": uid, "name": uid, "generation": 1, "resourceVersion": "1"}
         found = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata}
-        tracking.see("", "pods", "Pod", fields_of(found), 0.0)
-    marks = KeptObjects(tracking).marks()
+        tracking.record_stored("", "pods", "Pod", fields_of(found), 0.0)
+    marks = TrackingRows(tracking).marks()
     first = next(iter(marks))
     tracking.forget("b")
     assert [name for name, _ in (first, *marks)] == ["a", "c"]
@@ -85,10 +87,10 @@ def test_an_object_that_goes_while_they_are_marked_is_left_out():
 
 def test_what_is_marked_alike_is_alike():
     tracking = told(CREATED, READY)
-    kept = KeptObjects(tracking)
+    kept = TrackingRows(tracking)
     marks = dict(kept.marks())
     assert dict(kept.marks()) == marks
-    tracking.settle(WAITING_SECONDS + 10)
+    tracking.settle(UNCONFIRMED_SECONDS + 10)
     assert dict(kept.marks()) != marks
 
 
@@ -98,4 +100,4 @@ def test_what_is_marked_alike_is_alike():
 )
 def test_rows_of_another_kind_are_refused(content):
     with pytest.raises((msgspec.MsgspecError, ValueError)):
-        KeptObjects(Tracking()).restore([("uid", content)])
+        TrackingRows(Tracking()).restore([("uid", content)])

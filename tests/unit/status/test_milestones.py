@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from tests.dashboard.crowd import state
-from webhook.status.milestones import MOST_STEPS, Milestone, Milestones
+from webhook.status.tracking import MOST_STEPS, Milestone, Milestones
 
 DONE = state(1, "", 1_000.0)
 
@@ -15,26 +15,26 @@ def at(generation, settled_at):
 def test_each_generation_that_was_reconciled_is_a_step():
     found = Milestones()
     for generation, when in ((1, 5.0), (1, 6.0), (3, 9.0)):
-        found.see("a", at(generation, when))
-    assert found.of("a") == (Milestone(5.0, 1), Milestone(9.0, 3))
-    assert found.of("b") == ()
+        found.record("a", at(generation, when))
+    assert found.find("a") == (Milestone(5.0, 1), Milestone(9.0, 3))
+    assert found.find("b") == ()
 
 
 def test_what_is_not_settled_or_goes_back_is_none():
     found = Milestones()
-    found.see("a", replace(at(2, 5.0), reconciled=1))
-    found.see("a", replace(at(2, 5.0), settled_at=None))
-    assert found.of("a") == ()
-    found.see("a", at(2, 5.0))
-    found.see("a", at(1, 6.0))
-    assert found.of("a") == (Milestone(5.0, 2),)
+    found.record("a", replace(at(2, 5.0), reconciled=1))
+    found.record("a", replace(at(2, 5.0), settled_at=None))
+    assert found.find("a") == ()
+    found.record("a", at(2, 5.0))
+    found.record("a", at(1, 6.0))
+    assert found.find("a") == (Milestone(5.0, 2),)
 
 
 def test_it_is_bounded_in_steps_and_objects():
     found = Milestones(most_objects=2)
     for generation in range(1, MOST_STEPS + 5):
-        found.see("a", at(generation, float(generation)))
-    assert len(found.of("a")) == MOST_STEPS
+        found.record("a", at(generation, float(generation)))
+    assert len(found.find("a")) == MOST_STEPS
     for uid in ("b", "c"):
-        found.see(uid, at(1, 1.0))
-    assert (found.of("a"), len(found.of("c"))) == ((), 1)
+        found.record(uid, at(1, 1.0))
+    assert (found.find("a"), len(found.find("c"))) == ((), 1)

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from webhook.admission.review import ReviewedObject
-from webhook.status.excerpt import LONGEST_UID, Excerpt
+from webhook.status.state_transition import LONGEST_UID, ObjectSnapshot
 
 CONTROLLER = {"kind": "ReplicaSet", "uid": "b", "controller": True}
 
@@ -25,9 +25,9 @@ CONTROLLER = {"kind": "ReplicaSet", "uid": "b", "controller": True}
 def test_an_object_stands_below_one_other(references, owner):
     document = {"metadata": {"name": "n", "ownerReferences": references}}
     fields = {key: msgspec.Raw(msgspec.json.encode(value)) for key, value in document.items()}
-    assert Excerpt(ReviewedObject.of(fields), "v1", "Pod").owner == owner
+    assert ObjectSnapshot(ReviewedObject.of(fields), "v1", "Pod").read_owner_uid() == owner
 
 
 def test_without_the_field_it_stands_below_nothing():
     fields = {"metadata": msgspec.Raw(b'{"name":"n"}')}
-    assert Excerpt(ReviewedObject.of(fields), "v1", "Pod").owner == ""
+    assert ObjectSnapshot(ReviewedObject.of(fields), "v1", "Pod").read_owner_uid() == ""

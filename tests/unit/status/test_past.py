@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.statuses import NOW, changed
-from webhook.status.evaluate import DEADLINE, FLAPPING, JUST, evaluate
+from webhook.status.evaluate import DEFAULT_DEADLINE, FLAPPING_FLIPS, GRACE_SECONDS, evaluate
 from webhook.status.view import Health, Past, StatusView
 
 
@@ -45,8 +45,8 @@ def test_a_controller_that_observed_it_once_has_taken_it_back():
 def test_a_kind_without_observed_generation_is_given_some_seconds_to_act(of: str):
     view = judged(of, past())
     assert (view.ready, view.settled) == (None, False)
-    assert str(view.reasons[0]).startswith("metadata.generation 1, want a status written since")
-    assert judged(of, past(intent_since=NOW - JUST)).ready is True
+    assert str(view.reasons[0]).startswith("metadata.generation 1, want a newer status")
+    assert judged(of, past(intent_since=NOW - GRACE_SECONDS)).ready is True
     assert judged(of, past(observed_since=NOW)).ready is True
 
 
@@ -61,15 +61,15 @@ def test_a_condition_that_tells_the_generation_of_now_is_an_observation():
 
 
 def test_an_intent_that_nobody_observes_for_too_long_is_red_and_still_unknown():
-    late = past(intent_since=NOW - DEADLINE - 1)
+    late = past(intent_since=NOW - DEFAULT_DEADLINE - 1)
     view = judged("Deployment", late, metadata__generation=4)
     assert (view.ready, view.health, view.failed) == (None, Health.RED, False)
-    in_time = past(intent_since=NOW - DEADLINE)
+    in_time = past(intent_since=NOW - DEFAULT_DEADLINE)
     assert judged("Deployment", in_time, metadata__generation=4).health is Health.YELLOW
 
 
 def test_replicas_of_which_none_is_there_long_after_the_intent_are_red():
-    late = past(intent_since=NOW - DEADLINE - 1, observed_since=NOW)
+    late = past(intent_since=NOW - DEFAULT_DEADLINE - 1, observed_since=NOW)
     none = {"status__readyReplicas": 0, "status__availableReplicas": 0}
     assert judged("StatefulSet", late, **none).health is Health.RED
     assert judged("StatefulSet", past(observed_since=NOW), **none).health is Health.YELLOW
@@ -77,17 +77,17 @@ def test_replicas_of_which_none_is_there_long_after_the_intent_are_red():
 
 
 def test_a_job_may_run_for_long_before_its_first_pod_succeeds():
-    late = past(intent_since=NOW - DEADLINE - 1, observed_since=NOW)
+    late = past(intent_since=NOW - DEFAULT_DEADLINE - 1, observed_since=NOW)
     assert judged("Job", late, status={"active": 1}).health is Health.YELLOW
 
 
 def test_flapping_is_yellow_with_the_count_and_blocks_nothing():
-    view = judged("Deployment", past(observed_since=NOW, ready_flips=FLAPPING))
+    view = judged("Deployment", past(observed_since=NOW, ready_flips=FLAPPING_FLIPS))
     assert (view.ready, view.settled, view.health) == (True, True, Health.YELLOW)
     assert [str(reason) for reason in view.reasons] == [
-        f"Ready {FLAPPING}: turns of late: flapping"
+        f"Ready {FLAPPING_FLIPS}: changes within 10 minutes: flapping"
     ]
-    calm = judged("Deployment", past(observed_since=NOW, ready_flips=FLAPPING - 1))
+    calm = judged("Deployment", past(observed_since=NOW, ready_flips=FLAPPING_FLIPS - 1))
     assert calm.health is Health.GREEN
 
 

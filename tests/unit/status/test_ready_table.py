@@ -5,14 +5,14 @@ from typing import Any
 import pytest
 
 from tests.statuses import NOW, changed
-from webhook.status.kinds.table import KINDS
+from webhook.status.checked_object import check_object
+from webhook.status.kinds import KINDS
 from webhook.status.ready_table import (
     BadReadyTableError,
     compile_test,
     load_ready_table,
     table_ready,
 )
-from webhook.status.subject import read_subject
 
 NINE = {
     ("apps", "Deployment"),
@@ -28,7 +28,7 @@ NINE = {
 
 
 def letter(of: str, with_: dict[str, Any] | None = None, without: list[str] | None = None) -> Any:
-    return table_ready(read_subject(changed(of, with_, without), NOW))
+    return table_ready(check_object(changed(of, with_, without), NOW))
 
 
 def test_the_table_has_nine_kinds_and_each_has_a_judge_of_its_own():

@@ -1,9 +1,16 @@
 """What evaluate() answers, row by row: tests/cases/status."""
 
+from importlib import import_module
+from pkgutil import iter_modules
 from typing import Any
 
-from tests.cases_loader import Case, table
-from tests.statuses import KEYS, view_of
+import pytest
+
+from tests.cases_loader import Case, load, table
+from tests.statuses import KEYS, document_of, view_of
+from webhook.status import kinds
+from webhook.status.kinds import KINDS
+from webhook.status.trees import group_and_kind
 
 FIELDS = {
     "progress": "progress",
@@ -16,11 +23,36 @@ FIELDS = {
     "deleting": "deleting",
 }
 """What a row says only where it matters."""
+CASES_OF_KINDS = [
+    (group_and_kind(document_of(case)), case["ready"])
+    for case in load("status/kinds", *KEYS, *FIELDS)
+]
 
 
 @table("status/kinds", *KEYS, *FIELDS)
 def test_each_kind_is_judged_by_its_own_rules(case: Case):
     assert told(case) == expected(case)
+
+
+@pytest.mark.parametrize(
+    ("group", "kind"),
+    [
+        (group, kind)
+        for (group, kind), rule in KINDS.items()
+        # The group extensions has the rules of the groups that its kinds moved to.
+        if group != "extensions" and not rule.status_unwritten
+    ],
+)
+def test_every_kind_has_cases_in_which_it_is_ready_and_in_which_it_is_not(group, kind):
+    answers = {ready for found, ready in CASES_OF_KINDS if found == (group, kind)}
+    assert answers == {True, False}, f"add the missing cases of {kind} to tests/cases/status/kinds"
+
+
+def test_no_kind_has_two_rules():
+    modules = [
+        import_module(found.name) for found in iter_modules(kinds.__path__, f"{kinds.__name__}.")
+    ]
+    assert sum(len(module.RULES) for module in modules) == len(KINDS)
 
 
 @table("status/generation.yaml", *KEYS, *FIELDS)

@@ -76,7 +76,7 @@ def test_what_cannot_be_read_is_refused_and_changes_nothing(kind, broken):
     see(terminating, kind="ReplicaSet", name="one", says=1)
     see(terminating, kind="Pod", name="one", of="ReplicaSet/one")
     seen = sight(kind, "one") | {key: msgspec.Raw(raw) for key, raw in broken.items()}
-    take_in = terminating.see_pod if kind == "Pod" else terminating.see_replica_set
+    take_in = terminating.record_pod if kind == "Pod" else terminating.record_replica_set
     with pytest.raises(msgspec.MsgspecError):
         take_in(seen)
     assert terminating.agreement(REPLICA_SET) == Agreement(1, 0, 0)

@@ -9,7 +9,7 @@ from tests.unit.status.story import Story
 from webhook.admission.review import ReviewedObject
 from webhook.objects.fields import Fields, fields_of
 from webhook.status import tracking as tracking_module
-from webhook.status.tally import MOST_KINDS, OTHER, Kind, Tally
+from webhook.status.kind_counts import MOST_KINDS, OTHER, CountsByKind, ResourceKind
 from webhook.status.tracking import Tracked, Tracking
 from webhook.status.view import Past
 
@@ -26,7 +26,7 @@ def told(found: Tracked | None) -> dict[str, Any] | None:
         "settled": state.settled,
         "health": state.health.value,
         "flips": len(state.flips),
-        "waiting": found.waiting,
+        "waiting": found.unconfirmed,
     }
 
 
@@ -52,7 +52,7 @@ def test_what_is_tracked_is_what_the_story_says(case: Case) -> None:
 
 def assert_counted_right(story: Story) -> None:
     """The running counts are what a walk over all objects gives."""
-    for kind, counts in story.tracking.tally:
+    for kind, counts in story.tracking.counts_by_kind:
         of_kind = [one.state for one in story.tracking.objects() if one.kind == kind]
         for health, count in counts.healths.items():
             assert count == sum(one.health is health for one in of_kind)
@@ -133,10 +133,12 @@ def sight(uid: str) -> Fields:
 def test_the_longest_unseen_are_forgotten_first():
     tracking = Tracking(most_objects=3)
     for uid in ("a", "b", "c", "a", "d"):
-        tracking.see("", "pods", "Pod", sight(uid), 0.0)
+        tracking.record_stored("", "pods", "Pod", sight(uid), 0.0)
     assert tracking.uids() == ["b", "c", "d"]  # what a watch shows again is no write
-    tracking.see("", "pods", "Pod", fields_of({**CHANGED, "metadata": META | {"uid": "b"}}), 1.0)
-    tracking.see("", "pods", "Pod", sight("e"), 2.0)
+    tracking.record_stored(
+        "", "pods", "Pod", fields_of({**CHANGED, "metadata": META | {"uid": "b"}}), 1.0
+    )
+    tracking.record_stored("", "pods", "Pod", sight("e"), 2.0)
     assert tracking.uids() == ["d", "b", "e"]
 
 
@@ -146,22 +148,26 @@ CHANGED = {"apiVersion": "v1", "kind": "Pod", "status": {"phase": "Running"}}
 
 def test_what_waits_to_be_decided_counts_in_bytes():
     tracking = Tracking()
-    tracking.see("", "pods", "Pod", sight("uid"), 0.0)
+    tracking.record_stored("", "pods", "Pod", sight("uid"), 0.0)
     decided = tracking.bytes
     changed = fields_of({**CHANGED, "metadata": {**META, "uid": "uid"}})
     old, new = ReviewedObject.of(sight("uid")), ReviewedObject.of(changed)
-    tracking.review(Kind("", "pods", "Pod"), "v1", old, new, 1.0)
+    tracking.record_write(ResourceKind("", "pods", "Pod"), "v1", old, new, 1.0)
     assert tracking.bytes > decided + 350
     tracking.settle(100.0)
     assert abs(tracking.bytes - decided) < 100
     for number in range(300):
         created = ReviewedObject.of(sight(f"uid-{number}"))
-        tracking.review(Kind("", "pods", "Pod"), "v1", None, created, 100.0 + number / 100)
+        tracking.record_write(
+            ResourceKind("", "pods", "Pod"), "v1", None, created, 100.0 + number / 100
+        )
     waiting = tracking.bytes
     bounded = Tracking(most_bytes=waiting // 3)
     for number in range(300):
         created = ReviewedObject.of(sight(f"uid-{number}"))
-        bounded.review(Kind("", "pods", "Pod"), "v1", None, created, 100.0 + number / 100)
+        bounded.record_write(
+            ResourceKind("", "pods", "Pod"), "v1", None, created, 100.0 + number / 100
+        )
         assert bounded.bytes <= waiting // 3
     assert 80 < len(bounded) < 120
     for uid in bounded.uids():
@@ -170,11 +176,11 @@ def test_what_waits_to_be_decided_counts_in_bytes():
 
 
 def test_writes_that_wait_are_bounded_and_the_oldest_are_decided_early(monkeypatch):
-    monkeypatch.setattr(tracking_module, "MOST_WAITING", 2)
+    monkeypatch.setattr(tracking_module, "MOST_UNCONFIRMED", 2)
     tracking = Tracking()
     for number in range(5):
         new = ReviewedObject.of(sight(f"uid-{number}"))
-        tracking.review(Kind("", "pods", "Pod"), "v1", None, new, float(number))
+        tracking.record_write(ResourceKind("", "pods", "Pod"), "v1", None, new, float(number))
     assert tracking.uids() == ["uid-3", "uid-4"]
 
 
@@ -187,16 +193,18 @@ def test_names_that_no_api_server_lets_through_are_not_kept():
         ("namespace", "n" * 254),
     ):
         found = fields_of({**CHANGED, "metadata": META | {"uid": "b", key: value}})
-        tracking.see("", "pods", "Pod", found, 0.0)
+        tracking.record_stored("", "pods", "Pod", found, 0.0)
     assert len(tracking) == 0
 
 
 def test_kinds_without_number_share_one_count():
-    tally = Tally()
-    positions = {tally.position("example.org", f"things{n}", f"Thing{n}") for n in range(3_000)}
+    counts_by_kind = CountsByKind()
+    positions = {
+        counts_by_kind.position("example.org", f"things{n}", f"Thing{n}") for n in range(3_000)
+    }
     assert len(positions) == MOST_KINDS + 1
-    assert tally.kind(0) is OTHER
-    assert tally.position("example.org", "things5", "Thing5") != 0
+    assert counts_by_kind.kind(0) is OTHER
+    assert counts_by_kind.position("example.org", "things5", "Thing5") != 0
 
 
 def test_evaluate_may_be_told_of_the_past():

@@ -5,7 +5,7 @@ import pytest
 
 from tests.cases_loader import table
 from tests.scenarios.recording import FOLDER, read_lines
-from tests.statuses import KEYS, NOW, changed
+from tests.statuses import KEYS, NOW, document_of
 from tests.unit.status.test_status_cases import FIELDS
 from webhook.admission.decode import decode_review
 from webhook.admission.review import Phase, ReviewedObject
@@ -14,9 +14,8 @@ from webhook.generation.table import load_table
 from webhook.generation.transition import Engine
 from webhook.objects.fields import fields_of
 from webhook.status.evaluate import evaluate
-from webhook.status.excerpt import Excerpt
-from webhook.status.outcome import see_outcome
-from webhook.status.tracking import WAITING_SECONDS, Tracking
+from webhook.status.state_transition import ObjectSnapshot
+from webhook.status.tracking import UNCONFIRMED_SECONDS, Tracking, record_outcome
 
 NAMES = sorted(path.name.partition(".")[0] for path in FOLDER.glob("*.ndjson.gz"))
 
@@ -33,16 +32,16 @@ def play(name: str) -> Tracking:
         read = msgspec.json.decode(line, type=Line)
         request = decode_review(bytes(read.review))
         if read.phase is Phase.OUTCOME:
-            see_outcome(tracking, request, engine.predict(request), float(at))
+            record_outcome(tracking, request, engine.predict(request), float(at))
         for found in tracking.objects():
             assert (found.state.reconciled or 0) <= found.state.generation
-    tracking.settle(at + WAITING_SECONDS)
+    tracking.settle(at + UNCONFIRMED_SECONDS)
     return tracking
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_nothing_that_was_recorded_breaks_its_laws(name):
-    for _, counts in play(name).tally:
+    for _, counts in play(name).counts_by_kind:
         assert sum(counts.healths.values()) >= counts.behind >= 0
 
 
@@ -54,30 +53,34 @@ def test_after_healthy_rollouts_every_deployment_is_settled_and_was_measured(nam
     for one in deployments:
         assert (one.state.ready, one.state.settled) == (True, True)
         assert one.state.reconciled == one.state.observed == one.state.generation
-    (counts,) = [each for kind, each in tracking.tally if kind.resource == "deployments"]
+    (counts,) = [each for kind, each in tracking.counts_by_kind if kind.resource == "deployments"]
     assert 2 < sum(counts.reconcile.counts) <= sum(counts.observation.counts)
     assert counts.behind == 0
 
 
 def test_a_status_that_is_zeroed_for_ever_leaves_its_deployment_behind():
     tracking = play("deployment-status-zeroed")
-    (counts,) = [each for kind, each in tracking.tally if kind.resource == "deployments"]
+    (counts,) = [each for kind, each in tracking.counts_by_kind if kind.resource == "deployments"]
     assert counts.behind == 1
     assert sum(counts.reconcile.counts) == 0
 
 
 def test_each_scaling_is_measured():
     (counts,) = [
-        each for kind, each in play("scaled-up-and-down").tally if kind.kind == "Deployment"
+        each
+        for kind, each in play("scaled-up-and-down").counts_by_kind
+        if kind.kind == "Deployment"
     ]
     assert sum(counts.observation.counts) == 6
 
 
 @table("status/kinds", *KEYS, *FIELDS)
 def test_what_is_left_out_of_an_object_changes_no_answer(case):
-    whole = changed(case["of"], case.get("with"), case.get("without"))
-    excerpt = Excerpt(ReviewedObject.of(fields_of(whole)), whole["apiVersion"], whole["kind"])
-    assert answer(excerpt.document) == answer(whole)
+    whole = document_of(case)
+    excerpt = ObjectSnapshot(
+        ReviewedObject.of(fields_of(whole)), whole["apiVersion"], whole["kind"]
+    )
+    assert answer(excerpt.decode()) == answer(whole)
 
 
 def answer(document):

@@ -6,14 +6,11 @@ import pytest
 
 from tests.cases_loader import load, table
 from webhook.objects.quantity import is_quantity
-from webhook.status.views.argo import argo
-from webhook.status.views.argo.assess import assess
+from webhook.status.views.argo import argo, assess
 from webhook.status.views.disagreement import disagreement
-from webhook.status.views.kstatus import Kstatus, kstatus
-from webhook.status.views.kstatus.compute import compute
-from webhook.status.views.reading import TypeMismatchError, unix_nanoseconds
+from webhook.status.views.go_values import TypeMismatchError, convert, go_types, unix_nanoseconds
+from webhook.status.views.kstatus import Kstatus, compute, kstatus
 from webhook.status.views.rollout import rollout
-from webhook.status.views.typed import convert, go_types
 
 VIEWS = ("object", "at", "kstatus", "argo", "rollout")
 AT = datetime.fromisoformat("2026-01-01T01:00:00Z").timestamp()

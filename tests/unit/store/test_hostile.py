@@ -11,9 +11,8 @@ from webhook import rules
 from webhook.objects.intended import EVERY_OBSERVED_GENERATION, Intended, Restored, parse_restored
 from webhook.objects.observed import Condition, Observed
 from webhook.rules.annotations import GENERATION
-from webhook.store.scripts import Scripts
 from webhook.store.seal import Plain
-from webhook.store.shared import TOLD_KEYS, SharedWrites
+from webhook.store.shared_writes import ANNOTATION_KEYS, Scripts, SharedWrites
 
 from .test_shared import KEY, FakeStore
 
@@ -161,4 +160,4 @@ def test_every_rule_may_tell_what_it_did() -> None:
         for found in vars(importlib.import_module(f"{rules.__name__}.{module.name}")).values():
             if hasattr(found, "evaluate") and hasattr(found, "name"):
                 told.add(found.name)
-    assert told == TOLD_KEYS
+    assert told == ANNOTATION_KEYS

@@ -7,9 +7,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 from webhook.store.address import ValkeyAddress
-from webhook.store.circuit import LostError, answer_of
-from webhook.store.line import listen, open_line
-from webhook.store.reader import open_reader
+from webhook.store.circuit_breaker import StoreLostError, answer_of
+from webhook.store.client import open_pipeline, open_stream_client, subscribe
 
 _PATIENCE = 10.0
 _REASON = "the store gave an answer of no known form"
@@ -58,7 +57,7 @@ async def test_a_listener_that_hears_no_message_ends_and_says_why(answer: bytes)
     """Copies that nobody calls back any more would be taken for good ones for ever."""
     heard: list[bytes] = []
     async with store_that_says(_SUBSCRIBED + answer) as address, asyncio.timeout(_PATIENCE):
-        assert await listen(address, b"c", lambda: None, heard.append) == _REASON
+        assert await subscribe(address, b"c", lambda: None, heard.append) == _REASON
     assert heard == []
 
 
@@ -71,14 +70,14 @@ async def test_a_line_that_gets_another_answer_than_it_asked_for_ends_and_says_w
     answer: bytes,
 ) -> None:
     async with store_that_says(answer) as address, asyncio.timeout(_PATIENCE):
-        line = await open_line(address)
+        pipeline = await open_pipeline(address)
         try:
-            line.send(("GET", "a"), lambda _: None)
-            assert await line.ended == _REASON
-            with pytest.raises(LostError, match=_REASON):
-                await answer_of(line, ("GET", "b"), _PATIENCE)
+            pipeline.send(("GET", "a"), lambda _: None)
+            assert await pipeline.ended == _REASON
+            with pytest.raises(StoreLostError, match=_REASON):
+                await answer_of(pipeline, ("GET", "b"), _PATIENCE)
         finally:
-            await line.close()
+            await pipeline.close()
 
 
 _READS: dict[str, Callable] = {
@@ -104,9 +103,9 @@ _READS: dict[str, Callable] = {
 )
 async def test_a_reader_that_gets_no_messages_is_lost(asked: Callable, answer: bytes) -> None:
     async with store_that_says(answer, answer) as address, asyncio.timeout(_PATIENCE):
-        reader = await open_reader(address)
+        reader = await open_stream_client(address)
         try:
-            with pytest.raises(LostError, match=_REASON):
+            with pytest.raises(StoreLostError, match=_REASON):
                 await asked(reader)
         finally:
             await reader.close()

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhook.store.circuit import LostError
+from webhook.store.circuit_breaker import StoreLostError
 from webhook.store.seal import SHORTEST, KeyFile, Plain, Sealed, UnsealedError
 
 OLD, NEW = "an old key, which is long enough", "a new key, which is even longer than that"
@@ -92,7 +92,7 @@ async def test_where_there_is_no_key_nothing_is_shared_and_the_reason_says_what_
     file = tmp_path / "key"
     if content is not None:
         file.write_bytes(content)
-    with pytest.raises(LostError, match=f"{reason}.*openssl rand -hex 32.*install --ha"):
+    with pytest.raises(StoreLostError, match=f"{reason}.*openssl rand -hex 32.*install --ha"):
         await KeyFile(file).read()
 
 
@@ -104,7 +104,7 @@ async def test_a_key_that_is_spoilt_later_is_told_and_the_last_good_one_goes_on(
     file.write_text(f"{other}\n")
     await keys.read()
     file.write_text("short")
-    with pytest.raises(LostError):
+    with pytest.raises(StoreLostError):
         await keys.read()
     assert seal(other).open(PLACE, keys.seal.close(PLACE, b"content")) == b"content"
     file.write_text(f"{'n' * SHORTEST}\r\n{other}\r\n")

@@ -5,11 +5,17 @@ from msgspec.structs import replace
 from webhook.admission.join import JoinKey
 from webhook.objects.intended import Intended, Restored
 from webhook.objects.observed import Condition, Observed
-from webhook.store.circuit import LostError
-from webhook.store.scripts import Scripts
+from webhook.store.circuit_breaker import StoreLostError
 from webhook.store.seal import Plain
-from webhook.store.shared import SharedWrites
-from webhook.store.written import digest, pack_intent, pack_told, unpack_intent, unpack_told
+from webhook.store.shared_writes import (
+    Scripts,
+    SharedWrites,
+    digest,
+    pack_annotations,
+    pack_intent,
+    unpack_annotations,
+    unpack_intent,
+)
 
 KEY = JoinKey("apps", "deployments", "status", "default", "a", "uid", "someone", "7", dry_run=False)
 FIVE = Intended(Observed(5, (Condition("Ready", "7"),)), ((("status", "phase"), b'"Ready"'),))
@@ -33,13 +39,13 @@ class FakeStore:
     async def ask(self, operation, command):
         self.while_asked()
         if not self.answer:
-            raise LostError("gone")
+            raise StoreLostError("gone")
         return list(self.answer)
 
 
 def test_an_intent_and_what_was_told_come_back_as_they_were():
     assert unpack_intent(pack_intent(FIVE)) == FIVE
-    assert unpack_told(pack_told(TOLD)) == TOLD
+    assert unpack_annotations(pack_annotations(TOLD)) == TOLD
 
 
 def test_keys_are_short_and_equal_for_equal_writes_alone():
@@ -62,7 +68,7 @@ def test_what_is_sent_here_is_published_and_not_asked_for():
 
 
 async def test_what_is_fetched_is_there_for_this_round_and_the_next():
-    store = FakeStore(pack_intent(FIVE), pack_told(TOLD))
+    store = FakeStore(pack_intent(FIVE), pack_annotations(TOLD))
     writes = SharedWrites(store, SCRIPTS, Plain(), EVERYTHING)
     await writes.fetch(KEY, 0.0)
     assert not writes.lacks(KEY, 1.0)
@@ -80,24 +86,29 @@ async def test_what_is_cancelled_or_unknown_is_asked_for_again():
 
 
 async def test_a_copy_is_good_until_it_is_called_back():
-    store = FakeStore(pack_intent(FIVE), pack_told(TOLD))
+    store = FakeStore(pack_intent(FIVE), pack_annotations(TOLD))
     writes = SharedWrites(store, SCRIPTS, Plain(), EVERYTHING)
     await writes.fetch(KEY, 0.0)
-    own, others = SCRIPTS.tell(digest(KEY, b""), b""), ELSEWHERE.tell(digest(KEY, b""), b"")
-    writes.call_back(own[-1])
+    own, others = (
+        SCRIPTS.put_annotations(digest(KEY, b""), b""),
+        ELSEWHERE.put_annotations(digest(KEY, b""), b""),
+    )
+    writes.invalidate(own[-1])
     assert not writes.lacks(KEY, 1.0)
-    writes.call_back(others[-1])
+    writes.invalidate(others[-1])
     assert writes.lacks(KEY, 1.0)
     assert writes.rounds.get(KEY, 1.0) is None
     writes.intents.put(KEY, FIVE, 2.0)
-    writes.call_back_all()
+    writes.invalidate_all()
     assert writes.lacks(KEY, 3.0)
 
 
 async def test_what_is_called_back_while_it_is_fetched_is_not_taken_over():
     store = FakeStore(pack_intent(FIVE), None)
     writes = SharedWrites(store, SCRIPTS, Plain(), EVERYTHING)
-    store.while_asked = lambda: writes.call_back(ELSEWHERE.tell(digest(KEY, b""), b"")[-1])
+    store.while_asked = lambda: writes.invalidate(
+        ELSEWHERE.put_annotations(digest(KEY, b""), b"")[-1]
+    )
     await writes.fetch(KEY, 0.0)
     assert writes.lacks(KEY, 1.0)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from webhook.store.address import BadStoreError
-from webhook.store.sqlite import Changes, NotSavedError, SqliteFile
+from webhook.store.state import Changes, NotSavedError, SqliteFile
 
 
 @pytest.fixture

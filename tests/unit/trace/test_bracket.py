@@ -10,10 +10,16 @@ import aiohttp
 import pytest
 
 from tests.unit.trace.samples import configuration, planned
-from webhook.cluster.bracket import Bracket, StillRegisteredError, changed_since, clean_up
-from webhook.cluster.owner import is_gone, this_process
 from webhook.cluster.rest import RefusedError
-from webhook.server.reach import Reach
+from webhook.cluster.tracing import (
+    ObserverRegistrations,
+    StillRegisteredError,
+    changed_since,
+    clean_up,
+    has_ended,
+    this_process,
+)
+from webhook.server.trace_listener import Reach
 from webhook.trace.plan import RUN_LABEL
 from webhook.trace.registration import EXPIRES, OWNER, Endpoint, registrations
 
@@ -71,7 +77,7 @@ def bodies() -> list[dict[str, Any]]:
 
 async def test_what_was_registered_is_removed_and_nothing_else():
     server = FakeServer(configuration("a"), configuration("b"), observer("other"))
-    bracket = Bracket(server, "abcd")  # type: ignore[arg-type]
+    bracket = ObserverRegistrations(server, "abcd")  # type: ignore[arg-type]
     await bracket.register(bodies())
     assert len(server.stored) == 6
     await bracket.remove()
@@ -88,7 +94,7 @@ async def test_what_was_registered_is_removed_and_nothing_else():
 )
 async def test_a_lost_connection_is_waited_out(trouble):
     server = FakeServer()
-    bracket = Bracket(server, "abcd")  # type: ignore[arg-type]
+    bracket = ObserverRegistrations(server, "abcd")  # type: ignore[arg-type]
     await bracket.register(bodies())
     server.trouble = trouble
     await bracket.remove()
@@ -98,7 +104,7 @@ async def test_a_lost_connection_is_waited_out(trouble):
 async def test_a_creation_whose_answer_was_lost_is_found_by_its_label():
     server = FakeServer()
     server.lost_answers = 1
-    bracket = Bracket(server, "abcd")  # type: ignore[arg-type]
+    bracket = ObserverRegistrations(server, "abcd")  # type: ignore[arg-type]
     with pytest.raises(aiohttp.ServerDisconnectedError):
         await bracket.register(bodies())
     assert server.stored
@@ -109,7 +115,7 @@ async def test_a_creation_whose_answer_was_lost_is_found_by_its_label():
 @pytest.mark.parametrize("error", [RefusedError(403, "forbidden"), ConnectionResetError()])
 async def test_what_cannot_be_removed_is_told_with_the_command_that_does(error):
     server = FakeServer()
-    bracket = Bracket(server, "abcd", patience=0.0)  # type: ignore[arg-type]
+    bracket = ObserverRegistrations(server, "abcd", patience=0.0)  # type: ignore[arg-type]
     await bracket.register(bodies())
     server.trouble = [error] * 3
     with pytest.raises(StillRegisteredError, match=f"-l {RUN_LABEL}=abcd"):
@@ -137,7 +143,7 @@ async def test_the_next_run_removes_what_expired_and_what_a_dead_process_made():
 
 @pytest.mark.parametrize("owner", ["", "x", "a b c d", "a b c d e"])
 def test_of_an_owner_that_cannot_be_judged_nothing_is_assumed(owner):
-    assert not is_gone(owner)
+    assert not has_ended(owner)
 
 
 async def test_configurations_that_change_meanwhile_are_told():

@@ -5,8 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tests.unit.trace.samples import WEB, configuration, planned
-from webhook.trace.names import LONGEST
-from webhook.trace.plan import RUN_LABEL, Traced, make_plan
+from webhook.trace.plan import LONGEST, RUN_LABEL, Traced, make_plan
 from webhook.trace.registration import EXPIRES, Endpoint, has_expired, registrations
 
 

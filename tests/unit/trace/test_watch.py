@@ -6,10 +6,9 @@ import pytest
 
 from tests.unit.trace.samples import WEB, configuration, planned, view
 from webhook.trace.effects import effects
-from webhook.trace.names import LONGEST
 from webhook.trace.passes import Passes
-from webhook.trace.plan import Plan, make_plan
-from webhook.trace.table import as_table
+from webhook.trace.plan import LONGEST, Plan, make_plan
+from webhook.trace.report import as_table
 from webhook.trace.watch import Watch
 
 GOOD, BAD = {"observedGeneration": 3, "replicas": 2}, {"replicas": 2}
@@ -46,7 +45,7 @@ def test_the_one_that_clobbers_is_named_and_nobody_else():
     assert found["writes"] == {"whole": 1, "incomplete": 0, "mixed": 0}
     table = as_table(found, plan)
     assert "b/h0.example.org clobbers /status/observedGeneration: certain" in table
-    assert "added /spec/a (of no effect: the API server discards it)" in table
+    assert "added /spec/a (no effect: the API server discards it)" in table
 
 
 @pytest.mark.parametrize(
@@ -117,14 +116,14 @@ def test_of_several_webhooks_in_one_configuration_the_configuration_is_certain()
     found = report(plan, (0, view(GOOD)), (1, view(BAD)))
     (culprit,) = found["culprits"]
     assert (culprit["name"], culprit["webhooks"]) == ("a", ["h0.example.org", "h1.example.org"])
-    assert "cannot be seen from outside it" in as_table(found, plan)
+    assert "cannot tell which of its webhooks" in as_table(found, plan)
 
 
 def test_when_configurations_changed_meanwhile_nobody_is_certain():
     plan = planned("a")
     found = watched(plan, (0, view(GOOD)), (1, view(BAD))).report(["b"], values=False)
     assert [one["confidence"] for one in found["culprits"]] == ["likely"]
-    assert "changed while this ran: b" in as_table(found, plan)
+    assert "these changed during the trace: b" in as_table(found, plan)
 
 
 def test_values_are_told_only_when_asked_for():

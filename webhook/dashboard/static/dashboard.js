@@ -1,15 +1,15 @@
-// Keeps a page as new as its server. Without it the page is the same, as of when it was loaded.
+// Updates a page live. Without JavaScript the page shows its state at load time.
 "use strict";
 
-const PATIENCE = 12000; // milliseconds: two beats of the server, and some
-const LOST = 4000; // an end after which the browser is connected again is no loss
+const PATIENCE = 12000; // milliseconds: more than two beats of the server
+const LOST = 4000; // a shorter interruption is not reported
 const main = document.getElementById("main");
 const live = document.getElementById("live");
 const follows = main.dataset.live; // "findings", "always", or "" for a page that stays as it is
-const APART = follows === "always" ? 9000 : 3000; // milliseconds between two looks
+const APART = follows === "always" ? 9000 : 3000; // milliseconds between two updates
 
 let paused = false;
-let waiting = false; // there is something new that is not shown yet
+let waiting = false; // new data is not shown yet
 let lastShown = Date.now();
 let failing = false;
 let losing;
@@ -25,10 +25,10 @@ function say(text, lost) {
 }
 
 function name() {
-  button.textContent = paused ? "Go on updating" : "Pause updates";
+  button.textContent = paused ? "Resume updates" : "Pause updates";
 }
 
-// Whoever reads or fills in something here must not lose their place.
+// Do not replace the page while the user selects text or fills in a form.
 function inUse() {
   const at = document.activeElement;
   const selected = document.getSelection();
@@ -38,7 +38,7 @@ function inUse() {
 async function show() {
   if (paused || document.hidden || inUse() || Date.now() - lastShown < APART) {
     waiting = true;
-    if (inUse() && !paused) say("There is something new: it is shown once you leave what you are at.");
+    if (inUse() && !paused) say("New data is available. It is shown when you leave this field or selection.");
     return;
   }
   waiting = false;
@@ -57,11 +57,11 @@ async function show() {
     document.title = page.title;
     say(open);
   } catch {
-    waiting = true; // the stream tells that the server is gone
+    waiting = true; // the event stream reports a lost server
   }
 }
 
-// Said again only when it is another text: a screen reader repeats what changes.
+// Changed only if the text differs: a screen reader repeats every change.
 function heard(event) {
   const counts = Object.entries(JSON.parse(event.data)).map(([name, count]) => `${count} ${name}`);
   open = counts.length ? `Live. Open findings: ${counts.join(", ")}.` : "Live. No open finding.";
@@ -72,7 +72,7 @@ function heard(event) {
 }
 
 function lose() {
-  say("Connection lost: what is shown may be old. Trying again.", true);
+  say("Connection lost: this page may be out of date. Reconnecting.", true);
 }
 
 if (follows) {
@@ -81,7 +81,7 @@ if (follows) {
   button.addEventListener("click", () => {
     paused = !paused;
     name();
-    say(paused ? "Paused: what is shown may be old." : open);
+    say(paused ? "Paused: this page may be out of date." : open);
     if (!paused && waiting) show();
   });
   main.addEventListener("focusout", () => { if (waiting) setTimeout(show, 0); });
@@ -92,7 +92,7 @@ if (follows) {
     if (waiting || follows === "always") show();
   });
   events.addEventListener("error", () => {
-    if (failing) return; // it is tried again and again, and each time fails
+    if (failing) return; // every retry reports the same error
     failing = true;
     clearTimeout(losing);
     losing = setTimeout(lose, events.readyState === EventSource.CLOSED ? 0 : LOST);

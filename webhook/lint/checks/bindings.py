@@ -1,32 +1,25 @@
-"""pods/binding: while such a webhook is away or slow, nothing is scheduled."""
+"""pods/binding: nothing is scheduled while such a webhook is down or slow."""
 
 from collections.abc import Iterator
-from typing import ClassVar, Final
+from typing import Final
 
-from webhook.lint.check import Surroundings, told
-from webhook.lint.finding import Level, LintFinding
+from webhook.lint.check import Check, Level, LintContext, Problem
 from webhook.lint.hook import Hook, Target
 
 _TARGET: Final = Target("", "pods", "binding", "CREATE")
 
 
-class Bindings:
-    """See the module."""
+def find_problems(hook: Hook, _: LintContext) -> Iterator[Problem]:
+    """Report each rule that matches pods/binding."""
+    level = Level.ERROR if hook.fails else Level.WARNING
+    for field in hook.covering(_TARGET):
+        message = "matches pods/binding, so scheduling waits for it: leave out this subresource"
+        yield Problem(level, field, message)
 
-    id: ClassVar[str] = "pods-binding"
-    reason: ClassVar[str] = (
-        "the scheduler binds each pod by POST pods/binding (kubernetes pkg/scheduler/framework/"
-        "plugins/defaultbinder): a webhook there is in the way of every pod"
-    )
 
-    def look(self, hook: Hook, around: Surroundings) -> Iterator[LintFinding]:
-        """One finding a rule."""
-        del around
-        for field in hook.covering(_TARGET):
-            yield told(
-                self,
-                Level.ERROR if hook.fails else Level.WARNING,
-                hook,
-                field,
-                "matches pods/binding, so scheduling waits for it: leave the subresource out",
-            )
+CHECK: Final = Check(
+    "pods-binding",
+    "the scheduler binds each pod by POST pods/binding (kubernetes pkg/scheduler/framework/"
+    "plugins/defaultbinder), so such a webhook delays every pod",
+    find_problems,
+)

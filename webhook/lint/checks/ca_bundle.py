@@ -1,66 +1,67 @@
-"""caBundle: without one that verifies, no call ever succeeds."""
+"""caBundle: without a valid CA certificate every call of the webhook fails."""
 
 import base64
 import binascii
 from collections.abc import Iterator
 from datetime import timedelta
-from typing import ClassVar, Final
+from typing import Final
 
 from certs.errors import MalformedPEMError
 from certs.pem import read_certificates
-from webhook.lint.check import Surroundings, told
-from webhook.lint.finding import Level, LintFinding
+from webhook.lint.check import Check, Level, LintContext, Problem
 from webhook.lint.hook import Hook, mapping
 from webhook.manifest.rendering import INJECTORS
 
 _SOON: Final = timedelta(days=30)
 
 
-class CaBundle:
-    """See the module."""
+def find_problems(hook: Hook, context: LintContext) -> Iterator[Problem]:
+    """Report a caBundle that is missing, unreadable, expired or about to expire."""
+    client = mapping(hook.body.get("clientConfig"))
+    bundle = client.get("caBundle")
+    field = hook.field("clientConfig.caBundle")
+    if not bundle:
+        yield from _find_missing(hook, context, field, by_url="url" in client)
+        return
+    try:
+        # Go's decoder ignores line ends, which kustomize adds.
+        pem = base64.b64decode("".join(bundle.split()), validate=True)
+        ends = [certificate.not_valid_after_utc for certificate in read_certificates(pem)]
+    except (MalformedPEMError, binascii.Error, AttributeError, ValueError):
+        message = "is not base64 of PEM certificates: set it to the CA certificate"
+        yield Problem(Level.ERROR, field, message)
+        return
+    last, first = max(ends), min(ends)
+    if last <= context.at:
+        message = f"expired at {last:%FT%TZ}: replace it by the CA certificate that is in use"
+        yield Problem(Level.ERROR, field, message)
+    elif last <= context.at + _SOON:
+        message = f"expires at {last:%FT%TZ}: renew the CA, and keep the old certificate beside it"
+        yield Problem(Level.WARNING, field, message)
+    elif first <= context.at:
+        message = f"contains a CA that expired at {first:%FT%TZ} beside a valid one: remove it"
+        yield Problem(Level.INFO, field, message)
 
-    id: ClassVar[str] = "ca-bundle"
-    reason: ClassVar[str] = (
-        "the API server verifies a webhook by caBundle, or by its own roots without one "
-        "(apiserver pkg/util/webhook/client.go); an expired one is an outage or a silent bypass"
-    )
 
-    def look(self, hook: Hook, around: Surroundings) -> Iterator[LintFinding]:
-        """At most one finding a webhook."""
-        client = mapping(hook.body.get("clientConfig"))
-        bundle = client.get("caBundle")
-        field = hook.field("clientConfig.caBundle")
-        if not bundle:
-            yield from self._missing(hook, around, field, by_url="url" in client)
-            return
-        try:
-            # Go's decoder passes over line ends, which kustomize puts in.
-            pem = base64.b64decode("".join(bundle.split()), validate=True)
-            ends = [one.not_valid_after_utc for one in read_certificates(pem)]
-        except (MalformedPEMError, binascii.Error, AttributeError, ValueError):
-            message = "is no base64 of certificates in PEM: put the CA's certificate in its place"
-            yield told(self, Level.ERROR, hook, field, message)
-            return
-        last, first = max(ends), min(ends)
-        if last <= around.at:
-            message = f"expired at {last:%FT%TZ}: put the certificate of the CA in use in its place"
-            yield told(self, Level.ERROR, hook, field, message)
-        elif last <= around.at + _SOON:
-            message = f"expires at {last:%FT%TZ}: renew the CA, and keep the old one beside it"
-            yield told(self, Level.WARNING, hook, field, message)
-        elif first <= around.at:
-            message = f"holds a CA that expired at {first:%FT%TZ}, beside one in force: remove it"
-            yield told(self, Level.INFO, hook, field, message)
+def _find_missing(
+    hook: Hook, context: LintContext, field: str, *, by_url: bool
+) -> Iterator[Problem]:
+    injected = any(name in hook.annotations for name in INJECTORS)
+    if context.live and not by_url:
+        message = "is empty, so the API server does not trust the webhook's certificate: " + (
+            "check why the CA injector does not fill it" if injected else "set it to the CA"
+        )
+        yield Problem(Level.ERROR, field, message)
+    elif not injected and not by_url and not hook.own_phase:
+        message = (
+            "is not in the file, and no annotation says what fills it: make sure that it is set"
+        )
+        yield Problem(Level.INFO, field, message)
 
-    def _missing(
-        self, hook: Hook, around: Surroundings, field: str, *, by_url: bool
-    ) -> Iterator[LintFinding]:
-        injected = any(name in hook.annotations for name in INJECTORS)
-        if around.live and not by_url:
-            message = "is empty, so the webhook's certificate is not trusted: " + (
-                "look why the CA injector does not fill it" if injected else "put the CA there"
-            )
-            yield told(self, Level.ERROR, hook, field, message)
-        elif not injected and not by_url and not hook.own_phase:
-            message = "is not in the file and nothing says who fills it: see that somebody does"
-            yield told(self, Level.INFO, hook, field, message)
+
+CHECK: Final = Check(
+    "ca-bundle",
+    "the API server verifies a webhook by caBundle, or by its own roots without one "
+    "(apiserver pkg/util/webhook/client.go); after the CA expires, every call fails",
+    find_problems,
+)

@@ -1,45 +1,43 @@
-"""clientConfig: a webhook that leads nowhere."""
+"""clientConfig: where the API server calls the webhook."""
 
 from collections.abc import Iterator
-from typing import ClassVar, Final
+from typing import Final
 
-from webhook.lint.check import Surroundings, told
-from webhook.lint.finding import Level, LintFinding
+from webhook.lint.check import Check, Level, LintContext, Problem
 from webhook.lint.hook import Hook, items, mapping, text
 
 _DEFAULT_PORT: Final = 443
 
 
-class Client:
-    """See the module."""
-
-    id: ClassVar[str] = "client-config"
-    reason: ClassVar[str] = (
-        "admissionregistration.k8s.io/v1 WebhookClientConfig: exactly one of url and service; "
-        "port is a port of the Service, 443 by default, not of its pods"
-    )
-
-    def look(self, hook: Hook, around: Surroundings) -> Iterator[LintFinding]:
-        """At most one finding a webhook."""
-        client = mapping(hook.body.get("clientConfig"))
-        service = mapping(client.get("service"))
-        field = hook.field("clientConfig")
-        if bool(service) == bool(text(client.get("url"))):
-            message = "has not exactly one of url and service: say where the webhook is"
-            yield told(self, Level.ERROR, hook, field, message)
-            return
-        if not service:
-            return
-        key = text(service.get("namespace")), text(service.get("name"))
-        given = service.get("port", _DEFAULT_PORT)
-        found = around.services.get(key)
-        if not all(key):
-            message = "the service has no name or no namespace: give both"
-            yield told(self, Level.ERROR, hook, f"{field}.service", message)
-        elif found is not None and not _has_port(found.get("ports"), given):
-            message = f"the Service {key[0]}/{key[1]} has no port {given}: name one that it has"
-            yield told(self, Level.ERROR, hook, f"{field}.service.port", message)
+def find_problems(hook: Hook, context: LintContext) -> Iterator[Problem]:
+    """Report a clientConfig that names no address, or a port that the Service does not have."""
+    client = mapping(hook.body.get("clientConfig"))
+    service = mapping(client.get("service"))
+    field = hook.field("clientConfig")
+    if bool(service) == bool(text(client.get("url"))):
+        message = "must have either url or service: set exactly one of them"
+        yield Problem(Level.ERROR, field, message)
+        return
+    if not service:
+        return
+    key = text(service.get("namespace")), text(service.get("name"))
+    port = service.get("port", _DEFAULT_PORT)
+    found = context.services.get(key)
+    if not all(key):
+        message = "the service has no name or no namespace: set both"
+        yield Problem(Level.ERROR, f"{field}.service", message)
+    elif found is not None and not _has_port(found.get("ports"), port):
+        message = f"the Service {key[0]}/{key[1]} has no port {port}: set one of its ports"
+        yield Problem(Level.ERROR, f"{field}.service.port", message)
 
 
-def _has_port(ports: object, given: object) -> bool:
-    return any(mapping(one).get("port") == given for one in items(ports))
+def _has_port(ports: object, port: object) -> bool:
+    return any(mapping(entry).get("port") == port for entry in items(ports))
+
+
+CHECK: Final = Check(
+    "client-config",
+    "admissionregistration.k8s.io/v1 WebhookClientConfig: exactly one of url and service; "
+    "port is a port of the Service, 443 by default, not of its pods",
+    find_problems,
+)

@@ -1,35 +1,29 @@
-"""failurePolicy Fail with a selector that leaves kube-system in."""
+"""failurePolicy Fail with a selector that includes kube-system."""
 
 from collections.abc import Iterator
-from typing import ClassVar
+from typing import Final
 
-from webhook.lint.check import Surroundings, told
-from webhook.lint.checks.fail_everywhere import is_of_built_in
-from webhook.lint.finding import Level, LintFinding
+from webhook.lint.check import Check, Level, LintContext, Problem
 from webhook.lint.hook import Hook, mapping
 
 
-class KubeSystem:
-    """See the module."""
+def find_problems(hook: Hook, _: LintContext) -> Iterator[Problem]:
+    """Report failurePolicy Fail on built-in resources in kube-system."""
+    selector = mapping(hook.body.get("namespaceSelector"))
+    if not hook.fails or not selector or hook.selects_objects or not hook.matches_built_in:
+        return
+    if hook.selects_namespace("kube-system"):
+        yield Problem(
+            Level.INFO if hook.conditional else Level.WARNING,
+            hook.field("namespaceSelector"),
+            "failurePolicy Fail and a namespaceSelector that includes kube-system: exclude "
+            "kube-system with NotIn on kubernetes.io/metadata.name",
+        )
 
-    id: ClassVar[str] = "fail-covers-kube-system"
-    reason: ClassVar[str] = (
-        "Kubernetes, Admission Webhook Good Practices: do not intercept kube-system, where the "
-        "network, DNS and storage that the webhook needs are run"
-    )
 
-    def look(self, hook: Hook, around: Surroundings) -> Iterator[LintFinding]:
-        """One finding a webhook."""
-        del around
-        selector = mapping(hook.body.get("namespaceSelector"))
-        if not hook.fails or not selector or hook.selects_objects or not is_of_built_in(hook):
-            return
-        if hook.selects_namespace("kube-system"):
-            yield told(
-                self,
-                Level.INFO if hook.conditional else Level.WARNING,
-                hook,
-                hook.field("namespaceSelector"),
-                "Fail and a namespaceSelector that selects kube-system: add kube-system to a "
-                "NotIn on kubernetes.io/metadata.name",
-            )
+CHECK: Final = Check(
+    "fail-covers-kube-system",
+    "Kubernetes, Admission Webhook Good Practices: do not intercept kube-system, where the "
+    "network, DNS and storage run that the webhook itself needs",
+    find_problems,
+)

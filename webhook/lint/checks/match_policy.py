@@ -1,38 +1,33 @@
-"""matchPolicy Exact: a write through another version of the API passes by."""
+"""matchPolicy Exact: requests in another API version do not reach the webhook."""
 
 from collections.abc import Iterator
-from typing import ClassVar
+from typing import Final
 
-from webhook.lint.check import Surroundings, told
-from webhook.lint.finding import Level, LintFinding
+from webhook.lint.check import Check, Level, LintContext, Problem
 from webhook.lint.hook import Hook, text, texts
 
 
-class MatchPolicy:
-    """See the module."""
+def find_problems(hook: Hook, _: LintContext) -> Iterator[Problem]:
+    """Report matchPolicy Exact, unless the rules match every API version."""
+    if text(hook.body.get("matchPolicy")) == "Exact" and not _matches_every_version(hook):
+        yield Problem(
+            Level.WARNING,
+            hook.field("matchPolicy"),
+            "Exact: requests for the same resource in another API version do not reach the "
+            "webhook: set Equivalent",
+        )
 
-    id: ClassVar[str] = "match-policy-exact"
-    reason: ClassVar[str] = (
-        "Kubernetes, Dynamic Admission Control: Equivalent, the default of v1, makes sure that "
-        "upgrades and other versions do not go round a webhook"
+
+def _matches_every_version(hook: Hook) -> bool:
+    rules = hook.body.get("rules")
+    return isinstance(rules, list) and all(
+        isinstance(rule, dict) and "*" in texts(rule.get("apiVersions")) for rule in rules
     )
 
-    def look(self, hook: Hook, around: Surroundings) -> Iterator[LintFinding]:
-        """One finding a webhook."""
-        del around
-        if text(hook.body.get("matchPolicy")) != "Exact" or self._names_every_version(hook):
-            return
-        yield told(
-            self,
-            Level.WARNING,
-            hook,
-            hook.field("matchPolicy"),
-            "Exact: a request through another version of the same resource is not seen: set "
-            "Equivalent",
-        )
 
-    def _names_every_version(self, hook: Hook) -> bool:
-        rules = hook.body.get("rules")
-        return isinstance(rules, list) and all(
-            isinstance(rule, dict) and "*" in texts(rule.get("apiVersions")) for rule in rules
-        )
+CHECK: Final = Check(
+    "match-policy-exact",
+    "Kubernetes, Dynamic Admission Control: with Equivalent, the default of v1, requests in "
+    "other API versions reach the webhook too, also after an upgrade",
+    find_problems,
+)

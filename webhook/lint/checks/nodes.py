@@ -1,10 +1,9 @@
-"""Nodes: a kubelet that cannot write its Node does not join, or is taken for dead."""
+"""Nodes: a kubelet that cannot write its Node cannot join, or its node becomes NotReady."""
 
 from collections.abc import Iterator
-from typing import ClassVar, Final
+from typing import Final
 
-from webhook.lint.check import Surroundings, told
-from webhook.lint.finding import Level, LintFinding
+from webhook.lint.check import Check, Level, LintContext, Problem
 from webhook.lint.hook import Hook, Target
 
 _TARGETS: Final = tuple(
@@ -13,26 +12,22 @@ _TARGETS: Final = tuple(
 )
 
 
-class Nodes:
-    """See the module."""
+def find_problems(hook: Hook, _: LintContext) -> Iterator[Problem]:
+    """Report each rule that matches Nodes."""
+    if hook.conditional or hook.selects_objects:
+        return
+    for field in hook.covering_any(_TARGETS):
+        yield Problem(
+            Level.ERROR if hook.fails else Level.INFO,
+            field,
+            "matches Nodes, so kubelets wait for it when they join and report their status: leave "
+            "out nodes, or add a matchCondition",
+        )
 
-    id: ClassVar[str] = "nodes"
-    reason: ClassVar[str] = (
-        "no namespaceSelector leaves out what is in no namespace; Kyverno keeps nodes out of "
-        "every Fail webhook by a matchCondition (pkg/controllers/webhook/bootstrap_exclusion.go)"
-    )
 
-    def look(self, hook: Hook, around: Surroundings) -> Iterator[LintFinding]:
-        """One finding a rule."""
-        del around
-        if hook.conditional or hook.selects_objects:
-            return
-        for field in dict.fromkeys(one for target in _TARGETS for one in hook.covering(target)):
-            yield told(
-                self,
-                Level.ERROR if hook.fails else Level.INFO,
-                hook,
-                field,
-                "matches Nodes, so kubelets wait for it when they join and report: leave nodes "
-                "out, with a matchCondition if they must be matched",
-            )
+CHECK: Final = Check(
+    "nodes",
+    "a namespaceSelector does not exclude objects without a namespace; Kyverno excludes nodes "
+    "from Fail webhooks by a matchCondition (pkg/controllers/webhook/bootstrap_exclusion.go)",
+    find_problems,
+)

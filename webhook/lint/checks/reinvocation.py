@@ -1,40 +1,39 @@
-"""Reinvocation: who is not asked again when a later webhook changes the object, and who is."""
+"""reinvocationPolicy: who is called again when a later webhook changes the object."""
 
 from collections.abc import Iterator
-from typing import ClassVar
+from typing import Final
 
-from webhook.lint.check import Surroundings, told
-from webhook.lint.finding import Level, LintFinding
-from webhook.lint.hook import Hook
-from webhook.lint.overlap import overlap
+from webhook.lint.check import Check, Level, LintContext, Problem
+from webhook.lint.hook import Hook, overlap
 
 
-class Reinvocation:
-    """See the module."""
+def find_problems(hook: Hook, context: LintContext) -> Iterator[Problem]:
+    """Report a webhook that misses later changes, and webhooks that are reinvoked together."""
+    if not hook.mutates or hook.own_phase:
+        return
+    field = hook.field("reinvocationPolicy")
+    others = [other for other in context.mutating if not other.own_phase and overlap(other, hook)]
+    later = [
+        other for other in others if other.configuration.encode() > hook.configuration.encode()
+    ]
+    reinvoked = [other for other in others if other.reinvoked and other != hook]
+    if not hook.reinvoked and later:
+        message = (
+            f"Never: it does not see what {later[0].name} changes after it. If it must, set "
+            "IfNeeded, and return no patch for an object that it has changed already"
+        )
+        yield Problem(Level.INFO, field, message)
+    elif hook.reinvoked and reinvoked:
+        message = (
+            f"IfNeeded, like {reinvoked[0].name} for the same resources: each must return no patch "
+            "for an object that both have changed, or what is stored depends on their order"
+        )
+        yield Problem(Level.INFO, field, message)
 
-    id: ClassVar[str] = "reinvocation"
-    reason: ClassVar[str] = (
-        "apiserver pkg/admission/plugin/webhook/mutating/reinvocationcontext.go: after a change "
-        "only IfNeeded webhooks are called again, once, and nobody checks that they agree"
-    )
 
-    def look(self, hook: Hook, around: Surroundings) -> Iterator[LintFinding]:
-        """At most one finding a webhook."""
-        if not hook.mutates or hook.own_phase:
-            return
-        field = hook.field("reinvocationPolicy")
-        others = [one for one in around.mutating if not one.own_phase and overlap(one, hook)]
-        later = [one for one in others if one.configuration.encode() > hook.configuration.encode()]
-        again = [one for one in others if one.reinvoked and one != hook]
-        if not hook.reinvoked and later:
-            message = (
-                f"Never: it does not see what {later[0].name} changes after it; where that "
-                "matters set IfNeeded and answer the same for an object it has changed already"
-            )
-            yield told(self, Level.INFO, hook, field, message)
-        elif hook.reinvoked and again:
-            message = (
-                f"IfNeeded like {again[0].name} for the same resources: each must answer nothing "
-                "for an object that both have changed, or what is stored depends on the order"
-            )
-            yield told(self, Level.INFO, hook, field, message)
+CHECK: Final = Check(
+    "reinvocation",
+    "apiserver pkg/admission/plugin/webhook/mutating/reinvocationcontext.go: after a change "
+    "only IfNeeded webhooks are called again, once, and no one checks that they agree",
+    find_problems,
+)

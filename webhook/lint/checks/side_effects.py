@@ -1,34 +1,29 @@
-"""sideEffects: a webhook that may have some makes every dry run fail."""
+"""sideEffects: a webhook that may have side effects makes every dry run fail."""
 
 from collections.abc import Iterator
-from typing import ClassVar, Final
+from typing import Final
 
-from webhook.lint.check import Surroundings, told
-from webhook.lint.finding import Level, LintFinding
+from webhook.lint.check import Check, Level, LintContext, Problem
 from webhook.lint.hook import Hook, text
 
-_GOOD: Final = frozenset({"None", "NoneOnDryRun"})
+_ALLOWED: Final = frozenset({"None", "NoneOnDryRun"})
 
 
-class SideEffects:
-    """See the module."""
+def find_problems(hook: Hook, _: LintContext) -> Iterator[Problem]:
+    """Report any value but None and NoneOnDryRun."""
+    value = text(hook.body.get("sideEffects"))
+    if value not in _ALLOWED:
+        yield Problem(
+            Level.ERROR,
+            hook.field("sideEffects"),
+            f"is {value or 'not set'}: set None, or set NoneOnDryRun and have no side effects when "
+            "request.dryRun is true",
+        )
 
-    id: ClassVar[str] = "side-effects"
-    reason: ClassVar[str] = (
-        "admissionregistration.k8s.io/v1 requires None or NoneOnDryRun; with any other the API "
-        "server refuses dry runs (kubectl diff, server-side apply previews)"
-    )
 
-    def look(self, hook: Hook, around: Surroundings) -> Iterator[LintFinding]:
-        """One finding a webhook."""
-        del around
-        given = hook.body.get("sideEffects")
-        if text(given) not in _GOOD:
-            yield told(
-                self,
-                Level.ERROR,
-                hook,
-                hook.field("sideEffects"),
-                f"is {text(given) or 'not set'}: set None, or NoneOnDryRun and do nothing else "
-                "than answer when request.dryRun is true",
-            )
+CHECK: Final = Check(
+    "side-effects",
+    "admissionregistration.k8s.io/v1 requires None or NoneOnDryRun; with any other value the API "
+    "server rejects dry runs (kubectl diff, server-side apply previews)",
+    find_problems,
+)

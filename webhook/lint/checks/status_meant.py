@@ -1,35 +1,30 @@
-"""A webhook about status whose rules match no status: it is never called for what it is for."""
+"""A webhook named after status whose rules match no status subresource."""
 
 from collections.abc import Iterator
-from typing import ClassVar, Final
+from typing import Final
 
-from webhook.lint.check import Surroundings, told
-from webhook.lint.finding import Level, LintFinding
+from webhook.lint.check import Check, Level, LintContext, Problem
 from webhook.lint.hook import Hook, text
 
 _STATUS: Final = "status"
 
 
-class StatusMeant:
-    """See the module."""
+def find_problems(hook: Hook, _: LintContext) -> Iterator[Problem]:
+    """Report a webhook with `status` in its name or path that is never called for status."""
+    names = f"{text(hook.body.get('name'))} {hook.path}".lower()
+    subresources = {name.partition("/")[2] for rule in hook.rules for name in rule.resources}
+    if _STATUS in names and not subresources & {_STATUS, "*"} and subresources:
+        yield Problem(
+            Level.WARNING,
+            hook.field("rules"),
+            "its name or path contains `status`, but no rule matches a status subresource, so it "
+            "is not called when status is written: add `<resource>/status`",
+        )
 
-    id: ClassVar[str] = "status-subresource-missing"
-    reason: ClassVar[str] = (
-        "apiserver pkg/admission/plugin/webhook/predicates/rules: `pods` and `*` match no "
-        "subresource; status is written on pods/status"
-    )
 
-    def look(self, hook: Hook, around: Surroundings) -> Iterator[LintFinding]:
-        """One finding a webhook."""
-        del around
-        words = f"{text(hook.body.get('name'))} {hook.path}".lower()
-        subresources = {name.partition("/")[2] for rule in hook.rules for name in rule.resources}
-        if _STATUS in words and not subresources & {_STATUS, "*"} and subresources:
-            yield told(
-                self,
-                Level.WARNING,
-                hook,
-                hook.field("rules"),
-                "its name speaks of status and no rule matches a status subresource, so it does "
-                "not see status being written: add `<resource>/status`",
-            )
+CHECK: Final = Check(
+    "status-subresource-missing",
+    "apiserver pkg/admission/plugin/webhook/predicates/rules: `pods` and `*` match no "
+    "subresource; status is written to pods/status",
+    find_problems,
+)

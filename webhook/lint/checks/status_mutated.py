@@ -1,35 +1,30 @@
-"""Webhooks that mutate status: whoever decodes it into types loses what these do not know."""
+"""Webhooks that mutate status: decoding into old types loses newer fields."""
 
 from collections.abc import Iterator
-from typing import ClassVar
+from typing import Final
 
-from webhook.lint.check import Surroundings, told
-from webhook.lint.finding import Level, LintFinding
+from webhook.lint.check import Check, Level, LintContext, Problem
 from webhook.lint.hook import Hook, Target
 
-_TARGET = Target("*", "*", "status", "UPDATE")
+_TARGET: Final = Target("*", "*", "status", "UPDATE")
 
 
-class StatusMutated:
-    """See the module."""
+def find_problems(hook: Hook, _: LintContext) -> Iterator[Problem]:
+    """Report each rule of a mutating webhook that matches a status subresource."""
+    if not hook.mutates or hook.own_phase:
+        return
+    for field in hook.covering(_TARGET):
+        yield Problem(
+            Level.WARNING,
+            field,
+            "mutates status: patch single fields of the raw object instead of encoding a decoded "
+            "one, which loses unknown fields, or leave out the subresource",
+        )
 
-    id: ClassVar[str] = "status-mutated"
-    reason: ClassVar[str] = (
-        "KEP-5067: a webhook built with older types drops status.observedGeneration on each write "
-        "(endless loop); kubernetes-sigs/kueue#2878, kubernetes/kubernetes#96688"
-    )
 
-    def look(self, hook: Hook, around: Surroundings) -> Iterator[LintFinding]:
-        """One finding a rule."""
-        del around
-        if not hook.mutates or hook.own_phase:
-            return
-        for field in hook.covering(_TARGET):
-            yield told(
-                self,
-                Level.WARNING,
-                hook,
-                field,
-                "mutates status: answer with operations on single fields, made from the raw "
-                "object and never from a round trip through types, or leave the subresource out",
-            )
+CHECK: Final = Check(
+    "status-mutated",
+    "KEP-5067: a webhook built with older types drops status.observedGeneration on each write "
+    "(endless loop); kubernetes-sigs/kueue#2878, kubernetes/kubernetes#96688",
+    find_problems,
+)

@@ -1,35 +1,32 @@
-"""A long timeoutSeconds: how long each write hangs while the webhook is away."""
+"""A long timeoutSeconds: how long each write waits while the webhook is down."""
 
 from collections.abc import Iterator
-from typing import ClassVar, Final
+from typing import Final
 
-from webhook.lint.check import Surroundings, told
-from webhook.lint.finding import Level, LintFinding
+from webhook.lint.check import Check, Level, LintContext, Problem
 from webhook.lint.hook import Hook
 
 _DEFAULT: Final = 10
 _ALLOWED: Final = range(1, 31)
 
 
-class Timeout:
-    """See the module."""
+def find_problems(hook: Hook, _: LintContext) -> Iterator[Problem]:
+    """Report a timeout beyond the default, and one that the API server rejects."""
+    field = hook.field("timeoutSeconds")
+    if hook.timeout not in _ALLOWED:
+        message = f"the API server rejects timeoutSeconds {hook.timeout}: set 1 to 30"
+        yield Problem(Level.ERROR, field, message)
+    elif hook.timeout > _DEFAULT:
+        message = (
+            f"each matching write waits {hook.timeout} s while the webhook does not answer: set a "
+            "few seconds"
+        )
+        yield Problem(Level.WARNING, field, message)
 
-    id: ClassVar[str] = "timeout-long"
-    reason: ClassVar[str] = (
-        "Kubernetes, Admission Webhook Good Practices: use a small timeout; the API server allows "
-        "1 to 30 s"
-    )
 
-    def look(self, hook: Hook, around: Surroundings) -> Iterator[LintFinding]:
-        """One finding a webhook."""
-        del around
-        field = hook.field("timeoutSeconds")
-        if hook.timeout not in _ALLOWED:
-            message = f"timeoutSeconds {hook.timeout} is refused by the API server: set 1 to 30"
-            yield told(self, Level.ERROR, hook, field, message)
-        elif hook.timeout > _DEFAULT:
-            message = (
-                f"each matching write hangs for {hook.timeout} s while the webhook does not "
-                "answer: a few seconds are enough"
-            )
-            yield told(self, Level.WARNING, hook, field, message)
+CHECK: Final = Check(
+    "timeout-long",
+    "Kubernetes, Admission Webhook Good Practices: use a small timeout; the API server allows "
+    "1 to 30 s",
+    find_problems,
+)

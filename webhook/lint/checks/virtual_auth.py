@@ -1,10 +1,9 @@
-"""TokenReviews and SubjectAccessReviews: asking who may do what waits for the webhook."""
+"""TokenReviews and SubjectAccessReviews: authentication waits for the webhook."""
 
 from collections.abc import Iterator
-from typing import ClassVar, Final
+from typing import Final
 
-from webhook.lint.check import Surroundings, told
-from webhook.lint.finding import Level, LintFinding
+from webhook.lint.check import Check, Level, LintContext, Problem
 from webhook.lint.hook import Hook, Target
 
 _TARGETS: Final = (
@@ -17,24 +16,20 @@ _TARGETS: Final = (
 )
 
 
-class VirtualAuth:
-    """See the module."""
+def find_problems(hook: Hook, _: LintContext) -> Iterator[Problem]:
+    """Report each rule that matches reviews of tokens or access."""
+    for field in hook.covering_any(_TARGETS):
+        yield Problem(
+            Level.ERROR if hook.fails and not hook.conditional else Level.WARNING,
+            field,
+            "matches token or access reviews, so authentication and authorization of other "
+            "components wait for it: name only the groups and resources that you need",
+        )
 
-    id: ClassVar[str] = "auth-reviews"
-    reason: ClassVar[str] = (
-        "no API server before 1.37 leaves these out by itself (gate "
-        "ExcludeAdmissionWebhookVirtualResources); no selector matches what is in no namespace"
-    )
 
-    def look(self, hook: Hook, around: Surroundings) -> Iterator[LintFinding]:
-        """One finding a rule."""
-        del around
-        for field in dict.fromkeys(one for target in _TARGETS for one in hook.covering(target)):
-            yield told(
-                self,
-                Level.ERROR if hook.fails and not hook.conditional else Level.WARNING,
-                hook,
-                field,
-                "matches token or access reviews, so authentication and authorization of others "
-                "wait for it: name the groups and resources that are meant",
-            )
+CHECK: Final = Check(
+    "auth-reviews",
+    "API servers before 1.37 call webhooks for them too (gate "
+    "ExcludeAdmissionWebhookVirtualResources), and no selector matches a cluster-scoped review",
+    find_problems,
+)

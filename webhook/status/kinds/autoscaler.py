@@ -1,4 +1,4 @@
-"""HorizontalPodAutoscalers: they can count, they may scale, and have scaled.
+"""HorizontalPodAutoscalers: metrics can be read, scaling is possible, and is done.
 
 Reads    conditions AbleToScale, ScalingActive and ScalingLimited (autoscaling/v2; v1 keeps them in
          an annotation, which is not read); status.currentReplicas and desiredReplicas.
@@ -7,37 +7,42 @@ Source   kubernetes pkg/controller/podautoscaler/horizontal.go:reconcileAutoscal
 
 from typing import Final
 
-from webhook.status.conditions import FALSE, TRUE, must_be_true, read_conditions
-from webhook.status.judgement import Judgement
-from webhook.status.reason import Blocks, Reason, remark
-from webhook.status.subject import Subject
+from webhook.status.checked_object import FALSE, TRUE, CheckedObject, read_conditions, why_not_true
+from webhook.status.kind_rule import KindRule, KindRules, KindVerdict
+from webhook.status.view import Blocks, Reason, remark
 
-_SWITCHED_OFF: Final = "ScalingDisabled"
-"""The target was scaled to 0 by its owner: nothing to do, and nothing wrong."""
+_DISABLED: Final = "ScalingDisabled"
+"""Somebody scaled the target to 0, which disables the autoscaler: nothing is wrong."""
 
 
-def judge_autoscaler(subject: Subject) -> Judgement:
-    """Yellow at its maximum: it would have more.
+def evaluate_autoscaler(obj: CheckedObject) -> KindVerdict:
+    """Require that it can scale; Yellow when maxReplicas limits it.
 
-    Ready    conditions AbleToScale and, if there, ScalingActive are True, or it is switched off
+    Ready    conditions AbleToScale and, if present, ScalingActive are True, or it is disabled by
+             scaling the target to 0
     Settled  the same, and status.currentReplicas is desiredReplicas
     """
-    conditions = read_conditions(subject)
+    conditions = read_conditions(obj)
     reasons: list[Reason] = []
-    if subject.version != "v1":
+    if obj.version != "v1":
         found = conditions.get("ScalingActive")
-        if found is not None and found.reason == _SWITCHED_OFF:
-            return Judgement((remark(found.path, have=FALSE, note=_SWITCHED_OFF),))
+        if found is not None and found.reason == _DISABLED:
+            return KindVerdict((remark(found.path, have=FALSE, note=_DISABLED),))
         wanted = ("AbleToScale",) if found is None else ("AbleToScale", "ScalingActive")
-        blocked = (must_be_true(conditions, name, subject.generation) for name in wanted)
+        blocked = (why_not_true(conditions, name, obj.generation) for name in wanted)
         reasons += [reason for reason in blocked if reason is not None]
-    current, desired = subject.count("currentReplicas"), subject.count("desiredReplicas")
+    current, desired = obj.count("currentReplicas"), obj.count("desiredReplicas")
     if current != desired:
         path = "status.currentReplicas"
         reasons.append(Reason(path, current, str(desired), "", Blocks.SETTLED))
     limited = conditions.true("ScalingLimited")
     at_most = limited is not None and limited.reason == "TooManyReplicas"
     if limited is not None and at_most:
-        note = "TooManyReplicas: spec.maxReplicas holds it back"
+        note = "TooManyReplicas: spec.maxReplicas limits it"
         reasons.append(remark(limited.path, have=TRUE, note=note))
-    return Judgement(reasons, degraded=at_most)
+    return KindVerdict(reasons, degraded=at_most)
+
+
+RULES: Final[KindRules] = {
+    ("autoscaling", "HorizontalPodAutoscaler"): KindRule(evaluate_autoscaler)
+}

@@ -1,4 +1,4 @@
-"""What carries the rest of a cluster: Nodes, Namespaces, APIServices, CustomResourceDefinitions.
+"""Nodes, Namespaces, APIServices and CustomResourceDefinitions.
 
 Reads    a Node's conditions and spec.unschedulable; a Namespace's phase; Available of APIServices;
          Established and NamesAccepted of definitions.
@@ -9,70 +9,77 @@ Source   core/v1 types.go:NodeConditionType; kube-aggregator pkg/apis/apiregistr
 from typing import Final
 
 from webhook.objects.fields import ABSENT
-from webhook.status.conditions import FALSE, TRUE, must_be_true, read_conditions
-from webhook.status.judgement import GOOD, Judgement
-from webhook.status.reason import Blocks, Reason, remark, short_word
-from webhook.status.subject import Subject
+from webhook.status.checked_object import FALSE, TRUE, CheckedObject, read_conditions, why_not_true
+from webhook.status.kind_rule import NOTHING_BLOCKS, KindRule, KindRules, KindVerdict
+from webhook.status.view import Blocks, Reason, remark, short_word
 
 _PRESSURES: Final = ("MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable")
 
 
-def judge_node(subject: Subject) -> Judgement:
-    """Red unless Ready; Yellow when cordoned or under pressure, for it carries less.
+def evaluate_node(obj: CheckedObject) -> KindVerdict:
+    """Red unless Ready; Yellow when cordoned or under pressure, because it accepts fewer pods.
 
     Ready    condition Ready is True
     Settled  the same
     """
-    conditions = read_conditions(subject)
-    blocked = must_be_true(conditions, "Ready", subject.generation)
+    conditions = read_conditions(obj)
+    blocked = why_not_true(conditions, "Ready", obj.generation)
     if blocked is not None:
-        return Judgement((blocked,), broken=True)
+        return KindVerdict((blocked,), broken=True)
     remarks = [
         remark(found.path, have=TRUE, note=short_word(found.reason) if found.reason else "")
         for found in map(conditions.true, _PRESSURES)
         if found is not None
     ]
-    if subject.flag("unschedulable"):
+    if obj.flag("unschedulable"):
         remarks.append(remark("spec.unschedulable", have=True, note="cordoned"))
-    return Judgement(remarks, degraded=bool(remarks))
+    return KindVerdict(remarks, degraded=bool(remarks))
 
 
-def judge_namespace(subject: Subject) -> Judgement:
-    """Active; the API server itself sets the phase on creation.
+def evaluate_namespace(obj: CheckedObject) -> KindVerdict:
+    """Require phase Active, which the API server itself sets on creation.
 
     Ready    status.phase is Active
     Settled  the same
     """
-    phase = subject.word("status", "phase")
+    phase = obj.word("status", "phase")
     if phase == "Active":
-        return GOOD
-    return Judgement((Reason("status.phase", short_word(phase) if phase else ABSENT, "Active"),))
+        return NOTHING_BLOCKS
+    return KindVerdict((Reason("status.phase", short_word(phase) if phase else ABSENT, "Active"),))
 
 
-def judge_api_service(subject: Subject) -> Judgement:
-    """Red when its server has been out of reach for longer than a start takes.
+def evaluate_api_service(obj: CheckedObject) -> KindVerdict:
+    """Require Available; Red when it has been missing for longer than a server takes to start.
 
     Ready    condition Available is True
     Settled  the same
     """
-    conditions = read_conditions(subject)
-    blocked = must_be_true(conditions, "Available", subject.generation)
+    conditions = read_conditions(obj)
+    blocked = why_not_true(conditions, "Available", obj.generation)
     if blocked is None:
-        return GOOD
+        return NOTHING_BLOCKS
     found = conditions.get("Available")
-    late = found is not None and subject.overdue(found.since)
-    return Judgement((blocked,), broken=late)
+    late = found is not None and obj.overdue(found.since)
+    return KindVerdict((blocked,), broken=late)
 
 
-def judge_definition(subject: Subject) -> Judgement:
-    """Established; names that another definition has taken stay so until somebody acts.
+def evaluate_definition(obj: CheckedObject) -> KindVerdict:
+    """Require Established; a name conflict with another definition is final until somebody acts.
 
     Ready    condition Established is True, and NamesAccepted is not False
     Settled  the same, or NamesAccepted is False
     """
-    conditions = read_conditions(subject)
+    conditions = read_conditions(obj)
     accepted = conditions.get("NamesAccepted")
     if accepted is not None and accepted.status == FALSE:
-        return Judgement((accepted.blocking(TRUE, Blocks.READY),), failed=True)
-    blocked = must_be_true(conditions, "Established", subject.generation)
-    return GOOD if blocked is None else Judgement((blocked,))
+        return KindVerdict((accepted.blocking(TRUE, Blocks.READY),), failed=True)
+    blocked = why_not_true(conditions, "Established", obj.generation)
+    return NOTHING_BLOCKS if blocked is None else KindVerdict((blocked,))
+
+
+RULES: Final[KindRules] = {
+    ("", "Node"): KindRule(evaluate_node),
+    ("", "Namespace"): KindRule(evaluate_namespace),
+    ("apiregistration.k8s.io", "APIService"): KindRule(evaluate_api_service),
+    ("apiextensions.k8s.io", "CustomResourceDefinition"): KindRule(evaluate_definition),
+}

@@ -1,40 +1,55 @@
-"""DaemonSets: on every node that wants the pod it is updated, ready and available.
+"""DaemonSets: the pod of every node that should run one is updated, ready and available.
 
 Reads    status.desiredNumberScheduled, updatedNumberScheduled, numberReady, numberAvailable;
          spec.updateStrategy.type.
-Amends   the Ready table: updated pods count too, as in kstatus and kubectl, but not under OnDelete,
-         where nothing more is updated until somebody deletes pods.
+Amends   the Ready table: updated pods count too, as in kstatus and kubectl, but not with OnDelete,
+         where a pod is updated only when somebody deletes it.
 Source   kubernetes pkg/controller/daemon/daemon_controller.go:updateDaemonSetStatus.
 """
 
+from typing import Final
+
 from webhook.objects.fields import ABSENT
-from webhook.status.judgement import Judgement
-from webhook.status.kinds.counts import inexact, missing, share
-from webhook.status.reason import Reason, remark
-from webhook.status.subject import COUNT, Subject
+from webhook.status.checked_object import COUNT, CheckedObject
+from webhook.status.kind_rule import (
+    KindRule,
+    KindRules,
+    KindVerdict,
+    completed_share,
+    require_at_least,
+    require_exactly,
+)
+from webhook.status.view import Reason, remark
 
 
-def judge_daemon_set(subject: Subject) -> Judgement:
-    """Without nodes it is complete.
+def evaluate_daemon_set(obj: CheckedObject) -> KindVerdict:
+    """Compare the counters with desiredNumberScheduled; without nodes it is complete.
 
     Ready    numberReady and numberAvailable are desiredNumberScheduled; updatedNumberScheduled is
-             no less, unless OnDelete
+             not lower, unless the strategy is OnDelete
     Settled  the same
     """
-    if subject.status.get("desiredNumberScheduled") is None:
+    if obj.status.get("desiredNumberScheduled") is None:
         # Never omitted by the controller (apps/v1): without it the other numbers mean nothing.
         path = "status.desiredNumberScheduled"
-        return Judgement((Reason(path, ABSENT, COUNT),), progress=0.0)
-    desired = subject.count("desiredNumberScheduled")
-    updated = subject.count("updatedNumberScheduled")
-    ready, available = subject.count("numberReady"), subject.count("numberAvailable")
+        return KindVerdict((Reason(path, ABSENT, COUNT),), progress=0.0)
+    desired = obj.count("desiredNumberScheduled")
+    updated = obj.count("updatedNumberScheduled")
+    ready, available = obj.count("numberReady"), obj.count("numberAvailable")
     reasons: list[Reason] = []
-    inexact(reasons, "numberReady", ready, desired)
-    inexact(reasons, "numberAvailable", available, desired)
-    if subject.inner("spec", "updateStrategy").get("type") != "OnDelete":
-        missing(reasons, "updatedNumberScheduled", updated, desired)
-        return Judgement(reasons, progress=share(desired, updated, ready, available))
+    require_exactly(reasons, "numberReady", ready, desired)
+    require_exactly(reasons, "numberAvailable", available, desired)
+    if obj.inner("spec", "updateStrategy").get("type") != "OnDelete":
+        require_at_least(reasons, "updatedNumberScheduled", updated, desired)
+        return KindVerdict(reasons, progress=completed_share(desired, updated, ready, available))
     if updated < desired:
-        note = "OnDelete: the others are updated when somebody deletes them"
+        note = "OnDelete: old pods are replaced only when somebody deletes them"
         reasons.append(remark("status.updatedNumberScheduled", have=updated, note=note))
-    return Judgement(reasons, progress=share(desired, ready, available))
+    return KindVerdict(reasons, progress=completed_share(desired, ready, available))
+
+
+_DAEMON_SET: Final = KindRule(evaluate_daemon_set, always_observed=True, counts_replicas=True)
+RULES: Final[KindRules] = {
+    ("apps", "DaemonSet"): _DAEMON_SET,
+    ("extensions", "DaemonSet"): _DAEMON_SET,  # until Kubernetes 1.16; kubectl still accepts it
+}

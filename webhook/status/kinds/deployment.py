@@ -1,80 +1,92 @@
-"""Deployments: every pod updated and available, none too many, and the rollout not given up.
+"""Deployments: every pod is updated and available, no old pod is left, the rollout is complete.
 
 Reads    spec.replicas, paused, progressDeadlineSeconds; status counts, conditions Available,
          Progressing, ReplicaFailure.
-Amends   the Ready table: updatedReplicas count too (as kstatus and kubectl); other conditions than
-         these three, and a ReplicaFailure that is not True, do not.
+Amends   the Ready table: updatedReplicas counts too, as in kstatus and kubectl; other conditions,
+         and a ReplicaFailure that is not True, do not.
 Source   kubernetes pkg/controller/deployment/progress.go:syncRolloutStatus, sync.go:
          calculateStatus; kubectl pkg/polymorphichelpers/rollout_status.go.
 """
 
 from typing import Final
 
-from webhook.status.conditions import TRUE, Conditions, must_be_true, read_conditions
-from webhook.status.judgement import Judgement
-from webhook.status.kinds.counts import inexact, missing, share
-from webhook.status.reason import Reason, remark, short_word
-from webhook.status.subject import Subject
+from webhook.status.checked_object import (
+    TRUE,
+    CheckedObject,
+    Conditions,
+    read_conditions,
+    why_not_true,
+)
+from webhook.status.kind_rule import (
+    KindRule,
+    KindRules,
+    KindVerdict,
+    completed_share,
+    require_at_least,
+    require_exactly,
+)
+from webhook.status.view import Reason, remark, short_word
 
 _NO_DEADLINE: Final = 2**31 - 1
 """kubernetes pkg/controller/deployment/util/deployment_util.go:HasProgressDeadline."""
 
 
-def judge_deployment(subject: Subject) -> Judgement:
-    """Ready when complete as the controller counts; Red past the progress deadline.
+def evaluate_deployment(obj: CheckedObject) -> KindVerdict:
+    """Require a complete rollout as the controller counts it; Red past the progress deadline.
 
-    Ready    replicas, readyReplicas and availableReplicas are spec.replicas, updatedReplicas no
-             less; Available is True, ReplicaFailure is not; Progressing is True with
-             NewReplicaSetAvailable, unless paused or without a deadline
+    Ready    replicas, readyReplicas and availableReplicas are spec.replicas, updatedReplicas is not
+             lower; Available is True, ReplicaFailure is not; Progressing is True with reason
+             NewReplicaSetAvailable, unless the rollout is paused or has no deadline
     Settled  the same
     """
-    desired = subject.desired()
-    replicas = subject.count("replicas")
-    updated = subject.count("updatedReplicas")
-    ready = subject.count("readyReplicas")
-    available = subject.count("availableReplicas")
-    conditions = read_conditions(subject)
-    paused = subject.flag("paused")
+    desired = obj.desired()
+    replicas = obj.count("replicas")
+    updated = obj.count("updatedReplicas")
+    ready = obj.count("readyReplicas")
+    available = obj.count("availableReplicas")
+    conditions = read_conditions(obj)
+    paused = obj.flag("paused")
     reasons: list[Reason] = []
     if not (desired == replicas == ready == available and updated >= desired):
-        missing(reasons, "updatedReplicas", updated, desired)
+        require_at_least(reasons, "updatedReplicas", updated, desired)
         if paused and reasons:
-            note = "spec.paused true: nothing goes on until it is resumed"
+            note = "spec.paused true: the rollout waits until it is resumed"
             reasons[0] = reasons[0]._replace(note=note)
-        inexact(reasons, "replicas", replicas, desired)
-        inexact(reasons, "readyReplicas", ready, desired)
-        inexact(reasons, "availableReplicas", available, desired)
+        require_exactly(reasons, "replicas", replicas, desired)
+        require_exactly(reasons, "readyReplicas", ready, desired)
+        require_exactly(reasons, "availableReplicas", available, desired)
     broken = False
-    blocked = must_be_true(conditions, "Available", subject.generation)
+    blocked = why_not_true(conditions, "Available", obj.generation)
     if blocked is not None:
         reasons.append(blocked)
         available_condition = conditions.get("Available")
-        broken = available_condition is not None and subject.overdue(available_condition.since)
-    failed = _judge_progress(subject, conditions, reasons, paused=paused)
+        broken = available_condition is not None and obj.overdue(available_condition.since)
+    failed = _add_progressing(obj, conditions, reasons, paused=paused)
     failure = conditions.true("ReplicaFailure")
     if failure is not None:
         reasons.append(failure.blocking("False"))
         broken = broken or (available == 0 and desired > 0)
     if paused and not reasons:
-        # What a person asks is whether what was rolled out is whole; the controller holds back
-        # only changes to come, so it has acted on this generation and plans no more.
+        # Pausing only delays later changes: the controller has acted on this generation.
         note = "complete; later changes wait until it is resumed"
         reasons.append(remark("spec.paused", have=True, note=note))
-    return Judgement(reasons, failed, broken, progress=share(desired, updated, ready, available))
+    return KindVerdict(
+        reasons, failed, broken, progress=completed_share(desired, updated, ready, available)
+    )
 
 
-def _judge_progress(
-    subject: Subject, conditions: Conditions, reasons: list[Reason], *, paused: bool
+def _add_progressing(
+    obj: CheckedObject, conditions: Conditions, reasons: list[Reason], *, paused: bool
 ) -> bool:
-    """Add why the rollout goes on; whether it is past its deadline."""
+    """Add why the rollout is not complete; return whether it is past its deadline."""
     progressing = conditions.get("Progressing")
     if progressing is not None and progressing.reason == "ProgressDeadlineExceeded":
         reasons.append(progressing.blocking(TRUE))
         return True
-    deadline = subject.spec.get("progressDeadlineSeconds")
+    deadline = obj.spec.get("progressDeadlineSeconds")
     if paused or deadline is None or deadline == _NO_DEADLINE:
         return False
-    blocked = must_be_true(conditions, "Progressing", subject.generation)
+    blocked = why_not_true(conditions, "Progressing", obj.generation)
     whole = "NewReplicaSetAvailable"
     if blocked is None and progressing is not None and progressing.reason != whole:
         path = f"{progressing.path}.reason"
@@ -82,3 +94,15 @@ def _judge_progress(
     if blocked is not None:
         reasons.append(blocked)
     return False
+
+
+_DEPLOYMENT: Final = KindRule(
+    evaluate_deployment,
+    always_observed=True,
+    counts_replicas=True,
+    waits_for_terminating=True,
+)
+RULES: Final[KindRules] = {
+    ("apps", "Deployment"): _DEPLOYMENT,
+    ("extensions", "Deployment"): _DEPLOYMENT,  # until Kubernetes 1.16; kubectl still accepts it
+}

@@ -1,30 +1,35 @@
-"""PodDisruptionBudgets: enough pods are healthy, whatever way the budget is written.
+"""PodDisruptionBudgets: enough pods are healthy, in whatever way the budget is written.
 
 Reads    status.currentHealthy, desiredHealthy; condition DisruptionAllowed.
-Amends   the Ready table, which wants desiredHealthy == spec.minAvailable: a percentage and
-         maxUnavailable never meet that.
+Amends   the Ready table, which also wants desiredHealthy == spec.minAvailable. That is never true
+         for a percentage or with maxUnavailable.
 Source   kubernetes pkg/controller/disruption/disruption.go:updatePdbStatus.
 """
 
-from webhook.status.conditions import read_conditions
-from webhook.status.judgement import Judgement
-from webhook.status.kinds.counts import missing
-from webhook.status.reason import Blocks, Reason, remark
-from webhook.status.subject import Subject
+from typing import Final
+
+from webhook.status.checked_object import CheckedObject, read_conditions
+from webhook.status.kind_rule import KindRule, KindRules, KindVerdict, require_at_least
+from webhook.status.view import Blocks, Reason, remark
 
 
-def judge_disruption_budget(subject: Subject) -> Judgement:
-    """Settled once observed: its controller makes no pods, it only counts them.
+def evaluate_disruption_budget(obj: CheckedObject) -> KindVerdict:
+    """Settled once observed: its controller creates no pods, it only counts them.
 
-    Ready    status.currentHealthy is no less than desiredHealthy
+    Ready    status.currentHealthy is not lower than desiredHealthy
     Settled  as soon as it is observed
     """
-    desired = subject.count("desiredHealthy")
+    desired = obj.count("desiredHealthy")
     reasons: list[Reason] = []
-    missing(reasons, "currentHealthy", subject.count("currentHealthy"), desired, Blocks.READY)
-    allowed = read_conditions(subject).get("DisruptionAllowed")
+    require_at_least(reasons, "currentHealthy", obj.count("currentHealthy"), desired, Blocks.READY)
+    allowed = read_conditions(obj).get("DisruptionAllowed")
     out_of_sync = allowed is not None and allowed.reason == "SyncFailed"
     if allowed is not None and out_of_sync:
         note = "SyncFailed: the controller cannot count the pods"
         reasons.append(remark(allowed.path, have="False", note=note))
-    return Judgement(reasons, degraded=out_of_sync)
+    return KindVerdict(reasons, degraded=out_of_sync)
+
+
+RULES: Final[KindRules] = {
+    ("policy", "PodDisruptionBudget"): KindRule(evaluate_disruption_budget, always_observed=True)
+}

@@ -1,9 +1,9 @@
-"""Every other kind, by the conditions that many controllers agree on.
+"""Every kind without a rule of its own, by the conditions that many controllers write.
 
-Reads    conditions Ready, else Available, else Succeeded, Complete or Completed; Reconciling,
-         Stalled, Progressing, Failed, Degraded; where none of the first decides status.phase;
-         counters of replicas against spec.replicas; status.reconciledGeneration.
-Relies   on each condition's own observedGeneration: a Ready=True of another generation is none.
+Reads    conditions Ready, or else Available, Succeeded, Complete or Completed; Reconciling,
+         Stalled, Progressing, Failed, Degraded; status.phase when none of the first five is
+         present; counters of replicas against spec.replicas; status.reconciledGeneration.
+Relies   on the observedGeneration of each condition: Ready=True of another generation is old.
 Source   kstatus (sigs.k8s.io/cli-utils pkg/kstatus/README.md) for Reconciling and Stalled; the API
          conventions, "Typical status properties"; Improve .status, "Standardizing Conditions".
 """
@@ -11,16 +11,27 @@ Source   kstatus (sigs.k8s.io/cli-utils pkg/kstatus/README.md) for Reconciling a
 from typing import Final
 
 from webhook.objects.fields import ABSENT
-from webhook.status.conditions import FALSE, TRUE, Condition, Conditions, read_conditions
-from webhook.status.judgement import Judgement
-from webhook.status.kinds.counts import missing, share
-from webhook.status.reason import Blocks, Reason, remark, short_word
-from webhook.status.subject import Subject
+from webhook.status.checked_object import (
+    FALSE,
+    TRUE,
+    CheckedObject,
+    Condition,
+    Conditions,
+    read_conditions,
+)
+from webhook.status.kind_rule import (
+    KindRule,
+    KindRules,
+    KindVerdict,
+    completed_share,
+    require_at_least,
+)
+from webhook.status.view import Blocks, Reason, remark, short_word
 
 _DECIDING: Final = ("Ready", "Available", "Succeeded", "Complete", "Completed")
-"""The first that is there decides."""
+"""The first one that is present decides."""
 _ENDS: Final = frozenset({"Succeeded", "Complete", "Completed"})
-_STEADY: Final = frozenset({"NewReplicaSetAvailable", "NewReplicationControllerAvailable"})
+_COMPLETE: Final = frozenset({"NewReplicaSetAvailable", "NewReplicationControllerAvailable"})
 """Reasons of Progressing=True that mean done (Deployment's, and those who copied it)."""
 _FAILED_PHASES: Final = frozenset({"Error", "Failed", "Failure", "Lost"})
 _WAITING_PHASES: Final = frozenset(
@@ -29,110 +40,114 @@ _WAITING_PHASES: Final = frozenset(
 _COUNTS: Final = ("replicas", "readyReplicas", "availableReplicas", "updatedReplicas")
 
 
-def judge_generic(subject: Subject) -> Judgement:
-    """By the first of five conditions that is there, or, without any, by what speaks against it.
+def evaluate_generic(obj: CheckedObject) -> KindVerdict:
+    """Decide by the first of five conditions, or else by phase, counters and other conditions.
 
     Ready    the first of the conditions Ready, Available, Succeeded, Complete and Completed that is
-             there is True at this generation; without any, nothing in status speaks against it
-    Settled  the same, nothing is Reconciling or Progressing, no counted replica is missing, and
-             reconciledGeneration, where there is one, is the generation
+             present is True at this generation; without any, nothing in status says otherwise
+    Settled  the same, it is not Reconciling or Progressing, no counted replica is missing, and
+             reconciledGeneration, if there is one, is the generation
     """
-    if not subject.has_status:
-        return Judgement((remark("status", have=ABSENT, note="nobody has reported on it"),))
-    conditions = read_conditions(subject)
+    if not obj.has_status:
+        return KindVerdict(
+            (remark("status", have=ABSENT, note="no controller has written a status"),)
+        )
+    conditions = read_conditions(obj)
     reasons: list[Reason] = []
-    failed = _given_up(subject, conditions, reasons)
+    failed = _add_failures(obj, conditions, reasons)
     decided = next(filter(None, map(conditions.get, _DECIDING)), None)
     broken = False
     if decided is None:
-        failed = _failed_phase(subject, reasons) or failed
+        failed = _add_phase(obj, reasons) or failed
     else:
         ended = decided.type == "Succeeded" and decided.status == FALSE
-        failed = failed or (ended and not decided.stale(subject.generation))
-        broken = _undecided(subject, decided, reasons, failed=failed)
+        failed = failed or (ended and not decided.stale(obj.generation))
+        broken = _add_deciding_condition(obj, decided, reasons, failed=failed)
     blocks = Blocks.BOTH if decided is None else Blocks.SETTLED
-    _unfinished(subject, conditions, reasons, blocks)
-    progress = _count(subject, reasons, blocks)
-    degraded = _degraded(conditions, decided, reasons)
+    _add_unfinished(obj, conditions, reasons, blocks)
+    progress = _add_counters(obj, reasons, blocks)
+    degraded = _add_degraded(conditions, decided, reasons)
     if decided is None and progress is None and not reasons:
         path = "status.conditions[Ready]"
-        reasons.append(remark(path, have=ABSENT, note="nothing in status speaks against it"))
+        reasons.append(
+            remark(path, have=ABSENT, note="nothing in status says that it is not ready")
+        )
     ends = decided is not None and decided.type in _ENDS
     finished = ends and (failed or not any(reason.blocks for reason in reasons))
-    return Judgement(reasons, failed, broken, degraded, progress, finished)
+    return KindVerdict(reasons, failed, broken, degraded, progress, finished)
 
 
-def _given_up(subject: Subject, conditions: Conditions, reasons: list[Reason]) -> bool:
-    """Stalled and Failed of this generation: not ready, and nothing more is planned."""
+def _add_failures(obj: CheckedObject, conditions: Conditions, reasons: list[Reason]) -> bool:
+    """Add Stalled and Failed; return whether one of them is for the current generation."""
     failed = False
     for found in map(conditions.true, ("Stalled", "Failed")):
-        if found is not None and found.stale(subject.generation):
-            reasons.append(found.stale_reason(subject.generation))
+        if found is not None and found.stale(obj.generation):
+            reasons.append(found.stale_reason(obj.generation))
         elif found is not None:
             reasons.append(found.blocking(FALSE, Blocks.READY))
             failed = True
     return failed
 
 
-def _undecided(
-    subject: Subject, decided: Condition, reasons: list[Reason], *, failed: bool
+def _add_deciding_condition(
+    obj: CheckedObject, decided: Condition, reasons: list[Reason], *, failed: bool
 ) -> bool:
-    """Add why the deciding condition is no True of now; whether it has been False for too long."""
-    if decided.stale(subject.generation):
-        reasons.append(decided.stale_reason(subject.generation))
+    """Add why the deciding condition is not True; return whether it has been False for too long."""
+    if decided.stale(obj.generation):
+        reasons.append(decided.stale_reason(obj.generation))
         return False
     if decided.status == TRUE:
         return False
     reasons.append(decided.blocking(TRUE, Blocks.READY if failed else Blocks.BOTH))
-    return decided.status == FALSE and subject.overdue(decided.since)
+    return decided.status == FALSE and obj.overdue(decided.since)
 
 
-def _failed_phase(subject: Subject, reasons: list[Reason]) -> bool:
-    """Add a phase that is no success; whether it is a failure."""
-    phase = subject.status.get("phase")
+def _add_phase(obj: CheckedObject, reasons: list[Reason]) -> bool:
+    """Add a phase that is not a success; return whether it is a failure."""
+    phase = obj.status.get("phase")
     failed = isinstance(phase, str) and phase in _FAILED_PHASES
     if failed or (isinstance(phase, str) and phase in _WAITING_PHASES):
         blocks = Blocks.READY if failed else Blocks.BOTH
-        reasons.append(Reason("status.phase", phase, "another", "", blocks))
+        reasons.append(Reason("status.phase", phase, "another phase", "", blocks))
     return failed
 
 
-def _unfinished(
-    subject: Subject, conditions: Conditions, reasons: list[Reason], blocks: Blocks
+def _add_unfinished(
+    obj: CheckedObject, conditions: Conditions, reasons: list[Reason], blocks: Blocks
 ) -> None:
-    """Reconciling, Progressing, and a reconciledGeneration of before: the controller plans more."""
+    """Add Reconciling, Progressing and an old reconciledGeneration: the controller plans more."""
     reconciling = conditions.true("Reconciling")
     if reconciling is not None:
         reasons.append(reconciling.blocking(FALSE, blocks))
     progressing = conditions.get("Progressing")
-    if progressing is not None and progressing.status != FALSE and not _steady(progressing):
+    if progressing is not None and progressing.status != FALSE and not _is_complete(progressing):
         reasons.append(progressing.blocking(FALSE, blocks))
-    reconciled = subject.status.get("reconciledGeneration")
-    generation = subject.generation
+    reconciled = obj.status.get("reconciledGeneration")
+    generation = obj.generation
     if type(reconciled) is int and generation is not None and reconciled != generation:
         path, want = "status.reconciledGeneration", str(generation)
         reasons.append(Reason(path, reconciled, want, "", Blocks.SETTLED))
 
 
-def _steady(progressing: Condition) -> bool:
-    return progressing.status == TRUE and progressing.reason in _STEADY
+def _is_complete(progressing: Condition) -> bool:
+    return progressing.status == TRUE and progressing.reason in _COMPLETE
 
 
-def _count(subject: Subject, reasons: list[Reason], blocks: Blocks) -> float | None:
-    """Compare the counters that are there with spec.replicas; None where none is."""
-    desired = subject.spec.get("replicas")
+def _add_counters(obj: CheckedObject, reasons: list[Reason], blocks: Blocks) -> float | None:
+    """Compare the present counters with spec.replicas; return the completed share, None if none."""
+    desired = obj.spec.get("replicas")
     if type(desired) is not int:
         return None
-    counts = {key: value for key in _COUNTS if type(value := subject.status.get(key)) is int}
+    counts = {key: value for key in _COUNTS if type(value := obj.status.get(key)) is int}
     if not counts:
         return None
     for key, value in counts.items():
-        missing(reasons, key, value, desired, blocks)
-    return share(desired, *counts.values())
+        require_at_least(reasons, key, value, desired, blocks)
+    return completed_share(desired, *counts.values())
 
 
-def _degraded(conditions: Conditions, decided: Condition | None, reasons: list[Reason]) -> bool:
-    """Yellow for Degraded, and for Available=False beside a Ready that decides."""
+def _add_degraded(conditions: Conditions, decided: Condition | None, reasons: list[Reason]) -> bool:
+    """Add Degraded, or Available=False beside a deciding Ready; return whether it is Yellow."""
     found = conditions.true("Degraded")
     if found is None and decided is not None and decided.type == "Ready":
         available = conditions.get("Available")
@@ -142,3 +157,8 @@ def _degraded(conditions: Conditions, decided: Condition | None, reasons: list[R
     note = short_word(found.reason) if found.reason else ""
     reasons.append(remark(found.path, have=short_word(found.status), note=note))
     return True
+
+
+GENERIC: Final = KindRule(evaluate_generic, needs_spec=False)
+RULES: Final[KindRules] = {}
+"""None: GENERIC is for every kind that no module of this folder names."""

@@ -1,4 +1,4 @@
-"""Pods: Ready while they run, done when they Succeeded, and what a container waits for.
+"""Pods: ready while they run, or when they have succeeded; reasons name the container.
 
 Reads    status.phase, conditions Ready, PodScheduled, PodResizePending and PodResizeInProgress,
          container statuses; spec.restartPolicy.
@@ -9,10 +9,15 @@ Source   kubernetes pkg/kubelet/status/generate.go; KEP-1287 for resizes.
 from collections.abc import Iterator
 from typing import Any, Final
 
-from webhook.status.conditions import TRUE, Conditions, must_be_true, read_conditions
-from webhook.status.judgement import GOOD, Judgement
-from webhook.status.reason import Blocks, Reason, short_word
-from webhook.status.subject import Subject
+from webhook.status.checked_object import (
+    TRUE,
+    CheckedObject,
+    Conditions,
+    read_conditions,
+    why_not_true,
+)
+from webhook.status.kind_rule import NOTHING_BLOCKS, KindRule, KindRules, KindVerdict
+from webhook.status.view import Blocks, Reason, short_word
 
 _BROKEN: Final = frozenset(
     {
@@ -30,57 +35,57 @@ _BROKEN: Final = frozenset(
         "RunContainerError",
     }
 )
-"""Reasons to wait that seldom pass by themselves (kubernetes pkg/kubelet/images/types.go,
-container/sync_result.go and kuberuntime/kuberuntime_container.go)."""
+"""Reasons of a waiting container that seldom pass without help (kubernetes pkg/kubelet/
+images/types.go, container/sync_result.go and kuberuntime/kuberuntime_container.go)."""
 _LONGEST_LABEL: Final = 63
 _RESIZES: Final = ("PodResizePending", "PodResizeInProgress")
 _LISTS: Final = ("initContainerStatuses", "containerStatuses")
 
 
-def judge_pod(subject: Subject) -> Judgement:
-    """Settled when Ready, or, where containers are not restarted for ever, when they ended.
+def evaluate_pod(obj: CheckedObject) -> KindVerdict:
+    """Require Ready; a pod that does not restart its containers is settled when they have ended.
 
     Ready    condition Ready is True, or status.phase is Succeeded
-    Settled  phase Succeeded or Failed; with restartPolicy Always also Ready with no resize under
-             way
+    Settled  phase Succeeded or Failed; with restartPolicy Always also Ready without a resize in
+             progress
     """
-    phase = subject.word("status", "phase")
+    phase = obj.word("status", "phase")
     if phase == "Succeeded":
-        return Judgement(finished=True)
+        return KindVerdict(finished=True)
     if phase == "Failed":
-        why = short_word(subject.status["reason"]) if subject.status.get("reason") else ""
+        why = short_word(obj.status["reason"]) if obj.status.get("reason") else ""
         reason = Reason("status.phase", phase, "Running or Succeeded", why, Blocks.READY)
-        return Judgement((reason,), failed=True, finished=True)
-    conditions = read_conditions(subject)
-    blocked = must_be_true(conditions, "Ready", subject.generation)
+        return KindVerdict((reason,), failed=True, finished=True)
+    conditions = read_conditions(obj)
+    blocked = why_not_true(conditions, "Ready", obj.generation)
     if blocked is not None:
-        return _unready(subject, conditions, blocked)
-    policy = subject.word("spec", "restartPolicy", "Always")
+        return _explain_unready(obj, conditions, blocked)
+    policy = obj.word("spec", "restartPolicy", "Always")
     if policy != "Always":
-        note = f"restartPolicy {short_word(policy)} runs to its end"
-        return Judgement(
+        note = f"with restartPolicy {short_word(policy)} it runs to its end"
+        return KindVerdict(
             (Reason("status.phase", short_word(phase), "Succeeded", note, Blocks.SETTLED),)
         )
     for name in _RESIZES:
         resize = conditions.true(name)
         if resize is not None:
-            return Judgement((resize.blocking("False", Blocks.SETTLED),))
-    return GOOD
+            return KindVerdict((resize.blocking("False", Blocks.SETTLED),))
+    return NOTHING_BLOCKS
 
 
-def _unready(subject: Subject, conditions: Conditions, blocked: Reason) -> Judgement:
-    """The cause, where status tells one, before the condition that follows from it."""
+def _explain_unready(obj: CheckedObject, conditions: Conditions, blocked: Reason) -> KindVerdict:
+    """Return the cause, if status shows it, before the condition that follows from it."""
     scheduled = conditions.get("PodScheduled")
     if scheduled is not None and scheduled.status != TRUE:
-        late = subject.overdue(subject.metadata.get("creationTimestamp"))
-        return Judgement((scheduled.blocking(TRUE),), broken=late)
-    waiting = list(_not_running(subject.status))
+        late = obj.overdue(obj.metadata.get("creationTimestamp"))
+        return KindVerdict((scheduled.blocking(TRUE),), broken=late)
+    waiting = list(_find_not_running(obj.status))
     broken = any(reason.have in _BROKEN for reason in waiting)
-    return Judgement((*waiting, blocked), broken=broken)
+    return KindVerdict((*waiting, blocked), broken=broken)
 
 
-def _not_running(status: dict[str, Any]) -> Iterator[Reason]:
-    """`status.containerStatuses[web].state.waiting CrashLoopBackOff, want running`."""
+def _find_not_running(status: dict[str, Any]) -> Iterator[Reason]:
+    """Yield `status.containerStatuses[web].state.waiting CrashLoopBackOff, want running`."""
     for key in _LISTS:
         items = status.get(key)
         for index, item in enumerate(items if isinstance(items, list) else ()):
@@ -89,12 +94,15 @@ def _not_running(status: dict[str, Any]) -> Iterator[Reason]:
                 found = state.get(how) if isinstance(state, dict) else None
                 reason = found.get("reason") if isinstance(found, dict) else None
                 if reason and reason != "Completed":
-                    path = f"status.{key}[{_place(item, index)}].state.{how}"
+                    path = f"status.{key}[{_container_key(item, index)}].state.{how}"
                     yield Reason(path, short_word(reason), "running")
 
 
-def _place(item: dict[str, Any], index: int) -> str:
-    """A container's name, or its position where the name is no DNS label."""
+def _container_key(item: dict[str, Any], index: int) -> str:
+    """Return a container's name, or its index when the name is not a DNS label."""
     name = item.get("name")
     is_label = isinstance(name, str) and name.isascii() and name.replace("-", "").isalnum()
     return str(name) if is_label and len(str(name)) <= _LONGEST_LABEL else str(index)
+
+
+RULES: Final[KindRules] = {("", "Pod"): KindRule(evaluate_pod)}

@@ -1,54 +1,74 @@
-"""ReplicaSets and ReplicationControllers: exactly the pods that are wanted, all available.
+"""ReplicaSets and ReplicationControllers: exactly spec.replicas pods, all available.
 
 Reads    spec.replicas; status.replicas, readyReplicas, availableReplicas; condition ReplicaFailure.
-Amends   nothing of the Ready table.
 Source   kubernetes pkg/controller/replicaset/replica_set_utils.go:calculateStatus.
 """
 
-from webhook.status.conditions import FALSE, read_conditions
-from webhook.status.judgement import Judgement
-from webhook.status.kinds.counts import inexact, share
-from webhook.status.reason import Blocks, Reason
-from webhook.status.subject import Subject
+from typing import Final
+
+from webhook.status.checked_object import FALSE, CheckedObject, read_conditions
+from webhook.status.kind_rule import (
+    KindRule,
+    KindRules,
+    KindVerdict,
+    completed_share,
+    require_exactly,
+)
+from webhook.status.view import Blocks, Reason
 
 
-def judge_replica_set(subject: Subject) -> Judgement:
-    """Red where pods cannot be made or deleted and none is available.
+def evaluate_replica_set(obj: CheckedObject) -> KindVerdict:
+    """Compare the counters; Red when pods cannot be created or deleted and none is available.
 
     Ready    replicas, readyReplicas and availableReplicas are spec.replicas; ReplicaFailure is not
              True
     Settled  the same
     """
-    judgement, reasons = _count(subject)
-    failure = read_conditions(subject).true("ReplicaFailure")
+    verdict, reasons = _compare_counters(obj)
+    failure = read_conditions(obj).true("ReplicaFailure")
     if failure is None:
-        return judgement
+        return verdict
     reasons.append(failure.blocking(FALSE))
-    return judgement._replace(broken=judgement.progress == 0)
+    return verdict._replace(broken=verdict.progress == 0)
 
 
-def judge_replication_controller(subject: Subject) -> Judgement:
-    """The table asks for no condition here; a ReplicaFailure beside whole counts is Yellow.
+def evaluate_replication_controller(obj: CheckedObject) -> KindVerdict:
+    """Compare the counters; ReplicaFailure is only Yellow, because the Ready table ignores it.
 
     Ready    replicas, readyReplicas and availableReplicas are spec.replicas
     Settled  the same
     """
-    judgement, reasons = _count(subject)
-    failure = read_conditions(subject).true("ReplicaFailure")
+    verdict, reasons = _compare_counters(obj)
+    failure = read_conditions(obj).true("ReplicaFailure")
     if failure is None:
-        return judgement
+        return verdict
     reasons.append(failure.blocking("", Blocks.NOTHING))
-    return judgement._replace(broken=judgement.progress == 0, degraded=True)
+    return verdict._replace(broken=verdict.progress == 0, degraded=True)
 
 
-def _count(subject: Subject) -> tuple[Judgement, list[Reason]]:
-    desired = subject.desired()
-    replicas = subject.count("replicas")
-    ready = subject.count("readyReplicas")
-    available = subject.count("availableReplicas")
+def _compare_counters(obj: CheckedObject) -> tuple[KindVerdict, list[Reason]]:
+    desired = obj.desired()
+    replicas = obj.count("replicas")
+    ready = obj.count("readyReplicas")
+    available = obj.count("availableReplicas")
     reasons: list[Reason] = []
     if not desired == replicas == ready == available:
-        inexact(reasons, "replicas", replicas, desired)
-        inexact(reasons, "readyReplicas", ready, desired)
-        inexact(reasons, "availableReplicas", available, desired)
-    return Judgement(reasons, progress=share(desired, ready, available)), reasons
+        require_exactly(reasons, "replicas", replicas, desired)
+        require_exactly(reasons, "readyReplicas", ready, desired)
+        require_exactly(reasons, "availableReplicas", available, desired)
+    return KindVerdict(reasons, progress=completed_share(desired, ready, available)), reasons
+
+
+_REPLICA_SET: Final = KindRule(
+    evaluate_replica_set,
+    always_observed=True,
+    counts_replicas=True,
+    waits_for_terminating=True,
+)
+RULES: Final[KindRules] = {
+    ("", "ReplicationController"): KindRule(
+        evaluate_replication_controller, always_observed=True, counts_replicas=True
+    ),
+    ("apps", "ReplicaSet"): _REPLICA_SET,
+    ("extensions", "ReplicaSet"): _REPLICA_SET,  # until Kubernetes 1.16; kubectl still accepts it
+}

@@ -1,22 +1,23 @@
-"""Kinds whose status nobody writes: what is stored is in force."""
+"""Kinds whose status no controller writes: the object is in force as soon as it is stored.
+
+Source   k8s.io/api v0.36: these types have no status, or no controller writes it.
+"""
 
 from typing import Final
 
-from webhook.status.judgement import GOOD, Judgement, Kind
-from webhook.status.subject import Subject
+from webhook.status.checked_object import CheckedObject
+from webhook.status.kind_rule import NOTHING_BLOCKS, KindRule, KindRules, KindVerdict
 
 
-def judge_silent(subject: Subject) -> Judgement:  # noqa: ARG001 - every judge takes the object
-    """Ready and settled as soon as it is stored.
+def evaluate_silent(obj: CheckedObject) -> KindVerdict:  # noqa: ARG001 - the interface of a rule
+    """Accept every object: there is no status to read.
 
     Ready    as soon as it is stored
     Settled  the same
     """
-    return GOOD
+    return NOTHING_BLOCKS
 
 
-SILENT: Final = Kind(judge_silent, silent=True, by_spec=False)
-"""No type of these has a status in k8s.io/api v0.36, or no controller writes it."""
 SILENT_KINDS: Final = {
     "": (
         "ConfigMap",
@@ -50,4 +51,9 @@ SILENT_KINDS: Final = {
         "StorageClass",
         "VolumeAttributesClass",
     ),
+}
+"""Kinds by group."""
+_SILENT: Final = KindRule(evaluate_silent, status_unwritten=True, needs_spec=False)
+RULES: Final[KindRules] = {
+    (group, kind): _SILENT for group, kinds in SILENT_KINDS.items() for kind in kinds
 }

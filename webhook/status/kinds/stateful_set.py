@@ -1,63 +1,80 @@
-"""StatefulSets: every pod ready, and as many updated as the update strategy asks for.
+"""StatefulSets: every pod is ready, and as many are updated as the update strategy requires.
 
 Reads    spec.replicas, updateStrategy; status counts, currentRevision and updateRevision.
-Amends   the Ready table: where a partition is given, 0 too, updatedReplicas decides, as in kubectl;
-         under OnDelete the ready count, for nothing more is updated until somebody deletes pods.
+Amends   the Ready table: with a partition, also 0, updatedReplicas decides, as in kubectl. With
+         OnDelete readyReplicas decides: a pod is updated only when somebody deletes it.
 Source   kubernetes pkg/controller/statefulset/stateful_set_control.go:updateStatefulSet,
          completeRollingUpdate; kubectl pkg/polymorphichelpers/rollout_status.go.
 """
 
-from webhook.status.judgement import Judgement
-from webhook.status.kinds.counts import inexact, missing, share
-from webhook.status.reason import Blocks, Reason, remark
-from webhook.status.subject import COUNT, Subject, UnreadableError
+from typing import Final
+
+from webhook.status.checked_object import COUNT, CheckedObject, WrongTypeError
+from webhook.status.kind_rule import (
+    KindRule,
+    KindRules,
+    KindVerdict,
+    completed_share,
+    require_at_least,
+    require_exactly,
+)
+from webhook.status.view import Blocks, Reason, remark
 
 
-def judge_stateful_set(subject: Subject) -> Judgement:
-    """Settled also needs the pods available, where the controller counts that.
+def evaluate_stateful_set(obj: CheckedObject) -> KindVerdict:
+    """Compare the counters as the update strategy requires.
 
-    Ready    replicas and readyReplicas are spec.replicas; with a partition updatedReplicas are
-             those above it, else currentReplicas are all, of updateRevision; OnDelete asks for
-             neither
-    Settled  the same, and availableReplicas are no less, where they are counted
+    Ready    replicas and readyReplicas are spec.replicas; with a partition updatedReplicas is at
+             least spec.replicas minus the partition, else currentReplicas is spec.replicas and
+             the revisions are equal; OnDelete requires no update
+    Settled  the same, and availableReplicas, if present, is not lower than spec.replicas
     """
-    desired = subject.desired()
-    replicas, ready = subject.count("replicas"), subject.count("readyReplicas")
+    desired = obj.desired()
+    replicas, ready = obj.count("replicas"), obj.count("readyReplicas")
     reasons: list[Reason] = []
-    inexact(reasons, "replicas", replicas, desired)
-    inexact(reasons, "readyReplicas", ready, desired)
-    if subject.status.get("availableReplicas") is not None:
-        available = subject.count("availableReplicas")
-        missing(reasons, "availableReplicas", available, desired, Blocks.SETTLED)
-    strategy = subject.inner("spec", "updateStrategy").get("type")
+    require_exactly(reasons, "replicas", replicas, desired)
+    require_exactly(reasons, "readyReplicas", ready, desired)
+    if obj.status.get("availableReplicas") is not None:
+        available = obj.count("availableReplicas")
+        require_at_least(reasons, "availableReplicas", available, desired, Blocks.SETTLED)
+    strategy = obj.inner("spec", "updateStrategy").get("type")
     if strategy == "OnDelete":
-        _remark_old(subject, reasons, replicas)
-        return Judgement(reasons, progress=share(desired, ready))
-    return Judgement(reasons, progress=_judge_update(subject, reasons, desired, ready))
+        _remark_old_pods(obj, reasons, replicas)
+        return KindVerdict(reasons, progress=completed_share(desired, ready))
+    return KindVerdict(reasons, progress=_add_rolling_update(obj, reasons, desired, ready))
 
 
-def _judge_update(subject: Subject, reasons: list[Reason], desired: int, ready: int) -> float:
-    """Add what the rolling update still lacks; the share that is done."""
-    partition = subject.inner("spec", "updateStrategy", "rollingUpdate").get("partition")
+def _add_rolling_update(
+    obj: CheckedObject, reasons: list[Reason], desired: int, ready: int
+) -> float:
+    """Add what the rolling update still lacks; return the completed share."""
+    partition = obj.inner("spec", "updateStrategy", "rollingUpdate").get("partition")
     if partition is not None and (type(partition) is not int or partition < 0):
         path = "spec.updateStrategy.rollingUpdate.partition"
-        raise UnreadableError(path, partition, COUNT)
-    updated = subject.count("updatedReplicas")
+        raise WrongTypeError(path, partition, COUNT)
+    updated = obj.count("updatedReplicas")
     if partition is not None:
         wanted = max(0, desired - partition)
-        missing(reasons, "updatedReplicas", updated, wanted)
-        return min(share(desired, ready), share(wanted, updated))
-    current = subject.count("currentReplicas")
-    inexact(reasons, "currentReplicas", current, desired)
-    now, then = subject.word("status", "updateRevision"), subject.word("status", "currentRevision")
+        require_at_least(reasons, "updatedReplicas", updated, wanted)
+        return min(completed_share(desired, ready), completed_share(wanted, updated))
+    current = obj.count("currentReplicas")
+    require_exactly(reasons, "currentReplicas", current, desired)
+    now, then = obj.word("status", "updateRevision"), obj.word("status", "currentRevision")
     if now != then and not reasons:
-        reasons.append(Reason("status.currentRevision", "another", "status.updateRevision"))
-    return share(desired, ready, max(updated, current))
+        reasons.append(Reason("status.currentRevision", "different", "status.updateRevision"))
+    return completed_share(desired, ready, max(updated, current))
 
 
-def _remark_old(subject: Subject, reasons: list[Reason], replicas: int) -> None:
-    now, then = subject.word("status", "updateRevision"), subject.word("status", "currentRevision")
-    updated = subject.count("updatedReplicas")
+def _remark_old_pods(obj: CheckedObject, reasons: list[Reason], replicas: int) -> None:
+    now, then = obj.word("status", "updateRevision"), obj.word("status", "currentRevision")
+    updated = obj.count("updatedReplicas")
     if now != then and updated < replicas:
-        note = "OnDelete: the others are updated when somebody deletes them"
+        note = "OnDelete: old pods are replaced only when somebody deletes them"
         reasons.append(remark("status.updatedReplicas", have=updated, note=note))
+
+
+RULES: Final[KindRules] = {
+    ("apps", "StatefulSet"): KindRule(
+        evaluate_stateful_set, always_observed=True, counts_replicas=True
+    )
+}

@@ -8,48 +8,57 @@ Source   kubernetes pkg/controller/volume/persistentvolume/pv_controller.go; cor
 from typing import Final
 
 from webhook.objects.fields import ABSENT
-from webhook.status.conditions import FALSE, read_conditions
-from webhook.status.judgement import GOOD, Judgement
-from webhook.status.reason import Blocks, Reason, short_word
-from webhook.status.subject import Subject
+from webhook.status.checked_object import FALSE, CheckedObject, read_conditions
+from webhook.status.kind_rule import NOTHING_BLOCKS, KindRule, KindRules, KindVerdict
+from webhook.status.view import Blocks, Reason, short_word
 
-_CHANGES: Final = ("Resizing", "FileSystemResizePending", "ModifyingVolume")
-_TROUBLES: Final = ("ControllerResizeError", "NodeResizeError", "ModifyVolumeError")
+_IN_PROGRESS: Final = ("Resizing", "FileSystemResizePending", "ModifyingVolume")
+_ERRORS: Final = ("ControllerResizeError", "NodeResizeError", "ModifyVolumeError")
 
 
-def judge_claim(subject: Subject) -> Judgement:
-    """Bound, and no change of its volume under way; Lost is for good.
+def evaluate_claim(obj: CheckedObject) -> KindVerdict:
+    """Require phase Bound; a claim whose volume is Lost has failed for good.
 
     Ready    status.phase is Bound
-    Settled  the same with no resize or modification under way; or Lost
+    Settled  the same without a resize or modification in progress; or Lost
     """
-    phase = subject.word("status", "phase")
+    phase = obj.word("status", "phase")
     if phase == "Lost":
         note = "the volume that it was bound to is gone"
-        return Judgement((Reason("status.phase", phase, "Bound", note, Blocks.READY),), failed=True)
+        return KindVerdict(
+            (Reason("status.phase", phase, "Bound", note, Blocks.READY),), failed=True
+        )
     if phase != "Bound":
-        return Judgement((_phase(phase, "Bound"),))
-    if not subject.status.get("conditions"):
-        return GOOD
-    conditions = read_conditions(subject)
-    found = [one for one in map(conditions.true, (*_CHANGES, *_TROUBLES)) if one is not None]
-    return Judgement([one.blocking(FALSE, Blocks.SETTLED) for one in found])
+        return KindVerdict((_phase(phase, "Bound"),))
+    if not obj.status.get("conditions"):
+        return NOTHING_BLOCKS
+    conditions = read_conditions(obj)
+    found = map(conditions.true, (*_IN_PROGRESS, *_ERRORS))
+    return KindVerdict(
+        [condition.blocking(FALSE, Blocks.SETTLED) for condition in found if condition is not None]
+    )
 
 
-def judge_volume(subject: Subject) -> Judgement:
-    """Available or Bound; Released waits for an administrator, Failed was not reclaimed.
+def evaluate_volume(obj: CheckedObject) -> KindVerdict:
+    """Require Available or Bound; Released and Failed wait for an administrator.
 
     Ready    status.phase is Available or Bound
     Settled  the same, Released or Failed
     """
-    phase = subject.word("status", "phase")
+    phase = obj.word("status", "phase")
     if phase in ("Available", "Bound"):
-        return GOOD
+        return NOTHING_BLOCKS
     if phase in ("Released", "Failed"):
         reason = Reason("status.phase", phase, "Available or Bound", "", Blocks.READY)
-        return Judgement((reason,), failed=phase == "Failed")
-    return Judgement((_phase(phase, "Available or Bound"),))
+        return KindVerdict((reason,), failed=phase == "Failed")
+    return KindVerdict((_phase(phase, "Available or Bound"),))
 
 
 def _phase(phase: str, want: str) -> Reason:
     return Reason("status.phase", short_word(phase) if phase else ABSENT, want)
+
+
+RULES: Final[KindRules] = {
+    ("", "PersistentVolume"): KindRule(evaluate_volume),
+    ("", "PersistentVolumeClaim"): KindRule(evaluate_claim),
+}

@@ -1,1 +1,1 @@
-"""What other tools would say of the same object, exact to the letter, and why they disagree."""
+"""The exact answers of kstatus, Argo CD and kubectl for an object, and why they disagree."""

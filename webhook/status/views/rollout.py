@@ -1,20 +1,26 @@
-"""What `kubectl rollout status` says of an object, without a revision.
+"""The answer of `kubectl rollout status` for an object, without --revision.
 
-Source: k8s.io/kubectl v0.36 pkg/polymorphichelpers/rollout_status.go. An object is converted to its
-apps/v1 type, whatever its version. kubectl refuses what does not fit, and DaemonSets and
-StatefulSets whose strategy is not RollingUpdate.
+Source: k8s.io/kubectl v0.36 pkg/polymorphichelpers/rollout_status.go. kubectl converts an object of
+any version to its apps/v1 type. It returns an error for an object that does not fit, and for
+DaemonSets and StatefulSets whose strategy is not RollingUpdate.
 """
 
 from collections.abc import Callable
 from enum import StrEnum
 from typing import Final
 
-from webhook.status.views.reading import Document, TypeMismatchError, kind_of, wrap
-from webhook.status.views.typed import Typed, convert
+from webhook.status.views.go_values import (
+    Document,
+    Typed,
+    TypeMismatchError,
+    convert,
+    kind_of,
+    wrap,
+)
 
 
 class Rollout(StrEnum):
-    """kubectl ends with 0, keeps watching, or ends with an error."""
+    """kubectl exits with 0, keeps watching, or exits with an error."""
 
     COMPLETE = "complete"
     WAITING = "waiting"
@@ -22,7 +28,7 @@ class Rollout(StrEnum):
 
 
 def rollout(document: Document) -> Rollout | None:
-    """The verdict of kubectl; None for kinds that it has no viewer for and where it refuses."""
+    """Return the answer of kubectl; None for kinds without a viewer and where it has an error."""
     group, _, kind = kind_of(document)
     viewer = _VIEWERS.get((group, kind))
     if viewer is None:

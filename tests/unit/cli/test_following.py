@@ -1,0 +1,135 @@
+"""What is asked for and all that it owns, kept as it is by watches."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from tests.unit.status.test_asked import DEPLOYMENTS, NODES, PODS, served
+
+from tests.unit.cluster.store import Store, serving
+from webhook.cli.following import Following, Memory, Sight, following
+from webhook.status.targets import WatchTarget
+
+REPLICA_SETS = served("apps", "replicasets", "ReplicaSet")
+WIDGETS = served("example.org", "widgets", "Widget")
+GADGETS = served("example.org", "gadgets", "Gadget")
+KINDS = [PODS, NODES, DEPLOYMENTS, REPLICA_SETS, WIDGETS, GADGETS]
+WEB = WatchTarget(DEPLOYMENTS, "n", "web")
+PATHS = {one.resource: one.path("n") for one in KINDS}
+APPS = {"apiVersion": "apps/v1"}
+
+
+@pytest.fixture
+async def store() -> Store:
+    """A Deployment with a pod, and another with one of its own."""
+    made = Store()
+    for name in ("web", "api"):
+        pod = f"{name}-1-x"
+        await made.put(PATHS["pods"], pod, f"{name}-1", apiVersion="v1", kind="Pod")
+        await made.put(PATHS["replicasets"], f"{name}-1", name, **APPS, kind="ReplicaSet")
+        await made.put(PATHS["deployments"], name, **APPS, kind="Deployment")
+    return made
+
+
+@asynccontextmanager
+async def followed(
+    store: Store, *wanted: WatchTarget, told: list[str] | None = None, **memories: Memory
+) -> AsyncIterator[Following]:
+    tell = (told if told is not None else []).append
+    async with (
+        serving(store) as rest,
+        following(rest, KINDS, wanted, tell, memories) as objects,
+    ):
+        yield objects
+
+
+async def look(objects: Following) -> Sight:
+    sight = await objects.sight(10)
+    assert sight is not None
+    return sight
+
+
+def names(sight: Sight) -> list[str]:
+    return [node.assessment.view.name for root in sight.roots for node in root.walk()]
+
+
+async def test_the_first_sight_is_whole_and_of_nothing_else(store: Store) -> None:
+    async with followed(store, WEB) as objects:
+        sight = await look(objects)
+        assert names(sight) == ["web", "web-1", "web-1-x"]
+        assert sight.there == {WEB: frozenset({"web"})}
+
+
+async def test_each_change_is_seen_and_what_is_gone_is_gone(store: Store) -> None:
+    async with followed(store, WEB) as objects:
+        await look(objects)
+        await store.put(PATHS["pods"], "web-1-y", "web-1", apiVersion="v1", kind="Pod")
+        assert names(await look(objects)) == ["web", "web-1", "web-1-x", "web-1-y"]
+        await store.drop(PATHS["pods"], "web-1-x")
+        assert names(await look(objects)) == ["web", "web-1", "web-1-y"]
+        await store.drop(PATHS["deployments"], "web")
+        sight = await look(objects)
+        assert (names(sight), sight.there) == ([], {WEB: frozenset()})
+
+
+async def test_without_a_change_there_is_a_sight_all_the_same(store: Store) -> None:
+    async with followed(store, WEB) as objects:
+        first = await look(objects)
+        later = await objects.sight(0.2)
+        assert later is not None
+        assert (names(later), later.at > first.at) == (names(first), True)
+
+
+async def test_until_all_is_listed_there_is_nothing_to_see(store: Store) -> None:
+    store.silent = {PATHS["pods"]}
+    async with followed(store, WEB) as objects:
+        assert await objects.sight(0.3) is None
+
+
+async def test_a_kind_below_that_may_not_be_read_is_told_and_left_out(store: Store) -> None:
+    store.refused = {PATHS["pods"]}
+    told: list[str] = []
+    async with followed(store, WEB, told=told) as objects:
+        assert names(await look(objects)) == ["web", "web-1"]
+    assert told == ["pods in namespace n is not watched, trying again: not for you (403)"]
+
+
+async def test_what_a_custom_resource_owns_is_looked_up_also_when_it_comes_later(
+    store: Store,
+) -> None:
+    one = WatchTarget(WIDGETS, "n", "one")
+    widget = {"apiVersion": "example.org/v1", "kind": "Widget"}
+    gadget = {"apiVersion": "example.org/v1", "kind": "Gadget"}
+    await store.put(PATHS["gadgets"], "part", "one", **gadget)
+    async with followed(store, one) as objects:
+        assert names(await look(objects)) == []
+        await store.put(PATHS["widgets"], "one", **widget)
+        assert names(await look(objects)) == ["one", "part"]
+        await store.put(PATHS["deployments"], "api", "one", **APPS, kind="Deployment")
+        assert names(await look(objects)) == ["one", "api", "api-1", "api-1-x", "part"]
+
+
+async def test_an_application_brings_the_kinds_that_it_names(store: Store) -> None:
+    applications = served("app.k8s.io", "applications", "Application")
+    everything = WatchTarget(applications, "n", "shop")
+    labelled = {"matchExpressions": [{"key": "none", "operator": "DoesNotExist"}]}
+    spec = {"selector": labelled, "componentKinds": [{"group": "apps", "kind": "Deployment"}]}
+    application = {"apiVersion": "app.k8s.io/v1beta1", "kind": "Application", "spec": spec}
+    await store.put(applications.path("n"), "shop", **application)
+    async with (
+        serving(store) as rest,
+        following(rest, [*KINDS, applications], [everything], print, {}) as objects,
+    ):
+        assert names(await look(objects)) == [
+            "shop", "api", "api-1", "api-1-x", "web", "web-1", "web-1-x",
+        ]  # fmt: skip
+
+
+async def test_what_a_server_remembers_is_told_of_what_is_not_settled(store: Store) -> None:
+    async with followed(store, WEB, web=Memory(1, 5)) as objects:
+        (root,) = (await look(objects)).roots
+    view = root.assessment.view
+    assert (view.settled, view.reconciled_generation) == (False, 1)
+    assert "Ready 5: changes within 10 minutes: flapping" in [
+        str(reason) for reason in view.reasons
+    ]

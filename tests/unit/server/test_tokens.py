@@ -1,0 +1,219 @@
+"""The tokens of the ops port: those of a cluster, and the token in a file."""
+
+import asyncio
+
+import pytest
+
+from webhook.server.access import Part
+from webhook.server.tokens import (
+    ALLOWED_SECONDS,
+    MOST_ASKED,
+    MOST_KEPT,
+    MOST_UNCONFIRMED,
+    REFUSED_SECONDS,
+    BadTokenFileError,
+    ReviewedTokens,
+    TokenFile,
+)
+
+ALICE, BOB, NOBODY = ("alice", True), ("bob", False), ("", False)
+
+
+class Api:
+    """Knows some tokens; while it is not `open` it holds its answers back."""
+
+    def __init__(self, **known) -> None:
+        self.known = known
+        self.asked = []
+        self.open = asyncio.Event()
+        self.open.set()
+        self.at_once = self.most = 0
+
+    async def review(self, token, path):
+        self.asked.append((token, path))
+        self.at_once += 1
+        self.most = max(self.most, self.at_once)
+        await self.open.wait()
+        self.at_once -= 1
+        return self.known.get(token, NOBODY)
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+async def status(tokens, token, part=Part.OBSERVED):
+    refusal = await tokens.refuses(token, part)
+    return refusal and refusal.status
+
+
+@pytest.mark.parametrize(
+    ("token", "expected", "told"),
+    [("a", None, ""), ("b", 403, "bob may not get"), ("x", 401, "does not know")],
+)
+async def test_who_it_is_decides(token, expected, told):
+    tokens = ReviewedTokens(Api(a=ALICE, b=BOB))
+    refusal = await tokens.refuses(token, Part.OBSERVED)
+    assert (refusal and refusal.status) == expected
+    assert refusal is None or told in refusal.why
+    assert refusal is None or refusal.asks is (expected == 401)
+
+
+async def test_metrics_are_a_right_of_their_own():
+    api = Api(a=ALICE)
+    tokens = ReviewedTokens(api)
+    await status(tokens, "a", Part.METRICS)
+    await status(tokens, "a", Part.OBSERVED)
+    assert api.asked == [("a", "/metrics"), ("a", "/genguard")]
+
+
+@pytest.mark.parametrize(("token", "seconds"), [("a", ALLOWED_SECONDS), ("b", REFUSED_SECONDS)])
+async def test_an_answer_is_kept_for_a_while_and_no_longer(token, seconds):
+    api, clock = Api(a=ALICE, b=BOB), Clock()
+    tokens = ReviewedTokens(api, clock)
+    first = await status(tokens, token)
+    api.known[token] = BOB if first is None else ALICE
+    clock.now = seconds - 0.1
+    assert await status(tokens, token) == first
+    clock.now = seconds
+    assert await status(tokens, token) != first
+    assert len(api.asked) == 2
+
+
+async def test_an_api_server_that_does_not_answer_is_asked_again_at_once():
+    api = Api(a=None)
+    tokens = ReviewedTokens(api)
+    assert await status(tokens, "a") == 503
+    api.known["a"] = ALICE
+    assert await status(tokens, "a") is None
+
+
+async def test_a_page_with_its_style_and_script_is_one_question():
+    api = Api(a=ALICE)
+    tokens = ReviewedTokens(api)
+    assert await asyncio.gather(*(status(tokens, "a") for _ in range(20))) == [None] * 20
+    assert len(api.asked) == 1
+
+
+async def test_who_goes_away_leaves_the_others_their_answer():
+    api = Api(a=ALICE)
+    api.open.clear()
+    tokens = ReviewedTokens(api)
+    gone, stays = (asyncio.create_task(status(tokens, "a")) for _ in range(2))
+    await asyncio.sleep(0)
+    gone.cancel()
+    api.open.set()
+    assert await stays is None
+
+
+async def test_made_up_tokens_do_not_flood_the_api_server():
+    api = Api()
+    api.open.clear()
+    tokens = ReviewedTokens(api)
+    asking = [asyncio.create_task(status(tokens, str(one))) for one in range(MOST_UNCONFIRMED + 10)]
+    while not api.at_once:
+        await asyncio.sleep(0)
+    api.open.set()
+    found = await asyncio.gather(*asking)
+    assert api.most <= MOST_ASKED
+    assert found.count(503) == 10
+    assert found.count(401) == MOST_UNCONFIRMED
+
+
+async def test_what_is_kept_is_bounded():
+    tokens = ReviewedTokens(Api())
+    for one in range(MOST_KEPT + 5):
+        await status(tokens, str(one))
+    assert len(tokens._kept) == MOST_KEPT
+
+
+async def test_tokens_themselves_are_not_kept():
+    tokens = ReviewedTokens(Api(secret=ALICE))
+    await status(tokens, "secret")
+    assert "secret" not in repr(tokens._kept)
+
+
+GOOD = "0123456789abcdef"
+OTHER = "fedcba9876543210"
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "token"
+    write_token(path, GOOD)
+    return path
+
+
+def write_token(path, text, mode=0o600):
+    """As a mounted Secret changes: another file in the place of the first."""
+    new = path.with_suffix(".new")
+    new.write_text(text)
+    new.chmod(mode)
+    new.replace(path)
+
+
+async def file_status(tokens, token):
+    refusal = await tokens.refuses(token, Part.OBSERVED)
+    return refusal and refusal.status
+
+
+async def test_the_token_of_the_file_shows_everything_and_no_other_does(file):
+    write_token(file, f"  {GOOD}\n")
+    tokens = TokenFile(file)
+    for part in Part:
+        assert await tokens.refuses(GOOD, part) is None
+    for wrong in ("", GOOD[:-1], GOOD + "x", GOOD.upper(), "é" * 16):
+        assert await file_status(tokens, wrong) == 401
+
+
+async def test_it_is_read_again_when_the_file_is_another(file):
+    tokens = TokenFile(file)
+    write_token(file, OTHER)
+    assert await file_status(tokens, GOOD) == 401
+    assert await file_status(tokens, OTHER) is None
+
+
+@pytest.mark.parametrize("mode", [0o604, 0o644, 0o666, 0o602])
+async def test_what_everybody_can_read_or_write_is_no_secret(file, mode):
+    file.chmod(mode)
+    with pytest.raises(BadTokenFileError, match="chmod o="):
+        TokenFile(file)
+
+
+@pytest.mark.parametrize("mode", [0o400, 0o440, 0o600, 0o640])
+async def test_a_group_may_read_it_as_that_of_a_mounted_secret_does(file, mode):
+    file.chmod(mode)
+    assert await file_status(TokenFile(file), GOOD) is None
+
+
+@pytest.mark.parametrize("text", ["", "short", " " * 40, "a\nb" * 10, "x" * 9_000])
+def test_a_file_without_one_usable_token_says_how_to_make_one(file, text):
+    write_token(file, text)
+    with pytest.raises(BadTokenFileError, match="openssl rand"):
+        TokenFile(file)
+
+
+def test_bytes_that_are_no_text_are_no_token(file):
+    file.write_bytes(b"\xff" * 32)
+    with pytest.raises(BadTokenFileError, match="must hold one token"):
+        TokenFile(file)
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(BadTokenFileError, match="No such file"):
+        TokenFile(tmp_path / "none")
+
+
+async def test_while_the_file_is_of_no_use_nobody_is_let_in(file, caplog):
+    tokens = TokenFile(file)
+    file.unlink()
+    assert await file_status(tokens, GOOD) == 503
+    assert await file_status(tokens, GOOD) == 503
+    assert [record.message for record in caplog.records] == ["token file refused"], "told once"
+    write_token(file, OTHER)
+    assert await file_status(tokens, OTHER) is None
+    file.chmod(0o644)
+    assert await file_status(tokens, OTHER) == 503

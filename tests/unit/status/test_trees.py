@@ -1,0 +1,132 @@
+"""Trees of owners, whatever the ownerReferences say, and the rows they are drawn as."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.cases_loader import table
+from webhook.status.drawing import Tone, kstatus_table
+from webhook.status.drawing import table as drawn
+from webhook.status.trees import build_trees, matches_selector
+
+
+@table("status/selection.yaml", "selector", "labels", "selects")
+def test_a_label_selector_takes_what_the_api_server_takes(case):
+    assert matches_selector(case["selector"], case["labels"]) is case["selects"], case.because
+
+
+def document(name, *owners: str, kind="ConfigMap", **fields):
+    references = [{"uid": uid, "controller": index == 1} for index, uid in enumerate(owners)]
+    metadata = {"name": name, "uid": name, "namespace": "n", "ownerReferences": references}
+    return {"apiVersion": "v1", "kind": kind, "metadata": metadata, **fields}
+
+
+def names(roots):
+    return [(root.assessment.view.name, names(root.children)) for root in roots]
+
+
+def test_the_order_of_roots_is_kept_and_below_them_it_is_by_name():
+    documents = [document("z", "root"), document("other"), document("a", "root"), document("root")]
+    expected = [("other", []), ("root", [("a", []), ("z", [])])]
+    assert names(build_trees(documents, at=0.0)) == expected
+
+
+def test_of_several_owners_the_controller_counts_else_the_first_that_is_there():
+    documents = [document("one"), document("two"), document("x", "one", "two")]
+    assert names(build_trees(documents, at=0.0)) == [("one", []), ("two", [("x", [])])]
+    assert names(build_trees(documents[::2], at=0.0)) == [("one", [("x", [])])]
+
+
+def test_what_is_asked_for_is_told_once_and_nothing_else():
+    documents = [document("pod", "set"), document("set", "web"), document("web"), document("no")]
+    assert names(build_trees(documents, {"pod", "web"}, at=0.0)) == [
+        ("web", [("set", [("pod", [])])])
+    ]
+    assert names(build_trees(documents, {"pod"}, at=0.0)) == [("pod", [])]
+    assert names(build_trees(documents, set(), at=0.0)) == []
+
+
+NAMES = st.sampled_from("abcde")
+
+
+@given(st.lists(st.builds(document, NAMES, NAMES, NAMES), max_size=6), st.none() | st.sets(NAMES))
+def test_every_object_that_is_asked_for_is_told_exactly_once(documents, wanted):
+    roots = build_trees(documents, wanted, at=0.0)
+    told = [id(node.assessment.document) for root in roots for node in root.walk()]
+    assert len(told) == len(set(told))
+    asked = [one for one in documents if wanted is None or one["metadata"]["uid"] in wanted]
+    assert {id(one) for one in asked} <= set(told)
+
+
+@pytest.mark.parametrize("owners", [None, 5, [5], [{}], [{"uid": 5}], [{"uid": "self"}], {}])
+def test_owners_that_are_none_make_a_root(owners):
+    found = document("self")
+    found["metadata"]["ownerReferences"] = owners
+    assert names(build_trees([found], at=0.0)) == [("self", [])]
+
+
+def test_a_long_line_of_owners_has_no_end_in_the_stack():
+    documents = [document(str(number), str(number - 1)) for number in range(3_000)]
+    (root,) = build_trees(documents, at=0.0)
+    assert sum(1 for _ in root.walk()) == 3_000
+
+
+def application(**spec):
+    found = document("shop", kind="Application", spec=spec)
+    return found | {"apiVersion": "app.k8s.io/v1beta1"}
+
+
+def test_an_application_takes_what_nobody_owns_of_its_kinds_by_labels():
+    selector = {"matchLabels": {"app": "shop"}}
+    kinds = [{"group": "core", "kind": "ConfigMap"}]
+    mine, other, owned = document("mine"), document("other"), document("owned", "mine")
+    for one in (mine, owned):
+        one["metadata"]["labels"] = {"app": "shop"}
+    documents = [mine, other, owned, application(selector=selector, componentKinds=kinds)]
+    assert names(build_trees(documents, at=0.0)) == [
+        ("other", []), ("shop", [("mine", [("owned", [])])]),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "spec", [{}, {"componentKinds": 5, "selector": {}}, {"componentKinds": [5], "selector": {}}]
+)
+def test_an_application_that_says_not_what_takes_nothing(spec):
+    assert names(build_trees([application(**spec), document("x")], at=0.0)) == [
+        ("shop", []),
+        ("x", []),
+    ]
+
+
+def test_former_replica_sets_are_shown_only_wide():
+    web = document("web", kind="Deployment") | {"apiVersion": "apps/v1"}
+    former = document("web-1", "web", kind="ReplicaSet", spec={"replicas": 0})
+    roots = build_trees([web, former | {"apiVersion": "apps/v1"}], at=0.0)
+    narrow, wide = drawn(roots, wide=False), drawn(roots, wide=True)
+    assert "ReplicaSet/web-1" not in {row[0].text.strip("└─") for row in narrow}
+    assert "ReplicaSet/web-1" in {row[0].text.strip("└─") for row in wide}
+
+
+def test_who_comes_from_kstatus_gets_a_row_an_object_with_its_word():
+    roots = build_trees([document("web"), document("a", "web", kind="Pod")], at=0.0)
+    assert [tuple(cell.text for cell in row) for row in kstatus_table(roots)] == [
+        ("NAMESPACE", "OBJECT", "KSTATUS"),
+        ("n", "ConfigMap/web", "Current"),
+        ("n", "Pod/a", "InProgress"),
+    ]
+
+
+def test_wide_rows_tell_which_generation_was_observed_of_how_many():
+    observed = document("a", kind="Widget", status={"observedGeneration": 3})
+    observed["metadata"]["generation"] = 4
+    counted = document("b", kind="Widget")
+    counted["metadata"]["generation"] = 2
+    rows = drawn(build_trees([observed, counted, document("c")], at=0.0), wide=True)
+    assert [row[5].text for row in rows if len(row) > 6] == ["GENERATION", "3 of 4", "2", "-"]
+
+
+def test_a_cell_has_the_tone_of_what_it_means():
+    pod = {"phase": "Failed"}
+    roots = build_trees([document("good"), document("bad", kind="Pod", status=pod)], at=0.0)
+    rows = drawn(roots, wide=False)
+    assert [row[3].tone for row in rows if len(row) == 6] == [Tone.FAINT, Tone.GOOD, Tone.BAD]

@@ -1,0 +1,207 @@
+"""When a wait is over, well or badly, and what it says until then."""
+
+from typing import Any
+
+import pytest
+
+from tests.unit.status.test_targets import DEPLOYMENTS, PODS
+from webhook.status.evaluate import FLAPPING_FLIPS
+from webhook.status.targets import WatchTarget
+from webhook.status.trees import build_trees
+from webhook.status.view import Past
+from webhook.status.wait_goal import (
+    BadGoalError,
+    WaitProgress,
+    WaitState,
+    WaitTracker,
+    measure_progress,
+    parse_goal,
+)
+
+GOOD = {"type": "Available", "status": "True"}
+DEADLINE = {"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded"}
+
+
+def web(
+    available=2, generation=3, observed=3, *conditions: dict[str, str], **metadata
+) -> dict[str, Any]:
+    counts = dict.fromkeys(("replicas", "updatedReplicas"), 2)
+    counts |= dict.fromkeys(("readyReplicas", "availableReplicas"), available)
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "web", "uid": "web", "generation": generation, **metadata},
+        "spec": {"replicas": 2},
+        "status": {"observedGeneration": observed, "conditions": [GOOD, *conditions], **counts},
+    }
+
+
+def job(**conditions):
+    found = [{"type": key, "status": value} for key, value in conditions.items()]
+    metadata = {"name": "once", "uid": "once", "generation": 1}
+    return {
+        "apiVersion": "batch/v1", "kind": "Job", "metadata": metadata,
+        "status": {"conditions": found},
+    }  # fmt: skip
+
+
+def widget(**conditions):
+    return job(**conditions) | {"apiVersion": "example.org/v1", "kind": "Widget"}
+
+
+LINGERING = web() | {"status": web()["status"] | {"terminatingReplicas": 1}}
+
+
+def judged(document, *goals: str, began_at=None):
+    (node,) = build_trees([document], at=0.0)
+    return measure_progress(node, [parse_goal(one) for one in goals], began_at)
+
+
+@pytest.mark.parametrize(
+    ("document", "goal", "began_at", "state"),
+    [
+        (web(), "ready", 3, WaitState.REACHED),
+        (web(), "settled", 3, WaitState.REACHED),
+        (web(), "health=green", 3, WaitState.REACHED),
+        (web(), "reconciled", 3, WaitState.REACHED),
+        (web(), "reconciled=3", 3, WaitState.REACHED),
+        (web(), "reconciled=2", 3, WaitState.REACHED),
+        (web(), "reconciled=4", 3, WaitState.WAITING),
+        (web(1), "ready", 3, WaitState.WAITING),
+        (web(1), "health=green", 3, WaitState.WAITING),
+        (web(2, 4, 3), "ready", 3, WaitState.WAITING),
+        (web(2, 4, 3), "reconciled", 3, WaitState.WAITING),
+        (LINGERING, "ready", 3, WaitState.REACHED),
+        (LINGERING, "settled", 3, WaitState.WAITING),
+        (LINGERING, "reconciled=3", 3, WaitState.WAITING),
+        (web(1, 3, 3, DEADLINE), "ready", 3, WaitState.FAILED),
+        (web(1, 4, 3, DEADLINE), "ready", 3, WaitState.WAITING),
+        (web(deletionTimestamp="2026-01-01T00:00:00Z"), "settled", 3, WaitState.FAILED),
+        (job(), "ready", 1, WaitState.WAITING),
+        (job(Complete="True"), "ready", 1, WaitState.REACHED),
+        (job(Failed="True"), "ready", 1, WaitState.FAILED),
+        (job(Failed="True"), "settled", 1, WaitState.FAILED),
+        (widget(Ready="True"), "ready", 1, WaitState.REACHED),
+        (widget(Ready="False"), "ready", 1, WaitState.WAITING),
+        (widget(Stalled="True"), "ready", 1, WaitState.FAILED),
+        (widget(Ready="False", Failed="True"), "ready", 1, WaitState.FAILED),
+    ],
+)  # fmt: skip
+def test_how_far_an_object_is(document, goal, began_at, state):
+    assert judged(document, goal, began_at=began_at).state is state
+
+
+def test_kinds_without_a_generation_are_reconciled_when_they_are_settled():
+    settings = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}}
+    assert judged(settings, "reconciled").state is WaitState.REACHED
+
+
+@pytest.mark.parametrize(
+    ("document", "goals", "why"),
+    [
+        (web(1), ["ready"], "status.readyReplicas 1, want 2 (+1 more)"),
+        (web(2, 4, 3), ["ready"], "status.observedGeneration 3, want 4"),
+        (web(), ["ready", "reconciled=9"], "metadata.generation 3, want 9"),
+        (LINGERING, ["ready", "settled"], "status.terminatingReplicas 1, want 0"),
+        (job(Failed="True"), ["ready"], "status.conditions[Failed] True, want False"),
+    ],
+)
+def test_it_says_what_is_in_the_way(document, goals, why):
+    assert judged(document, *goals).why == why
+
+
+@pytest.mark.parametrize(
+    "text", ["", "done", "reconciled=", "reconciled=-1", "health=Green", "x=y"]
+)
+def test_what_cannot_be_waited_for_is_refused_with_what_can(text):
+    with pytest.raises(BadGoalError, match="give ready, settled, reconciled, health=green"):
+        parse_goal(text)
+
+
+def member(document, **labels):
+    return document | {"metadata": document["metadata"] | {"labels": labels, "namespace": "n"}}
+
+
+APPLICATION = {
+    "apiVersion": "app.k8s.io/v1beta1", "kind": "Application",
+    "metadata": {"name": "shop", "uid": "shop", "namespace": "n"},
+    "spec": {"selector": {"matchLabels": {"app": "shop"}},
+             "componentKinds": [{"group": "batch", "kind": "Job"}]},
+}  # fmt: skip
+
+
+def test_of_an_application_a_member_that_failed_counts():
+    (node,) = build_trees([APPLICATION, member(job(Failed="True"), app="shop")], {"shop"}, at=0.0)
+    found = measure_progress(node, [parse_goal("ready")], None)
+    assert found.state is WaitState.FAILED
+    assert found.why == "Job/once: status.conditions[Failed] True, want False"
+
+
+def test_of_an_application_whose_members_go_on_nothing_has_failed():
+    (node,) = build_trees([APPLICATION, member(job(), app="shop")], {"shop"}, at=0.0)
+    assert measure_progress(node, [parse_goal("ready")], None).state is WaitState.WAITING
+
+
+def test_what_keeps_health_from_green_and_blocks_nothing_is_told():
+    (node,) = build_trees([web()], past=lambda _: Past(0.0, 0.0, 3, FLAPPING_FLIPS), at=0.0)
+    found = measure_progress(node, [parse_goal("health=green")], 3)
+    assert found[1:] == (
+        WaitState.WAITING,
+        f"Ready {FLAPPING_FLIPS}: changes within 10 minutes: flapping",
+    )
+
+
+def test_a_standing_says_why_only_while_there_is_a_reason():
+    assert str(WaitProgress("Pod/a", WaitState.REACHED)) == "Pod/a"
+    assert str(WaitProgress("Pod/a", WaitState.FAILED, "it is gone")) == "Pod/a: it is gone"
+
+
+NAMED = WatchTarget(DEPLOYMENTS, "n", "web")
+SELECTED = WatchTarget(PODS, "n", "", "app=web")
+
+
+def tracker(goal, *wanted: WatchTarget):
+    return WaitTracker(wanted, [parse_goal(goal)])
+
+
+def take(found, documents, there):
+    uids = {one["metadata"]["uid"] for one in documents}
+    return [
+        (one.name, one.state, one.why)
+        for one in found.update(build_trees(documents, uids, at=0.0), there)
+    ]
+
+
+def test_what_does_not_exist_yet_is_waited_for_and_what_is_deleted_has_failed():
+    found = tracker("ready", NAMED)
+    name = "deployments.apps/web in namespace n"
+    assert take(found, [], {NAMED: frozenset()}) == [
+        (name, WaitState.WAITING, "it does not exist yet")
+    ]
+    assert take(found, [web()], {NAMED: frozenset({"web"})}) == [
+        ("Deployment/web", WaitState.REACHED, "")
+    ]
+    assert take(found, [], {NAMED: frozenset()}) == [(name, WaitState.FAILED, "it was deleted")]
+
+
+def test_plain_reconciled_is_the_generation_at_which_the_wait_began():
+    found = tracker("reconciled", NAMED)
+    there = {NAMED: frozenset({"web"})}
+    states = [
+        take(found, [web(2, generation, observed)], there)[0][1]
+        for generation, observed in ((3, 2), (4, 3), (4, 4))
+    ]
+    assert states == [WaitState.WAITING, WaitState.WAITING, WaitState.REACHED]
+    back = take(found, [web(2, 2, 2)], there)
+    assert back == [("Deployment/web", WaitState.WAITING, "metadata.generation 2, want 3")]
+
+
+def test_a_selector_that_matches_nothing_yet_is_waited_for_but_not_beside_others():
+    nothing = {SELECTED: frozenset[str]()}
+    assert take(tracker("ready", SELECTED), [], nothing) == [
+        ("pods in namespace n", WaitState.WAITING, "no object matches yet")
+    ]
+    both = nothing | {NAMED: frozenset({"web"})}
+    assert take(tracker("ready", SELECTED, NAMED), [web()], both) == [
+        ("Deployment/web", WaitState.REACHED, "")
+    ]

@@ -1,0 +1,59 @@
+"""Every metric is declared once; dashboards, alerts, documents and code name only those."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.readme import tables
+from webhook.telemetry.declarations import Counter, every_metric
+
+ROOT = Path(__file__).parents[3]
+EVERY = list(every_metric())
+NAMES = {one.name for one in EVERY}
+FILES = [
+    *ROOT.glob("*.md"),
+    *ROOT.glob("docs/*.md"),
+    *ROOT.glob("manifests/**/*.md"),
+    *ROOT.glob("manifests/**/*.yaml"),
+    *ROOT.glob("manifests/**/*.json"),
+    *ROOT.glob("webhook/**/*.py"),
+]
+NO_METRICS = {"genguard_detection"}
+"""Words that look like metrics: a prefix that a runbook searches for."""
+_SUFFIXES = ("", "_total", "_bucket", "_sum", "_count")
+_DECLARED = {f"{name.removesuffix('_total')}{suffix}" for name in NAMES for suffix in _SUFFIXES}
+
+
+def named(text: str) -> set[str]:
+    return set(re.findall(r"(?<![\w./-])genguard_[a-z][a-z_]*[a-z]", text)) - NO_METRICS
+
+
+def test_no_name_is_declared_twice():
+    assert len(NAMES) == len(EVERY)
+
+
+@pytest.mark.parametrize("metric", EVERY, ids=lambda metric: metric.name)
+def test_a_metric_has_a_name_and_a_help_by_which_it_is_understood(metric):
+    assert metric.name.startswith(("genguard_", "kube_"))
+    assert metric.name.endswith("_total") == isinstance(metric, Counter)
+    assert metric.help.endswith(".")
+
+
+def test_every_metric_is_documented():
+    """`python -m tests.readme.tables` writes the page."""
+    assert tables.METRICS.read_text() == tables.wanted_metrics()
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_file_names_only_metrics_that_are_declared(path):
+    assert named(path.read_text()) <= _DECLARED
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_labels_beside_a_name_are_those_of_its_declaration(path):
+    if path.suffix != ".md":
+        return
+    labels = {one.name: set(one.labels) for one in EVERY}
+    for name, inside in re.findall(r"(genguard_[a-z_]+)\{([a-z_,]+)\}", path.read_text()):
+        assert set(inside.split(",")) <= labels[name], name

@@ -1,0 +1,115 @@
+"""A flag is declared once: options, file, documents and manifests follow from the declaration."""
+
+import ast
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from tests.readme import tables
+from webhook import app
+from webhook.app import BadSettingsError, Settings
+from webhook.cli.serve import serve
+from webhook.flags import FILE, Parsed, duration, flag, name_of, options_of, read_config, table_of
+
+NAMES = [name_of(one) for one in fields(Settings)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Example:
+    """One flag of each sort."""
+
+    switch: bool = flag(default=False, text="Turn it on.")
+    number: int = flag(0, "How many.", metavar="MOST", type=click.IntRange(0))
+    pause: float = flag("30s", "How long.", note="An hour at most.", type=duration(1))
+    names: tuple[str, ...] = flag((), "Repeatable.", multiple=True)
+    way: str = flag("left", "Where to.", type=click.Choice(["left", "right"]))
+    place: str | None = flag(None, "Where.", shown="here")
+
+
+def parse(*arguments: str) -> Example:
+    config = click.Option(
+        ["--config"], type=FILE, callback=read_config, is_eager=True, expose_value=False
+    )
+    command = click.Command("example", params=[*options_of(Example), config])
+    return Example(**command.make_context("example", list(arguments)).params)
+
+
+def test_a_class_without_arguments_is_what_an_empty_command_line_gives():
+    assert parse() == Example() == Example(pause=30.0)
+
+
+def test_a_flag_is_an_option_and_a_key_of_the_file(tmp_path):
+    expected = Example(switch=True, number=2, pause=60.0, names=("a", "b"), way="right", place="x")
+    line = ["--switch", "--number", "2", "--pause", "1m", "--names", "a", "--names", "b"]
+    line += ["--way", "right", "--place", "x"]
+    assert parse(*line) == expected
+    path = tmp_path / "config.yaml"
+    values = {"switch": True, "number": 2, "pause": "1m", "names": ["a", "b"], "way": "right"}
+    path.write_text(yaml.safe_dump({**values, "place": "x"}))
+    assert parse("--config", str(path)) == expected
+
+
+def test_a_flag_is_a_row_of_the_documents():
+    assert table_of(Example)[2:] == [
+        "| `--switch` | off | Turn it on. |",
+        "| `--number MOST` | `0` | How many. |",
+        "| `--pause` | `30s` | How long. An hour at most. |",
+        "| `--names` | none | Repeatable. |",
+        r"| `--way left\|right` | `left` | Where to. |",
+        "| `--place` | here | Where. |",
+    ]
+
+
+def test_the_error_of_a_value_names_its_flag():
+    command = click.Command("example", params=options_of(Example))
+    result = CliRunner().invoke(command, ["--pause", "soon"])
+    assert "Invalid value for '--pause': 'soon' is not a time up to 1h" in result.output
+
+
+def test_serve_takes_every_flag_of_the_settings_and_no_other():
+    options = {option for one in serve.params for option in one.opts if option.startswith("--")}
+    assert options == {*NAMES, "--config"}
+
+
+def test_an_empty_command_line_gives_the_default_settings():
+    assert Settings(**serve.make_context("serve", []).params) == Settings()
+
+
+def test_the_documents_describe_every_flag():
+    """`python -m tests.readme.tables` writes the table."""
+    assert tables.written_flags() == tables.wanted_flags()
+
+
+def test_every_flag_has_an_effect():
+    """A flag that is declared and never read is forgotten."""
+    read: set[str] = set()
+    for path in (Path(app.__file__), Path(app.__file__).parent / "cli" / "serve.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Attribute):
+                read.add(node.attr)
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                read.add(node.value)
+    assert {one.name for one in fields(Settings)} <= read
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"heal": True}, "--heal needs a cluster"),
+        ({"cert_dir": Path("a"), "cert_secret": "s", "kubeconfig": "k"}, "either --cert-secret"),
+        ({"object_metrics": 1}, "--object-metrics shows what is watched"),
+    ],
+)
+def test_flags_that_contradict_each_other_are_refused(settings: dict[str, Any], message: str):
+    with pytest.raises(BadSettingsError, match=message):
+        Settings(**settings).check()
+
+
+def test_a_value_that_is_read_already_is_left_as_it_is():
+    kind: Parsed[float] = duration(1)
+    assert kind.convert(5.0, None, None) == 5.0

@@ -1,0 +1,629 @@
+"""The server of `genguard serve`: its settings, and how its parts are connected.
+
+`Settings` declares each flag once. `build()` connects the parts and is read from top to bottom.
+What needs a cluster is in webhook/connected.py, which loads the client of the Kubernetes API.
+"""
+# ruff: noqa: RUF009 - flag() makes a dataclasses.field
+
+import os
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+from prometheus_client.registry import Collector
+
+from webhook.alerts.alertmanager import AlertmanagerSink
+from webhook.alerts.change import Sink
+from webhook.alerts.kube_event import KubeEventSink
+from webhook.alerts.leader import (
+    LeaderElection,
+    LeaderOrAlone,
+    LeaderSink,
+    running_for_leader,
+)
+from webhook.alerts.log import LogSink
+from webhook.alerts.verified import Verification, VerifiedSink
+from webhook.cel.evaluator import Evaluator
+from webhook.compose import GenerationPatch, Judge, JudgeOptions, load_definitions
+from webhook.dashboard.page import Sources
+from webhook.dashboard.routes import Dashboard
+from webhook.detection.detection import Detection
+from webhook.detection.suspects import Suspects
+from webhook.flags import ALERTMANAGER_URL, FILE, FOLDER, NAMES, duration, flag
+from webhook.generation.table import DEFAULT_SERVER_VERSION
+from webhook.objects.intended import CONDITIONS, OWN, parse_restored
+from webhook.server.access import Access, ByToken, WithinHost, is_loopback
+from webhook.server.detecting import Detecting
+from webhook.server.lifecycle import AdmissionService, about
+from webhook.server.limits import (
+    fit,
+    raise_limit,
+)
+from webhook.server.options import (
+    KUBERNETES,
+    LOOPBACK,
+    TOKEN_FILE,
+    BadOpsAuthError,
+    ServerOptions,
+    parse_ops_auth,
+)
+from webhook.server.terminating_metrics import TerminatingMetrics
+from webhook.server.tokens import ReviewedTokens, TokenFile
+from webhook.server.watching import Watching, parse_watched
+from webhook.status.tracking import Tracking, TrackingRows
+from webhook.store.address import (
+    MemoryAddress,
+    SqliteAddress,
+    StoreAddress,
+    ValkeyAddress,
+    parse_store,
+)
+from webhook.store.replicas import Replicas
+from webhook.store.state import (
+    PersistentPart,
+    SqliteFile,
+    StatePersister,
+)
+from webhook.telemetry import declarations
+from webhook.telemetry.logs import LOGGER, logging_to_stderr
+from webhook.telemetry.metrics import Metrics
+from webhook.telemetry.tracked import TrackedMetrics
+
+if TYPE_CHECKING:
+    from webhook.connected import ConnectedCluster
+
+_YEAR_HOURS: Final = 8_760
+_PORT: Final = click.IntRange(0, 65535)
+AUTO: Final = "auto"
+EVENT_LOOPS: Final = ("asyncio", "uvloop")
+
+
+class BadSettingsError(ValueError):
+    """Flags of `serve` contradict each other; the message names the flag and what to do."""
+
+
+def _address_from(variable: str) -> Callable[[], str]:
+    """The default of an address: what an environment variable says, else 127.0.0.1.
+
+    Command line and --config win over the environment, which the image sets.
+    """
+    return lambda: os.environ.get(variable) or "127.0.0.1"
+
+
+def _state_folder() -> Path:
+    """The folder of a self-made certificate, after the XDG Base Directory Specification."""
+    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(state) / "genguard" / "certs"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """The flags of `genguard serve`, each declared once."""
+
+    audit_only: bool = flag(default=False, text="Change nothing; say what would be done.")
+    generation_patch: str = flag(
+        AUTO,
+        "Patch metadata.generation; auto: unless a connected API server overrides it anyway.",
+        type=click.Choice([one.value for one in GenerationPatch]),
+    )
+    restore: str = flag(
+        f"{OWN},{CONDITIONS}",
+        "Status fields that are put back when another webhook clears what was sent.",
+        shown="every observedGeneration",
+        metavar="FIELD,...",
+    )
+    shadow_generation: tuple[str, ...] = flag(
+        "",
+        "Keep a generation in an annotation for these, whose server keeps none: services,...",
+        metavar="RESOURCE,...",
+        type=NAMES,
+    )
+    flip_status: tuple[str, ...] = flag(
+        "",
+        "When spec of these custom resources changes, write Ready=Unknown and Settled=False into "
+        "their status in the same write: widgets.example.org,...",
+        note="Refused where status is a subresource or the schema might refuse a condition.",
+        metavar="KIND,...",
+        type=NAMES,
+    )
+    bind_address: str = flag(
+        _address_from("GENGUARD_BIND_ADDRESS"),
+        "Where reviews arrive.",
+        shown="$GENGUARD_BIND_ADDRESS or 127.0.0.1",
+        note="The image sets the variable to `0.0.0.0`.",
+    )
+    secure_port: int = flag(8443, "Its port, TLS; 0 is any.", type=_PORT)
+    tls_cert_file: Path | None = flag(
+        None,
+        "Certificate to serve, with its chain; PEM.",
+        note="Read again when the files change and are good.",
+        type=FILE,
+    )
+    tls_private_key_file: Path | None = flag(None, "Its key; PEM.", type=FILE)
+    cert_dir: Path | None = flag(
+        None,
+        "Folder of a self-made certificate, made if absent.",
+        shown="~/.local/state/genguard/certs",
+        note="The certificate is renewed in time.",
+        type=FOLDER,
+    )
+    cert_secret: str | None = flag(
+        None,
+        "Serve the certificate of this Secret in the server's own namespace, and renew it; needs "
+        "a cluster. --tls-cert-file is served until it has been read.",
+        metavar="NAME",
+    )
+    cert_lifetime: float = flag(
+        "30d",
+        "How long a certificate lives that is made here; it is renewed after two thirds.",
+        note="The alert GenguardCertificateExpiry fires a week before the end: with less than "
+        "three weeks it would fire before each renewal.",
+        type=duration(_YEAR_HOURS),
+    )
+    client_ca_file: Path | None = flag(
+        None,
+        "Only clients with a certificate of these authorities may ask: the API server's; PEM.",
+        note="Read again when it changes. Other clients are refused in the handshake, counted by "
+        "reason in `genguard_refused_requests_total`, and logged once an episode.",
+        type=FILE,
+    )
+    client_name: tuple[str, ...] = flag(
+        "",
+        "And only those whose certificate has one of these common names.",
+        metavar="NAME,...",
+        type=NAMES,
+    )
+    dns_name: tuple[str, ...] = flag(
+        (), "Another name for the self-made certificate; repeatable.", multiple=True
+    )
+    ops_address: str = flag(
+        _address_from("GENGUARD_OPS_ADDRESS"),
+        "Dashboard, /api, /livez, /readyz, /metrics.",
+        shown="$GENGUARD_OPS_ADDRESS or 127.0.0.1",
+    )
+    ops_port: int = flag(8080, "Its port; 0 is any.", type=_PORT)
+    shutdown_delay: float = flag(
+        "0s",
+        "How long after SIGTERM new connections are still taken, each for one request.",
+        note="The server says that it is ready for as long: until load balancers send nothing to "
+        "it any more.",
+        type=duration(1, or_none=True),
+    )
+    ops_auth: str = flag(
+        LOOPBACK,
+        "Who may see dashboard and /api: connections within this host, or who brings a token, "
+        "which /metrics takes then, too.",
+        metavar="loopback|kubernetes|token-file=FILE",
+    )
+    ops_tls: bool = flag(
+        default=False, text="Serve the ops port over TLS, with the same certificate."
+    )
+    kubeconfig: str | None = flag(
+        None,
+        "Learn version and custom resources from this cluster.",
+        note="Its webhooks and policies as well; changes are followed.",
+        metavar="FILE|in-cluster",
+    )
+    watch: str = flag(
+        "",
+        "Watch these objects in all namespaces: pods,replicasets.apps,... Needs a cluster.",
+        metavar="RESOURCE,...",
+    )
+    object_metrics: int = flag(
+        0,
+        "Show metrics by name for so many watched objects of each kind.",
+        metavar="MOST",
+        type=click.IntRange(0),
+    )
+    server_version: str = flag(
+        DEFAULT_SERVER_VERSION, "Whose rules hold while no cluster is connected."
+    )
+    crds: Path | None = flag(
+        None,
+        "CustomResourceDefinitions, JSON or YAML.",
+        note="For a server that no cluster is connected to.",
+        type=FILE,
+    )
+    store: str = flag(
+        "memory",
+        "A file keeps findings over a restart; a Valkey or Redis lets replicas judge as one.",
+        metavar="memory|sqlite:PATH|valkey://HOST/DB",
+    )
+    findings_configmap: str | None = flag(
+        None,
+        "Keep open findings in this ConfigMap of the server's own namespace, for the pod that "
+        "comes next; needs a cluster. A --store other than memory keeps them itself.",
+        metavar="NAME",
+    )
+    heal: bool = flag(
+        default=False,
+        text="Put lost observedGeneration values back into stored objects, where genguard saw "
+        "their writer send them; needs a cluster, and the right to patch status.",
+        note="Not with `--audit-only`.",
+    )
+    record: Path | None = flag(
+        None,
+        "Append every review to this file, for replay.",
+        note="It holds whole objects, Secrets too.",
+        type=FILE,
+    )
+    alertmanager: tuple[str, ...] = flag(
+        (),
+        "Send findings there as alerts; repeat for each peer.",
+        metavar="URL",
+        multiple=True,
+        type=ALERTMANAGER_URL,
+    )
+    events: bool = flag(default=False, text="Make Kubernetes Events of findings; needs a cluster.")
+    event_loop: str = flag(
+        AUTO,
+        "What it runs on; auto: uvloop, which answers more with less, where it is installed.",
+        note="The image has it; elsewhere `pip install 'genguard[uvloop]'`.",
+        type=click.Choice([AUTO, *EVENT_LOOPS]),
+    )
+    log_level: str = flag(
+        "INFO",
+        "JSON on standard error.",
+        note="Never an object's contents.",
+        type=click.Choice(["DEBUG", "INFO", "WARNING"]),
+    )
+
+    def check(self) -> None:
+        """Raise BadSettingsError when flags contradict each other."""
+        for is_contradiction, message in self._contradictions():
+            if is_contradiction:
+                raise BadSettingsError(message)
+
+    def _contradictions(self) -> Iterator[tuple[bool, str]]:
+        """Each contradiction that there can be: whether it is there, and the message."""
+        has_cluster = bool(self.kubeconfig)
+        yield (
+            self.ops_auth == KUBERNETES and not has_cluster,
+            "--ops-auth kubernetes asks a cluster: give --kubeconfig",
+        )
+        for name in ("cert_secret", "events", "watch", "findings_configmap", "heal"):
+            yield (
+                bool(getattr(self, name)) and not has_cluster,
+                f"--{name.replace('_', '-')} needs a cluster: give --kubeconfig",
+            )
+        yield (
+            self.heal and self.audit_only,
+            "--heal changes objects and --audit-only nothing: leave one out",
+        )
+        yield (
+            bool(self.tls_cert_file) != bool(self.tls_private_key_file),
+            "--tls-cert-file and --tls-private-key-file go together",
+        )
+        yield (
+            bool(self.client_name) and not self.client_ca_file,
+            "--client-name is of a certificate: give --client-ca-file",
+        )
+        for name in ("tls_cert_file", "cert_secret"):
+            yield (
+                bool(getattr(self, name)) and bool(self.cert_dir),
+                f"give either --{name.replace('_', '-')} or --cert-dir",
+            )
+        yield (
+            bool(self.object_metrics) and not self.watch,
+            "--object-metrics shows what is watched: give --watch",
+        )
+
+    @property
+    def needs_leader(self) -> bool:
+        """Whether there is work that only one of several replicas does."""
+        return bool(self.cert_secret or self.findings_configmap or self.heal)
+
+    def judge_options(self) -> JudgeOptions:
+        """What decides how reviews are judged; reads the file of --crds. Raises BadFileError."""
+        return JudgeOptions(
+            audit_only=self.audit_only,
+            generation_patch=GenerationPatch(self.generation_patch),
+            shadow_resources=self.shadow_generation,
+            server_version=self.server_version,
+            restored=parse_restored(self.restore),
+            flipped_resources=self.flip_status,
+            connects=bool(self.kubeconfig),
+            custom_resources=load_definitions(self.crds) if self.crds else (),
+        )
+
+    def server_options(self) -> ServerOptions:
+        """Where and how the server listens. Raises BadOpsAuthError."""
+        return ServerOptions(
+            bind_address=self.bind_address,
+            secure_port=self.secure_port,
+            ops_address=self.ops_address,
+            ops_port=self.ops_port,
+            ops_tls=self.ops_tls,
+            ops_auth=parse_ops_auth(self.ops_auth),
+            cert_file=self.tls_cert_file,
+            key_file=self.tls_private_key_file,
+            cert_dir=self.cert_dir or _state_folder(),
+            names=("localhost", *self.dns_name),
+            lifetime=timedelta(seconds=self.cert_lifetime),
+            client_ca_file=self.client_ca_file,
+            client_names=frozenset(self.client_name),
+            record=self.record,
+            shutdown_delay=self.shutdown_delay,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class App:
+    """A server whose parts are connected."""
+
+    service: AdmissionService
+
+    async def run(self) -> None:
+        """Serve until a signal ends it; see AdmissionService.run for what it raises."""
+        await self.service.run()
+
+
+@asynccontextmanager
+async def build(settings: Settings) -> AsyncIterator[App]:
+    """Connect all parts of a server. What works beside it runs while the context is entered.
+
+    Raises an error with the name of the flag where a value cannot be used, CertificateError, or
+    NoClusterError.
+    """
+    judge_options = settings.judge_options()
+    options = settings.server_options()
+    watched = parse_watched(settings.watch)
+    store = parse_store(settings.store)
+
+    async with AsyncExitStack() as stack:
+        stack.enter_context(logging_to_stderr(settings.log_level))
+        options = replace(options, limits=fit(options.limits, raise_limit()))
+
+        # What is found in writes.
+        evaluator = stack.enter_context(Evaluator())
+        suspects = Suspects(conditions=evaluator)
+        detection = Detection(suspects, own_user=_own_user(settings.kubeconfig))
+        tracking = Tracking()
+        watching = Watching(watched, tracking)
+
+        # How reviews are judged; with a shared store, by what other replicas have seen as well.
+        replicas = None
+        if isinstance(store, ValkeyAddress):
+            replicas = Replicas(store, detection, judge_options.restored)
+        writes = None if replicas is None else replicas.writes
+        judge = Judge(judge_options, writes)
+
+        # What is counted, and what a probe is answered.
+        metrics = Metrics(judge.knows)
+        metrics.counts(declarations.REMEMBERED_DROPPED, judge.dropped)
+        if settings.flip_status:
+            not_flipped = judge.not_flipped
+            metrics.gauge(declarations.FLIP_STATUS_REFUSED, lambda: float(len(not_flipped())))
+        evaluator.measured(metrics)
+        collectors: list[Collector] = [TrackedMetrics(tracking, judge.knows)]
+        if watched:
+            collectors.append(TerminatingMetrics(watching, settings.object_metrics))
+
+        def describe() -> Mapping[str, str]:
+            state = _store_state(store, replicas)
+            return about(metrics, state, detection.completeness, evaluator.costly)
+
+        judge.describe_server(describe)
+
+        # The cluster, which replica leads, and the certificate that it renews.
+        cluster = await _connect(
+            stack,
+            kubeconfig=settings.kubeconfig,
+            judge=judge,
+            suspects=suspects,
+            watching=watching,
+            metrics=metrics,
+        )
+        access = _access(options, cluster)
+        leader = await _elect(
+            stack, settings=settings, cluster=cluster, replicas=replicas, metrics=metrics
+        )
+        options = await _with_certificate(
+            stack,
+            settings=settings,
+            options=options,
+            cluster=cluster,
+            leader=leader,
+            metrics=metrics,
+        )
+
+        # Detection, who is told about findings, and what is kept of them.
+        sinks = _sinks(settings, cluster, judge, replicas, leader)
+        if isinstance(store, SqliteAddress):
+            kept: dict[str, PersistentPart] = {
+                "findings": detection.ledger,
+                "objects": TrackingRows(tracking),
+            }
+            keeping = StatePersister(SqliteFile(store.path), kept)
+            await stack.enter_async_context(keeping.running(metrics))
+        sharing = None if replicas is None else replicas.sharing
+        detecting = Detecting(detection, sinks, tracking, sharing)
+        if replicas is not None and leader is not None:
+            await stack.enter_async_context(replicas.shared(detecting, leader))
+        if cluster is not None:
+            await _repair_findings(
+                stack,
+                settings=settings,
+                store=store,
+                cluster=cluster,
+                detecting=detecting,
+                leader=leader,
+                metrics=metrics,
+            )
+
+        # The server.
+        sources = Sources(
+            detecting,
+            suspects,
+            watching,
+            metrics,
+            judge.dependencies.about,
+            cluster is not None,
+        )
+        service = AdmissionService(
+            options,
+            lambda: judge.dependencies,
+            metrics,
+            detecting,
+            pages=Dashboard(sources),
+            access=access,
+            collectors=collectors,
+            remote_intents=writes,
+        )
+        yield App(service)
+
+
+async def _connect(
+    stack: AsyncExitStack,
+    *,
+    kubeconfig: str | None,
+    judge: Judge,
+    suspects: Suspects,
+    watching: Watching,
+    metrics: Metrics,
+) -> "ConnectedCluster | None":
+    """Follow the cluster of a kubeconfig; None without one."""
+    if kubeconfig is None:
+        return None
+    from webhook.connected import connect_cluster  # noqa: PLC0415 - it loads for half a second
+
+    connection = connect_cluster(kubeconfig, judge, suspects, watching, metrics)
+    return await stack.enter_async_context(connection)
+
+
+async def _elect(
+    stack: AsyncExitStack,
+    *,
+    settings: Settings,
+    cluster: "ConnectedCluster | None",
+    replicas: Replicas | None,
+    metrics: Metrics,
+) -> LeaderElection | None:
+    """Join the shared store and take part in the election of a leader; None where none is needed.
+
+    A Lease of the cluster elects; without a cluster, a lock in the store.
+    """
+    election: LeaderElection | None = None
+    if replicas is not None:
+        tell = cluster.tell_store if cluster is not None and settings.events else None
+        await stack.enter_async_context(replicas.joined(metrics, tell))
+        election = replicas.lock
+    if cluster is not None and (replicas is not None or settings.needs_leader):
+        election = cluster.lease
+    if election is not None:
+        await stack.enter_async_context(running_for_leader(election, metrics))
+    return election
+
+
+async def _with_certificate(
+    stack: AsyncExitStack,
+    *,
+    settings: Settings,
+    options: ServerOptions,
+    cluster: "ConnectedCluster | None",
+    leader: LeaderElection | None,
+    metrics: Metrics,
+) -> ServerOptions:
+    """The options, with the certificate of the Secret that --cert-secret names, if it is given."""
+    if cluster is None or leader is None or settings.cert_secret is None:
+        return options
+    certificate = cluster.certificate(
+        settings.cert_secret, options, leadership=leader, metrics=metrics
+    )
+    return replace(options, pair=await stack.enter_async_context(certificate))
+
+
+def _sinks(
+    settings: Settings,
+    cluster: "ConnectedCluster | None",
+    judge: Judge,
+    replicas: Replicas | None,
+    leader: LeaderElection | None,
+) -> list[Sink]:
+    """Who is told about findings: the log, Kubernetes Events and Alertmanagers."""
+    sinks: list[Sink] = [LogSink()]
+    if cluster is not None and settings.events:
+        sinks.append(KubeEventSink(cluster.create_event, judge.kind_of))
+    verification = None
+    if cluster is not None and settings.client_ca_file is None:
+        # Any client that reaches the port may have sent the reviews behind a finding.
+        verification = Verification(cluster.exists)
+    sinks = _verified(sinks, verification)
+    if replicas is not None and leader is not None:
+        # Only the leader speaks; a replica that has lost the store logs its findings itself.
+        log, *events = sinks
+        logs = LeaderOrAlone(leader, lambda: not replicas.sharing.is_shared)
+        sinks = [LeaderSink(log, logs), *(LeaderSink(one, leader) for one in events)]
+    if settings.alertmanager:
+        # Every replica sends alerts: a finding has the same labels everywhere, so that it is one
+        # alert, and a finding that only one replica has seen is not lost.
+        sinks += _verified([AlertmanagerSink(settings.alertmanager)], verification)
+    return sinks
+
+
+def _verified(sinks: list[Sink], verification: Verification | None) -> list[Sink]:
+    """The sinks, told only about objects that exist; unchanged without a verification."""
+    if verification is None:
+        return sinks
+    return [VerifiedSink(sink, verification) for sink in sinks]
+
+
+async def _repair_findings(
+    stack: AsyncExitStack,
+    *,
+    settings: Settings,
+    store: StoreAddress,
+    cluster: "ConnectedCluster",
+    detecting: Detecting,
+    leader: LeaderElection | None,
+    metrics: Metrics,
+) -> None:
+    """Restore the findings that a ConfigMap keeps, and check and heal damaged objects."""
+    name = settings.findings_configmap
+    if name is not None and not isinstance(store, MemoryAddress):
+        facts = {"unused": "--findings-configmap"}
+        LOGGER.info("findings are kept by the store", extra={"facts": facts})
+    elif name is not None and leader is not None:
+        saved = cluster.saved_findings(name, detecting, leadership=leader, metrics=metrics)
+        await stack.enter_async_context(saved)
+    healer = leader if settings.heal else None
+    checks = cluster.rechecks(detecting.detection.ledger, healer, metrics)
+    await stack.enter_async_context(checks)
+
+
+def _own_user(kubeconfig: str | None) -> str:
+    """The user whose writes are genguard's own; "" without a cluster."""
+    if kubeconfig is None:
+        return ""
+    from webhook.connected import server_user  # noqa: PLC0415 - it loads for half a second
+
+    return server_user(kubeconfig)
+
+
+def _store_state(store: StoreAddress, replicas: Replicas | None) -> str:
+    """The kind of store, and whether a shared one is lost."""
+    if replicas is not None:
+        return "valkey" if replicas.circuit.up else "valkey-lost"
+    return "sqlite" if isinstance(store, SqliteAddress) else "memory"
+
+
+def _access(options: ServerOptions, cluster: "ConnectedCluster | None") -> Access:
+    """Who may see what the ops port shows; raises BadTokenFileError."""
+    way, file = options.ops_auth
+    is_far = not is_loopback(options.ops_address)
+    if way == LOOPBACK:
+        if is_far:
+            facts = {"shown": "within this host alone", "toOthers": "with --ops-auth"}
+            LOGGER.info("dashboard", extra={"facts": facts})
+        return WithinHost()
+    if is_far and not options.ops_tls:
+        LOGGER.warning("tokens are sent in plain text", extra={"facts": {"mend": "--ops-tls"}})
+    if way == TOKEN_FILE:
+        return ByToken(TokenFile(file))
+    if cluster is None:
+        raise BadOpsAuthError("--ops-auth kubernetes asks a cluster: give --kubeconfig")
+    return ByToken(ReviewedTokens(cluster.tokens))

@@ -1,0 +1,295 @@
+"""Follows the objects that a verb asks for, and everything that they own, by watches."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import Any, Final, NamedTuple
+
+import aiohttp
+import msgspec
+from msgspec.structs import replace
+
+from webhook.cluster.discovery import owned_kinds
+from webhook.cluster.rest import Rest
+from webhook.cluster.watch import Change, ChangeKind, Collection, follow
+from webhook.objects.fields import ABSENT, Fields, get
+from webhook.objects.instant import parse_time
+from webhook.objects.served import Served
+from webhook.status.targets import WatchTarget
+from webhook.status.tracking import Tracking
+from webhook.status.trees import (
+    APPLICATION,
+    WORKLOADS,
+    Document,
+    Node,
+    build_trees,
+    component_kinds,
+    is_custom,
+    owned_by,
+)
+from webhook.status.view import Past
+
+_SECONDS: Final = 15.0
+_PAGE: Final = "1000"
+_APART: Final = 0.1
+"""Seconds between two looks: many changes at once are shown together."""
+_SCANS_APART: Final = 2.0
+Tell = Callable[[str], None]
+
+
+class NoServerError(Exception):
+    """The server does not answer as a genguard does; the message says what to do."""
+
+
+class Memory(NamedTuple):
+    """What a server remembers of one object."""
+
+    reconciled_generation: int | None
+    ready_flips: int
+
+
+class _Object(msgspec.Struct, rename="camel"):
+    uid: str
+    reconciled_generation: int | None
+    ready_flips: int
+
+
+class _Page(msgspec.Struct, rename={"next": "continue"}):
+    objects: tuple[_Object, ...]
+    next: str
+
+
+async def memories(server: str, namespace: str) -> Mapping[str, Memory]:
+    """Read what a server remembers of objects, by uid, of one namespace or with "" of all.
+
+    server  the URL of its ops port
+
+    Raises NoServerError.
+    """
+    found: dict[str, Memory] = {}
+    query = {"limit": _PAGE} | ({"namespace": namespace} if namespace else {})
+    timeout = aiohttp.ClientTimeout(total=_SECONDS)
+    try:
+        async with aiohttp.ClientSession(timeout=timeout, raise_for_status=True) as session:
+            while True:
+                async with session.get(f"{server}/api/objects", params=query) as response:
+                    page = msgspec.json.decode(await response.read(), type=_Page)
+                for one in page.objects:
+                    found[one.uid] = Memory(one.reconciled_generation, one.ready_flips)
+                if not page.next:
+                    return found
+                query["continue"] = page.next
+    except (aiohttp.ClientError, TimeoutError, ValueError, msgspec.MsgspecError) as error:
+        raise NoServerError(
+            f"--server {server}: no answer from /api/objects ({type(error).__name__}); give the "
+            "ops port of genguard serve, such as http://127.0.0.1:8080"
+        ) from error
+
+
+class Sight(NamedTuple):
+    """The objects at one moment, in Unix seconds."""
+
+    at: float
+    roots: tuple[Node, ...]
+    there: Mapping[WatchTarget, frozenset[str]]
+    """The uids of the objects that were asked for."""
+
+
+@asynccontextmanager
+async def following(
+    rest: Rest,
+    kinds: Sequence[Served],
+    wanted: Iterable[WatchTarget],
+    tell: Tell,
+    memories: Mapping[str, Memory],
+) -> AsyncIterator["Following"]:
+    """Watch objects while the context is entered; `tell` prints what cannot be watched, and why.
+
+    memories  what was seen before, by uid.
+    """
+    found = Following(rest, kinds, tuple(dict.fromkeys(wanted)), tell, memories)
+    try:
+        yield found
+    finally:
+        await found.close()
+
+
+class Following:
+    """Watches each wanted collection, and each kind in its namespace that it may own."""
+
+    def __init__(
+        self,
+        rest: Rest,
+        kinds: Sequence[Served],
+        wanted: tuple[WatchTarget, ...],
+        tell: Tell,
+        memories: Mapping[str, Memory],
+    ) -> None:
+        self._rest: Final = rest
+        self._kinds: Final = kinds
+        self._wanted: Final = wanted
+        self._tell: Final = tell
+        self._memories: Final = memories
+        self._told: Final[set[str]] = set()
+        self._seen: Final[dict[WatchTarget, dict[str, Document]]] = {}
+        self._listed: Final[set[WatchTarget]] = set()
+        self._to_scan: Final = asyncio.Event()
+        self._scanned: Final[set[str]] = set()
+        self._changed: Final = asyncio.Event()
+        self._looked = 0.0
+        self._tracking: Final = Tracking()
+        self._tasks: Final = [asyncio.create_task(self._scan())]
+        for one in wanted:
+            self._follow(one)
+
+    async def sight(self, seconds: float) -> Sight | None:
+        """The objects after the next change, or after so many seconds without a change.
+
+        None: not everything has been listed yet. The first comes as soon as it has.
+        """
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await asyncio.sleep(self._looked + _APART - time.monotonic())
+                await self._changed.wait()
+                while not self._is_whole():
+                    self._changed.clear()
+                    await self._changed.wait()
+        for task in self._tasks:
+            if task.done():
+                task.result()  # none ends by itself: raise what ended it
+        if not self._is_whole():
+            return None
+        self._changed.clear()
+        self._looked = time.monotonic()
+        return self._look(time.time())
+
+    async def close(self) -> None:
+        """End every watch."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _look(self, at: float) -> Sight:
+        self._tracking.settle(at)
+        documents: dict[str, Document] = {}
+        for seen in self._seen.values():
+            for uid, document in sorted(seen.items(), key=lambda item: _place(item[1])):
+                # Two watches may show the same object: the later state counts.
+                if uid not in documents or _version(document) > _version(documents[uid]):
+                    documents[uid] = document
+        there = {one: frozenset(self._seen[one]) for one in self._wanted}
+        asked = frozenset[str]().union(*there.values())
+
+        def past(uid: str) -> Past | None:
+            found = self._past(uid, documents[uid], at) if uid in documents else None
+            memory = self._memories.get(uid)
+            if found is None or memory is None:
+                return found
+            return replace(
+                found,
+                reconciled_generation=found.reconciled_generation or memory.reconciled_generation,
+                ready_flips=max(found.ready_flips, memory.ready_flips),
+            )
+
+        return Sight(at, build_trees(list(documents.values()), asked, past, at=at), there)
+
+    def _past(self, uid: str, document: Document, at: float) -> Past | None:
+        found, past = self._tracking.find(uid), self._tracking.past(uid, at)
+        if found is None or past is None or found.state.intent_seen:
+            return past
+        # Its intent was there before we were; who acts on it has, unless it is quite new.
+        is_first = found.state.generation == 1 and get(document, "status") in (ABSENT, None, {})
+        created = parse_time(str(get(document, "metadata", "creationTimestamp")))
+        if is_first and created is not None:
+            return replace(past, intent_since=created.timestamp(), observed_since=None)
+        return replace(past, observed_since=past.intent_since)
+
+    def _is_whole(self) -> bool:
+        owners = {uid for one in self._wanted if _may_own(one) for uid in self._seen[one]}
+        return self._listed.issuperset(self._seen) and owners <= self._scanned
+
+    def _follow(self, one: WatchTarget) -> None:
+        if one in self._seen:
+            return
+        seen = self._seen[one] = {}
+
+        async def locate() -> str:
+            return one.served.path(one.namespace)
+
+        def on_change(change: Change) -> None:
+            if change.what is ChangeKind.SEEN:
+                self._see(one, change.uid, change.object)
+            elif change.what is ChangeKind.GONE:
+                seen.pop(change.uid, None)
+            else:
+                self._listed.add(one)
+            self._changed.set()
+
+        def on_trouble(reason: str) -> None:
+            text = f"{one} is not watched, trying again: {reason}"
+            if text not in self._told:
+                self._told.add(text)
+                self._tell(text)
+            if one not in self._wanted:
+                self._listed.add(one)  # what is asked for is told without it
+            self._changed.set()
+
+        collection = Collection(self._rest, locate, **one.list_parameters)
+        self._tasks.append(asyncio.create_task(follow(collection.changes, on_change, on_trouble)))
+        self._follow_kinds(owned_by(one.served.of), one.namespace)
+        if _may_own(one) and one.namespace:
+            self._follow_kinds(set(WORKLOADS), one.namespace)
+
+    def _see(self, one: WatchTarget, uid: str, fields: Fields) -> None:
+        document = {key: msgspec.json.decode(raw) for key, raw in fields.items()}
+        self._seen[one][uid] = document
+        served = one.served
+        self._tracking.record_stored(
+            served.group, served.resource, served.kind, fields, time.time()
+        )
+        if one not in self._wanted:
+            return
+        if (served.group, served.kind) == APPLICATION:
+            members = set(component_kinds(document))
+            found = {kind.of for kind in self._kinds if (kind.group, kind.kind) in members}
+            self._follow_kinds(found, one.namespace)
+        elif _may_own(one):
+            self._to_scan.set()
+
+    def _follow_kinds(self, resources: set[tuple[str, str]], namespace: str) -> None:
+        for resource in resources:
+            kind = next((one for one in self._kinds if one.of == resource and one.watchable), None)
+            if kind is not None:
+                self._follow(WatchTarget(kind, namespace if kind.namespaced else ""))
+
+    async def _scan(self) -> None:
+        """Find out what custom resources own: their kind does not say."""
+        while True:
+            await self._to_scan.wait()
+            self._to_scan.clear()
+            owners: dict[str, set[str]] = {}
+            for one in filter(_may_own, self._wanted):
+                owners.setdefault(one.namespace, set()).update(self._seen[one])
+            for namespace, uids in owners.items():
+                found = await owned_kinds(self._rest, self._kinds, namespace, uids)
+                self._follow_kinds({kind.of for kind in found}, namespace)
+                self._scanned.update(uids)
+            self._changed.set()
+            await asyncio.sleep(_SCANS_APART)
+
+
+def _may_own(one: WatchTarget) -> bool:
+    """Whether only the cluster can say what the objects own."""
+    served = one.served
+    return (served.group, served.kind) != APPLICATION and is_custom(served.of)
+
+
+def _place(document: Document) -> tuple[str, str]:
+    metadata = document["metadata"]
+    return metadata.get("namespace") or "", metadata["name"]
+
+
+def _version(document: Mapping[str, Any]) -> int:
+    text = document["metadata"].get("resourceVersion") or "0"
+    return int(text) if text.isdecimal() else 0

@@ -1,0 +1,284 @@
+"""Renews the certificate in a Secret that replicas share, and the caBundles that trust it.
+
+certs/rotation.py decides the next step. Rotator reads and writes the objects of one step. Rotation
+repeats the steps on the replica that leads, at least every LONGEST_SECONDS. That is how long a
+caBundle that somebody has damaged stays. `follow_secret` watches the Secret, so that damaged
+contents are repaired at once.
+
+Each write carries the resourceVersion that was read, and the registrations are read before the
+Secret. So two replicas may do this at once: an authority in a registration was in the Secret
+before. Whoever writes a registration without that authority has either read the Secret after it was
+retired, or has read the registration before it was added: then the API server refuses the write.
+"""
+
+import asyncio
+import base64
+import binascii
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from http import HTTPStatus
+from typing import Any, Final, Protocol
+
+import msgspec
+
+import certs
+from webhook.alerts.leader import Leadership
+from webhook.cluster.rest import UNREACHED, RefusedError, Rest
+from webhook.cluster.watch import Change, ChangeKind, Collection, follow
+from webhook.manifest.documents import path_of
+from webhook.manifest.kustomize import Document
+from webhook.manifest.rendering import INJECTORS, REGISTRATIONS, registration_of, secret_of
+from webhook.running import running
+from webhook.telemetry.logs import LOGGER
+
+_MANAGER: Final = "genguard-certificate"
+_OTHERS_SECRET: Final = "cert-manager.io/certificate-name"  # noqa: S105 - an annotation
+LONGEST_SECONDS: Final = 10.0
+_SHORTEST_SECONDS: Final = 0.2
+"""Pause after a step that changed something, so that two replicas in conflict do not storm."""
+_AGAIN_SECONDS: Final = 5.0
+_FOLLOWING_SECONDS: Final = 0.5
+_DONE: Final = {
+    certs.Prepare: "certificate prepared",
+    certs.Spread: "certificate trusted",
+    certs.Promote: "certificate promoted",
+    certs.Tidy: "certificate tidied",
+}
+
+
+class Calls(Protocol):
+    """What is used of a Rest."""
+
+    async def get(self, path: str) -> Any:
+        """Read an object; raises RefusedError, or one of UNREACHED."""
+
+    async def call(
+        self, method: str, path: str, body: Any = None, *, params: dict[str, str] | None = None
+    ) -> Any:
+        """Send one request; raises as `get` does."""
+
+
+@dataclass(frozen=True, slots=True)
+class RotatedSecret:
+    """The Secret, the DNS names of its certificate, and the lifetime of a new certificate."""
+
+    namespace: str
+    secret: str
+    names: tuple[str, ...]
+    lifetime: timedelta
+
+
+class Rotator:
+    """Takes one step at a time. It remembers only since when it has seen each caBundle."""
+
+    def __init__(self, calls: Calls, rotated: RotatedSecret, clock: Callable[[], datetime]) -> None:
+        """`clock` gives the time in UTC."""
+        self._calls: Final = calls
+        self._rotated: Final = rotated
+        self._clock: Final = clock
+        self._seen: dict[str, tuple[object, datetime]] = {}
+
+    async def take_step(self) -> certs.Step:
+        """Read all objects and take the next step. A conflict with another writer is no error.
+
+        Raises RefusedError, one of UNREACHED, or CertificateError.
+        """
+        registrations = await self._registrations()
+        trusting = tuple(self._trusting(registrations))
+        secret = await self._calls.get(path_of(self._secret_reference))
+        injected = _injected((*registrations.values(), secret))
+        if injected:
+            return certs.Leave(injected)
+        files = decoded(secret)
+        rotated, at = self._rotated, self._clock()
+        step = certs.next_step(files, trusting, at, names=rotated.names)
+        try:
+            match step:
+                case certs.Prepare():
+                    made = certs.stage(
+                        files, step, names=rotated.names, at=at, lifetime=rotated.lifetime
+                    )
+                    await self._put(secret | {"data": _encoded(made)})
+                case certs.Promote() | certs.Tidy():
+                    await self._put(secret | {"data": _encoded(step.files)})
+                case certs.Spread():
+                    for one in _spread(registrations, step):
+                        await self._put(one)
+                case _:
+                    pass
+        except RefusedError as error:
+            if error.status != HTTPStatus.CONFLICT:
+                raise
+        return step
+
+    @property
+    def _secret_reference(self) -> Document:
+        return secret_of(self._rotated.namespace, self._rotated.secret)
+
+    async def _registrations(self) -> dict[str, Document]:
+        """Return the registrations that exist, by name."""
+        found: dict[str, Document] = {}
+        for kind, name in REGISTRATIONS:
+            try:
+                found[name] = await self._calls.get(path_of(registration_of(kind, name)))
+            except RefusedError as error:
+                if error.status != HTTPStatus.NOT_FOUND:
+                    raise
+        return found
+
+    def _trusting(self, registrations: Mapping[str, Document]) -> Iterator[certs.Trusting]:
+        """Yield every webhook with its caBundle, and since when it has been seen unchanged."""
+        now, before = self._clock(), self._seen
+        self._seen = {}
+        for name, registration in registrations.items():
+            metadata = registration["metadata"]
+            state = (metadata["uid"], metadata.get("generation"))
+            known, since = before.get(name, (None, now))
+            # A time in the future means that the clock was set back.
+            self._seen[name] = state, since if known == state and since <= now else now
+            for webhook in registration.get("webhooks") or ():
+                bundle = _bytes(webhook["clientConfig"].get("caBundle"))
+                yield certs.Trusting(f"{name}/{webhook['name']}", bundle, self._seen[name][1])
+
+    async def _put(self, document: Document) -> None:
+        await self._calls.call(
+            "PUT", path_of(document), document, params={"fieldManager": _MANAGER}
+        )
+
+
+def _spread(registrations: Mapping[str, Document], step: certs.Spread) -> Iterator[Document]:
+    """Yield the registrations that the step changes, with the new caBundle."""
+    bundle = base64.b64encode(step.bundle).decode()
+    for name, registration in registrations.items():
+        webhooks = registration.get("webhooks") or ()
+        if any(f"{name}/{one['name']}" in step.names for one in webhooks):
+            changed = [
+                one | {"clientConfig": one["clientConfig"] | {"caBundle": bundle}}
+                for one in webhooks
+            ]
+            yield registration | {"webhooks": changed}
+
+
+def _injected(documents: Sequence[Document]) -> str:
+    """Return which other program manages a caBundle or the Secret; "" for none."""
+    for one in documents:
+        annotations = one["metadata"].get("annotations") or {}
+        for name in (*INJECTORS, _OTHERS_SECRET):
+            if name in annotations:
+                return f"{one['metadata']['name']} has the annotation {name}"
+    return ""
+
+
+def decoded(secret: Mapping[str, Any]) -> dict[str, bytes]:
+    """Return the contents of a Secret by key."""
+    return {name: _bytes(value) for name, value in (secret.get("data") or {}).items()}
+
+
+def _encoded(files: certs.Files) -> dict[str, str]:
+    return {name: base64.b64encode(content).decode() for name, content in files.items()}
+
+
+def _bytes(text: str | None) -> bytes:
+    """Decode base64; return nothing for other text, which the API server would not store."""
+    try:
+        return base64.b64decode(text or "", validate=True)
+    except binascii.Error:
+        return b""
+
+
+class Rotation:
+    """Repeats the steps on the leader. `run` it; `wake` it when the Secret has changed."""
+
+    def __init__(
+        self, rotator: Rotator, leadership: Leadership, clock: Callable[[], datetime]
+    ) -> None:
+        """`clock` gives the time in UTC."""
+        self._rotator: Final = rotator
+        self._leadership: Final = leadership
+        self._clock: Final = clock
+        self._woken: Final = asyncio.Event()
+        self._trouble = ""
+        self._left = ""
+
+    @property
+    def is_failing(self) -> bool:
+        """Whether this replica leads, and its last step failed."""
+        return bool(self._trouble) and self._leadership.is_leader
+
+    def wake(self) -> None:
+        """Take the next step now."""
+        self._woken.set()
+
+    async def run(self) -> None:
+        """Take one step after the other, for ever."""
+        while True:
+            seconds = await self._take_step() if self._leadership.is_leader else _FOLLOWING_SECONDS
+            self._woken.clear()
+            try:
+                async with asyncio.timeout(seconds):
+                    await self._woken.wait()
+            except TimeoutError:
+                continue
+
+    async def _take_step(self) -> float:
+        """Take a step and return the seconds until the next one."""
+        try:
+            step = await self._rotator.take_step()
+        except RefusedError as error:
+            advice = "; genguard install makes it" if error.status == HTTPStatus.NOT_FOUND else ""
+            self._report(f"{error}{advice}")
+        except (*UNREACHED, msgspec.MsgspecError, certs.CertificateError) as error:
+            self._report(str(error) or type(error).__name__)
+        else:
+            self._trouble = ""
+            return self._pause_after(step)
+        return _AGAIN_SECONDS
+
+    def _pause_after(self, step: certs.Step) -> float:
+        reason = step.reason if isinstance(step, (certs.Prepare, certs.Leave)) else ""
+        if isinstance(step, certs.Wait):
+            left = (step.until - self._clock()).total_seconds()
+            return min(max(left, _SHORTEST_SECONDS), LONGEST_SECONDS)
+        if isinstance(step, certs.Leave):
+            if reason != self._left:
+                LOGGER.info("certificate is somebody else's", extra={"facts": {"reason": reason}})
+            self._left = reason
+            return LONGEST_SECONDS
+        facts = {"reason": reason} if reason else {}
+        LOGGER.info(_DONE[type(step)], extra={"facts": facts})
+        return _SHORTEST_SECONDS
+
+    def _report(self, trouble: str) -> None:
+        if trouble != self._trouble:
+            LOGGER.error("certificate not rotated", extra={"facts": {"reason": trouble}})
+        self._trouble = trouble
+
+
+@asynccontextmanager
+async def follow_secret(
+    rest: Rest, namespace: str, name: str, seen: Callable[[dict[str, bytes]], None]
+) -> AsyncIterator[None]:
+    """Call `seen` with the contents of one Secret, now and at each change, while entered.
+
+    Nothing is called when the Secret is deleted.
+    """
+
+    async def locate() -> str:
+        return f"/api/v1/namespaces/{namespace}/secrets"
+
+    def on_change(change: Change) -> None:
+        if change.what is ChangeKind.SEEN:
+            whole = {key: msgspec.json.decode(raw) for key, raw in change.object.items()}
+            seen(decoded(whole))
+
+    def on_trouble(reason: str) -> None:
+        facts = {"secret": f"{namespace}/{name}", "reason": reason}
+        LOGGER.warning("certificate not watched", extra={"facts": facts})
+
+    # By this selector the right to one Secret is enough: apiserver pkg/endpoints/request/
+    # requestinfo.go takes the name from it.
+    collection = Collection(rest, locate, fieldSelector=f"metadata.name={name}")
+    async with running((follow(collection.changes, on_change, on_trouble),)):
+        yield

@@ -1,0 +1,249 @@
+"""Waits during an installation until the cluster is as it should be.
+
+`until` repeats a check until nothing is missing. The checks: dry runs reach every phase and mode,
+pods are ready, pods of an earlier template have ended, cert-manager has filled a Secret.
+"""
+
+import asyncio
+import base64
+import binascii
+import secrets
+import time
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from http import HTTPStatus
+from typing import Any, Final, NamedTuple
+
+from certs import PairSnapshot
+from webhook.admission.probe import Seen, read_answers
+from webhook.cluster.apply import find, list_objects
+from webhook.cluster.rest import UNREACHED, RefusedError, Rest
+from webhook.install.registering import (
+    missing,
+    probe,
+)
+from webhook.manifest.documents import collection_of, title_of
+from webhook.manifest.kustomize import Document
+from webhook.status.views.rollout import Rollout, rollout
+
+_EVERY_SECONDS: Final = 0.3
+_AT_ONCE: Final = 8
+"""Probes at once, so that each takes its own connection: an idle one leads to the same pod."""
+_ROUNDS: Final = 3
+_REFUSED_SECONDS: Final = 10.0
+"""Registrations take effect within two seconds; a refusal after this time is final."""
+_HASH: Final = "pod-template-hash"
+"""The label that a Deployment gives to all pods of one template."""
+
+
+class NotInTimeError(Exception):
+    """Something is still missing; the message says what, and what to do."""
+
+
+async def until(
+    check: Callable[[], Awaitable[str]], seconds: float, *, next_step: str = ""
+) -> None:
+    """Repeat `check`, which returns what is missing, until it returns "".
+
+    An API server that is not reached, or is overloaded, is waited for as well. Raises
+    NotInTimeError, or RefusedError.
+    """
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            missing = await check()
+        except UNREACHED as error:
+            missing = f"the API server is not reached: {str(error) or type(error).__name__}"
+        except RefusedError as error:
+            if not error.is_passing:
+                raise
+            missing = str(error)
+        if not missing:
+            return
+        if time.monotonic() >= end:
+            message = f"after {seconds:g} s: {missing}"
+            raise NotInTimeError(f"{message}. {next_step}" if next_step else message)
+        await asyncio.sleep(_EVERY_SECONDS)
+
+
+class Probed(NamedTuple):
+    """The answer to one probe: the phases that have seen it, and the refusal, if any."""
+
+    seen: Mapping[str, Seen]
+    status: int
+    refusal: str
+    date: str
+
+
+async def send_probe(rest: Rest, namespace: str, run: str = "") -> Probed:
+    """Send one dry run. Raises one of UNREACHED."""
+    value = secrets.token_hex(8)
+    document = probe(value, namespace, run)
+    answer = await rest.call_raw(
+        "POST", collection_of(document), document, params={"dryRun": "All"}
+    )
+    refusal = answer.message if answer.status >= HTTPStatus.BAD_REQUEST else ""
+    return Probed(read_answers(answer.warnings, value), answer.status, refusal, answer.date)
+
+
+async def send_probes(rest: Rest, namespace: str, count: int) -> tuple[Probed, ...]:
+    """Send `count` dry runs at once. Raises one of UNREACHED."""
+    return tuple(await asyncio.gather(*(send_probe(rest, namespace) for _ in range(count))))
+
+
+async def until_mode(rest: Rest, namespace: str, mode: str, seconds: float) -> None:
+    """Wait until no pod answers a probe in another mode, in several rounds in a row.
+
+    A pod that does not answer counts for no mode. Raises NotInTimeError.
+    """
+    rounds = 0
+
+    async def check() -> str:
+        nonlocal rounds
+        others = {
+            seen.facts.get("instance", "a pod"): answered
+            for probed in await send_probes(rest, namespace, _AT_ONCE)
+            for seen in probed.seen.values()
+            if (answered := seen.facts.get("mode", mode)) != mode
+        }
+        rounds = 0 if others else rounds + 1
+        if others:
+            return ", ".join(f"{who} still answers as {other}" for who, other in others.items())
+        return "" if rounds >= _ROUNDS else f"{mode} in {rounds} of {_ROUNDS} rounds"
+
+    await until(check, seconds)
+
+
+async def until_seen(
+    rest: Rest,
+    namespace: str,
+    phases: Collection[str],
+    seconds: float,
+    run: str = "",
+    *,
+    refused_seconds: float = _REFUSED_SECONDS,
+) -> str:
+    """Wait until every phase has seen a probe.
+
+    Return "", or the refusal where another component, such as a policy, refuses every probe.
+    Raises NotInTimeError.
+    """
+    refused: list[str] = []
+    end = time.monotonic() + refused_seconds
+
+    async def check() -> str:
+        probed = await send_probe(rest, namespace, run)
+        absent = missing(probed.seen, phases)
+        if not absent:
+            return ""
+        reason = (
+            probed.refusal or f"a dry run in {namespace} passed, not seen by {', '.join(absent)}"
+        )
+        if _is_others(probed) and time.monotonic() >= end:
+            refused.append(reason)
+            return ""
+        return reason
+
+    await until(check, seconds)
+    return refused[0] if refused else ""
+
+
+def _is_others(probed: Probed) -> bool:
+    """Whether another component refused it, not a webhook of ours that cannot be called (500)."""
+    is_refused = HTTPStatus.BAD_REQUEST <= probed.status < HTTPStatus.INTERNAL_SERVER_ERROR
+    return is_refused and probed.status != HTTPStatus.NOT_FOUND
+
+
+async def until_rolled_out(rest: Rest, workload: Document, seconds: float) -> None:
+    """Wait, like `kubectl rollout status`, for a Deployment or StatefulSet.
+
+    Raises NotInTimeError, or RefusedError.
+    """
+
+    async def check() -> str:
+        found = await find(rest, workload) or {}
+        if rollout(found) is Rollout.COMPLETE:
+            return ""
+        status, spec = found.get("status") or {}, found.get("spec") or {}
+        ready = f"{status.get('availableReplicas', 0)} of {spec.get('replicas', 0)} pods are ready"
+        return f"{ready} of {title_of(workload)}"
+
+    kubectl = f"kubectl -n {workload['metadata']['namespace']}"
+    await until(check, seconds, next_step=f"{kubectl} describe pods says why")
+
+
+async def until_replaced(rest: Rest, deployment: Document, seconds: float) -> None:
+    """Wait until all pods of earlier templates have ended. Raises NotInTimeError or RefusedError.
+
+    A rollout is complete while such pods still terminate, and they answer on open connections.
+    """
+
+    async def check() -> str:
+        names = await leaving(rest, deployment)
+        return f"pods that are to end still run: {', '.join(names)}" if names else ""
+
+    kubectl = f"kubectl -n {deployment['metadata']['namespace']}"
+    await until(check, seconds, next_step=f"{kubectl} get pods shows them")
+
+
+async def leaving(rest: Rest, deployment: Document) -> list[str]:
+    """Return the names of pods that are being deleted, or belong to an earlier template.
+
+    Raises RefusedError or UNREACHED.
+    """
+    metadata, selector = deployment["metadata"], deployment["spec"]["selector"]["matchLabels"]
+    labels = ",".join(f"{name}={value}" for name, value in selector.items())
+
+    async def alike(version: str, kind: str) -> list[Document]:
+        like = {"apiVersion": version, "kind": kind, "metadata": metadata}
+        return await list_objects(rest, like, labels)
+
+    revision = _revision(await find(rest, deployment) or {})
+    newest = {
+        one["metadata"]["labels"].get(_HASH)
+        for one in await alike("apps/v1", "ReplicaSet")
+        if _revision(one) == revision
+    }
+    return [
+        one["metadata"]["name"]
+        for one in await alike("v1", "Pod")
+        if "deletionTimestamp" in one["metadata"]
+        or one["metadata"]["labels"].get(_HASH) not in {None, *newest}
+    ]
+
+
+def _revision(document: Mapping[str, Any]) -> str | None:
+    annotations = (document.get("metadata") or {}).get("annotations") or {}
+    found: str | None = annotations.get("deployment.kubernetes.io/revision")
+    return found
+
+
+async def until_bundle(rest: Rest, secret: Mapping[str, Any], seconds: float) -> bytes:
+    """Wait for the ca.crt that cert-manager puts into a Secret, and return it.
+
+    Raises NotInTimeError, or RefusedError.
+    """
+    metadata = secret["metadata"]
+    found: list[bytes] = []
+
+    async def check() -> str:
+        pair = read_pair(await find(rest, secret))
+        if pair is None or not pair.ca_pem:
+            return f"secret/{metadata['name']} has no ca.crt yet"
+        found.append(pair.ca_pem)
+        return ""
+
+    kubectl = f"kubectl -n {metadata['namespace']}"
+    await until(check, seconds, next_step=f"{kubectl} describe certificates says why")
+    return found[0]
+
+
+def read_pair(secret: Mapping[str, Any] | None) -> PairSnapshot | None:
+    """Return the certificate and key in a Secret; None where it holds none."""
+    data = (secret or {}).get("data") or {}
+    try:
+        read = {name: base64.b64decode(value, validate=True) for name, value in data.items()}
+    except (binascii.Error, TypeError):
+        return None
+    if "tls.crt" not in read or "tls.key" not in read:
+        return None
+    return PairSnapshot(read["tls.crt"], read["tls.key"], read.get("ca.crt"))

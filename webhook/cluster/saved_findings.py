@@ -1,0 +1,311 @@
+"""Keeps open findings in a ConfigMap, from one pod to the next.
+
+Without this (and without a store) findings would end with their pod, and with them the knowledge of
+what is to be healed, while the damage stays. FindingsPersister loads them before the server starts,
+and saves them on the replica that leads.
+"""
+
+import asyncio
+import base64
+import binascii
+import contextlib
+import time
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager
+from http import HTTPStatus
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from webhook.alerts.leader import Leadership
+from webhook.cluster.rest import UNREACHED, RefusedError
+from webhook.detection.carried import UnreadableFindingsError, pack, unpack
+from webhook.detection.finding import Severity
+from webhook.detection.ledger import Mark, Row, Signs
+from webhook.telemetry import declarations
+from webhook.telemetry.logs import LOGGER
+from webhook.telemetry.metrics import Metrics
+from webhook.threads import in_thread
+
+_KEY: Final = "findings"
+_DESCRIPTION: Final = (
+    "Open findings of genguard, for its next pod: names, numbers and digests, no contents of "
+    "objects. It may be deleted; genguard makes it again."
+)
+SAVE_SECONDS: Final = 5.0
+"""The shortest pause between saves of news: a finding, its state, severity or damage."""
+COUNT_SECONDS: Final = 60.0
+"""The shortest pause between saves in which only counts have changed."""
+START_SECONDS: Final = 3.0
+"""How long the start waits for the findings of an earlier pod."""
+_TICK_SECONDS: Final = 1.0
+_CALL_SECONDS: Final = 5.0
+_BATCH: Final = 50
+_RANKS: Final = {severity: rank for rank, severity in enumerate(Severity)}
+
+
+class Calls(Protocol):
+    """What is used of a Rest."""
+
+    async def call(self, method: str, path: str, body: Any = None) -> Any:
+        """Send one request; raises RefusedError, or one of UNREACHED."""
+
+
+class FindingsConfigMap:
+    """The ConfigMap of findings. Needs the rights to create ConfigMaps, get and update it."""
+
+    def __init__(self, calls: Calls, namespace: str, name: str) -> None:
+        self._calls: Final = calls
+        self._folder: Final = f"/api/v1/namespaces/{namespace}/configmaps"
+        self._path: Final = f"{self._folder}/{name}"
+        self._metadata: dict[str, Any] = {}
+        self._name: Final = {"name": name, "namespace": namespace}
+
+    def __str__(self) -> str:
+        return f"{self._name['namespace']}/{self._name['name']}"
+
+    async def read(self) -> bytes | None:
+        """Return its content; None when the ConfigMap does not exist or is empty.
+
+        Raises RefusedError, one of UNREACHED, or UnreadableFindingsError.
+        """
+        try:
+            found = await self._calls.call("GET", self._path)
+        except RefusedError as error:
+            if error.status != HTTPStatus.NOT_FOUND:
+                raise
+            self._metadata = {}
+            return None
+        self._metadata = found["metadata"]
+        text = (found.get("binaryData") or {}).get(_KEY)
+        if text is None:
+            return None
+        try:
+            return base64.b64decode(text, validate=True)
+        except binascii.Error as error:
+            raise UnreadableFindingsError("no base64") from error
+
+    async def write(self, data: bytes) -> None:
+        """Replace the content that was read last, or create the ConfigMap.
+
+        Raises RefusedError, with 409 or 404 when somebody else has changed it since; or one of
+        UNREACHED.
+        """
+        labels = {"app.kubernetes.io/name": "genguard"}
+        annotations = {"kubernetes.io/description": _DESCRIPTION}
+        was = self._metadata
+        body = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {
+                **was,
+                **self._name,
+                "labels": (was.get("labels") or {}) | labels,
+                "annotations": (was.get("annotations") or {}) | annotations,
+            },
+            "binaryData": {_KEY: base64.b64encode(data).decode()},
+        }
+        if was:
+            written = await self._calls.call("PUT", self._path, body)
+        else:
+            written = await self._calls.call("POST", self._folder, body)
+        self._metadata = written["metadata"]
+
+
+class Findings(Protocol):
+    """All findings; see Ledger."""
+
+    def marks(self) -> Iterator[tuple[str, Mark]]:
+        """Yield the name of each finding, and a value that differs once it has changed."""
+
+    def export(self, name: str) -> bytes | None:
+        """Return all that is known of a finding; None when it is gone by now."""
+
+    def restore(self, rows: Iterable[Row]) -> None:
+        """Replace all findings by these. Raises msgspec.MsgspecError or ValueError."""
+
+    def take_over(self, rows: Iterable[Row], restored: Mapping[str, Signs]) -> set[str]:
+        """Add an earlier leader's export; return the ids of its findings. Raises the same."""
+
+
+class FindingsStorage(Protocol):
+    """A storage of findings; see FindingsConfigMap."""
+
+    async def read(self) -> bytes | None:
+        """Return the content; raises RefusedError, UNREACHED or UnreadableFindingsError."""
+
+    async def write(self, data: bytes) -> None:
+        """Replace what was read; raises RefusedError, 409 or 404 after another one's change."""
+
+
+class FindingsPersister:
+    """Loads findings (`load`) before the server starts, and saves them while `running`."""
+
+    def __init__(
+        self,
+        findings: Findings,
+        storage: FindingsStorage,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`clock` gives monotonic seconds."""
+        self._findings: Final = findings
+        self._storage: Final = storage
+        self._clock: Final = clock
+        self._restored: dict[str, Signs] = {}
+        self._saved: dict[str, Mark] | None = {}
+        self._saved_at = float("-inf")
+        self._ticked_at = float("-inf")
+        self._has_taken_over = False
+        self._is_failing = False
+        self._left_out = 0
+        self.failures = 0
+
+    async def load(self) -> None:
+        """Restore the saved findings. Never raises: without them the server starts with none."""
+        try:
+            async with asyncio.timeout(START_SECONDS):
+                self._findings.restore(await self._read())
+        except (RefusedError, *UNREACHED, msgspec.MsgspecError, ValueError) as error:
+            self._log_unread(error)
+        self._restored = {name: mark.signs for name, mark in self._findings.marks()}
+        if self._restored:
+            facts = {"place": str(self._storage), "findings": len(self._restored)}
+            LOGGER.info("findings restored", extra={"facts": facts})
+
+    @asynccontextmanager
+    async def running(
+        self,
+        leadership: Leadership,
+        know: Callable[[Collection[str]], None],
+        metrics: Metrics,
+    ) -> AsyncIterator[None]:
+        """Save while the context is entered and this replica leads, and once at the end.
+
+        `know` is called with the ids of findings that an earlier leader has reported.
+        """
+        metrics.gauge(declarations.STORE_SAVE_FAILURES, lambda: float(self.failures))
+        over = asyncio.Event()
+        saving = asyncio.create_task(self._run(leadership, know, over))
+        try:
+            yield
+        finally:
+            over.set()  # not cancelled: a save may be under way
+            await saving
+
+    async def _run(
+        self,
+        leadership: Leadership,
+        know: Callable[[Collection[str]], None],
+        over: asyncio.Event,
+    ) -> None:
+        while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_TICK_SECONDS):
+                    await over.wait()
+            is_last = over.is_set()
+            if leadership.is_leader:
+                await self.tick(know, is_last=is_last)
+            else:
+                self._has_taken_over = False
+            if is_last:
+                return
+
+    async def tick(self, know: Callable[[Collection[str]], None], *, is_last: bool) -> None:
+        """As the leader, take over the findings of the last leader, then save if it is time."""
+        now = self._clock()
+        if now - self._ticked_at < SAVE_SECONDS and not is_last:
+            return
+        self._ticked_at = now
+        try:
+            async with asyncio.timeout(_CALL_SECONDS):
+                if not self._has_taken_over:
+                    await self._take_over(know)
+                await self._save(now, is_last=is_last)
+        except RefusedError as error:
+            if error.status in (HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND):
+                self._has_taken_over = False  # somebody else has written it: read it again
+            else:
+                self._log_failure(str(error.status))
+        except UNREACHED as error:
+            self._log_failure(type(error).__name__)
+        except Exception:  # noqa: BLE001 - a save that fails must not end all later ones
+            self.failures += 1
+            LOGGER.error("findings not saved", exc_info=True)
+
+    async def _take_over(self, know: Callable[[Collection[str]], None]) -> None:
+        """Read the saved findings. A save before this would lose those of an earlier leader."""
+        self._saved = {}
+        try:
+            rows = await self._read()
+            for start in range(0, len(rows), _BATCH):
+                batch = rows[start : start + _BATCH]
+                know(self._findings.take_over(batch, self._restored))
+                await asyncio.sleep(0)
+            if rows:
+                self._saved = None  # unknown: these may not be the current findings
+        except (UnreadableFindingsError, msgspec.MsgspecError, ValueError) as error:
+            self._log_unread(error)
+        self._has_taken_over = True
+
+    async def _save(self, now: float, *, is_last: bool) -> None:
+        marks = await self._marks()
+        if not self._is_due(marks, now, is_last=is_last):
+            return
+        worst = sorted(marks, key=lambda name: (_RANKS[marks[name].severity], marks[name].signs[1]))
+        rows = list[Row]()
+        for count, name in enumerate(reversed(worst), start=1):
+            content = self._findings.export(name)
+            if content is not None:
+                rows.append((name, content))
+            if count % _BATCH == 0:
+                await asyncio.sleep(0)
+        block = await in_thread(pack, rows)
+        await self._storage.write(block.data)
+        self._saved, self._saved_at = marks, now
+        self._log_saved(block.left_out)
+
+    async def _marks(self) -> dict[str, Mark]:
+        """Return the marks of findings that are not resolved."""
+        found = dict[str, Mark]()
+        for count, (name, mark) in enumerate(self._findings.marks(), start=1):
+            if mark.state != "resolved":
+                found[name] = mark
+            if count % _BATCH == 0:
+                await asyncio.sleep(0)
+        return found
+
+    def _is_due(self, marks: Mapping[str, Mark], now: float, *, is_last: bool) -> bool:
+        if marks == self._saved:
+            return False
+        if self._saved is None or is_last or now - self._saved_at >= COUNT_SECONDS:
+            return True
+        return _without_signs(marks) != _without_signs(self._saved)
+
+    async def _read(self) -> tuple[Row, ...]:
+        data = await self._storage.read()
+        return () if data is None else await in_thread(unpack, data)
+
+    def _log_unread(self, error: Exception) -> None:
+        reason = str(error) if isinstance(error, UnreadableFindingsError) else type(error).__name__
+        reason = str(error.status) if isinstance(error, RefusedError) else reason
+        facts = {"place": str(self._storage), "reason": reason}
+        LOGGER.warning("findings not restored", extra={"facts": facts})
+
+    def _log_failure(self, reason: str) -> None:
+        self.failures += 1
+        if not self._is_failing:
+            facts = {"place": str(self._storage), "reason": reason}
+            LOGGER.warning("findings not saved", extra={"facts": facts})
+        self._is_failing = True
+
+    def _log_saved(self, left_out: int) -> None:
+        if self._is_failing:
+            LOGGER.info("findings are saved again")
+        if left_out and not self._left_out:
+            facts = {"place": str(self._storage), "leftOut": left_out}
+            LOGGER.warning("not all findings had room", extra={"facts": facts})
+        self._is_failing, self._left_out = False, left_out
+
+
+def _without_signs(marks: Mapping[str, Mark]) -> dict[str, Mark]:
+    return {name: mark._replace(signs=(0, 0.0)) for name, mark in marks.items()}

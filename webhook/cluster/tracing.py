@@ -1,0 +1,300 @@
+"""Registers the observers of a trace for one object, and removes them whatever happens.
+
+Reads    every MutatingWebhookConfiguration with the label of a trace
+Acts on  none without it
+Result   when `ObserverRegistrations.remove` returns, none of this run is left; otherwise
+         StillRegisteredError says how to remove them by hand
+Relies on the label: a registration whose answer was lost is found by it
+
+A killed process cannot clean up. So each registration names the process that made it, and a later
+run removes those whose process has ended. That is known only on the same machine and in the same
+namespace of process ids; all other registrations expire.
+
+`sending_dry_runs` sends empty merge patches as dry runs, so that webhooks are called at once. A dry
+run reaches every webhook: the API server accepts only those whose sideEffects are None or
+NoneOnDryRun.
+"""
+
+import asyncio
+import os
+import platform
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from http import HTTPStatus
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from webhook.cluster.discovery import discover
+from webhook.cluster.rest import MERGE_PATCH, UNREACHED, RefusedError, Rest
+from webhook.objects.served import find, split_target
+from webhook.trace.plan import RUN_LABEL, Traced, is_observer
+from webhook.trace.registration import OWNER, has_expired
+
+CONFIGURATIONS: Final = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
+_REVIEWS: Final = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+_NEEDED: Final = ("list", "create", "delete")
+_SLICE: Final = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes"
+"""The addresses of API servers; each writes its own (controlplane/instance.go)."""
+_PATIENCE_SECONDS: Final = 60.0
+_SHORTEST_WAIT: Final = 0.2
+_LONGEST_WAIT: Final = 5.0
+_EVERY_SECONDS: Final = 0.5
+_PARAMS: Final = {"dryRun": "All", "fieldManager": "genguard-trace"}
+
+
+class NoTargetError(Exception):
+    """There is no such object, or it may not be traced; the message says why."""
+
+
+async def resolve(rest: Rest, text: str, namespace: str) -> Traced:
+    """Find the object of KIND/NAME. Raises UnknownTargetError, NoTargetError or RefusedError."""
+    kind, name = split_target(text)
+    one = find(kind, await discover(rest))
+    namespace = namespace if one.namespaced else ""
+    traced = Traced(
+        group=one.group,
+        version=one.version,
+        resource=one.resource,
+        kind=one.kind,
+        namespace=namespace,
+        name=name,
+        uid="",
+        has_status=one.has_status,
+    )
+    try:
+        found = await rest.get(traced.path())
+    except RefusedError as error:
+        if error.status != HTTPStatus.NOT_FOUND:
+            raise
+        raise NoTargetError(f"there is no {traced}") from error
+    return replace(traced, uid=found["metadata"]["uid"])
+
+
+async def advertised_url(rest: Rest, url: str) -> str:
+    """Return the API server's URL as pods see it, if `url` has a loopback address.
+
+    kind, minikube and tunnels forward a local port to an API server that runs in a container or
+    elsewhere: it cannot reach this machine's loopback address. Return `url` itself where no better
+    one is known.
+    """
+    host = urlsplit(url).hostname or ""
+    try:
+        if host != "localhost" and not ip_address(host).is_loopback:
+            return url
+        found = await rest.get(_SLICE)
+        address = ip_address(found["endpoints"][0]["addresses"][0])
+        port = int(found["ports"][0]["port"])
+    except (RefusedError, LookupError, TypeError, ValueError):
+        return url
+    return f"https://[{address}]:{port}" if address.version == 6 else f"https://{address}:{port}"  # noqa: PLR2004
+
+
+async def configurations(rest: Rest) -> list[dict[str, Any]]:
+    """Return every MutatingWebhookConfiguration, with the kind that lists omit."""
+    listed = await rest.get(CONFIGURATIONS)
+    return [{**one, "kind": "MutatingWebhookConfiguration"} for one in listed["items"]]
+
+
+async def check_rights(rest: Rest) -> None:
+    """Raise NoTargetError unless all that a trace does with registrations is allowed.
+
+    Checked before the first is created: without the right to delete, it would be left behind.
+    """
+    missing = [verb for verb in _NEEDED if not await _may(rest, verb)]
+    if missing:
+        raise NoTargetError(
+            f"you may not {' or '.join(missing)} mutatingwebhookconfigurations"
+            ".admissionregistration.k8s.io; a trace must list, create and delete them"
+        )
+
+
+async def _may(rest: Rest, verb: str) -> bool:
+    attributes = {
+        "verb": verb,
+        "group": "admissionregistration.k8s.io",
+        "resource": "mutatingwebhookconfigurations",
+    }
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": attributes},
+    }
+    answer = await rest.call("POST", _REVIEWS, review)
+    return bool(answer["status"].get("allowed"))
+
+
+def this_process() -> str:
+    """Return the identity of this process: machine, pid namespace, pid and start time."""
+    return _describe(os.getpid())
+
+
+def has_ended(owner: str) -> bool:
+    """Whether a process is known to have ended; False when that is unknown."""
+    *where, pid, began = owner.split(" ") if owner.count(" ") == 3 else ("", "", "", "")  # noqa: PLR2004
+    if where != [platform.node(), _namespace()] or not pid.isdigit():
+        return False
+    return _describe(int(pid)) != owner if began else not _runs(int(pid))
+
+
+def _describe(pid: int) -> str:
+    return f"{platform.node()} {_namespace()} {pid} {_began(pid)}"
+
+
+def _namespace() -> str:
+    try:
+        return str(Path("/proc/self/ns/pid").readlink())
+    except OSError:
+        return "-"
+
+
+def _began(pid: int) -> str:
+    """Return the start in clock ticks since boot (proc_pid_stat(5), field 22), "" if unknown."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+    state, *fields = text[text.rindex(")") + 2 :].split()  # the name before it may contain anything
+    return "" if state == "Z" else fields[18]
+
+
+def _runs(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+class StillRegisteredError(Exception):
+    """Registrations of a trace could not be removed; the message says how to remove them."""
+
+    def __init__(self, run: str, reason: str) -> None:
+        super().__init__(
+            f"registrations are left behind ({reason}); they change nothing and hold up writes of "
+            "this object at most for seconds. Remove them with: "
+            f"kubectl delete mutatingwebhookconfigurations -l {RUN_LABEL}={run}"
+        )
+
+
+class ObserverRegistrations:
+    """The registrations of one run of `trace`."""
+
+    def __init__(self, rest: Rest, run: str, patience: float = _PATIENCE_SECONDS) -> None:
+        self._rest: Final = rest
+        self._run: Final = run
+        self._patience: Final = patience
+
+    async def register(self, documents: Iterable[Mapping[str, Any]]) -> None:
+        """Create all of them. Raises RefusedError or one of UNREACHED; some may exist then."""
+        for document in documents:
+            await self._rest.call("POST", CONFIGURATIONS, document)
+
+    async def remove(self) -> None:
+        """Delete all registrations of this run, again and again, until a list shows none.
+
+        Raises StillRegisteredError.
+        """
+        end, wait = time.monotonic() + self._patience, _SHORTEST_WAIT
+        while True:
+            try:
+                # List again after each deletion: only an empty list proves it.
+                if not await delete(self._rest, await self._registered()):
+                    return
+                reason = "they do not go away"
+            except RefusedError as error:
+                if not error.is_passing:
+                    raise StillRegisteredError(self._run, str(error)) from error
+                reason = str(error)
+            except UNREACHED as error:
+                reason = type(error).__name__
+            if time.monotonic() >= end:
+                raise StillRegisteredError(self._run, reason)
+            await asyncio.sleep(wait)
+            wait = min(2 * wait, _LONGEST_WAIT)
+
+    async def _registered(self) -> list[dict[str, Any]]:
+        listed = await self._rest.get(CONFIGURATIONS, labelSelector=f"{RUN_LABEL}={self._run}")
+        found: list[dict[str, Any]] = listed["items"]
+        return found
+
+
+async def clean_up(rest: Rest, *, everything: bool = False) -> list[str]:
+    """Delete registrations that other runs left behind; return their names.
+
+    Left behind are those that have expired, and those whose process has ended; with `everything`,
+    all of them.
+    """
+    now = datetime.now(UTC)
+
+    def is_leftover(document: dict[str, Any]) -> bool:
+        owner = (document["metadata"].get("annotations") or {}).get(OWNER, "")
+        return everything or has_expired(document, now) or has_ended(owner)
+
+    found = [one for one in await configurations(rest) if is_observer(one) and is_leftover(one)]
+    return await delete(rest, found)
+
+
+async def delete(rest: Rest, documents: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Delete these objects, by uid; return their names. Raises RefusedError or UNREACHED."""
+    names = []
+    for document in documents:
+        metadata = document["metadata"]
+        options = {"preconditions": {"uid": metadata["uid"]}}
+        try:
+            await rest.call("DELETE", f"{CONFIGURATIONS}/{metadata['name']}", options)
+        except RefusedError as error:
+            if error.status not in (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT):
+                raise
+        names.append(metadata["name"])
+    return names
+
+
+async def changed_since(rest: Rest, before: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return the names of configurations that were added, removed or edited, observers aside."""
+    now = _identities(await configurations(rest))
+    return sorted({name for name, _, _ in now ^ _identities(before)})
+
+
+def _identities(documents: Iterable[Mapping[str, Any]]) -> set[tuple[str, str, int]]:
+    return {
+        (one["metadata"]["name"], one["metadata"]["uid"], one["metadata"].get("generation", 0))
+        for one in documents
+        if not is_observer(one)
+    }
+
+
+@asynccontextmanager
+async def sending_dry_runs(
+    rest: Rest, traced: Traced, tell: Callable[[str], None]
+) -> AsyncIterator[None]:
+    """Send dry runs to the object and its status while entered; `tell` each new refusal once."""
+    task = asyncio.create_task(_send_dry_runs(rest, traced, tell))
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+async def _send_dry_runs(rest: Rest, traced: Traced, tell: Callable[[str], None]) -> None:
+    # Again and again: the API server takes a moment to know the observers.
+    reported = ""
+    while True:
+        for subresource in traced.subresources:
+            path = traced.path(subresource)
+            try:
+                await rest.call("PATCH", path, {}, params=_PARAMS, content_type=MERGE_PATCH)
+            except (RefusedError, *UNREACHED) as error:
+                reason = f"--poke: {str(error) or type(error).__name__}"
+                if reason != reported:
+                    tell(reason)
+                reported = reason
+        await asyncio.sleep(_EVERY_SECONDS)

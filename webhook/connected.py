@@ -1,0 +1,171 @@
+"""The parts of a server that use a cluster; importing this loads the Kubernetes API client."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+import certs
+from webhook.alerts.event import CreateEvent, StoreEvents
+from webhook.alerts.leader import (
+    LeaderElection,
+    Leadership,
+)
+from webhook.alerts.verified import Lookup
+from webhook.cluster.certificate_rotation import (
+    RotatedSecret,
+    Rotation,
+    Rotator,
+    follow_secret,
+)
+from webhook.cluster.connection import (
+    server_identity,
+    server_object,
+    server_user,
+)
+from webhook.cluster.facts import (
+    ClusterListeners,
+    follow_cluster,
+)
+from webhook.cluster.healing import Healing
+from webhook.cluster.lease import LeaseElection
+from webhook.cluster.rechecking import Rechecking
+from webhook.cluster.rest import Rest
+from webhook.cluster.saved_findings import FindingsConfigMap, FindingsPersister
+from webhook.cluster.stored_objects import ObjectLookup, StoredObjects, event_creator
+from webhook.cluster.token_review import TokenReviews
+from webhook.cluster.watch import follow_objects
+from webhook.compose import Judge
+from webhook.detection.ledger import Ledger
+from webhook.detection.suspects import Suspects
+from webhook.running import running
+from webhook.server.detecting import Detecting
+from webhook.server.options import ServerOptions
+from webhook.server.tls import (
+    HeldPair,
+    until_good,
+)
+from webhook.server.tokens import Reviewer
+from webhook.server.watching import Watching
+from webhook.store.replicas import Tell
+from webhook.telemetry import declarations
+from webhook.telemetry.metrics import Metrics
+
+__all__ = ["ConnectedCluster", "connect_cluster", "server_user"]
+
+_CERTIFICATE_SECONDS: Final = 50.0
+"""How long to wait for a certificate: less than the manifests give a pod to start, and enough to
+renew one that cannot be used."""
+_SERVICE: Final = "genguard"
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectedCluster:
+    """A cluster that the server follows, and what the server does in it.
+
+    namespace     of the server itself
+    lease         elects one of the replicas
+    create_event  creates a Kubernetes Event
+    tell_store    creates the Events about the shared store
+    tokens        asks the API server whose token it is, and what it may do
+    exists        asks whether the API server has an object
+    """
+
+    rest: Rest
+    namespace: str
+    lease: LeaderElection
+    create_event: CreateEvent
+    tell_store: Tell
+    tokens: Reviewer
+    exists: Lookup
+
+    @asynccontextmanager
+    async def certificate(
+        self, secret: str, options: ServerOptions, *, leadership: Leadership, metrics: Metrics
+    ) -> AsyncIterator[HeldPair]:
+        """Follow the certificate of a Secret, and renew it while this replica leads.
+
+        The files of the options are served until the Secret has been read. Waits until there is a
+        certificate to serve; raises CertificateError when none comes in time.
+        """
+        names = (*certs.installed_names(_SERVICE, self.namespace), *options.names)
+        rotated = RotatedSecret(self.namespace, secret, names, options.lifetime)
+        rotation = Rotation(Rotator(self.rest, rotated, _now), leadership, _now)
+        metrics.gauge(declarations.CERTIFICATE_ROTATION_FAILING, lambda: float(rotation.is_failing))
+        first = None
+        if options.cert_file is not None and options.key_file is not None:
+            first = certs.PairFiles.beside(options.cert_file, options.key_file)
+        held = HeldPair(f"{secret} -n {self.namespace}", first)
+
+        def on_files(files: dict[str, bytes]) -> None:
+            held.take(files)
+            rotation.wake()
+
+        followed = follow_secret(self.rest, self.namespace, secret, on_files)
+        async with followed, running((rotation.run(),)):
+            await until_good(held, _CERTIFICATE_SECONDS)
+            yield held
+
+    @asynccontextmanager
+    async def saved_findings(
+        self, name: str, detecting: Detecting, *, leadership: Leadership, metrics: Metrics
+    ) -> AsyncIterator[None]:
+        """Restore the findings of a ConfigMap, and save them there while the context is entered."""
+        findings = FindingsConfigMap(self.rest, self.namespace, name)
+        carrying = FindingsPersister(detecting.detection.ledger, findings)
+        await carrying.load()
+        async with carrying.running(leadership, detecting.know, metrics):
+            yield
+
+    @asynccontextmanager
+    async def rechecks(
+        self, ledger: Ledger, healer: Leadership | None, metrics: Metrics
+    ) -> AsyncIterator[None]:
+        """Read damaged objects again and again while the context is entered, and heal them.
+
+        healer  whether this replica heals; None where nothing is healed
+        """
+        objects = StoredObjects(self.rest)
+        healing = None
+        if healer is not None:
+            healing = Healing(objects, healer, self.create_event)
+            metrics.counts(declarations.HEALS, healing.counts)
+        rechecking = Rechecking(ledger, objects, healing)
+        async with running((rechecking.run(),)):
+            yield
+
+
+@asynccontextmanager
+async def connect_cluster(
+    kubeconfig: str,
+    judge: Judge,
+    suspects: Suspects,
+    watching: Watching,
+    metrics: Metrics,
+) -> AsyncIterator[ConnectedCluster]:
+    """Follow a cluster while the context is entered: its version, definitions and webhooks.
+
+    Watched objects are followed as well. Raises NoClusterError.
+    """
+    learners = ClusterListeners(
+        lambda facts: judge.learn(*facts), suspects.learn, suspects.learn_policies
+    )
+    async with follow_cluster(kubeconfig, learners, metrics) as api:
+        rest = Rest(api)
+        async with follow_objects(rest, tuple(watching.states()), watching):
+            server = server_object(kubeconfig)
+            create_event = event_creator(rest)
+            yield ConnectedCluster(
+                rest,
+                server["namespace"],
+                LeaseElection(rest, server["namespace"], "genguard", server_identity()),
+                create_event,
+                StoreEvents(create_event, server).tell,
+                TokenReviews(rest),
+                ObjectLookup(rest).exists,
+            )
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)

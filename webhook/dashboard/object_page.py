@@ -1,0 +1,164 @@
+"""The page of one object: its status, its writes over time, its findings, its owners."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from typing import Final
+
+import msgspec
+
+from webhook.dashboard.objects import TrackedObject, show
+from webhook.dashboard.page import (
+    BadQueryError,
+    MissingError,
+    PageContext,
+    PageData,
+    PageQueue,
+    check_parameters,
+)
+from webhook.dashboard.timeline import Step, plot, steps
+from webhook.detection.finding import Finding
+from webhook.detection.write import ObjectKey
+from webhook.status.tracked_state import read_owner
+from webhook.status.tracking import Milestone, Tracked, Tracking
+
+_PARAMETERS = ("group", "resource", "namespace", "name", "uid")
+MOST_CHILDREN: Final = 50
+MOST_NODES: Final = 300
+MOST_DEEP: Final = 8
+_BATCH_SIZE: Final = 500
+
+
+class Branch(msgspec.Struct, frozen=True, rename="camel"):
+    """An object with the objects that it owns; of many children the first and a count."""
+
+    object: TrackedObject
+    children: tuple["Branch", ...]
+    more_children: int
+
+
+class ObjectPage(msgspec.Struct, frozen=True):
+    """The data of the page; `tracked` and `tree` are null if the object is not tracked."""
+
+    group: str
+    resource: str
+    namespace: str
+    name: str
+    uid: str
+    tracked: TrackedObject | None
+    writes: tuple[Step, ...]
+    reconciled: tuple[Milestone, ...]
+    findings: tuple[Finding, ...]
+    tree: Branch | None
+
+
+async def load(context: PageContext, query: Mapping[str, str], now: float) -> PageData:
+    """Return the page of an object by uid, or by its names if it has none; raises MissingError."""
+    check_parameters(query, _PARAMETERS)
+    group, resource, namespace, name, uid = (query.get(one, "") for one in _PARAMETERS)
+    if not resource or not (name or uid):
+        raise BadQueryError("the parameters resource, and name or uid, are required")
+    detecting = context.sources.detecting
+    tracking = detecting.tracking
+    key = ObjectKey(group, "", resource, namespace, name, uid)
+    remembered = detecting.detection.history.find(key)
+    found = tracking.find(uid)
+    about = tuple(one for one in detecting.findings() if _is_about(one, key))
+    if remembered is None and found is None and not about:
+        raise MissingError(
+            "This object is not known. Objects without writes for an hour may be forgotten, and "
+            "after a restart only the state in --store is known."
+        )
+    model = ObjectPage(
+        group=group,
+        resource=resource,
+        namespace=namespace,
+        name=name,
+        uid=uid,
+        tracked=None if found is None else show(found, now),
+        writes=() if remembered is None else steps(remembered),
+        reconciled=tracking.milestones.find(uid),
+        findings=about,
+        tree=await tree(tracking, context.queue, uid, now),
+    )
+    drawn = plot(model.writes, model.reconciled, now) if model.writes else None
+    return PageData(model, {"plot": drawn})
+
+
+def _is_about(found: Finding, key: ObjectKey) -> bool:
+    where = found.object
+    if where.uid or key.uid:
+        return where.uid == key.uid
+    names = where.group, where.resource, where.namespace, where.name
+    return names == (key.group, key.resource, key.namespace, key.name)
+
+
+async def tree(tracking: Tracking, queue: PageQueue, uid: str, at: float) -> Branch | None:
+    """Return the owner tree of an object from its root; None if the object is not tracked."""
+    found = tracking.find(uid)
+    if found is None:
+        return None
+    root = _root(tracking, found)
+    owners = await _owners(tracking)
+    below = await queue.in_thread(lambda: _below(root.uid, owners))
+    return _TreeBuilder(tracking, below, at).branch(root, MOST_DEEP)
+
+
+class _TreeBuilder:
+    """Builds one tree of at most MOST_NODES objects."""
+
+    def __init__(self, tracking: Tracking, below: Mapping[str, Sequence[str]], at: float) -> None:
+        self._tracking: Final = tracking
+        self._below: Final = below
+        self._at: Final = at
+        self._room = MOST_NODES
+
+    def branch(self, found: Tracked, deep: int) -> Branch:
+        """Return an object with at most `deep` levels below it: owners may form a cycle."""
+        self._room -= 1
+        uids = self._below.get(found.uid, ()) if deep else ()
+        known = [one for uid in uids if (one := self._tracking.find(uid)) is not None]
+        known.sort(key=lambda one: (one.kind.kind, one.state.settled, one.state.name))
+        children = tuple(
+            self.branch(one, deep - 1) for one in known[:MOST_CHILDREN] if self._room > 0
+        )
+        return Branch(show(found, self._at), children, len(known) - len(children))
+
+
+def _root(tracking: Tracking, found: Tracked) -> Tracked:
+    for _ in range(MOST_DEEP):
+        owner = tracking.find(found.state.owner) if found.state.owner else None
+        if owner is None:
+            break
+        found = owner
+    return found
+
+
+async def _owners(tracking: Tracking) -> dict[str, bytes]:
+    """Return the owner of each owned object, by uid; reads all tracked objects in batches.
+
+    One dictionary of bytes: a list for each owner would keep the garbage collector busy.
+    """
+    owners: dict[str, bytes] = {}
+    packed = tracking.packed()
+    while batch := list(islice(packed, _BATCH_SIZE)):
+        for uid, data in batch:
+            owner = read_owner(data if isinstance(data, bytes) else data[0])
+            if owner:
+                owners[uid] = owner
+        await asyncio.sleep(0)
+    return owners
+
+
+def _below(root: str, owners: Mapping[str, bytes]) -> dict[str, list[str]]:
+    """Return the uids directly below each uid of one tree."""
+    below: dict[str, list[str]] = {}
+    level = {root.encode()}
+    for _ in range(MOST_DEEP):
+        found = [(uid, owner) for uid, owner in owners.items() if owner in level]
+        for uid, owner in found:
+            below.setdefault(owner.decode(), []).append(uid)
+        level = {uid.encode() for uid, _ in found}
+        if not level:
+            break
+    return below

@@ -1,0 +1,142 @@
+"""What all pages share: their inputs, checks of URL parameters, and a queue of requests.
+
+A page is one module: a function that takes a PageContext, the URL parameters and the time, and
+returns PageData. It uses only the state of this server; it asks nobody.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from datetime import datetime
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
+from urllib.parse import urlencode
+
+from webhook.detection.suspects import Suspects
+from webhook.server.detecting import Detecting
+from webhook.server.watching import Watching
+from webhook.telemetry.metrics import Metrics
+
+LONGEST: Final = 300
+"""The most characters of a parameter: no Kubernetes name is longer."""
+
+MOST_WAITING: Final = 16
+
+_Made = TypeVar("_Made")
+
+
+class BadQueryError(ValueError):
+    """URL parameters that are not valid; the message says why."""
+
+
+class MissingError(Exception):
+    """The requested object is not known; the message says possible reasons."""
+
+
+class BusyError(Exception):
+    """Too many requests for pages wait already."""
+
+
+class Sources(NamedTuple):
+    """The state that pages show. `about` returns mode, version, store and instance as text."""
+
+    detecting: Detecting
+    suspects: Suspects
+    watching: Watching
+    metrics: Metrics
+    about: Callable[[], Mapping[str, str]]
+    connected: bool  # to a cluster
+
+
+class Server(Protocol):
+    """The server that serves the pages; see AdmissionService."""
+
+    def missing(self) -> str | None:
+        """Return why the server is not ready; None if it is."""
+
+    @property
+    def not_after(self) -> datetime:
+        """The time at which the served certificate expires."""
+
+    @property
+    def fingerprint(self) -> str:
+        """The SHA-256 of the served certificate."""
+
+
+class PageQueue:
+    """Handles one request at a time, since the dashboard shares a process with admission."""
+
+    def __init__(self, most_waiting: int = MOST_WAITING) -> None:
+        self._one: Final = asyncio.Lock()
+        self._left = most_waiting
+        self._thread: Final = ThreadPoolExecutor(1, "dashboard")
+
+    @asynccontextmanager
+    async def wait_turn(self) -> AsyncIterator[None]:
+        """Wait until earlier requests are done; raises BusyError if too many wait."""
+        if not self._left:
+            raise BusyError
+        self._left -= 1
+        try:
+            async with self._one:
+                yield
+        finally:
+            self._left += 1
+
+    async def in_thread(self, make: Callable[[], _Made]) -> _Made:
+        """Run `make` in a thread, so that reviews are answered meanwhile.
+
+        `make` must not use values that may change.
+        """
+        return await asyncio.get_running_loop().run_in_executor(self._thread, make)
+
+    def close(self) -> None:
+        """Stop the thread."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+
+class PageContext(NamedTuple):
+    """The inputs of every page."""
+
+    sources: Sources
+    server: Server
+    queue: PageQueue
+
+
+class PageData(NamedTuple):
+    """The data of a page: `model` is also its JSON; `values` are further template variables."""
+
+    model: Any
+    values: Mapping[str, Any]
+
+
+def check_parameters(query: Mapping[str, str], names: Iterable[str]) -> None:
+    """Raise BadQueryError for an unknown parameter or a value that is too long."""
+    known = sorted(names)
+    if unknown := sorted(set(query) - set(known)):
+        raise BadQueryError(f"unknown parameter {unknown[0]!r}; known are {', '.join(known)}")
+    for name, value in query.items():
+        if len(value) > LONGEST:
+            raise BadQueryError(f"{name} must have at most {LONGEST} characters")
+
+
+def choice(query: Mapping[str, str], name: str, choices: Iterable[str], default: str = "") -> str:
+    """Return a parameter with fixed choices, or the default if it is absent or empty."""
+    found = query.get(name) or default
+    if found and found not in (known := tuple(choices)):
+        raise BadQueryError(f"{name} must be one of {', '.join(known)}")
+    return found
+
+
+def number(query: Mapping[str, str], name: str, default: int, most: int) -> int:
+    """Return a parameter that is a number from 1 to `most`."""
+    text = query.get(name) or str(default)
+    if not text.isascii() or not text.isdecimal() or not 0 < int(text[:9]) <= most:
+        raise BadQueryError(f"{name} must be a number from 1 to {most}")
+    return int(text)
+
+
+def link(path: str, query: Mapping[str, object], **changed: object) -> str:
+    """Return the URL of a page, without empty parameters."""
+    values = {name: value for name, value in {**query, **changed}.items() if value}
+    return f"{path}?{urlencode(values)}" if values else path

@@ -1,0 +1,142 @@
+"""The page of webhooks: those called for a resource, in call order, with suspects marked.
+
+Order: policies, then mutating webhooks by the name of their configuration, then the kind's
+strategy, then validating webhooks. A URL has no labels, user or object, so the page lists what
+else a call depends on.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from enum import StrEnum
+from typing import Any, Final
+
+import msgspec
+from msgspec import structs
+
+from webhook.dashboard.page import PageContext, PageData, check_parameters, choice
+from webhook.detection.matching import NAME_LABEL, Matched, matches_rules
+from webhook.detection.policies import Policy
+from webhook.detection.suspects import Registered
+from webhook.objects.selectors import Truth, matches_labels
+
+OPERATIONS: Final = ("UPDATE", "CREATE", "DELETE", "CONNECT")
+_PARAMETERS: Final = ("resource", "subresource", "operation", "namespace")
+_MOST: Final = 500
+
+
+class Role(StrEnum):
+    """The role of a webhook: genguard's own, between /intent and /mutate, or outside."""
+
+    OWN = "genguard"
+    SUSPECT = "suspect"
+    OUTSIDE = "outside"
+
+
+class ListedWebhook(msgspec.Struct, frozen=True, rename="camel"):
+    """One webhook; `position` counts all mutating webhooks from 1."""
+
+    position: int
+    configuration: str
+    webhook: str
+    role: Role
+    phase: str
+    reinvoked: bool
+    rules: tuple[str, ...]
+    depends_on: tuple[str, ...]
+
+
+class WebhooksPage(msgspec.Struct, frozen=True, rename="camel"):
+    """The data of the page; `registered` is the number of all mutating webhooks."""
+
+    policies: tuple[str, ...]
+    webhooks: tuple[ListedWebhook, ...]
+    registered: int
+    connected: bool
+
+
+async def load(context: PageContext, query: Mapping[str, str], now: float) -> PageData:
+    """Return the webhooks for a resource, or all if no resource is given."""
+    del now
+    check_parameters(query, _PARAMETERS)
+    resource, _, group = query.get("resource", "").strip().partition(".")
+    write = Matched(
+        group=group,
+        version="",
+        resource=resource,
+        subresource=query.get("subresource", "").strip().lstrip("/"),
+        operation=choice(query, "operation", OPERATIONS, "UPDATE"),
+        namespace=query.get("namespace", "").strip(),
+        name="",
+        labels={},
+        old_labels={},
+    )
+    suspects = context.sources.suspects
+    others = {one.name for one in suspects.others}
+    links = [
+        _link(position, one, is_suspect=one.name in others, write=write)
+        for position, one in enumerate(suspects.registered, 1)
+        if not resource or _is_called(one, write)
+    ]
+    policies = [one.name for one in suspects.policies if not resource or _may_act(one, write)]
+    model = WebhooksPage(
+        tuple(policies[:_MOST]),
+        tuple(links[:_MOST]),
+        len(suspects.registered),
+        context.sources.connected,
+    )
+    return PageData(model, {"write": write, "named": bool(resource), "operations": OPERATIONS})
+
+
+def _is_called(one: Registered, write: Matched) -> bool:
+    if not any(matches_rules(one.rules, each, any_version=True) for each in _scopes(write)):
+        return False
+    labels = {NAME_LABEL: write.namespace}
+    outside = write.namespace and matches_labels(one.namespace_selector, labels, complete=False)
+    return outside is not Truth.FALSE
+
+
+def _may_act(one: Policy, write: Matched) -> bool:
+    """Whether a policy may act. Selectors that need unknown labels count as matching."""
+    unknown = {"objectSelector"} if write.namespace else {"objectSelector", "namespaceSelector"}
+
+    def known(resources: Mapping[str, Any]) -> dict[str, Any]:
+        return {key: value for key, value in resources.items() if key not in unknown}
+
+    bindings = tuple(replace(each, resources=known(each.resources)) for each in one.bindings)
+    wide = replace(one, constraints=known(one.constraints), bindings=bindings)
+    return any(wide.covers(each) is not Truth.FALSE for each in _scopes(write))
+
+
+def _scopes(write: Matched) -> tuple[Matched, ...]:
+    """Without a namespace the resource may be namespaced or not."""
+    return (write,) if write.namespace else (write, structs.replace(write, namespace="any"))
+
+
+def _link(position: int, one: Registered, *, is_suspect: bool, write: Matched) -> ListedWebhook:
+    return ListedWebhook(
+        position=position,
+        configuration=one.configuration,
+        webhook=one.webhook,
+        role=Role.OWN if one.phase else Role.SUSPECT if is_suspect else Role.OUTSIDE,
+        phase=one.phase,
+        reinvoked=one.reinvoked,
+        rules=tuple(_rule_text(rule) for rule in one.rules),
+        depends_on=tuple(_depends(one, write)),
+    )
+
+
+def _rule_text(rule: Mapping[str, Any]) -> str:
+    """Format a rule: `UPDATE deployments/status of apps`."""
+    parts = (",".join(rule.get(key) or ()) for key in ("operations", "apiGroups", "resources"))
+    operations, groups, resources = parts
+    return f"{operations} {resources} of {groups or 'the core group'}"
+
+
+def _depends(one: Registered, write: Matched) -> Iterator[str]:
+    labels = {NAME_LABEL: write.namespace} if write.namespace else {}
+    if matches_labels(one.namespace_selector, labels, complete=False) is not Truth.TRUE:
+        yield "labels of the namespace"
+    if one.object_selector:
+        yield "labels of the object"
+    if one.conditions:
+        yield f"{len(one.conditions)} matchConditions"

@@ -1,0 +1,230 @@
+"""Declares command line flags as fields of a frozen class, and reads their values.
+
+A class whose fields are made by `flag()` is the one place where a flag is described. From it follow
+the options of click (`options_of`), the keys of a configuration file (`read_config`) and the table
+in the documents (`table_of`).
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import Field, dataclass, field, fields
+from ipaddress import ip_network
+from pathlib import Path
+from typing import Any, Final, TypeVar
+from urllib.parse import urlsplit
+
+import click
+import yaml
+
+T = TypeVar("T")
+
+_METADATA: Final = "flag"
+_UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_PART: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)([smhd])")
+_WHOLE: Final = re.compile(rf"(?:{_PART.pattern})+")
+
+
+@dataclass(frozen=True, slots=True)
+class _Flag:
+    """Everything about a flag except its name.
+
+    default  as it is written on the command line, or a function that returns it
+    shown    the default as help and documents describe it, where the value itself says too little
+    help     one sentence or two for --help and the documents
+    note     more sentences, for the documents alone
+    option   further arguments of click.Option
+    """
+
+    default: Any
+    shown: str
+    help: str
+    note: str
+    option: Mapping[str, Any]
+
+
+def flag(default: Any, text: str, *, shown: str = "", note: str = "", **option: Any) -> Any:
+    """Declare the flag of a field; see _Flag for the arguments."""
+    metadata = {_METADATA: _Flag(default, shown, text, note, option)}
+    return field(default_factory=lambda: _value(default, option.get("type")), metadata=metadata)
+
+
+def _value(default: Any, kind: Any) -> Any:
+    """The value of a flag that is not given."""
+    given = default() if callable(default) else default
+    return kind.read(given) if isinstance(kind, Parsed) and isinstance(given, str) else given
+
+
+def options_of(settings: type[Any]) -> list[click.Option]:
+    """The click options of a class, in the order of its fields."""
+    return [_option(one) for one in fields(settings)]
+
+
+def _option(declared: Field[Any]) -> click.Option:
+    one: _Flag = declared.metadata[_METADATA]
+    text = f"{one.help} [default: {one.shown}]" if one.shown else one.help
+    more = dict(one.option)
+    if one.default is False:
+        more["is_flag"] = True
+    return click.Option(
+        [name_of(declared), declared.name],
+        default=one.default,
+        help=text,
+        show_default=not one.shown and not _is_nothing(one.default),
+        **more,
+    )
+
+
+def _is_nothing(default: Any) -> bool:
+    """Whether a default means that the flag does nothing, which 0 need not mean."""
+    return default is None or default is False or default in ("", ())
+
+
+def name_of(declared: Field[Any]) -> str:
+    """The flag of a field: --secure-port for secure_port."""
+    return "--" + declared.name.replace("_", "-")
+
+
+def table_of(settings: type[Any]) -> list[str]:
+    """The rows of the Markdown table that describes the flags of a class."""
+    rows = ["| flag | default | what it does |", "| --- | --- | --- |"]
+    for declared in fields(settings):
+        one: _Flag = declared.metadata[_METADATA]
+        kind, metavar = one.option.get("type"), one.option.get("metavar", "")
+        if isinstance(kind, click.Choice):
+            metavar = "|".join(kind.choices)
+        name = f"{name_of(declared)} {metavar}".strip().replace("|", r"\|")
+        default = one.shown or ("off" if one.default is False else f"`{one.default}`")
+        if not one.shown and one.default is not False and _is_nothing(one.default):
+            default = "none"
+        rows.append(f"| `{name}` | {default} | {f'{one.help} {one.note}'.strip()} |")
+    return rows
+
+
+def read_config(ctx: click.Context, _: click.Parameter, path: Path | None) -> Path | None:
+    """Make the values of a YAML file the defaults of the flags that are its keys.
+
+    The callback of the option --config. The command line wins over the file.
+    """
+    if path is None:
+        return None
+    try:
+        # Every value as text: 1.30 is a version and not the number 1.3.
+        values = yaml.load(path.read_text("utf-8"), Loader=yaml.BaseLoader) or {}  # noqa: S506
+    except OSError as error:
+        raise click.BadParameter(f"{path}: {error.strerror}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise click.BadParameter(f"{path}: not YAML") from error
+    names = {p.opts[0].removeprefix("--"): p for p in ctx.command.params if p.name}
+    if not isinstance(values, dict):
+        raise click.BadParameter(f"{path}: expected flags as keys, such as 'audit-only: true'")
+    unknown = sorted(str(key) for key in values if key not in names or key == "config")
+    if unknown:
+        known = ", ".join(sorted(name for name in names if name != "config"))
+        raise click.BadParameter(f"{path}: unknown {', '.join(unknown)}; known are {known}")
+    defaults = {
+        names[key].name: _config_value(path, names[key], value) for key, value in values.items()
+    }
+    ctx.default_map = {**(ctx.default_map or {}), **defaults}
+    return path
+
+
+def _config_value(path: Path, parameter: click.Parameter, value: Any) -> Any:
+    """A value as the command line would give it: a list is a,b or the flag repeated."""
+    items = value if isinstance(value, list) else [value]
+    if not all(isinstance(one, str) for one in items):
+        raise click.BadParameter(f"{path}: {parameter.opts[0]} takes a value or a list of them")
+    return items if parameter.multiple else ",".join(items)
+
+
+class Parsed(click.ParamType[T]):
+    """The type of a flag whose text a function reads; its ValueError is the error message."""
+
+    name = "text"
+
+    def __init__(self, read: Callable[[str], T]) -> None:
+        self.read: Final = read
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> T | Any:
+        """Read a text; a value that has been read already is returned as it is."""
+        if not isinstance(value, str):
+            return value
+        try:
+            return self.read(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+def duration(longest: int, *, or_none: bool = False) -> Parsed[float]:
+    """Seconds, written as `30s`, `5m`, `1m30s` or `30d`.
+
+    longest  how many hours are allowed
+    or_none  whether 0 is allowed
+    """
+
+    def read(text: str) -> float:
+        whole = text if text[-1:] in _UNITS else f"{text}s"
+        parts = _PART.findall(whole) if _WHOLE.fullmatch(whole) else []
+        seconds = sum(float(number) * _UNITS[unit] for number, unit in parts)
+        if not parts or (not seconds and not or_none) or seconds > longest * _UNITS["h"]:
+            raise ValueError(f"{text!r} is not a time up to {longest}h, such as 30s or 5m")
+        return seconds
+
+    return Parsed(read)
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def _cidrs(text: str) -> tuple[str, ...]:
+    try:
+        return tuple(str(ip_network(one)) for one in _names(text))
+    except ValueError as error:
+        raise ValueError(f"{error}: give ranges such as 10.0.0.0/28") from error
+
+
+def _https_url(text: str) -> str:
+    try:
+        found = urlsplit(text)
+        fits = found.scheme == "https" and found.hostname and found.port != 0
+    except ValueError:
+        fits = False
+    if not fits or found.path.strip("/") or found.query:
+        raise ValueError(f"{text!r} is not https://HOST:PORT")
+    return text.rstrip("/")
+
+
+def _alertmanager_url(text: str) -> str:
+    try:
+        found = urlsplit(text)
+        fits = found.scheme in ("http", "https") and found.hostname and found.port != 0
+    except ValueError:
+        fits = False
+    if not fits or found.query or found.fragment:
+        raise ValueError(f"{text!r} is not a URL such as http://alertmanager:9093")
+    return text
+
+
+def _listen_address(text: str) -> str:
+    try:
+        found = urlsplit(f"//{text}")
+        fits = bool(found.hostname) and found.port is not None
+    except ValueError:
+        fits = False
+    if not fits:
+        raise ValueError(f"{text!r} is not ADDRESS:PORT")
+    return text
+
+
+NAMES: Final = Parsed(_names)
+"""Names with commas between them."""
+CIDRS: Final = Parsed(_cidrs)
+"""Ranges of addresses, as a NetworkPolicy takes them: 10.0.0.0/28,2001:db8::/64."""
+HTTPS_URL: Final = Parsed(_https_url)
+"""https://HOST:PORT, without a path."""
+ALERTMANAGER_URL: Final = Parsed(_alertmanager_url)
+LISTEN_ADDRESS: Final = Parsed(_listen_address)
+FILE: Final = click.Path(dir_okay=False, path_type=Path)
+FOLDER: Final = click.Path(file_okay=False, path_type=Path)

@@ -1,0 +1,73 @@
+"""One object's status as genguard sees it, beside the answers of kstatus, Argo CD and kubectl."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from webhook.status.evaluate import evaluate
+from webhook.status.view import Past, StatusView
+from webhook.status.views.argo import ArgoHealth, argo
+from webhook.status.views.disagreement import disagreement
+from webhook.status.views.kstatus import Kstatus, kstatus
+from webhook.status.views.rollout import Rollout, rollout
+
+
+class Assessment(NamedTuple):
+    """All answers for one object. None means that the tool has no answer for this kind."""
+
+    document: Mapping[str, Any]
+    view: StatusView
+    kstatus: Kstatus
+    argo: ArgoHealth | None
+    rollout: Rollout | None
+
+    @property
+    def disagreement(self) -> str | None:
+        """One line that says why the answers contradict each other; None when they agree."""
+        return disagreement(
+            self.document,
+            ready=self.view.ready,
+            settled=self.view.settled,
+            kstatus=self.kstatus,
+            argo=self.argo,
+            rollout=self.rollout,
+        )
+
+    def to_line(self) -> dict[str, Any]:
+        """Return the object of one line of `genguard status -o json`.
+
+        The keys are an interface: all are always present, in this order.
+        """
+        view = self.view
+        return {
+            "kind": view.kind,
+            "namespace": view.namespace,
+            "name": view.name,
+            "ready": view.ready,
+            "settled": view.settled,
+            "health": view.health,
+            "progress": view.progress,
+            "tableReady": view.table_ready,
+            "kstatus": self.kstatus,
+            "argo": self.argo,
+            "rollout": self.rollout,
+            "reconciledGeneration": view.reconciled_generation,
+            "terminatingReplicas": view.terminating_replicas,
+            "reasons": [str(reason) for reason in view.reasons],
+        }
+
+
+def assess(
+    document: Mapping[str, Any],
+    past: Past | None = None,
+    children: Sequence[StatusView] = (),
+    *,
+    at: float,
+) -> Assessment:
+    """Evaluate an object as evaluate() does, and ask the other tools, which see only the object."""
+    return Assessment(
+        document,
+        evaluate(document, past, children, at=at),
+        kstatus(document, at),
+        argo(document),
+        rollout(document),
+    )

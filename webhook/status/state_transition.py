@@ -1,0 +1,284 @@
+"""Computes the next TrackedState of an object from its last one and a new snapshot.
+
+- Spec has a new intent when metadata.generation changes. If generations follow each other before
+  the object is settled, the latest counts: its author waits for that one.
+- `observed_at` and `settled_at` are set once for each generation. A duration is measured only when
+  the change of spec itself was seen, and not when the same snapshot shows it finished already:
+  then nobody knows how long it took.
+- A kind without observedGeneration counts as observed when its status is written. That is enough
+  to believe its status, but not to measure a duration.
+- A flip is a change of Ready within one generation after it was ready once. Earlier changes are
+  part of the rollout, and a new generation changes Ready because its author wants it.
+- Kinds without metadata.generation have no intent that differs from status, so no durations.
+"""
+
+import zlib
+from typing import Any, Final
+
+import msgspec
+
+from webhook.admission.review import ReviewedObject
+from webhook.objects.fields import Fields
+from webhook.status.evaluate import GRACE_SECONDS, evaluate
+from webhook.status.tracked_state import MOST_FLIPS, TrackedState
+from webhook.status.view import Health, Past, StatusView
+
+_LEFT_OUT: Final = frozenset({
+    "template", "jobTemplate", "volumeClaimTemplates",
+    "containers", "initContainers", "ephemeralContainers", "volumes", "imagePullSecrets",
+    "affinity", "nodeName", "nodeSelector", "tolerations", "topologySpreadConstraints",
+    "dnsConfig", "dnsPolicy", "hostNetwork", "hostname", "subdomain", "enableServiceLinks",
+    "preemptionPolicy", "priority", "priorityClassName", "schedulerName", "schedulingGates",
+    "securityContext", "serviceAccount", "serviceAccountName", "terminationGracePeriodSeconds",
+})  # fmt: skip
+"""Fields of spec that no rule of status reads; they are most of a pod or pod template."""
+_MAX_DIGITS: Final = 18
+
+LONGEST_UID: Final = 128
+
+
+class _Owner(msgspec.Struct, frozen=True):
+    uid: str = ""
+    controller: bool | None = None
+
+
+_owners: Final = msgspec.json.Decoder(tuple[_Owner, ...] | None)
+_raw_fields: Final = msgspec.json.Decoder(Fields | None)
+
+
+class ObjectSnapshot:
+    """One state of one object, not decoded: most snapshots repeat what is known.
+
+    Its methods decode; they raise msgspec.MsgspecError when the JSON is malformed.
+    """
+
+    __slots__ = (
+        "_spec",
+        "_status",
+        "api_version",
+        "digest",
+        "generation",
+        "kind",
+        "metadata",
+        "version",
+    )
+
+    def __init__(self, reviewed: ReviewedObject, api_version: str, kind: str) -> None:
+        self._spec: Final = reviewed.spec
+        self._status: Final = reviewed.status
+        self.api_version: Final = api_version
+        self.kind: Final = kind
+        self.metadata: Final = reviewed.metadata
+        generation = self.metadata.stored_generation
+        self.generation: Final = generation if 0 < generation <= _MAX_INT64 else 0
+        self.version: Final = _version(self.metadata.resource_version)
+        # A generation identifies spec. The start value 1 keeps the digest from being 0 in practice.
+        digest = zlib.crc32(self._status or b"", 1)
+        if not self.generation:
+            digest = zlib.crc32(self._spec or b"", digest)
+        if self.metadata.deletion_timestamp:
+            digest = zlib.crc32(self.metadata.deletion_timestamp.encode(), digest)
+        self.digest: Final = digest
+
+    def read_owner_uid(self) -> str:
+        """Return the uid of its controller, or else of its first owner; "" without owners."""
+        raw = self.metadata.owner_references
+        if isinstance(raw, msgspec.UnsetType):
+            return ""
+        owners = _owners.decode(raw) or ()
+        first = owners[0] if owners else None
+        found = next((owner for owner in owners if owner.controller), first)
+        uid = found.uid if found else ""
+        return uid if len(uid.encode()) <= LONGEST_UID else ""
+
+    def decode(self) -> dict[str, Any]:
+        """Return the object as evaluate() needs it, without the fields that no rule reads."""
+        known = self.metadata
+        metadata: dict[str, Any] = {}
+        document = {"apiVersion": self.api_version, "kind": self.kind, "metadata": metadata}
+        if known.generation is not msgspec.UNSET:
+            metadata["generation"] = known.generation
+        if known.creation_timestamp is not None:
+            metadata["creationTimestamp"] = known.creation_timestamp
+        if known.deletion_timestamp is not None:
+            metadata["deletionTimestamp"] = known.deletion_timestamp
+        if self._spec is not None:
+            document["spec"] = _spec(self._spec)
+        if self._status is not None:
+            document["status"] = msgspec.json.decode(self._status)
+        return document
+
+
+def _spec(raw: msgspec.Raw) -> Any:
+    try:
+        fields = _raw_fields.decode(raw)
+    except msgspec.ValidationError:
+        return msgspec.json.decode(raw)  # not an object: evaluate() reports it
+    if fields is None:
+        return None
+    return {
+        key: msgspec.json.decode(value) for key, value in fields.items() if key not in _LEFT_OUT
+    }
+
+
+def _version(text: str | None) -> int:
+    """Return a resourceVersion as a number (KEP-5504); 0 when it is not one."""
+    if text is None or not text.isdecimal() or len(text) > _MAX_DIGITS:
+        return 0
+    return int(text)
+
+
+_MAX_INT64: Final = 2**63 - 1
+
+
+class StateTransition(msgspec.Struct, frozen=True, gc=False):
+    """The next state, and the durations in seconds that this snapshot has ended."""
+
+    after: TrackedState
+    intent_changed: bool
+    """Spec is new: until GRACE_SECONDS have passed, as_unobserved(after) is believed."""
+    observation: float | None = None
+    reconcile: float | None = None
+    flipped: bool = False
+
+
+def compute_transition(
+    kind: int,
+    snapshot: ObjectSnapshot,
+    before: TrackedState | None,
+    at: float,
+    version: int,
+    *,
+    always_observes: bool,
+    created: bool = False,
+) -> StateTransition:
+    """Return what a snapshot changes in the state of an object; call it only for a new snapshot.
+
+    version          the resourceVersion of the latest state known to be stored
+    always_observes  its controller always writes observedGeneration
+    created          it is the first state of a new object
+    Raises msgspec.MsgspecError or RecursionError when the object cannot be decoded.
+    """
+    if before is None or before.generation != snapshot.generation:
+        # A generation that goes back was believed but never stored. Of the earlier one no more is
+        # known than of an object that is seen for the first time.
+        is_new = created or (before is not None and before.generation < snapshot.generation)
+        return _new_intent(kind, snapshot, before, at, version, is_new=is_new)
+    flips = before.flips_since(at)
+    document, generation = snapshot.decode(), snapshot.generation
+    # Where observedGeneration is written, it alone decides: see evaluate().
+    silent = before.observed is None and not always_observes
+    acted = before.observed_at or (at if silent else None)
+    past = Past(before.intent_at, acted, before.reconciled, len(flips))
+    view = evaluate(document, past, at=at, with_table=False)
+    flipped = (
+        before.has_been_ready
+        and before.ready is not view.ready
+        and before.ready is not None
+        and view.ready is not None
+    )
+    if flipped:
+        flips = (*flips, max(int(at), 0))[-MOST_FLIPS:]
+        past = Past(before.intent_at, acted, before.reconciled, len(flips))
+        view = evaluate(document, past, at=at, with_table=False)
+    observed = _observed(view)
+    observed_at, settled_at = before.observed_at, before.settled_at
+    measures = before.intent_seen and generation > 0
+    observation = reconcile = None
+    if observed_at is None and observed is not None and observed >= generation:
+        observed_at = at
+        observation = at - before.intent_at if measures else None
+    if settled_at is None and view.settled:
+        settled_at = at
+        reconcile = at - before.intent_at if measures else None
+    same = (
+        view.ready is before.ready
+        and view.settled is before.settled
+        and view.health is before.health
+    )
+    after = TrackedState(
+        kind,
+        before.namespace,
+        before.name,
+        version,
+        snapshot.digest,
+        generation,
+        observed,
+        generation if view.settled and generation else before.reconciled,
+        before.intent_at,
+        before.intent_seen,
+        observed_at,
+        settled_at,
+        before.changed_at if same else at,
+        view.ready,
+        view.settled,
+        view.health,
+        before.has_been_ready or view.ready is True,
+        flips,
+        snapshot.read_owner_uid(),
+    )
+    return StateTransition(
+        after, intent_changed=False, observation=observation, reconcile=reconcile, flipped=flipped
+    )
+
+
+def _new_intent(
+    kind: int,
+    snapshot: ObjectSnapshot,
+    before: TrackedState | None,
+    at: float,
+    version: int,
+    *,
+    is_new: bool,
+) -> StateTransition:
+    """Return the transition for the first snapshot of a generation, or of an object."""
+    reconciled = before.reconciled if before else None
+    flips = before.flips_since(at) if before else ()
+    past = Past(at - GRACE_SECONDS, None, reconciled, len(flips)) if is_new else None
+    view = evaluate(snapshot.decode(), past, at=at, with_table=False)
+    generation, observed = snapshot.generation, _observed(view)
+    is_observed = observed is not None and observed >= generation
+    intent_changed = is_new and not is_observed and generation > 0
+    after = TrackedState(
+        kind=kind,
+        namespace=snapshot.metadata.namespace or "",
+        name=snapshot.metadata.name or "",
+        version=version,
+        digest=snapshot.digest,
+        generation=generation,
+        observed=observed,
+        reconciled=generation if view.settled and generation else reconciled,
+        intent_at=at,
+        intent_seen=intent_changed,
+        observed_at=at if is_observed else None,
+        settled_at=at if view.settled else None,
+        changed_at=at,
+        ready=view.ready,
+        settled=view.settled,
+        health=view.health,
+        has_been_ready=view.ready is True,
+        flips=flips,
+        owner=snapshot.read_owner_uid(),
+    )
+    return StateTransition(after, intent_changed)
+
+
+def as_unobserved(after: TrackedState, before: TrackedState | None, at: float) -> TrackedState:
+    """Return the state while no controller has acted on the new spec: readiness not known."""
+    was_so = before is not None and before.ready is None and not before.settled
+    return msgspec.structs.replace(
+        after,
+        ready=None,
+        settled=False,
+        health=Health.YELLOW if after.health is Health.GREEN else after.health,
+        settled_at=None,
+        reconciled=before.reconciled if before else None,
+        has_been_ready=False,
+        changed_at=before.changed_at if before and was_so else at,
+    )
+
+
+def _observed(view: StatusView) -> int | None:
+    """Return the observed generation within int64, in which it is packed."""
+    observed = view.observed_generation
+    return None if observed is None else max(-_MAX_INT64, min(observed, _MAX_INT64))

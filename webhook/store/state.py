@@ -1,0 +1,265 @@
+"""Keeps findings and objects over a restart, in a SQLite file that one process uses at a time.
+
+StatePersister loads everything before the server starts, and saves what changed every few seconds.
+Changes are collected in batches on the event loop; a thread writes to the disk. A save that fails
+is logged once and counted, and the next save makes up for it. SqliteFile writes all rows of a save
+or none, because a process may be killed at any moment. A file that is not ours, or is damaged, is
+neither used nor changed.
+"""
+
+import asyncio
+import contextlib
+import os
+import sqlite3
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final, NamedTuple, Protocol
+
+import msgspec
+
+from webhook.private_file import keep_private
+from webhook.store.address import BadStoreError
+from webhook.telemetry import declarations
+from webhook.telemetry.logs import LOGGER
+from webhook.telemetry.metrics import Metrics
+from webhook.threads import in_thread
+
+Row = tuple[str, bytes]
+
+_APPLICATION: Final = 0x67656E67
+"""The application id in the file's header: "geng"."""
+_FORM: Final = 1
+"""The version of the rows' form; a file of another version is not read."""
+_START_ANEW: Final = "move it away to start with nothing, or name another file"
+_REASONS: Final = {
+    sqlite3.SQLITE_BUSY: "another process uses it; each server needs a file of its own",
+    sqlite3.SQLITE_NOTADB: f"it is no file of genguard's; {_START_ANEW}",
+    sqlite3.SQLITE_CORRUPT: f"it is damaged; {_START_ANEW}",
+    sqlite3.SQLITE_CANTOPEN: "it cannot be opened; is its folder there, and may it be written to?",
+    sqlite3.SQLITE_READONLY: "it cannot be written to",
+    sqlite3.SQLITE_FULL: "the disk is full",
+    sqlite3.SQLITE_IOERR: "the disk does not read or write it",
+}
+SAVE_SECONDS: Final = 3.0
+_BATCH: Final = 200
+
+
+class NotSavedError(Exception):
+    """The current rows are not in the file; the message says why."""
+
+
+class Changes(NamedTuple):
+    """What changed in one kind of rows since the last save: rows to write, names to delete."""
+
+    rows: Iterable[Row]
+    gone: Iterable[str]
+
+
+class SqliteFile:
+    """An open file; its calls may come from any thread, one at a time."""
+
+    def __init__(self, path: Path) -> None:
+        """Open or create the file. Raises BadStoreError."""
+        self._path: Final = path
+        try:
+            with contextlib.suppress(FileExistsError):
+                # Findings tell about the cluster: only the owner may read them.
+                os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+            self._file: Final = sqlite3.connect(
+                path, timeout=0, check_same_thread=False, isolation_level=None
+            )
+        except (OSError, sqlite3.Error) as error:
+            reason = _REASONS[sqlite3.SQLITE_CANTOPEN]
+            raise BadStoreError(f"--store sqlite:{path}: {reason}") from error
+        try:
+            self._take()
+            keep_private(path)
+        except OSError as error:
+            self._file.close()
+            raise BadStoreError(f"--store sqlite:{path}: {error.strerror}") from error
+        except BaseException:
+            self._file.close()
+            raise
+
+    def load(self, kind: str) -> list[Row]:
+        """Return all rows of a kind. Raises BadStoreError."""
+        try:
+            found = self._file.execute("SELECT name, content FROM kept WHERE kind = ?", (kind,))
+            return [(str(name), bytes(content)) for name, content in found]
+        except sqlite3.Error as error:
+            raise BadStoreError(f"--store sqlite:{self._path}: {_reason(error)}") from error
+
+    def save(self, changes: Mapping[str, Changes]) -> None:
+        """Write and delete rows by kind, in one transaction. Raises NotSavedError."""
+        try:
+            self._file.execute("BEGIN")
+            for kind, (rows, gone) in changes.items():
+                self._file.executemany(
+                    "INSERT OR REPLACE INTO kept (kind, name, content) VALUES (?, ?, ?)",
+                    ((kind, name, content) for name, content in rows),
+                )
+                self._file.executemany(
+                    "DELETE FROM kept WHERE kind = ? AND name = ?", ((kind, name) for name in gone)
+                )
+            self._file.execute("COMMIT")
+        except (sqlite3.Error, UnicodeEncodeError) as error:
+            with contextlib.suppress(sqlite3.Error):
+                self._file.execute("ROLLBACK")
+            raise NotSavedError(_reason(error)) from error
+
+    def close(self) -> None:
+        """Close the file; another process may use it then."""
+        self._file.close()
+
+    def _take(self) -> None:
+        """Lock the file, and check that it is genguard's and whole. Raises BadStoreError."""
+        try:
+            self._file.execute("PRAGMA locking_mode = EXCLUSIVE")
+            self._file.execute("BEGIN EXCLUSIVE")
+            application, form = self._number("application_id"), self._number("user_version")
+            if application == 0 and self._number("schema_version") == 0:
+                self._file.execute(
+                    "CREATE TABLE kept (kind TEXT, name TEXT, content BLOB, "
+                    "PRIMARY KEY (kind, name)) WITHOUT ROWID"
+                )
+                self._file.execute(f"PRAGMA application_id = {_APPLICATION}")
+                self._file.execute(f"PRAGMA user_version = {_FORM}")
+            elif application != _APPLICATION:
+                raise sqlite3.DatabaseError(sqlite3.SQLITE_NOTADB)
+            elif form != _FORM:
+                reason = f"it was written by another version of genguard; {_START_ANEW}"
+                raise BadStoreError(f"--store sqlite:{self._path}: {reason}")
+            self._file.execute("COMMIT")
+            (verdict,) = self._file.execute("PRAGMA quick_check(1)").fetchone()
+            if verdict != "ok":
+                raise sqlite3.DatabaseError(sqlite3.SQLITE_CORRUPT)
+        except sqlite3.Error as error:
+            raise BadStoreError(f"--store sqlite:{self._path}: {_reason(error)}") from error
+
+    def _number(self, pragma: str) -> int:
+        (value,) = self._file.execute(f"PRAGMA {pragma}").fetchone()
+        return int(value)
+
+
+def _reason(error: Exception) -> str:
+    """Return the reason in our own words, by the low byte of the code (sqlite.org/rescode.html)."""
+    given = error.args[0] if error.args else None
+    code = given if isinstance(given, int) else getattr(error, "sqlite_errorcode", 0)
+    return _REASONS.get(code & 0xFF, f"SQLite says {type(error).__name__}; {_START_ANEW}")
+
+
+class PersistentPart(Protocol):
+    """A part of the server's state, kept as rows."""
+
+    def marks(self) -> Iterator[tuple[str, Any]]:
+        """Yield the name of each row, and a value that differs once the row has changed."""
+
+    def export(self, name: str) -> bytes | None:
+        """Return the content of one row; None when it is gone by now."""
+
+    def restore(self, rows: Iterable[Row]) -> None:
+        """Load rows, at the start. Raises msgspec.MsgspecError or ValueError."""
+
+
+class Rows(Protocol):
+    """A storage of rows; see SqliteFile."""
+
+    def load(self, kind: str) -> list[Row]:
+        """Return all rows of a kind."""
+
+    def save(self, changes: Mapping[str, Changes]) -> None:
+        """Write and delete rows, all or none; raises NotSavedError."""
+
+    def close(self) -> None:
+        """Close the storage; nothing is called after this."""
+
+
+class StatePersister:
+    """Loads and saves parts of the state, each under its own name."""
+
+    def __init__(self, rows: Rows, parts: Mapping[str, PersistentPart]) -> None:
+        """Load every part. Raises BadStoreError, after closing `rows`."""
+        self._rows: Final = rows
+        self._parts: Final = parts
+        self._saved: Final[dict[str, dict[str, Any]]] = {}
+        self._is_failing = False
+        self.failures = 0
+        for kind, part in parts.items():
+            try:
+                part.restore(rows.load(kind))
+            except (msgspec.MsgspecError, ValueError) as error:
+                rows.close()
+                raise BadStoreError(
+                    f"--store: {kind} cannot be read; move the file away to start with nothing"
+                ) from error
+            self._saved[kind] = dict(part.marks())
+
+    @asynccontextmanager
+    async def running(self, metrics: Metrics) -> AsyncIterator[None]:
+        """Save every few seconds while the context is entered, and once at the end."""
+        metrics.gauge(declarations.STORE_SAVE_FAILURES, lambda: float(self.failures))
+        over = asyncio.Event()
+        saving = asyncio.create_task(self._run(over))
+        try:
+            yield
+        finally:
+            over.set()  # not cancelled: a thread may be writing
+            await saving
+            await in_thread(self._rows.close)
+
+    async def save(self) -> None:
+        """Save what changed since the last save. Never raises."""
+        changes = {kind: await self._changes(kind, part) for kind, part in self._parts.items()}
+        if not any(rows or gone for rows, gone in changes.values()):
+            return
+        try:
+            await in_thread(self._rows.save, changes)
+        except NotSavedError as error:
+            self.failures += 1
+            self._forget(changes)
+            if not self._is_failing:
+                LOGGER.warning("state not saved", extra={"facts": {"reason": str(error)}})
+            self._is_failing = True
+        else:
+            if self._is_failing:
+                LOGGER.info("state is saved again")
+            self._is_failing = False
+
+    async def _run(self, over: asyncio.Event) -> None:
+        while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(SAVE_SECONDS):
+                    await over.wait()
+            is_last = over.is_set()
+            await self.save()
+            if is_last:
+                return
+
+    async def _changes(self, kind: str, part: PersistentPart) -> Changes:
+        saved, rows, present = self._saved[kind], list[Row](), set[str]()
+        for count, (name, mark) in enumerate(part.marks(), start=1):
+            present.add(name)
+            if name not in saved or saved[name] != mark:
+                content = part.export(name)
+                if content is not None:
+                    rows.append((name, content))
+                    saved[name] = mark
+            if count % _BATCH == 0:
+                await asyncio.sleep(0)
+        gone = tuple(saved.keys() - present) if len(saved) > len(present) else ()
+        for name in gone:
+            del saved[name]
+        return Changes(rows, gone)
+
+    def _forget(self, changes: Mapping[str, Changes]) -> None:
+        """Take rows as unsaved, so that the next save writes them."""
+        for kind, (rows, gone) in changes.items():
+            self._saved[kind].update(dict.fromkeys([*(name for name, _ in rows), *gone], _UNSAVED))
+
+
+class _Unsaved:
+    """A mark that equals no other."""
+
+
+_UNSAVED: Final = _Unsaved()

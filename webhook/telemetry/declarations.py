@@ -1,0 +1,266 @@
+"""Every metric that genguard exports, declared once: its full name, type, help and labels.
+
+A part of the server that has a number to show hands a function that reads it to `Metrics.gauge` or
+`Metrics.counts`, or makes the family in a collector. Both take the declaration from here.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from prometheus_client.metrics_core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Counter:
+    """A number that only grows; its name ends in _total."""
+
+    name: str
+    help: str
+    labels: tuple[str, ...] = ()
+
+    def family(self) -> CounterMetricFamily:
+        """An empty family, to be filled at a scrape."""
+        return CounterMetricFamily(self.name, self.help, labels=self.labels)
+
+
+@dataclass(frozen=True, slots=True)
+class Gauge:
+    """A number that rises and falls."""
+
+    name: str
+    help: str
+    labels: tuple[str, ...] = ()
+
+    def family(self) -> GaugeMetricFamily:
+        """An empty family, to be filled at a scrape."""
+        return GaugeMetricFamily(self.name, self.help, labels=self.labels)
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """A distribution; its samples end in _bucket, _sum and _count."""
+
+    name: str
+    help: str
+    labels: tuple[str, ...] = ()
+
+    def family(self) -> HistogramMetricFamily:
+        """An empty family, to be filled at a scrape."""
+        return HistogramMetricFamily(self.name, self.help, labels=self.labels)
+
+
+Declaration = Counter | Gauge | Histogram
+
+_KIND: Final = ("group", "kind")
+
+# Reviews.
+REVIEWS: Final = Counter(
+    "genguard_reviews_total",
+    "Reviews answered.",
+    ("phase", "operation", "resource", "subresource", "decision"),
+)
+MENDS: Final = Counter(
+    "genguard_mends_total",
+    "Edits by rule; mode did or, in audit-only, would.",
+    ("rule", "resource", "mode"),
+)
+DROPPED_EDITS: Final = Counter(
+    "genguard_dropped_edits_total",
+    "Edits that would not have applied and were not sent.",
+    ("resource",),
+)
+REFUSED_REQUESTS: Final = Counter(
+    "genguard_refused_requests_total",
+    "Requests and connections refused before a review was decoded.",
+    ("reason",),
+)
+PREDICTIONS: Final = Counter(
+    "genguard_predictions_total", "Predictions of generation at /mutate, by cause.", ("cause",)
+)
+REVIEW_SECONDS: Final = Histogram(
+    "genguard_review_seconds", "Time to judge one review, without reading or writing it."
+)
+LAST_REVIEW: Final = Gauge(
+    "genguard_last_review_timestamp_seconds",
+    "When the last review came that was no dry run; 0 before the first.",
+)
+REMEMBERED_DROPPED: Final = Counter(
+    "genguard_remembered_dropped_total",
+    "Intents and answers that made room for others while their writes were on their way.",
+    ("what",),
+)
+FLIP_STATUS_REFUSED: Final = Gauge(
+    "genguard_flip_status_refused", "Resources of --flip-status whose status cannot be flipped."
+)
+COSTLY_CONDITIONS: Final = Gauge(
+    "genguard_costly_conditions",
+    "matchConditions that cost too much to evaluate: their webhooks stay possible.",
+)
+
+# The server.
+SHED: Final = Counter(
+    "genguard_shed_total",
+    "Reviews rejected because of overload: in audit-only mode allowed without being judged, "
+    "otherwise answered with 429.",
+    ("reason",),
+)
+OPEN_CONNECTIONS: Final = Gauge("genguard_open_connections", "Connections of the admission port.")
+EVENT_LOOP_LAG: Final = Gauge(
+    "genguard_event_loop_lag_seconds",
+    "The longest recent delay of the event loop: every answer waited for as long.",
+)
+CERTIFICATE_EXPIRY: Final = Gauge(
+    "genguard_certificate_expiry_seconds", "Seconds until the served certificate expires."
+)
+CERTIFICATE_ROTATION_FAILING: Final = Gauge(
+    "genguard_certificate_rotation_failing",
+    "1 on the leader while it cannot renew the certificate.",
+)
+RECORDING_DROPPED: Final = Gauge(
+    "genguard_recording_dropped", "Reviews that the recording could not keep."
+)
+OPS_REFUSED_CONNECTIONS: Final = Counter(
+    "genguard_ops_refused_connections_total",
+    "Connections and requests of the ops port that were refused or dropped.",
+    ("reason",),
+)
+LEADER: Final = Gauge("genguard_leader", "1 on the replica that leads.")
+CLUSTER_KNOWN: Final = Gauge(
+    "genguard_cluster_known",
+    "1 once the version and the CustomResourceDefinitions of the cluster are known.",
+)
+
+# Detection.
+FINDINGS_OPEN: Final = Gauge(
+    "genguard_findings_open", "Findings now open.", ("detector", "severity")
+)
+DETECTION_DROPPED: Final = Counter(
+    "genguard_detection_dropped_total",
+    "Reviews, writes and findings that detection and tracking had no room for.",
+)
+WRITES: Final = Counter("genguard_writes_total", "Updates whose outcome was seen.")
+INCOMPLETE_WRITES: Final = Counter(
+    "genguard_incomplete_writes_total",
+    "Updates of which a phase was not seen here: it went to another replica, or was not answered "
+    "in time. Without an outcome a write may also have been refused.",
+    ("missing",),
+)
+DETECTION_OBJECTS: Final = Gauge("genguard_detection_objects", "Objects that detection remembers.")
+HEALS: Final = Counter(
+    "genguard_heals_total", "Attempts to put lost values back into stored objects.", ("result",)
+)
+
+# Tracked objects.
+OBJECTS: Final = Gauge(
+    "genguard_objects", "Tracked objects, as of their last write.", (*_KIND, "health")
+)
+GENERATION_LAG_OBJECTS: Final = Gauge(
+    "genguard_generation_lag_objects",
+    "Tracked objects whose observedGeneration is behind their generation.",
+    _KIND,
+)
+READY_FLIPS: Final = Counter(
+    "genguard_ready_flips_total",
+    "Turns of Ready within one generation, after it was ready once.",
+    _KIND,
+)
+OBSERVATION_LAG: Final = Histogram(
+    "genguard_observation_lag_seconds",
+    "From a change of intent to an observedGeneration that has caught up.",
+    _KIND,
+)
+RECONCILE_DURATION: Final = Histogram(
+    "genguard_reconcile_duration_seconds",
+    "From a change of intent until the object was settled.",
+    _KIND,
+)
+TRACKED_BYTES: Final = Gauge("genguard_tracked_bytes", "Memory of tracked objects.")
+
+# Watched objects.
+WATCH_CURRENT: Final = Gauge(
+    "genguard_watch_current",
+    "1 while all objects of a watched resource are known as they are now.",
+    ("resource",),
+)
+TERMINATING_PODS: Final = Gauge(
+    "genguard_terminating_pods",
+    "Pods with a deletionTimestamp that have not ended, by the kind of their controller.",
+    ("controller",),
+)
+TERMINATING_REPLICAS_OBJECTS: Final = Gauge(
+    "genguard_terminating_replicas_objects",
+    "Objects by what status.terminatingReplicas says: as many as pods do, another number, or "
+    "nothing.",
+    ("kind", "status"),
+)
+REPLICASET_TERMINATING_REPLICAS: Final = Gauge(
+    "kube_replicaset_status_terminating_replicas",
+    "status.terminatingReplicas of a ReplicaSet.",
+    ("namespace", "replicaset"),
+)
+REPLICASET_TERMINATING_PODS: Final = Gauge(
+    "genguard_replicaset_terminating_pods",
+    "Terminating pods of a ReplicaSet, counted.",
+    ("namespace", "replicaset"),
+)
+REPLICASETS_WITHOUT_SERIES: Final = Gauge(
+    "genguard_replicasets_without_series", "Objects that --object-metrics left no room for."
+)
+# KEP-3973 and the changelog of kube-state-metrics have the first name; its releases since v2.18.0
+# export the second (its internal/store/deployment.go).
+DEPLOYMENT_REPLICAS_TERMINATING: Final = Gauge(
+    "kube_deployment_status_replicas_terminating",
+    "status.terminatingReplicas of a Deployment.",
+    ("namespace", "deployment"),
+)
+DEPLOYMENT_TERMINATING_REPLICAS: Final = Gauge(
+    "kube_deployment_status_terminating_replicas",
+    "status.terminatingReplicas of a Deployment.",
+    ("namespace", "deployment"),
+)
+DEPLOYMENT_TERMINATING_PODS: Final = Gauge(
+    "genguard_deployment_terminating_pods",
+    "Terminating pods of a Deployment, counted.",
+    ("namespace", "deployment"),
+)
+DEPLOYMENTS_WITHOUT_SERIES: Final = Gauge(
+    "genguard_deployments_without_series", "Objects that --object-metrics left no room for."
+)
+
+# The store.
+STORE_SAVE_FAILURES: Final = Gauge(
+    "genguard_store_save_failures", "Saves to the store that failed."
+)
+STORE_UP: Final = Gauge("genguard_store_up", "1 while the shared store is asked.")
+STORE_REQUESTS: Final = Counter(
+    "genguard_store_requests_total",
+    "Commands for the shared store, by what became of them.",
+    ("operation", "result"),
+)
+STORE_SHARED: Final = Gauge(
+    "genguard_store_shared", "1 while all replicas judge what this one sees."
+)
+STORE_FACTS: Final = Counter(
+    "genguard_store_facts_total",
+    "What detection learns of reviews, by what became of it in the shared store.",
+    ("result",),
+)
+STORE_LAG: Final = Gauge(
+    "genguard_store_lag_seconds",
+    "For how long the oldest message to the shared store has not come back.",
+)
+STORE_DROPPED: Final = Counter(
+    "genguard_store_dropped_total",
+    "Values of the shared store that were not taken, or not whole, by the reason.",
+    ("reason",),
+)
+
+
+def every_metric() -> Iterable[Declaration]:
+    """All metrics that are declared above."""
+    return [one for one in globals().values() if isinstance(one, Counter | Gauge | Histogram)]
