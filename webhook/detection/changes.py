@@ -6,7 +6,7 @@ in changing order), by position otherwise.
 
 import sys
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from operator import attrgetter
 from typing import Any, Final
 
@@ -89,25 +89,27 @@ def differing(before: Fields, after: Fields, keys: Iterable[str]) -> Iterator[Pa
 
 
 def leaves_of(parts: Iterable[Part]) -> Leaves:
-    """Leaves that differ below such fields; raises as `changes` does."""
+    """Return the leaves that differ below such fields; raises as `changes` does."""
     found: list[Change] = []
     for key, old, new in parts:
         at = _tree.root()[key]
         left, right = _opened(old), _opened(new)
         if left and right:
-            for name in left | right:
-                one, other = left.get(name), right.get(name)
-                if one != other and len(found) < MOST_LEAVES:
+            for name, value in right.items():
+                before = left.pop(name, None)
+                if before != value:
                     below = at[name]
-                    _compare(below, below, _decoded(one), _decoded(other), found)
+                    _compare(below, below, _decoded(before), _decoded(value), found)
+            for name, value in left.items():
+                _every_leaf(at[name], _decoded(value), found, is_gone=True)
         else:
             _compare(at, at, _decoded(old), _decoded(new), found)
     found.sort(key=_pointer)
-    return tuple(found)
+    return tuple(found[:MOST_LEAVES])
 
 
 def _opened(raw: bytes | msgspec.Raw | None) -> dict[str, msgspec.Raw] | None:
-    """The fields of an object, undecoded: most of them are equal to the byte."""
+    """Return the fields of an object, undecoded: most of them are equal to the byte."""
     try:
         return None if raw is None else _fields_decoder.decode(raw)
     except msgspec.ValidationError:
@@ -119,18 +121,19 @@ def _decoded(raw: bytes | msgspec.Raw | None) -> Any:
 
 
 def _compare(old_at: Place, at: Place, old: Any, new: Any, found: list[Change]) -> None:
-    """Go down both sides at once, where they differ."""
-    kind = type(new)
-    if at.is_deepest or kind not in _CONTAINERS or type(old) is not kind or not old or not new:
-        if _is_leaf(at, old) and _is_leaf(at, new):
-            before, after = zlib.crc32(_encode(old)), zlib.crc32(_encode(new))
-            if before != after:
-                found.append(Change(at.path, at.pointer, before, after, at.salt))
-        else:
-            _every_leaf(old_at, old, found, is_gone=True)
-            _every_leaf(at, new, found, is_gone=False)
-    else:
-        (_compare_objects if kind is dict else _compare_lists)(old_at, at, old, new, found)
+    """Compare two values; where both are objects, or both lists, what is below them."""
+    if len(found) >= MOST_LEAVES:
+        return
+    is_open, was_open = (
+        bool(value) and type(value) in _CONTAINERS and not at.is_deepest for value in (new, old)
+    )
+    if is_open and was_open and type(old) is type(new):
+        (_compare_objects if type(new) is dict else _compare_lists)(old_at, at, old, new, found)
+    elif is_open or was_open:
+        _every_leaf(old_at, old, found, is_gone=True)
+        _every_leaf(at, new, found, is_gone=False)
+    elif not _same(old, new):
+        found.append(Change(at.path, at.pointer, _digest(old), _digest(new), at.salt))
 
 
 def _compare_objects(
@@ -138,14 +141,15 @@ def _compare_objects(
 ) -> None:
     for name, value in new.items():
         before = old.get(name)
-        if len(found) >= MOST_LEAVES:
-            return
-        if not _same(before, value):
-            below = at[name]
+        if before == value and (type(value) is str or _encode(before) == _encode(value)):
+            continue  # equal in JSON: to Python 1 is 1.0 and True as well
+        below = at[name]
+        if type(value) in _CONTAINERS or type(before) in _CONTAINERS:
             _compare(below if old_at is at else old_at[name], below, before, value, found)
+        elif len(found) < MOST_LEAVES:
+            before, after = _digest(before), _digest(value)
+            found.append(Change(below.path, below.pointer, before, after, below.salt))
     for name, value in old.items():
-        if len(found) >= MOST_LEAVES:
-            return
         if name not in new:
             _every_leaf(old_at[name], value, found, is_gone=True)
 
@@ -153,32 +157,33 @@ def _compare_objects(
 def _compare_lists(
     old_at: Place, at: Place, old: list[Any], new: list[Any], found: list[Change]
 ) -> None:
-    items = {(field, name): index for field, name, index in _items(old)}
-    for item in _items(new):
-        if len(found) >= MOST_LEAVES:
-            return
-        value, index = new[item[2]], items.pop(item[:2], None)
-        if index is None:
-            _every_leaf(at[item], value, found, is_gone=False)
-        elif not _same(old[index], value):
-            _compare(old_at[*item[:2], index], at[item], old[index], value, found)
-    for known, index in items.items():
-        if len(found) >= MOST_LEAVES:
-            return
-        _every_leaf(old_at[*known, index], old[index], found, is_gone=True)
+    old_field, old_names = _identities(old)
+    field, names = _identities(new)
+    known = {name: index for index, name in enumerate(old_names)} if field == old_field else {}
+    for index, name in enumerate(names):
+        value, before = new[index], known.pop(name, None)
+        if before is None:
+            _every_leaf(at[field, name, index], value, found, is_gone=False)
+        elif not _same(old[before], value):
+            below = at[field, name, index]
+            _compare(old_at[field, name, before], below, old[before], value, found)
+    left = known.items() if field == old_field else ((one, at) for at, one in enumerate(old_names))
+    for name, index in left:
+        _every_leaf(old_at[old_field, name, index], old[index], found, is_gone=True)
 
 
 def _every_leaf(at: Place, value: Any, found: list[Change], *, is_gone: bool) -> None:
-    """Go down the only side there is."""
+    """Add each leaf of a value that only one side has."""
     inside: Iterable[tuple[str | Item, Any]]
     if value and type(value) is dict and not at.is_deepest:
         inside = value.items()
     elif value and type(value) is list and not at.is_deepest:
-        inside = zip(_items(value), value, strict=True)
+        field, names = _identities(value)
+        inside = [((field, name, index), value[index]) for index, name in enumerate(names)]
     else:
-        if value is not _ABSENT:
+        inside = ()
+        if value is not _ABSENT and len(found) < MOST_LEAVES:
             found.append(_lone(at, value, is_gone=is_gone))
-        return
     for token, child in inside:
         if len(found) >= MOST_LEAVES:
             return
@@ -194,20 +199,25 @@ def _lone(at: Place, value: Any, *, is_gone: bool) -> Change:
     return Change(at.path, at.pointer, before, after, at.salt)
 
 
-def _is_leaf(at: Place, value: Any) -> bool:
-    is_open = value and type(value) in _CONTAINERS and not at.is_deepest
-    return value is not _ABSENT and not is_open
+def _digest(value: Any) -> int | None:
+    return None if value is _ABSENT else zlib.crc32(_encode(value))
 
 
-def _same(a: Any, b: Any) -> bool:
-    """Equal in JSON: to Python 1 is 1.0 and True as well."""
-    return a is b or bool(a == b and (type(a) is str or _encode(a) == _encode(b)))
+def _same(one: Any, other: Any) -> bool:
+    """Return whether values are equal in JSON: to Python 1 is 1.0 and True as well."""
+    return bool(one == other and (type(one) is str or _encode(one) == _encode(other)))
 
 
-def _items(values: list[Any]) -> list[Item]:
-    """The identity of each item; nothing but its position where those are missing or repeated."""
+def _identities(values: list[Any]) -> tuple[str, Sequence[str | int]]:
+    """Return the field that tells the items of a list apart, and its value in each item.
+
+    Where no field does, "" and the positions.
+    """
     for field in _ITEM_KEYS:
-        names: list[Any] = [value.get(field) if type(value) is dict else None for value in values]
+        try:
+            names = [value[field] for value in values]
+        except (KeyError, TypeError):
+            continue  # an item without the field, or that is no object
         if set(map(type, names)) == _TEXTS and len(set(names)) == len(names):
-            return [(field, name, index) for index, name in enumerate(names)]
-    return [("", index, index) for index in range(len(values))]
+            return field, names
+    return "", range(len(values))

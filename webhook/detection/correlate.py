@@ -25,7 +25,7 @@ import msgspec
 from webhook.admission.join import JoinKey
 from webhook.admission.review import Phase
 from webhook.detection.changes import Change
-from webhook.detection.diff import NO_DIFF, NOT_COMPARED, Compared, Diff, between, diff_of, together
+from webhook.detection.diff import NO_DIFF, NOT_COMPARED, Diff, between, diff_of, together
 from webhook.detection.fact import SECONDS_APART, Fact
 from webhook.detection.reduce import Known
 from webhook.detection.write import NOBODY, Acted, Called, Write
@@ -226,7 +226,7 @@ def assemble(
     """
     has_outcome = last.phase is Phase.OUTCOME
     takes_status = has_outcome and _is_status_taken(last)
-    phases = _compared_later([one for one in (intent, *mutates, last) if one is not None])
+    phases = [one for one in (intent, *mutates, last) if one is not None]
     if takes_status:
         phases = [_with_status(one) for one in phases]
     last = phases[-1]
@@ -264,11 +264,6 @@ def assemble(
         reinvocation_diff=_reinvocation(mutates) if intent is not None or are_rounds else NO_DIFF,
         admitted_diff=admitted,
         content_hash=(admitted if requested_diff is None else requested_diff).content_hash,
-        digest_before=last.compared.before,
-        digest_requested=last.compared.after
-        if intent is None or intent.compared.after == last.compared.after
-        else intent.compared.after,
-        digest_admitted=last.compared.after,
         state_before=states.before if states else 0,
         state_after=states.after if states else 0,
         has_outcome=has_outcome,
@@ -290,28 +285,6 @@ def assemble(
         called=_called(intent, mutates, last),
         missing=missing,
     )
-
-
-def _compared_later(facts: Sequence[Fact]) -> list[Fact]:
-    """The phases, with the leaves that a later phase has compared for an earlier one."""
-    later = [one for fact in facts for one in fact.earlier]
-    of_status = [one for fact in facts for one in fact.earlier_status]
-    if not later:
-        return list(facts)
-    return [
-        msgspec.structs.replace(
-            one,
-            compared=_leaves(one.compared, later),
-            compared_status=one.compared_status and _leaves(one.compared_status, of_status),
-        )
-        for one in facts
-    ]
-
-
-def _leaves(compared: Compared, later: Sequence[Compared]) -> Compared:
-    if compared.diff.is_compared:
-        return compared
-    return next((one for one in later if one.same_as(compared)), compared)
 
 
 def _constant(diff: Diff) -> Diff:

@@ -4,7 +4,6 @@ The server feeds it off the answer path, replay inline. Replicas that share fact
 encoded, in nearly the order of their times, and have found the same.
 """
 
-from collections import OrderedDict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
@@ -15,7 +14,7 @@ from webhook.admission.review import AdmissionRequest, Phase
 from webhook.detection.correlate import Correlator
 from webhook.detection.damage import survives
 from webhook.detection.detectors import ALL, Detector, DetectorRunner
-from webhook.detection.diff import NOT_COMPARED, Diff
+from webhook.detection.diff import Comparer
 from webhook.detection.evidence import Place
 from webhook.detection.fact import Fact, decode_fact, encode_fact
 from webhook.detection.finding import Finding
@@ -23,8 +22,6 @@ from webhook.detection.history import History
 from webhook.detection.ledger import Ledger, Row, name_of
 from webhook.detection.reduce import (
     NOTHING_KNOWN,
-    Bodies,
-    CloseLook,
     Known,
     Reviewed,
     is_reduced,
@@ -37,11 +34,6 @@ from webhook.detection.write import Write
 MOST_OBJECTS_ALONE: Final = 10_000
 MOST_BYTES_ALONE: Final = 14 * 1024 * 1024
 """Of the history of what is not shared: a store is not lost for long."""
-
-
-MOST_CHANGED: Final = 10_000
-MOST_LOOKS_A_SECOND: Final = 20
-"""At writes of one object whose transition was not compared before. All writes are counted."""
 
 
 class Completeness(NamedTuple):
@@ -68,15 +60,12 @@ class Detection:
         also: Ledger | None = None,
         *,
         own_user: str = "",
-        compares_all: bool = False,
     ) -> None:
         """Remember nothing yet.
 
-        also          signals are entered there as well
-        own_user      writes of this user are genguard's own
-        compares_all  every write is looked at closely, and not those of suspicious objects alone
+        also      signals are entered there as well
+        own_user  writes of this user are genguard's own
         """
-        self._compares_all: Final = compares_all
         self._own_user: Final = own_user
         self._suspects: Final = suspects or Suspects()
         self._detectors: Final = detectors
@@ -88,13 +77,7 @@ class Detection:
         self._ledgers: Final = (self.ledger,) if also is None else (self.ledger, also)
         self._completed: list[Write] = []
         self._alone: Detection | None = None
-        self._bodies: Final = Bodies()
-        self._changed: Final[OrderedDict[str, None]] = OrderedDict()
-        """Objects of which another webhook changed a write: their writes are compared from then on.
-
-        Known as soon as its fact is there, though facts that replicas share are judged later."""
-        self._looks: dict[JoinKey, int] = {}
-        self._looks_second = 0.0
+        self._comparer: Final = Comparer()
         self.unreadable = 0
         """How many objects could not be decoded, or a part of them."""
 
@@ -122,16 +105,7 @@ class Detection:
         # An intent begins a write, whatever is known of another one with its key.
         known = NOTHING_KNOWN if phase is Phase.INTENT else self._known(key)
         try:
-            close_look = self._close_look(key, now)
-            fact = reduce(
-                phase,
-                reviewed,
-                now,
-                known,
-                self._suspects,
-                bodies=self._bodies,
-                close_look=close_look,
-            )
+            fact = reduce(phase, reviewed, now, known, self._suspects, comparer=self._comparer)
         except (msgspec.MsgspecError, RecursionError):
             self.unreadable += 1
             return None
@@ -259,42 +233,11 @@ class Detection:
         begun = sum(one.phase is Phase.INTENT for one in facts)
         return known._replace(facts=() if begun > 1 else tuple(facts))
 
-    def _close_look(self, key: JoinKey, now: float) -> CloseLook:
-        """Decide whether the leaves of a write are compared, from what is known of its object."""
-
-        def look(before: int, after: int) -> Diff | None:
-            if self._compares_all:
-                return NOT_COMPARED
-            past = self.history.find(key)
-            name = key.uid or f"{key.namespace}/{key.name}"
-            # Whether a write repairs damage is seen in its leaves.
-            is_suspicious = name in self._changed or self.ledger.has_damage(name)
-            if past is not None and not is_suspicious:
-                is_status = key.subresource == "status"
-                is_suspicious = past.is_suspicious(key.user, before, after, now, status=is_status)
-            if not is_suspicious:
-                return None
-            known = past and past.diff_between(before, after)
-            return known or (NOT_COMPARED if self._may_look(key, now) else None)
-
-        return look
-
-    def _may_look(self, key: JoinKey, now: float) -> bool:
-        """Count the close looks at an object in this second, up to as many as are allowed."""
-        if not 0 <= now - self._looks_second < 1:
-            self._looks, self._looks_second = {}, now
-        name = msgspec.structs.replace(key, resource_version="", user="")
-        count = self._looks[name] = self._looks.get(name, 0) + 1
-        return count <= MOST_LOOKS_A_SECOND
-
     def _note(self, known: Known, fact: Fact) -> None:
         """Learn at once where writes are changed: a loop turns before its writes are judged."""
         if known.facts and not known.facts[-1].compared.same_as(fact.compared):
             key = fact.key
             self._suspects.changed(Place(key.group, key.resource, key.subresource))
-            self._changed[key.uid or f"{key.namespace}/{key.name}"] = None
-            if len(self._changed) > MOST_CHANGED:
-                self._changed.popitem(last=False)
 
     def _judge(self, write: Write) -> None:
         if write.is_changed:

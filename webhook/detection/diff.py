@@ -1,4 +1,4 @@
-"""What differs between two states of an object: digests of every write, leaves of a few.
+"""What differs between two states of an object: digests of both, and the leaves that differ.
 
 Two comparisons that start from the same stored object can be compared with each other without the
 objects: a leaf that only one of them names differs between their results, and so does a leaf that
@@ -6,18 +6,24 @@ both name with different digests. Nothing else does.
 """
 
 import zlib
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Sequence
 from functools import lru_cache
 from operator import attrgetter
 from typing import Final
 
 import msgspec
 
-from webhook.detection.changes import MOST_LEAVES, Change, Leaves
+from webhook.detection.changes import MOST_LEAVES, Change, Leaves, Part, differing, leaves_of
+from webhook.objects.bounded import Bounded
 from webhook.objects.fields import Fields
 from webhook.objects.pointer import Path
 
 _MOST_SEEDS: Final = 256
+MOST_TRANSITIONS: Final = 10_000
+MOST_BYTES_SHARED: Final = 8 * 1024 * 1024
+_BYTES_OF_TRANSITION: Final = 600
+MOST_BYTES_COMPARED: Final = 1024 * 1024
+"""Of one object in one second, of transitions that were not compared before."""
 _DIGESTS: Final = 2**32
 _pointer: Final = attrgetter("pointer")
 
@@ -26,8 +32,8 @@ class Diff(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What differs between two states; true where their bytes differ.
 
     differs      their bytes differ; in order or notation alone there are no changes
-    changes      the leaves that differ, by pointer; none where they were not compared
-    is_compared  the leaves were compared, or there was nothing to compare
+    changes      the leaves that differ, by pointer
+    is_compared  False where there was too much to compare, or the leaves were forgotten
     size         about how many bytes of memory the leaves take
     """
 
@@ -108,6 +114,54 @@ def digests(old: Fields, new: Fields, left_out: Container[str] = ()) -> tuple[in
 @lru_cache(_MOST_SEEDS)
 def _seed(key: str) -> int:
     return zlib.crc32(key.encode())
+
+
+class Comparer:
+    """Compares fields leaf by leaf, within bounds of time and memory.
+
+    A loop repeats: equal transitions of one object share one result, which is found once.
+    """
+
+    def __init__(self) -> None:
+        self._known: Final[Bounded[tuple[str, int, int], Compared]] = Bounded(
+            MOST_TRANSITIONS, MOST_BYTES_SHARED
+        )
+        self._spent: dict[str, int] = {}
+        self._second = 0.0
+
+    def compare(
+        self, name: str, stored: Fields, sent: Fields, now: float, earlier: Sequence[Compared] = ()
+    ) -> Compared:
+        """Return what differs between the stored and the sent fields of the object `name`.
+
+        Of `earlier` comparisons of the same write, the one that shows the same is returned.
+        Raises msgspec.MsgspecError and RecursionError for fields that cannot be decoded.
+        """
+        before, after = digests(stored, sent)
+        for one in earlier:
+            if one.before == before and one.after == after:
+                return one
+        if before == after:
+            return Compared(before, after, NO_DIFF)
+        key = name, before, after
+        found = self._known.get(key)
+        if found is None:
+            keys = [*stored, *[key for key in sent if key not in stored]]
+            parts = list(differing(stored, sent, keys))
+            if not self._may_compare(name, parts, now):
+                return Compared(before, after, NOT_COMPARED)
+            found = Compared(before, after, diff_of(leaves_of(parts), differs=True))
+            self._known.put(key, found, _BYTES_OF_TRANSITION + found.diff.size)
+        return found
+
+    def _may_compare(self, name: str, parts: Sequence[Part], now: float) -> bool:
+        """Count the bytes of an object that are compared in this second; the first always may."""
+        if not 0 <= now - self._second < 1:
+            self._spent, self._second = {}, now
+        spent = self._spent.get(name, 0)
+        size = sum([len(old or b"") + len(new or b"") for _, old, new in parts])
+        self._spent[name] = spent + size
+        return not spent or spent + size <= MOST_BYTES_COMPARED
 
 
 def together(one: Compared, other: Compared) -> Compared:

@@ -50,9 +50,6 @@ class Fact(msgspec.Struct, frozen=True, array_like=True, gc=False):
     compared         the fields that the server takes from this write
     compared_status  of a custom resource that nobody has described: its outcome tells whether
                      status is taken
-    earlier          of earlier phases of the write, compared by leaves only now that this phase
-                     shows something else; the same for their status
-    earlier_status
     touches_status   whether status differs, and is taken or may be; touches_more: whether any
     touches_more     other field that is taken differs
     states           None where an outcome is awaited, which tells them
@@ -77,8 +74,6 @@ class Fact(msgspec.Struct, frozen=True, array_like=True, gc=False):
     writes_status: bool
     compared: Compared
     compared_status: Compared | None
-    earlier: tuple[Compared, ...]
-    earlier_status: tuple[Compared, ...]
     touches_status: bool
     touches_more: bool
     states: States | None
@@ -98,7 +93,6 @@ class Fact(msgspec.Struct, frozen=True, array_like=True, gc=False):
         differs = self.compared.diff.size
         if self.compared_status is not None:
             differs += self.compared_status.diff.size
-        differs += sum([one.diff.size for one in (*self.earlier, *self.earlier_status)])
         seen = self.observed.size
         if self.observed_before is not self.observed:
             seen += self.observed_before.size

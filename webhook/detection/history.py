@@ -1,11 +1,11 @@
-"""The latest writes of each object, which of them were stored, and whether they look suspicious.
+"""The latest writes of each object, and which of them were stored.
 
 A write that is seen is not yet stored. Several writes may share a base resourceVersion, and at most
-one of them is kept: the next oldObject shows which. Bounded in objects, in writes of an object and
-in bytes: the objects longest unseen go first, and all that is older than SECONDS_KEPT.
+one of them is kept: the next oldObject shows which.
 
-Of each write a small record is kept. The leaves that it changed are compared only while its object
-is suspicious: a loop repeats, so what the first writes did not keep the next ones show.
+Bounded in objects, in writes of an object, in bytes and in time. Leaves take more than the rest of
+a record: they have a bound of their own, and objects that were not written for longest lose theirs
+first.
 """
 
 from collections import OrderedDict
@@ -15,24 +15,18 @@ from typing import Final
 import msgspec
 
 from webhook.admission.join import JoinKey
-from webhook.detection.diff import Diff
+from webhook.detection.diff import NO_DIFF, NOT_COMPARED, Diff
 from webhook.detection.write import NOBODY, ObjectKey, Requester, Write
 from webhook.objects.pointer import Path
 
 MOST_OBJECTS: Final = 100_000
 MOST_BYTES: Final = 180 * 1024 * 1024
+"""Of records, without the leaves that they have changed."""
+MOST_BYTES_OF_LEAVES: Final = 40 * 1024 * 1024
 WRITES_OF_AN_OBJECT: Final = 40
 BYTES_OF_AN_OBJECT: Final = 6 * 1024 * 1024
-"""Its newest write is remembered whatever it takes: some 10 MiB at most."""
+"""With leaves. Its newest write is remembered whatever it takes: some 10 MiB at most."""
 SECONDS_KEPT: Final = 3_600.0
-SECONDS_SUSPICIOUS: Final = 600.0
-"""A write is compared with those of so many seconds before it."""
-_MISSED: Final = 2
-_OFTEN: Final = 5
-_OFTEN_SECONDS: Final = 10.0
-"""So many writes of one part in so many seconds are more than usual."""
-
-
 _BYTES_OF_OBJECT: Final = 600
 
 
@@ -42,7 +36,7 @@ class ObjectHistory(msgspec.Struct, gc=False):
     Tuples, and no gc: there are 100,000, and the garbage collector need not look at any.
 
     stored  those of the writes that are known to have been stored
-    bytes   about what it takes in memory
+    bytes   about what the records take in memory; leaf_bytes: what their leaves take
     writer, status_writer  who wrote the first time: the rest, and status
     several_wrote, several_wrote_status  whether somebody else has written it since
     """
@@ -50,6 +44,7 @@ class ObjectHistory(msgspec.Struct, gc=False):
     writes: tuple[Write, ...] = ()
     stored: tuple[Write, ...] = ()
     bytes: int = _BYTES_OF_OBJECT
+    leaf_bytes: int = 0
     writer: str | None = None
     status_writer: str | None = None
     several_wrote: bool = False
@@ -68,14 +63,17 @@ class ObjectHistory(msgspec.Struct, gc=False):
     def add(self, write: Write) -> None:
         """Remember a write; whether it was stored is not known yet."""
         kept = _sharing(write, self.writes[-1]) if self.writes else _bare(write)
+        self.leaf_bytes += self._own_leaf_bytes(kept)
         self.writes = (*self.writes, kept)
         self.bytes += kept.size
         while len(self.writes) > 1 and (
-            len(self.writes) > WRITES_OF_AN_OBJECT or self.bytes > BYTES_OF_AN_OBJECT
+            len(self.writes) > WRITES_OF_AN_OBJECT
+            or self.bytes + self.leaf_bytes > BYTES_OF_AN_OBJECT
         ):
             oldest, *_ = self.writes
             self.writes = self.writes[1:]
             self.bytes -= oldest.size
+            self.leaf_bytes -= self._own_leaf_bytes(oldest)
             if self.stored and self.stored[0] is oldest:
                 self.stored = self.stored[1:]
         user = write.requester.user
@@ -85,6 +83,21 @@ class ObjectHistory(msgspec.Struct, gc=False):
         if write.writes_more:
             self.writer = self.writer or user
             self.several_wrote |= user != self.writer
+
+    def forget_leaves(self) -> None:
+        """Keep of each write who, when, digests and numbers."""
+        bare = {id(one): _without_leaves(one) for one in self.writes}
+        self.writes = tuple(bare.values())
+        self.stored = tuple([bare[id(one)] for one in self.stored])
+        self.leaf_bytes = 0
+
+    def _own_leaf_bytes(self, write: Write) -> int:
+        """Return the bytes of its leaves that no remembered write has: writes of a loop share."""
+        size = 0
+        for diff in _diffs(write):
+            if not any(diff is one for it in self.writes for one in _diffs(it)):
+                size += diff.size
+        return size
 
     def confirm(self, base: str, state: int) -> tuple[Write, ...]:
         """Return the writes that must have been stored, as the object is at `base` now.
@@ -103,50 +116,6 @@ class ObjectHistory(msgspec.Struct, gc=False):
         self.stored += found
         return found
 
-    def is_suspicious(
-        self, user: str, before: int, after: int, now: float, *, status: bool
-    ) -> bool:
-        """Whether a write from one digest to another should be looked at closely.
-
-        Signs that need no leaves, among the latest writes of the same part (of status, or of the
-        rest): another webhook changed one; the same content was there or was requested before;
-        what its user requested was not there afterwards, twice; its user takes turns with another
-        one; there are very many; generation counts writes of status.
-        """
-        in_a_hurry = missed = 0
-        was_other, expected = False, before
-        for one in reversed(self.writes):
-            if one.time < now - SECONDS_SUSPICIOUS:
-                break
-            if not (one.writes_status if status else one.writes_more):
-                continue
-            is_own = one.requester.user == user
-            missed += is_own and one.digest_requested != expected
-            expected = one.digest_before
-            in_a_hurry += one.time > now - _OFTEN_SECONDS
-            if (
-                one.is_changed
-                or after in (one.digest_before, one.digest_requested)
-                or missed >= _MISSED
-                or (is_own and was_other)
-                or in_a_hurry >= _OFTEN
-                or (one.status_counts and one.counted and not one.touches_more)
-            ):
-                return True
-            was_other = was_other or not is_own
-        return False
-
-    def diff_between(self, before: int, after: int) -> Diff | None:
-        """The leaves that a transition changes, if a remembered write has made the same one."""
-        for one in reversed(self.writes):
-            if one.digest_before == before:
-                if one.digest_admitted == after and one.admitted_diff.changes:
-                    return one.admitted_diff
-                requested = one.requested_diff
-                if one.digest_requested == after and requested and requested.changes:
-                    return requested
-        return None
-
     def last_setter_but(self, user: str, leaf: Path) -> Requester | None:
         """Who last requested a value at a leaf, if that is remembered and was somebody else."""
         is_status = leaf[0] == "status"
@@ -162,11 +131,19 @@ class ObjectHistory(msgspec.Struct, gc=False):
 class History:
     """Histories of objects, the longest unseen first out."""
 
-    def __init__(self, most_objects: int = MOST_OBJECTS, most_bytes: int = MOST_BYTES) -> None:
+    def __init__(
+        self,
+        most_objects: int = MOST_OBJECTS,
+        most_bytes: int = MOST_BYTES,
+        most_leaf_bytes: int = MOST_BYTES_OF_LEAVES,
+    ) -> None:
         self._objects: OrderedDict[str, ObjectHistory] = OrderedDict()
+        self._with_leaves: OrderedDict[str, ObjectHistory] = OrderedDict()
         self._most_objects: Final = most_objects
         self._most_bytes: Final = most_bytes
+        self._most_leaf_bytes: Final = most_leaf_bytes
         self.bytes = 0
+        self.leaf_bytes = 0
 
     def __len__(self) -> int:
         return len(self._objects)
@@ -188,12 +165,23 @@ class History:
 
     def add(self, past: ObjectHistory, write: Write) -> None:
         """Remember a write in its object's history, and forget what is over the bounds."""
-        before = past.bytes
+        before, leaves_before = past.bytes, past.leaf_bytes
         past.add(write)
         self.bytes += past.bytes - before
+        self.leaf_bytes += past.leaf_bytes - leaves_before
+        if past.leaf_bytes:
+            name = _name(write.object)
+            self._with_leaves[name] = past
+            self._with_leaves.move_to_end(name)
+            while self.leaf_bytes > self._most_leaf_bytes and len(self._with_leaves) > 1:
+                _, longest = self._with_leaves.popitem(last=False)
+                self.leaf_bytes -= longest.leaf_bytes
+                longest.forget_leaves()
         while len(self) > 1 and self._is_over(write.time - SECONDS_KEPT):
-            _, oldest = self._objects.popitem(last=False)
+            name, oldest = self._objects.popitem(last=False)
+            self._with_leaves.pop(name, None)
             self.bytes -= oldest.bytes
+            self.leaf_bytes -= oldest.leaf_bytes
 
     def _is_over(self, oldest: float) -> bool:
         if len(self) > self._most_objects or self.bytes > self._most_bytes:
@@ -202,21 +190,47 @@ class History:
 
 
 def _bare(write: Write) -> Write:
-    """What is kept of a write."""
+    """Return what is kept of a write."""
     return msgspec.structs.replace(write, called=NOBODY)
 
 
 def _sharing(write: Write, last: Write) -> Write:
-    """What is kept of a write: values that are equal to those of the last one are kept once."""
-    where, state, digest = write.object, write.state_before, write.digest_before
-    subresource = write.subresource
+    """Return what is kept of a write: what is equal to a value of the last one is kept once."""
+    others, again = write.webhook_diff, write.reinvocation_diff
     return msgspec.structs.replace(
         write,
         called=NOBODY,
-        object=last.object if last.object == where else where,
-        subresource=last.subresource if last.subresource == subresource else subresource,
-        state_before=last.state_after if last.state_after == state else state,
-        digest_before=last.digest_admitted if last.digest_admitted == digest else digest,
+        object=last.object if last.object == write.object else write.object,
+        subresource=last.subresource
+        if last.subresource == write.subresource
+        else write.subresource,
+        state_before=last.state_after
+        if last.state_after == write.state_before
+        else write.state_before,
+        webhook_diff=last.webhook_diff if others == last.webhook_diff else others,
+        reinvocation_diff=last.reinvocation_diff if again == last.reinvocation_diff else again,
+    )
+
+
+def _diffs(write: Write) -> list[Diff]:
+    """Return its differences that have leaves, each once."""
+    requested, admitted = write.requested_diff, write.admitted_diff
+    found = [admitted] if admitted.changes else []
+    if requested is not None and requested is not admitted and requested.changes:
+        found.append(requested)
+    if write.is_changed:
+        found += [one for one in (write.webhook_diff, write.reinvocation_diff) if one]
+    return found
+
+
+def _without_leaves(write: Write) -> Write:
+    requested, others = write.requested_diff, write.webhook_diff
+    return msgspec.structs.replace(
+        write,
+        requested_diff=NOT_COMPARED if requested else requested,
+        webhook_diff=NOT_COMPARED if others else others,
+        reinvocation_diff=NOT_COMPARED if write.reinvocation_diff else NO_DIFF,
+        admitted_diff=NOT_COMPARED if write.admitted_diff else NO_DIFF,
     )
 
 

@@ -1,17 +1,12 @@
-"""Makes a Fact of one review, where it came in: afterwards the objects are not needed.
+"""Reduce a review to a Fact, as soon as it comes in: afterwards the objects are not needed.
 
-Pure. Of each review digests are made. Leaves are compared at once, and only where the caller asks
-for a close look or where a phase shows something else than the phase before. A phase that shows the
-same as the one before is not compared again.
+Pure. A phase that shows the same as an earlier phase of its write is not compared again.
 """
 
-from collections import OrderedDict
-from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from webhook.admission.join import JoinKey
 from webhook.admission.review import (
     NO_RAW,
     AdmissionRequest,
@@ -19,8 +14,7 @@ from webhook.admission.review import (
     Phase,
     ReviewedObject,
 )
-from webhook.detection.changes import Part, differing, leaves_of
-from webhook.detection.diff import NO_DIFF, NOT_COMPARED, Compared, Diff, diff_of, digests
+from webhook.detection.diff import Compared, Comparer, digests
 from webhook.detection.fact import VERSION, Fact, States
 from webhook.detection.suspects import Suspects
 from webhook.generation.custom import StatusSubresource
@@ -33,8 +27,6 @@ _STATUS: Final = "status"
 _NOT_STATUS: Final = frozenset({_STATUS})
 _METADATA_COUNTS: Final = frozenset({("apps", "deployments")})
 """Annotations count as spec does (pkg/registry/apps/deployment/strategy.go:PrepareForUpdate)."""
-MOST_BYTES_OF_BODIES: Final = 8 * 1024 * 1024
-_BYTES_OF_BODY: Final = 1_000
 _LONGEST_MANAGER: Final = 128
 """As the API server has it (apimachinery pkg/apis/meta/v1/validation: FieldManagerMaxLength)."""
 
@@ -60,69 +52,6 @@ class Known(NamedTuple):
 
 NOTHING_KNOWN: Final = Known((), awaits_outcome=False)
 
-CloseLook = Callable[[int, int], Diff | None]
-"""Asked with the digests before and after: the leaves where they are known already, NOT_COMPARED
-where they should be compared, None where the write is not suspicious."""
-
-
-class Body(NamedTuple):
-    """The raw fields that differ in one phase, with their digests."""
-
-    before: int
-    after: int
-    parts: tuple[Part, ...]
-
-    def compare(self) -> Compared:
-        """Compare them leaf by leaf. Raises msgspec.MsgspecError and RecursionError."""
-        diff = diff_of(leaves_of(self.parts), differs=bool(self.parts))
-        return Compared(self.before, self.after, diff)
-
-    def pass_over(self) -> Compared:
-        """Say that they differ, and not where."""
-        return Compared(self.before, self.after, NOT_COMPARED if self.parts else NO_DIFF)
-
-    def copy(self) -> "Body":
-        """Copy them out of the review: what is raw keeps all of it in memory."""
-        return self._replace(
-            parts=tuple(
-                (key, None if one is None else bytes(one), None if other is None else bytes(other))
-                for key, one, other in self.parts
-            )
-        )
-
-
-class Bodies:
-    """The bodies of earlier phases of writes under way, within a number of bytes.
-
-    A webhook's change is seen when /mutate shows something else than /intent did: then both are
-    compared, and the body of the intent is needed once more. The oldest writes go first.
-    """
-
-    def __init__(self, most_bytes: int = MOST_BYTES_OF_BODIES) -> None:
-        self._of: Final[OrderedDict[JoinKey, list[tuple[Body, Body | None, int]]]] = OrderedDict()
-        self._most_bytes: Final = most_bytes
-        self.bytes = 0
-
-    def put(self, key: JoinKey, body: Body, status: Body | None) -> None:
-        """Keep what one more phase of a write has shown."""
-        size = _BYTES_OF_BODY + _size(body) + (_size(status) if status else 0)
-        self._of.setdefault(key, []).append((body, status, size))
-        self.bytes += size
-        while self.bytes > self._most_bytes:
-            self.drop(next(iter(self._of)))
-
-    def of(self, key: JoinKey) -> list[tuple[Body, Body | None]]:
-        """Return those of one write, the earliest phase first."""
-        return [(body, status) for body, status, _ in self._of.get(key, ())]
-
-    def drop(self, key: JoinKey) -> None:
-        """Forget a write."""
-        self.bytes -= sum([size for _, _, size in self._of.pop(key, ())])
-
-
-def _size(body: Body) -> int:
-    return sum([len(one or b"") + len(other or b"") for _, one, other in body.parts])
-
 
 def is_reduced(request: AdmissionRequest) -> bool:
     """Updates of the object itself that the server would take, and no dry runs."""
@@ -143,8 +72,7 @@ def reduce(
     known: Known,
     suspects: Suspects,
     *,
-    bodies: Bodies,
-    close_look: CloseLook,
+    comparer: Comparer,
 ) -> Fact:
     """Make the fact of a review of which `is_reduced` is true; `now` is seconds since the epoch.
 
@@ -155,11 +83,12 @@ def reduce(
     assert old is not None  # noqa: S101 - see is_reduced
     assert new is not None  # noqa: S101
     assert key is not None  # noqa: S101
-    facts = known.facts
-    taken = _taken(reviewed, old, new)
-    compared, of_status, earlier = _compare(
-        phase, key, taken, facts, bodies=bodies, close_look=close_look
-    )
+    facts, name = known.facts, key.uid or f"{key.namespace}/{key.name}"
+    taken, of_status = _taken(reviewed, old, new), None
+    earlier = [one.compared for one in facts]
+    compared = comparer.compare(name, taken.stored, taken.sent, now, earlier)
+    if taken.old_status is not None and taken.new_status is not None:
+        of_status = comparer.compare(name, taken.old_status, taken.new_status, now)
     is_last = phase is Phase.OUTCOME or (phase is Phase.MUTATE and not known.awaits_outcome)
     states = _states(request.subresource, old, new, compared) if is_last else None
     for one in facts:
@@ -170,8 +99,6 @@ def reduce(
                 time=now,
                 status=status,
                 writes_status=taken.writes_status,
-                earlier=(),
-                earlier_status=(),
                 states=states,
                 generation=new.metadata.stored_generation,
                 predicted=prediction.generation,
@@ -201,8 +128,6 @@ def reduce(
         writes_status=taken.writes_status,
         compared=compared,
         compared_status=of_status,
-        earlier=tuple(one for one, _ in earlier),
-        earlier_status=tuple(one for _, one in earlier if one is not None),
         touches_status=touches_status,
         touches_more=_touches_more(taken, request.subresource),
         states=states,
@@ -216,14 +141,6 @@ def reduce(
         unmet=None if phase is Phase.OUTCOME else suspects.unmet_in(request),
         policies=suspects.policies_in(request) if asks and not facts else None,
     )
-
-
-class _Found(NamedTuple):
-    """What a phase shows, and what earlier phases have shown that is compared only now."""
-
-    compared: Compared
-    of_status: Compared | None
-    earlier: tuple[tuple[Compared, Compared | None], ...] = ()
 
 
 class _Taken(NamedTuple):
@@ -291,61 +208,6 @@ def _states(
     # A digest of all is the sum of its parts, and of status there is one already.
     before, after = digests(old.content, new.content, _NOT_STATUS)
     return States(before + compared.before, after + compared.after)
-
-
-def _compare(
-    phase: Phase,
-    key: JoinKey,
-    taken: _Taken,
-    facts: tuple[Fact, ...],
-    *,
-    bodies: Bodies,
-    close_look: CloseLook,
-) -> _Found:
-    body, status = _body(taken.stored, taken.sent), None
-    if taken.old_status is not None and taken.new_status is not None:
-        status = _body(taken.old_status, taken.new_status)
-    held = bodies.of(key) if facts else []
-    if phase is not Phase.MUTATE:
-        bodies.drop(key)  # a write begins, or ends
-    for one in facts:
-        if _shows(one, body, status):
-            return _Found(one.compared, one.compared_status)
-    # What the server changes after all webhooks is of no interest to a detector.
-    is_changed = bool(facts) and (
-        phase is Phase.MUTATE or all(one.phase is Phase.INTENT for one in facts)
-    )
-    if is_changed or any(one.compared.diff.changes or one.earlier for one in facts):
-        bodies.drop(key)
-        earlier = [(one.compare(), other and other.compare()) for one, other in held]
-        return _Found(body.compare(), status and status.compare(), tuple(earlier))
-    known = close_look(body.before, body.after) if body.parts else None
-    if known is not None:
-        compared = Compared(body.before, body.after, known)
-        return _Found(
-            compared if known.is_compared else body.compare(), status and status.compare()
-        )
-    if phase is not Phase.OUTCOME and (body.parts or (status and status.parts)):
-        bodies.put(key, body.copy(), status and status.copy())
-    return _Found(body.pass_over(), status and status.pass_over())
-
-
-def _body(stored: Fields, sent: Fields) -> Body:
-    before, after = digests(stored, sent)
-    if before == after:
-        return Body(before, after, ())
-    keys = [*stored, *(key for key in sent if key not in stored)]
-    return Body(before, after, tuple(differing(stored, sent, keys)))
-
-
-def _shows(fact: Fact, body: Body, status: Body | None) -> bool:
-    """Whether a fact of the same write shows these bytes."""
-    one, other = fact.compared, fact.compared_status
-    if (one.before, one.after) != (body.before, body.after):
-        return False
-    if status is None or other is None:
-        return status is None and other is None
-    return (other.before, other.after) == (status.before, status.after)
 
 
 class _Observes(msgspec.Struct, rename="camel"):

@@ -50,14 +50,11 @@ _OBSERVED_OF_WRITE: Final = 2_000
 class Write(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The record of an update, its phases joined: who, when, digests, generations.
 
-    Leaves are in it only where the object was looked at closely (see `Diff.is_compared`).
-
     requested_diff      what the requester changed of what was stored; None without an intent
     webhook_diff        what other webhooks changed of the request; None without an intent
     reinvocation_diff   what they changed once more when they were reinvoked
     admitted_diff       what would be stored, compared with what was
     content_hash        equal where the same values are requested, times aside; None where unknown
-    digest_before, digest_requested, digest_admitted  of the fields that the write is about
     state_before, state_after  digests of all that is stored; metadata is left out
     touches_status, touches_more  whether status, and whether anything else, differs
     observes            whether a status of this write has an observedGeneration at all, even 0
@@ -78,9 +75,6 @@ class Write(msgspec.Struct, frozen=True, array_like=True, gc=False):
     reinvocation_diff: Diff
     admitted_diff: Diff
     content_hash: int | None
-    digest_before: int
-    digest_requested: int
-    digest_admitted: int
     state_before: int
     state_after: int
     has_outcome: bool
@@ -128,13 +122,6 @@ class Write(msgspec.Struct, frozen=True, array_like=True, gc=False):
         """Whether more than status can have been written."""
         return self.subresource != "status"
 
-    def requests_same_as(self, other: "Write") -> bool:
-        """Whether both request the same content: the same bytes, or the same values but times."""
-        if self.content_hash is not None and self.content_hash == other.content_hash:
-            return True
-        is_asking = bool(self.sent_diff and other.sent_diff)
-        return is_asking and self.digest_requested == other.digest_requested
-
     def pointers(self) -> tuple[str, ...]:
         """JSON Pointers of what it changed: leaves where they were compared, else the fields."""
         if self.admitted_diff.is_compared:
@@ -144,13 +131,7 @@ class Write(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     @property
     def size(self) -> int:
-        """About how many bytes of memory it takes."""
-        requested, others, again = self.requested_diff, self.webhook_diff, self.reinvocation_diff
-        size = _BYTES_OF_WRITE + self.admitted_diff.size + again.size
-        if requested is not None and requested is not self.admitted_diff:
-            size += requested.size
-        if others is not None:
-            size += others.size
+        """About how many bytes of memory it takes, its leaves aside."""
         # A status that does not change is one value.
         before, asked = self.observed_before, self.observed_asked
         sent, after = self.observed_sent, self.observed_after
@@ -161,4 +142,4 @@ class Write(msgspec.Struct, frozen=True, array_like=True, gc=False):
             observed += asked.size
         if sent is not after and sent is not asked:
             observed += sent.size
-        return size + max(0, observed - _OBSERVED_OF_WRITE)
+        return _BYTES_OF_WRITE + max(0, observed - _OBSERVED_OF_WRITE)

@@ -74,7 +74,9 @@ def _asked_again(write: Write, past: ObjectHistory) -> Iterable[Write]:
     """The latest that asked for the same, newest first; none where they are known to be few."""
     if len(past.writes) < _ASKED_AGAIN:
         return ()
-    return takewhile(write.requests_same_as, _own(write, past))
+    if write.content_hash is None:
+        return ()
+    return takewhile(lambda one: one.content_hash == write.content_hash, _own(write, past))
 
 
 def _own(write: Write, past: ObjectHistory) -> Iterator[Write]:
