@@ -78,14 +78,18 @@ class Detection:
         self._completed: list[Write] = []
         self._alone: Detection | None = None
         self._comparer: Final = Comparer()
-        self.unreadable = 0
-        """How many objects could not be decoded, or a part of them."""
+        self._unreadable = 0
 
     @property
     def completeness(self) -> Completeness:
         """How many writes were seen whole, and what the others lacked."""
         seen = self._correlator
         return Completeness(seen.joined, seen.incomplete_joined, seen.incomplete)
+
+    @property
+    def unreadable(self) -> int:
+        """How many objects could not be decoded, or a part of them."""
+        return self._unreadable + self._comparer.unreadable
 
     @property
     def dropped(self) -> int:
@@ -107,7 +111,7 @@ class Detection:
         try:
             fact = reduce(phase, reviewed, now, known, self._suspects, comparer=self._comparer)
         except (msgspec.MsgspecError, RecursionError):
-            self.unreadable += 1
+            self._unreadable += 1
             return None
         if phase is Phase.MUTATE:
             self._note(known, fact)

@@ -128,6 +128,8 @@ class Comparer:
         )
         self._spent: dict[str, int] = {}
         self._second = 0.0
+        self.unreadable = 0
+        """How many comparisons met a field that cannot be decoded."""
 
     def compare(
         self, name: str, stored: Fields, sent: Fields, now: float, earlier: Sequence[Compared] = ()
@@ -135,7 +137,6 @@ class Comparer:
         """Return what differs between the stored and the sent fields of the object `name`.
 
         Of `earlier` comparisons of the same write, the one that shows the same is returned.
-        Raises msgspec.MsgspecError and RecursionError for fields that cannot be decoded.
         """
         before, after = digests(stored, sent)
         for one in earlier:
@@ -150,7 +151,11 @@ class Comparer:
             parts = list(differing(stored, sent, keys))
             if not self._may_compare(name, parts, now):
                 return Compared(before, after, NOT_COMPARED)
-            found = Compared(before, after, diff_of(leaves_of(parts), differs=True))
+            try:
+                found = Compared(before, after, diff_of(leaves_of(parts), differs=True))
+            except (msgspec.MsgspecError, RecursionError):
+                self.unreadable += 1
+                return Compared(before, after, NOT_COMPARED)
             self._known.put(key, found, _BYTES_OF_TRANSITION + found.diff.size)
         return found
 

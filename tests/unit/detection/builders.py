@@ -50,10 +50,10 @@ def see(detection: Detection, phase: Phase, one: Reviewed, now: float) -> None:
 
 
 class Judging(Detection):
-    """Looks closely at all writes, and keeps those that it judges."""
+    """Keeps the writes that it judges."""
 
     def __init__(self, suspects: Suspects | None = None, **more: Any) -> None:
-        super().__init__(suspects, compares_all=True, **more)
+        super().__init__(suspects, **more)
         self.writes: list[Write] = []
 
     def _judge(self, write: Write) -> None:
@@ -77,7 +77,7 @@ def fact(
     dependencies: Dependencies = _dependencies,
 ) -> Fact:
     """What one review shows to a replica that knows of no other."""
-    found = Detection(compares_all=True).fact(phase, reviewed(asked, phase, dependencies), now)
+    found = Detection().fact(phase, reviewed(asked, phase, dependencies), now)
     assert found is not None
     return found
 

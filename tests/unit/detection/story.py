@@ -53,14 +53,12 @@ class Story:
     "$generation" is the generation that is stored, "$n" the number of the write.
     """
 
-    def __init__(
-        self, detector: Detector, resource: str, found: dict[str, Any], *, compares_all: bool
-    ) -> None:
+    def __init__(self, detector: Detector, resource: str, found: dict[str, Any]) -> None:
         hooks = hook("once", _EVERYTHING), hook("twice", _EVERYTHING, reinvocationPolicy="IfNeeded")
         suspects = Suspects(
             read_configurations(hooks), read_policies([_PINS, binding()]), conditions=CONDITIONS
         )
-        self._detection = Detection(suspects, (detector,), compares_all=compares_all)
+        self._detection = Detection(suspects, (detector,))
         self._resource = resource
         self._numbers = itertools.count(1)
         self._now = 0.0

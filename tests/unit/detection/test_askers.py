@@ -22,8 +22,7 @@ LABELS = apply("Object{metadata: Object.metadata{labels: {'team': 'a'}}}")
 def fought(*documents: dict):
     """Two users turn replicas to and fro; what gitops asks for may be a policy's doing."""
     detection = Detection(
-        Suspects(read_configurations(documents), read_policies(documents), conditions=CONDITIONS),
-        compares_all=True,
+        Suspects(read_configurations(documents), read_policies(documents), conditions=CONDITIONS)
     )
     for turn in range(12):
         user, new, old = (("gitops", 2, 5), ("autoscaler", 5, 2))[turn % 2]

@@ -15,7 +15,7 @@ from webhook.detection.diff import diff_of
 from webhook.detection.finding import Finding
 from webhook.detection.history import History
 
-KEYS = ("resource", "object", "steps", "finds", "served")
+KEYS = ("resource", "object", "steps", "finds")
 DETECTORS = {one.name: one for one in ALL}
 FILES = sorted(path.stem for path in (FOLDER / "detectors").iterdir())
 ROWS = [
@@ -38,19 +38,12 @@ def told(found: Finding, keys: set[str]) -> dict[str, Any]:
     return {key: value for key, value in said.items() if key in keys}
 
 
-@pytest.mark.parametrize("compares_all", [True, False])
 @pytest.mark.parametrize(("name", "case"), ROWS)
-def test_a_detector_finds_what_its_table_says_and_nothing_else(
-    name: str, case: Case, *, compares_all: bool
-):
-    """`served`: what is found where the leaves of the first writes were not compared."""
-    resource, found = case.get("resource", "deployments"), case.get("object", {})
-    story = Story(DETECTORS[name], resource, found, compares_all=compares_all)
+def test_a_detector_finds_what_its_table_says_and_nothing_else(name: str, case: Case):
+    story = Story(DETECTORS[name], case.get("resource", "deployments"), case.get("object", {}))
     for step in case["steps"]:
         story.play(step)
     expected = case.get("finds", [])
-    if not compares_all:
-        expected = case.get("served", expected)
     keys = set().union(*expected)
     assert [told(found, keys) for found in story.end()] == expected, case.because
 

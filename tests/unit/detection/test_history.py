@@ -72,19 +72,63 @@ def test_the_bytes_that_are_counted_are_those_of_what_is_kept(steps, most_bytes)
         history.add(past, one)
         kept = [history.find(write(number, 0.0).object) for number in range(4)]
         assert history.bytes == sum(one.bytes for one in kept if one)
+        assert history.leaf_bytes == sum(one.leaf_bytes for one in kept if one)
         assert past.bytes == ObjectHistory().bytes + sum(one.size for one in past.writes)
         assert set(map(id, past.stored)) <= set(map(id, past.writes))
 
 
-def test_a_write_takes_what_differs_in_it_once():
-    def size_of(**differences: Diff | None) -> int:
-        return replace(WRITE, admitted_diff=RESULT, **differences).size
+def test_leaves_that_writes_of_a_loop_share_are_counted_once():
+    past, up, down = ObjectHistory(), changing(PHASE), changing(PHASE, after=2)
+    for turn in range(2 * WRITES_OF_AN_OBJECT):
+        made = (up, down)[turn % 2]
+        past.add(replace(WRITE, time=turn, admitted_diff=made, requested_diff=made))
+    assert past.leaf_bytes == up.size + down.size
 
-    least = {"requested_diff": None, "webhook_diff": None, "reinvocation_diff": NO_DIFF}
-    some = changing(REPLICAS, PHASE)
-    for name in least:
-        assert size_of(**{**least, name: some}) - size_of(**least) == some.size, name
-    assert size_of(**{**least, "requested_diff": RESULT}) == size_of(**least), "it is the same"
+
+def test_equal_changes_by_a_webhook_are_kept_once():
+    past = ObjectHistory()
+    for _ in range(3):
+        past.add(replace(WRITE, webhook_diff=changing(PHASE), reinvocation_diff=changing(REPLICAS)))
+    assert len({id(one.webhook_diff) for one in past.writes}) == 1
+    assert len({id(one.reinvocation_diff) for one in past.writes}) == 1
+
+
+def test_each_difference_of_a_write_is_counted():
+    named = ("requested_diff", "webhook_diff", "reinvocation_diff", "admitted_diff")
+    for count in range(len(named) + 1):
+        past = ObjectHistory()
+        none = {"requested_diff": None, "webhook_diff": None, "reinvocation_diff": NO_DIFF}
+        some = {name: changing((name,)) for name in named[:count]}
+        past.add(replace(WRITE, **{**none, "admitted_diff": NO_DIFF, **some}))
+        assert past.leaf_bytes == sum(one.size for one in some.values())
+
+
+def test_of_too_many_leaves_those_of_the_longest_unwritten_object_are_forgotten():
+    one = changing(PHASE)
+    history = History(most_leaf_bytes=2 * one.size)
+    for time, number in enumerate((1, 2, 1, 3)):
+        past = history.of(write(number, 1.0).object)
+        past.confirm(str(time), 0)
+        made = replace(write(number, 1.0, str(time)), admitted_diff=one, requested_diff=one)
+        history.add(past, made)
+        past.confirm("9", 0)
+    first, second, third = (history.of(write(number, 0.0).object) for number in (1, 2, 3))
+    assert [one.admitted_diff.is_compared for one in first.writes] == [True, True]
+    assert [one.admitted_diff.is_compared for one in third.writes] == [True]
+    (forgotten,) = second.writes
+    assert second.stored == (forgotten,)
+    assert (forgotten.requested_diff, forgotten.admitted_diff) == (NOT_COMPARED, NOT_COMPARED)
+    assert (forgotten.webhook_diff, forgotten.reinvocation_diff) == (None, NO_DIFF)
+    assert history.leaf_bytes == 2 * one.size
+    add(history, replace(write(4, 2.0), admitted_diff=NO_DIFF, requested_diff=None))
+    assert history.leaf_bytes == 2 * one.size, "it brings none"
+
+
+def test_the_newest_leaves_are_kept_whatever_they_take():
+    history = History(most_leaf_bytes=1)
+    for number in (1, 2):
+        add(history, replace(write(number, 1.0), admitted_diff=RESULT, requested_diff=None))
+    assert history.leaf_bytes == RESULT.size
 
 
 @pytest.mark.parametrize(
@@ -242,13 +286,14 @@ def test_one_object_is_remembered_whatever_it_takes():
 
 
 def test_of_an_object_that_takes_too_much_the_oldest_writes_go():
-    past, large = ObjectHistory(), changing(*((f"k{number}",) for number in range(2_000)))
+    past = ObjectHistory()
     for number in range(30):
+        large = changing(*((f"k{one}",) for one in range(2_000)))
         past.add(replace(write(1, float(number), str(number)), admitted_diff=large))
         past.confirm(str(number + 1), 0)
     assert len(past.writes) < 30
     assert past.writes == past.stored
-    assert past.bytes <= BYTES_OF_AN_OBJECT
+    assert past.bytes + past.leaf_bytes <= BYTES_OF_AN_OBJECT
 
 
 @pytest.mark.parametrize(("seconds", "kept"), [(SECONDS_KEPT - 1, True), (SECONDS_KEPT, False)])
@@ -268,71 +313,3 @@ def test_objects_without_a_uid_are_told_apart_by_where_they_are():
     for where in (first, *others, replace(first, version="x")):
         history.of(where)
     assert len(history) == 5
-
-
-def record(user="a", before=1, after=2, at=0.0, **more):
-    """A status write that was not looked at closely."""
-    return replace(
-        WRITE,
-        time=at,
-        requester=Requester(user, ""),
-        digest_before=before,
-        digest_requested=after,
-        digest_admitted=after,
-        admitted_diff=NOT_COMPARED,
-        requested_diff=None,
-        webhook_diff=None,
-        **more,
-    )
-
-
-CALM = [record("a", 1, 2), record("a", 2, 3, 1.0)]
-
-
-@pytest.mark.parametrize(
-    ("writes", "now", "answer", "because"),
-    [
-        ([], ("a", 1, 2, 0.0), False, "nothing is known of it"),
-        (CALM, ("a", 3, 4, 2.0), False, "a status that goes on"),
-        (CALM, ("b", 3, 4, 2.0), False, "a second writer: of many objects two are usual"),
-        ([*CALM, record("b", 3, 4, 2.0)], ("a", 4, 5, 3.0), True, "they take turns"),
-        (CALM, ("a", 3, 1, 2.0), True, "a digest comes back"),
-        (CALM, ("a", 1, 3, 2.0), True, "the same is requested again"),
-        (CALM, ("a", 1, 9, 2.0), False, "what was requested is not there"),
-        ([*CALM, record("a", 7, 8, 2.0)], ("a", 9, 6, 3.0), True, "and that was so before"),
-        (CALM, ("b", 1, 9, 2.0), False, "somebody else has requested it"),
-        (CALM, ("a", 3, 1, 602.0), False, "that was long ago"),
-        ([record(at=float(n), after=n + 2, before=n + 1) for n in range(5)],
-         ("a", 6, 7, 5.0), True, "many in a few seconds"),
-        ([record(at=3.0 * n, after=n + 2, before=n + 1) for n in range(5)],
-         ("a", 6, 7, 15.0), False, "as many in more seconds"),
-        ([record(subresource="", writes_status=False)], ("a", 2, 1, 1.0), False, "another part"),
-        ([record(reinvocation_diff=NOT_COMPARED)], ("a", 2, 3, 1.0), True, "a webhook changed it"),
-        ([record(status_counts=True, generation_after=9)], ("a", 2, 3, 1.0), True,
-         "generation counts writes of status"),
-    ],
-)  # fmt: skip
-def test_signs_of_a_loop_that_need_no_leaves(writes, now, answer, because):
-    past = ObjectHistory()
-    for one in writes:
-        past.add(one)
-    assert past.is_suspicious(*now, status=True) is answer, because
-
-
-def test_of_the_rest_of_an_object_writes_of_status_are_no_sign():
-    past = ObjectHistory()
-    past.add(record())
-    assert past.is_suspicious("a", 2, 1, 1.0, status=True)
-    assert not past.is_suspicious("a", 2, 1, 1.0, status=False)
-
-
-def test_the_same_transition_has_the_same_leaves():
-    past, admitted, requested = ObjectHistory(), changing(PHASE), changing(PHASE, after=3)
-    past.add(record())
-    assert past.diff_between(1, 2) is None, "it was not compared"
-    past.add(replace(record(), admitted_diff=admitted))
-    past.add(replace(record(), requested_diff=requested, digest_requested=3))
-    past.add(record("a", 8, 9))
-    assert past.diff_between(1, 2) is admitted
-    assert past.diff_between(1, 3) is requested
-    assert past.diff_between(2, 1) is None
