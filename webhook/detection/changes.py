@@ -25,7 +25,8 @@ _ITEM_KEYS: Final = ("type", "name", "uid")
 _ABSENT: Final = None
 _CONTAINERS: Final = frozenset({dict, list})
 _TEXTS: Final = frozenset({str})
-_encode: Final = msgspec.json.encode
+_encode: Final = msgspec.json.Encoder().encode
+_decode: Final = msgspec.json.Decoder().decode
 _tree: Final = Tree()
 _fields_decoder: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
@@ -54,17 +55,21 @@ class Change(msgspec.Struct, frozen=True, array_like=True, gc=False):
         """It says when: lastTransitionTime, heartbeatTimestamp."""
         return not self.salt
 
-    @property
-    def size(self) -> int:
-        """About how many bytes of memory it takes, with a path and a pointer of its own."""
-        return _BYTES_OF_CHANGE + sys.getsizeof(self.key) + 2 * sys.getsizeof(self.pointer)
-
 
 Leaves = tuple[Change, ...]
 """By pointer."""
 Part = tuple[str, bytes | msgspec.Raw | None, bytes | msgspec.Raw | None]
 """A top-level field, before and after."""
 _pointer: Final = attrgetter("pointer")
+_path: Final = attrgetter("key")
+
+
+def size_of(leaves: Leaves) -> int:
+    """Return about how many bytes of memory leaves take, with paths and pointers of their own."""
+    paths = sum(map(sys.getsizeof, map(_path, leaves)))
+    return (
+        _BYTES_OF_CHANGE * len(leaves) + paths + 2 * sum(map(sys.getsizeof, map(_pointer, leaves)))
+    )
 
 
 def digest(raw: bytes | msgspec.Raw | None) -> int | None:
@@ -117,18 +122,18 @@ def _opened(raw: bytes | msgspec.Raw | None) -> dict[str, msgspec.Raw] | None:
 
 
 def _decoded(raw: bytes | msgspec.Raw | None) -> Any:
-    return _ABSENT if raw is None else msgspec.json.decode(raw)
+    return _ABSENT if raw is None else _decode(raw)
 
 
 def _compare(old_at: Place, at: Place, old: Any, new: Any, found: list[Change]) -> None:
     """Compare two values; where both are objects, or both lists, what is below them."""
     if len(found) >= MOST_LEAVES:
         return
-    is_open, was_open = (
-        bool(value) and type(value) in _CONTAINERS and not at.is_deepest for value in (new, old)
-    )
-    if is_open and was_open and type(old) is type(new):
-        (_compare_objects if type(new) is dict else _compare_lists)(old_at, at, old, new, found)
+    kind = type(new)
+    is_open = new and kind in _CONTAINERS and not at.is_deepest
+    was_open = old and type(old) in _CONTAINERS and not at.is_deepest
+    if is_open and was_open and type(old) is kind:
+        (_compare_objects if kind is dict else _compare_lists)(old_at, at, old, new, found)
     elif is_open or was_open:
         _every_leaf(old_at, old, found, is_gone=True)
         _every_leaf(at, new, found, is_gone=False)
@@ -141,14 +146,16 @@ def _compare_objects(
 ) -> None:
     for name, value in new.items():
         before = old.get(name)
-        if before == value and (type(value) is str or _encode(before) == _encode(value)):
-            continue  # equal in JSON: to Python 1 is 1.0 and True as well
+        if before is value or (before == value and _same(before, value)):
+            continue
         below = at[name]
         if type(value) in _CONTAINERS or type(before) in _CONTAINERS:
             _compare(below if old_at is at else old_at[name], below, before, value, found)
         elif len(found) < MOST_LEAVES:
             before, after = _digest(before), _digest(value)
             found.append(Change(below.path, below.pointer, before, after, below.salt))
+    if old.keys() <= new.keys():
+        return
     for name, value in old.items():
         if name not in new:
             _every_leaf(old_at[name], value, found, is_gone=True)
@@ -159,16 +166,16 @@ def _compare_lists(
 ) -> None:
     old_field, old_names = _identities(old)
     field, names = _identities(new)
-    known = {name: index for index, name in enumerate(old_names)} if field == old_field else {}
+    known = {name: index for index, name in enumerate(old_names)}
     for index, name in enumerate(names):
-        value, before = new[index], known.pop(name, None)
+        value, before = new[index], known.pop(name, None) if field == old_field else None
         if before is None:
             _every_leaf(at[field, name, index], value, found, is_gone=False)
         elif not _same(old[before], value):
             below = at[field, name, index]
-            _compare(old_at[field, name, before], below, old[before], value, found)
-    left = known.items() if field == old_field else ((one, at) for at, one in enumerate(old_names))
-    for name, index in left:
+            old_below = below if before == index and old_at is at else old_at[field, name, before]
+            _compare(old_below, below, old[before], value, found)
+    for name, index in known.items():
         _every_leaf(old_at[old_field, name, index], old[index], found, is_gone=True)
 
 

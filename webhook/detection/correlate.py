@@ -26,7 +26,7 @@ from webhook.admission.join import JoinKey
 from webhook.admission.review import Phase
 from webhook.detection.changes import Change
 from webhook.detection.diff import NO_DIFF, NOT_COMPARED, Diff, between, diff_of, together
-from webhook.detection.fact import SECONDS_APART, Fact
+from webhook.detection.fact import BYTES_OF_FACT, SECONDS_APART, Fact
 from webhook.detection.reduce import Known
 from webhook.detection.write import NOBODY, Acted, Called, Write
 from webhook.generation.custom import StatusSubresource
@@ -45,6 +45,9 @@ wait for the event loop meanwhile. Each takes some 0.05 ms. What is over the bou
 ended at once."""
 
 
+_BEFORE_OUTCOME: Final = (Phase.INTENT, Phase.MUTATE)
+
+
 class _Pending(msgspec.Struct, gc=False):
     since: float
     intent: Fact | None = None
@@ -58,6 +61,11 @@ class _Pending(msgspec.Struct, gc=False):
         """The phases that were seen, the outcome aside."""
         intent = () if self.intent is None else (Phase.INTENT,)
         return (*intent, Phase.MUTATE) if self.mutates else intent
+
+    def size_of(self, mutate: Fact) -> int:
+        """Return the bytes of a mutate call; it shares with the intent what shows the same."""
+        is_shared = self.intent is not None and self.intent.compared is mutate.compared
+        return BYTES_OF_FACT if is_shared else mutate.size
 
     def told(self) -> tuple[Fact | None, list[Fact]]:
         """Intent and mutate calls; of writes that cannot be told apart neither."""
@@ -109,9 +117,9 @@ class Correlator:
                 pending = self._pending[key] = _Pending(self._now)
             # More than two calls are several writes, of which the last one counts.
             for former in pending.mutates[_ROUNDS:]:
-                self._count(pending, -former.size)
+                self._count(pending, -pending.size_of(former))
             pending.mutates[_ROUNDS:] = [fact]
-            self._count(pending, fact.size)
+            self._count(pending, pending.size_of(fact))
         else:
             pending = self._pending.get(key)
             # Of writes that cannot be told apart others are still on their way.
@@ -185,13 +193,16 @@ class Correlator:
         """The phases before its outcome that were not seen of a write, and are of others."""
         resource, seen = _registered(key), () if pending is None else pending.seen
         missing = tuple(
-            phase
-            for phase in (Phase.INTENT, Phase.MUTATE)
-            if phase not in seen and resource in self._called_for[phase]
+            [
+                phase
+                for phase in _BEFORE_OUTCOME
+                if phase not in seen and resource in self._called_for[phase]
+            ]
         )
         self.joined += 1
-        self.incomplete.update(missing)
-        self.incomplete_joined += bool(missing)
+        if missing:
+            self.incomplete.update(missing)
+            self.incomplete_joined += 1
         return missing
 
     def _waits(self, key: JoinKey) -> bool:

@@ -13,7 +13,15 @@ from typing import Final
 
 import msgspec
 
-from webhook.detection.changes import MOST_LEAVES, Change, Leaves, Part, differing, leaves_of
+from webhook.detection.changes import (
+    MOST_LEAVES,
+    Change,
+    Leaves,
+    Part,
+    differing,
+    leaves_of,
+    size_of,
+)
 from webhook.objects.bounded import Bounded
 from webhook.objects.fields import Fields
 from webhook.objects.pointer import Path
@@ -71,9 +79,7 @@ def diff_of(changes: Leaves, *, differs: bool = False) -> Diff:
     """Return the difference that consists of these leaves; `differs`: even without any."""
     if not changes and not differs:
         return NO_DIFF
-    return Diff(
-        differs=True, changes=changes, is_compared=True, size=sum([one.size for one in changes])
-    )
+    return Diff(differs=True, changes=changes, is_compared=True, size=size_of(changes))
 
 
 class Compared(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -21,7 +21,7 @@ VERSION: Final = 3
 """Of the encoding: another number is another shape or another meaning."""
 
 _MOST_REQUESTERS: Final = 1_000
-_BYTES_OF_FACT: Final = 800
+BYTES_OF_FACT: Final = 800
 SECONDS_APART: Final = 60.0
 """A time so far before another says that the clock was put back: replicas are not so far apart."""
 Seconds = Annotated[float, msgspec.Meta(ge=0, lt=253_402_300_800)]
@@ -96,7 +96,7 @@ class Fact(msgspec.Struct, frozen=True, array_like=True, gc=False):
         seen = self.observed.size
         if self.observed_before is not self.observed:
             seen += self.observed_before.size
-        return _BYTES_OF_FACT + self.key.size + differs + seen
+        return BYTES_OF_FACT + self.key.size + differs + seen
 
     @property
     def object(self) -> ObjectKey:

@@ -122,6 +122,7 @@ class Suspects:
         """These are the registrations from now on."""
         self.registered: tuple[Registered, ...] = tuple(registered)
         self._others: tuple[Registered, ...] = tuple(_between(self.registered))
+        self._have_conditions = any(one.conditions for one in self._others)
         self._names_matter = any(
             rule.get("resourceNames") for one in self._others for rule in one.rules
         )
@@ -183,7 +184,7 @@ class Suspects:
         return self._asks_webhooks(request) or any(one.conditions for one in self.policies)
 
     def _asks_webhooks(self, request: AdmissionRequest) -> bool:
-        return _place(request) in self._changed and any(one.conditions for one in self._others)
+        return self._have_conditions and _place(request) in self._changed
 
     def policies_in(self, request: AdmissionRequest) -> tuple[Acted, ...]:
         """The policies that may have acted on what is shown."""

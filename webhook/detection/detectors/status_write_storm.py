@@ -10,6 +10,7 @@ Relies  on KEP-5067's first symptom, and not on rate: a controller that writes o
         something new each time, or walks a cycle of its own; a loop asks for what it did not get
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import takewhile
 from typing import ClassVar, Final
@@ -34,7 +35,7 @@ class StatusWriteStorm(Detector):
         """One sign for each write from the fifth equal one on."""
         if write.requested_nothing:
             return
-        same = [one for one in _asked_again(write, past) if not _is_contended(one, past)]
+        same = _uncontended(_asked_again(write, past), past)
         if len(same) >= _ASKED_AGAIN:
             if write.webhook_diff or not _is_undone(write, same[-1].time, past):
                 changed = write.webhook_diff or write.requested_diff or ()
@@ -46,10 +47,10 @@ class StatusWriteStorm(Detector):
                     () if write.webhook_diff else (write.requester,),
                 )
             return
-        hurried = [one for one in _own(write, past) if one.time > write.time - _TIMES_SECONDS]
-        if len(hurried) < _TIMES_ONLY or not _only_times(write):
+        if not _only_times(write):
             return
-        # Of those that were not looked at closely nothing else is known.
+        hurried = [one for one in _own(write, past) if one.time > write.time - _TIMES_SECONDS]
+        # Of those that were too many to be compared nothing else is known.
         churn = [one for one in hurried if _only_times(one) or not one.admitted_diff.is_compared]
         if len(churn) >= _TIMES_ONLY:
             yield Signal(
@@ -85,12 +86,20 @@ def _own(write: Write, past: ObjectHistory) -> Iterator[Write]:
     return (one for one in _recent(write, past) if one.requester.user == user)
 
 
-def _is_contended(one: Write, past: ObjectHistory) -> bool:
-    """Of several writes upon one resourceVersion all but one are refused, and tried again."""
-    if one.webhook_diff or not one.changed_something:
-        return False
-    rivals = (other for other in past.writes if other.base == one.base and other is not one)
-    return any(other.changed_something for other in rivals)
+def _uncontended(writes: Iterable[Write], past: ObjectHistory) -> list[Write]:
+    """Return the writes without a rival upon the same resourceVersion.
+
+    Of several writes upon one version all but one are refused, and tried again.
+    """
+    found = list(writes)
+    if len(found) < _ASKED_AGAIN:
+        return []
+    rivals = Counter(one.base for one in past.writes if one.changed_something)
+    return [
+        one
+        for one in found
+        if one.webhook_diff or not one.changed_something or rivals[one.base] == 1
+    ]
 
 
 def _is_undone(write: Write, since: float, past: ObjectHistory) -> bool:
