@@ -73,7 +73,7 @@ class AuditLog:
 
     def __init__(self, status_counts: StatusCounts = never) -> None:
         self._memory: Final = Memory(status_counts)
-        self._history: Final = History(_MOST_OBJECTS, _MOST_BYTES)
+        self._history: Final = History(_MOST_OBJECTS, _MOST_BYTES, _MOST_BYTES)
         self._fights: Final = Fights()
         self._proved: Final = Ledger(NamedSuspects(Confidence.CERTAIN))
         self._unproved: Final = Ledger(NamedSuspects(Confidence.LIKELY))

@@ -8,7 +8,7 @@ from zstandard import ZstdCompressor, ZstdDecompressor, ZstdError, get_frame_par
 
 from webhook.detection.ledger import Row
 
-MOST_BYTES: Final = 384 * 1024
+MOST_BYTES_OF_BLOCK: Final = 384 * 1024
 """Of a block: 512 KiB as base64, half of what a ConfigMap takes."""
 _MOST_UNPACKED: Final = 16 * 1024 * 1024
 _MARGIN: Final = 0.9
@@ -30,7 +30,7 @@ class _Rows(msgspec.Struct, frozen=True, array_like=True, tag="findings1"):
     rows: tuple[Row, ...]
 
 
-_decoder: Final = msgspec.msgpack.Decoder(_Rows)
+_block_decoder: Final = msgspec.msgpack.Decoder(_Rows)
 
 
 def pack(rows: Sequence[Row]) -> Block:
@@ -38,9 +38,9 @@ def pack(rows: Sequence[Row]) -> Block:
     kept = _within(rows)
     while True:
         data = ZstdCompressor().compress(msgspec.msgpack.encode(_Rows(tuple(kept))))
-        if len(data) <= MOST_BYTES:
+        if len(data) <= MOST_BYTES_OF_BLOCK:
             return Block(data, len(rows) - len(kept))
-        kept = kept[: int(len(kept) * _MARGIN * MOST_BYTES / len(data))]
+        kept = kept[: int(len(kept) * _MARGIN * MOST_BYTES_OF_BLOCK / len(data))]
 
 
 def unpack(data: bytes) -> tuple[Row, ...]:
@@ -49,7 +49,7 @@ def unpack(data: bytes) -> tuple[Row, ...]:
         if get_frame_parameters(data).content_size > _MOST_UNPACKED:
             raise UnreadableFindingsError("larger than any that is written")
         unpacked = ZstdDecompressor().decompress(data, max_output_size=_MOST_UNPACKED)
-        return _decoder.decode(unpacked).rows
+        return _block_decoder.decode(unpacked).rows
     except (ZstdError, msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise UnreadableFindingsError("damaged, or of another version") from error
 

@@ -32,7 +32,8 @@ from webhook.detection.waiting import Waiting
 from webhook.detection.write import Write
 
 MOST_OBJECTS_ALONE: Final = 10_000
-MOST_BYTES_ALONE: Final = 14 * 1024 * 1024
+MOST_BYTES_ALONE: Final = 10 * 1024 * 1024
+MOST_LEAF_BYTES_ALONE: Final = 4 * 1024 * 1024
 """Of the history of what is not shared: a store is not lost for long."""
 
 
@@ -175,7 +176,7 @@ class Detection:
         all replicas must have seen the same in order to have found the same.
         """
         if self._alone is None:
-            history = History(MOST_OBJECTS_ALONE, MOST_BYTES_ALONE)
+            history = History(MOST_OBJECTS_ALONE, MOST_BYTES_ALONE, MOST_LEAF_BYTES_ALONE)
             self._alone = Detection(self._suspects, self._detectors, history, self.ledger)
         self._alone.see(fact)
 

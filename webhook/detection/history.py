@@ -4,12 +4,13 @@ A write that is seen is not yet stored. Several writes may share a base resource
 one of them is kept: the next oldObject shows which.
 
 Bounded in objects, in writes of an object, in bytes and in time. Leaves take more than the rest of
-a record: they have a bound of their own, and objects that were not written for longest lose theirs
-first.
+a record: they have a bound of their own. Objects with one writer for each part lose theirs first,
+those that were not written for longest before others: a loop of several writers stays known.
 """
 
 from collections import OrderedDict
 from collections.abc import Sequence
+from sys import intern
 from typing import Final
 
 import msgspec
@@ -27,7 +28,7 @@ WRITES_OF_AN_OBJECT: Final = 40
 BYTES_OF_AN_OBJECT: Final = 6 * 1024 * 1024
 """With leaves. Its newest write is remembered whatever it takes: some 10 MiB at most."""
 SECONDS_KEPT: Final = 3_600.0
-_BYTES_OF_OBJECT: Final = 600
+_BYTES_OF_OBJECT: Final = 700
 
 
 class ObjectHistory(msgspec.Struct, gc=False):
@@ -138,7 +139,11 @@ class History:
         most_leaf_bytes: int = MOST_BYTES_OF_LEAVES,
     ) -> None:
         self._objects: OrderedDict[str, ObjectHistory] = OrderedDict()
-        self._with_leaves: OrderedDict[str, ObjectHistory] = OrderedDict()
+        self._with_leaves: tuple[OrderedDict[str, ObjectHistory], ...] = (
+            OrderedDict(),
+            OrderedDict(),
+        )
+        """Objects of which leaves are kept: with one writer for each part, with several."""
         self._most_objects: Final = most_objects
         self._most_bytes: Final = most_bytes
         self._most_leaf_bytes: Final = most_leaf_bytes
@@ -170,18 +175,25 @@ class History:
         self.bytes += past.bytes - before
         self.leaf_bytes += past.leaf_bytes - leaves_before
         if past.leaf_bytes:
-            name = _name(write.object)
-            self._with_leaves[name] = past
-            self._with_leaves.move_to_end(name)
-            while self.leaf_bytes > self._most_leaf_bytes and len(self._with_leaves) > 1:
-                _, longest = self._with_leaves.popitem(last=False)
-                self.leaf_bytes -= longest.leaf_bytes
-                longest.forget_leaves()
+            self._forget_leaves_but_of(_name(write.object), past)
         while len(self) > 1 and self._is_over(write.time - SECONDS_KEPT):
             name, oldest = self._objects.popitem(last=False)
-            self._with_leaves.pop(name, None)
+            for some in self._with_leaves:
+                some.pop(name, None)
             self.bytes -= oldest.bytes
             self.leaf_bytes -= oldest.leaf_bytes
+
+    def _forget_leaves_but_of(self, name: str, past: ObjectHistory) -> None:
+        """Forget the leaves that are over the bound, never those of the object just written."""
+        calm, contested = self._with_leaves
+        calm.pop(name, None)
+        contested.pop(name, None)
+        while self.leaf_bytes > self._most_leaf_bytes and (calm or contested):
+            _, longest = (calm or contested).popitem(last=False)
+            self.leaf_bytes -= longest.leaf_bytes
+            longest.forget_leaves()
+        is_contested = past.several_wrote or past.several_wrote_status
+        (contested if is_contested else calm)[name] = past
 
     def _is_over(self, oldest: float) -> bool:
         if len(self) > self._most_objects or self.bytes > self._most_bytes:
@@ -190,8 +202,15 @@ class History:
 
 
 def _bare(write: Write) -> Write:
-    """Return what is kept of a write."""
-    return msgspec.structs.replace(write, called=NOBODY)
+    """Return what is kept of the first write: names that many objects have are kept once."""
+    where = write.object
+    group, version, resource, namespace = map(
+        intern, (where.group, where.version, where.resource, where.namespace)
+    )
+    key = ObjectKey(group, version, resource, namespace, where.name, where.uid)
+    return msgspec.structs.replace(
+        write, called=NOBODY, object=key, subresource=intern(write.subresource)
+    )
 
 
 def _sharing(write: Write, last: Write) -> Write:

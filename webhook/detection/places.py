@@ -10,7 +10,7 @@ from webhook.objects.pointer import Path, to_pointer
 _TIMES: Final = ("time", "timestamp")
 _SALTS: Final = 65_535
 MOST_PLACES: Final = 8_192
-MOST_BYTES: Final = 4 * 1024 * 1024
+MOST_BYTES_OF_PLACES: Final = 4 * 1024 * 1024
 """With more a new tree is begun: names may be any, as keys of annotations are."""
 DEEPEST: Final = 40
 LONGEST_PATH: Final = 512
@@ -47,7 +47,7 @@ def _short(name: str) -> str:
     return f"{name[:32]}#{blake2b(name.encode(), digest_size=8).hexdigest()}"
 
 
-def _size(token: str | Item) -> int:
+def _token_size(token: str | Item) -> int:
     """Bytes that a place takes for what it is found by."""
     return sys.getsizeof(token if isinstance(token, str) else token[1])
 
@@ -86,7 +86,7 @@ class Place(dict[str | Item, "Place"]):
             pointer = to_pointer((index,))
         made = Place(path, self.pointer + pointer, self._tree)
         if not self._tree.is_full:
-            self._tree.count(sys.getsizeof(made.pointer) + sys.getsizeof(path) + _size(token))
+            self._tree.count(sys.getsizeof(made.pointer) + sys.getsizeof(path) + _token_size(token))
             self[token] = made
         return made
 
@@ -100,7 +100,7 @@ class Tree:
     @property
     def is_full(self) -> bool:
         """What is made now is not kept."""
-        return self.places > MOST_PLACES or self.bytes > MOST_BYTES
+        return self.places > MOST_PLACES or self.bytes > MOST_BYTES_OF_PLACES
 
     def count(self, size: int) -> None:
         """One more place is kept, with so many bytes of names."""

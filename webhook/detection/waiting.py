@@ -16,12 +16,12 @@ from webhook.detection.fact import Fact
 SECONDS_ON_THE_WAY: Final = 0.3
 """From one replica to another, and how far their clocks may be apart."""
 MOST_WAITING: Final = 10_000
-MOST_BYTES: Final = 8 * 1024 * 1024
+MOST_BYTES_WAITING: Final = 8 * 1024 * 1024
 """With more the earliest do not wait longer."""
 _ORDER: Final = {phase: place for place, phase in enumerate(Phase)}
 
 
-class Waiting:
+class FactQueue:
     """A queue by time; facts of one time in the order of their phases, then as they came."""
 
     def __init__(self) -> None:
@@ -65,7 +65,7 @@ class Waiting:
 
     @property
     def _is_full(self) -> bool:
-        return len(self._facts) > MOST_WAITING or self.bytes > MOST_BYTES
+        return len(self._facts) > MOST_WAITING or self.bytes > MOST_BYTES_WAITING
 
     def of(self, key: JoinKey) -> list[Fact]:
         """Those of one key, the earliest first."""

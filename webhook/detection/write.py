@@ -42,7 +42,7 @@ class Called(NamedTuple):
 
 NOBODY: Final = Called((), ())
 
-_BYTES_OF_WRITE: Final = 360
+_BYTES_OF_WRITE: Final = 370
 _OBSERVED_OF_WRITE: Final = 2_000
 """Bytes of its observedGeneration values that are shared with other writes, or counted above."""
 

@@ -14,12 +14,13 @@ from tests.unit.detection.test_history import add, write
 from webhook.admission.decode import decode_review
 from webhook.admission.review import Phase
 from webhook.compose import Judge, JudgeOptions
-from webhook.detection import correlate, ledger, places, waiting
+from webhook.detection import correlate, diff, ledger, places, waiting
 from webhook.detection.correlate import MOST_BYTES_PENDING
 from webhook.detection.detection import Detection
 from webhook.detection.fact import Fact
 from webhook.detection.history import (
     MOST_BYTES,
+    MOST_BYTES_OF_LEAVES,
     MOST_OBJECTS,
     History,
 )
@@ -52,12 +53,13 @@ SCALE = 100
     [(PODS, False), (PODS, True), (DEPLOYMENTS, False)],
     ids=["pods", "pods written by turns", "deployments"],
 )
-def test_a_hundred_thousand_objects_take_less_than_240_mib(example, by_turns):
+def test_a_hundred_thousand_objects_take_less_than_240_mib(monkeypatch, example, by_turns):
     """In a model of a hundredth. `make memory` measures all of it."""
     reviews = Reviews(example)
-    bounds = MOST_OBJECTS, MOST_BYTES
+    bounds = MOST_OBJECTS, MOST_BYTES, MOST_BYTES_OF_LEAVES
     history = History(*(most // SCALE for most in bounds))
-    follow(Detection(), reviews, 10)  # whatever is made once
+    monkeypatch.setattr(diff, "MOST_BYTES_SHARED", diff.MOST_BYTES_SHARED // SCALE)
+    follow(Detection(), reviews, 100)  # whatever is made once, places of leaves among it
     gc.collect()
     tracemalloc.start()
     try:
@@ -69,6 +71,7 @@ def test_a_hundred_thousand_objects_take_less_than_240_mib(example, by_turns):
     assert len(history) == MOST_OBJECTS // SCALE
     assert taken < 240 * 1024 * 1024
     assert history.bytes * SCALE < MOST_BYTES
+    assert history.leaf_bytes * SCALE <= MOST_BYTES_OF_LEAVES
 
 
 def traced(fill: Callable[[int], object], count: int) -> int:
@@ -117,14 +120,15 @@ def judged(detection: Detection, attack: str) -> Callable[[int], None]:
 )
 def test_what_takes_much_is_counted_in_bytes(monkeypatch, attack, count, most):
     monkeypatch.setattr(correlate, "MOST_BYTES_PENDING", most)
-    history = History(most_bytes=most)
+    history = History(most_bytes=most, most_leaf_bytes=most)
     detection = Detection(history=history)
     feed = judged(detection, attack)
     feed(count)  # whatever is made once
     taken = traced(feed, count)
     assert detection._correlator.bytes <= 2 * most, "the newest write is kept whatever it takes"
-    # A tree of places is kept beside it, and the newest write, whatever it takes.
-    assert taken < 2 * most + 2 * history.bytes + places.MOST_BYTES + 12 * MIB
+    # Places and transitions are kept beside it, and the newest write, whatever it takes.
+    beside = places.MOST_BYTES + diff.MOST_BYTES_SHARED
+    assert taken < 2 * most + 2 * (history.bytes + history.leaf_bytes) + beside + 12 * MIB
 
 
 def test_facts_that_wait_for_those_of_other_replicas_are_counted_in_bytes(monkeypatch):
@@ -150,7 +154,8 @@ def test_findings_with_long_fields_are_counted_in_bytes(monkeypatch):
     assert found.bytes <= MIB
     assert found.dropped == 120 - len(found.findings())
     assert len(found.findings()) > 20
-    assert taken < 2 * MIB + detection.history.bytes + places.MOST_BYTES
+    beside = places.MOST_BYTES + diff.MOST_BYTES_SHARED
+    assert taken < 2 * MIB + detection.history.bytes + detection.history.leaf_bytes + beside
     assert len(found._damaged) <= len(found.findings()), "what was dropped is known nowhere else"
 
 
