@@ -6,8 +6,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
 
-from webhook.detection.conditions import Conditions
 from webhook.detection.finding import FoundObject
+from webhook.detection.matching import Conditions
 from webhook.detection.policies import BINDING, POLICY, read_policies
 from webhook.detection.suspects import Suspects, read_configurations
 from webhook.generation.custom import (

@@ -7,8 +7,7 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from webhook.detection.changes import MOST_LEAVES, changes
-from webhook.detection.places import MOST_PLACES, Tree
+from webhook.detection.changes import MOST_LEAVES, MOST_PLACES, Tree, changes
 from webhook.objects.fields import fields_of
 from webhook.objects.pointer import to_pointer
 

@@ -11,11 +11,11 @@ from tests.scenarios.catalogue import catalogue
 from tests.unit.detection.evaluating import CONDITIONS
 from webhook.admission.review import Phase
 from webhook.compose import Judge, JudgeOptions, load_definitions, load_registrations
+from webhook.detection.correlate import SECONDS_ON_THE_WAY
 from webhook.detection.detection import Detection
 from webhook.detection.fact import encode_fact
 from webhook.detection.reduce import Reviewed
 from webhook.detection.suspects import Suspects
-from webhook.detection.waiting import SECONDS_ON_THE_WAY
 from webhook.pipeline import review
 
 DEPENDENCIES = Judge(

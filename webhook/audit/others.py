@@ -6,9 +6,8 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from webhook.audit.event import Call, Operation
-from webhook.detection.changes import Change, changes
+from webhook.detection.changes import Change, changes, salt
 from webhook.detection.diff import Diff, diff_of
-from webhook.detection.places import salt
 from webhook.objects.fields import Fields
 from webhook.objects.pointer import from_pointer
 

@@ -19,9 +19,8 @@ import msgspec
 
 from webhook.alerts.leader import Leadership
 from webhook.cluster.rest import UNREACHED, RefusedError
-from webhook.detection.carried import UnreadableFindingsError, pack, unpack
 from webhook.detection.finding import Severity
-from webhook.detection.ledger import Mark, Row, Signs
+from webhook.detection.ledger import Mark, Row, Signs, UnreadableFindingsError, pack, unpack
 from webhook.telemetry import declarations
 from webhook.telemetry.logs import LOGGER
 from webhook.telemetry.metrics import Metrics

@@ -18,6 +18,7 @@ a rolling update the API server calls two replicas, and each sees a part.
 
 from collections import Counter, OrderedDict
 from collections.abc import Iterator, Sequence
+from heapq import heappop, heappush
 from typing import Final
 
 import msgspec
@@ -369,3 +370,62 @@ def _called(intent: Fact | None, mutates: Sequence[Fact], last: Fact) -> Called:
     if not unmet:
         return last.called
     return Called(*(tuple(name for name in names if name not in unmet) for names in last.called))
+
+
+SECONDS_ON_THE_WAY: Final = 0.3
+"""From one replica to another, and how far their clocks may be apart."""
+MOST_WAITING: Final = 10_000
+MOST_BYTES_WAITING: Final = 8 * 1024 * 1024
+"""With more the earliest do not wait longer."""
+_ORDER: Final = {phase: place for place, phase in enumerate(Phase)}
+
+
+class FactQueue:
+    """A queue by time; facts of one time in the order of their phases, then as they came."""
+
+    def __init__(self) -> None:
+        self._facts: Final[list[tuple[float, int, int, int, Fact]]] = []
+        self._by_key: Final[dict[JoinKey, list[Fact]]] = {}
+        self._latest = 0.0
+        self._count = 0
+        self.bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._facts)
+
+    def __iter__(self) -> Iterator[Fact]:
+        """The earliest first."""
+        return (one[-1] for one in sorted(self._facts))
+
+    def put(self, fact: Fact) -> None:
+        """Take in one more; which are due by now is told by `due`."""
+        self._count += 1
+        self._latest = max(self._latest, fact.time)
+        size = fact.size
+        self.bytes += size
+        heappush(self._facts, (fact.time, _ORDER[fact.phase], self._count, size, fact))
+        self._by_key.setdefault(fact.key, []).append(fact)
+
+    def due(self) -> Iterator[Fact]:
+        """Take out those that have waited for long enough, the earliest first."""
+        yield from self.until(self._latest - SECONDS_ON_THE_WAY)
+
+    def until(self, time: float) -> Iterator[Fact]:
+        """Take out those of this time and before, the earliest first."""
+        while self._facts and (self._facts[0][0] <= time or self._is_full):
+            *_, size, fact = heappop(self._facts)
+            self.bytes -= size
+            key = fact.key
+            waiting = self._by_key[key]
+            waiting.remove(fact)
+            if not waiting:
+                del self._by_key[key]
+            yield fact
+
+    @property
+    def _is_full(self) -> bool:
+        return len(self._facts) > MOST_WAITING or self.bytes > MOST_BYTES_WAITING
+
+    def of(self, key: JoinKey) -> list[Fact]:
+        """Those of one key, the earliest first."""
+        return sorted(self._by_key.get(key, ()), key=lambda fact: (fact.time, _ORDER[fact.phase]))

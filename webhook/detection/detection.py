@@ -11,7 +11,7 @@ import msgspec
 
 from webhook.admission.join import JoinKey
 from webhook.admission.review import AdmissionRequest, Phase
-from webhook.detection.correlate import Correlator
+from webhook.detection.correlate import Correlator, FactQueue
 from webhook.detection.damage import survives
 from webhook.detection.detectors import ALL, Detector, DetectorRunner
 from webhook.detection.diff import Comparer
@@ -28,7 +28,6 @@ from webhook.detection.reduce import (
     reduce,
 )
 from webhook.detection.suspects import Suspects
-from webhook.detection.waiting import Waiting
 from webhook.detection.write import Write
 
 MOST_OBJECTS_ALONE: Final = 10_000
@@ -72,7 +71,7 @@ class Detection:
         self._detectors: Final = detectors
         self._runner: Final = DetectorRunner(detectors)
         self._correlator: Final = Correlator()
-        self._waiting: Final = Waiting()
+        self._waiting: Final = FactQueue()
         self.history: Final = History() if history is None else history
         self.ledger: Final = Ledger(self._suspects)
         self._ledgers: Final = (self.ledger,) if also is None else (self.ledger, also)

@@ -3,9 +3,10 @@
 Source: apiserver pkg/admission/plugin/webhook/predicates, which webhooks and policies share.
 """
 
+import re
 import sys
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
 
@@ -138,3 +139,31 @@ def _matches_resource(name: str, write: Matched) -> bool:
     if resource not in (EVERYTHING, write.resource):
         return False
     return subresource in (EVERYTHING, write.subresource)
+
+
+_READS_OBJECT: Final = re.compile(r"(?<![\w.])object\b")
+
+
+class Conditions(Protocol):
+    """Evaluates the CEL expressions of matchConditions."""
+
+    def evaluate(
+        self, expressions: Iterable[str], request: AdmissionRequest
+    ) -> Mapping[str, Truth]:
+        """What each expression makes of a request, unknown where that cannot be told."""
+
+
+class NotEvaluated:
+    """Conditions where nobody evaluates them."""
+
+    def evaluate(
+        self, expressions: Iterable[str], request: AdmissionRequest
+    ) -> Mapping[str, Truth]:
+        """Unknown, each of them."""
+        del request
+        return dict.fromkeys(expressions, Truth.UNKNOWN)
+
+
+def reads_object(expressions: Iterable[str]) -> bool:
+    """Whether any of them may depend on the new object."""
+    return any(_READS_OBJECT.search(one) for one in expressions)

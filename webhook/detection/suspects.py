@@ -12,16 +12,18 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from webhook.admission.review import AdmissionRequest
-from webhook.detection.conditions import Conditions, NotEvaluated, reads_object
 from webhook.detection.evidence import MOST_PLACES, Evidence, Place, Shared
 from webhook.detection.finding import Confidence
 from webhook.detection.matching import (
     EVERYTHING,
     NAME_LABEL,
+    Conditions,
     Likeness,
     Matched,
+    NotEvaluated,
     matched,
     matches_rules,
+    reads_object,
     selects,
     shown_to_rules,
 )

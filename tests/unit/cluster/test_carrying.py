@@ -17,9 +17,8 @@ from webhook.cluster.saved_findings import (
     START_SECONDS,
     FindingsPersister,
 )
-from webhook.detection.carried import pack, unpack
 from webhook.detection.finding_state import QUIET_SECONDS
-from webhook.detection.ledger import Ledger
+from webhook.detection.ledger import Ledger, pack, unpack
 from webhook.detection.suspects import Suspects
 from webhook.telemetry.logs import LOGGER
 from webhook.telemetry.metrics import Metrics

@@ -8,7 +8,7 @@ import pytest
 
 from webhook.cluster.rest import RefusedError
 from webhook.cluster.saved_findings import FindingsConfigMap
-from webhook.detection.carried import UnreadableFindingsError
+from webhook.detection.ledger import UnreadableFindingsError
 
 FOLDER = "/api/v1/namespaces/genguard-system/configmaps"
 PATH = f"{FOLDER}/genguard-findings"

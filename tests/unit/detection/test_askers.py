@@ -8,9 +8,9 @@ from tests.unit.detection.builders import INTENT, MUTATE, OUTCOME, feed, joined,
 from tests.unit.detection.evaluating import CONDITIONS
 from tests.unit.detection.policies import apply, binding, patch, policy, rule
 from tests.unit.detection.test_suspects import hook
-from webhook.detection.askers import Askers
 from webhook.detection.detection import Detection
 from webhook.detection.finding import Actor, Confidence
+from webhook.detection.finding_state import Askers
 from webhook.detection.policies import read_policies
 from webhook.detection.suspects import Suspects, read_configurations
 from webhook.detection.write import Acted, Requester

@@ -14,7 +14,7 @@ from tests.unit.detection.test_history import add, write
 from webhook.admission.decode import decode_review
 from webhook.admission.review import Phase
 from webhook.compose import Judge, JudgeOptions
-from webhook.detection import correlate, diff, ledger, places, waiting
+from webhook.detection import changes, correlate, diff, ledger
 from webhook.detection.correlate import MOST_BYTES_PENDING
 from webhook.detection.detection import Detection
 from webhook.detection.fact import Fact
@@ -127,14 +127,14 @@ def test_what_takes_much_is_counted_in_bytes(monkeypatch, attack, count, most):
     taken = traced(feed, count)
     assert detection._correlator.bytes <= 2 * most, "the newest write is kept whatever it takes"
     # Places and transitions are kept beside it, and the newest write, whatever it takes.
-    beside = places.MOST_BYTES + diff.MOST_BYTES_SHARED
+    beside = changes.MOST_BYTES_OF_PLACES + diff.MOST_BYTES_SHARED
     assert taken < 2 * most + 2 * (history.bytes + history.leaf_bytes) + beside + 12 * MIB
 
 
 def test_facts_that_wait_for_those_of_other_replicas_are_counted_in_bytes(monkeypatch):
     most = 16 * 1024
-    monkeypatch.setattr(waiting, "MOST_BYTES", most)
-    detection, queue = Detection(), waiting.Waiting()
+    monkeypatch.setattr(correlate, "MOST_BYTES_WAITING", most)
+    detection, queue = Detection(), correlate.FactQueue()
     for number in range(20):
         ((path, body),) = ATTACKS["writes without an end"](number)
         fact = fact_of(detection, path, body, 1_000.0)
@@ -154,7 +154,7 @@ def test_findings_with_long_fields_are_counted_in_bytes(monkeypatch):
     assert found.bytes <= MIB
     assert found.dropped == 120 - len(found.findings())
     assert len(found.findings()) > 20
-    beside = places.MOST_BYTES + diff.MOST_BYTES_SHARED
+    beside = changes.MOST_BYTES_OF_PLACES + diff.MOST_BYTES_SHARED
     assert taken < 2 * MIB + detection.history.bytes + detection.history.leaf_bytes + beside
     assert len(found._damaged) <= len(found.findings()), "what was dropped is known nowhere else"
 
@@ -195,11 +195,11 @@ def test_who_is_called_is_remembered_within_bytes():
 
 @pytest.mark.slow
 def test_a_tree_of_places_is_bounded_in_bytes_while_it_grows():
-    tree = places.Tree()
+    tree = changes.Tree()
 
     def go_down(number: int) -> None:
         place = tree.root()
-        for level in range(places.DEEPEST):
+        for level in range(changes.DEEPEST):
             place = place[f"{number}-{level}-\N{PILE OF POO}"]
 
     def grow(_: int) -> None:
@@ -207,5 +207,5 @@ def test_a_tree_of_places_is_bounded_in_bytes_while_it_grows():
         for number in range(10_000):
             _ = below[f"{number}-\N{PILE OF POO}{'x' * 300}"]
 
-    assert traced(go_down, 500) < 1.2 * places.MOST_BYTES
-    assert traced(grow, 1) < 1.2 * places.MOST_BYTES
+    assert traced(go_down, 500) < 1.2 * changes.MOST_BYTES_OF_PLACES
+    assert traced(grow, 1) < 1.2 * changes.MOST_BYTES_OF_PLACES

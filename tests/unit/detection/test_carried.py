@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from zstandard import ZstdCompressor
 
-from webhook.detection import carried as module
-from webhook.detection.carried import MOST_BYTES, UnreadableFindingsError, pack, unpack
+from webhook.detection import ledger as module
+from webhook.detection.ledger import MOST_BYTES_OF_BLOCK, UnreadableFindingsError, pack, unpack
 
 rows = st.lists(st.tuples(st.text(max_size=30), st.binary(max_size=200)), max_size=30)
 
@@ -39,7 +39,7 @@ def test_any_compressed_bytes_are_rows_or_refused(data):
 @given(rows)
 def test_what_has_no_room_is_left_out_from_the_end(most, several):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "MOST_BYTES", most)
+        patch.setattr(module, "MOST_BYTES_OF_BLOCK", most)
         block = pack(several)
     assert len(block.data) <= most
     kept = unpack(block.data)
@@ -50,7 +50,7 @@ def test_what_has_no_room_is_left_out_from_the_end(most, several):
 def test_ten_thousand_findings_fit_a_configmap_and_can_be_read_again():
     several = [(f"detector\0apps\0deployments\0{n}\0status", bytes(2_000)) for n in range(10_000)]
     block = pack(several)
-    assert len(block.data) <= MOST_BYTES
+    assert len(block.data) <= MOST_BYTES_OF_BLOCK
     assert 0 < len(unpack(block.data)) == len(several) - block.left_out
 
 
@@ -63,6 +63,6 @@ def test_a_block_of_another_version_is_refused():
 @pytest.mark.parametrize("tells", [True, False], ids=["with its size", "without"])
 def test_a_block_that_would_fill_the_memory_is_refused(tells):
     bomb = ZstdCompressor(write_content_size=tells).compress(bytes(64 * 1024 * 1024))
-    assert len(bomb) < MOST_BYTES
+    assert len(bomb) < MOST_BYTES_OF_BLOCK
     with pytest.raises(UnreadableFindingsError):
         unpack(bomb)

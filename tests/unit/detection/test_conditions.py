@@ -7,9 +7,9 @@ from tests.unit.detection.evaluating import CONDITIONS
 from tests.unit.detection.policies import binding, policy
 from tests.unit.detection.test_called import only_if
 from tests.unit.detection.test_suspects import OWN, hook
-from webhook.detection.conditions import NotEvaluated, reads_object
 from webhook.detection.detection import Detection
 from webhook.detection.evidence import Place
+from webhook.detection.matching import NotEvaluated, reads_object
 from webhook.detection.policies import read_policies
 from webhook.detection.suspects import Suspects, read_configurations
 

@@ -5,7 +5,7 @@ from hashlib import blake2b
 
 import pytest
 
-from webhook.detection.places import Tree, salt
+from webhook.detection.changes import Tree, salt
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_each_place_is_made_and_counted_once():
 
 
 def test_a_new_tree_is_begun_when_there_are_too_many_places(monkeypatch):
-    monkeypatch.setattr("webhook.detection.places.MOST_PLACES", 2)
+    monkeypatch.setattr("webhook.detection.changes.MOST_PLACES", 2)
     tree = Tree()
     first = tree.root()
     _ = first["a"], first["b"]

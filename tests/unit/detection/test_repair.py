@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from webhook.detection.damage import Damage, LostValue
+from webhook.detection.damage import Damage, LostValue, repair_command
 from webhook.detection.finding import FoundObject
-from webhook.detection.repair import repair_command
 
 WEB = FoundObject("apps", "v1", "deployments", "shop", "web", "uid-1")
 

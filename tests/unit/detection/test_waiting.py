@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.unit.detection.builders import INTENT, MUTATE, OUTCOME, Judging, fact, status, update
-from webhook.detection import waiting as module
+from webhook.detection import correlate as module
+from webhook.detection.correlate import SECONDS_ON_THE_WAY, FactQueue
 from webhook.detection.fact import Fact, encode_fact
-from webhook.detection.waiting import SECONDS_ON_THE_WAY, Waiting
 
 OLD, SENT, LEFT = status(n=0), status(n=1, observedGeneration=1), status(n=1)
 
@@ -105,7 +105,7 @@ def test_who_is_new_judges_once_what_waited_elsewhere(waits):
 
 def test_what_waits_is_bounded(monkeypatch):
     monkeypatch.setattr(module, "MOST_WAITING", 5)
-    waiting = Waiting()
+    waiting = FactQueue()
     for number in range(8):
         waiting.put(replace(ONCE[0], time=100.0 + number / 1_000))
     assert [one.time for one in waiting.due()] == [100.0, 100.001, 100.002]
@@ -114,7 +114,7 @@ def test_what_waits_is_bounded(monkeypatch):
 
 def test_what_comes_of_one_time_and_phase_stays_as_it_came():
     waiting, facts = (
-        Waiting(),
+        FactQueue(),
         [
             replace(ONCE[0], key=replace(ONCE[0].key, resource_version=str(number)))
             for number in range(20)
