@@ -97,7 +97,10 @@ def test_there_are_recipes_for_all_that_is_added_often() -> None:
     assert [recipe.title for recipe in RECIPES] == [
         "Add a kind",
         "Add a status rule",
+        "Add a detector",
         "Add a lint check",
+        "Add a flag",
+        "Add a metric",
     ]
 
 

@@ -46,7 +46,7 @@ class Clients:
         self._run = run
         self.answers: list[Answered] = []
 
-    def next(self) -> Filled:
+    def next(self, _: Connection) -> Filled:
         return Filled(POST, b"", b"")
 
     def __call__(self, request: Filled, response: Response, seconds: float) -> None:

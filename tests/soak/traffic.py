@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from itertools import count, cycle
 from typing import Final, NamedTuple
 
+from tests.bench.connection import Connection
 from tests.bench.corpus import Recorded, read_corpus
 from tests.bench.template import Filled, Template, make_template
 from tests.scenarios import recording
@@ -67,7 +68,7 @@ class Traffic:
     def written(self) -> int:
         return min(self._begun, self._times) * self._known
 
-    def next(self) -> Filled:
+    def next(self, _: Connection) -> Filled:
         """A request that was never sent."""
         return next(self._requests)
 

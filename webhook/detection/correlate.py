@@ -9,7 +9,9 @@ What is known of a live API server decides the cases:
   pass has had its outcome, though nothing of it was stored (apiserver pkg/registry/generic/
   registry/store.go:Update validates in each try);
 - reinvocation keeps the key: a second mutate without a new intent is round 1;
-- two intents with one key that differ cannot be told apart: neither is joined;
+- two intents with one key that differ cannot be told apart: neither is joined, nor is a third write
+  that begins while the calls of the first two may still come (a busy client patches one Pod from
+  several threads);
 - a dry run is no write.
 
 A phase is missing where this replica sees that phase of other writes of the same resource: during
@@ -146,10 +148,18 @@ class Correlator:
         before, entry = self._pending.pop(key, None), _Pending(self._now, fact)
         if before is not None:
             self.bytes -= before.size
-            if before.intent is not None and not before.mutates:
-                entry.ambiguous = before.ambiguous or _stored_fields_differ(before.intent, fact)
+            entry.ambiguous = before.ambiguous or self._may_overlap(key, before, fact)
         self._pending[key] = entry
         self._count(entry, fact.size)
+
+    def _may_overlap(self, key: JoinKey, before: _Pending, intent: Fact) -> bool:
+        """Whether an earlier write with this key, which asks for something else, is still going on.
+
+        After its mutate call nobody knows whether its outcome is still to come or it was refused.
+        """
+        if before.intent is None or (before.mutates and not self._waits(key)):
+            return False
+        return _stored_fields_differ(before.intent, intent)
 
     def _count(self, pending: _Pending, size: int) -> None:
         pending.size += size

@@ -4,9 +4,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
-from tests.unit.status.test_asked import DEPLOYMENTS, NODES, PODS, served
 
 from tests.unit.cluster.store import Store, serving
+from tests.unit.status.test_targets import DEPLOYMENTS, NODES, PODS, served
 from webhook.cli.following import Following, Memory, Sight, following
 from webhook.status.targets import WatchTarget
 

@@ -386,3 +386,21 @@ def test_writes_that_cannot_be_told_apart_stay_so_when_an_earlier_one_ends():
     ended = (OUTCOME, first), (MUTATE, second), (MUTATE, third), (OUTCOME, second)
     for write in joined(*begun, *ended, (OUTCOME, third)):
         assert write.reinvocation_diff == NO_DIFF, "they are two writes, and no reinvocation"
+
+
+def test_a_third_write_that_begins_in_between_is_not_joined_with_the_calls_of_the_others():
+    first, second, third = (update(spec(replicas=number), OLD) for number in (2, 3, 4))
+    known = update(NEW, OLD, "6")  # outcomes are called
+    begun = (OUTCOME, known), (INTENT, first), (INTENT, second), (MUTATE, first), (INTENT, third)
+    ended = (MUTATE, second), (MUTATE, third), (OUTCOME, third), (OUTCOME, first), (OUTCOME, second)
+    for write in joined(*begun, *ended):
+        assert write.reinvocation_diff == NO_DIFF, "three writes, and no reinvocation"
+        assert not write.webhook_diff, "three writes, and no other webhook"
+
+
+def test_a_write_that_begins_before_the_outcome_of_another_is_not_joined_with_it():
+    first, second = (update(spec(replicas=number), OLD) for number in (2, 3))
+    known = update(NEW, OLD, "6")
+    begun = (OUTCOME, known), (INTENT, first), (MUTATE, first), (INTENT, second)
+    for write in joined(*begun, (OUTCOME, first), (MUTATE, second), (OUTCOME, second)):
+        assert not write.webhook_diff, "two writes, and no other webhook"

@@ -18,7 +18,12 @@ from tests.unit.detection.test_called import only_if
 from tests.unit.detection.test_suspects import hook
 from webhook.admission.review import Phase
 from webhook.detection import detection as module
-from webhook.detection.detection import MOST_BYTES_ALONE, MOST_OBJECTS_ALONE, Detection
+from webhook.detection.detection import (
+    MOST_BYTES_ALONE,
+    MOST_LEAF_BYTES_ALONE,
+    MOST_OBJECTS_ALONE,
+    Detection,
+)
 from webhook.detection.evidence import Place
 from webhook.detection.fact import Fact, encode_fact
 from webhook.detection.history import History
@@ -173,7 +178,7 @@ def test_what_is_not_shared_is_remembered_within_bounds_of_its_own(monkeypatch):
     detection = Detection(history=shared)
     assert detection.history is shared
     detection.see_alone(one)
-    assert built == [(MOST_OBJECTS_ALONE, MOST_BYTES_ALONE)]
+    assert built == [(MOST_OBJECTS_ALONE, MOST_BYTES_ALONE, MOST_LEAF_BYTES_ALONE)]
 
 
 def test_what_is_not_shared_speaks_of_webhooks_all_the_same():

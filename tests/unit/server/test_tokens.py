@@ -9,7 +9,7 @@ from webhook.server.tokens import (
     ALLOWED_SECONDS,
     MOST_ASKED,
     MOST_KEPT,
-    MOST_UNCONFIRMED,
+    MOST_WAITING,
     REFUSED_SECONDS,
     BadTokenFileError,
     ReviewedTokens,
@@ -113,14 +113,14 @@ async def test_made_up_tokens_do_not_flood_the_api_server():
     api = Api()
     api.open.clear()
     tokens = ReviewedTokens(api)
-    asking = [asyncio.create_task(status(tokens, str(one))) for one in range(MOST_UNCONFIRMED + 10)]
+    asking = [asyncio.create_task(status(tokens, str(one))) for one in range(MOST_WAITING + 10)]
     while not api.at_once:
         await asyncio.sleep(0)
     api.open.set()
     found = await asyncio.gather(*asking)
     assert api.most <= MOST_ASKED
     assert found.count(503) == 10
-    assert found.count(401) == MOST_UNCONFIRMED
+    assert found.count(401) == MOST_WAITING
 
 
 async def test_what_is_kept_is_bounded():
