@@ -16,7 +16,7 @@ from tests.reviews import clobbered, make_review
 from tests.unit.detection.test_called import only_if
 from tests.unit.detection.test_suspects import OWN, hook
 from webhook.cel.evaluator import Evaluator
-from webhook.detection.evidence import Place
+from webhook.detection.evidence import ResourceKind
 from webhook.detection.suspects import Suspects, read_configurations
 from webhook.objects.selectors import Truth
 
@@ -51,7 +51,7 @@ def write(over: str, version: int) -> dict[str, dict[str, Any]]:
 
 def suspects(over: str, conditions: Any) -> Suspects:
     found = Suspects(read_configurations(hooks(over)), conditions=conditions)
-    found.changed(Place("apps", "deployments", "status"))
+    found.changed(ResourceKind("apps", "deployments", "status"))
     return found
 
 

@@ -1,1 +1,1 @@
-"""Loops found by content: what was written, by whom, and what became of it on the way."""
+"""Finds loops from the content of writes: what was requested, by whom, and what was stored."""

@@ -17,9 +17,9 @@ from webhook.objects.fields import Fields
 from webhook.objects.pointer import Path, to_pointer
 
 MOST_LEAVES: Final = 2_000
-"""Where more differ they are told as far as this, so that one object cannot take all the memory.
+"""More leaves of one write are left out, so that one object cannot take all the memory.
 
-Asked before a place is made: that of a leaf which is not told costs as much."""
+Checked before a PathNode is made: it takes as much as the leaf."""
 _BYTES_OF_CHANGE: Final = 130
 _ITEM_KEYS: Final = ("type", "name", "uid")
 _ABSENT: Final = None
@@ -34,19 +34,19 @@ _TIMES: Final = ("time", "timestamp")
 _SALTS: Final = 65_535
 MOST_PLACES: Final = 8_192
 MOST_BYTES_OF_PLACES: Final = 4 * 1024 * 1024
-"""With more a new tree is begun: names may be any, as keys of annotations are."""
+"""With more a new tree begins: names may be any, as keys of annotations are."""
 DEEPEST: Final = 40
 LONGEST_PATH: Final = 512
 """Characters. What is below so many, or so many levels down, is compared as one value."""
 LONGEST_NAME: Final = 320
-"""Characters: more than a key of an annotation may have. Longer names are told by a digest."""
+"""Characters: more than a key of an annotation may have. Longer names are cut, with a digest."""
 _BYTES_OF_PLACE: Final = 500
 
 
 Item = tuple[str, str | int, int]
-"""One of a list: by which field it is told from the others, as what, and where it is.
+"""An item of a list: the field that identifies it, the value of that field, and its index.
 
-An item that is only told by where it is has no field, and its index as name."""
+An item that no field identifies has "" as field and its index as value."""
 
 
 def salt(path: Path) -> int:
@@ -64,23 +64,23 @@ def _told_from_others(field: str, name: str | int) -> str:
 
 
 def _short(name: str) -> str:
-    """The name itself, or the beginning and a digest of one that is too long."""
+    """Return the name; of a name that is too long the beginning and a digest."""
     if len(name) <= LONGEST_NAME:
         return name
     return f"{name[:32]}#{blake2b(name.encode(), digest_size=8).hexdigest()}"
 
 
 def _token_size(token: str | Item) -> int:
-    """Bytes that a place takes for what it is found by."""
+    """Return the bytes of the key of a PathNode."""
     return sys.getsizeof(token if isinstance(token, str) else token[1])
 
 
-class Place(dict[str | Item, "Place"]):
-    """One place, and what is below it: `place["status"]["type", "Ready", 0]`.
+class PathNode(dict[str | Item, "PathNode"]):
+    """A path in objects, and the paths below it: `node["status"]["type", "Ready", 0]`.
 
-    path     items by what they are, so that it is equal when a list is in another order; no
-             content, for it may stand in a store that replicas share
-    pointer  RFC 6901, items by where they are
+    path     items by identity, so that it is equal when a list is in another order; without
+             content of objects, since replicas share it in a store
+    pointer  RFC 6901, items by index
     salt     see `salt`
 
     is_deepest  what is below is not looked at; equal for equal paths
@@ -88,7 +88,7 @@ class Place(dict[str | Item, "Place"]):
 
     __slots__ = ("_tree", "is_deepest", "path", "pointer", "salt")
 
-    def __init__(self, path: Path, pointer: str, tree: "Tree") -> None:
+    def __init__(self, path: Path, pointer: str, tree: "PathTree") -> None:
         super().__init__()
         self.path: Final = path
         self.pointer: Final = pointer
@@ -98,7 +98,7 @@ class Place(dict[str | Item, "Place"]):
         )
         self._tree: Final = tree
 
-    def __missing__(self, token: str | Item) -> "Place":
+    def __missing__(self, token: str | Item) -> "PathNode":
         """Make the place of a field, or of an item."""
         if isinstance(token, str):
             name = _short(token)
@@ -107,31 +107,31 @@ class Place(dict[str | Item, "Place"]):
             field, named, index = token
             path = (*self.path, _told_from_others(field, named) if field else named)
             pointer = to_pointer((index,))
-        made = Place(path, self.pointer + pointer, self._tree)
+        made = PathNode(path, self.pointer + pointer, self._tree)
         if not self._tree.is_full:
             self._tree.count(sys.getsizeof(made.pointer) + sys.getsizeof(path) + _token_size(token))
             self[token] = made
         return made
 
 
-class Tree:
-    """Grows until there are too many places, and begins again."""
+class PathTree:
+    """All known paths; with too many it begins again."""
 
     def __init__(self) -> None:
         self._begin()
 
     @property
     def is_full(self) -> bool:
-        """What is made now is not kept."""
+        """Return whether new nodes are not kept any more."""
         return self.places > MOST_PLACES or self.bytes > MOST_BYTES_OF_PLACES
 
     def count(self, size: int) -> None:
-        """One more place is kept, with so many bytes of names."""
+        """Count one more node, with so many bytes of names."""
         self.places += 1
         self.bytes += _BYTES_OF_PLACE + size
 
-    def root(self) -> Place:
-        """Where an object begins."""
+    def root(self) -> PathNode:
+        """Return the node of a whole object."""
         if self.is_full:
             self._begin()
         return self._root
@@ -139,10 +139,10 @@ class Tree:
     def _begin(self) -> None:
         self.places = 0
         self.bytes = 0
-        self._root = Place((), "", self)
+        self._root = PathNode((), "", self)
 
 
-_tree: Final = Tree()
+_tree: Final = PathTree()
 
 
 class Change(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -156,17 +156,17 @@ class Change(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     @property
     def removed(self) -> bool:
-        """The leaf is gone."""
+        """Return whether the leaf is absent afterwards."""
         return self.after is None
 
     @property
     def added(self) -> bool:
-        """The leaf was not there."""
+        """Return whether the leaf was absent before."""
         return self.before is None
 
     @property
     def holds_time(self) -> bool:
-        """It says when: lastTransitionTime, heartbeatTimestamp."""
+        """Return whether the leaf is a time: lastTransitionTime, heartbeatTimestamp."""
         return not self.salt
 
 
@@ -185,12 +185,12 @@ def size_of(leaves: Leaves) -> int:
 
 
 def digest(raw: bytes | msgspec.Raw | None) -> int | None:
-    """A short digest of raw bytes; equal values written alike have equal ones."""
+    """Return a digest of raw bytes, 32 bits; None for None."""
     return None if raw is None else zlib.crc32(bytes(raw))
 
 
 def changes(before: Fields, after: Fields, keys: Iterable[str]) -> Leaves:
-    """Leaves that differ below the given top-level fields.
+    """Return the leaves that differ below the given top-level fields.
 
     Raises msgspec.MsgspecError and RecursionError for values that cannot be decoded.
     """
@@ -198,7 +198,7 @@ def changes(before: Fields, after: Fields, keys: Iterable[str]) -> Leaves:
 
 
 def differing(before: Fields, after: Fields, keys: Iterable[str]) -> Iterator[Part]:
-    """Those of the given top-level fields that differ to the byte."""
+    """Yield the given top-level fields whose bytes differ."""
     for key in keys:
         old, new = before.get(key), after.get(key)
         if old != new:
@@ -237,7 +237,7 @@ def _decoded(raw: bytes | msgspec.Raw | None) -> Any:
     return _ABSENT if raw is None else _decode(raw)
 
 
-def _compare(old_at: Place, at: Place, old: Any, new: Any, found: list[Change]) -> None:
+def _compare(old_at: PathNode, at: PathNode, old: Any, new: Any, found: list[Change]) -> None:
     """Compare two values; where both are objects, or both lists, what is below them."""
     if len(found) >= MOST_LEAVES:
         return
@@ -254,7 +254,7 @@ def _compare(old_at: Place, at: Place, old: Any, new: Any, found: list[Change]) 
 
 
 def _compare_objects(
-    old_at: Place, at: Place, old: dict[str, Any], new: dict[str, Any], found: list[Change]
+    old_at: PathNode, at: PathNode, old: dict[str, Any], new: dict[str, Any], found: list[Change]
 ) -> None:
     for name, value in new.items():
         before = old.get(name)
@@ -274,7 +274,7 @@ def _compare_objects(
 
 
 def _compare_lists(
-    old_at: Place, at: Place, old: list[Any], new: list[Any], found: list[Change]
+    old_at: PathNode, at: PathNode, old: list[Any], new: list[Any], found: list[Change]
 ) -> None:
     old_field, old_names = _identities(old)
     field, names = _identities(new)
@@ -291,7 +291,7 @@ def _compare_lists(
         _every_leaf(old_at[old_field, name, index], old[index], found, is_gone=True)
 
 
-def _every_leaf(at: Place, value: Any, found: list[Change], *, is_gone: bool) -> None:
+def _every_leaf(at: PathNode, value: Any, found: list[Change], *, is_gone: bool) -> None:
     """Add each leaf of a value that only one side has."""
     inside: Iterable[tuple[str | Item, Any]]
     if value and type(value) is dict and not at.is_deepest:
@@ -312,7 +312,7 @@ def _every_leaf(at: Place, value: Any, found: list[Change], *, is_gone: bool) ->
             found.append(_lone(at[token], child, is_gone=is_gone))
 
 
-def _lone(at: Place, value: Any, *, is_gone: bool) -> Change:
+def _lone(at: PathNode, value: Any, *, is_gone: bool) -> Change:
     digest = zlib.crc32(_encode(value))
     before, after = (digest, None) if is_gone else (None, digest)
     return Change(at.path, at.pointer, before, after, at.salt)

@@ -1,4 +1,4 @@
-"""Joins the facts of one write: intent, mutate, its reinvocation, outcome.
+"""Join the facts of one write: intent, mutate, reinvocation, outcome. Order facts of replicas.
 
 What is known of a live API server decides the cases:
 
@@ -43,9 +43,9 @@ _ROUNDS: Final = 2
 MOST_PENDING: Final = 2_000
 MOST_BYTES_PENDING: Final = 16 * 1024 * 1024
 MOST_AT_ONCE: Final = 20
-"""Writes whose wait is over that one fact may end: after a burst thousands are, and answers
-wait for the event loop meanwhile. Each takes some 0.05 ms. What is over the bound in bytes is
-ended at once."""
+"""One fact ends the wait of at most so many writes. After a burst thousands are due, and answers
+wait for the event loop meanwhile: each takes some 0.05 ms. Writes over the bound in bytes end at
+once."""
 
 
 _BEFORE_OUTCOME: Final = (Phase.INTENT, Phase.MUTATE)
@@ -57,11 +57,11 @@ class _Pending(msgspec.Struct, gc=False):
     ambiguous: bool = False
     mutates: list[Fact] = []
     size: int = 0
-    """Of its facts, in bytes, as counted."""
+    """Bytes of its facts, as counted."""
 
     @property
     def seen(self) -> tuple[Phase, ...]:
-        """The phases that were seen, the outcome aside."""
+        """Return the phases that were seen before the outcome."""
         intent = () if self.intent is None else (Phase.INTENT,)
         return (*intent, Phase.MUTATE) if self.mutates else intent
 
@@ -71,14 +71,14 @@ class _Pending(msgspec.Struct, gc=False):
         return BYTES_OF_FACT if is_shared else mutate.size
 
     def told(self) -> tuple[Fact | None, list[Fact]]:
-        """Intent and mutate calls; of writes that cannot be told apart neither."""
+        """Return intent and mutate calls; neither for writes that cannot be told apart."""
         if self.ambiguous:
             return None, []
         return self.intent, self.mutates
 
 
 class Correlator:
-    """Takes facts in the order of arrival, gives writes. Bounded in entries and in time."""
+    """Joins facts, in order, to writes. Bounded in entries, bytes and time."""
 
     def __init__(self) -> None:
         self._pending: OrderedDict[JoinKey, _Pending] = OrderedDict()
@@ -86,7 +86,7 @@ class Correlator:
         self._now = 0.0
         self.bytes = 0
         self.dropped = 0
-        """Writes that made room for others because of what they took."""
+        """How many writes were dropped to stay within the bound in bytes."""
         self.incomplete: Final[Counter[Phase]] = Counter()
         """How many writes lacked each phase; without an outcome some of them were refused."""
         self.joined = 0
@@ -95,14 +95,14 @@ class Correlator:
         """Those of them that lacked another phase."""
 
     def known(self, key: JoinKey) -> Known:
-        """Of the write that a review belongs to, what its earlier phases have told."""
+        """Return the facts of the earlier phases of a write."""
         pending = self._pending.get(key)
         intent, mutates = (None, []) if pending is None else pending.told()
         facts = (*mutates,) if intent is None else (intent, *mutates)
         return Known(facts, self._waits(key))
 
     def see(self, fact: Fact) -> list[Write]:
-        """The writes that this fact completes, oldest first."""
+        """Take in a fact, and return the writes that it completes, oldest first."""
         if fact.time < self._now - SECONDS_APART:
             self._put_back(fact.time)
         # A clock of another replica may be behind: no time is running out there.
@@ -135,11 +135,11 @@ class Correlator:
         return found
 
     def finish(self) -> list[Write]:
-        """What is still waiting, at the end of a recording."""
+        """Return the writes that still wait, at the end of a recording."""
         return self._overdue(float("inf"), len(self._pending))
 
     def _put_back(self, now: float) -> None:
-        """Go by an earlier time: what waits would wait until the later one has come."""
+        """Set an earlier time: otherwise writes would wait until the later time has come."""
         self._now = now
         for one in self._pending.values():
             one.since = min(one.since, now)
@@ -187,7 +187,7 @@ class Correlator:
         return found
 
     def _without_outcome(self, key: JoinKey, one: _Pending) -> Iterator[Write]:
-        """The write whose last mutate call is all that was seen of it, if it can be judged."""
+        """Yield a write without an outcome, if it can be judged."""
         last, begun = one.mutates[-1], (one.intent or one.mutates[0]).time
         if not self._waits(key):
             # Where no outcome is registered the last mutate call is all there will be.
@@ -201,7 +201,7 @@ class Correlator:
             yield assemble(intent, mutates, last, begun, (Phase.OUTCOME,))
 
     def _missing(self, key: JoinKey, pending: _Pending | None) -> tuple[Phase, ...]:
-        """The phases before its outcome that were not seen of a write, and are of others."""
+        """Return the phases of a write that were not seen, though they are seen of other writes."""
         resource, seen = _registered(key), () if pending is None else pending.seen
         missing = tuple(
             [
@@ -217,7 +217,7 @@ class Correlator:
         return missing
 
     def _waits(self, key: JoinKey) -> bool:
-        """For an outcome: those of its resource are seen."""
+        """Return whether a write waits for its outcome: outcomes of its resource are seen."""
         return _registered(key) in self._called_for[Phase.OUTCOME]
 
 
@@ -226,7 +226,7 @@ def _registered(key: JoinKey) -> tuple[str, str]:
 
 
 def _stored_fields_differ(one: Fact, other: Fact) -> bool:
-    """Whether two requests would store something else."""
+    """Return whether two requests would store different content."""
     if not one.compared.same_as(other.compared):
         return True
     left, right = one.compared_status, other.compared_status
@@ -242,7 +242,7 @@ def assemble(
     now: float,
     missing: tuple[str, ...] = (),
 ) -> Write:
-    """One Write; `last` is the outcome, or the last mutate call where there is none.
+    """Make a Write of its phases; `last` is the outcome, or the last mutate call without one.
 
     `missing` names the phases of it that were not seen.
     """
@@ -310,7 +310,7 @@ def assemble(
 
 
 def _constant(diff: Diff) -> Diff:
-    """The same difference; one without leaves is kept once for all writes."""
+    """Return an equal difference; without leaves it is one constant for all writes."""
     if diff.changes:
         return diff
     if not diff.differs:
@@ -319,7 +319,7 @@ def _constant(diff: Diff) -> Diff:
 
 
 def _is_status_taken(outcome: Fact) -> bool:
-    """Of a custom resource that nobody has described, what the server does with its status."""
+    """Return whether the server takes status from this write of an unknown custom resource."""
     found = outcome.compared_status
     # With a subresource the strategy would have put the stored status back by now.
     return found is not None and found.before != found.after
@@ -332,7 +332,7 @@ def _with_status(fact: Fact) -> Fact:
 
 
 def _is_comparable(one: Fact, last: Fact) -> bool:
-    """Whether both tell of the same fields, compared with the same object."""
+    """Return whether both compare the same fields with the same stored object."""
     # Another status: a definition was learnt in between.
     return one.status is last.status and one.compared.before == last.compared.before
 
@@ -359,12 +359,12 @@ def _is_repair(change: Change) -> bool:
 
 
 def _shared(one: Observed, other: Observed) -> Observed:
-    """Equal values as one, for they are kept."""
+    """Return `other` for an equal value, so that one of them is kept in memory."""
     return other if one == other else one
 
 
 def _policies(asking: Fact, mutates: Sequence[Fact], last: Fact) -> tuple[Acted, ...]:
-    """As told by the earliest phase that was asked."""
+    """Return the policies of the earliest phase that knows them."""
     for one in (asking, *mutates, last):
         if one.policies is not None:
             return one.policies
@@ -372,7 +372,7 @@ def _policies(asking: Fact, mutates: Sequence[Fact], last: Fact) -> tuple[Acted,
 
 
 def _called(intent: Fact | None, mutates: Sequence[Fact], last: Fact) -> Called:
-    """Without the webhooks that no state of the object that was seen would have them called for."""
+    """Return the called webhooks; without those whose conditions no phase of the write meets."""
     if not last.called or not last.called.first:
         return NOBODY
     shown = [one.unmet for one in (intent, *mutates) if one is not None and one.unmet is not None]
@@ -383,7 +383,7 @@ def _called(intent: Fact | None, mutates: Sequence[Fact], last: Fact) -> Called:
 
 
 SECONDS_ON_THE_WAY: Final = 0.3
-"""From one replica to another, and how far their clocks may be apart."""
+"""What a fact takes from one replica to another, and the difference between their clocks."""
 MOST_WAITING: Final = 10_000
 MOST_BYTES_WAITING: Final = 8 * 1024 * 1024
 """With more the earliest do not wait longer."""
@@ -391,7 +391,11 @@ _ORDER: Final = {phase: place for place, phase in enumerate(Phase)}
 
 
 class FactQueue:
-    """A queue by time; facts of one time in the order of their phases, then as they came."""
+    """Holds facts of replicas for a moment, and gives them in the order of their times.
+
+    Each waits until the latest fact is SECONDS_ON_THE_WAY later: then none before it is still on
+    its way. What is found depends on the times of facts alone, and is equal in all replicas.
+    """
 
     def __init__(self) -> None:
         self._facts: Final[list[tuple[float, int, int, int, Fact]]] = []
@@ -408,7 +412,7 @@ class FactQueue:
         return (one[-1] for one in sorted(self._facts))
 
     def put(self, fact: Fact) -> None:
-        """Take in one more; which are due by now is told by `due`."""
+        """Add a fact; afterwards `due` gives the facts that are due."""
         self._count += 1
         self._latest = max(self._latest, fact.time)
         size = fact.size
@@ -417,11 +421,11 @@ class FactQueue:
         self._by_key.setdefault(fact.key, []).append(fact)
 
     def due(self) -> Iterator[Fact]:
-        """Take out those that have waited for long enough, the earliest first."""
+        """Remove and yield the facts that have waited for long enough, the earliest first."""
         yield from self.until(self._latest - SECONDS_ON_THE_WAY)
 
     def until(self, time: float) -> Iterator[Fact]:
-        """Take out those of this time and before, the earliest first."""
+        """Remove and yield the facts of this time and before, the earliest first."""
         while self._facts and (self._facts[0][0] <= time or self._is_full):
             *_, size, fact = heappop(self._facts)
             self.bytes -= size
@@ -437,5 +441,5 @@ class FactQueue:
         return len(self._facts) > MOST_WAITING or self.bytes > MOST_BYTES_WAITING
 
     def of(self, key: JoinKey) -> list[Fact]:
-        """Those of one key, the earliest first."""
+        """Return the facts of one write, the earliest first."""
         return sorted(self._by_key.get(key, ()), key=lambda fact: (fact.time, _ORDER[fact.phase]))

@@ -1,7 +1,8 @@
-"""Reviews in, findings out, pure: fact() where a review comes in, see() wherever it is judged.
+"""Detection: reviews in, findings out. Pure.
 
-The server feeds it off the answer path, replay inline. Replicas that share facts see all of them
-encoded, in nearly the order of their times, and have found the same.
+`fact` makes a small record of a review, compared with what is stored. `see` joins the records of
+one write, remembers the write and runs the detectors. The server calls them after the answer,
+replay inline. Replicas that share facts see all of them and find the same.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -15,7 +16,7 @@ from webhook.detection.correlate import Correlator, FactQueue
 from webhook.detection.damage import survives
 from webhook.detection.detectors import ALL, Detector, DetectorRunner
 from webhook.detection.diff import Comparer
-from webhook.detection.evidence import Place
+from webhook.detection.evidence import ResourceKind
 from webhook.detection.fact import Fact, decode_fact, encode_fact
 from webhook.detection.finding import Finding
 from webhook.detection.history import History
@@ -33,11 +34,11 @@ from webhook.detection.write import Write
 MOST_OBJECTS_ALONE: Final = 10_000
 MOST_BYTES_ALONE: Final = 10 * 1024 * 1024
 MOST_LEAF_BYTES_ALONE: Final = 4 * 1024 * 1024
-"""Of the history of what is not shared: a store is not lost for long."""
+"""Bounds of the history of facts that are not shared: a store is not lost for long."""
 
 
 class Completeness(NamedTuple):
-    """How much of the writes was seen.
+    """How many writes were seen, and how completely.
 
     joined      writes with an outcome
     incomplete  those of them that lacked an earlier phase
@@ -50,7 +51,7 @@ class Completeness(NamedTuple):
 
 
 class Detection:
-    """Everything that is remembered to tell a loop from a write."""
+    """Finds loops among the writes of a cluster."""
 
     def __init__(
         self,
@@ -61,7 +62,7 @@ class Detection:
         *,
         own_user: str = "",
     ) -> None:
-        """Remember nothing yet.
+        """Start without any memory.
 
         also      signals are entered there as well
         own_user  writes of this user are genguard's own
@@ -82,7 +83,7 @@ class Detection:
 
     @property
     def completeness(self) -> Completeness:
-        """How many writes were seen whole, and what the others lacked."""
+        """Return how many writes were seen in all phases, and which phases the others lacked."""
         seen = self._correlator
         return Completeness(seen.joined, seen.incomplete_joined, seen.incomplete)
 
@@ -93,13 +94,14 @@ class Detection:
 
     @property
     def dropped(self) -> int:
-        """How many writes and findings made room for others."""
+        """Return how many writes and findings were dropped to stay within bounds."""
         return self._correlator.dropped + self.ledger.dropped
 
     def fact(self, phase: Phase, reviewed: Reviewed, now: float) -> Fact | None:
-        """What one review shows; `now` is seconds since the epoch. Never raises.
+        """Return the fact of one review; `now` is seconds since the epoch. Never raises.
 
-        None for what is no update of an object, and for what cannot be decoded, which is counted.
+        None for a request that is no update of an object. None, and counted, for an object that
+        cannot be decoded.
         """
         key = reviewed.request.join_key
         if key is None or not is_reduced(reviewed.request):
@@ -118,11 +120,11 @@ class Detection:
         return fact
 
     def is_slow(self, request: AdmissionRequest) -> bool:
-        """Whether `fact` may take long, whatever the size: matchConditions may be evaluated."""
+        """Return whether `fact` may take long for any size: it may evaluate matchConditions."""
         return self._suspects.asks_conditions(request)
 
     def forget(self, request: AdmissionRequest, now: float) -> None:
-        """The object of this request is being deleted: it has no damage to repair any more."""
+        """Forget the damage of the object that this request deletes."""
         old = request.old_object
         if old is None or request.wire.dry_run:
             return
@@ -132,27 +134,27 @@ class Detection:
             ledger.see_object(name, lambda _: False, now)
 
     def see(self, fact: Fact) -> None:
-        """Take in a fact of this process, and judge what it completes: they come in order."""
+        """Take in a fact of this process, in order, and judge the writes that it completes."""
         self.take(fact)
         self.judge()
 
     def take(self, fact: Fact) -> None:
-        """As `see`, but what it completes waits for `judge`: many in a row are judged faster."""
+        """Take in a fact without judging: many writes in a row are judged faster, by `judge`."""
         self._completed += self._correlator.see(fact)
 
     @property
     def unjudged(self) -> int:
-        """How many writes wait for `judge`: one fact may end the wait of several."""
+        """Return how many writes wait for `judge`."""
         return len(self._completed)
 
     def judge(self) -> None:
-        """Judge what was completed by now."""
+        """Judge the writes that are complete."""
         completed, self._completed = self._completed, []
         for write in completed:
             self._judge(write)
 
     def see_encoded(self, raw: bytes) -> None:
-        """Take in a fact that replicas share, once those are there that may be on their way.
+        """Take in a fact that replicas share; it waits for earlier facts that are on their way.
 
         Raises UnreadableFactError.
         """
@@ -164,15 +166,15 @@ class Detection:
             self.see(one)
 
     def end_wait(self) -> None:
-        """No fact that replicas share is on its way: judge what waits."""
+        """Judge the shared facts that wait: no other is on its way."""
         for fact in self._waiting.until(float("inf")):
             self.see(fact)
 
     def see_alone(self, fact: Fact) -> None:
-        """Where facts are shared, take in one that is not.
+        """Take in a fact that could not be shared with the other replicas.
 
-        What comes of it is among the findings at once. It is not joined with what is shared: there
-        all replicas must have seen the same in order to have found the same.
+        Its findings are known at once. It is not joined with shared facts: replicas find the same
+        only from the same facts.
         """
         if self._alone is None:
             history = History(MOST_OBJECTS_ALONE, MOST_BYTES_ALONE, MOST_LEAF_BYTES_ALONE)
@@ -180,26 +182,26 @@ class Detection:
         self._alone.see(fact)
 
     def found_alone(self) -> list[Row]:
-        """What came of such facts since this was asked last, for the others to `absorb`."""
+        """Return the findings from facts not shared since the last call, for others to `absorb`."""
         alone, self._alone = self._alone, None
         return [] if alone is None else list(alone.rows())
 
     def absorb(self, rows: Iterable[Row]) -> None:
-        """What another replica has found alone, once. Raises msgspec.MsgspecError or ValueError."""
+        """Add what another replica has found alone. Raises msgspec.MsgspecError or ValueError."""
         self.ledger.absorb(rows)
 
     def rows(self) -> Iterator[Row]:
-        """Every finding, for `restore`."""
+        """Yield every finding, for `restore`."""
         return self.ledger.rows()
 
     def waiting(self) -> list[bytes]:
-        """The shared facts that are not judged yet, for `restore`."""
+        """Return the shared facts that are not judged yet, for `restore`."""
         return [encode_fact(fact) for fact in self._waiting]
 
     def restore(self, rows: Iterable[Row], waiting: Collection[bytes]) -> None:
-        """Have these findings and no others, and these facts still to judge.
+        """Replace all findings, and the facts that are still to be judged.
 
-        For who has seen what led there, or the latest of it: all that is remembered.
+        The history stays as it is: this replica has seen the facts, or the latest of them.
         Raises msgspec.MsgspecError or ValueError.
         """
         facts, unjudged = [decode_fact(raw) for raw in waiting], set(waiting)
@@ -211,22 +213,22 @@ class Detection:
             self._waiting.put(fact)
 
     def finish(self, now: float) -> None:
-        """At the end of a recording: judge what waits for its next phase, resolve what is quiet."""
+        """End a recording: judge writes that wait for a phase, resolve findings that are quiet."""
         self.end_wait()
         for write in self._correlator.finish():
             self._judge(write)
         self.settle(now)
 
     def settle(self, now: float) -> tuple[Finding, ...]:
-        """Resolve what has been quiet for long enough; these findings."""
+        """Resolve findings without a signal for long enough, and return them."""
         return tuple(self.ledger.settle(now))
 
     def findings(self) -> tuple[Finding, ...]:
-        """Everything found, oldest first."""
+        """Return every finding, oldest first."""
         return self.ledger.findings()
 
     def _known(self, key: JoinKey) -> Known:
-        """The waiting are seen later: what they tell of a write is known all the same."""
+        """Return the known facts of a write; with those in the queue, which are joined later."""
         known = self._correlator.known(key)
         waiting = self._waiting.of(key) if self._waiting else []
         if not waiting:
@@ -238,10 +240,10 @@ class Detection:
         return known._replace(facts=() if begun > 1 else tuple(facts))
 
     def _note(self, known: Known, fact: Fact) -> None:
-        """Learn at once where writes are changed: a loop turns before its writes are judged."""
+        """Note where webhooks change writes, before these writes are judged: loops are fast."""
         if known.facts and not known.facts[-1].compared.same_as(fact.compared):
             key = fact.key
-            self._suspects.changed(Place(key.group, key.resource, key.subresource))
+            self._suspects.changed(ResourceKind(key.group, key.resource, key.subresource))
 
     def _judge(self, write: Write) -> None:
         if write.is_changed:
@@ -258,5 +260,5 @@ class Detection:
                 ledger.add(detector, sign, judged)
 
 
-def _place(one: Write) -> Place:
-    return Place(one.object.group, one.object.resource, one.subresource)
+def _place(one: Write) -> ResourceKind:
+    return ResourceKind(one.object.group, one.object.resource, one.subresource)

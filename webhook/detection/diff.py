@@ -61,7 +61,7 @@ class Diff(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     @property
     def content_hash(self) -> int | None:
-        """Equal where the same leaves get the same values, times aside; None without any."""
+        """Return a hash of the leaves and their new values without times; None without leaves."""
         if not self.changes:
             return None
         parts = [

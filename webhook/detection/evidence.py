@@ -1,4 +1,4 @@
-"""What speaks for and against each of several webhooks that may have done it.
+"""Evidence for and against each of several webhooks that may have changed a write.
 
 A write that came through unharmed speaks for every webhook that was called for it: most for writes
 of the same place in the API, less for other writes of the same sort (of status, or not), since a
@@ -15,8 +15,8 @@ _FEW: Final = 2
 _TIMES: Final = 3
 
 
-class Place(NamedTuple):
-    """Where writes are alike."""
+class ResourceKind(NamedTuple):
+    """A resource and subresource, for which webhooks are called alike."""
 
     group: str
     resource: str
@@ -24,7 +24,7 @@ class Place(NamedTuple):
 
     @property
     def is_status(self) -> bool:
-        """Of status or not."""
+        """Return whether it is the status."""
         return self.subresource == "status"
 
 
@@ -59,7 +59,7 @@ NOTHING_SHARED: Final = Shared(frozenset(), {})
 
 
 def share(candidates: Iterable[Collection[str]]) -> Shared:
-    """Of the candidates of every finding of the kind, the one asked about among them."""
+    """Return what the candidates of all findings of one detector have in common."""
     support: Counter[str] = Counter()
     alone: set[str] = set()
     for names in candidates:
@@ -73,11 +73,11 @@ class Evidence:
     """Counts by webhook. Bounded."""
 
     def __init__(self) -> None:
-        self._here: Counter[tuple[Place, str]] = Counter()
+        self._here: Counter[tuple[ResourceKind, str]] = Counter()
         self._anywhere: Counter[tuple[bool, str]] = Counter()
 
-    def acquit(self, names: Iterable[str], where: Place) -> None:
-        """A write here was left alone by each of these."""
+    def acquit(self, names: Iterable[str], where: ResourceKind) -> None:
+        """Count a write that each of these webhooks left unchanged."""
         for name in names:
             for counter, key in ((self._here, (where, name)), (self._anywhere, _sort(where, name))):
                 if key in counter or len(counter) < MOST_PLACES:
@@ -87,10 +87,10 @@ class Evidence:
         self,
         names: Iterable[str],
         shared: Shared,
-        where: Place,
+        where: ResourceKind,
         doubts: Mapping[str, int],
     ) -> dict[str, BlameScore]:
-        """Of each candidate; `shared` is what the findings like this one share."""
+        """Return the score of each candidate; `shared` is about all findings of the detector."""
         return {
             name: BlameScore(
                 name not in shared.alone,
@@ -103,5 +103,5 @@ class Evidence:
         }
 
 
-def _sort(where: Place, name: str) -> tuple[bool, str]:
+def _sort(where: ResourceKind, name: str) -> tuple[bool, str]:
     return where.is_status, name

@@ -1,8 +1,8 @@
-"""One review as a small record of numbers, digests and names, which replicas share.
+"""A fact: one review as a small record of numbers, digests and names, which replicas share.
 
-A fact says what one phase of a write shows, compared with what is stored. It holds no value of an
-object, no label and no annotation, so a shared store may keep it. What only the contents tell
-about who can have acted is asked by the replica that has the review.
+It says what one phase of a write shows, compared with what is stored. It holds no value of an
+object, no label and no annotation, so a shared store may keep it. Which webhooks and policies can
+have acted depends on content: the replica that has the review finds it out.
 """
 
 from functools import lru_cache
@@ -25,7 +25,7 @@ BYTES_OF_FACT: Final = 800
 SECONDS_APART: Final = 60.0
 """A time so far before another says that the clock was put back: replicas are not so far apart."""
 Seconds = Annotated[float, msgspec.Meta(ge=0, lt=253_402_300_800)]
-"""Since the epoch, up to the year 9999: what a timestamp can be made of."""
+"""Since the epoch, up to the year 9999."""
 
 
 class UnreadableFactError(ValueError):
@@ -100,13 +100,13 @@ class Fact(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     @property
     def object(self) -> ObjectKey:
-        """Which object is written."""
+        """Return the object that is written."""
         key = self.key
         return ObjectKey(key.group, self.served_as, key.resource, key.namespace, key.name, key.uid)
 
     @property
     def requester(self) -> Requester:
-        """Who writes it."""
+        """Return who writes it."""
         return _requester(self.key.user, self.manager)
 
 
@@ -117,12 +117,12 @@ _decoder: Final = msgspec.msgpack.Decoder(Fact)
 
 
 def encode_fact(fact: Fact) -> bytes:
-    """As other replicas read it; a few hundred bytes where little has changed."""
+    """Encode a fact for other replicas: a few hundred bytes where little has changed."""
     return _encoder.encode(fact)
 
 
 def decode_fact(raw: bytes) -> Fact:
-    """What was encoded. Raises UnreadableFactError for anything else, a newer version too."""
+    """Decode a fact. Raises UnreadableFactError for anything else, also for another version."""
     try:
         return _decoder.decode(raw)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):

@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple, Self, TypeVar
 import msgspec
 
 from webhook.detection.damage import Damage
-from webhook.detection.evidence import Place
+from webhook.detection.evidence import ResourceKind
 from webhook.detection.fact import Seconds
 from webhook.detection.finding import Actor, Confidence, Finding, Severity
 from webhook.detection.suspects import Suspects
@@ -16,7 +16,7 @@ LOOP_COUNT: Final = 3
 CRITICAL_COUNT: Final = 20
 CRITICAL_SECONDS: Final = 30.0
 WINDOW_SECONDS: Final = 600.0
-"""Signs further apart than this are not the same loop."""
+"""Signals further apart than this are not the same loop."""
 QUIET_SECONDS: Final = 60.0
 """The shortest quiet after which a finding is resolved; longer for loops that turn slowly."""
 MOST_PATHS: Final = 20
@@ -27,10 +27,10 @@ Accused = tuple[tuple[str, Confidence], ...]
 
 
 class Doubt(NamedTuple):
-    """By what it is decided which of several webhooks it was: the same for many findings."""
+    """A choice between several webhooks; equal for many findings, so it is made once."""
 
     detector: str
-    where: Place
+    where: ResourceKind
     names: tuple[str, ...]
 
 
@@ -46,7 +46,7 @@ class _Plain(NamedTuple):
     visible: list[tuple[tuple[str, str], int]]
 
 
-class Askers:
+class Requesters:
     """The requesters of one finding, and the policies on their writes; bounded."""
 
     __slots__ = ("_matched", "_requesters", "_visible", "_writes")
@@ -59,13 +59,13 @@ class Askers:
         self._visible: dict[tuple[str, str], int] = {}
 
     def blame(self, requesters: Iterable[Requester]) -> None:
-        """These are behind a sign."""
+        """Count the requesters whom a signal blames."""
         for one in requesters:
             if one in self._requesters or len(self._requesters) < _MOST:
                 _add(self._requesters, one)
 
     def look(self, write: Write, paths: Iterable[str], suspects: Suspects) -> None:
-        """A sign about what was there at intent: which policies acted on its write."""
+        """Count the policies that acted on a write, for a signal about its intent."""
         user = write.requester.user
         if user not in self._writes and len(self._writes) >= _MOST:
             return
@@ -77,7 +77,7 @@ class Askers:
                 _add(self._visible, (policy, user), is_sure and suspects.sets(policy, pointers))
 
     def absorb(self, other: Self) -> None:
-        """Add what was seen of the same finding elsewhere; of too many those seen least go."""
+        """Add the counts of the same finding elsewhere; of too many the lowest are dropped."""
         _absorb(self._requesters, other._requesters, _MOST)
         _absorb(self._writes, other._writes, _MOST)
         _absorb(self._matched, other._matched, _MOST * _MOST)
@@ -87,7 +87,7 @@ class Askers:
             del self._visible[name]
 
     def actors(self, *, is_sure: bool) -> Iterator[Actor]:
-        """The likeliest first; all are only possible where it may have come after intent."""
+        """Yield actors, the likeliest first; `is_sure`: the signals are about the intent."""
         writes = self._writes
         setters = {
             (policy, user)
@@ -107,13 +107,13 @@ class Askers:
         yield from sorted(found, key=lambda one: _ORDER.index(one.confidence))
 
     def plain(self) -> tuple[list[Any], ...]:
-        """All of it, for `from_plain`."""
+        """Return all counts, for `from_plain`."""
         counters = self._requesters, self._writes, self._matched, self._visible
         return tuple(list(one.items()) for one in counters)
 
     @classmethod
     def from_plain(cls, value: Any) -> Self:
-        """What was `plain`. Raises msgspec.MsgspecError."""
+        """Make it from what `plain` returned. Raises msgspec.MsgspecError."""
         found = cls()
         plain = msgspec.convert(value, _Plain)
         found._requesters.update(plain.requesters)
@@ -152,7 +152,7 @@ def _policy(name: str, confidence: Confidence) -> Actor:
 
 
 class FindingState(msgspec.Struct, gc=False):
-    """One finding, and what it was made of. Changed in place: it is the ledger's own."""
+    """One finding with the counts behind it. Mutable: only the ledger has it."""
 
     id: str
     detector: str
@@ -164,14 +164,14 @@ class FindingState(msgspec.Struct, gc=False):
     minor: bool = True
     resolved: bool = False
     quiet: bool = False
-    """There was no sign for a while, but the damage is still there."""
+    """There was no signal for a while, but the damage is still there."""
     damage: Damage | None = None
     looked: Seconds = 0.0
     """When the stored object was last looked at and the damage was still there; 0: never."""
     reopened: int = 0
     message: str = ""
     paths: dict[str, None] = {}
-    askers: Askers = msgspec.field(default_factory=Askers)
+    askers: Requesters = msgspec.field(default_factory=Requesters)
     by_others: int = 0
     by_either: int = 0
     by_server: int = 0
@@ -179,30 +179,30 @@ class FindingState(msgspec.Struct, gc=False):
     evidence: list[dict[str, Any]] = []
     told: Finding | None = None
     doubt: Doubt | None = None
-    """Of what was told: None where there was no choice between webhooks."""
+    """The choice behind `told`; None where there was none between webhooks."""
     accused: Accused = ()
-    """The webhooks that `told` names: when they are others it has to be told anew."""
+    """The webhooks that `told` names: when these change, `told` is made again."""
 
     @property
     def webhooks(self) -> tuple[str, ...]:
-        """Those that may have done it, by name."""
+        """Return the webhooks that may have done it, by name."""
         # A candidate that was not there for every sign cannot be the only one to blame.
         signs = self.by_others + self.by_either
         always = [name for name, count in self.candidates.items() if count == signs]
         return tuple(sorted(always or self.candidates))
 
     def choice(self) -> Doubt | None:
-        """Between whom there is one; None where a single webhook, or none, may have done it."""
+        """Return the choice between webhooks; None where at most one may have done it."""
         names = self.webhooks
         return Doubt(self.detector, self.place, names) if len(names) > 1 else None
 
     def untold(self) -> Self:
-        """Without what can be told again."""
+        """Return a copy without the cached finding."""
         return msgspec.structs.replace(self, told=None, doubt=None, accused=())
 
     @property
     def severity(self) -> Severity:
-        """By count and duration; minor signs never make more than info.
+        """Return the severity, by count and duration; minor signals never make more than info.
 
         A lost observedGeneration that is still lost after few signs is a warning, once somebody
         has looked at the object: who waits for it waits for ever.
@@ -216,13 +216,13 @@ class FindingState(msgspec.Struct, gc=False):
 
     @property
     def state(self) -> str:
-        """open, quiet or resolved."""
+        """Return open, quiet or resolved."""
         if self.resolved:
             return "resolved"
         return "quiet" if self.quiet else "open"
 
     def absorb(self, other: Self) -> None:
-        """Add the signs of the same finding that were entered elsewhere."""
+        """Add the signals of the same finding that another ledger has."""
         if other.last >= self.last:
             self.message, self.damage = other.message, other.damage
         self.quiet = self.quiet and other.quiet
@@ -245,17 +245,20 @@ class FindingState(msgspec.Struct, gc=False):
         self.told = None
 
     def quiet_needed(self) -> float:
-        """Longer for slow loops, and twice as long each time it has come back."""
+        """Return the seconds without a signal after which it is resolved.
+
+        Longer for slow loops, and twice as long each time that the finding came back.
+        """
         pace = (self.last - self.first) / max(self.count - 1, 1)
         return min(max(QUIET_SECONDS, 4 * pace) * 2.0 ** min(self.reopened, 8), WINDOW_SECONDS)
 
     @property
-    def place(self) -> Place:
-        """Where it is, as evidence against webhooks is kept."""
-        return Place(self.object.group, self.object.resource, self.subresource)
+    def place(self) -> ResourceKind:
+        """Return the kind of resource, by which evidence about webhooks is kept."""
+        return ResourceKind(self.object.group, self.object.resource, self.subresource)
 
     def actors(self, accused: Accused) -> Iterator[Actor]:
-        """The likeliest first: `accused` are webhooks."""
+        """Yield the actors, the likeliest first; `accused` are webhooks."""
         webhooks = [
             Actor("webhook", name, "", confidence if self.by_others else Confidence.POSSIBLE)
             for name, confidence in accused

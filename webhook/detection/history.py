@@ -53,16 +53,16 @@ class ObjectHistory(msgspec.Struct, gc=False):
 
     @property
     def seen(self) -> float:
-        """When it was written last; 0 where it was not."""
+        """Return the time of the last write, 0 without any."""
         return self.writes[-1].time if self.writes else 0.0
 
     @property
     def earlier(self) -> Sequence[Write]:
-        """All but the newest, which is the one that a detector is asked about."""
+        """Return all writes but the newest, which is the one that is judged."""
         return self.writes[:-1]
 
     def add(self, write: Write) -> None:
-        """Remember a write; whether it was stored is not known yet."""
+        """Remember a write; it is not known yet whether it was stored."""
         kept = _sharing(write, self.writes[-1]) if self.writes else _bare(write)
         self.leaf_bytes += self._own_leaf_bytes(kept)
         self.writes = (*self.writes, kept)
@@ -86,7 +86,7 @@ class ObjectHistory(msgspec.Struct, gc=False):
             self.several_wrote |= user != self.writer
 
     def forget_leaves(self) -> None:
-        """Keep of each write who, when, digests and numbers."""
+        """Drop the leaves of all writes; who, when, digests and numbers stay."""
         bare = {id(one): _without_leaves(one) for one in self.writes}
         self.writes = tuple(bare.values())
         self.stored = tuple([bare[id(one)] for one in self.stored])
@@ -118,7 +118,7 @@ class ObjectHistory(msgspec.Struct, gc=False):
         return found
 
     def last_setter_but(self, user: str, leaf: Path) -> Requester | None:
-        """Who last requested a value at a leaf, if that is remembered and was somebody else."""
+        """Return who last requested a value at a leaf, if it is remembered and not this user."""
         is_status = leaf[0] == "status"
         for write in reversed(self.writes):
             if is_status and not write.writes_status:
@@ -130,7 +130,7 @@ class ObjectHistory(msgspec.Struct, gc=False):
 
 
 class History:
-    """Histories of objects, the longest unseen first out."""
+    """Histories of objects; those not written for longest are dropped first."""
 
     def __init__(
         self,
@@ -154,7 +154,7 @@ class History:
         return len(self._objects)
 
     def of(self, key: ObjectKey) -> ObjectHistory:
-        """The history of an object, a new one for an object not seen before."""
+        """Return the history of an object, a new history for a new object."""
         name = _name(key)
         found = self._objects.get(name)
         if found is None:
@@ -165,11 +165,11 @@ class History:
         return found
 
     def find(self, key: ObjectKey | JoinKey) -> ObjectHistory | None:
-        """What is remembered of an object; to look at it makes it no younger."""
+        """Return the history of an object, if there is one; this keeps it no longer."""
         return self._objects.get(_name(key))
 
     def add(self, past: ObjectHistory, write: Write) -> None:
-        """Remember a write in its object's history, and forget what is over the bounds."""
+        """Add a write to the history of its object, and drop what is over the bounds."""
         before, leaves_before = past.bytes, past.leaf_bytes
         past.add(write)
         self.bytes += past.bytes - before

@@ -1,4 +1,4 @@
-"""From signs to findings: the same again on one object becomes a loop, and quiet resolves it."""
+"""Make findings of signals: repeated on one object they are a loop, and quiet resolves it."""
 
 import hashlib
 from collections import OrderedDict
@@ -20,9 +20,9 @@ from webhook.detection.finding_state import (
     MOST_PATHS,
     WINDOW_SECONDS,
     Accused,
-    Askers,
     Doubt,
     FindingState,
+    Requesters,
 )
 from webhook.detection.suspects import Suspects
 from webhook.detection.write import ObjectKey, Write
@@ -31,10 +31,10 @@ MOST_FINDINGS: Final = 10_000
 MOST_BYTES: Final = 40 * 1024 * 1024
 """Of all findings: 10,000 with names and fields of usual length."""
 _BYTES_OF_FINDING: Final = 2_500
-"""What a finding takes in memory, above the bytes that it is exported as."""
+"""What a finding takes in memory, more than its exported bytes."""
 SECONDS_UNSEEN: Final = 86_400.0
-"""Damage that nobody has looked at for so long is not told of any more: without a cluster genguard
-sees writes alone, and a deletion may have passed it by."""
+"""Damage that nobody has seen for so long is dropped: without a cluster genguard sees writes only,
+and may have missed a deletion."""
 _SEPARATOR: Final = "\0"
 
 Row = tuple[str, bytes]
@@ -42,11 +42,11 @@ Row = tuple[str, bytes]
 
 
 Signs = tuple[int, float]
-"""How many there were, and when the last one was."""
+"""The number of signals, and the time of the last."""
 
 
 class Mark(NamedTuple):
-    """What differs once a finding has changed."""
+    """Values of a finding; if they are equal, the finding has not changed."""
 
     signs: Signs
     state: str
@@ -68,12 +68,12 @@ class Damaged(NamedTuple):
 
 
 def name_of(where: ObjectKey) -> str:
-    """What tells an object from others: its uid, or namespace and name where it has none."""
+    """Return the uid of an object, or namespace and name without one."""
     return where.uid or f"{where.namespace}/{where.name}"
 
 
 class Ledger:
-    """Every finding, the longest unchanged out first when there are too many or too large ones."""
+    """All findings. Over the bounds, those unchanged for longest are dropped first."""
 
     def __init__(self, suspects: Suspects) -> None:
         self._suspects: Final = suspects
@@ -81,20 +81,20 @@ class Ledger:
         self._sizes: dict[_Key, int] = {}
         self.bytes = 0
         self.dropped = 0
-        """Findings that made room for others before they were resolved."""
+        """How many findings were dropped before they were resolved."""
         self._damaged: dict[str, set[_Key]] = {}
         """Objects by `name_of`, and the findings that may have damaged them."""
         self._last: tuple[Finding, ...] = ()
         self._changed()
 
     def _changed(self) -> None:
-        """What was made of all entries together has to be made again."""
+        """Drop what was computed from all entries together."""
         self._told: tuple[Finding, ...] | None = None
         self._order: list[FindingState] | None = None
         self._sharing: dict[str, Shared] | None = None
 
     def add(self, detector: str, sign: Signal, write: Write) -> Severity:
-        """Enter a sign; the severity that its finding has now."""
+        """Enter a signal, and return the severity that its finding has now."""
         entry = self._entry(detector, write)
         self._changed()
         entry.told = None
@@ -129,7 +129,7 @@ class Ledger:
         return entry.severity
 
     def settle(self, now: float) -> Iterator[Finding]:
-        """Resolve what has been quiet and left no damage; the findings that are resolved by this.
+        """Resolve findings that are quiet and left no damage, and yield them.
 
         With damage a finding becomes `quiet`, and resolves when the damage is gone.
         """
@@ -146,14 +146,14 @@ class Ledger:
             yield self._resolve(entry)
 
     def damaged(self) -> Iterator[Damaged]:
-        """Findings that are not resolved and whose damage is not known to be gone."""
+        """Yield findings that are not resolved and whose damage may still be there."""
         for entry in list(self._entries.values()):
             if entry.damage and not entry.resolved:
                 where = FoundObject(*msgspec.structs.astuple(entry.object))
                 yield Damaged(entry.id, where, entry.subresource, entry.damage, entry.last)
 
     def see_damage(self, finding: str, *, is_broken: bool, now: float) -> None:
-        """Take in what a look at the stored object of a finding has shown.
+        """Note whether the stored object of a finding still has its damage.
 
         An object that is gone counts as not broken.
         """
@@ -197,13 +197,13 @@ class Ledger:
         return self._finding(entry, {})
 
     def _note_damage(self, entry: FindingState) -> None:
-        """Remember which objects have to be looked at; what is stale there goes when asked for."""
+        """Remember that a finding damaged its object; `see_object` removes stale entries."""
         if not entry.damage:
             return
         self._damaged.setdefault(name_of(entry.object), set()).add(_key_of(entry))
 
     def findings(self) -> tuple[Finding, ...]:
-        """All of them, oldest first; the very same tuple when nothing can have changed."""
+        """Return all findings, oldest first; the same tuple as before if nothing changed."""
         if self._told is not None:
             return self._told
         if self._order is None:
@@ -218,7 +218,7 @@ class Ledger:
         return found
 
     def marks(self) -> Iterator[tuple[str, Mark]]:
-        """Each finding, by the name that `export` takes, and what differs once it has changed."""
+        """Yield the name of each finding, as `export` takes it, and its mark."""
         for key in list(self._entries):
             entry = self._entries.get(key)
             if entry is not None:
@@ -229,22 +229,22 @@ class Ledger:
                 )
 
     def export(self, name: str) -> bytes | None:
-        """All that is known of a finding, as `restore` takes it; None for one that is gone."""
+        """Return a finding as bytes, as `restore` takes it; None if it is dropped."""
         entry = self._entries.get(tuple(name.split(_SEPARATOR)))
         return None if entry is None else _exported(entry)
 
     def rows(self) -> Iterator[Row]:
-        """Every finding as it is exported."""
+        """Yield every finding as it is exported."""
         for key in list(self._entries):
             entry = self._entries.get(key)
             if entry is not None:
                 yield _SEPARATOR.join(key), _exported(entry)
 
     def take_over(self, rows: Iterable[Row], restored: Mapping[str, Signs]) -> set[str]:
-        """Take in what an earlier leader has exported; the ids of findings that are its own.
+        """Take in findings that an earlier leader exported, and return their ids.
 
-        restored  the signs of each finding when this ledger was restored, by name. A finding that
-                  has had no sign here since then is replaced. One that has had some stays as it
+        restored  the signals of each finding when this ledger was restored, by name. A finding that
+                  has had no signal here since then is replaced. One that has had some stays as it
                   is, with the larger count.
         Raises msgspec.MsgspecError or ValueError, and then nothing is taken in.
         """
@@ -263,7 +263,7 @@ class Ledger:
         return ids
 
     def restore(self, rows: Iterable[Row]) -> None:
-        """Have what was exported, and nothing else. Raises msgspec.MsgspecError or ValueError."""
+        """Replace all findings by exported ones. Raises msgspec.MsgspecError or ValueError."""
         self._entries = OrderedDict(sorted(_decoded(rows), key=lambda one: one[1].last))
         self._damaged = {}
         self._sizes, self.bytes = {}, 0
@@ -274,7 +274,7 @@ class Ledger:
         self._changed()
 
     def absorb(self, rows: Iterable[Row]) -> None:
-        """Add what another ledger has exported, none of whose signs were entered here.
+        """Add findings that another ledger exported; none of their signals was entered here.
 
         Raises msgspec.MsgspecError or ValueError, and then nothing is added.
         """
@@ -312,7 +312,7 @@ class Ledger:
         return entry
 
     def _weigh(self, key: _Key, entry: FindingState) -> None:
-        """Count anew what a finding takes."""
+        """Count again the bytes that a finding takes."""
         size = _BYTES_OF_FINDING + len(_exported(entry))
         self.bytes += size - self._sizes.get(key, 0)
         self._sizes[key] = size
@@ -335,7 +335,7 @@ class Ledger:
             self._drop(key)
 
     def _finding(self, entry: FindingState, known: dict[Doubt, Accused]) -> Finding:
-        """The very same one as long as it says the same; `known` is filled as it is asked for."""
+        """Return a finding, the same one as long as nothing changed; `known` caches choices."""
         if entry.told is None:
             entry.doubt = entry.choice()
         elif entry.doubt is None:
@@ -364,7 +364,7 @@ class Ledger:
         return found
 
     def _accused(self, entry: FindingState, known: dict[Doubt, Accused]) -> Accused:
-        """Which of several it was may be told otherwise whenever another write is seen."""
+        """Return the webhooks that are accused; every write may change a choice between several."""
         doubt = entry.doubt
         if doubt is None:
             return tuple(self._suspects.ranked(entry.webhooks))
@@ -378,7 +378,7 @@ class Ledger:
         return accused
 
     def _shared(self) -> dict[str, Shared]:
-        """By detector, what those findings share that other webhooks are blamed for."""
+        """Return by detector what findings that blame other webhooks have in common."""
         candidates: dict[str, list[Collection[str]]] = {}
         for entry in self._entries.values():
             if entry.by_others and entry.candidates:
@@ -403,13 +403,13 @@ def _decoded(rows: Iterable[Row]) -> list[tuple[_Key, FindingState]]:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, Askers):
+    if isinstance(value, Requesters):
         return value.plain()
     raise NotImplementedError
 
 
-def _from_plain(_: type, value: Any) -> Askers:
-    return Askers.from_plain(value)
+def _from_plain(_: type, value: Any) -> Requesters:
+    return Requesters.from_plain(value)
 
 
 _decoder: Final = msgspec.msgpack.Decoder(FindingState, dec_hook=_from_plain)
@@ -420,7 +420,7 @@ def _rfc3339(seconds: float) -> str:
 
 
 MOST_BYTES_OF_BLOCK: Final = 384 * 1024
-"""Of a block: 512 KiB as base64, half of what a ConfigMap takes."""
+"""512 KiB as base64, half of what a ConfigMap takes."""
 _MOST_UNPACKED: Final = 16 * 1024 * 1024
 _MARGIN: Final = 0.9
 """Of the rows that seem to fit: they do not all compress alike."""
@@ -445,7 +445,7 @@ _block_decoder: Final = msgspec.msgpack.Decoder(_Rows)
 
 
 def pack(rows: Sequence[Row]) -> Block:
-    """As many rows as have room, from the first one on."""
+    """Compress rows, as many as have room, from the first."""
     kept = _within(rows)
     while True:
         data = ZstdCompressor().compress(msgspec.msgpack.encode(_Rows(tuple(kept))))
@@ -455,7 +455,7 @@ def pack(rows: Sequence[Row]) -> Block:
 
 
 def unpack(data: bytes) -> tuple[Row, ...]:
-    """The rows of a block; raises UnreadableFindingsError."""
+    """Return the rows of a block. Raises UnreadableFindingsError."""
     try:
         if get_frame_parameters(data).content_size > _MOST_UNPACKED:
             raise UnreadableFindingsError("larger than any that is written")

@@ -37,7 +37,7 @@ class Matched(msgspec.Struct, frozen=True):
 
 
 def matched(request: AdmissionRequest) -> Matched:
-    """What a request shows of it. Raises msgspec.MsgspecError for labels that are none."""
+    """Return what rules and selectors read. Raises msgspec.MsgspecError for bad labels."""
     wire = request.wire
     raw, old_raw = (
         msgspec.UNSET if one is None else one.metadata.labels
@@ -58,7 +58,7 @@ def matched(request: AdmissionRequest) -> Matched:
 
 
 class Likeness(NamedTuple):
-    """What rules and selectors see of a request: those that are alike have equal ones."""
+    """What rules and selectors read of a request, undecoded; equal for requests matched alike."""
 
     resource: GroupVersionResource
     subresource: str
@@ -76,7 +76,7 @@ class Likeness(NamedTuple):
 
 
 def shown_to_rules(request: AdmissionRequest, *, with_name: bool) -> Likeness:
-    """Equal for requests that are matched alike; `with_name`: some rule asks for one."""
+    """Return the likeness of a request; `with_name`: some rule names objects."""
     wire = request.wire
     labels, old_labels = (
         b"" if one is None or one.metadata.labels is msgspec.UNSET else bytes(one.metadata.labels)
@@ -150,7 +150,7 @@ class Conditions(Protocol):
     def evaluate(
         self, expressions: Iterable[str], request: AdmissionRequest
     ) -> Mapping[str, Truth]:
-        """What each expression makes of a request, unknown where that cannot be told."""
+        """Return the value of each expression for a request, or unknown."""
 
 
 class NotEvaluated:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from webhook.admission.review import AdmissionRequest
-from webhook.detection.evidence import MOST_PLACES, Evidence, Place, Shared
+from webhook.detection.evidence import MOST_PLACES, Evidence, ResourceKind, Shared
 from webhook.detection.finding import Confidence
 from webhook.detection.matching import (
     EVERYTHING,
@@ -36,9 +36,9 @@ from webhook.objects.selectors import Truth, every
 TRACE_LABEL: Final = "genguard.io/trace"
 """On the observers that `genguard trace` registers for a while."""
 _MOST_POLICIES: Final = 8
-"""Remembered of one write."""
+"""Of one write."""
 _MOST_CALLED: Final = 1_000
-"""Sorts of writes of which it is remembered who is called: those of one owner are alike."""
+"""Likenesses of writes with the webhooks called; writes of one owner are alike."""
 _MOST_BYTES_CALLED: Final = 4 * 1024 * 1024
 _BYTES_OF_NAME: Final = 150
 """Of a webhook that is called."""
@@ -105,7 +105,7 @@ def _read(configuration: str, phase: str, hook: Mapping[str, Any]) -> Registered
 
 
 class Suspects:
-    """The registrations of now; counts where each could have acted and nothing was done."""
+    """The present registrations, and how often each left a write unchanged."""
 
     def __init__(
         self,
@@ -118,10 +118,10 @@ class Suspects:
         self._policies = {one.name: one for one in policies}
         self._conditions: Final = conditions or NotEvaluated()
         self._evidence: Final = Evidence()
-        self._changed: Final[set[Place]] = set()
+        self._changed: Final[set[ResourceKind]] = set()
 
     def learn(self, registered: Iterable[Registered]) -> None:
-        """These are the registrations from now on."""
+        """Replace the registrations of webhooks."""
         self.registered: tuple[Registered, ...] = tuple(registered)
         self._others: tuple[Registered, ...] = tuple(_between(self.registered))
         self._have_conditions = any(one.conditions for one in self._others)
@@ -141,11 +141,11 @@ class Suspects:
         return tuple(self._policies[name] for name in sorted(self._policies))
 
     def learn_policies(self, policies: Iterable[Policy]) -> None:
-        """These are the bound policies from now on."""
+        """Replace the bound policies."""
         self._policies = {one.name: one for one in policies}
 
     def called_in(self, request: AdmissionRequest) -> Called:
-        """The webhooks that rules and selectors call for what a review shows.
+        """Return the webhooks that rules and selectors call for a request.
 
         Raises msgspec.MsgspecError for labels that are none, as the other two do.
         """
@@ -158,13 +158,13 @@ class Suspects:
             self._called.put(likeness, found, likeness.size + _BYTES_OF_NAME * len(found.first))
         return found
 
-    def changed(self, where: Place) -> None:
-        """A write here was changed: from now on it is of use to know who is not called."""
+    def changed(self, where: ResourceKind) -> None:
+        """Note that writes here are changed: from now on conditions are evaluated for them."""
         if len(self._changed) < MOST_PLACES:
             self._changed.add(where)
 
     def unmet_in(self, request: AdmissionRequest) -> tuple[str, ...]:
-        """Those of the called whose matchConditions are not met by what is shown.
+        """Return the called webhooks whose matchConditions the request does not meet.
 
         Conditions take ten times what the rest of a review takes. So they are asked only where
         somebody has changed a write before: of the first one nobody is ruled out.
@@ -189,7 +189,7 @@ class Suspects:
         return self._have_conditions and _place(request) in self._changed
 
     def policies_in(self, request: AdmissionRequest) -> tuple[Acted, ...]:
-        """The policies that may have acted on what is shown."""
+        """Return the policies that may have acted on a request."""
         if not self._policies:
             return ()
         return tuple(self._acted(request))[:_MOST_POLICIES]
@@ -220,12 +220,12 @@ class Suspects:
             if answer is not Truth.FALSE:
                 yield Acted(one.name, answer is Truth.TRUE)
 
-    def acquit(self, names: Iterable[str], where: Place) -> None:
-        """A write that nobody changed: whoever was called for it left it alone."""
+    def acquit(self, names: Iterable[str], where: ResourceKind) -> None:
+        """Count a write that the called webhooks left unchanged."""
         self._evidence.acquit(names, where)
 
     def accused(
-        self, names: Iterable[str], shared: Shared, where: Place
+        self, names: Iterable[str], shared: Shared, where: ResourceKind
     ) -> Iterator[tuple[str, Confidence]]:
         """The candidates of a finding as `ranked`, several narrowed by what is known of each."""
         order = list(self.ranked(names))
@@ -259,9 +259,9 @@ def _hold(one: Registered | Policy, truths: Mapping[str, Truth]) -> Truth:
     return every(truths[expression] for expression in one.conditions)
 
 
-def _place(request: AdmissionRequest) -> Place:
+def _place(request: AdmissionRequest) -> ResourceKind:
     resource = request.wire.resource
-    return Place(resource.group, resource.resource, request.wire.sub_resource)
+    return ResourceKind(resource.group, resource.resource, request.wire.sub_resource)
 
 
 def _between(registered: tuple[Registered, ...]) -> Iterator[Registered]:

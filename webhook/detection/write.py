@@ -94,7 +94,7 @@ class Write(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     @property
     def changed_something(self) -> bool:
-        """Whether it is more than a no-op."""
+        """Return whether the write changes anything."""
         return self.admitted_diff.differs
 
     @property

@@ -20,7 +20,7 @@ from webhook.cel.evaluator import LONGEST, Evaluator
 from webhook.cel.message import MOST_BYTES
 from webhook.cel.programs import MOST_PROGRAMS
 from webhook.cel.worker import MOST_MEMORY
-from webhook.detection.evidence import Place
+from webhook.detection.evidence import ResourceKind
 from webhook.detection.suspects import Suspects, read_configurations
 from webhook.objects.selectors import Truth
 from webhook.telemetry.metrics import Metrics
@@ -79,7 +79,7 @@ def test_the_others_of_a_review_are_evaluated_all_the_same(evaluator):
 def test_a_webhook_whose_condition_costs_too_much_stays_a_suspect(evaluator):
     hooks = [hook("asks", ("*",), **only_if(FOREVER)), hook("never", ("*",), **only_if("false"))]
     suspects = Suspects(read_configurations([*OWN, *hooks]), conditions=evaluator)
-    suspects.changed(Place("apps", "deployments", ""))
+    suspects.changed(ResourceKind("apps", "deployments", ""))
     assert suspects.unmet_in(request(costly_object("numbers"))) == ("never/h.example.org",)
 
 

@@ -10,7 +10,7 @@ from tests.unit.detection.policies import apply, binding, patch, policy, rule
 from tests.unit.detection.test_suspects import hook
 from webhook.detection.detection import Detection
 from webhook.detection.finding import Actor, Confidence
-from webhook.detection.finding_state import Askers
+from webhook.detection.finding_state import Requesters
 from webhook.detection.policies import read_policies
 from webhook.detection.suspects import Suspects, read_configurations
 from webhook.detection.write import Acted, Requester
@@ -142,19 +142,19 @@ def requester(number: int) -> Requester:
     return Requester(f"user-{number:02}", "kubectl")
 
 
-def look(askers: Askers, number: int, *policies: str) -> None:
+def look(askers: Requesters, number: int, *policies: str) -> None:
     """A write of this user on which these policies acted; `pins` sets what is told of."""
     acted = tuple(Acted(name, is_sure=True) for name in policies)
     write = replace(WRITE, requester=requester(number), policies=acted)
     askers.look(write, ("/spec/replicas",), PINS)
 
 
-def confidence(askers: Askers) -> dict[str, str]:
+def confidence(askers: Requesters) -> dict[str, str]:
     return {one.name: one.confidence.value for one in askers.actors(is_sure=True)}
 
 
 def test_of_many_requesters_the_first_are_remembered_and_counted_on():
-    askers = Askers()
+    askers = Requesters()
     for number in (*range(9), 1, 8):
         askers.blame([requester(number)])
     named = [one.name for one in askers.actors(is_sure=True)]
@@ -162,7 +162,7 @@ def test_of_many_requesters_the_first_are_remembered_and_counted_on():
 
 
 def test_of_many_users_and_policies_the_first_are_looked_at():
-    askers = Askers()
+    askers = Requesters()
     for number in range(9):
         look(askers, number, *(f"p{one:02}" for one in range(20)))
     named = {one.name for one in askers.actors(is_sure=False)}
@@ -170,7 +170,7 @@ def test_of_many_users_and_policies_the_first_are_looked_at():
 
 
 def test_what_two_have_seen_is_together_no_more_than_one_may_keep():
-    one, other = Askers(), Askers()
+    one, other = Requesters(), Requesters()
     for askers, numbers in ((one, (3, 3, 2, 1, 0)), (other, (7, 6, 5, 5, 4))):
         for number in numbers:
             askers.blame([requester(number)])
@@ -186,7 +186,7 @@ def test_what_two_have_seen_is_together_no_more_than_one_may_keep():
 
 
 def test_at_a_policy_on_writes_of_one_user_too_many_nobody_looks():
-    askers = Askers()
+    askers = Requesters()
     for number in range(5):
         look(askers, number, *["pins"] * (number == 4))
     assert confidence(askers) == {}
@@ -197,14 +197,14 @@ def test_at_a_policy_on_writes_of_one_user_too_many_nobody_looks():
     [(1, 3, "possible"), (1, 2, "possible"), (2, 3, "likely"), (3, 3, "likely")],
 )
 def test_a_policy_comes_before_its_requester_where_it_acted_on_most_writes(acted, writes, told):
-    askers = Askers()
+    askers = Requesters()
     for number in range(writes):
         look(askers, 0, *["pins"] * (number < acted))
     assert confidence(askers) == {"pins": told}
 
 
 def test_on_how_many_writes_a_policy_acted_is_counted_over_all_who_saw_them():
-    one, other = Askers(), Askers()
+    one, other = Requesters(), Requesters()
     look(one, 0, "pins")
     for policies in (["other"], [], []):
         look(other, 0, *policies)
@@ -216,7 +216,7 @@ def test_on_how_many_writes_a_policy_acted_is_counted_over_all_who_saw_them():
 
 
 def test_what_another_has_counted_counts_as_often():
-    one, other = Askers(), Askers()
+    one, other = Requesters(), Requesters()
     for number in range(4):
         look(other, 0, *["pins"] * (number < 3))
     one.absorb(other)
@@ -224,7 +224,7 @@ def test_what_another_has_counted_counts_as_often():
 
 
 def test_on_writes_of_a_user_too_many_no_policy_is_known_to_act_often():
-    one, other = Askers(), Askers()
+    one, other = Requesters(), Requesters()
     for number in range(8):
         look(one, number % 4)
     look(other, 4, "pins")
@@ -234,7 +234,7 @@ def test_on_writes_of_a_user_too_many_no_policy_is_known_to_act_often():
 
 
 def test_of_too_many_policies_those_that_acted_least_go():
-    one, other = Askers(), Askers()
+    one, other = Requesters(), Requesters()
     for _ in range(2):
         look(one, 0, *(f"z{number:02}" for number in range(16)))
     look(other, 0, "a")
@@ -243,13 +243,13 @@ def test_of_too_many_policies_those_that_acted_least_go():
 
 
 def test_what_was_seen_is_exported_whole():
-    before = Askers()
+    before = Requesters()
     before.blame([requester(0), requester(1)])
     for policies in (["pins"], [], ["other"]):
         look(before, 0, *policies)
     look(before, 2, "pins")
     plain = msgspec.msgpack.encode(before.plain())
-    after = Askers.from_plain(msgspec.msgpack.decode(plain))
+    after = Requesters.from_plain(msgspec.msgpack.decode(plain))
     expected = [
         Actor("user", "user-01", "kubectl", Confidence.CERTAIN),
         Actor("policy", "pins", "", Confidence.LIKELY),

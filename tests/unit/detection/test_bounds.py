@@ -195,7 +195,7 @@ def test_who_is_called_is_remembered_within_bytes():
 
 @pytest.mark.slow
 def test_a_tree_of_places_is_bounded_in_bytes_while_it_grows():
-    tree = changes.Tree()
+    tree = changes.PathTree()
 
     def go_down(number: int) -> None:
         place = tree.root()

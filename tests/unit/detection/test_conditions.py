@@ -8,12 +8,12 @@ from tests.unit.detection.policies import binding, policy
 from tests.unit.detection.test_called import only_if
 from tests.unit.detection.test_suspects import OWN, hook
 from webhook.detection.detection import Detection
-from webhook.detection.evidence import Place
+from webhook.detection.evidence import ResourceKind
 from webhook.detection.matching import NotEvaluated, reads_object
 from webhook.detection.policies import read_policies
 from webhook.detection.suspects import Suspects, read_configurations
 
-HERE, ELSE = Place("apps", "deployments", ""), Place("apps", "deployments", "status")
+HERE, ELSE = ResourceKind("apps", "deployments", ""), ResourceKind("apps", "deployments", "status")
 NEVER = ("false",)
 ERROR = "object.nope == 1"
 ELSEWHERE = "authorizer.path('/').check('get').allowed()"

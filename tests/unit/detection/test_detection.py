@@ -24,13 +24,13 @@ from webhook.detection.detection import (
     MOST_OBJECTS_ALONE,
     Detection,
 )
-from webhook.detection.evidence import Place
+from webhook.detection.evidence import ResourceKind
 from webhook.detection.fact import Fact, encode_fact
 from webhook.detection.history import History
 from webhook.detection.policies import read_policies
 from webhook.detection.suspects import Suspects, read_configurations
 
-HERE = Place("apps", "deployments", "status")
+HERE = ResourceKind("apps", "deployments", "status")
 OLD, SENT, LEFT = status(n=0), status(n=1), status(n=2)
 AAA = "aaa/h.example.org"
 

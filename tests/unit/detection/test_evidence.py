@@ -2,9 +2,9 @@
 
 import pytest
 
-from webhook.detection.evidence import BlameScore, Evidence, Place, share
+from webhook.detection.evidence import BlameScore, Evidence, ResourceKind, share
 
-HERE, ELSEWHERE = (Place("apps", one, "status") for one in ("deployments", "replicasets"))
+HERE, ELSEWHERE = (ResourceKind("apps", one, "status") for one in ("deployments", "replicasets"))
 NOBODY_KNOWS = BlameScore(True, 0, 0, 0, 0)
 
 

@@ -30,7 +30,7 @@ from tests.unit.detection.test_suspects import hook
 from webhook.admission.review import Phase
 from webhook.detection.detection import Detection
 from webhook.detection.diff import NOT_COMPARED, Compared, digests
-from webhook.detection.evidence import Place
+from webhook.detection.evidence import ResourceKind
 from webhook.detection.fact import VERSION, States, UnreadableFactError, decode_fact, encode_fact
 from webhook.detection.policies import read_policies
 from webhook.detection.reduce import Reviewed
@@ -101,7 +101,7 @@ def test_no_value_of_an_object_no_label_and_no_annotation_is_in_it():
     }
     for subresource in ("", "status"):
         one = make_review("UPDATE", "widgets", new, {"metadata": metadata}, subresource=subresource)
-        suspects.changed(Place("example.org", "widgets", subresource))
+        suspects.changed(ResourceKind("example.org", "widgets", subresource))
         for phase in Phase:
             found = Detection(suspects).fact(phase, reviewed(one, phase), 100.0)
             assert found is not None
@@ -265,7 +265,7 @@ def test_conditions_are_asked_as_long_as_webhooks_are_called(phase, unmet):
     suspects = Suspects(
         read_configurations([hook("aaa", ("*",), **only_if("false"))]), conditions=CONDITIONS
     )
-    suspects.changed(Place("apps", "deployments", ""))
+    suspects.changed(ResourceKind("apps", "deployments", ""))
     one = reviewed(update(spec(a=1), spec(a=2)), phase)
     found = Detection(suspects).fact(phase, one, 100.0)
     assert found is not None

@@ -10,7 +10,7 @@ from tests.unit.detection.builders import OUTCOME, joined, spec, update
 from tests.unit.detection.test_suspects import hook
 from webhook.detection import ledger as ledger_module
 from webhook.detection.detectors import Blame, Signal
-from webhook.detection.evidence import Place
+from webhook.detection.evidence import ResourceKind
 from webhook.detection.finding import Severity
 from webhook.detection.finding_state import (
     CRITICAL_COUNT,
@@ -181,7 +181,7 @@ def test_whom_to_suspect_is_told_anew_while_it_is_in_doubt():
     (before,) = told = ledger.findings()
     assert ledger.findings() is told, "as long as nothing speaks for either"
     for _ in range(3):
-        suspects.acquit(pair[:1], Place("apps", "replicasets", "status"))
+        suspects.acquit(pair[:1], ResourceKind("apps", "replicasets", "status"))
     (after,) = ledger.findings()
     assert [one.confidence.value for one in before.actors] == ["possible", "possible"]
     assert [one.confidence.value for one in after.actors] == ["likely", "possible"]
@@ -293,7 +293,7 @@ def test_webhooks_that_two_have_counted_are_counted_together():
     ]
 
 
-HERE = Place("apps", "deployments", "")
+HERE = ResourceKind("apps", "deployments", "")
 PAIR = ("aaa/h.example.org", "bbb/h.example.org")
 
 

@@ -5,7 +5,7 @@ from hashlib import blake2b
 
 import pytest
 
-from webhook.detection.changes import Tree, salt
+from webhook.detection.changes import PathTree, salt
 
 
 @pytest.mark.parametrize(
@@ -30,27 +30,27 @@ def test_salts_are_those_of_every_replica():
 
 
 def test_a_place_has_a_path_by_what_items_are_and_a_pointer_by_where_they_are():
-    place = Tree().root()["status"]["conditions"]["type", "Ready", 2]["a/b"]
+    place = PathTree().root()["status"]["conditions"]["type", "Ready", 2]["a/b"]
     assert place.path == ("status", "conditions", "type=Ready", "a/b")
     assert place.pointer == "/status/conditions/2/a~1b"
     assert place.salt == salt(place.path)
 
 
 def test_an_item_that_nothing_tells_from_others_is_told_by_where_it_is():
-    place = Tree().root()["spec"]["args"]["", 3, 3]
+    place = PathTree().root()["spec"]["args"]["", 3, 3]
     assert (place.path, place.pointer) == (("spec", "args", 3), "/spec/args/3")
 
 
 def test_the_name_of_an_item_is_content_and_stands_in_no_path():
-    one, other = (Tree().root()["a"]["name", name, 0] for name in ("secret", "other"))
+    one, other = (PathTree().root()["a"]["name", name, 0] for name in ("secret", "other"))
     assert one.path[1] == f"name#{blake2b(b'secret', digest_size=8).hexdigest()}"
     assert "secret" not in repr(one.path)
     assert one.path != other.path
-    assert one.path == Tree().root()["a"]["name", "secret", 9].path
+    assert one.path == PathTree().root()["a"]["name", "secret", 9].path
 
 
 def test_each_place_is_made_and_counted_once():
-    tree = Tree()
+    tree = PathTree()
     assert tree.root()["a"]["b"] is tree.root()["a"]["b"]
     assert tree.places == 2
     assert (tree.root().path, tree.root().pointer) == ((), "")
@@ -58,7 +58,7 @@ def test_each_place_is_made_and_counted_once():
 
 def test_a_new_tree_is_begun_when_there_are_too_many_places(monkeypatch):
     monkeypatch.setattr("webhook.detection.changes.MOST_PLACES", 2)
-    tree = Tree()
+    tree = PathTree()
     first = tree.root()
     _ = first["a"], first["b"]
     assert tree.root() is first

@@ -12,7 +12,7 @@ from tests.unit.detection.policies import binding, policy, rule
 from webhook.admission.decode import decode_review
 from webhook.detection import evidence
 from webhook.detection import suspects as suspects_module
-from webhook.detection.evidence import Place, share
+from webhook.detection.evidence import ResourceKind, share
 from webhook.detection.finding import Confidence
 from webhook.detection.matching import NAME_LABEL, Matched
 from webhook.detection.policies import read_policies
@@ -20,7 +20,7 @@ from webhook.detection.suspects import Suspects, read_configurations
 from webhook.detection.write import NOBODY
 
 STATUS = Matched("apps", "v1", "deployments", "status", "UPDATE", "shop", "web", {"a": "b"}, {})
-HERE = Place("apps", "deployments", "status")
+HERE = ResourceKind("apps", "deployments", "status")
 
 
 def hook(name, resources=("deployments/status",), path="/", **settings):
@@ -181,7 +181,7 @@ def test_places_where_writes_are_changed_are_remembered_up_to_a_bound(monkeypatc
     monkeypatch.setattr(suspects_module, "MOST_PLACES", 1)
     never = hook("mmm", matchConditions=[{"name": "c", "expression": "false"}])
     found = suspects(never)
-    found.changed(Place("", "pods", "status"))
+    found.changed(ResourceKind("", "pods", "status"))
     found.changed(HERE)
     asked = make_review("UPDATE", "deployments", {}, {}, subresource="status")
     assert found.unmet_in(decode_review(json.dumps(asked).encode())) == ()

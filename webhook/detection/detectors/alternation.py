@@ -26,7 +26,7 @@ class Turn(NamedTuple):
 
 
 def fight(write: Write, past: ObjectHistory, *, in_status: bool) -> Iterator[Signal]:
-    """One sign for a stored write that turned something back, blaming all who take turns."""
+    """Yield one signal for a stored write that turned something back; blame all who take turns."""
     since = write.time - _SECONDS
     if not _take_turns(past, since, in_status=in_status):
         return

@@ -1,4 +1,4 @@
-"""What every detector is given and gives back."""
+"""What a detector reads and what it yields, and the runner that calls all detectors."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ class Blame(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """Something wrong about one write; the ledger makes findings of signs that come again.
+    """Something wrong about one write; the ledger makes a finding of signals that repeat.
 
     requesters  who is blamed besides, or instead of, other webhooks
     minor       never more than info, however often it comes
@@ -47,10 +47,9 @@ _sorts: Final = attrgetter(*get_args(Sort))
 
 
 class Detector:
-    """Pure: equal writes and histories give equal signs. What it has no method for it is not asked.
+    """Judges writes of one object. Pure: equal writes and histories give equal signals.
 
-    The leaves of a write are known only where its object was suspicious (see Diff.is_compared); the
-    digests are always known.
+    The leaves of a write are nearly always known (see Diff.is_compared), its digests always.
 
     asked_of, stored_of   the writes that it is asked about; None for all of them
     """
@@ -75,7 +74,7 @@ _Judges = tuple[tuple[str, _Judge], ...]
 
 
 class DetectorRunner:
-    """Detectors that judge together, each asked about its sort of writes alone."""
+    """Calls each detector for the writes that it is about."""
 
     def __init__(self, detectors: Iterable[Detector]) -> None:
         each = tuple(detectors)
@@ -92,9 +91,9 @@ class DetectorRunner:
         self._judges: Final[dict[tuple[bool, ...], tuple[_Judges, _Judges]]] = {}
 
     def judge(self, write: Write, history: History) -> Iterator[tuple[str, Signal, Write]]:
-        """Remember a write; detector, sign and write of all that is wrong with it.
+        """Remember a write, and yield (detector, signal, write) for all that is wrong with it.
 
-        And with those before it that it shows to have been stored. To be read to the end.
+        Earlier writes that it shows to have been stored are judged as well. Read it to the end.
         """
         past = history.of(write.object)
         if Phase.OUTCOME in write.missing:
@@ -102,12 +101,12 @@ class DetectorRunner:
             return
         for stored in past.confirm(write.base, write.state_before):
             for name, judge in self._judges_of(stored)[1]:
-                for sign in judge(stored, past):
-                    yield name, sign, stored
+                for signal in judge(stored, past):
+                    yield name, signal, stored
         history.add(past, write)
         for name, judge in self._judges_of(write)[0]:
-            for sign in judge(write, past):
-                yield name, sign, write
+            for signal in judge(write, past):
+                yield name, signal, write
 
     def _judge_unfinished(
         self, write: Write, past: ObjectHistory
@@ -117,12 +116,12 @@ class DetectorRunner:
         It is not remembered. What other webhooks did to it is true all the same.
         """
         for name, judge in self._judges_of(write)[0]:
-            for sign in judge(write, past):
-                if sign.blame is Blame.OTHERS:
-                    yield name, sign, write
+            for signal in judge(write, past):
+                if signal.blame is Blame.OTHERS:
+                    yield name, signal, write
 
     def _judges_of(self, write: Write) -> tuple[_Judges, _Judges]:
-        """Who is asked about such a write when it is asked for, and once it is stored."""
+        """Return the methods that judge such a write when it is requested, and when stored."""
         answers = _sorts(write)
         found = self._judges.get(answers)
         if found is None:

@@ -2,7 +2,7 @@
 
 Reads   the prediction and the generation of the outcome
 Acts on writes that have an outcome
-Result  a sign about the server: another version or feature gate than assumed, or one of the few
+Result  a signal about the server: another version or feature gate than assumed, or one of the few
         changes that no review shows; its requester may be the one who sends those
 Relies  on tests/differential, which finds none on the version the table is tested against
 """
@@ -22,7 +22,7 @@ class GenerationMismatch(Detector):
     asked_of: ClassVar[Sort] = "has_outcome"
 
     def asked(self, write: Write, past: ObjectHistory) -> Iterator[Signal]:
-        """One sign a write."""
+        """Yield at most one signal for a write."""
         del past
         predicted = write.generation_predicted
         # A server that keeps none of this kind yet is older, or has a gate off: nothing is wrong.

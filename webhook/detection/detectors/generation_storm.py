@@ -30,7 +30,7 @@ class GenerationStorm(Detector):
     stored_of: ClassVar[Sort] = "counted"
 
     def asked(self, write: Write, past: ObjectHistory) -> Iterator[Signal]:
-        """One sign for a spec that only a webhook changed."""
+        """Yield one signal for a spec that only a webhook changed."""
         del past
         requested, made = write.requested_diff, write.webhook_diff
         if not write.counted or requested is None or not requested.is_compared or not made:
@@ -49,7 +49,7 @@ class GenerationStorm(Detector):
             )
 
     def stored(self, write: Write, past: ObjectHistory) -> Iterator[Signal]:
-        """One sign for each write of a chase or of a walk back and forth."""
+        """Yield one signal for each write of a chase or of a walk back and forth."""
         mine = [
             one
             for one in past.stored
@@ -63,16 +63,16 @@ class GenerationStorm(Detector):
             made = {one.generation_after for one in chases}
             own = [one for one in chases if one.generation_before in made]
             if _chases(write) and write.generation_before in made and len(own) >= _CHASES - 1:
-                yield _sign(write, "chases generation: each status write moves it")
+                yield _signal(write, "chases generation: each status write moves it")
             elif not _chases(write) and sum(1 for one in mine if _only_status(one)) >= _CHASES:
                 message = "moves generation by writing status; there is no status subresource"
-                yield _sign(write, message, minor=True)
+                yield _signal(write, message, minor=True)
         elif not write.writes_status and not write.webhook_diff and _moves_state(write):
             recent = [one for one in mine if one.time > write.time - _RETURN_SECONDS]
             states = {one.state_before for one in recent}
             returns = sum(1 for one in recent if one.state_after in states)
             if returns >= _RETURNS and write.state_after in states:
-                yield _sign(write, "walks the spec back and forth")
+                yield _signal(write, "walks the spec back and forth")
 
 
 def _moves_state(write: Write) -> bool:
@@ -89,7 +89,7 @@ def _chases(write: Write) -> bool:
     return _only_status(write) and own is not None and str(own) == str(write.generation_before)
 
 
-def _sign(write: Write, what: str, *, minor: bool = False) -> Signal:
+def _signal(write: Write, what: str, *, minor: bool = False) -> Signal:
     return Signal(
         Blame.REQUESTER,
         write.pointers(),

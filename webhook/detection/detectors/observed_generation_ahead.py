@@ -2,7 +2,7 @@
 
 Reads   observedGeneration as asked and as stored, and generation
 Acts on writes of status
-Result  a sign for each write that sets it above generation
+Result  a signal for each write that sets it above generation
 Relies  on nothing in the API server refusing it: it accepts any value but a cleared one on Pods
 """
 
@@ -22,7 +22,7 @@ class ObservedGenerationAhead(Detector):
     asked_of: ClassVar[Sort] = "writes_status"
 
     def asked(self, write: Write, past: ObjectHistory) -> Iterator[Signal]:
-        """One sign a write."""
+        """Yield at most one signal for a write."""
         del past
         after = write.observed_after.own
         if not isinstance(after, int) or not 0 < write.generation_after < after:

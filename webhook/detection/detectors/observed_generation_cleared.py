@@ -27,7 +27,7 @@ class ObservedGenerationCleared(Detector):
     asked_of: ClassVar[Sort] = "writes_status"
 
     def asked(self, write: Write, past: ObjectHistory) -> Iterator[Signal]:
-        """One sign a write."""
+        """Yield at most one signal for a write."""
         if write.webhook_diff is not None:
             gone = list(restorations(write.observed_asked, write.observed_sent))
             if gone:

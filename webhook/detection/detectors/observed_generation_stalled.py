@@ -2,8 +2,8 @@
 
 Reads   generation and every observedGeneration over the latest status writes
 Acts on writes of status
-Result  a sign for each status write of a stall: of webhooks where the number was asked for and did
-        not arrive, of the writer where generation has moved on and it asks for the old one still
+Result  a signal for each status write of a stall: of webhooks where the number was asked for and
+        did not arrive, of the writer where generation has moved on and it still asks for the old
 Relies  on KEP-5067's second symptom. Not stalled are: a status whose conditions observe the
         generation (Flux raises its own on success only, and starts at -1), a custom resource
         without status subresource that trails by one for ever, and a controller that is one or
@@ -33,7 +33,7 @@ class ObservedGenerationStalled(Detector):
     asked_of: ClassVar[Sort] = "writes_status"
 
     def asked(self, write: Write, past: ObjectHistory) -> Iterator[Signal]:
-        """One sign a write."""
+        """Yield at most one signal for a write."""
         if not (_lags(write) and _speaks_of_status(write)):
             return
         # The write itself is the newest of the history.

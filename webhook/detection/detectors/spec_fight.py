@@ -24,7 +24,7 @@ class SpecFight(Detector):
     stored_of: ClassVar[Sort] = "writes_more"
 
     def asked(self, write: Write, past: ObjectHistory) -> Iterator[Signal]:
-        """One sign a write that a webhook turned back."""
+        """Yield one signal for a write that a webhook turned back."""
         del past
         requested, made = write.requested_diff, write.webhook_diff
         if write.subresource not in ("", "scale") or not requested or not made:
@@ -47,5 +47,5 @@ class SpecFight(Detector):
             )
 
     def stored(self, write: Write, past: ObjectHistory) -> Iterator[Signal]:
-        """One sign a write that turned a field once more."""
+        """Yield one signal for a write that turned a field once more."""
         return fight(write, past, in_status=False)

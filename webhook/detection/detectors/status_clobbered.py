@@ -29,7 +29,7 @@ class StatusClobbered(Detector):
     asked_of: ClassVar[Sort] = "writes_status"
 
     def asked(self, write: Write, past: ObjectHistory) -> Iterator[Signal]:
-        """One sign a write."""
+        """Yield at most one signal for a write."""
         others = write.webhook_diff or ()
         lost = [one for one in others if not one.added and _is_ours(one, others)]
         if lost:

@@ -23,5 +23,5 @@ class StatusOscillation(Detector):
     stored_of: ClassVar[Sort] = "writes_status"
 
     def stored(self, write: Write, past: ObjectHistory) -> Iterator[Signal]:
-        """One sign a write."""
+        """Yield at most one signal for a write."""
         return fight(write, past, in_status=True)

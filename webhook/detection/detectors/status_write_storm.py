@@ -32,7 +32,7 @@ class StatusWriteStorm(Detector):
     asked_of: ClassVar[Sort] = "writes_status"
 
     def asked(self, write: Write, past: ObjectHistory) -> Iterator[Signal]:
-        """One sign for each write from the fifth equal one on."""
+        """Yield one signal for each write from the fifth equal one on."""
         if write.requested_nothing:
             return
         same = _uncontended(_asked_again(write, past), past)

@@ -25,7 +25,7 @@ class TerminatingReplicasDropped(Detector):
     asked_of: ClassVar[Sort] = "writes_status"
 
     def asked(self, write: Write, past: ObjectHistory) -> Iterator[Signal]:
-        """One sign a write."""
+        """Yield at most one signal for a write."""
         if write.webhook_diff and _is_dropped(write.webhook_diff):
             message = f"another webhook dropped what {write.requester.user} reported"
             yield Signal(Blame.OTHERS, (_POINTER,), message)

@@ -22,7 +22,7 @@ class UnstableMutation(Detector):
     asked_of: ClassVar[Sort] = "is_changed"
 
     def asked(self, write: Write, past: ObjectHistory) -> Iterator[Signal]:
-        """One sign a write."""
+        """Yield at most one signal for a write."""
         del past
         made = write.reinvocation_diff.changes
         if made:
