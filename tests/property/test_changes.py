@@ -7,7 +7,7 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from webhook.detection.changes import MOST_LEAVES, MOST_PLACES, Tree, changes
+from webhook.detection.changes import MOST_LEAVES, MOST_PLACES, PathTree, changes
 from webhook.objects.fields import fields_of
 from webhook.objects.pointer import to_pointer
 
@@ -116,7 +116,7 @@ def test_of_very_many_changes_some_are_told():
 
 
 def test_names_without_end_do_not_fill_the_memory_of_places():
-    tree = Tree()
+    tree = PathTree()
     for number in range(3 * MOST_PLACES):
         place = tree.root()["metadata"]["annotations"][f"example.org/{number}"]
         assert place.pointer == f"/metadata/annotations/example.org~1{number}"

@@ -20,7 +20,7 @@ MOST_LEAVES: Final = 2_000
 """More leaves of one write are left out, so that one object cannot take all the memory.
 
 Checked before a PathNode is made: it takes as much as the leaf."""
-_BYTES_OF_CHANGE: Final = 130
+_BYTES_OF_CHANGE: Final = 200
 _ITEM_KEYS: Final = ("type", "name", "uid")
 _ABSENT: Final = None
 _CONTAINERS: Final = frozenset({dict, list})
@@ -175,13 +175,12 @@ Leaves = tuple[Change, ...]
 Part = tuple[str, bytes | msgspec.Raw | None, bytes | msgspec.Raw | None]
 """A top-level field, before and after."""
 _pointer: Final = attrgetter("pointer")
-_path: Final = attrgetter("key")
 
 
 def size_of(leaves: Leaves) -> int:
     """Return about how many bytes of memory leaves take, with paths and pointers of their own."""
-    paths = sum(map(sys.getsizeof, map(_path, leaves)))
-    return _BYTES_OF_CHANGE * len(leaves) + paths + sum(map(sys.getsizeof, map(_pointer, leaves)))
+    names = sys.getsizeof("".join([one.pointer for one in leaves]))
+    return _BYTES_OF_CHANGE * len(leaves) + 3 * names
 
 
 def digest(raw: bytes | msgspec.Raw | None) -> int | None:

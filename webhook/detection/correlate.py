@@ -83,6 +83,7 @@ class Correlator:
     def __init__(self) -> None:
         self._pending: OrderedDict[JoinKey, _Pending] = OrderedDict()
         self._called_for: dict[Phase, set[tuple[str, str]]] = {phase: set() for phase in Phase}
+        self._with_outcomes: Final = self._called_for[Phase.OUTCOME]
         self._now = 0.0
         self.bytes = 0
         self.dropped = 0
@@ -203,14 +204,14 @@ class Correlator:
     def _missing(self, key: JoinKey, pending: _Pending | None) -> tuple[Phase, ...]:
         """Return the phases of a write that were not seen, though they are seen of other writes."""
         resource, seen = _registered(key), () if pending is None else pending.seen
-        missing = tuple(
-            [
-                phase
-                for phase in _BEFORE_OUTCOME
-                if phase not in seen and resource in self._called_for[phase]
-            ]
-        )
         self.joined += 1
+        if len(seen) == len(_BEFORE_OUTCOME):
+            return ()
+        missing = tuple(
+            phase
+            for phase in _BEFORE_OUTCOME
+            if phase not in seen and resource in self._called_for[phase]
+        )
         if missing:
             self.incomplete.update(missing)
             self.incomplete_joined += 1
@@ -218,7 +219,7 @@ class Correlator:
 
     def _waits(self, key: JoinKey) -> bool:
         """Return whether a write waits for its outcome: outcomes of its resource are seen."""
-        return _registered(key) in self._called_for[Phase.OUTCOME]
+        return _registered(key) in self._with_outcomes
 
 
 def _registered(key: JoinKey) -> tuple[str, str]:

@@ -153,8 +153,7 @@ class Comparer:
         key = name, before, after
         found = self._known.get(key)
         if found is None:
-            keys = [*stored, *[key for key in sent if key not in stored]]
-            parts = list(differing(stored, sent, keys))
+            parts = list(differing(stored, sent, {**stored, **sent}))
             if not self._may_compare(name, parts, now):
                 return Compared(before, after, NOT_COMPARED)
             try:

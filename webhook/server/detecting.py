@@ -1,8 +1,8 @@
-"""Runs detection and tracking behind the answers: one bounded queue, worked off on the loop.
+"""Run detection and tracking after the answers: one bounded queue, read in batches on the loop.
 
-What does not fit is dropped and counted; an answer never waits for its own. A bite takes some
-0.4 ms, about six reviews, and answers in between are late by no more than that; what is large, or
-has conditions evaluated, is looked at in a thread.
+Reviews that do not fit are dropped and counted; no answer waits for detection. A batch takes some
+0.4 ms, about six reviews, and delays answers by no more than that. Large reviews, and those that
+evaluate conditions, are handled in a thread.
 """
 
 import asyncio
@@ -29,12 +29,12 @@ from webhook.threads import in_thread
 MOST_QUEUED: Final = 5_000
 MOST_QUEUED_BYTES: Final = 24 * 1024 * 1024
 _BYTES_OF_FINALIZER: Final = 64
-"""A name of one character takes so much: up to 16 times what it takes in the body."""
-_BITE_SECONDS: Final = 0.000_2
-_BITE_WRITES: Final = 16
-"""A bite takes in for as long, or until so many writes are complete, and judges those. What is
-done for many in a row costs less of each, and a turn of the event loop a third of a review."""
-_LOOK_SECONDS: Final = 1.0
+"""Of a name of one character: up to 16 times its bytes in the body."""
+_BATCH_SECONDS: Final = 0.000_2
+_BATCH_WRITES: Final = 16
+"""A batch reads the queue for so long, or until so many writes are complete, and judges them. Many
+writes in a row cost less each, and a turn of the event loop costs a third of a review."""
+_SETTLE_SECONDS: Final = 1.0
 
 
 def _finalizers(request: AdmissionRequest) -> int:
@@ -43,14 +43,14 @@ def _finalizers(request: AdmissionRequest) -> int:
 
 
 class Shared(Protocol):
-    """What the replicas of one store have in common."""
+    """The stream of facts that replicas of one store share."""
 
     def put(self, fact: bytes) -> bool:
-        """Whether all replicas will judge this fact, this one too, when it comes back."""
+        """Send a fact; return whether it comes back to all replicas, this one too, to be judged."""
 
 
 class Detecting:
-    """Feeds a Detection and a Tracking, and tells the sinks what turned."""
+    """Feeds a Detection and a Tracking, and sends changes of findings to the alert sinks."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class Detecting:
         self._turns: Final = TransitionTracker()
         self._tasks: list[asyncio.Task[None]] = []
         self.latest: tuple[Finding, ...] = ()
-        """Everything found by the last look, a second ago at most."""
+        """All findings, at most a second old."""
         self.dropped = 0
         self.untracked = 0
 
@@ -78,7 +78,7 @@ class Detecting:
         return len(self._queue)
 
     def put(self, phase: Phase, verdict: Verdict, size: int) -> None:
-        """Take in an answered review of `size` bytes, if there is room."""
+        """Add an answered review of `size` bytes to the queue, if there is room."""
         request, prediction = verdict.request, verdict.prediction
         if request is None or prediction is None:
             return
@@ -96,13 +96,13 @@ class Detecting:
         self._wake.set()
 
     def start(self) -> None:
-        """Begin to work; needs a running loop. What is known by now is no news."""
+        """Start; needs a running loop. Findings that exist already are not sent."""
         self.latest = self.findings()
         self._turns.since(self.latest)
-        self._tasks = [asyncio.create_task(self._work()), asyncio.create_task(self._look())]
+        self._tasks = [asyncio.create_task(self._work()), asyncio.create_task(self._settle())]
 
     async def stop(self) -> None:
-        """Stop working, and close the sinks."""
+        """Stop, and close the sinks."""
         for task in self._tasks:
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -111,22 +111,22 @@ class Detecting:
             await sink.close()
 
     def hold(self) -> None:
-        """Tell nothing for now: what is found is of the past."""
+        """Send nothing to the sinks for now: the findings are about the past."""
         self._holds = True
 
     def go_on(self) -> None:
-        """Tell again; what is known by now is no news, if telling was held."""
+        """Send changes again; after `hold`, findings that exist already are not sent."""
         if self._holds:
             self.latest = self.findings()
             self._turns.since(self.latest)
         self._holds = False
 
     def know(self, ids: Collection[str]) -> None:
-        """These findings are no news: another replica has told of them."""
+        """Do not send these findings: another replica has sent them."""
         self._turns.know(one for one in self.findings() if one.id in ids)
 
     def findings(self) -> tuple[Finding, ...]:
-        """Everything found by now."""
+        """Return all findings."""
         return self.detection.findings()
 
     async def _work(self) -> None:
@@ -134,12 +134,12 @@ class Detecting:
             await self._wake.wait()
             self._wake.clear()
             while self._queue:
-                await self._bite()
+                await self._take_batch()
                 await asyncio.sleep(0)
 
-    async def _bite(self) -> None:
-        end = time.perf_counter() + _BITE_SECONDS
-        while self._queue and time.perf_counter() < end and self.detection.unjudged < _BITE_WRITES:
+    async def _take_batch(self) -> None:
+        end = time.perf_counter() + _BATCH_SECONDS
+        while self._queue and time.perf_counter() < end and self.detection.unjudged < _BATCH_WRITES:
             phase, reviewed, now, size, weight = self._queue.popleft()
             self._bytes -= weight
             if reviewed.request.operation is Operation.UPDATE:
@@ -169,9 +169,9 @@ class Detecting:
         except (msgspec.MsgspecError, RecursionError):
             self.untracked += 1
 
-    async def _look(self) -> None:
+    async def _settle(self) -> None:
         while True:
-            await asyncio.sleep(_LOOK_SECONDS)
+            await asyncio.sleep(_SETTLE_SECONDS)
             self.detection.settle(time.time())
             self.tracking.settle(time.time())
             findings = self.latest = self.findings()

@@ -1,4 +1,4 @@
-"""Findings as metrics: by detector and severity, never by object or actor."""
+"""Metrics of findings by detector and severity; objects and actors are no labels."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -14,13 +14,13 @@ from webhook.telemetry import declarations
 
 
 class FindingMetrics:
-    """A collector to register."""
+    """Collects the metrics of findings, writes and remembered objects."""
 
     def __init__(self, detecting: Detecting) -> None:
         self._detecting: Final = detecting
 
     def collect(self) -> Iterator[Metric]:
-        """Every detector and severity, also those with nothing to tell: alerts need the zero."""
+        """Yield the metrics; with a zero for detectors without findings, since alerts need it."""
         open_now = Counter(
             (finding.detector, finding.severity)
             for finding in self._detecting.findings()

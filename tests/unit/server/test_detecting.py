@@ -50,7 +50,7 @@ def clobbered_write(version: int) -> list[tuple[Phase, Verdict]]:
 
 
 async def test_a_loop_is_told_once_when_it_opens_and_a_broken_sink_stops_no_other(monkeypatch):
-    monkeypatch.setattr(module, "_LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(module, "_SETTLE_SECONDS", 0.02)
     broken, told = Told(fails=True), Told()
     detecting = Detecting(Detection(), [broken, told], Tracking())
     detecting.start()
@@ -147,7 +147,7 @@ async def test_after_a_burst_answers_do_not_wait_until_all_of_it_is_judged():
         while sum(detection.judged) < 200:
             await asyncio.sleep(0.01)
     await detecting.stop()
-    assert max(detection.judged) < module._BITE_WRITES + MOST_AT_ONCE
+    assert max(detection.judged) < module._BATCH_WRITES + MOST_AT_ONCE
 
 
 class Stream:
@@ -214,7 +214,7 @@ async def test_what_is_alone_is_not_joined_with_what_all_have_seen():
 
 
 async def test_what_is_of_the_past_is_no_news(monkeypatch):
-    monkeypatch.setattr(module, "_LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(module, "_SETTLE_SECONDS", 0.01)
     told = Told()
     shared = Stream(takes=True)
     detecting = await _seen_by(shared, told, held=True)
@@ -230,7 +230,7 @@ async def test_what_is_of_the_past_is_no_news(monkeypatch):
 
 
 async def test_what_another_replica_has_told_is_no_news(monkeypatch):
-    monkeypatch.setattr(module, "_LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(module, "_SETTLE_SECONDS", 0.01)
     told = Told()
     detecting = Detecting(Detection(), [told], Tracking())
     detecting.start()
