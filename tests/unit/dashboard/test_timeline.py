@@ -49,7 +49,7 @@ def test_a_write_says_who_and_what_and_no_value():
     assert step.stored is Stored.YES
 
 
-def test_of_a_write_that_was_not_looked_at_closely_the_fields_are_shown():
+def test_of_a_write_whose_leaves_are_not_known_the_fields_are_shown():
     seen = remembered(*write(SENT, SENT, SENT))
     (one,) = seen.writes
     seen.writes = (replace(one, admitted_diff=NOT_COMPARED),)

@@ -27,7 +27,7 @@ from webhook.detection.correlate import (
     SECONDS_WITHOUT_OUTCOMES,
     Correlator,
 )
-from webhook.detection.diff import NO_DIFF
+from webhook.detection.diff import NO_DIFF, NOT_COMPARED, Compared
 from webhook.detection.fact import decode_fact, encode_fact
 from webhook.detection.suspects import Suspects, read_configurations
 from webhook.detection.write import NOBODY
@@ -119,6 +119,45 @@ def test_three_mutate_calls_are_several_writes_and_no_rounds():
     calls = [(MUTATE, one), (MUTATE, other), (MUTATE, one)]
     (write,) = joined((INTENT, one), *calls, (OUTCOME, one))
     assert write.reinvocation_diff == NO_DIFF
+
+
+def test_any_number_of_mutate_calls_is_counted_as_what_is_kept_of_them():
+    correlator, asked = Correlator(), (update(spec(replicas=number), OLD) for number in range(9))
+    for one in asked:
+        correlator.see(fact(MUTATE, one))
+    correlator.see(fact(OUTCOME, update(NEW, OLD)))
+    assert correlator.bytes == 0
+
+
+def test_a_reinvocation_that_was_not_compared_is_a_change_without_leaves():
+    correlator = Correlator()
+    for phase, new in ((INTENT, NEW), (MUTATE, NEW), (MUTATE, OTHER), (OUTCOME, OTHER)):
+        one = fact(phase, update(new, OLD))
+        compared = msgspec.structs.replace(one.compared, diff=NOT_COMPARED)
+        writes = correlator.see(msgspec.structs.replace(one, compared=compared))
+    (write,) = writes
+    assert write.reinvocation_diff == NOT_COMPARED
+    assert write.is_changed
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "joined", "because"),
+    [
+        (None, None, True, "the same content"),
+        (Compared(1, 2, NO_DIFF), Compared(1, 2, NO_DIFF), True, "the same status, too"),
+        (Compared(1, 2, NO_DIFF), Compared(1, 3, NO_DIFF), False, "another status"),
+        (Compared(1, 2, NO_DIFF), None, False, "one of them may write status"),
+    ],
+)
+def test_intents_with_one_key_that_differ_in_a_status_are_not_joined(
+    first, second, joined, because
+):
+    correlator = Correlator()
+    for of_status in (first, second):
+        one = msgspec.structs.replace(fact(INTENT, update(NEW, OLD)), compared_status=of_status)
+        correlator.see(one)
+    (write,) = correlator.see(fact(OUTCOME, update(NEW, OLD)))
+    assert (write.requested_diff is not None) is joined, because
 
 
 def test_a_conflict_runs_admission_again_upon_a_newer_object_and_is_one_write():
@@ -404,3 +443,12 @@ def test_a_write_that_begins_before_the_outcome_of_another_is_not_joined_with_it
     begun = (OUTCOME, known), (INTENT, first), (MUTATE, first), (INTENT, second)
     for write in joined(*begun, (OUTCOME, first), (MUTATE, second), (OUTCOME, second)):
         assert not write.webhook_diff, "two writes, and no other webhook"
+
+
+@pytest.mark.parametrize(("subresource", "fields"), [("status", ("/status",)), ("", ("/spec",))])
+def test_of_a_write_that_was_not_compared_only_the_fields_are_known(subresource, fields):
+    new, old = ({"spec": {"n": 1}, "status": {"n": n}} for n in (1, 2))
+    new = {**new, "spec": {"n": 2}} if not subresource else new
+    (write,) = joined((OUTCOME, update(new, old, subresource=subresource)))
+    assert len(write.pointers()) == 1
+    assert msgspec.structs.replace(write, admitted_diff=NOT_COMPARED).pointers() == fields

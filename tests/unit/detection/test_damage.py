@@ -20,6 +20,7 @@ from tests.unit.detection.builders import (
     feed,
     joined,
     reviewed,
+    status,
     update,
 )
 from webhook.detection import ledger as ledger_module
@@ -31,9 +32,11 @@ from webhook.detection.damage import (
     is_broken,
     lost_values,
     repair_patch,
+    survives,
 )
 from webhook.detection.detection import Detection
 from webhook.detection.detectors import Blame, Signal
+from webhook.detection.diff import NOT_COMPARED
 from webhook.detection.finding import Finding, Severity
 from webhook.detection.finding_state import QUIET_SECONDS
 from webhook.detection.ledger import SECONDS_UNSEEN, Ledger
@@ -385,3 +388,10 @@ def test_of_too_many_damaged_objects_those_that_still_are_stay_known(monkeypatch
         )
     assert ledger.has_damage("3")
     assert not ledger.has_damage("0")
+
+
+def test_a_lost_field_stays_lost_while_nobody_knows_which_leaves_a_write_changed():
+    (write,) = joined((OUTCOME, update(status(phase="Up"), status(), subresource="status")))
+    lost = Damage(fields=(LostField(("status", "phase"), None),))
+    assert not survives(lost, write)
+    assert survives(lost, replace(write, admitted_diff=NOT_COMPARED))

@@ -2,8 +2,18 @@
 
 import pytest
 
+from webhook.detection import diff as module
 from webhook.detection.changes import Change
-from webhook.detection.diff import NO_DIFF, NOT_COMPARED, Compared, between, diff_of, together
+from webhook.detection.diff import (
+    NO_DIFF,
+    NOT_COMPARED,
+    Compared,
+    Comparer,
+    between,
+    diff_of,
+    together,
+)
+from webhook.objects.fields import fields_of
 
 
 def diff(*leaves: tuple[str, int | None, int]):
@@ -56,3 +66,41 @@ def test_fields_are_compared_together_where_each_of_them_was():
     known, unknown = Compared(1, 2, diff(A)), Compared(1, 3, NOT_COMPARED)
     assert together(known, Compared(4, 4, NO_DIFF)) == Compared(5, 6, diff(A))
     assert together(known, unknown).diff is NOT_COMPARED
+
+
+def fields(value: object):
+    return fields_of({"status": {"phase": value}})
+
+
+def test_an_equal_transition_of_one_object_is_compared_once():
+    comparer = Comparer()
+    first = comparer.compare("a", fields(1), fields(2), 0.0)
+    assert comparer.compare("a", fields(1), fields(2), 900.0) is first
+    assert comparer.compare("b", fields(1), fields(2), 900.0) is not first
+    assert comparer.compare("a", fields(1), fields(3), 900.0) != first
+
+
+def test_what_an_earlier_phase_shows_is_returned_as_it_is():
+    comparer, known = Comparer(), Comparer().compare("a", fields(1), fields(2), 0.0)
+    assert comparer.compare("a", fields(1), fields(2), 0.0, [known]) is known
+    assert comparer.compare("a", fields(1), fields(1), 0.0, [known]).diff is NO_DIFF
+
+
+def test_of_one_object_only_so_many_bytes_a_second_are_compared(monkeypatch):
+    monkeypatch.setattr(module, "MOST_BYTES_COMPARED", 30)
+    comparer = Comparer()
+
+    def is_compared(name: str, value: int, now: float) -> bool:
+        return comparer.compare(name, fields(0), fields(value), now).diff.is_compared
+
+    assert is_compared("a", 1, 0.0)
+    assert not is_compared("a", 2, 0.5), "it would be too much in this second"
+    assert is_compared("a", 1, 0.5), "it is known"
+    assert is_compared("b", 2, 0.5), "another object"
+    assert is_compared("a", 2, 1.0), "another second"
+    assert is_compared("a", 3, 0.0), "the clock was put back"
+
+
+def test_a_large_transition_is_compared_if_it_is_the_first_of_its_second(monkeypatch):
+    monkeypatch.setattr(module, "MOST_BYTES_COMPARED", 1)
+    assert Comparer().compare("a", fields(1), fields(2), 0.0).diff.is_compared
