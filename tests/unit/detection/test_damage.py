@@ -20,7 +20,6 @@ from tests.unit.detection.builders import (
     feed,
     joined,
     reviewed,
-    status,
     update,
 )
 from webhook.detection import ledger as ledger_module
@@ -391,7 +390,9 @@ def test_of_too_many_damaged_objects_those_that_still_are_stay_known(monkeypatch
 
 
 def test_a_lost_field_stays_lost_while_nobody_knows_which_leaves_a_write_changed():
-    (write,) = joined((OUTCOME, update(status(phase="Up"), status(), subresource="status")))
+    (write,) = joined(
+        (OUTCOME, update({"status": {"phase": "Up"}}, {"status": {}}, subresource="status"))
+    )
     lost = Damage(fields=(LostField(("status", "phase"), None),))
     assert not survives(lost, write)
     assert survives(lost, replace(write, admitted_diff=NOT_COMPARED))
