@@ -20,7 +20,7 @@ MOST_LEAVES: Final = 2_000
 """More leaves of one write are left out, so that one object cannot take all the memory.
 
 Checked before a PathNode is made: it takes as much as the leaf."""
-_BYTES_OF_CHANGE: Final = 200
+_BYTES_OF_CHANGE: Final = 220
 _ITEM_KEYS: Final = ("type", "name", "uid")
 _ABSENT: Final = None
 _CONTAINERS: Final = frozenset({dict, list})
@@ -180,7 +180,7 @@ _pointer: Final = attrgetter("pointer")
 def size_of(leaves: Leaves) -> int:
     """Return about how many bytes of memory leaves take, with paths and pointers of their own."""
     names = sys.getsizeof("".join([one.pointer for one in leaves]))
-    return _BYTES_OF_CHANGE * len(leaves) + 3 * names
+    return _BYTES_OF_CHANGE * len(leaves) + 2 * names
 
 
 def digest(raw: bytes | msgspec.Raw | None) -> int | None:
