@@ -7,7 +7,8 @@ from tests.soak.soak import Answers, Plan, Sample, Soaked, soak
 from tests.soak.trend import Trend, trend
 
 _MIB = 1024 * 1024
-SHORT = Plan(seconds=600.0, rate=100, objects=2_000, period=100.0, sample=5.0, fills=10)
+SHORT = Plan(seconds=600.0, rate=100, objects=1_700, period=100.0, sample=5.0, fills=20)
+"""Each object is written two or three times in a filling, and detection remembers 40 writes of it."""
 STEEP = 12.0
 """MiB an hour: of each review some 35 bytes."""
 

@@ -9,9 +9,9 @@ What is known of a live API server decides the cases:
   pass has had its outcome, though nothing of it was stored (apiserver pkg/registry/generic/
   registry/store.go:Update validates in each try);
 - reinvocation keeps the key: a second mutate without a new intent is round 1;
-- two intents with one key that differ cannot be told apart: neither is joined, nor is a third write
-  that begins while the calls of the first two may still come (a busy client patches one Pod from
-  several threads);
+- a busy client patches one Pod from several threads: several of its writes have one key at once.
+  If they request different content, no call can be told to be part of one of them: none is joined.
+  If they request the same, any call will do, but two mutate calls need not be two rounds;
 - a dry run is no write.
 
 A phase is missing where this replica sees that phase of other writes of the same resource: during
@@ -52,12 +52,21 @@ _BEFORE_OUTCOME: Final = (Phase.INTENT, Phase.MUTATE)
 
 
 class _Pending(msgspec.Struct, gc=False):
+    """The calls that were seen with one key, and have no outcome yet.
+
+    open       how many writes have begun and have had no outcome
+    several    whether more than one was open at once
+    ambiguous  whether those requested different content
+    size       bytes of the facts, as counted
+    """
+
     since: float
     intent: Fact | None = None
-    ambiguous: bool = False
     mutates: list[Fact] = []
+    open: int = 1
+    several: bool = False
+    ambiguous: bool = False
     size: int = 0
-    """Bytes of its facts, as counted."""
 
     @property
     def seen(self) -> tuple[Phase, ...]:
@@ -74,7 +83,7 @@ class _Pending(msgspec.Struct, gc=False):
         """Return intent and mutate calls; neither for writes that cannot be told apart."""
         if self.ambiguous:
             return None, []
-        return self.intent, self.mutates
+        return self.intent, self.mutates[-1:] if self.several else self.mutates
 
 
 class Correlator:
@@ -126,10 +135,8 @@ class Correlator:
             self._count(pending, pending.size_of(fact))
         else:
             pending = self._pending.get(key)
-            # Of writes that cannot be told apart others are still on their way.
-            if pending is not None and not pending.ambiguous:
-                del self._pending[key]
-                self.bytes -= pending.size
+            if pending is not None:
+                self._end_one(key, pending)
             intent, mutates = (None, []) if pending is None else pending.told()
             missing = self._missing(key, pending)
             found.append(assemble(intent, mutates, fact, fact.time, missing))
@@ -147,20 +154,29 @@ class Correlator:
 
     def _see_intent(self, key: JoinKey, fact: Fact) -> None:
         before, entry = self._pending.pop(key, None), _Pending(self._now, fact)
-        if before is not None:
-            self.bytes -= before.size
-            entry.ambiguous = before.ambiguous or self._may_overlap(key, before, fact)
         self._pending[key] = entry
         self._count(entry, fact.size)
+        if before is None:
+            return
+        self.bytes -= before.size
+        # After its mutate call nobody knows whether its outcome is still to come or it was refused.
+        if before.mutates and not self._waits(key):
+            return
+        entry.open += before.open
+        entry.several = True
+        earlier = before.intent or before.mutates[-1]
+        entry.ambiguous = before.ambiguous or _stored_fields_differ(earlier, fact)
+        for mutate in before.mutates[-1:]:
+            entry.mutates = [mutate]
+            self._count(entry, entry.size_of(mutate))
 
-    def _may_overlap(self, key: JoinKey, before: _Pending, intent: Fact) -> bool:
-        """Whether an earlier write with this key, which asks for something else, is still going on.
-
-        After its mutate call nobody knows whether its outcome is still to come or it was refused.
-        """
-        if before.intent is None or (before.mutates and not self._waits(key)):
-            return False
-        return _stored_fields_differ(before.intent, intent)
+    def _end_one(self, key: JoinKey, pending: _Pending) -> None:
+        """Count the outcome of a write; the last one ends what is pending."""
+        pending.open -= 1
+        # An intent may have been lost: of writes that cannot be told apart others may still go on.
+        if pending.open <= 0 and not pending.ambiguous:
+            del self._pending[key]
+            self.bytes -= pending.size
 
     def _count(self, pending: _Pending, size: int) -> None:
         pending.size += size

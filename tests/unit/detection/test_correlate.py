@@ -2,6 +2,8 @@
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis.strategies import data, lists, permutations, sampled_from
 
 from tests.reviews import KINDS, judge
 from tests.unit.detection.builders import (
@@ -20,6 +22,7 @@ from tests.unit.detection.builders import (
 )
 from tests.unit.detection.evaluating import CONDITIONS
 from tests.unit.detection.test_suspects import hook
+from webhook.admission.review import Phase
 from webhook.detection.correlate import (
     MOST_AT_ONCE,
     MOST_PENDING,
@@ -35,6 +38,8 @@ from webhook.generation import CustomResource, StatusSubresource
 
 PRESENT, ABSENT, UNKNOWN = StatusSubresource
 OLD, NEW, OTHER = spec(replicas=1), spec(replicas=2), spec(replicas=3)
+EARLIER = (OUTCOME, update(NEW, OLD, "6"))
+"""An earlier write: since it had an outcome, the outcomes of later writes are awaited."""
 
 
 def test_three_phases_make_one_write():
@@ -419,30 +424,40 @@ def test_whether_an_outcome_is_awaited_is_known_by_its_resource():
     assert correlator.known(seen.key).awaits_outcome is True
 
 
-def test_writes_that_cannot_be_told_apart_stay_so_when_an_earlier_one_ends():
-    first, second, third = (update(spec(replicas=number), OLD) for number in (2, 3, 4))
-    begun = (INTENT, first), (MUTATE, first), (INTENT, second), (INTENT, third)
-    ended = (OUTCOME, first), (MUTATE, second), (MUTATE, third), (OUTCOME, second)
-    for write in joined(*begun, *ended, (OUTCOME, third)):
-        assert write.reinvocation_diff == NO_DIFF, "they are two writes, and no reinvocation"
+@given(data())
+def test_writes_of_one_client_at_once_are_not_taken_for_a_webhook_or_a_reinvocation(draw):
+    contents = draw.draw(lists(sampled_from([2, 3, 4]), min_size=1, max_size=4))
+    phases = [phase for number in range(len(contents)) for phase in [number] * len(Phase)]
+    calls = [[(phase, update(spec(replicas=one), OLD)) for phase in Phase] for one in contents]
+    in_any_order = [calls[number].pop(0) for number in draw.draw(permutations(phases))]
+    _, *writes = joined(EARLIER, *in_any_order)
+    assert len(writes) == len(contents)
+    for write in writes:
+        assert write.reinvocation_diff == NO_DIFF
+        assert not write.webhook_diff
+        assert write.missing == ()
 
 
-def test_a_third_write_that_begins_in_between_is_not_joined_with_the_calls_of_the_others():
-    first, second, third = (update(spec(replicas=number), OLD) for number in (2, 3, 4))
-    known = update(NEW, OLD, "6")  # outcomes are called
-    begun = (OUTCOME, known), (INTENT, first), (INTENT, second), (MUTATE, first), (INTENT, third)
-    ended = (MUTATE, second), (MUTATE, third), (OUTCOME, third), (OUTCOME, first), (OUTCOME, second)
-    for write in joined(*begun, *ended):
-        assert write.reinvocation_diff == NO_DIFF, "three writes, and no reinvocation"
-        assert not write.webhook_diff, "three writes, and no other webhook"
+def test_the_same_request_twice_at_once_is_two_complete_writes():
+    one = update(NEW, OLD)
+    begun = (INTENT, one), (MUTATE, one), (INTENT, one), (OUTCOME, one)
+    for write in joined(EARLIER, *begun, (MUTATE, one), (OUTCOME, one))[1:]:
+        assert write.requested_diff == write.admitted_diff
+        assert write.webhook_diff == NO_DIFF, "its own mutate call, or an equal one"
 
 
 def test_a_write_that_begins_before_the_outcome_of_another_is_not_joined_with_it():
     first, second = (update(spec(replicas=number), OLD) for number in (2, 3))
-    known = update(NEW, OLD, "6")
-    begun = (OUTCOME, known), (INTENT, first), (MUTATE, first), (INTENT, second)
-    for write in joined(*begun, (OUTCOME, first), (MUTATE, second), (OUTCOME, second)):
-        assert not write.webhook_diff, "two writes, and no other webhook"
+    begun = EARLIER, (INTENT, first), (MUTATE, first), (INTENT, second)
+    _, *writes = joined(*begun, (OUTCOME, first), (MUTATE, second), (OUTCOME, second))
+    assert [write.requested_diff for write in writes] == [None, None]
+
+
+def test_a_mutate_call_without_an_intent_is_not_joined_with_the_intent_of_another_request():
+    first, second = (update(spec(replicas=number), OLD) for number in (2, 3))
+    begun = EARLIER, (MUTATE, first), (INTENT, second), (OUTCOME, first)
+    _, *writes = joined(*begun, (MUTATE, second), (OUTCOME, second))
+    assert [write.requested_diff for write in writes] == [None, None]
 
 
 @pytest.mark.parametrize(("subresource", "fields"), [("status", ("/status",)), ("", ("/spec",))])

@@ -22,6 +22,7 @@ from webhook.detection.write import Write
 _WRITES: Final = 5
 _SECONDS: Final = 2.0
 _STEPS: Final = 3
+_MANY_WRITES: Final = 8
 _SLOW_WRITES: Final = 10
 _SLOW_SECONDS: Final = 10.0
 
@@ -63,15 +64,19 @@ def _speaks_of_status(write: Write) -> bool:
 
 
 def _is_lost(write: Write, stall: list[Write]) -> bool:
-    lasted = write.time - stall[-1].time
-    return lasted >= _SECONDS or _behind(write) >= _STEPS
+    return _seconds(write, stall) >= _SECONDS or _behind(write) >= _STEPS
 
 
 def _is_forgotten(write: Write, stall: list[Write]) -> bool:
     moved = len({one.generation_after for one in stall}) > 1
     if _behind(write) >= _STEPS and moved:
-        return True
-    return len(stall) >= _SLOW_WRITES and write.time - stall[-1].time >= _SLOW_SECONDS
+        # For a moment a busy controller writes from a cache that is several generations old.
+        return len(stall) >= _MANY_WRITES or _seconds(write, stall) >= _SECONDS
+    return len(stall) >= _SLOW_WRITES and _seconds(write, stall) >= _SLOW_SECONDS
+
+
+def _seconds(write: Write, stall: list[Write]) -> float:
+    return write.time - stall[-1].time
 
 
 def _behind(write: Write) -> int:
