@@ -19,7 +19,7 @@ a rolling update the API server calls two replicas, and each sees a part.
 """
 
 from collections import Counter, OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from heapq import heappop, heappush
 from typing import Final
 
@@ -39,6 +39,9 @@ SECONDS_WAITED: Final = 10.0
 """For the next phase of a write; genguard's registrations time out after 2 s each."""
 SECONDS_WITHOUT_OUTCOMES: Final = 2.0
 """For a reinvocation, where no outcome of the resource was ever seen."""
+_SECONDS_BETWEEN_LOOKS: Final = 0.25
+"""Between two looks for writes whose wait is over: hundreds wait, and each fact would look at all.
+Counted from the epoch, so that every replica looks at the same facts."""
 _ROUNDS: Final = 2
 MOST_PENDING: Final = 2_000
 MOST_BYTES_PENDING: Final = 16 * 1024 * 1024
@@ -94,6 +97,8 @@ class Correlator:
         self._called_for: dict[Phase, set[tuple[str, str]]] = {phase: set() for phase in Phase}
         self._with_outcomes: Final = self._called_for[Phase.OUTCOME]
         self._now = 0.0
+        self._looked = -1.0
+        """The part of a second in which all writes that are overdue have been ended."""
         self.bytes = 0
         self.dropped = 0
         """How many writes were dropped to stay within the bound in bytes."""
@@ -183,20 +188,31 @@ class Correlator:
         self.bytes += size
 
     def _overdue(self, now: float, most: int) -> list[Write]:
-        early = now - SECONDS_WITHOUT_OUTCOMES
+        """End the oldest writes: those whose wait is over, and those over the bounds."""
         too_many = len(self._pending) - MOST_PENDING
         too_much = self.bytes - MOST_BYTES_PENDING
+        part_of_second = now // _SECONDS_BETWEEN_LOOKS
+        if part_of_second == self._looked and too_many <= 0 and too_much <= 0:
+            return []
+        early = now - SECONDS_WITHOUT_OUTCOMES
         ended: list[JoinKey] = []
         for position, (key, one) in enumerate(self._pending.items()):
             is_over = position < too_many or too_much > 0
-            if (one.since > early and not is_over) or (len(ended) >= most and too_much <= 0):
+            if one.since > early and not is_over:
                 break
+            if len(ended) >= most and too_much <= 0:
+                return self._end(ended)  # the next fact ends more
             self.dropped += too_much > 0
             too_much -= one.size
             if is_over or not self._waits(key) or one.since <= now - SECONDS_WAITED:
                 ended.append(key)
+        self._looked = part_of_second
+        return self._end(ended)
+
+    def _end(self, keys: Iterable[JoinKey]) -> list[Write]:
+        """End the wait of these writes, and return those that can be judged."""
         found: list[Write] = []
-        for key in ended:
+        for key in keys:
             one = self._pending.pop(key)
             self.bytes -= one.size
             if one.mutates:

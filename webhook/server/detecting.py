@@ -1,8 +1,8 @@
 """Run detection and tracking after the answers: one bounded queue, read in batches on the loop.
 
 Reviews that do not fit are dropped and counted; no answer waits for detection. A batch takes some
-0.4 ms, about six reviews, and delays answers by no more than that. Large reviews, and those that
-evaluate conditions, are handled in a thread.
+0.4 ms, about six reviews, and delays answers by no more than that. Reviews of more than 64 KiB, and
+those that evaluate conditions, are compared in a thread.
 """
 
 import asyncio
@@ -21,7 +21,6 @@ from webhook.detection.fact import Fact, encode_fact
 from webhook.detection.finding import Finding
 from webhook.detection.reduce import Reviewed
 from webhook.pipeline import Verdict
-from webhook.server.limits import LARGE_BYTES
 from webhook.status.tracking import Tracking, record_outcome
 from webhook.telemetry.logs import LOGGER
 from webhook.threads import in_thread
@@ -30,6 +29,9 @@ MOST_QUEUED: Final = 5_000
 MOST_QUEUED_BYTES: Final = 24 * 1024 * 1024
 _BYTES_OF_FINALIZER: Final = 64
 """Of a name of one character: up to 16 times its bytes in the body."""
+COMPARED_AT_ONCE: Final = 64 * 1024
+"""Bytes of a body. Of a larger one up to 2,000 leaves are compared, which takes 40 ms: in a thread,
+while answers go on."""
 _BATCH_SECONDS: Final = 0.000_2
 _BATCH_WRITES: Final = 16
 """A batch reads the queue for so long, or until so many writes are complete, and judges them. Many
@@ -143,7 +145,7 @@ class Detecting:
             phase, reviewed, now, size, weight = self._queue.popleft()
             self._bytes -= weight
             if reviewed.request.operation is Operation.UPDATE:
-                if size <= LARGE_BYTES and not self.detection.is_slow(reviewed.request):
+                if size <= COMPARED_AT_ONCE and not self.detection.is_slow(reviewed.request):
                     fact = self.detection.fact(phase, reviewed, now)
                 else:
                     # Answers do not wait for it; the reviews behind it do: facts are in order.
