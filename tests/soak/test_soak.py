@@ -5,12 +5,14 @@ import pytest
 from tests.soak.report import memory, report, too_much
 from tests.soak.soak import Answers, Plan, Sample, Soaked, soak
 from tests.soak.trend import Trend, trend
+from webhook.detection.history import WRITES_OF_AN_OBJECT
 
 _MIB = 1024 * 1024
-SHORT = Plan(seconds=600.0, rate=100, objects=1_700, period=100.0, sample=5.0, fills=20)
-"""Each object is written two or three times in a filling, and detection remembers 40 writes of it."""
-STEEP = 12.0
-"""MiB an hour: of each review some 35 bytes."""
+FILLS = WRITES_OF_AN_OBJECT
+"""A filling updates each object once: what detection remembers of it is full afterwards."""
+SHORT = Plan(seconds=600.0, rate=100, objects=850, period=100.0, sample=5.0, fills=FILLS)
+STEEP = 6.0
+"""MiB an hour: of each review some 18 bytes."""
 
 
 @pytest.mark.timeout(1_800)

@@ -7,7 +7,7 @@ server remembers is always new, and always as much.
 
 import json
 from collections.abc import Iterator
-from itertools import count, cycle
+from itertools import count
 from typing import Final, NamedTuple
 
 from tests.bench.connection import Connection
@@ -50,6 +50,8 @@ class _Write(NamedTuple):
 class Traffic:
     """An endless supply of requests, for the loops of tests.bench.
 
+    A third of the objects is written, until `widen` is called.
+
     round    after so many calls every object was written
     written  how many distinct ones were by now
     """
@@ -60,13 +62,18 @@ class Traffic:
         known = {write.uid for write in self._writes} - {None}
         self._known: Final = len(known)
         self._times: Final = -(-objects // len(known))
+        self._limit = -(-self._times // 3)
         self._begun = 0
         self.round: Final = self._times * sum(len(write.calls) for write in self._writes)
         self._requests: Final = self._all()
 
     @property
     def written(self) -> int:
-        return min(self._begun, self._times) * self._known
+        return min(self._begun, self._limit) * self._known
+
+    def widen(self) -> None:
+        """From now on, write every object."""
+        self._limit = self._times
 
     def next(self, _: Connection) -> Filled:
         """A request that was never sent."""
@@ -74,7 +81,8 @@ class Traffic:
 
     def _all(self) -> Iterator[Filled]:
         uids, version = count(1), 0
-        for number in cycle(range(self._times)):
+        for turn in count():
+            number = turn % self._limit
             self._begun += 1
             for start in range(0, len(self._writes), _AT_ONCE):
                 some = [write.calls for write in self._writes[start : start + _AT_ONCE]]
