@@ -11,7 +11,7 @@ from dataclasses import Field, dataclass, field, fields
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Any, Final, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 import click
 import yaml
@@ -185,24 +185,26 @@ def _cidrs(text: str) -> tuple[str, ...]:
         raise ValueError(f"{error}: give ranges such as 10.0.0.0/28") from error
 
 
-def _https_url(text: str) -> str:
+def _split(url: str) -> SplitResult | None:
+    """Return the parts of a URL, None where it has no host or no possible port."""
     try:
-        found = urlsplit(text)
-        fits = found.scheme == "https" and found.hostname and found.port != 0
+        found = urlsplit(url)
+        fits = found.hostname and found.port != 0
     except ValueError:
-        fits = False
-    if not fits or found.path.strip("/") or found.query:
+        return None
+    return found if fits else None
+
+
+def _https_url(text: str) -> str:
+    found = _split(text)
+    if found is None or found.scheme != "https" or found.path.strip("/") or found.query:
         raise ValueError(f"{text!r} is not https://HOST:PORT")
     return text.rstrip("/")
 
 
 def _alertmanager_url(text: str) -> str:
-    try:
-        found = urlsplit(text)
-        fits = found.scheme in ("http", "https") and found.hostname and found.port != 0
-    except ValueError:
-        fits = False
-    if not fits or found.query or found.fragment:
+    found = _split(text)
+    if found is None or found.scheme not in ("http", "https") or found.query or found.fragment:
         raise ValueError(f"{text!r} is not a URL such as http://alertmanager:9093")
     return text
 

@@ -5,6 +5,7 @@ The flags of serve go into the document that has their table, the metrics into d
 
 from pathlib import Path
 
+from tests.readme.commands import DOCUMENTS
 from webhook.app import Settings
 from webhook.flags import table_of
 from webhook.telemetry.declarations import every_metric
@@ -24,9 +25,7 @@ Labels never hold the name of an object, except with `--object-metrics`.
 
 def flags_document() -> Path:
     """The document with the table of flags."""
-    (found,) = (
-        path for path in (ROOT / "README.md", *ROOT.glob("docs/*.md")) if _HEAD in path.read_text()
-    )
+    (found,) = (path for path in DOCUMENTS if _HEAD in path.read_text())
     return found
 
 

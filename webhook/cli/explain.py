@@ -14,6 +14,7 @@ from webhook.compose import BadFileError, read_definitions
 from webhook.explain.catalogue import Catalogue
 from webhook.explain.explanation import Explanation
 from webhook.explain.page import page
+from webhook.flags import FILE
 from webhook.generation.custom import BadDefinitionError
 from webhook.generation.strategy import UnknownServerVersionError
 from webhook.generation.table import DEFAULT_SERVER_VERSION, load_table
@@ -39,7 +40,7 @@ def _names(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
 )
 @click.option(
     "--crds",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=FILE,
     help="CustomResourceDefinitions, JSON or YAML.",
 )
 @KUBECONFIG

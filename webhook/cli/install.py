@@ -51,7 +51,7 @@ from webhook.cluster.install_waits import (
 )
 from webhook.cluster.rest import RefusedError, Rest
 from webhook.doctor.result import few
-from webhook.flags import ALERTMANAGER_URL, CIDRS, HTTPS_URL, Parsed, duration
+from webhook.flags import ALERTMANAGER_URL, CIDRS, FOLDER, HTTPS_URL, Parsed, duration
 from webhook.install.plan import Action, Step
 from webhook.install.registering import (
     check,
@@ -100,7 +100,6 @@ _WORKLOADS: Final = ("Deployment", "StatefulSet")
 _ELSEWHERE: Final = "default"
 """A namespace that the API server creates itself."""
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
-_FOLDER = click.Path(file_okay=False, path_type=Path)
 _INSTALLATION: Final = (
     click.option(
         "-n",
@@ -482,7 +481,7 @@ def _shared_store(text: str) -> SharedStore:
 @click.option("--ca-file", type=_FILE, help="With --url: the bundle that the server is known by.")
 @click.option(
     "--cert-dir",
-    type=_FOLDER,
+    type=FOLDER,
     help="Take the certificate from this folder, made if absent. [default: the Secret's own, as "
     "long as it is good; then a new one, by an authority that is forgotten]",
 )

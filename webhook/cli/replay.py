@@ -15,6 +15,7 @@ import click
 from webhook.cel.evaluator import Evaluator
 from webhook.cli.options import MAX_LINE, OUTPUT
 from webhook.compose import BadFileError, JudgeOptions, load_definitions, load_registrations
+from webhook.flags import FILE
 from webhook.generation.strategy import UnknownServerVersionError
 from webhook.generation.table import DEFAULT_SERVER_VERSION
 from webhook.objects.lines import Line, bounded
@@ -90,12 +91,12 @@ def _is_terminal() -> bool:
 )
 @click.option(
     "--crds",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=FILE,
     help="CustomResourceDefinitions of the recorded cluster, JSON or YAML.",
 )
 @click.option(
     "--webhooks",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=FILE,
     help="The cluster's webhook configurations and MutatingAdmissionPolicies with their bindings, "
     "JSON or YAML: findings then name the culprit.",
 )

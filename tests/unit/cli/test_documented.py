@@ -5,21 +5,18 @@ import shlex
 
 import pytest
 
-from tests.unit.manifest_files import MANIFESTS, REPOSITORY
+from tests.readme.commands import DOCUMENTS
+from tests.unit.manifest_files import MANIFESTS
 from webhook.cli import main
 
-DOCUMENTS = [
-    REPOSITORY / "README.md",
-    *(REPOSITORY / "docs").glob("*.md"),
-    *MANIFESTS.rglob("*.md"),
-]
+PAGES = (*DOCUMENTS, *MANIFESTS.rglob("*.md"))
 VERBS = ("install", "doctor", "uninstall")
 _SHOWN = re.compile(rf"genguard (?:{'|'.join(VERBS)})\b[^`\n#]*")
 
 
 def shown():
-    for name in DOCUMENTS:
-        for command in _SHOWN.findall(name.read_text()):
+    for page in PAGES:
+        for command in _SHOWN.findall(page.read_text()):
             yield command.strip()
 
 
