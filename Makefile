@@ -44,7 +44,7 @@ quick: install ## at most a minute: lint, types, unit tests, cases and recorded 
 	@$(MAKE) --no-print-directory -j2 --output-sync=target check quick-tests
 
 quick-tests: install
-	@$(PY) -m pytest -q -n $(JOBS) -m 'not slow' $(QUICK)
+	@$(PY) -m pytest -q -n $(JOBS) -m 'not slow' --hypothesis-profile=quick $(QUICK)
 
 check: install ## ruff, mypy strict, import-linter: fast enough for every save
 	$(VENV)/bin/ruff check .

@@ -136,6 +136,7 @@ def test_both_builders_can_build_it():
     assert "syntax=" not in TEXT
 
 
+@pytest.mark.slow
 def test_genguard_imports_nothing_that_the_image_leaves_out():
     (removal,) = (run for run in values(BUILD, "RUN") if "site-packages && rm" in run)
     patterns = removal.partition("&& rm ")[2].split()

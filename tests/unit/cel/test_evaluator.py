@@ -173,6 +173,7 @@ def test_no_worker_is_started_where_nobody_asks(evaluator):
     assert evaluator.started == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "expression",
     [

@@ -117,6 +117,7 @@ def test_a_crash_while_writing_is_mended(tmp_path, lost, action):
     assert errors(tmp_path, AT) == ()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["ca.key", "ca.crt", "tls.key", "tls.crt"])
 @pytest.mark.parametrize(
     "content",
@@ -240,6 +241,7 @@ def _ensure(folder):
     return ensure(folder, names=NAMES, at=AT).pair.ca_pem
 
 
+@pytest.mark.slow
 def test_processes_that_start_at_once_agree_on_one_pair(tmp_path):
     with multiprocessing.get_context("spawn").Pool(4) as pool:
         bundles = pool.map(_ensure, [tmp_path] * 4)

@@ -166,6 +166,7 @@ def test_no_message_repeats_the_key():
     assert secret not in repr(inspect(LEAF.cert_pem, broken, at=AT))
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(st.data())
 def test_no_change_of_bytes_makes_it_raise(data):

@@ -5,6 +5,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from tests.reviews import make_review
 from tests.unit.cli.samples import (
     DEFINITION,
@@ -112,6 +114,7 @@ def test_the_table_is_one_row_a_review(tmp_path):
     assert summary == "0 unreadable, 2 reviews, 2 patched"
 
 
+@pytest.mark.slow
 def test_the_order_in_which_python_keeps_its_sets_does_not_show(tmp_path):
     """A hash seed of its own is what every process has: output must not depend on it."""
     sent = make_review(

@@ -109,6 +109,7 @@ def test_colours_are_for_terminals_and_for_those_who_want_them(monkeypatch):
     assert output.lines(rows) == ["web  no"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["genguard", "kubectl-genguard", "kubectl_complete-genguard"])
 def test_each_program_starts(name, tmp_path):
     """As the installed script would: module and function from pyproject.toml."""
@@ -136,6 +137,7 @@ def test_a_script_for_each_shell(shell):
     assert "_GENGUARD_COMPLETE" in result.stdout
 
 
+@pytest.mark.slow
 def test_bash_completes_verbs_flags_and_kinds(tmp_path):
     """The real shell with the real script."""
     program = tmp_path / "genguard"

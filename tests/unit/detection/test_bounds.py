@@ -131,6 +131,7 @@ def test_what_takes_much_is_counted_in_bytes(monkeypatch, attack, count, most):
     assert taken < 2 * most + 2 * (history.bytes + history.leaf_bytes) + beside + 12 * MIB
 
 
+@pytest.mark.slow
 def test_facts_that_wait_for_those_of_other_replicas_are_counted_in_bytes(monkeypatch):
     most = 16 * 1024
     monkeypatch.setattr(correlate, "MOST_BYTES_WAITING", most)
@@ -146,6 +147,7 @@ def test_facts_that_wait_for_those_of_other_replicas_are_counted_in_bytes(monkey
     assert queue.bytes == 0
 
 
+@pytest.mark.slow
 def test_findings_with_long_fields_are_counted_in_bytes(monkeypatch):
     monkeypatch.setattr(ledger, "MOST_BYTES", MIB)
     detection = Detection(history=History(1))

@@ -35,6 +35,7 @@ def test_any_compressed_bytes_are_rows_or_refused(data):
         return
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("most", [100, 1_000, 3_000])
 @given(rows)
 def test_what_has_no_room_is_left_out_from_the_end(most, several):

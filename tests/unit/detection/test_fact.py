@@ -4,7 +4,7 @@ import json
 
 import msgspec
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.cases_loader import Case, table
@@ -49,14 +49,12 @@ RESOURCES = st.sampled_from(["deployments", "pods", "widgets"])
 
 
 @given(OBJECTS, OBJECTS, st.sampled_from(list(Phase)), SUBRESOURCES, RESOURCES)
-@settings(max_examples=200)
 def test_a_fact_is_decoded_as_it_was_encoded(old, new, phase, subresource, resource):
     one = fact(phase, update(new, old, subresource=subresource, resource=resource))
     assert decode_fact(encode_fact(one)) == one
 
 
 @given(OBJECTS, OBJECTS, OBJECTS, SUBRESOURCES, RESOURCES)
-@settings(max_examples=200)
 def test_replicas_that_see_one_phase_each_judge_as_one_that_sees_all(
     stored, asked, left, subresource, resource
 ):

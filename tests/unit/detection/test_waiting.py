@@ -1,7 +1,7 @@
 """Facts that replicas share come nearly in order, and are judged as if they came in order."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -44,7 +44,6 @@ DELAYS = st.floats(0, SECONDS_ON_THE_WAY, exclude_max=True)
 
 
 @given(st.lists(DELAYS, min_size=len(STORY), max_size=len(STORY)))
-@settings(max_examples=200, deadline=None)
 def test_facts_that_are_late_by_less_than_is_waited_are_judged_as_if_in_order(delays):
     in_order, late = (
         Judging(),

@@ -370,6 +370,7 @@ def test_what_is_registered_but_not_installed_is_no_noise():
     assert set(worst(facts)) == {"registered"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("choices", "command"),
     [

@@ -43,6 +43,7 @@ def without_line_ends(value: Any) -> Any:
     return [without_line_ends(one) for one in value] if isinstance(value, list) else value
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_it_renders_the_very_documents_of_kustomize_in_its_order(copied, folder):
     command = [binary("kubectl"), "kustomize", copied / folder]

@@ -4,6 +4,7 @@ import gc
 import tracemalloc
 from collections.abc import Callable
 
+import pytest
 from msgspec.structs import replace
 
 from webhook.admission.join import JoinKey
@@ -75,6 +76,7 @@ def traced(fill: Callable[[int], None]) -> int:
         tracemalloc.stop()
 
 
+@pytest.mark.slow
 def test_intents_with_long_types_take_no_more_than_is_counted_and_stay_within_bounds():
     intents = MemoryIntents()
 
@@ -88,6 +90,7 @@ def test_intents_with_long_types_take_no_more_than_is_counted_and_stay_within_bo
     assert intents.dropped > 500
 
 
+@pytest.mark.slow
 def test_answers_to_long_names_take_no_more_than_is_counted_and_stay_within_bounds():
     rounds = MemoryRounds()
 
