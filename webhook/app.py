@@ -381,7 +381,11 @@ async def build(settings: Settings) -> AsyncIterator[App]:
         # What is found in writes.
         evaluator = stack.enter_context(Evaluator())
         suspects = Suspects(conditions=evaluator)
-        detection = Detection(suspects, own_user=_own_user(settings.kubeconfig))
+        detection = Detection(
+            suspects,
+            own_user=_own_user(settings.kubeconfig),
+            compares_all=isinstance(store, ValkeyAddress),
+        )
         tracking = Tracking()
         watching = Watching(watched, tracking)
 

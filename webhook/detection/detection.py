@@ -19,7 +19,7 @@ from webhook.detection.diff import Comparer
 from webhook.detection.evidence import ResourceKind
 from webhook.detection.fact import Fact, decode_fact, encode_fact
 from webhook.detection.finding import Finding
-from webhook.detection.history import History
+from webhook.detection.history import History, ObjectHistory
 from webhook.detection.ledger import Ledger, Row, name_of
 from webhook.detection.reduce import (
     NOTHING_KNOWN,
@@ -35,6 +35,13 @@ MOST_OBJECTS_ALONE: Final = 10_000
 MOST_BYTES_ALONE: Final = 10 * 1024 * 1024
 MOST_LEAF_BYTES_ALONE: Final = 4 * 1024 * 1024
 """Bounds of the history of facts that are not shared: a store is not lost for long."""
+
+
+COUNTED_WRITES: Final = 3
+"""Of an object of which nothing else is known. A loop repeats: what these did not show, the next
+ones do. Most objects are written no more often, and comparing is a third of what detection takes.
+"""
+_NO_PAST: Final = ObjectHistory()
 
 
 class Completeness(NamedTuple):
@@ -61,13 +68,17 @@ class Detection:
         also: Ledger | None = None,
         *,
         own_user: str = "",
+        compares_all: bool = False,
     ) -> None:
         """Start without any memory.
 
-        also      signals are entered there as well
-        own_user  writes of this user are genguard's own
+        also          signals are entered there as well
+        own_user      writes of this user are genguard's own
+        compares_all  the leaves of every write, not of suspect objects alone: for replicas that
+                      share facts, since each knows only later what an object was written before
         """
         self._own_user: Final = own_user
+        self._compares_all: Final = compares_all
         self._suspects: Final = suspects or Suspects()
         self._detectors: Final = detectors
         self._runner: Final = DetectorRunner(detectors)
@@ -111,13 +122,35 @@ class Detection:
         # An intent begins a write, whatever is known of another one with its key.
         known = NOTHING_KNOWN if phase is Phase.INTENT else self._known(key)
         try:
-            fact = reduce(phase, reviewed, now, known, self._suspects, comparer=self._comparer)
+            fact = reduce(
+                phase,
+                reviewed,
+                now,
+                known,
+                self._suspects,
+                comparer=self._comparer,
+                is_suspect=self._is_suspect(key),
+            )
         except (msgspec.MsgspecError, RecursionError):
             self._unreadable += 1
             return None
         if phase is Phase.MUTATE:
             self._note(known, fact)
         return fact
+
+    def _is_suspect(self, key: JoinKey) -> bool:
+        """Return whether writes of an object are compared leaf by leaf.
+
+        It was written before, by several users, or with damage; or other webhooks change its kind.
+        """
+        if self._compares_all:
+            return True
+        past = self.history.find(key) or _NO_PAST
+        if len(past.writes) >= COUNTED_WRITES or past.several_wrote or past.several_wrote_status:
+            return True
+        if self._suspects.has_changed(ResourceKind(key.group, key.resource, key.subresource)):
+            return True
+        return any(ledger.has_damage(key.object_name) for ledger in self._ledgers)
 
     def is_slow(self, request: AdmissionRequest) -> bool:
         """Return whether `fact` may take long for any size: it may evaluate matchConditions."""

@@ -41,7 +41,8 @@ class Diff(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     differs      their bytes differ; in order or notation alone there are no changes
     changes      the leaves that differ, by pointer
-    is_compared  False where there was too much to compare, or the leaves were forgotten
+    is_compared  False where the object was no suspect, where there was too much to compare, or
+                 where the leaves were forgotten
     size         about how many bytes of memory the leaves take
     """
 
@@ -138,11 +139,19 @@ class Comparer:
         """How many comparisons met a field that cannot be decoded."""
 
     def compare(
-        self, name: str, stored: Fields, sent: Fields, now: float, earlier: Sequence[Compared] = ()
+        self,
+        name: str,
+        stored: Fields,
+        sent: Fields,
+        now: float,
+        earlier: Sequence[Compared] = (),
+        *,
+        leaves: bool = True,
     ) -> Compared:
         """Return what differs between the stored and the sent fields of the object `name`.
 
-        Of `earlier` comparisons of the same write, the one that shows the same is returned.
+        Without `leaves`, only whether anything does. Of `earlier` comparisons of the same write,
+        the one that shows the same is returned.
         """
         before, after = digests(stored, sent)
         for one in earlier:
@@ -150,6 +159,8 @@ class Comparer:
                 return one
         if before == after:
             return Compared(before, after, NO_DIFF)
+        if not leaves:
+            return Compared(before, after, NOT_COMPARED)
         key = name, before, after
         found = self._known.get(key)
         if found is None:

@@ -73,9 +73,11 @@ def reduce(
     suspects: Suspects,
     *,
     comparer: Comparer,
+    is_suspect: bool,
 ) -> Fact:
     """Make the fact of a review of which `is_reduced` is true; `now` is seconds since the epoch.
 
+    The leaves of a suspect object are compared; of others it is known that something differs.
     Raises msgspec.MsgspecError and RecursionError for objects that cannot be decoded.
     """
     request, prediction, status = reviewed
@@ -83,12 +85,14 @@ def reduce(
     assert old is not None  # noqa: S101 - see is_reduced
     assert new is not None  # noqa: S101
     assert key is not None  # noqa: S101
-    facts, name = known.facts, key.uid or f"{key.namespace}/{key.name}"
+    facts, name = known.facts, key.object_name
     taken, of_status = _taken(reviewed, old, new), None
     earlier = [one.compared for one in facts]
-    compared = comparer.compare(name, taken.stored, taken.sent, now, earlier)
+    compared = comparer.compare(name, taken.stored, taken.sent, now, earlier, leaves=is_suspect)
     if taken.old_status is not None and taken.new_status is not None:
-        of_status = comparer.compare(name, taken.old_status, taken.new_status, now)
+        of_status = comparer.compare(
+            name, taken.old_status, taken.new_status, now, leaves=is_suspect
+        )
     is_last = phase is Phase.OUTCOME or (phase is Phase.MUTATE and not known.awaits_outcome)
     states = _states(request.subresource, old, new, compared) if is_last else None
     for one in facts:

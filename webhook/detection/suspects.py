@@ -163,6 +163,10 @@ class Suspects:
         if len(self._changed) < MOST_PLACES:
             self._changed.add(where)
 
+    def has_changed(self, where: ResourceKind) -> bool:
+        """Return whether webhooks were seen to change writes here."""
+        return where in self._changed
+
     def unmet_in(self, request: AdmissionRequest) -> tuple[str, ...]:
         """Return the called webhooks whose matchConditions the request does not meet.
 
@@ -186,7 +190,7 @@ class Suspects:
         return self._asks_webhooks(request) or any(one.conditions for one in self.policies)
 
     def _asks_webhooks(self, request: AdmissionRequest) -> bool:
-        return self._have_conditions and _place(request) in self._changed
+        return self._have_conditions and self.has_changed(_place(request))
 
     def policies_in(self, request: AdmissionRequest) -> tuple[Acted, ...]:
         """Return the policies that may have acted on a request."""

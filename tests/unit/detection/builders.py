@@ -6,8 +6,9 @@ from typing import Any
 from tests.reviews import judge, make_review
 from webhook.admission.review import Phase
 from webhook.detection.detection import Detection
+from webhook.detection.diff import Comparer
 from webhook.detection.fact import Fact
-from webhook.detection.reduce import Reviewed
+from webhook.detection.reduce import NOTHING_KNOWN, Reviewed, reduce
 from webhook.detection.suspects import Suspects
 from webhook.detection.write import Write
 from webhook.pipeline import Dependencies, review
@@ -76,10 +77,16 @@ def fact(
     now: float = 100.0,
     dependencies: Dependencies = _dependencies,
 ) -> Fact:
-    """What one review shows to a replica that knows of no other."""
-    found = Detection().fact(phase, reviewed(asked, phase, dependencies), now)
-    assert found is not None
-    return found
+    """What one review shows to a replica that knows of no other, compared leaf by leaf."""
+    return reduce(
+        phase,
+        reviewed(asked, phase, dependencies),
+        now,
+        NOTHING_KNOWN,
+        Suspects(),
+        comparer=Comparer(),
+        is_suspect=True,
+    )
 
 
 def spec(**fields: Any) -> dict[str, Any]:
