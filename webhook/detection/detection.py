@@ -150,7 +150,7 @@ class Detection:
             return True
         if self._suspects.has_changed(ResourceKind(key.group, key.resource, key.subresource)):
             return True
-        return any(ledger.has_damage(key.object_name) for ledger in self._ledgers)
+        return self.ledger.has_damage(key.object_name)
 
     def is_slow(self, request: AdmissionRequest) -> bool:
         """Return whether `fact` may take long for any size: it may evaluate matchConditions."""

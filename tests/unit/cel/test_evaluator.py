@@ -11,7 +11,7 @@ import pytest
 from tests.cases_loader import table
 from tests.costly_objects import costly_object
 from tests.reviews import make_review
-from tests.unit.detection.test_called import only_if
+from tests.unit.detection.test_called_webhooks import only_if
 from tests.unit.detection.test_suspects import OWN, hook
 from webhook.admission.decode import decode_review
 from webhook.admission.review import AdmissionRequest

@@ -7,7 +7,7 @@ import pytest
 
 from tests.reviews import judge, make_review
 from tests.unit.detection import builders
-from tests.unit.detection.test_kept import looping
+from tests.unit.detection.test_ledger_restore import looping
 from webhook.admission.review import Phase
 from webhook.alerts.change import Change, Transition
 from webhook.detection.correlate import MOST_AT_ONCE

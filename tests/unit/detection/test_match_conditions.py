@@ -5,7 +5,7 @@ import pytest
 from tests.unit.detection.builders import INTENT, reviewed, update
 from tests.unit.detection.evaluating import CONDITIONS
 from tests.unit.detection.policies import binding, policy
-from tests.unit.detection.test_called import only_if
+from tests.unit.detection.test_called_webhooks import only_if
 from tests.unit.detection.test_suspects import OWN, hook
 from webhook.detection.detection import Detection
 from webhook.detection.evidence import ResourceKind
