@@ -81,7 +81,7 @@ coverage: install ## fail unless the core's own tests take each of its branches
 	$(PY) -m coverage run -m pytest -q $(PURE)
 	$(PY) -m coverage report
 
-mutate: install ## faults put into the core, of which its tests must notice all but a list (minutes)
+mutate: install ## faults put into the core: fails where tests notice fewer than 95 % of them (minutes)
 	$(PY) -m tests.mutation --children $(JOBS)
 
 fuzz: install ## coverage-guided, on what reads what others wrote, then random pipelines: TIME=3600 seconds each
