@@ -51,3 +51,10 @@ def test_a_version_that_is_absent_is_the_same_as_an_empty_one():
 def test_names_longer_than_any_server_allows_are_not_remembered(where):
     assert key(**{where: "n" * 500}) is not None
     assert key(**{where: "n" * 5_000}) is None
+
+
+@pytest.mark.parametrize(("length", "is_short"), [(10, True), (100_000, False)])
+def test_names_of_kinds_that_no_api_server_lets_through_are_told(length, is_short):
+    review = make_review(new={}, old={})
+    review["request"]["kind"]["kind"] = "K" * length
+    assert decode_review(json.dumps(review).encode()).has_short_names is is_short

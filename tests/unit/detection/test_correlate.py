@@ -203,6 +203,13 @@ def test_without_outcomes_the_mutate_call_is_the_write():
     assert (write.generation_after, write.generation_predicted) == (2, None)  # nobody has seen it
 
 
+def test_without_outcomes_an_intent_after_a_mutate_call_begins_another_write():
+    first, second = (update(spec(replicas=number), OLD) for number in (2, 3))
+    begun = (INTENT, first), (MUTATE, first), (INTENT, second)
+    (write,) = joined(*begun, (MUTATE, second))
+    assert write.requested_diff == write.admitted_diff == fact(INTENT, second).compared.diff
+
+
 def test_where_outcomes_are_seen_a_mutate_call_alone_is_forgotten():
     one, refused = update(NEW, OLD, "7"), update(OTHER, OLD, "8")
     assert len(joined((INTENT, one), (MUTATE, one), (OUTCOME, one), (MUTATE, refused))) == 1

@@ -104,6 +104,11 @@ def test_values_are_lost_where_they_are_cleared_or_where_only_an_older_one_was_p
     assert lost_values(sent, observed({"observedGeneration": 5})) == ()
 
 
+def test_a_condition_without_a_type_is_left_alone():
+    sent = observed({"conditions": [{"observedGeneration": 2}]})
+    assert lost_values(sent, observed({"conditions": [{}]})) == ()
+
+
 def test_conditions_of_one_type_cannot_be_told_apart_and_are_left_alone():
     sent = observed({"conditions": [{"type": "A", "observedGeneration": 2}]})
     twice = [{"type": "A"}, {"type": "A"}]

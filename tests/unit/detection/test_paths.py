@@ -5,7 +5,7 @@ from hashlib import blake2b
 
 import pytest
 
-from webhook.detection.changes import PathTree, salt
+from webhook.detection.changes import LONGEST_NAME, PathTree, salt
 
 
 @pytest.mark.parametrize(
@@ -68,3 +68,12 @@ def test_a_new_tree_is_begun_when_there_are_too_many_places(monkeypatch):
     assert (again.path, again.pointer, tree.places) == ((), "", 0)
     assert again["a"].pointer == "/a"
     assert tree.places == 1
+
+
+def test_a_long_name_of_a_field_is_cut_and_told_from_others_by_a_digest():
+    long = "x" * (LONGEST_NAME + 1)
+    root = PathTree().root()
+    (name,) = root[long].path
+    assert len(name) < LONGEST_NAME
+    assert name != root[f"{long}y"].path[0]
+    assert root["x" * LONGEST_NAME].path == ("x" * LONGEST_NAME,)
