@@ -10,11 +10,11 @@ import jsonpatch
 
 from webhook.admission.contract import violations
 from webhook.admission.review import Phase
-from webhook.compose import GenerationPatch, Judge, JudgeOptions
 from webhook.generation import CustomResource
 from webhook.generation.table import load_rows
 from webhook.objects.intended import CONDITIONS, OWN, parse_restored
 from webhook.pipeline import Dependencies, Reply, review
+from webhook.review_setup import GenerationPatch, ReviewOptions, ReviewSetup
 
 _uids = itertools.count(1)
 
@@ -117,7 +117,7 @@ def judge(
     flip: tuple[str, ...] = (),
 ) -> Dependencies:
     """What reviews are judged with; generation is not patched unless a test asks for it."""
-    options = JudgeOptions(
+    options = ReviewOptions(
         audit_only,
         generation_patch,
         shadow,
@@ -126,7 +126,7 @@ def judge(
         parse_restored(restore),
         flip,
     )
-    return Judge(options).dependencies
+    return ReviewSetup(options).dependencies
 
 
 class Answer:

@@ -28,14 +28,15 @@ from webhook.alerts.leader import (
 from webhook.alerts.log import LogSink
 from webhook.alerts.verified import Verification, VerifiedSink
 from webhook.cel.evaluator import Evaluator
-from webhook.compose import GenerationPatch, Judge, JudgeOptions, load_definitions
 from webhook.dashboard.page import Sources
 from webhook.dashboard.routes import Dashboard
 from webhook.detection.detection import Detection
 from webhook.detection.suspects import Suspects
 from webhook.flags import ALERTMANAGER_URL, FILE, FOLDER, NAMES, duration, flag
 from webhook.generation.table import DEFAULT_SERVER_VERSION
+from webhook.given_files import load_definitions
 from webhook.objects.intended import CONDITIONS, OWN, parse_restored
+from webhook.review_setup import GenerationPatch, ReviewOptions, ReviewSetup
 from webhook.server.access import Access, ByToken, WithinHost, is_loopback
 from webhook.server.detecting import Detecting
 from webhook.server.lifecycle import AdmissionService, about
@@ -317,9 +318,9 @@ class Settings:
         """Whether there is work that only one of several replicas does."""
         return bool(self.cert_secret or self.findings_configmap or self.heal)
 
-    def judge_options(self) -> JudgeOptions:
+    def review_options(self) -> ReviewOptions:
         """What decides how reviews are judged; reads the file of --crds. Raises BadFileError."""
-        return JudgeOptions(
+        return ReviewOptions(
             audit_only=self.audit_only,
             generation_patch=GenerationPatch(self.generation_patch),
             shadow_resources=self.shadow_generation,
@@ -369,7 +370,7 @@ async def build(settings: Settings) -> AsyncIterator[App]:
     Raises an error with the name of the flag where a value cannot be used, CertificateError, or
     NoClusterError.
     """
-    judge_options = settings.judge_options()
+    review_options = settings.review_options()
     options = settings.server_options()
     watched = parse_watched(settings.watch)
     store = parse_store(settings.store)
@@ -392,18 +393,18 @@ async def build(settings: Settings) -> AsyncIterator[App]:
         # How reviews are judged; with a shared store, by what other replicas have seen as well.
         replicas = None
         if isinstance(store, ValkeyAddress):
-            replicas = Replicas(store, detection, judge_options.restored)
+            replicas = Replicas(store, detection, review_options.restored)
         writes = None if replicas is None else replicas.writes
-        judge = Judge(judge_options, writes)
+        setup = ReviewSetup(review_options, writes)
 
         # What is counted, and what a probe is answered.
-        metrics = Metrics(judge.knows)
-        metrics.counts(declarations.REMEMBERED_DROPPED, judge.dropped)
+        metrics = Metrics(setup.knows)
+        metrics.counts(declarations.REMEMBERED_DROPPED, setup.dropped)
         if settings.flip_status:
-            not_flipped = judge.not_flipped
+            not_flipped = setup.not_flipped
             metrics.gauge(declarations.FLIP_STATUS_REFUSED, lambda: float(len(not_flipped())))
         evaluator.measured(metrics)
-        collectors: list[Collector] = [TrackedMetrics(tracking, judge.knows)]
+        collectors: list[Collector] = [TrackedMetrics(tracking, setup.knows)]
         if watched:
             collectors.append(TerminatingMetrics(watching, settings.object_metrics))
 
@@ -411,13 +412,13 @@ async def build(settings: Settings) -> AsyncIterator[App]:
             state = _store_state(store, replicas)
             return about(metrics, state, detection.completeness, evaluator.costly)
 
-        judge.describe_server(describe)
+        setup.describe_server(describe)
 
         # The cluster, which replica leads, and the certificate that it renews.
         cluster = await _connect(
             stack,
             kubeconfig=settings.kubeconfig,
-            judge=judge,
+            setup=setup,
             suspects=suspects,
             watching=watching,
             metrics=metrics,
@@ -436,7 +437,7 @@ async def build(settings: Settings) -> AsyncIterator[App]:
         )
 
         # Detection, who is told about findings, and what is kept of them.
-        sinks = _sinks(settings, cluster, judge, replicas, leader)
+        sinks = _sinks(settings, cluster, setup, replicas, leader)
         if isinstance(store, SqliteAddress):
             kept: dict[str, PersistentPart] = {
                 "findings": detection.ledger,
@@ -465,12 +466,12 @@ async def build(settings: Settings) -> AsyncIterator[App]:
             suspects,
             watching,
             metrics,
-            judge.dependencies.about,
+            setup.dependencies.about,
             cluster is not None,
         )
         service = AdmissionService(
             options,
-            lambda: judge.dependencies,
+            lambda: setup.dependencies,
             metrics,
             detecting,
             pages=Dashboard(sources),
@@ -485,7 +486,7 @@ async def _connect(
     stack: AsyncExitStack,
     *,
     kubeconfig: str | None,
-    judge: Judge,
+    setup: ReviewSetup,
     suspects: Suspects,
     watching: Watching,
     metrics: Metrics,
@@ -495,7 +496,7 @@ async def _connect(
         return None
     from webhook.connected import connect_cluster  # noqa: PLC0415 - it loads for half a second
 
-    connection = connect_cluster(kubeconfig, judge, suspects, watching, metrics)
+    connection = connect_cluster(kubeconfig, setup, suspects, watching, metrics)
     return await stack.enter_async_context(connection)
 
 
@@ -544,14 +545,14 @@ async def _with_certificate(
 def _sinks(
     settings: Settings,
     cluster: "ConnectedCluster | None",
-    judge: Judge,
+    setup: ReviewSetup,
     replicas: Replicas | None,
     leader: LeaderElection | None,
 ) -> list[Sink]:
     """Who is told about findings: the log, Kubernetes Events and Alertmanagers."""
     sinks: list[Sink] = [LogSink()]
     if cluster is not None and settings.events:
-        sinks.append(KubeEventSink(cluster.create_event, judge.kind_of))
+        sinks.append(KubeEventSink(cluster.create_event, setup.kind_of))
     verification = None
     if cluster is not None and settings.client_ca_file is None:
         # Any client that reaches the port may have sent the reviews behind a finding.

@@ -36,9 +36,9 @@ from webhook.cluster.saved_findings import FindingsConfigMap, FindingsPersister
 from webhook.cluster.stored_objects import ObjectLookup, StoredObjects, event_creator
 from webhook.cluster.token_review import TokenReviews
 from webhook.cluster.watch import follow_objects
-from webhook.compose import Judge
 from webhook.detection.ledger import Ledger
 from webhook.detection.suspects import Suspects
+from webhook.review_setup import ReviewSetup
 from webhook.running import running
 from webhook.server.detecting import Detecting
 from webhook.server.options import ServerOptions
@@ -139,7 +139,7 @@ class ConnectedCluster:
 @asynccontextmanager
 async def connect_cluster(
     kubeconfig: str,
-    judge: Judge,
+    setup: ReviewSetup,
     suspects: Suspects,
     watching: Watching,
     metrics: Metrics,
@@ -149,7 +149,7 @@ async def connect_cluster(
     Watched objects are followed as well. Raises NoClusterError.
     """
     learners = ClusterListeners(
-        lambda facts: judge.learn(*facts), suspects.learn, suspects.learn_policies
+        lambda facts: setup.learn(*facts), suspects.learn, suspects.learn_policies
     )
     async with follow_cluster(kubeconfig, learners, metrics) as api:
         rest = Rest(api)

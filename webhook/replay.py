@@ -15,7 +15,6 @@ import msgspec
 from webhook.admission.review import Phase
 from webhook.audit.event import API_VERSION, is_audit
 from webhook.audit.log import AuditLog
-from webhook.compose import Judge, JudgeOptions
 from webhook.detection.detection import Detection
 from webhook.detection.finding import Actor
 from webhook.detection.reduce import Reviewed
@@ -24,6 +23,7 @@ from webhook.generation.custom import StatusSubresource
 from webhook.objects.lines import Line, LongLine
 from webhook.objects.shown import json_line, printable
 from webhook.pipeline import Reply, Verdict, review
+from webhook.review_setup import ReviewOptions, ReviewSetup
 
 ReplayLine = dict[str, Any]
 """One object of the output; `type` is review, error or summary."""
@@ -50,9 +50,9 @@ _recordings: Final = msgspec.json.Decoder(_Recording)
 class Replay:
     """A run over any number of files, which remembers intents from file to file."""
 
-    def __init__(self, options: JudgeOptions, suspects: Suspects | None = None) -> None:
+    def __init__(self, options: ReviewOptions, suspects: Suspects | None = None) -> None:
         """`suspects` are the cluster's webhooks and policies. Raise UnknownServerVersionError."""
-        self._dependencies: Final = Judge(options).dependencies
+        self._dependencies: Final = ReviewSetup(options).dependencies
         self._detection: Final = Detection(suspects)
         self._audit: Final = AuditLog(self._status_counts)
         self._counts: Counter[str] = Counter()

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from tests.unit.audit.samples import deployment, event
-from webhook.compose import JudgeOptions
 from webhook.replay import Replay
+from webhook.review_setup import ReviewOptions
 
 CLEARS = {"patch": [{"op": "remove", "path": "/status/observedGeneration"}]}
 _OBJECTS = 2_000
@@ -45,7 +45,7 @@ def log(count: int, containers: int = 2) -> Iterator[bytes]:
 
 def measure(count: int, containers: int = 2) -> dict[str, Any]:
     """Read as many lines; making them is not in the time."""
-    run = Replay(JudgeOptions())
+    run = Replay(ReviewOptions())
     lines = log(count, containers)
     size, spent = 0, 0.0
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -23,7 +23,7 @@ from tests.bench.generator import Generator
 from tests.bench.load import Job, Measured
 from tests.bench.scenarios import percentile
 from tests.contract.service import serving
-from webhook.compose import GenerationPatch, JudgeOptions
+from webhook.review_setup import GenerationPatch, ReviewOptions
 from webhook.server.limits import Limits
 
 _AT_ONCE: Final = Limits(large_from=sys.maxsize, answer_seconds=60.0)
@@ -61,10 +61,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 async def measure(reviews: str, limits: Limits, seconds: float) -> Pauses:
     """One server, in this process, and one client."""
-    judge = JudgeOptions(generation_patch=GenerationPatch.ALWAYS)
+    options = ReviewOptions(generation_patch=GenerationPatch.ALWAYS)
     pauses: list[float] = []
     with tempfile.TemporaryDirectory() as name, Generator() as generator:
-        async with serving(Path(name), judge=judge, limits=limits) as run:
+        async with serving(Path(name), options=options, limits=limits) as run:
             job = Job(
                 port=run.service.secure_port,
                 pid=os.getpid(),

@@ -21,10 +21,10 @@ from tests.bench.corpus import Recorded, read_corpus
 from tests.bench.template import make_template
 from webhook.admission.decode import decode_review
 from webhook.admission.review import Phase
-from webhook.compose import GenerationPatch, Judge, JudgeOptions
 from webhook.detection.detection import Detection
 from webhook.detection.reduce import Reviewed
 from webhook.pipeline import Dependencies, review
+from webhook.review_setup import GenerationPatch, ReviewOptions, ReviewSetup
 
 _REPEATS: Final = 7
 _COPIES: Final = 40
@@ -59,10 +59,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def dependencies() -> Dependencies:
     """Everything on, as the servers of the bench have it."""
-    options = JudgeOptions(
+    options = ReviewOptions(
         generation_patch=GenerationPatch.ALWAYS, shadow_resources=("services", "configmaps")
     )
-    return Judge(options).dependencies
+    return ReviewSetup(options).dependencies
 
 
 def _bodies(corpus: Sequence[Recorded]) -> list[bytes]:

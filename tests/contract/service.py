@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from webhook.compose import GenerationPatch, Judge, JudgeOptions
 from webhook.dashboard.page import Sources
 from webhook.dashboard.routes import Dashboard
 from webhook.detection.detection import Detection
 from webhook.detection.suspects import Suspects
+from webhook.review_setup import GenerationPatch, ReviewOptions, ReviewSetup
 from webhook.server.access import Access
 from webhook.server.admission import RemoteIntents
 from webhook.server.detecting import Detecting
@@ -110,7 +110,7 @@ class Running:
     """A started AdmissionService and everything a test may want to ask it."""
 
     service: AdmissionService
-    judge: Judge
+    setup: ReviewSetup
     metrics: Metrics
     trust: ssl.SSLContext
     detecting: Detecting
@@ -165,7 +165,7 @@ class Running:
 async def serving(
     folder: Path,
     *,
-    judge: JudgeOptions | None = None,
+    options: ReviewOptions | None = None,
     limits: Limits | None = None,
     record: Path | None = None,
     access: Access | None = None,
@@ -179,8 +179,8 @@ async def serving(
     shutdown_delay: float = 0.0,
 ) -> AsyncIterator[Running]:
     """Start a service on free ports, with a certificate of its own in `folder`."""
-    judging = Judge(judge or JudgeOptions(generation_patch=GenerationPatch.NEVER))
-    metrics = Metrics(judging.knows)
+    setup = ReviewSetup(options or ReviewOptions(generation_patch=GenerationPatch.NEVER))
+    metrics = Metrics(setup.knows)
     suspects = suspects or Suspects()
     options = ServerOptions(
         secure_port=0,
@@ -195,14 +195,14 @@ async def serving(
         limits=limits or PATIENT,
     )
     detecting = Detecting(Detection(suspects), (), Tracking())
-    judging.describe_server(lambda: about(metrics, "memory", detecting.detection.completeness, 0))
+    setup.describe_server(lambda: about(metrics, "memory", detecting.detection.completeness, 0))
     watching = Watching(watched, detecting.tracking)
-    shown = [TrackedMetrics(detecting.tracking, judging.knows)]
-    sources = Sources(detecting, suspects, watching, metrics, judging.dependencies.about, connected)
+    shown = [TrackedMetrics(detecting.tracking, setup.knows)]
+    sources = Sources(detecting, suspects, watching, metrics, setup.dependencies.about, connected)
     dashboard = Dashboard(sources)
     service = AdmissionService(
         options,
-        lambda: judging.dependencies,
+        lambda: setup.dependencies,
         metrics,
         detecting,
         pages=dashboard,
@@ -212,7 +212,7 @@ async def serving(
     )
     await service.start()
     trust = ssl.create_default_context(cafile=str(folder / "ca.crt"))
-    running = Running(service, judging, metrics, trust, detecting, watching, dashboard)
+    running = Running(service, setup, metrics, trust, detecting, watching, dashboard)
     try:
         yield running
     finally:

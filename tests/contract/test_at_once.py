@@ -10,10 +10,10 @@ from tests.contract.hostile import GOOD, review_text
 from tests.contract.service import Answer, Running, head, http_post, serving
 from tests.reviews import clobbered, make_review
 from webhook.admission.join import JoinKey
-from webhook.compose import JudgeOptions
 from webhook.objects.intended import Intended
 from webhook.objects.observed import Observed
 from webhook.patch.edit import Edit
+from webhook.review_setup import ReviewOptions
 from webhook.rules.restore_intent import Intents
 from webhook.rules.rule import RuleInput
 
@@ -65,7 +65,7 @@ async def test_in_one_piece_and_in_two_the_answer_is_the_same(tmp_path, asked):
     body = asked.index(b"\r\n\r\n") + 4
     found = []
     for pieces in ([asked], [asked[:body], asked[body:]], [asked[: body + 9], asked[body + 9 :]]):
-        async with serving(tmp_path, judge=JudgeOptions()) as run:
+        async with serving(tmp_path, options=ReviewOptions()) as run:
             found.append(without_date(await ask(run, *filter(None, pieces))))
     assert found[0] == found[1] == found[2]
 
@@ -119,8 +119,8 @@ class FailsFor:
 async def test_of_many_that_come_together_each_has_its_own_answer_and_its_own_fault(running):
     asked = [make_review("CREATE", new={"spec": {}}) for _ in range(40)]
     uids = [one["request"]["uid"] for one in asked]
-    deps = running.judge.dependencies
-    running.judge.dependencies = replace(deps, repair_rules=(*deps.repair_rules, FailsFor(uids[7])))
+    deps = running.setup.dependencies
+    running.setup.dependencies = replace(deps, repair_rules=(*deps.repair_rules, FailsFor(uids[7])))
     wires = [await running.connect() for _ in asked]
     for wire, one in zip(wires, asked, strict=True):
         wire.writer.write(http_post(json.dumps(one).encode()))
@@ -151,7 +151,7 @@ class Others:
 async def test_with_others_to_ask_only_what_lost_something_waits_for_them(tmp_path):
     others = Others()
     async with serving(tmp_path, remote_intents=others) as run:
-        others.intents = run.judge.dependencies.intents
+        others.intents = run.setup.dependencies.intents
         wire = await run.connect()
         status = {"status": {"observedGeneration": 3}}
         kept = json.dumps(

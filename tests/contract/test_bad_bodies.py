@@ -11,8 +11,8 @@ from tests.contract.hostile import ALLOWED, CANARY, GOOD, HOSTILE, Hostile
 from tests.contract.service import serving
 from tests.reviews import judge
 from webhook.admission.review import Phase
-from webhook.compose import GenerationPatch, JudgeOptions
 from webhook.pipeline import review
+from webhook.review_setup import GenerationPatch, ReviewOptions
 
 SECONDS = 3.0
 """One second is the bar on a quiet machine; tests share theirs with other tests."""
@@ -46,8 +46,8 @@ def test_the_pipeline_answers_it(hostile, phase):
 
 @ROWS
 async def test_the_server_answers_it_lives_on_and_logs_nothing_of_it(tmp_path, hostile, logged):
-    options = JudgeOptions(generation_patch=GenerationPatch.ALWAYS)
-    async with serving(tmp_path, judge=options) as run:
+    options = ReviewOptions(generation_patch=GenerationPatch.ALWAYS)
+    async with serving(tmp_path, options=options) as run:
         body = hostile.make()
         begun = time.monotonic()
         answer = await run.post(body)

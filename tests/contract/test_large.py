@@ -11,11 +11,11 @@ import pytest
 from tests.contract.service import Running, serving
 from tests.reviews import clobbered, make_review
 from webhook.admission.review import Phase
-from webhook.compose import GenerationPatch, Judge, JudgeOptions
 from webhook.pipeline import review
+from webhook.review_setup import GenerationPatch, ReviewOptions, ReviewSetup
 from webhook.server.limits import Limits
 
-OPTIONS = JudgeOptions(generation_patch=GenerationPatch.ALWAYS)
+OPTIONS = ReviewOptions(generation_patch=GenerationPatch.ALWAYS)
 LARGE = Limits().large_from
 ROOM = {"data": {"padding": "x" * LARGE}}
 """Makes a review large, whatever else is in it."""
@@ -39,8 +39,8 @@ def large(operation="UPDATE", resource="pods", new=None, old=None, **more):
 )
 async def test_the_answer_is_that_of_the_pipeline(tmp_path, phase, asked):
     body = json.dumps(asked).encode()
-    expected = review(body, phase, Judge(OPTIONS).dependencies, 0.0)
-    async with serving(tmp_path, judge=OPTIONS) as run:
+    expected = review(body, phase, ReviewSetup(OPTIONS).dependencies, 0.0)
+    async with serving(tmp_path, options=OPTIONS) as run:
         answer = await run.post(body, f"/{phase}?timeout=2s")
     assert (answer.status, answer.body) == (expected.status, expected.body)
 
@@ -85,7 +85,7 @@ class Held:
 
 def hold(run: Running) -> Held:
     rule = Held()
-    run.judge.dependencies = replace(run.judge.dependencies, repair_rules=(rule,))
+    run.setup.dependencies = replace(run.setup.dependencies, repair_rules=(rule,))
     return rule
 
 

@@ -8,9 +8,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.contract.service import serving
 from tests.reviews import make_review
 from webhook.admission.review import Phase
-from webhook.compose import Judge, JudgeOptions
 from webhook.generation import CustomResource, StatusSubresource
 from webhook.pipeline import review
+from webhook.review_setup import ReviewOptions, ReviewSetup
 from webhook.telemetry.metrics import Metrics
 
 FAMILIES = {
@@ -73,7 +73,7 @@ def series(metrics: Metrics) -> int:
 )
 def test_ten_thousand_odd_names_make_no_new_series(odd):
     known = CustomResource("example.org", "v1", "widgets", "Widget", StatusSubresource.PRESENT)
-    judging = Judge(JudgeOptions(custom_resources=(known,)))
+    judging = ReviewSetup(ReviewOptions(custom_resources=(known,)))
     metrics = Metrics(judging.knows)
     body = json.dumps(make_review(new={}, old={}, **odd)).encode()
     sizes = set()

@@ -12,7 +12,7 @@ from tests.bench.loops import closed_loop
 from tests.bench.template import Filled
 from tests.contract.service import Running, http_post, serving
 from tests.reviews import clobbered
-from webhook.compose import JudgeOptions
+from webhook.review_setup import ReviewOptions
 
 TIMEOUT = 2
 """Seconds that an API server waits with the manifests of this repository."""
@@ -66,11 +66,11 @@ class Clients:
 
 async def overloaded(run: Running) -> list[Answered]:
     """Ask for longer than a timeout of a server that is slow meanwhile."""
-    usual = run.judge.dependencies
+    usual = run.setup.dependencies
     clients = Clients(run)
-    run.judge.dependencies = replace(usual, repair_rules=(Slow(), *usual.repair_rules))
+    run.setup.dependencies = replace(usual, repair_rules=(Slow(), *usual.repair_rules))
     await asyncio.to_thread(clients.ask, TIMEOUT + 1.0)
-    run.judge.dependencies = usual
+    run.setup.dependencies = usual
     return clients.answers
 
 
@@ -91,7 +91,7 @@ async def test_what_cannot_be_judged_in_time_is_asked_to_come_again(running, log
 
 
 async def test_audit_only_allows_what_it_has_no_time_for(tmp_path, logged):
-    async with serving(tmp_path, judge=JudgeOptions(audit_only=True)) as run:
+    async with serving(tmp_path, options=ReviewOptions(audit_only=True)) as run:
         answers = await overloaded(run)
         assert {one.status for one in answers} == {b"200"}
         assert all(one.response["allowed"] for one in answers)

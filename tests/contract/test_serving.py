@@ -11,7 +11,7 @@ from tests.contract.service import PATIENCE, http_post, serving
 from tests.reviews import clobbered, make_review
 from webhook.admission.contract import violations
 from webhook.admission.review import V1, V1BETA1, Phase
-from webhook.compose import GenerationPatch, JudgeOptions
+from webhook.review_setup import GenerationPatch, ReviewOptions
 from webhook.server.limits import KEEPALIVE_SECONDS, Limits
 
 
@@ -56,8 +56,8 @@ async def test_reinvocation_repeats_its_annotations_and_adds_no_patch(running):
 
 
 async def test_audit_only_never_patches_and_tells_what_it_would_do(tmp_path):
-    options = JudgeOptions(audit_only=True, generation_patch=GenerationPatch.ALWAYS)
-    async with serving(tmp_path, judge=options) as run:
+    options = ReviewOptions(audit_only=True, generation_patch=GenerationPatch.ALWAYS)
+    async with serving(tmp_path, options=options) as run:
         response = await run.review(clobbered())
         assert "patch" not in response
         told = response["auditAnnotations"]["preserve-observed-generation"]
@@ -69,8 +69,8 @@ async def test_audit_only_never_patches_and_tells_what_it_would_do(tmp_path):
 
 @pytest.mark.parametrize("operation", ["DELETE", "CONNECT"])
 async def test_delete_and_connect_never_carry_a_patch(tmp_path, operation):
-    options = JudgeOptions(generation_patch=GenerationPatch.ALWAYS, shadow_resources=("services",))
-    async with serving(tmp_path, judge=options) as run:
+    options = ReviewOptions(generation_patch=GenerationPatch.ALWAYS, shadow_resources=("services",))
+    async with serving(tmp_path, options=options) as run:
         for new in (None, {"metadata": {"generation": 9}}):
             asked = make_review(operation, "services", new, {"metadata": {"generation": 1}})
             assert "patch" not in await run.review(asked)
@@ -78,9 +78,9 @@ async def test_delete_and_connect_never_carry_a_patch(tmp_path, operation):
 
 async def test_what_the_cluster_says_is_used_from_the_next_review_on(tmp_path):
     asked = make_review("CREATE", new={"spec": {}})
-    async with serving(tmp_path, judge=JudgeOptions()) as run:
+    async with serving(tmp_path, options=ReviewOptions()) as run:
         assert "patch" in await run.review(asked)
-        run.judge.learn("1.36", ())
+        run.setup.learn("1.36", ())
         assert "patch" not in await run.review(asked)
 
 
@@ -91,11 +91,11 @@ def test_idle_connections_outlive_those_of_the_api_server():
 
 async def test_a_fault_of_our_own_is_told_without_a_word_of_the_object(running, logged):
     """It cannot happen; if it does, the log has the place and the client has no contents."""
-    good, running.judge.dependencies = running.judge.dependencies, None
+    good, running.setup.dependencies = running.setup.dependencies, None
     answer = await running.post(GOOD.encode())
     assert (answer.status, answer.json["error"]) == (500, "internal")
     assert CANARY not in answer.body.decode()
-    running.judge.dependencies = good
+    running.setup.dependencies = good
     assert (await running.post(GOOD.encode())).status == 200
     text = logged()
     assert CANARY not in text

@@ -9,11 +9,11 @@ from typing import Any
 from tests.differential.samples import definitions, notation
 from tests.differential.writes import WRITER, Written
 from webhook.admission.review import Phase
-from webhook.compose import Judge, JudgeOptions
 from webhook.generation import Cause, Prediction, predict
 from webhook.generation.custom import CustomResource, from_definition
 from webhook.generation.table import DEFAULT_SERVER_VERSION
 from webhook.pipeline import review
+from webhook.review_setup import ReviewOptions, ReviewSetup
 
 # The API server never sends these to webhooks that are registered through the API.
 _NEVER_REVIEWED = "admissionregistration.k8s.io"
@@ -28,8 +28,8 @@ class Reviews:
     """The recorded reviews of each writer, with what is predicted from each."""
 
     def __init__(self, recording: Path, server_version: str = DEFAULT_SERVER_VERSION) -> None:
-        options = JudgeOptions(server_version=server_version, custom_resources=custom_resources())
-        dependencies = Judge(options).dependencies
+        options = ReviewOptions(server_version=server_version, custom_resources=custom_resources())
+        dependencies = ReviewSetup(options).dependencies
         self.server_version = server_version
         self.count = 0
         self._last: dict[tuple[str, Phase], tuple[Prediction, dict[str, Any]]] = {}

@@ -21,7 +21,6 @@ from webhook.admission.decode import decode_review
 from webhook.admission.errors import UndecodableReviewError
 from webhook.admission.review import Phase
 from webhook.admission.skim import skim
-from webhook.compose import GenerationPatch, JudgeOptions
 from webhook.lint.lint import lint
 from webhook.objects.documents import ReadObject, read_documents
 from webhook.objects.equality import same_json, same_raw
@@ -35,6 +34,7 @@ from webhook.patch.edit import Edit
 from webhook.patch.operations import plan_patch
 from webhook.pipeline import review
 from webhook.replay import Replay, as_json, as_row
+from webhook.review_setup import GenerationPatch, ReviewOptions
 from webhook.server.options import BadOpsAuthError, parse_ops_auth
 from webhook.server.watching import NotWatchableError, parse_watched
 from webhook.store.address import BadStoreError, parse_store
@@ -147,7 +147,7 @@ def _edits(wanted: list[Any]) -> Iterator[Edit]:
 
 def replay(data: bytes) -> None:
     """Every line of a recording or an audit log is told as a review, a finding or an error."""
-    run = Replay(JudgeOptions())
+    run = Replay(ReviewOptions())
     lines = data.split(b"\n")
     found = [*run.lines(lines, "-"), run.summary()]
     assert {line["type"] for line in found} <= {"review", "finding", "error", "summary"}

@@ -13,9 +13,9 @@ from webhook.admission.decode import decode_review
 from webhook.admission.errors import UndecodableReviewError
 from webhook.admission.review import Phase
 from webhook.admission.skim import skim
-from webhook.compose import JudgeOptions
 from webhook.pipeline import review
 from webhook.replay import Replay, as_json, as_row
+from webhook.review_setup import ReviewOptions
 
 BODIES = st.binary(max_size=200) | mutated() | replaced()
 
@@ -53,7 +53,7 @@ def test_every_body_is_answered_with_200_or_400(body, phase):
 
 @given(st.lists(BODIES.map(lambda body: body.replace(b"\n", b" ")), max_size=4))
 def test_every_line_of_a_recording_is_a_review_or_an_error(bodies):
-    run = Replay(JudgeOptions())
+    run = Replay(ReviewOptions())
     phase = b'{"time":"2026-01-01T00:00:00Z","phase":"mutate","review":%b}'
     lines = [*bodies, *[phase % body for body in bodies]]
     found = [*run.lines(lines, "-"), run.summary()]

@@ -10,8 +10,8 @@ from tests.property.strategies import CUSTOM, JSON, STATUSES
 from tests.property.writes import reviews
 from tests.reviews import ask, changes, judge
 from webhook.admission.review import Phase
-from webhook.compose import GenerationPatch
 from webhook.pipeline import Dependencies, review
+from webhook.review_setup import GenerationPatch
 
 OWNED = re.compile(
     "/metadata/generation"

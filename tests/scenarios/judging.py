@@ -11,8 +11,9 @@ import yaml
 
 from tests.scenarios import recording
 from tests.unit.detection.evaluating import CONDITIONS
-from webhook.compose import JudgeOptions, load_definitions, load_registrations
+from webhook.given_files import load_definitions, load_registrations
 from webhook.replay import Replay
+from webhook.review_setup import ReviewOptions
 
 EXPECTATIONS = Path(__file__).with_name("expectations.yaml")
 REPEATS = 10
@@ -67,7 +68,7 @@ def judge(lines: Iterable[bytes], webhooks: Path | None, server_version: str = "
     """Replays lines of a recording one by one, as they happened."""
     definitions = load_definitions(recording.DEFINITIONS)
     suspects = load_registrations(webhooks, CONDITIONS) if webhooks else None
-    options = JudgeOptions(server_version=server_version, custom_resources=definitions)
+    options = ReviewOptions(server_version=server_version, custom_resources=definitions)
     run = Replay(options, suspects)
     seen: dict[tuple[str, str, str], tuple[float, int]] = {}
     result = Result([])

@@ -10,16 +10,17 @@ from tests.scenarios import recording
 from tests.scenarios.catalogue import catalogue
 from tests.unit.detection.evaluating import CONDITIONS
 from webhook.admission.review import Phase
-from webhook.compose import Judge, JudgeOptions, load_definitions, load_registrations
 from webhook.detection.correlate import SECONDS_ON_THE_WAY
 from webhook.detection.detection import Detection
 from webhook.detection.fact import encode_fact
 from webhook.detection.reduce import Reviewed
 from webhook.detection.suspects import Suspects
+from webhook.given_files import load_definitions, load_registrations
 from webhook.pipeline import review
+from webhook.review_setup import ReviewOptions, ReviewSetup
 
-DEPENDENCIES = Judge(
-    JudgeOptions(server_version="1.36", custom_resources=load_definitions(recording.DEFINITIONS))
+DEPENDENCIES = ReviewSetup(
+    ReviewOptions(server_version="1.36", custom_resources=load_definitions(recording.DEFINITIONS))
 ).dependencies
 
 

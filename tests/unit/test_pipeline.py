@@ -6,9 +6,9 @@ import pytest
 
 from tests.reviews import Answer, ask, clobbered, counted, judge, make_review
 from webhook.admission.review import V1, V1BETA1, Phase
-from webhook.compose import GenerationPatch
 from webhook.generation import Cause
 from webhook.pipeline import MOST_VALUES, Skipped, review
+from webhook.review_setup import GenerationPatch
 
 
 @pytest.mark.parametrize("version", [V1, V1BETA1])

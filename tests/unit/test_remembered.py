@@ -10,8 +10,8 @@ import yaml
 from tests.architecture.source import ROOT
 from tests.contract.hoard import ATTACKS
 from webhook.admission.review import Phase
-from webhook.compose import Judge, JudgeOptions
 from webhook.pipeline import review
+from webhook.review_setup import ReviewOptions, ReviewSetup
 
 TEXT = (ROOT / "tests" / "README.md").read_text()
 SECTION = TEXT.partition("# What is remembered")[2].partition("\n# ")[0]
@@ -58,7 +58,7 @@ def test_the_sum_is_less_than_the_memory_of_the_pod() -> None:
 
 
 def test_intents_that_made_room_are_counted() -> None:
-    judge = Judge(JudgeOptions())
+    judge = ReviewSetup(ReviewOptions())
     for number in range(800):
         ((_, body),) = ATTACKS["intents with long types"](number)
         review(body, Phase.INTENT, judge.dependencies, 0.0)

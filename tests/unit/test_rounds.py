@@ -4,8 +4,8 @@ import pytest
 
 from tests.reviews import ask, clobbered, counted, judge, make_review
 from webhook.admission.review import Phase
-from webhook.compose import GenerationPatch, Judge, JudgeOptions
 from webhook.generation import CustomResource, StatusSubresource
+from webhook.review_setup import GenerationPatch, ReviewOptions, ReviewSetup
 
 
 def test_a_reinvoked_call_repeats_what_it_said_and_mends_no_second_time():
@@ -61,7 +61,7 @@ def test_a_new_intent_ends_what_an_earlier_write_was_told():
     ],
 )
 def test_generation_is_patched_unless_a_connected_server_overrides_it(mode, connected, patches):
-    judging = Judge(JudgeOptions(generation_patch=mode))
+    judging = ReviewSetup(ReviewOptions(generation_patch=mode))
     if connected:
         judging.learn("1.36", ())
     assert bool(ask(counted(), judging.dependencies).patch) is patches
@@ -72,7 +72,7 @@ def test_what_the_cluster_says_of_itself_wins_over_a_file():
         CustomResource("example.org", "v1", "widgets", "Widget", status)
         for status in (StatusSubresource.PRESENT, StatusSubresource.ABSENT)
     )
-    judging = Judge(JudgeOptions(custom_resources=(said,)))
+    judging = ReviewSetup(ReviewOptions(custom_resources=(said,)))
     asked = make_review(
         "UPDATE", "widgets", {"status": {"a": 1}}, {"metadata": {"generation": 1}, "status": {}}
     )
@@ -85,7 +85,7 @@ def test_what_the_cluster_says_of_itself_wins_over_a_file():
 
 
 def test_learning_keeps_the_intents_that_are_on_their_way():
-    judging = Judge(JudgeOptions())
+    judging = ReviewSetup(ReviewOptions())
     intent = make_review(new={"status": {"observedGeneration": 5}}, old={}, subresource="status")
     ask(intent, judging.dependencies, phase=Phase.INTENT)
     judging.learn("1.36", ())

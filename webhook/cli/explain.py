@@ -10,7 +10,6 @@ import click
 from webhook.cli import output as terminal
 from webhook.cli.errors import one_line_errors
 from webhook.cli.options import CONTEXT, KUBECONFIG, OUTPUT
-from webhook.compose import BadFileError, read_definitions
 from webhook.explain.catalogue import Catalogue
 from webhook.explain.explanation import Explanation
 from webhook.explain.page import page
@@ -18,6 +17,7 @@ from webhook.flags import FILE
 from webhook.generation.custom import BadDefinitionError
 from webhook.generation.strategy import UnknownServerVersionError
 from webhook.generation.table import DEFAULT_SERVER_VERSION, load_table
+from webhook.given_files import BadFileError, read_definitions
 from webhook.objects.served import UnknownTargetError
 from webhook.objects.shown import json_line, printable
 

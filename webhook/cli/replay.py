@@ -14,12 +14,13 @@ import click
 
 from webhook.cel.evaluator import Evaluator
 from webhook.cli.options import MAX_LINE, OUTPUT
-from webhook.compose import BadFileError, JudgeOptions, load_definitions, load_registrations
 from webhook.flags import FILE
 from webhook.generation.strategy import UnknownServerVersionError
 from webhook.generation.table import DEFAULT_SERVER_VERSION
+from webhook.given_files import BadFileError, load_definitions, load_registrations
 from webhook.objects.lines import Line, bounded
 from webhook.replay import Replay, ReplayLine, as_json, as_row
+from webhook.review_setup import ReviewOptions
 
 Position = Callable[[], int]
 
@@ -125,7 +126,7 @@ def replay(
     try:
         definitions = load_definitions(crds) if crds else ()
         suspects = load_registrations(webhooks, evaluator) if webhooks else None
-        options = JudgeOptions(server_version=server_version, custom_resources=definitions)
+        options = ReviewOptions(server_version=server_version, custom_resources=definitions)
         run = Replay(options, suspects)
     except (BadFileError, UnknownServerVersionError) as error:
         raise click.UsageError(str(error)) from error

@@ -8,9 +8,9 @@ import click
 
 import certs
 from webhook.app import AUTO, BadSettingsError, Settings, build
-from webhook.compose import BadFileError
 from webhook.flags import FILE, options_of, read_config
 from webhook.generation.strategy import UnknownServerVersionError
+from webhook.given_files import BadFileError
 from webhook.objects.intended import NotRestorableError
 from webhook.rules.flip_status import NotFlippableError
 from webhook.rules.shadow_generation import NotShadowableError

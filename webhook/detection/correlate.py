@@ -30,7 +30,7 @@ from webhook.admission.review import Phase
 from webhook.detection.changes import Change
 from webhook.detection.diff import NO_DIFF, NOT_COMPARED, Diff, between, diff_of, together
 from webhook.detection.fact import BYTES_OF_FACT, SECONDS_APART, Fact
-from webhook.detection.reduce import Known
+from webhook.detection.reduce import EarlierFacts
 from webhook.detection.write import NOBODY, Acted, Called, Write
 from webhook.generation.custom import StatusSubresource
 from webhook.objects.observed import Observed
@@ -109,12 +109,12 @@ class Correlator:
         self.incomplete_joined = 0
         """Those of them that lacked another phase."""
 
-    def known(self, key: JoinKey) -> Known:
+    def known(self, key: JoinKey) -> EarlierFacts:
         """Return the facts of the earlier phases of a write."""
         pending = self._pending.get(key)
         intent, mutates = (None, []) if pending is None else pending.told()
         facts = (*mutates,) if intent is None else (intent, *mutates)
-        return Known(facts, self._waits(key))
+        return EarlierFacts(facts, self._waits(key))
 
     def see(self, fact: Fact) -> list[Write]:
         """Take in a fact, and return the writes that it completes, oldest first."""

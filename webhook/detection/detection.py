@@ -22,8 +22,8 @@ from webhook.detection.finding import Finding
 from webhook.detection.history import History, ObjectHistory
 from webhook.detection.ledger import Ledger, Row, name_of
 from webhook.detection.reduce import (
-    NOTHING_KNOWN,
-    Known,
+    NO_EARLIER_FACTS,
+    EarlierFacts,
     Reviewed,
     is_reduced,
     reduce,
@@ -120,7 +120,7 @@ class Detection:
         if key.user == self._own_user:
             return None  # values that genguard puts back are nobody's loop
         # An intent begins a write, whatever is known of another one with its key.
-        known = NOTHING_KNOWN if phase is Phase.INTENT else self._known(key)
+        known = NO_EARLIER_FACTS if phase is Phase.INTENT else self._known(key)
         try:
             fact = reduce(
                 phase,
@@ -260,7 +260,7 @@ class Detection:
         """Return every finding, oldest first."""
         return self.ledger.findings()
 
-    def _known(self, key: JoinKey) -> Known:
+    def _known(self, key: JoinKey) -> EarlierFacts:
         """Return the known facts of a write; with those in the queue, which are joined later."""
         known = self._correlator.known(key)
         waiting = self._waiting.of(key) if self._waiting else []
@@ -272,7 +272,7 @@ class Detection:
         begun = sum(one.phase is Phase.INTENT for one in facts)
         return known._replace(facts=() if begun > 1 else tuple(facts))
 
-    def _note(self, known: Known, fact: Fact) -> None:
+    def _note(self, known: EarlierFacts, fact: Fact) -> None:
         """Note where webhooks change writes, before these writes are judged: loops are fast."""
         if known.facts and not known.facts[-1].compared.same_as(fact.compared):
             key = fact.key

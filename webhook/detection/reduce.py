@@ -39,7 +39,7 @@ class Reviewed(NamedTuple):
     status: StatusSubresource
 
 
-class Known(NamedTuple):
+class EarlierFacts(NamedTuple):
     """What is known of a write before this review of it.
 
     facts           of its earlier phases, oldest first
@@ -50,7 +50,7 @@ class Known(NamedTuple):
     awaits_outcome: bool
 
 
-NOTHING_KNOWN: Final = Known((), awaits_outcome=False)
+NO_EARLIER_FACTS: Final = EarlierFacts((), awaits_outcome=False)
 
 
 def is_reduced(request: AdmissionRequest) -> bool:
@@ -69,7 +69,7 @@ def reduce(
     phase: Phase,
     reviewed: Reviewed,
     now: float,
-    known: Known,
+    known: EarlierFacts,
     suspects: Suspects,
     *,
     comparer: Comparer,

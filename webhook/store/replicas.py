@@ -14,7 +14,12 @@ from webhook.store.address import ValkeyAddress
 from webhook.store.circuit_breaker import CircuitBreaker, StoreAccess, StoreLostError, StoreState
 from webhook.store.leader_lock import LeaderLock
 from webhook.store.seal import KeyFile, Plain, Seal
-from webhook.store.shared_detection import Reporter, SharedDetection, SharedJudge, SharedStore
+from webhook.store.shared_detection import (
+    ReplicatedDetection,
+    Reporter,
+    SharedDetection,
+    SharedStore,
+)
 from webhook.store.shared_writes import REPLICA_BYTES, Scripts, SharedWrites
 from webhook.telemetry import declarations
 from webhook.telemetry.logs import LOGGER
@@ -35,11 +40,13 @@ Tell = Callable[[bool, str], Awaitable[None]]
 class Replicas:
     """What the replicas of one store share. Before `joined`, nothing is shared."""
 
-    def __init__(self, address: ValkeyAddress, judge: SharedJudge, restored: Restored) -> None:
+    def __init__(
+        self, address: ValkeyAddress, detection: ReplicatedDetection, restored: Restored
+    ) -> None:
         """Prepare without connecting.
 
-        judge     detection, which is to see what all replicas see
-        restored  the fields that this server restores
+        detection  it is shown what all replicas see
+        restored   the fields that this server restores
         """
         # Imported when needed: a server without a shared store does without valkey-py.
         from webhook.store.client import (  # noqa: PLC0415
@@ -69,7 +76,7 @@ class Replicas:
             replica,
             seal,
         )
-        self.sharing: Final = SharedDetection(store, judge)
+        self.sharing: Final = SharedDetection(store, detection)
         self.lock: Final = LeaderLock(self.circuit, address.prefix, replica)
 
     @asynccontextmanager

@@ -31,10 +31,10 @@ from webhook.store.stream import (
     BEGINNING,
     LARGEST_FACT,
     MOST_AT_ONCE,
-    Judge,
     Past,
     Stream,
     StreamConsumer,
+    StreamDetection,
     StreamProducer,
     order,
 )
@@ -48,7 +48,7 @@ _LONGEST_PAUSE: Final = 1.0
 _ANSWER_SECONDS: Final = 5.0
 
 
-class SharedJudge(Judge, KnownFindings, Protocol):
+class ReplicatedDetection(StreamDetection, KnownFindings, Protocol):
     """What is used of a Detection."""
 
     def end_wait(self) -> None:
@@ -104,15 +104,15 @@ class SharedDetection:
     Before that, and whenever the store is lost, `put` refuses facts.
     """
 
-    def __init__(self, store: SharedStore, judge: SharedJudge) -> None:
+    def __init__(self, store: SharedStore, detection: ReplicatedDetection) -> None:
         self._store: Final = store
-        self._judge: Final = judge
+        self._detection: Final = detection
         self._stream: Final = Stream(store.prefix, store.seal)
         snapshots = Snapshots(store.prefix, store.seal)
-        self._writer: Final = SnapshotWriter(self._publish, snapshots, judge)
+        self._writer: Final = SnapshotWriter(self._publish, snapshots, detection)
         self._producer: Final = StreamProducer(self._publish, self._stream, store.replica)
         self._consumer: Final = StreamConsumer(
-            judge, self._stream, store.replica, self._producer.confirm
+            detection, self._stream, store.replica, self._producer.confirm
         )
         self._pipeline: Pipeline | None = None
         self._flushing: asyncio.TimerHandle | None = None
@@ -221,7 +221,7 @@ class SharedDetection:
             for at, raw in found:
                 await consumer.take(at, raw)
             if is_waiting and not found:
-                self._judge.end_wait()
+                self._detection.end_wait()
             is_waiting = len(found) < MOST_AT_ONCE
             if is_waiting:
                 consumer.finish_past()
@@ -262,7 +262,7 @@ class SharedDetection:
 
     def _join(self, pipeline: Pipeline, past: Past | None) -> None:
         """Share from now on. One step without an await, so that no fact comes in between."""
-        found_alone = self._judge.found_alone()
+        found_alone = self._detection.found_alone()
         self._consumer.begin(past, found_alone)
         self._pipeline, self._writer.saved = pipeline, BEGINNING
         self._producer.send_again()

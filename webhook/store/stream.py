@@ -242,7 +242,7 @@ class Past(NamedTuple):
     is_over: bool
 
 
-class Judge(Protocol):
+class StreamDetection(Protocol):
     """What is used of a Detection."""
 
     def see_encoded(self, fact: bytes) -> None:
@@ -262,17 +262,21 @@ class Judge(Protocol):
 
 
 class StreamConsumer:
-    """Passes every message of the stream to the judge once, whoever sent it.
+    """Passes every message of the stream to detection once, whoever sent it.
 
     A new replica reads the messages that are still in the stream, then takes the findings of the
     snapshot, and goes on after the message that the snapshot belongs to.
     """
 
     def __init__(
-        self, judge: Judge, stream: Stream, replica: bytes, confirm: Callable[[int], None]
+        self,
+        detection: StreamDetection,
+        stream: Stream,
+        replica: bytes,
+        confirm: Callable[[int], None],
     ) -> None:
         """`confirm` is called with the number of each message that this `replica` has sent."""
-        self._judge: Final = judge
+        self._detection: Final = detection
         self._stream: Final = stream
         self._replica: Final = replica
         self._confirm: Final = confirm
@@ -297,8 +301,8 @@ class StreamConsumer:
         if snapshot is None:
             return
         try:
-            self._judge.restore(snapshot.rows, snapshot.waiting)
-            self._judge.absorb(self._found_alone)
+            self._detection.restore(snapshot.rows, snapshot.waiting)
+            self._detection.absorb(self._found_alone)
         except (msgspec.MsgspecError, ValueError):
             self.counts["unreadable"] += 1
 
@@ -345,7 +349,7 @@ class StreamConsumer:
 
     def _judge_fact(self, fact: bytes) -> None:
         try:
-            self._judge.see_encoded(fact)
+            self._detection.see_encoded(fact)
         except UnreadableFactError:
             self.counts["unreadable"] += 1
         else:
@@ -353,6 +357,6 @@ class StreamConsumer:
 
     def _absorb(self, message: Found) -> None:
         try:
-            self._judge.absorb(message.rows)
+            self._detection.absorb(message.rows)
         except (msgspec.MsgspecError, ValueError):
             self.counts["unreadable"] += 1

@@ -7,8 +7,8 @@ import pytest
 from tests.reviews import make_review
 from webhook.admission.probe import PROBE, answer, read_answers
 from webhook.admission.review import Phase
-from webhook.compose import Judge, JudgeOptions
 from webhook.pipeline import review
+from webhook.review_setup import ReviewOptions, ReviewSetup
 
 VALUE = "0123456789abcdef"
 TEMPLATE = {"apiVersion": "v1", "kind": "PodTemplate"}
@@ -24,7 +24,7 @@ def sent(annotations, *, dry_run=True, operation="CREATE"):
 
 def warnings(body, phase=Phase.MUTATE, **options):
     said = {"version": "1.2.3", "last": "not a word"}
-    judging = Judge(JudgeOptions(**options))
+    judging = ReviewSetup(ReviewOptions(**options))
     judging.describe_server(lambda: said)
     reply = review(body, phase, judging.dependencies, 0.0)
     assert reply.status == 200

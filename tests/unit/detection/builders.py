@@ -8,7 +8,7 @@ from webhook.admission.review import Phase
 from webhook.detection.detection import Detection
 from webhook.detection.diff import Comparer
 from webhook.detection.fact import Fact
-from webhook.detection.reduce import NOTHING_KNOWN, Reviewed, reduce
+from webhook.detection.reduce import NO_EARLIER_FACTS, Reviewed, reduce
 from webhook.detection.suspects import Suspects
 from webhook.detection.write import Write
 from webhook.pipeline import Dependencies, review
@@ -63,8 +63,8 @@ class Judging(Detection):
 
 
 def joined(*reviews: tuple[Phase, dict[str, Any]], now: float = 100.0) -> list[Write]:
-    """The writes that come of these reviews, those that wait to the end among them."""
-    detection = Judging()
+    """The writes that come of these reviews, compared, those that wait to the end among them."""
+    detection = Judging(compares_all=True)
     for phase, asked in reviews:
         feed(detection, phase, asked, now)
     detection.finish(now)
@@ -82,7 +82,7 @@ def fact(
         phase,
         reviewed(asked, phase, dependencies),
         now,
-        NOTHING_KNOWN,
+        NO_EARLIER_FACTS,
         Suspects(),
         comparer=Comparer(),
         is_suspect=True,

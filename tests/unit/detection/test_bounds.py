@@ -13,7 +13,6 @@ from tests.reviews import make_review
 from tests.unit.detection.test_history import add, write
 from webhook.admission.decode import decode_review
 from webhook.admission.review import Phase
-from webhook.compose import Judge, JudgeOptions
 from webhook.detection import changes, correlate, diff, ledger
 from webhook.detection.correlate import MOST_BYTES_PENDING
 from webhook.detection.detection import Detection
@@ -27,9 +26,10 @@ from webhook.detection.history import (
 from webhook.detection.reduce import Reviewed
 from webhook.detection.suspects import Suspects, read_configurations
 from webhook.pipeline import review
+from webhook.review_setup import ReviewOptions, ReviewSetup
 
 MIB = 1024 * 1024
-DEPS = Judge(JudgeOptions()).dependencies
+DEPS = ReviewSetup(ReviewOptions()).dependencies
 
 COUNT = 50_000
 """Each of 3,000 objects is written 16 times, and 500 have room."""

@@ -4,7 +4,7 @@ import pytest
 
 from tests.reviews import ask, changes, judge, make_review
 from webhook.admission.review import Phase
-from webhook.compose import GenerationPatch, Judge, JudgeOptions
+from webhook.review_setup import GenerationPatch, ReviewOptions, ReviewSetup
 from webhook.rules.shadow_generation import NotShadowableError
 
 
@@ -31,17 +31,17 @@ def test_a_resource_that_cannot_have_a_shadow_generation_is_refused_with_the_rea
     resource, reason
 ):
     with pytest.raises(NotShadowableError) as raised:
-        Judge(JudgeOptions(shadow_resources=(resource,)))
+        ReviewSetup(ReviewOptions(shadow_resources=(resource,)))
     assert reason in str(raised.value)
     assert repr(resource) in str(raised.value)
 
 
 def test_whether_a_kind_keeps_a_generation_depends_on_the_server():
-    Judge(JudgeOptions(shadow_resources=("pods",), server_version="1.32"))
+    ReviewSetup(ReviewOptions(shadow_resources=("pods",), server_version="1.32"))
     name = "horizontalpodautoscalers.autoscaling"
-    Judge(JudgeOptions(shadow_resources=(name,), server_version="1.36"))
+    ReviewSetup(ReviewOptions(shadow_resources=(name,), server_version="1.36"))
     with pytest.raises(NotShadowableError):
-        Judge(JudgeOptions(shadow_resources=(name,), server_version="1.37"))
+        ReviewSetup(ReviewOptions(shadow_resources=(name,), server_version="1.37"))
 
 
 @pytest.mark.parametrize("stored", ["9" * 5_000, "-1", "٣", "1.5", ""])

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from tests.reviews import KINDS, ask, changes, judge, make_review
-from webhook.compose import Judge, JudgeOptions
 from webhook.generation import CustomResource, StatusSubresource
 from webhook.generation.custom import from_definition
+from webhook.review_setup import ReviewOptions, ReviewSetup
 from webhook.rules.flip_status import NotFlippableError
 from webhook.telemetry.logs import LOGGER
 
@@ -61,18 +61,20 @@ FREE = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 )
 def test_what_cannot_be_flipped_ends_the_start_with_the_reason(custom, name, reason):
     with pytest.raises(NotFlippableError, match=f"--flip-status {name}: {reason}"):
-        Judge(JudgeOptions(custom_resources=from_definition(custom), flipped_resources=(name,)))
+        ReviewSetup(
+            ReviewOptions(custom_resources=from_definition(custom), flipped_resources=(name,))
+        )
 
 
 def test_a_cluster_may_tell_later_and_is_told_why_not():
-    judging = Judge(JudgeOptions(flipped_resources=("Widget.example.org",), connects=True))
+    judging = ReviewSetup(ReviewOptions(flipped_resources=("Widget.example.org",), connects=True))
     assert list(judging.not_flipped()) == ["Widget.example.org"]
     judging.learn("1.36", (ABSENT,))
     assert judging.not_flipped() == {}
 
 
 def test_a_definition_that_changes_under_the_server_is_logged_and_no_write_fails(caplog):
-    judging = Judge(JudgeOptions(flipped_resources=("widgets.example.org",), connects=True))
+    judging = ReviewSetup(ReviewOptions(flipped_resources=("widgets.example.org",), connects=True))
     judging.learn("1.36", (ABSENT,))
     asked = edited(READY, READY)
     assert "/status/conditions/1" in changes(ask(asked, judging.dependencies))

@@ -11,9 +11,9 @@ from tests.cases_loader import FOLDER, Case, load
 from tests.reviews import KINDS, Answer, ask, changes, judge, make_review
 from webhook import rules
 from webhook.admission.review import Phase
-from webhook.compose import GenerationPatch
 from webhook.generation import CustomResource, StatusSubresource
 from webhook.pipeline import Dependencies
+from webhook.review_setup import GenerationPatch
 from webhook.rules.rule import Rule
 
 KEYS = ("request", "settings", "intents", "at", "old", "object", "expect")

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from webhook.admission.join import JoinKey
-from webhook.compose import Judge, JudgeOptions
 from webhook.objects.intended import Intended
 from webhook.objects.observed import NOTHING_OBSERVED
+from webhook.review_setup import ReviewOptions, ReviewSetup
 from webhook.server.body import OverloadedError
 from webhook.server.large import LargeReviews, for_thread
 from webhook.server.limits import Limits
@@ -39,7 +39,10 @@ async def test_what_is_shared_is_touched_on_the_event_loop():
     intents, rounds, here = Remembered(), Remembered(), threading.get_ident()
     told = {"mode": "enforcing"}
     own = replace(
-        Judge(JudgeOptions()).dependencies, intents=intents, rounds=rounds, about=lambda: told
+        ReviewSetup(ReviewOptions()).dependencies,
+        intents=intents,
+        rounds=rounds,
+        about=lambda: told,
     )
     deps = for_thread(own)
 
@@ -63,7 +66,7 @@ async def test_what_fails_on_the_event_loop_is_raised_in_the_thread():
     def fails():
         raise LookupError("no such thing")
 
-    deps = for_thread(replace(Judge(JudgeOptions()).dependencies, about=fails))
+    deps = for_thread(replace(ReviewSetup(ReviewOptions()).dependencies, about=fails))
     with pytest.raises(LookupError):
         await asyncio.to_thread(deps.about)
 

@@ -12,9 +12,9 @@ import pytest
 from tests.controlplane.client import wait_until
 from tests.reviews import make_review
 from webhook.admission.review import Phase
-from webhook.compose import JudgeOptions
 from webhook.private_file import NotPrivateError, keep_private
 from webhook.replay import Replay
+from webhook.review_setup import ReviewOptions
 from webhook.server.record import Recorder
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -26,7 +26,7 @@ def recorder(path) -> Recorder:
 
 def replayed(path) -> list[dict]:
     with path.open("rb") as stream:
-        return list(Replay(JudgeOptions()).lines(stream, "file"))
+        return list(Replay(ReviewOptions()).lines(stream, "file"))
 
 
 @pytest.mark.parametrize("indent", [None, 2, "\t"])

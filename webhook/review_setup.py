@@ -1,26 +1,15 @@
-"""Makes the Dependencies of a review from flags, files and the facts of a cluster."""
+"""What reviews depend on, made from flags, files and what is known of the cluster."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from webhook.detection.finding import FoundObject
-from webhook.detection.matching import Conditions
-from webhook.detection.policies import BINDING, POLICY, read_policies
-from webhook.detection.suspects import Suspects, read_configurations
-from webhook.generation.custom import (
-    BadDefinitionError,
-    CustomResource,
-    CustomResources,
-    from_definition,
-)
+from webhook.generation.custom import CustomResource, CustomResources
 from webhook.generation.table import DEFAULT_SERVER_VERSION, load_table
 from webhook.generation.transition import Engine
-from webhook.objects.documents import Unreadable, read_documents
 from webhook.objects.intended import EVERY_OBSERVED_GENERATION, Restored
-from webhook.objects.lines import LONGEST_LINE, bounded
 from webhook.pipeline import Dependencies, Rounds
 from webhook.rules.assign_generation import AssignGeneration
 from webhook.rules.flip_status import FlipStatus, NotFlippableError
@@ -42,7 +31,7 @@ class GenerationPatch(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class JudgeOptions:
+class ReviewOptions:
     """What decides how reviews are judged."""
 
     audit_only: bool = False
@@ -56,79 +45,18 @@ class JudgeOptions:
     """A cluster is asked: resources that are not known yet may be flipped later."""
 
 
-class BadFileError(Exception):
-    """A file given on the command line cannot be used; the message says which, where and why."""
-
-
-def load_definitions(path: Path) -> tuple[CustomResource, ...]:
-    """Read the custom resources of a file: JSON or YAML, one document, several, or a List.
-
-    Raises BadFileError.
-    """
-    found: list[CustomResource] = []
-    for item in read_definitions(path):
-        try:
-            found += from_definition(item)
-        except BadDefinitionError as error:
-            raise BadFileError(f"--crds {path}: {error}") from error
-    return tuple(found)
-
-
-def read_definitions(path: Path) -> Iterator[dict[str, Any]]:
-    """Read each CustomResourceDefinition of a file, unchanged; raises BadFileError."""
-    return _items(path, "--crds", {"CustomResourceDefinition"})
-
-
-_REGISTRATIONS: Final = frozenset(
-    {
-        "MutatingWebhookConfiguration",
-        "ValidatingWebhookConfiguration",
-        POLICY,
-        BINDING,
-        "ValidatingAdmissionPolicy",
-        "ValidatingAdmissionPolicyBinding",
-    }
-)
-
-
-def load_registrations(path: Path, conditions: Conditions) -> Suspects:
-    """Read the mutating webhooks and policies of a file, which may hold validating ones, too.
-
-    Raises BadFileError.
-    """
-    documents = list(_items(path, "--webhooks", _REGISTRATIONS))
-    return Suspects(read_configurations(documents), read_policies(documents), conditions)
-
-
-def _items(path: Path, flag: str, kinds: Collection[str]) -> Iterator[dict[str, Any]]:
-    """Read the objects of a file; raises BadFileError for a kind that is not expected."""
-    try:
-        with path.open("rb") as stream:
-            found = list(read_documents(bounded(stream, LONGEST_LINE)))
-    except OSError as error:
-        raise BadFileError(f"{flag} {path}: {error.strerror}") from error
-    for one in found:
-        if isinstance(one, Unreadable):
-            raise BadFileError(f"{flag} {path}: {one}")
-        kind = one.value.get("kind")
-        if kind not in kinds:
-            expected = " or ".join(sorted(kinds))
-            raise BadFileError(f"{flag} {path}: expected {expected}, found {kind}")
-        yield one.value
-
-
 _UNDEFINED: Final = (
     "no CustomResourceDefinition is known of it: give --crds or --kubeconfig, and its name as in "
     "widgets.example.org"
 )
 
 
-class Judge:
+class ReviewSetup:
     """Holds the current Dependencies, and replaces them as a whole when the cluster changes."""
 
     def __init__(
         self,
-        options: JudgeOptions,
+        options: ReviewOptions,
         shared: SharedWrites | None = None,
     ) -> None:
         """`shared`: the memory of writes that replicas share; without it, each has its own.
