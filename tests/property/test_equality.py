@@ -77,6 +77,40 @@ def test_undecoded_fields_of_any_type_compare_as_decoded_ones(code, a, b, nil_is
     assert same_raw_typed(code, *raws, nil_is_empty=nil_is_empty) is decoded
 
 
+def values_of(code: str, depth: int = 4) -> st.SearchStrategy:
+    """Values of a Go type, few and small, so that two of them often agree in part."""
+    if code.startswith("*"):
+        return st.none() | values_of(code[1:], depth)
+    if code.startswith("[]"):
+        return st.none() | st.lists(values_of(code[2:], depth - 1), max_size=2)
+    if code.startswith("{}"):
+        names = st.sampled_from(["a", "b"])
+        return st.none() | st.dictionaries(names, values_of(code[2:], depth - 1), max_size=2)
+    fields = load_shapes().types.get(code)
+    if fields is None or not depth:
+        return st.sampled_from([None, 0, 1, "", "1", False])
+    some = dict(list(fields.items())[:3])
+    return st.fixed_dictionaries(
+        {}, optional={name: values_of(of, depth - 1) for name, of in some.items()}
+    )
+
+
+TYPES = [
+    "*value",
+    "[]*value",
+    "{}quantity",
+    *(name for name in load_shapes().types if name.endswith((".DeploymentSpec", ".PodSpec"))),
+]
+
+
+@given(st.data(), st.sampled_from(TYPES), st.booleans())
+def test_undecoded_values_of_a_type_compare_as_decoded_ones(data, code, nil_is_empty):
+    a, b = data.draw(values_of(code)), data.draw(values_of(code))
+    raws = [msgspec.Raw(msgspec.json.encode(one)) for one in (a, b)]
+    decoded = same_typed(code, a, b, nil_is_empty=nil_is_empty)
+    assert same_raw_typed(code, *raws, nil_is_empty=nil_is_empty) is decoded
+
+
 @given(QUANTITIES)
 def test_a_quantity_is_its_number_times_its_suffix_exactly(quantity):
     number, suffix = quantity

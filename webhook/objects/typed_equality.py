@@ -50,24 +50,44 @@ def same_raw_typed(
 ) -> bool:
     """Compare two undecoded values of one field; None stands for absent.
 
-    As same_typed, but of two objects only the fields whose bytes differ are decoded: of a pod's
-    spec that is mostly one.
+    As same_typed, but only the parts whose bytes differ are decoded: of a pod template that is
+    mostly one field of one container.
     Raises msgspec.MsgspecError and RecursionError as msgspec.json.decode does.
     """
-    codes = load_shapes().types.get(code)
-    if codes is None or a is None or b is None:
-        return same_typed(code, _decoded(a), _decoded(b), nil_is_empty=nil_is_empty)
-    try:
-        left, right = _fields_decoder.decode(a), _fields_decoder.decode(b)
-    except msgspec.ValidationError:  # no object
-        return same_typed(code, _decoded(a), _decoded(b), nil_is_empty=nil_is_empty)
+    if a == b:
+        return True
+    inside = code.lstrip("*")
+    has_parts = inside.startswith(("[]", "{}")) or inside in load_shapes().types
+    if has_parts and a is not None and b is not None:
+        try:
+            return _same_raw_parts(inside, a, b, nil_is_empty=nil_is_empty)
+        except msgspec.ValidationError:
+            pass  # null, or another type than the shapes have
+    return same_typed(code, _decoded(a), _decoded(b), nil_is_empty=nil_is_empty)
+
+
+def _same_raw_parts(code: str, a: msgspec.Raw, b: msgspec.Raw, *, nil_is_empty: bool) -> bool:
+    """Compare the parts of two lists, maps or structs; raises ValidationError for other JSON."""
+    if code.startswith("[]"):
+        items, others = _items_decoder.decode(a), _items_decoder.decode(b)
+        return len(items) == len(others) and all(
+            same_raw_typed(code[2:], one, other, nil_is_empty=nil_is_empty)
+            for one, other in zip(items, others, strict=True)
+        )
+    left, right = _fields_decoder.decode(a), _fields_decoder.decode(b)
+    if code.startswith("{}"):
+        return left.keys() == right.keys() and all(
+            same_raw_typed(code[2:], one, right[key], nil_is_empty=nil_is_empty)
+            for key, one in left.items()
+        )
+    codes = load_shapes().types[code]
     return all(
-        (one := left.get(key)) == (other := right.get(key))
-        or same_typed(codes.get(key, ""), _decoded(one), _decoded(other), nil_is_empty=nil_is_empty)
+        same_raw_typed(codes.get(key, ""), left.get(key), right.get(key), nil_is_empty=nil_is_empty)
         for key in left.keys() | right.keys()
     )
 
 
+_items_decoder: Final = msgspec.json.Decoder(list[msgspec.Raw])
 _fields_decoder: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
