@@ -60,7 +60,7 @@ def test_what_a_detector_has_no_method_for_it_finds_nothing_in():
     history = History()
     assert list(DetectorRunner([Detector()]).judge(write, history)) == []
     past = history.of(write.object)
-    assert tuple(Detector().asked(write, past)) == tuple(Detector().stored(write, past)) == ()
+    assert tuple(Detector().judge(write, past)) == tuple(Detector().judge_stored(write, past)) == ()
 
 
 class Told(Detector):
@@ -68,11 +68,11 @@ class Told(Detector):
 
     name = "told"
 
-    def asked(self, write, past):
+    def judge(self, write, past):
         del past
         return [Signal(Blame.SERVER, (), "asked")] if write.admitted_diff else []
 
-    def stored(self, write, past):
+    def judge_stored(self, write, past):
         del write, past
         yield Signal(Blame.SERVER, (), "stored")
 
@@ -80,7 +80,7 @@ class Told(Detector):
 class ToldOfStatus(Told):
     """The same, of status alone."""
 
-    asked_of = stored_of = "writes_status"
+    only_if = stored_only_if = "writes_status"
 
 
 @pytest.mark.parametrize("subresource", ["", "status"])

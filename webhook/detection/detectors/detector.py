@@ -49,21 +49,23 @@ _sorts: Final = attrgetter(*get_args(Sort))
 class Detector:
     """Judges writes of one object. Pure: equal writes and histories give equal signals.
 
-    The leaves of a write are nearly always known (see Diff.is_compared), its digests always.
+    The digests of a write are always known. Its leaves are known if its object was a suspect (see
+    Diff.is_compared).
 
-    asked_of, stored_of   the writes that it is asked about; None for all of them
+    only_if         the writes that `judge` is called for; None for all of them
+    stored_only_if  the same of `judge_stored`
     """
 
     name: ClassVar[str]
-    asked_of: ClassVar[Sort | None] = None
-    stored_of: ClassVar[Sort | None] = None
+    only_if: ClassVar[Sort | None] = None
+    stored_only_if: ClassVar[Sort | None] = None
 
-    def asked(self, write: Write, past: ObjectHistory) -> Iterable[Signal]:
+    def judge(self, write: Write, past: ObjectHistory) -> Iterable[Signal]:
         """Judge a write that is complete, whether or not it will be stored."""
         del write, past
         return ()
 
-    def stored(self, write: Write, past: ObjectHistory) -> Iterable[Signal]:
+    def judge_stored(self, write: Write, past: ObjectHistory) -> Iterable[Signal]:
         """Judge a write that is known to have been stored."""
         del write, past
         return ()
@@ -78,15 +80,15 @@ class DetectorRunner:
 
     def __init__(self, detectors: Iterable[Detector]) -> None:
         each = tuple(detectors)
-        self._asked: Final[tuple[tuple[Sort | None, str, _Judge], ...]] = tuple(
-            (one.asked_of, one.name, one.asked)
+        self._detectors: Final[tuple[tuple[Sort | None, str, _Judge], ...]] = tuple(
+            (one.only_if, one.name, one.judge)
             for one in each
-            if type(one).asked is not Detector.asked
+            if type(one).judge is not Detector.judge
         )
-        self._stored: Final[tuple[tuple[Sort | None, str, _Judge], ...]] = tuple(
-            (one.stored_of, one.name, one.stored)
+        self._detectors_of_stored: Final[tuple[tuple[Sort | None, str, _Judge], ...]] = tuple(
+            (one.stored_only_if, one.name, one.judge_stored)
             for one in each
-            if type(one).stored is not Detector.stored
+            if type(one).judge_stored is not Detector.judge_stored
         )
         self._judges: Final[dict[tuple[bool, ...], tuple[_Judges, _Judges]]] = {}
 
@@ -126,9 +128,9 @@ class DetectorRunner:
         found = self._judges.get(answers)
         if found is None:
             of = {None, *(sort for sort in get_args(Sort) if getattr(write, sort))}
-            asked, stored = (
+            of_write, of_stored = (
                 tuple((name, judge) for sort, name, judge in each if sort in of)
-                for each in (self._asked, self._stored)
+                for each in (self._detectors, self._detectors_of_stored)
             )
-            found = self._judges[answers] = asked, stored
+            found = self._judges[answers] = of_write, of_stored
         return found

@@ -19,9 +19,9 @@ class GenerationMismatch(Detector):
     """See the module."""
 
     name: ClassVar[str] = "generation-mismatch"
-    asked_of: ClassVar[Sort] = "has_outcome"
+    only_if: ClassVar[Sort] = "has_outcome"
 
-    def asked(self, write: Write, past: ObjectHistory) -> Iterator[Signal]:
+    def judge(self, write: Write, past: ObjectHistory) -> Iterator[Signal]:
         """Yield at most one signal for a write."""
         del past
         predicted = write.generation_predicted

@@ -26,10 +26,10 @@ class GenerationStorm(Detector):
     """See the module."""
 
     name: ClassVar[str] = "generation-storm"
-    asked_of: ClassVar[Sort] = "is_changed"
-    stored_of: ClassVar[Sort] = "counted"
+    only_if: ClassVar[Sort] = "is_changed"
+    stored_only_if: ClassVar[Sort] = "counted"
 
-    def asked(self, write: Write, past: ObjectHistory) -> Iterator[Signal]:
+    def judge(self, write: Write, past: ObjectHistory) -> Iterator[Signal]:
         """Yield one signal for a spec that only a webhook changed."""
         del past
         requested, made = write.requested_diff, write.webhook_diff
@@ -48,7 +48,7 @@ class GenerationStorm(Detector):
                 evidence={"generation": write.generation_after},
             )
 
-    def stored(self, write: Write, past: ObjectHistory) -> Iterator[Signal]:
+    def judge_stored(self, write: Write, past: ObjectHistory) -> Iterator[Signal]:
         """Yield one signal for each write of a chase or of a walk back and forth."""
         mine = [
             one

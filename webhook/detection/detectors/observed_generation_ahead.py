@@ -19,9 +19,9 @@ class ObservedGenerationAhead(Detector):
     """See the module."""
 
     name: ClassVar[str] = "observed-generation-ahead"
-    asked_of: ClassVar[Sort] = "writes_status"
+    only_if: ClassVar[Sort] = "writes_status"
 
-    def asked(self, write: Write, past: ObjectHistory) -> Iterator[Signal]:
+    def judge(self, write: Write, past: ObjectHistory) -> Iterator[Signal]:
         """Yield at most one signal for a write."""
         del past
         after = write.observed_after.own

@@ -24,9 +24,9 @@ class ObservedGenerationCleared(Detector):
     """See the module."""
 
     name: ClassVar[str] = "observed-generation-cleared"
-    asked_of: ClassVar[Sort] = "writes_status"
+    only_if: ClassVar[Sort] = "writes_status"
 
-    def asked(self, write: Write, past: ObjectHistory) -> Iterator[Signal]:
+    def judge(self, write: Write, past: ObjectHistory) -> Iterator[Signal]:
         """Yield at most one signal for a write."""
         if write.webhook_diff is not None:
             gone = list(restorations(write.observed_asked, write.observed_sent))

@@ -31,9 +31,9 @@ class ObservedGenerationStalled(Detector):
     """See the module."""
 
     name: ClassVar[str] = "observed-generation-stalled"
-    asked_of: ClassVar[Sort] = "writes_status"
+    only_if: ClassVar[Sort] = "writes_status"
 
-    def asked(self, write: Write, past: ObjectHistory) -> Iterator[Signal]:
+    def judge(self, write: Write, past: ObjectHistory) -> Iterator[Signal]:
         """Yield at most one signal for a write."""
         if not (_lags(write) and _speaks_of_status(write)):
             return

@@ -20,10 +20,10 @@ class SpecFight(Detector):
     """See the module."""
 
     name: ClassVar[str] = "spec-fight"
-    asked_of: ClassVar[Sort] = "is_changed"
-    stored_of: ClassVar[Sort] = "writes_more"
+    only_if: ClassVar[Sort] = "is_changed"
+    stored_only_if: ClassVar[Sort] = "writes_more"
 
-    def asked(self, write: Write, past: ObjectHistory) -> Iterator[Signal]:
+    def judge(self, write: Write, past: ObjectHistory) -> Iterator[Signal]:
         """Yield one signal for a write that a webhook turned back."""
         del past
         requested, made = write.requested_diff, write.webhook_diff
@@ -46,6 +46,6 @@ class SpecFight(Detector):
                 f"{write.requester.user} had changed",
             )
 
-    def stored(self, write: Write, past: ObjectHistory) -> Iterator[Signal]:
+    def judge_stored(self, write: Write, past: ObjectHistory) -> Iterator[Signal]:
         """Yield one signal for a write that turned a field once more."""
         return fight(write, past, in_status=False)

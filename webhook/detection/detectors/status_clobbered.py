@@ -26,9 +26,9 @@ class StatusClobbered(Detector):
     """See the module."""
 
     name: ClassVar[str] = "status-clobbered"
-    asked_of: ClassVar[Sort] = "writes_status"
+    only_if: ClassVar[Sort] = "writes_status"
 
-    def asked(self, write: Write, past: ObjectHistory) -> Iterator[Signal]:
+    def judge(self, write: Write, past: ObjectHistory) -> Iterator[Signal]:
         """Yield at most one signal for a write."""
         others = write.webhook_diff or ()
         lost = [one for one in others if not one.added and _is_ours(one, others)]

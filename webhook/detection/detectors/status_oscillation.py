@@ -20,8 +20,8 @@ class StatusOscillation(Detector):
     """See the module."""
 
     name: ClassVar[str] = "status-oscillation"
-    stored_of: ClassVar[Sort] = "writes_status"
+    stored_only_if: ClassVar[Sort] = "writes_status"
 
-    def stored(self, write: Write, past: ObjectHistory) -> Iterator[Signal]:
+    def judge_stored(self, write: Write, past: ObjectHistory) -> Iterator[Signal]:
         """Yield at most one signal for a write."""
         return fight(write, past, in_status=True)

@@ -29,9 +29,9 @@ class StatusWriteStorm(Detector):
     """See the module."""
 
     name: ClassVar[str] = "status-write-storm"
-    asked_of: ClassVar[Sort] = "writes_status"
+    only_if: ClassVar[Sort] = "writes_status"
 
-    def asked(self, write: Write, past: ObjectHistory) -> Iterator[Signal]:
+    def judge(self, write: Write, past: ObjectHistory) -> Iterator[Signal]:
         """Yield one signal for each write from the fifth equal one on."""
         if write.requested_nothing:
             return

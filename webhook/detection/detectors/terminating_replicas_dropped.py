@@ -22,9 +22,9 @@ class TerminatingReplicasDropped(Detector):
     """See the module."""
 
     name: ClassVar[str] = "terminating-replicas-dropped"
-    asked_of: ClassVar[Sort] = "writes_status"
+    only_if: ClassVar[Sort] = "writes_status"
 
-    def asked(self, write: Write, past: ObjectHistory) -> Iterator[Signal]:
+    def judge(self, write: Write, past: ObjectHistory) -> Iterator[Signal]:
         """Yield at most one signal for a write."""
         if write.webhook_diff and _is_dropped(write.webhook_diff):
             message = f"another webhook dropped what {write.requester.user} reported"

@@ -19,9 +19,9 @@ class UnstableMutation(Detector):
     """See the module."""
 
     name: ClassVar[str] = "unstable-mutation"
-    asked_of: ClassVar[Sort] = "is_changed"
+    only_if: ClassVar[Sort] = "is_changed"
 
-    def asked(self, write: Write, past: ObjectHistory) -> Iterator[Signal]:
+    def judge(self, write: Write, past: ObjectHistory) -> Iterator[Signal]:
         """Yield at most one signal for a write."""
         del past
         made = write.reinvocation_diff.changes
