@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.bench.bodies import SIZES, STATUS
-from tests.bench.lives import CALM, STORM, STORM_FILL, STORM_OBJECTS
+from tests.bench.lives import CALM, CALM_FILL, STORM, STORM_FILL, STORM_OBJECTS
 from tests.bench.load import CONNECTIONS as USUAL_CONNECTIONS
 from tests.bench.load import Measured
 from tests.bench.processes import resident_bytes
@@ -162,7 +162,7 @@ OBJECTS: Final = Growth(
     (GENGUARD,),
 )
 _LIVES: Final[Mapping[str, Mapping[str, Any]]] = {
-    CALM: {"reviews": CALM},
+    CALM: {"reviews": CALM, "fill": CALM_FILL},
     STORM: {"reviews": STORM, "fill": STORM_FILL},
 }
 LIVES: Final = Growth(

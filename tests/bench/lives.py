@@ -16,6 +16,8 @@ from webhook.admission.review import Phase
 
 CALM: Final = "calm"
 STORM: Final = "storm"
+CALM_FILL: Final = 10_000
+"""Reviews after which a server is as warm as one that has run for a while."""
 STORM_OBJECTS: Final = 1_000
 STORM_FILL: Final = 5 * 3 * STORM_OBJECTS
 """Reviews after which each object has repeated its transition five times, in three phases."""
