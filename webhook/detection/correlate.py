@@ -227,6 +227,8 @@ class Correlator:
             if last.states is not None:
                 yield assemble(*one.told(), last, begun)
             return
+        if one.open <= 0:
+            return  # every write that began has had its outcome
         self.incomplete[Phase.OUTCOME] += 1
         intent, mutates = one.told()
         # Of a write that nobody changed, and that may have been refused, there is nothing to tell.

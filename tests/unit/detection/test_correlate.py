@@ -437,8 +437,13 @@ def test_writes_of_one_client_at_once_are_not_taken_for_a_webhook_or_a_reinvocat
     phases = [phase for number in range(len(contents)) for phase in [number] * len(Phase)]
     calls = [[(phase, update(spec(replicas=one), OLD)) for phase in Phase] for one in contents]
     in_any_order = [calls[number].pop(0) for number in draw.draw(permutations(phases))]
-    _, *writes = joined(EARLIER, *in_any_order)
+    detection = Judging()
+    for phase, asked in (EARLIER, *in_any_order):
+        feed(detection, phase, asked, 100.0)
+    detection.finish(100.0)
+    _, *writes = detection.writes
     assert len(writes) == len(contents)
+    assert not detection.completeness.missing
     for write in writes:
         assert write.reinvocation_diff == NO_DIFF
         assert not write.webhook_diff
