@@ -58,12 +58,12 @@ def same_raw_typed(
         return True
     inside = code.lstrip("*")
     has_parts = inside.startswith(("[]", "{}")) or inside in load_shapes().types
-    if has_parts and a is not None and b is not None:
-        try:
-            return _same_raw_parts(inside, a, b, nil_is_empty=nil_is_empty)
-        except msgspec.ValidationError:
-            pass  # null, or another type than the shapes have
-    return same_typed(code, _decoded(a), _decoded(b), nil_is_empty=nil_is_empty)
+    if not has_parts or a is None or b is None:
+        return same_typed(code, _decoded(a), _decoded(b), nil_is_empty=nil_is_empty)
+    try:
+        return _same_raw_parts(inside, a, b, nil_is_empty=nil_is_empty)
+    except msgspec.ValidationError:  # null, or another type than the shapes have
+        return same_typed(code, _decoded(a), _decoded(b), nil_is_empty=nil_is_empty)
 
 
 def _same_raw_parts(code: str, a: msgspec.Raw, b: msgspec.Raw, *, nil_is_empty: bool) -> bool:

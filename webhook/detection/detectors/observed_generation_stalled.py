@@ -37,8 +37,8 @@ class ObservedGenerationStalled(Detector):
         """Yield at most one signal for a write."""
         if not (_lags(write) and _speaks_of_status(write)):
             return
-        # The write itself is the newest of the history.
-        recent = (one for one in reversed(past.writes) if _speaks_of_status(one))
+        # A PATCH that meets another write is tried again: only writes that were stored count.
+        recent = (one for one in (write, *reversed(past.stored)) if _speaks_of_status(one))
         stall = list(takewhile(lambda one: _lags(one) and _own(one) == _own(write), recent))
         if len(stall) < _WRITES:
             return
