@@ -19,7 +19,8 @@ from typing import Final
 
 from tests.contract.hoard import ATTACKS, Request
 from tests.contract.service import http_post
-from tests.contract.victim import MOST_BYTES, Victim, victim
+from tests.contract.victim import Victim, victim
+from tests.unit.manifest_files import container
 
 _MIB: Final = 1024 * 1024
 _OK: Final = 200
@@ -37,14 +38,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for name in ATTACKS:
         most = max(most, asyncio.run(_attack(name, (name,), flags.seconds)))
     most = max(most, asyncio.run(_attack("all at once", ATTACKS, flags.all)))
-    print(f"{most / _MIB:.0f} MiB at most, of {MOST_BYTES // _MIB}")
-    return int(most >= MOST_BYTES)
+    print(f"{most / _MIB:.0f} MiB at most, of the pod's {_pod_bytes() // _MIB}")
+    return int(most >= _pod_bytes())
+
+
+def _pod_bytes() -> int:
+    """The memory limit of the pod in the manifests."""
+    return int(container()["resources"]["limits"]["memory"].removesuffix("Mi")) * _MIB
 
 
 async def _attack(title: str, names: Collection[str], seconds: float) -> int:
     """Every one of `names` on a connection of its own; the most memory, in bytes."""
     with tempfile.TemporaryDirectory() as folder:
-        async with victim(Path(folder)) as run:
+        async with victim(Path(folder), most_bytes=_pod_bytes()) as run:
             end = time.monotonic() + seconds
             slow = _hold_bodies(run, end) if len(names) > 1 else asyncio.sleep(0)
             sending = (run.statuses(_until(end, name)) for name in names)

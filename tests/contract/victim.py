@@ -134,7 +134,10 @@ async def until(true: Callable[[], bool], what: str) -> None:
 
 @contextlib.asynccontextmanager
 async def victim(
-    folder: Path, *flags: str, descriptors: tuple[int, int] | None = None
+    folder: Path,
+    *flags: str,
+    descriptors: tuple[int, int] | None = None,
+    most_bytes: int = MOST_BYTES,
 ) -> AsyncIterator[Victim]:
     """It must be whole afterwards: alive, within its memory, honest reviews answered meanwhile."""
     async with served(folder, *flags, descriptors=descriptors) as run:
@@ -148,7 +151,7 @@ async def victim(
         await until(lambda: len(found.waited) >= answered + 5 or honest.done(), "answers after it")
         assert not honest.done(), honest.exception()
         assert run.process.returncode is None
-        assert found.most_bytes < MOST_BYTES
+        assert found.most_bytes < most_bytes
         print(
             f"honest: {len(found.waited)} answers, p99 {found.p99() * 1e3:.1f} ms; "
             f"{found.most_bytes / 2**20:.0f} MiB at most, {found.descriptors} descriptors"
