@@ -28,11 +28,6 @@ class JoinKey(msgspec.Struct, frozen=True, array_like=True, gc=False):
     dry_run: bool
 
     @property
-    def object_name(self) -> str:
-        """Return the uid of the object, or namespace and name where it has none."""
-        return self.uid or f"{self.namespace}/{self.name}"
-
-    @property
     def is_remembered(self) -> bool:
         """Whether its names are short enough for an API server: forged ones could fill memory."""
         return self.size <= _LONGEST + _BYTES_OF_TEXTS

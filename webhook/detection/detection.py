@@ -20,7 +20,7 @@ from webhook.detection.evidence import ResourceKind
 from webhook.detection.fact import Fact, decode_fact, encode_fact
 from webhook.detection.finding import Finding
 from webhook.detection.history import History, ObjectHistory
-from webhook.detection.ledger import Ledger, Row, name_of
+from webhook.detection.ledger import Ledger, Row
 from webhook.detection.reduce import (
     NO_EARLIER_FACTS,
     EarlierFacts,
@@ -29,14 +29,12 @@ from webhook.detection.reduce import (
     reduce,
 )
 from webhook.detection.suspects import Suspects
-from webhook.detection.write import Write
+from webhook.detection.write import Write, name_of
 
 MOST_OBJECTS_ALONE: Final = 10_000
 MOST_BYTES_ALONE: Final = 10 * 1024 * 1024
 MOST_LEAF_BYTES_ALONE: Final = 4 * 1024 * 1024
 """Bounds of the history of facts that are not shared: a store is not lost for long."""
-
-
 COUNTED_WRITES: Final = 3
 """Of an object of which nothing else is known. A loop repeats: what these did not show, the next
 ones do. Most objects are written no more often, and comparing is a third of what detection takes.
@@ -148,9 +146,9 @@ class Detection:
         past = self.history.find(key) or _NO_PAST
         if len(past.writes) >= COUNTED_WRITES or past.several_wrote or past.several_wrote_status:
             return True
-        if self._suspects.has_changed(ResourceKind(key.group, key.resource, key.subresource)):
+        if self._suspects.has_changed(_kind_of(key)):
             return True
-        return self.ledger.has_damage(key.object_name)
+        return self.ledger.has_damage(name_of(key))
 
     def is_slow(self, request: AdmissionRequest) -> bool:
         """Return whether `fact` may take long for any size: it may evaluate matchConditions."""
@@ -275,8 +273,7 @@ class Detection:
     def _note(self, known: EarlierFacts, fact: Fact) -> None:
         """Note where webhooks change writes, before these writes are judged: loops are fast."""
         if known.facts and not known.facts[-1].compared.same_as(fact.compared):
-            key = fact.key
-            self._suspects.changed(ResourceKind(key.group, key.resource, key.subresource))
+            self._suspects.changed(_kind_of(fact.key))
 
     def _judge(self, write: Write) -> None:
         if write.is_changed:
@@ -291,6 +288,10 @@ class Detection:
         for detector, sign, judged in self._runner.judge(write, self.history):
             for ledger in self._ledgers:
                 ledger.add(detector, sign, judged)
+
+
+def _kind_of(key: JoinKey) -> ResourceKind:
+    return ResourceKind(key.group, key.resource, key.subresource)
 
 
 def _place(one: Write) -> ResourceKind:

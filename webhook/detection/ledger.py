@@ -25,7 +25,7 @@ from webhook.detection.finding_state import (
     Requesters,
 )
 from webhook.detection.suspects import Suspects
-from webhook.detection.write import ObjectKey, Write
+from webhook.detection.write import ObjectKey, Write, name_of
 
 MOST_FINDINGS: Final = 10_000
 MOST_BYTES: Final = 40 * 1024 * 1024
@@ -65,11 +65,6 @@ class Damaged(NamedTuple):
     subresource: str
     damage: Damage
     last: float
-
-
-def name_of(where: ObjectKey) -> str:
-    """Return the uid of an object, or namespace and name without one."""
-    return where.uid or f"{where.namespace}/{where.name}"
 
 
 class Ledger:

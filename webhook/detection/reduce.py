@@ -17,6 +17,7 @@ from webhook.admission.review import (
 from webhook.detection.diff import Compared, Comparer, digests
 from webhook.detection.fact import VERSION, Fact, States
 from webhook.detection.suspects import Suspects
+from webhook.detection.write import name_of
 from webhook.generation.custom import StatusSubresource
 from webhook.generation.prediction import Prediction
 from webhook.objects.fields import Fields
@@ -85,7 +86,7 @@ def reduce(
     assert old is not None  # noqa: S101 - see is_reduced
     assert new is not None  # noqa: S101
     assert key is not None  # noqa: S101
-    facts, name = known.facts, key.object_name
+    facts, name = known.facts, name_of(key)
     taken, of_status = _taken(reviewed, old, new), None
     earlier = [one.compared for one in facts]
     compared = comparer.compare(name, taken.stored, taken.sent, now, earlier, leaves=is_suspect)

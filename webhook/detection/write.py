@@ -4,6 +4,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from webhook.admission.join import JoinKey
 from webhook.detection.diff import Diff
 from webhook.objects.observed import Observed
 
@@ -17,6 +18,11 @@ class ObjectKey(msgspec.Struct, frozen=True, array_like=True, gc=False):
     namespace: str
     name: str
     uid: str
+
+
+def name_of(where: ObjectKey | JoinKey) -> str:
+    """Return the uid of an object, or namespace and name without one."""
+    return where.uid or f"{where.namespace}/{where.name}"
 
 
 class Requester(msgspec.Struct, frozen=True, order=True, array_like=True, gc=False):

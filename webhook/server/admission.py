@@ -120,7 +120,7 @@ class AdmissionHandler:
             if len(body) <= self._limits.large_from:
                 if self._remote_intents is not None:
                     key = awaited_intent(body, phase, deps)
-                    if await self._fetch_intent(key, begun):
+                    if key is not None and await _fetch(self._remote_intents, key, begun):
                         begun = time.monotonic()
                 reply = review(body, phase, deps, begun, at=time.time())
             else:
@@ -144,16 +144,10 @@ class AdmissionHandler:
         """Review a large body without keeping the event loop from the others."""
         shared = for_thread(deps)
         if self._remote_intents is not None:
-            await self._fetch_intent(await in_thread(awaited_intent, body, phase, deps), now)
+            key = await in_thread(awaited_intent, body, phase, deps)
+            if key is not None:
+                await _fetch(self._remote_intents, key, now)
         return await in_thread(review, body, phase, shared, now, at=time.time())
-
-    async def _fetch_intent(self, key: JoinKey | None, now: float) -> bool:
-        """Fetch an intent that only another replica may know; return whether it was asked for."""
-        intents = self._remote_intents
-        if key is None or intents is None or not intents.lacks(key, now):
-            return False
-        await intents.fetch(key, now)
-        return True
 
     def _check_in_time(self, waited: float, seconds: float) -> None:
         """Raise OverloadedError when an answer would come too late for this client."""
@@ -183,6 +177,14 @@ class AdmissionHandler:
             and not connection.outdated
             and "Upgrade" not in request.headers
         )
+
+
+async def _fetch(intents: RemoteIntents, key: JoinKey, now: float) -> bool:
+    """Fetch an intent that only another replica may know; return whether it was asked for."""
+    if not intents.lacks(key, now):
+        return False
+    await intents.fetch(key, now)
+    return True
 
 
 @lru_cache(64)
