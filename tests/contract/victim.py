@@ -5,21 +5,21 @@ import contextlib
 import json
 import resource
 import ssl
+import sys
 import time
+from asyncio.subprocess import PIPE
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.contract.hostile import GOOD
 from tests.contract.service import Wire, head, http_post
 from tests.contract.test_process import Served, served
 
 MOST_BYTES = 512 * 1024 * 1024
 """Less than half of the memory limit of manifests/base/server/deployment.yaml: no attack of a test
 fills everything to its bound."""
-_PAUSE = 0.02
 _PATIENCE = 60.0
 
 
@@ -88,17 +88,18 @@ class Victim:
         return sorted(self.waited)[int(len(self.waited) * 0.99)]
 
     async def be_honest(self) -> None:
-        """One review after another, as one API server sends them over one connection."""
-        wire = await self.connect()
+        """Send one review after another, as one API server does over one connection."""
+        arguments = ("-m", "tests.contract.honest", str(self.port), str(self.run.folder / "ca.crt"))
+        process = await asyncio.create_subprocess_exec(sys.executable, *arguments, stdout=PIPE)
+        assert process.stdout is not None
         try:
-            while True:
-                begun = time.monotonic()
-                await wire.send(http_post(GOOD.encode(), "/mutate?timeout=30s"))
-                assert (await wire.answer(_PATIENCE)).status == 200
-                self.waited.append(time.monotonic() - begun)
-                await asyncio.sleep(_PAUSE)
+            while line := await process.stdout.readline():
+                self.waited.append(float(line))
+            raise AssertionError("the honest client has ended; its error is on stderr")
         finally:
-            await wire.close()
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
 
     async def statuses(self, requests: Iterable[tuple[str, bytes]]) -> Counter[int]:
         """Send reviews, path and body, one after the other; 0 stands for a connection that ended.

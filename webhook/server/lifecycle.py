@@ -11,6 +11,7 @@ import platform
 import secrets
 import signal
 import ssl
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -56,6 +57,11 @@ _MIDDLE_ROUNDS: Final = 5
 """After so many rounds it also looks at the objects that survived one. With 100,000 objects
 remembered and 10,000 findings open the longest rounds take 1.5 ms, 9 ms then, and 27 ms for all
 objects; with 2,000 new objects and 10 rounds they take 8 ms and 23 ms."""
+
+_SWITCH_SECONDS: Final = 0.000_5
+"""After so long a thread that works on a large review lets the event loop go on; Python's default
+is 5 ms, several times in each small review. Under all attacks of `make memory-attack` at once the
+99th percentile of honest reviews was 76 to 84 ms with it, 90 to 114 without."""
 
 
 def about(metrics: Metrics, store: str, seen: Completeness, costly: int) -> Mapping[str, str]:
@@ -305,6 +311,7 @@ class AdmissionService:
         loop.add_signal_handler(signal.SIGINT, on_sigint)
         await self.start()
         _freeze_garbage()
+        sys.setswitchinterval(_SWITCH_SECONDS)
         try:
             await asked.wait()
             draining = asyncio.create_task(self.drain())
