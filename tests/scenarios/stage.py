@@ -2,12 +2,16 @@
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import yaml
 
 from tests.controlplane.client import wait_until
+from tests.controlplane.options import Options
 from tests.controlplane.plane import ControlPlane
+from tests.controlplane.static_admission import StaticAdmission
 from tests.controlplane.webhook_listener import WebhookListener
 from tests.e2e.genguard import RECORD, Genguard
 from tests.e2e.registrations import registered, rule
@@ -32,6 +36,32 @@ class Played(NamedTuple):
 
     reviews: bytes
     configurations: list[dict[str, Any]]
+
+
+class OwnPlane(NamedTuple):
+    """A control plane with the static webhooks of one scenario, and their manifests."""
+
+    plane: ControlPlane
+    manifests: list[dict[str, Any]]
+
+
+@contextmanager
+def own_plane(played: Scenario, namespace: str) -> Iterator[OwnPlane]:
+    """A control plane for one scenario: only the files of an API server make static webhooks."""
+    with ExitStack() as undo:
+        folder = Path(undo.enter_context(TemporaryDirectory()))
+        static = StaticAdmission(folder)
+        plane = ControlPlane(static.options(Options()))
+        manifests = []
+        for hook in played.statics:
+            listener = undo.enter_context(WebhookListener(plane.authority, hook.patch))
+            manifest = listener.static(hook.name, namespace, hook.resources, **hook.settings)
+            static.write(manifest)
+            manifests.append(manifest)
+        undo.enter_context(plane)
+        undo.enter_context(defined(plane))
+        plane.client.post("/api/v1/namespaces", {"metadata": {"name": namespace}})
+        yield OwnPlane(plane, manifests)
 
 
 @contextmanager
