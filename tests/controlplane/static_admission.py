@@ -1,4 +1,4 @@
-"""Files of webhooks that no API lists (KEP-5793), and the flags by which kube-apiserver reads them."""
+"""Files of webhooks that no API lists (KEP-5793), and the flags by which an API server has them."""
 
 import json
 from collections.abc import Mapping

@@ -8,7 +8,8 @@ from tests.scenarios.catalogue import scenario
 from tests.scenarios.scene import Scene, StaticHook
 
 
-def _pins_observed_generation(request: Mapping[str, Any]) -> Patch:
+def pins_observed_generation(request: Mapping[str, Any]) -> Patch:
+    """Answers each status with the same number."""
     if request["operation"] != "UPDATE" or "status" not in request["object"]:
         return ()
     return [{"op": "add", "path": "/status/observedGeneration", "value": 1}]
@@ -20,7 +21,7 @@ def _suspends(request: Mapping[str, Any]) -> Patch:
     return [{"op": "add", "path": "/spec/suspend", "value": True}]
 
 
-@scenario(StaticHook("pins.static.k8s.io", _pins_observed_generation, ("widgets/status",)))
+@scenario(StaticHook("pins.static.k8s.io", pins_observed_generation, ("widgets/status",)))
 def observed_generation_pinned_by_a_static_webhook(scene: Scene) -> None:
     widget = scene.widget()
     for size in range(2, 11):  # the controller does all it can

@@ -18,7 +18,7 @@ def main(names: list[str]) -> None:
         raise SystemExit(f"no such scenario: {', '.join(unknown)}; there are: {', '.join(known)}")
     alone = [name for name in names or known if known[name].statics]
     for name in alone:
-        with own_plane(known[name], name) as own:
+        with own_plane(known[name].statics, name) as own:
             _record(own.plane, known[name])
             recording.write_static(name, own.manifests)
     together = [name for name in names or known if name not in alone]

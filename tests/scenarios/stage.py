@@ -1,6 +1,6 @@
 """Plays a scenario: its webhooks and a real, watching genguard registered in its namespace."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,7 +18,7 @@ from tests.e2e.registrations import registered, rule
 from tests.scenarios.catalogue import Scenario
 from tests.scenarios.policies import bound
 from tests.scenarios.recording import DEFINITIONS
-from tests.scenarios.scene import Scene
+from tests.scenarios.scene import Scene, StaticHook
 
 CUSTOM = (rule(["widgets", "widgets/status", "gauges"], ["CREATE", "UPDATE"], "example.org"),)
 """What the registrations watch besides what the manifests say."""
@@ -39,21 +39,24 @@ class Played(NamedTuple):
 
 
 class OwnPlane(NamedTuple):
-    """A control plane with the static webhooks of one scenario, and their manifests."""
+    """A control plane with the static webhooks of one scenario, their manifests and folder."""
 
     plane: ControlPlane
     manifests: list[dict[str, Any]]
+    folder: Path
 
 
 @contextmanager
-def own_plane(played: Scenario, namespace: str) -> Iterator[OwnPlane]:
+def own_plane(
+    statics: Iterable[StaticHook], namespace: str, options: Options | None = None
+) -> Iterator[OwnPlane]:
     """A control plane for one scenario: only the files of an API server make static webhooks."""
     with ExitStack() as undo:
         folder = Path(undo.enter_context(TemporaryDirectory()))
         static = StaticAdmission(folder)
-        plane = ControlPlane(static.options(Options()))
+        plane = ControlPlane(static.options(options or Options()))
         manifests = []
-        for hook in played.statics:
+        for hook in statics:
             listener = undo.enter_context(WebhookListener(plane.authority, hook.patch))
             manifest = listener.static(hook.name, namespace, hook.resources, **hook.settings)
             static.write(manifest)
@@ -61,7 +64,7 @@ def own_plane(played: Scenario, namespace: str) -> Iterator[OwnPlane]:
         undo.enter_context(plane)
         undo.enter_context(defined(plane))
         plane.client.post("/api/v1/namespaces", {"metadata": {"name": namespace}})
-        yield OwnPlane(plane, manifests)
+        yield OwnPlane(plane, manifests, static.webhooks)
 
 
 @contextmanager

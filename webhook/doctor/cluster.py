@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
+from webhook.detection.suspects import FIRST_WITH_STATIC
 from webhook.doctor.facts import Facts
 from webhook.doctor.result import CheckResult, Level, fail, few, results_or_ok, warn
 from webhook.generation.strategy import parse_version
@@ -10,7 +11,14 @@ from webhook.generation.table import load_table
 from webhook.lint.checks.order_genguard import CHECK as ORDER_CHECK
 from webhook.lint.hook import MUTATING, items, mapping, texts
 from webhook.lint.lint import lint
-from webhook.manifest.documents import HEAL, arguments_of, mode_of, path_of, title_of
+from webhook.manifest.documents import (
+    HEAL,
+    STATIC_WEBHOOKS,
+    arguments_of,
+    mode_of,
+    path_of,
+    title_of,
+)
 from webhook.manifest.rendering import is_registration, store_of
 from webhook.trace.plan import is_observer
 
@@ -117,6 +125,18 @@ def order(facts: Facts) -> Iterator[CheckResult]:
         f"first and last of {count} mutating configurations; those in files of the API server "
     )
     return results_or_ok("order", message + "cannot be checked", results)
+
+
+def static(facts: Facts) -> Iterator[CheckResult]:
+    """Say whether the server knows which static webhooks the API server may have."""
+    arguments = () if facts.deployment is None else arguments_of(facts.deployment)
+    if facts.outside or parse_version(facts.version) < FIRST_WITH_STATIC:
+        return
+    message = "the server knows the static webhooks of the API server"
+    if not any(one.startswith(STATIC_WEBHOOKS) for one in arguments):
+        message = "no API lists webhooks in files of the API server (KEP-5793), so of users a "
+        message += "finding is at most likely; --static-webhooks says which there are, or none"
+    yield CheckResult(Level.OK, "static", message)
 
 
 def kinds(facts: Facts) -> Iterator[CheckResult]:
