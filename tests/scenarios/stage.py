@@ -1,5 +1,6 @@
 """Plays a scenario: its webhooks and a real, watching genguard registered in its namespace."""
 
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -94,6 +95,7 @@ def disturbed(
         listeners = []
         for hook in played.hooks:
             listener = undo.enter_context(WebhookListener(plane.authority, hook.patch))
+            time.sleep(hook.later)
             undo.enter_context(
                 listener.registered(
                     plane, namespace, list(hook.resources), name=hook.name, **hook.settings

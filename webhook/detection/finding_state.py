@@ -1,6 +1,6 @@
 """The state of one finding: how many signals it has, their paths, and who may have caused them."""
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple, Self, TypeVar
 
 import msgspec
@@ -11,6 +11,7 @@ from webhook.detection.fact import Seconds
 from webhook.detection.finding import Actor, Confidence, Finding, Severity
 from webhook.detection.suspects import Suspects
 from webhook.detection.write import ObjectKey, Requester, Write
+from webhook.detection.young import rank_of
 
 LOOP_COUNT: Final = 3
 CRITICAL_COUNT: Final = 20
@@ -29,13 +30,13 @@ Accused = tuple[tuple[str, Confidence], ...]
 class Doubt(NamedTuple):
     """A choice between several webhooks; equal for many findings, so it is made once.
 
-    young  those that were created or changed shortly before this finding began
+    young  those that were created or changed shortly before this finding began, youngest first
     """
 
     detector: str
     where: ResourceKind
     names: tuple[str, ...]
-    young: frozenset[str] = frozenset()
+    young: tuple[str, ...] = ()
 
 
 _MOST: Final = 4
@@ -94,13 +95,13 @@ class Requesters:
             del self._visible[name]
 
     def actors(
-        self, *, is_sure: bool, may_be_static: bool = False, young: Collection[str] = ()
+        self, *, is_sure: bool, may_be_static: bool = False, young: Sequence[str] = ()
     ) -> Iterator[Actor]:
         """Yield actors, the likeliest first.
 
         is_sure        the signals are about the intent
         may_be_static  a static webhook of which nothing is known may have done it
-        young          policies that come before others as likely as they
+        young          policies that come before others as likely as they, in this order
         """
         writes = self._writes
         setters = {
@@ -174,8 +175,8 @@ def _first(name: str, confidence: Confidence) -> Actor:
     return Actor("webhook" if "/" in name else "policy", name, "", confidence)
 
 
-def _youngest(names: Iterable[str], young: Collection[str]) -> list[str]:
-    return sorted(names, key=lambda one: (one not in young, one))
+def _youngest(names: Iterable[str], young: Sequence[str]) -> list[str]:
+    return sorted(names, key=lambda one: rank_of(one, young))
 
 
 class FindingState(msgspec.Struct, gc=False):

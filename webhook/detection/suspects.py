@@ -8,7 +8,7 @@ genguard, also of another one in the cluster, are never suspects. What depends o
 while a review is at hand, see Fact.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
@@ -30,7 +30,7 @@ from webhook.detection.matching import (
 )
 from webhook.detection.policies import Policy
 from webhook.detection.write import NOBODY, Acted, Called
-from webhook.detection.young import UNKNOWN_AGE, Age, age_of
+from webhook.detection.young import UNKNOWN_AGE, Age, age_of, rank_of
 from webhook.generation.strategy import parse_version
 from webhook.objects.bounded import Bounded
 from webhook.objects.own_webhooks import own_phase
@@ -308,9 +308,10 @@ class Suspects:
         """Count a write that the called webhooks left unchanged."""
         self._evidence.acquit(names, where)
 
-    def young(self, names: Iterable[str], began: float) -> frozenset[str]:
-        """Those webhooks and policies that were created or changed shortly before this time."""
-        return frozenset(name for name in names if self._age(name).before(began) is not None)
+    def young(self, names: Iterable[str], began: float) -> tuple[str, ...]:
+        """The webhooks and policies created or changed shortly before this time, youngest first."""
+        ages = [(self._age(name).before(began), name) for name in names]
+        return tuple(name for _, name in sorted((one.seconds, name) for one, name in ages if one))
 
     def notes(self, actors: Iterable[Actor], began: float) -> Iterator[Note]:
         """Yield what is known about the actors of a finding, besides its signals.
@@ -321,8 +322,7 @@ class Suspects:
         for one in actors[:_MOST_NOTES]:
             event = None if one.type == "user" else self._age(one.name).before(began)
             if event is not None:
-                what, seconds = event
-                yield Note(one.name, f"{what} {seconds:.0f} s before the first sign")
+                yield Note(one.name, f"{event.what} {event.seconds:.0f} s before the first sign")
         users = [one for one in actors if one.type == "user"]
         if self.may_be_static and any(one.confidence is Confidence.LIKELY for one in users):
             yield from (Note(one.name, _UNGIVEN) for one in users[:1])
@@ -336,11 +336,11 @@ class Suspects:
         names: Iterable[str],
         shared: Shared,
         where: ResourceKind,
-        young: Collection[str] = (),
+        young: Sequence[str] = (),
     ) -> Iterator[tuple[str, Confidence]]:
         """The candidates of a finding as `ranked`, several narrowed by what is known of each.
 
-        Of those who are equal, the young ones come first.
+        Of those who are equal, the young ones come first, in their order.
         """
         order = list(self.ranked(names))
         if len(order) < 2 or not self._others:  # noqa: PLR2004 - nothing to choose between
@@ -350,7 +350,7 @@ class Suspects:
         weighed = self._evidence.weigh([name for name, _ in order], shared, where, doubts)
         likeliest, second, *_ = sorted(weighed.values())
         stands_out = likeliest.stands_out_from(second)
-        for name in sorted(weighed, key=lambda one: (weighed[one], one not in young, one)):
+        for name in sorted(weighed, key=lambda one: (weighed[one], *rank_of(one, young))):
             sure = stands_out and weighed[name] is likeliest
             yield name, Confidence.LIKELY if sure else Confidence.POSSIBLE
 

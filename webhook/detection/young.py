@@ -4,7 +4,7 @@ Youth is no proof: it decides between suspects who are equal in everything else,
 with the evidence. Times are those of the API server, in seconds since the epoch; 0 is unknown.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from webhook.objects.instant import parse_time
@@ -16,24 +16,26 @@ _NO_CHANGE: Final = frozenset({"f:caBundle", "f:name", "."})
 other two are the webhook's place in its list."""
 
 
+class Event(NamedTuple):
+    """That a registration was "created" or "changed", and how many seconds before a loop."""
+
+    what: str
+    seconds: float
+
+
 class Age(NamedTuple):
     """When a registration was created, and when what it does was last changed."""
 
     created: float = 0.0
     changed: float = 0.0
 
-    def before(self, began: float) -> tuple[str, float] | None:
-        """Return what happened last before a loop began, and how many seconds before.
-
-        None where that is too long ago, or unknown.
-        """
-        known = [("changed", self.changed), ("created", self.created)]
-        found = [(began - at, what) for what, at in known if 0.0 < at <= began]
-        if not found:
-            return None
-        # Creating sets both times; then it was created, and not changed.
-        seconds, what = min(found, key=lambda one: (one[0], one[1] == "changed"))
-        return (what, seconds) if seconds <= YOUNG_SECONDS else None
+    def before(self, began: float) -> Event | None:
+        """Return what happened last before a loop began; None if too long ago, or unknown."""
+        # Creating sets both times: of two that are equal the first counts.
+        known = (("created", self.created), ("changed", self.changed))
+        found = [Event(what, began - at) for what, at in known if 0.0 < at <= began]
+        last = min(found, key=lambda one: one.seconds, default=None)
+        return last if last is not None and last.seconds <= YOUNG_SECONDS else None
 
 
 UNKNOWN_AGE: Final = Age()
@@ -60,6 +62,11 @@ def age_in_force(policy: Age, bindings: Collection[Age]) -> Age:
     """Return the age of a policy, which acts once it is bound; one more binding changes it."""
     created = max(policy.created, min(one.created for one in bindings))
     return Age(created, max(policy.changed, *(at for one in bindings for at in one)))
+
+
+def rank_of(name: str, young: Sequence[str]) -> tuple[int, str]:
+    """Return what to sort a name by: the young ones come first, the youngest before all."""
+    return young.index(name) if name in young else len(young), name
 
 
 def _touches(fields: Any, part: str) -> bool:

@@ -110,9 +110,15 @@ def suspects(*configurations: Any, policies=()):
 def test_of_equal_suspects_the_young_one_comes_first_and_is_no_more_than_possible():
     both = suspects(hook("aaa"), born(hook("bbb"), BEGAN - 40))
     young = both.young(PAIR, BEGAN)
-    assert young == {PAIR[1]}
+    assert young == (PAIR[1],)
     found = list(both.accused(PAIR, share([PAIR]), HERE, young))
     assert found == [(PAIR[1], Confidence.POSSIBLE), (PAIR[0], Confidence.POSSIBLE)]
+
+
+def test_of_two_that_are_young_the_younger_one_comes_first():
+    both = suspects(born(hook("aaa"), BEGAN - 40), born(hook("bbb"), BEGAN - 4))
+    assert both.young(PAIR, BEGAN) == PAIR[::-1]
+    assert [one for one, _ in both.accused(PAIR, share([PAIR]), HERE, PAIR[::-1])] == [*PAIR[::-1]]
 
 
 def test_youth_never_outweighs_evidence():
