@@ -12,6 +12,9 @@ from tests.e2e.registrations import registered
 from tests.scenarios.loops_by_static_webhooks import pins_observed_generation
 from tests.scenarios.scene import Scene, StaticHook
 from tests.scenarios.stage import CUSTOM, own_plane
+from webhook.objects.lines import LONGEST_LINE, bounded
+from webhook.replay import Replay
+from webhook.review_setup import ReviewOptions
 
 NAME = "static"
 PINS = StaticHook("pins.static.k8s.io", pins_observed_generation, ("widgets/status",))
@@ -35,7 +38,8 @@ def actors(guard: Genguard) -> list[list[str]]:
 @pytest.mark.slow
 @pytest.mark.parametrize("minor", [None, "1.37"], ids=["1.36", "1.37"])
 def test_with_its_manifest_it_is_named_and_without_it_nobody_is_certain(minor: str | None) -> None:
-    with own_plane([PINS], NAME, Options(minor=minor)) as own:
+    options = Options(minor=minor, audit_level="Request")
+    with own_plane([PINS], NAME, options) as own:
         flags = "--audit-only", f"--kubeconfig={own.plane.kubeconfig}"
         with (
             Genguard(*flags, f"--static-webhooks={own.folder}") as told,
@@ -57,3 +61,9 @@ def test_with_its_manifest_it_is_named_and_without_it_nobody_is_certain(minor: s
             assert "give --static-webhooks" in finding["evidence"][-1]["note"]
             expected = [["user", "controller", "certain"]]
             wait_until(lambda: actors(misled) == expected, what="the controller certain")
+        # In an audit log the API server names static webhooks as any other, so no flag is needed.
+        with own.plane.audit_log.open("rb") as log:
+            run = Replay(ReviewOptions())
+            list(run.lines(bounded(log, LONGEST_LINE), "audit.log"))
+            list(run.findings())
+        assert run.summary()["webhooks"][CULPRIT[1]] > 0
