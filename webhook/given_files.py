@@ -70,6 +70,8 @@ def load_registrations(
 
 _STATIC_FLAG: Final = "--static-webhooks"
 _NONE: Final = (Path("none"),)
+_MOST_OF_CONFIGMAP: Final = 1024 * 1024
+"""Bytes (pkg/apis/core/types.go: MaxSecretSize, which holds for ConfigMaps as well)."""
 _MANIFESTS: Final = frozenset({".yaml", ".yml", ".json"})
 """What the API server reads (apiserver pkg/admission/plugin/manifest/loader.go:LoadFiles)."""
 
@@ -102,6 +104,24 @@ def load_static(paths: Sequence[Path]) -> StaticAdmission | None:
             told = f"{BINDING} of a policy that is not given: give its file as well"
             raise BadFileError(f"{_STATIC_FLAG} {place}: {told}")
     return read_static(one.value for one in found.values())
+
+
+def read_manifests(paths: Sequence[Path]) -> dict[str, str] | None:
+    """Return the text of each file that `load_static` reads, by name; raises BadFileError.
+
+    None where no path is given, and nothing where the only path is `none`.
+    """
+    if load_static(paths) is None:
+        return None
+    found: dict[str, str] = {}
+    for file in (file for path in paths if path not in _NONE for file in _manifests(path)):
+        if file.name in found or file.suffix.lower() not in _MANIFESTS:
+            told = "a name of its own that ends with .yaml, .yml or .json, as each file needs"
+            raise BadFileError(f"{_STATIC_FLAG} {file}: give it {told}")
+        found[file.name] = file.read_text("utf-8")
+    if sum(len(one.encode()) for one in found.values()) > _MOST_OF_CONFIGMAP:
+        raise BadFileError(f"{_STATIC_FLAG}: more than the 1 MiB that a ConfigMap holds")
+    return found
 
 
 def _checked(one: ReadObject, place: str) -> Identity:

@@ -111,15 +111,15 @@ class Requesters:
         }
         if not is_sure:
             yield from (_user(one, Confidence.POSSIBLE) for one in self._often())
-            found = [_first(name, Confidence.POSSIBLE) for name in _youngest(self.policies, young)]
-            yield from found
+            names = _youngest(self.policies, young)
+            yield from (_before_intent(name, Confidence.POSSIBLE) for name in names)
             return
         likely = {policy for policy, _ in setters}
         surest = Confidence.LIKELY if may_be_static else Confidence.CERTAIN
-        found = [_first(name, Confidence.LIKELY) for name in _youngest(likely, young)]
+        found = [_before_intent(name, Confidence.LIKELY) for name in _youngest(likely, young)]
         found += [_user(one, self._confidence(one.user, setters, surest)) for one in self._often()]
         others = _youngest(self.policies - likely, young)
-        found += [_first(name, Confidence.POSSIBLE) for name in others]
+        found += [_before_intent(name, Confidence.POSSIBLE) for name in others]
         yield from sorted(found, key=lambda one: _ORDER.index(one.confidence))
 
     def plain(self) -> tuple[list[Any], ...]:
@@ -170,7 +170,7 @@ def _user(one: Requester, confidence: Confidence) -> Actor:
     return Actor("user", one.user, one.manager, confidence)
 
 
-def _first(name: str, confidence: Confidence) -> Actor:
+def _before_intent(name: str, confidence: Confidence) -> Actor:
     """An actor before the intent: a policy, or a static webhook, whose name has a slash."""
     return Actor("webhook" if "/" in name else "policy", name, "", confidence)
 

@@ -15,7 +15,7 @@ import msgspec
 from webhook.detection.policies import BINDING, POLICY, read_policies
 from webhook.detection.suspects import StaticAdmission, read_configurations
 
-SUFFIX: Final = ".static.k8s.io"
+_SUFFIX: Final = ".static.k8s.io"
 _VERSION: Final = "admissionregistration.k8s.io/v1"
 _MUTATING: Final = "MutatingWebhookConfiguration"
 _VALIDATING: Final = "ValidatingWebhookConfiguration"
@@ -151,9 +151,9 @@ def check_manifest(manifest: Mapping[str, Any]) -> Identity:
     except msgspec.ValidationError as error:
         raise BadManifestError(f"{kind}: {error}") from error
     name = found.metadata.name
-    if not name.endswith(SUFFIX) or name == SUFFIX:
+    if not name.endswith(_SUFFIX) or name == _SUFFIX:
         raise BadManifestError(
-            f"{kind} whose name does not end with {SUFFIX}: the API server loads no such "
+            f"{kind} whose name does not end with {_SUFFIX}: the API server loads no such "
             "manifest; for what is registered in the cluster give --kubeconfig or --webhooks"
         )
     if isinstance(found, _Webhooks):

@@ -1,11 +1,10 @@
 """Who besides the requester can have acted on a write: other webhooks, and policies.
 
 Webhooks act between genguard's two mutating registrations, policies and static webhooks before
-them. Rules, scope,
-selectors, operations and matchConditions are matched as the API server does it; what cannot be
-told from a review (labels of a namespace, an authorizer) leaves a suspect possible. The webhooks of
-genguard, also of another one in the cluster, are never suspects. What depends on contents is asked
-while a review is at hand, see Fact.
+them. Rules, scope, selectors, operations and matchConditions are matched as the API server does it;
+what cannot be told from a review (labels of a namespace, an authorizer) leaves a suspect possible.
+The webhooks of genguard, also of another one in the cluster, are never suspects. What depends on
+contents is asked while a review is at hand, see Fact.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -97,7 +96,8 @@ class Registered:
         other webhook the rules do not say what it changes.
         """
         names = [name for rule in self.rules for name in rule.get("resources") or ()]
-        return pointer.startswith(_STATUS) and any(name.endswith(_STATUS) for name in names)
+        is_status = f"{pointer}/".startswith(f"{_STATUS}/")
+        return is_status and any(name.endswith(_STATUS) for name in names)
 
 
 class StaticAdmission(NamedTuple):
@@ -263,7 +263,7 @@ class Suspects:
 
     def asks_conditions(self, request: AdmissionRequest) -> bool:
         """Whether `unmet_in` or `policies_in` may have conditions evaluated, which takes long."""
-        return self._asks_webhooks(request) or any(one.conditions for one in self._first())
+        return self._asks_webhooks(request) or any(one.conditions for one in self._before_intent())
 
     def _asks_webhooks(self, request: AdmissionRequest) -> bool:
         return self._have_conditions and self.has_changed(_place(request))
@@ -274,13 +274,13 @@ class Suspects:
             return ()
         return tuple(self._acted(request))[:_MOST_POLICIES]
 
-    def _first(self) -> tuple[Registered | Policy, ...]:
+    def _before_intent(self) -> tuple[Registered | Policy, ...]:
         """Who acts before genguard's intent."""
         return (*self._policies.values(), *self.static)
 
     def sets(self, name: str, pointers: Iterable[str]) -> bool:
         """Whether a policy or static webhook visibly sets a field at any of these JSON Pointers."""
-        found = next((one for one in self._first() if one.name == name), None)
+        found = next((one for one in self._before_intent() if one.name == name), None)
         return found is not None and any(found.sets(one) for one in pointers)
 
     def called(self, write: Matched) -> Called:
@@ -292,7 +292,7 @@ class Suspects:
 
     def _acted(self, request: AdmissionRequest) -> Iterator[Acted]:
         write = matched(request)
-        covers = [(one, one.covers(write)) for one in self._first()]
+        covers = [(one, one.covers(write)) for one in self._before_intent()]
         asked = [(one, covered) for one, covered in covers if covered is not Truth.FALSE]
         truths = self._conditions.evaluate(_expressions(one for one, _ in asked), request)
         for one, covered in asked:

@@ -13,13 +13,13 @@ from webhook.lint.hook import MUTATING, items, mapping, texts
 from webhook.lint.lint import lint
 from webhook.manifest.documents import (
     HEAL,
-    STATIC_WEBHOOKS,
     arguments_of,
     mode_of,
     path_of,
     title_of,
 )
 from webhook.manifest.rendering import is_registration, store_of
+from webhook.manifest.static_webhooks import given_of
 from webhook.trace.plan import is_observer
 
 _OLDEST: Final = (1, 30)
@@ -129,13 +129,14 @@ def order(facts: Facts) -> Iterator[CheckResult]:
 
 def static(facts: Facts) -> Iterator[CheckResult]:
     """Say whether the server knows which static webhooks the API server may have."""
-    arguments = () if facts.deployment is None else arguments_of(facts.deployment)
-    if facts.outside or parse_version(facts.version) < FIRST_WITH_STATIC:
+    may_have_some = parse_version(facts.version) >= FIRST_WITH_STATIC
+    if facts.outside or facts.deployment is None or not may_have_some:
         return
     message = "the server knows the static webhooks of the API server"
-    if not any(one.startswith(STATIC_WEBHOOKS) for one in arguments):
+    if not given_of(facts.deployment):
         message = "no API lists webhooks in files of the API server (KEP-5793), so of users a "
-        message += "finding is at most likely; --static-webhooks says which there are, or none"
+        message += "finding is at most likely; genguard install --static-webhooks says which there "
+        message += "are, or none"
     yield CheckResult(Level.OK, "static", message)
 
 

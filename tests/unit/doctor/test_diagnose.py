@@ -382,6 +382,8 @@ def test_what_is_registered_but_not_installed_is_no_noise():
         ({"image": "r.example.org/g:2"}, "genguard install --image r.example.org/g:2"),
         ({"replicas": 5}, "genguard install"),
         ({"heal": False}, "genguard install --no-heal"),
+        ({"static": {}}, "genguard install --static-webhooks none"),
+        ({"static": {"a.json": "{}"}}, "genguard install --static-webhooks DIR"),
         (
             {"alertmanagers": ("http://a:9093", "http://b:9093")},
             "genguard install --alertmanager http://a:9093 --alertmanager http://b:9093",
@@ -430,7 +432,7 @@ def test_only_an_observer_of_trace_may_stand_before_the_first_registration(label
     ("version", "argument", "told"),
     [
         ("v1.35.4", "--events", None),
-        ("v1.36.3", "--events", "--static-webhooks says which there are, or none"),
+        ("v1.36.3", "--events", "genguard install --static-webhooks"),
         ("v1.37.0", "--static-webhooks=none", "the server knows the static webhooks"),
     ],
 )
