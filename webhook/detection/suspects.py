@@ -319,13 +319,13 @@ class Suspects:
         began  the time of the first signal, in seconds since the epoch
         """
         actors = tuple(actors)
-        for one in actors[:_MOST_NOTES]:
-            event = None if one.type == "user" else self._age(one.name).before(began)
+        users = [one for one in actors if one.type == "user"]
+        for one in [one for one in actors if one.type != "user"][:_MOST_NOTES]:
+            event = self._age(one.name).before(began)
             if event is not None:
                 yield Note(one.name, f"{event.what} {event.seconds:.0f} s before the first sign")
-        users = [one for one in actors if one.type == "user"]
         if self.may_be_static and any(one.confidence is Confidence.LIKELY for one in users):
-            yield from (Note(one.name, _UNGIVEN) for one in users[:1])
+            yield Note(users[0].name, _UNGIVEN)
 
     def _age(self, name: str) -> Age:
         policy = self._policies.get(name)

@@ -138,6 +138,23 @@ def test_the_requester_of_a_status_comes_first_where_the_static_webhook_is_doubt
     assert last == ("webhook", FULL_NAME, "possible")
 
 
+@pytest.mark.parametrize(
+    ("pointer", "resource", "sets"),
+    [
+        ("/status", "deployments/status", True),
+        ("/status/phase", "*/status", True),
+        ("/status/phase", "deployments", False),
+        ("/status/phase", "*/*", False),
+        ("/spec/replicas", "deployments/status", False),
+        ("/statuses", "deployments/status", False),
+    ],
+)
+def test_a_webhook_that_asks_for_a_status_changes_status(pointer, resource, sets):
+    suspects = static(hook(NAME, ("pods", resource)))
+    assert suspects.sets(FULL_NAME, [pointer]) is sets
+    assert not suspects.sets("another", [pointer])
+
+
 def test_a_static_webhook_of_genguard_is_no_suspect():
     own = hook("genguard.static.k8s.io", ("deployments",), "/intent")
     assert actors(fight(Detection(static(own)))) == [AUTOSCALER, GITOPS]
