@@ -55,7 +55,7 @@ def own_plane(
     with ExitStack() as undo:
         folder = Path(undo.enter_context(TemporaryDirectory()))
         static = StaticAdmission(folder)
-        plane = ControlPlane(static.options(options or Options()))
+        plane = ControlPlane(static.options(options or Options(audit_level="RequestResponse")))
         manifests = []
         for hook in statics:
             listener = undo.enter_context(WebhookListener(plane.authority, hook.patch))
