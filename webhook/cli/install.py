@@ -469,9 +469,7 @@ def _shared_store(text: str) -> SharedStore:
     return SharedStore(text, address.host, address.port)
 
 
-def _read_static(
-    _: click.Context, __: click.Parameter, paths: tuple[Path, ...]
-) -> dict[str, str] | None:
+def _read_static(paths: tuple[Path, ...]) -> dict[str, str] | None:
     """Read the files of --static-webhooks by name. Raises click.UsageError."""
     try:
         return read_manifests(paths)
@@ -540,7 +538,6 @@ def _read_static(
     multiple=True,
     metavar="DIR|FILE|none",
     type=PATH,
-    callback=_read_static,
     help="Manifests of webhooks and policies in files of the API server (KEP-5793), or none where "
     "it has none: they are put into a ConfigMap for the server. [default: nobody knows]",
 )
@@ -606,7 +603,7 @@ def _options(
     replicas: int | None,
     api_servers: tuple[str, ...],
     alertmanagers: tuple[str, ...],
-    static_webhooks: dict[str, str] | None,
+    static_webhooks: tuple[Path, ...],
     namespace: str,
     kubeconfig: str | None,
     context: str | None,
@@ -618,8 +615,7 @@ def _options(
         if ca_file is None:
             raise click.UsageError("--url needs --ca-file: the ca.crt in the server's --cert-dir")
         inside = (image, cert_dir, cert_manager, ha, store_image, replicas, api_servers)
-        given = static_webhooks is not None
-        if audit_only or heal is not None or any((*inside, alertmanagers, given)):
+        if audit_only or heal is not None or any((*inside, alertmanagers, static_webhooks)):
             raise click.UsageError("with --url, how the server runs is said where it is started")
         outside = Outside(url, ca_file.read_bytes())
     elif ca_file is not None:
@@ -651,7 +647,7 @@ def _options(
         replicas=replicas,
         api_servers=api_servers,
         alertmanagers=alertmanagers,
-        static=static_webhooks,
+        static=_read_static(static_webhooks),
     )
     return InstallOptions(kubeconfig, context, choices, cert_dir, seconds)
 
