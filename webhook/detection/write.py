@@ -6,6 +6,7 @@ import msgspec
 
 from webhook.admission.join import JoinKey
 from webhook.detection.diff import Diff
+from webhook.detection.metadata import MetadataDiffs
 from webhook.objects.observed import Observed
 
 
@@ -49,6 +50,7 @@ class Called(NamedTuple):
 NOBODY: Final = Called((), ())
 
 _BYTES_OF_WRITE: Final = 370
+_BYTES_OF_METADATA: Final = 400
 _OBSERVED_OF_WRITE: Final = 2_000
 """Bytes of its observedGeneration values that are shared with other writes, or counted above."""
 
@@ -67,6 +69,7 @@ class Write(msgspec.Struct, frozen=True, array_like=True, gc=False):
     policies            those that may have acted before the intent: part of the request is theirs
     called              the other webhooks that may have acted
     missing             phases that were not seen here: another replica may have seen them
+    metadata            labels, annotations, finalizers and owners; None where none of them differs
     """
 
     time: float
@@ -97,10 +100,11 @@ class Write(msgspec.Struct, frozen=True, array_like=True, gc=False):
     policies: tuple[Acted, ...] = ()
     called: Called = NOBODY
     missing: tuple[str, ...] = ()
+    metadata: MetadataDiffs | None = None
 
     @property
     def changed_something(self) -> bool:
-        """Return whether the write changes anything."""
+        """Return whether the write changes anything but metadata."""
         return self.admitted_diff.differs
 
     @property
@@ -122,6 +126,16 @@ class Write(msgspec.Struct, frozen=True, array_like=True, gc=False):
     def is_changed(self) -> bool:
         """Whether other webhooks changed it, when called or when called again."""
         return bool(self.webhook_diff or self.reinvocation_diff)
+
+    @property
+    def is_mutated(self) -> bool:
+        """Whether other webhooks changed it or its metadata."""
+        return self.is_changed or (self.metadata is not None and self.metadata.is_mutated)
+
+    @property
+    def touches_metadata(self) -> bool:
+        """Whether any phase shows other metadata than is stored."""
+        return self.metadata is not None
 
     @property
     def writes_more(self) -> bool:
@@ -148,4 +162,5 @@ class Write(msgspec.Struct, frozen=True, array_like=True, gc=False):
             observed += asked.size
         if sent is not after and sent is not asked:
             observed += sent.size
-        return _BYTES_OF_WRITE + max(0, observed - _OBSERVED_OF_WRITE)
+        metadata = 0 if self.metadata is None else _BYTES_OF_METADATA
+        return _BYTES_OF_WRITE + metadata + max(0, observed - _OBSERVED_OF_WRITE)
