@@ -114,8 +114,8 @@ def compare_metadata(
     old: ObjectMeta,
     new: ObjectMeta,
     now: float,
-    earlier: Iterable[Compared | None],
     *,
+    earlier: Iterable[Compared | None],
     leaves: bool,
 ) -> Compared | None:
     """Compare the metadata of the object `name`, as stored and as sent; None where it is equal.
@@ -219,9 +219,7 @@ def _texts(
             grown.append(below.path)
 
 
-def _items(
-    at: PathNode, field: str, old: dict[str, str], new: dict[str, str]
-) -> Iterator[Change]:
+def _items(at: PathNode, field: str, old: dict[str, str], new: dict[str, str]) -> Iterator[Change]:
     """Yield the items of a list that differ; all of them are at the pointer of the list."""
     for name in {**old, **new}:
         before, after = old.get(name), new.get(name)

@@ -104,7 +104,7 @@ def reduce(
             old.metadata,
             new.metadata,
             now,
-            [one.compared_metadata for one in facts],
+            earlier=[one.compared_metadata for one in facts],
             leaves=is_suspect,
         )
     is_last = phase is Phase.OUTCOME or (phase is Phase.MUTATE and not known.awaits_outcome)
