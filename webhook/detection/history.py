@@ -134,11 +134,11 @@ class ObjectHistory(msgspec.Struct, gc=False):
         rivals = [
             one
             for one in takewhile(lambda one: one.base == last, reversed(self.writes))
-            if one.changed_something or _changes_metadata(one)
+            if one.changed_something or one.changed_metadata
         ]
         if len(rivals) > 1:
             rivals = [one for one in rivals if _is_kept(one, now)]
-        if len(rivals) != 1 or not _changes_metadata(rivals[0]):
+        if len(rivals) != 1 or not rivals[0].changed_metadata:
             return None
         if self.stored_metadata and self.stored_metadata[-1] is rivals[0]:
             return None  # it is known already
@@ -258,10 +258,6 @@ def _sharing(write: Write, last: Write) -> Write:
         reinvocation_diff=last.reinvocation_diff if again == last.reinvocation_diff else again,
         metadata=last.metadata if metadata == last.metadata else metadata,
     )
-
-
-def _changes_metadata(write: Write) -> bool:
-    return write.metadata is not None and bool(write.metadata.admitted)
 
 
 def _is_kept(write: Write, now: Write) -> bool:

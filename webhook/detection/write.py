@@ -5,6 +5,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from webhook.admission.join import JoinKey
+from webhook.detection.changes import Change
 from webhook.detection.diff import Diff
 from webhook.detection.metadata import MetadataDiffs
 from webhook.objects.observed import Observed
@@ -108,6 +109,11 @@ class Write(msgspec.Struct, frozen=True, array_like=True, gc=False):
         return self.admitted_diff.differs
 
     @property
+    def changed_metadata(self) -> bool:
+        """Whether the write changes metadata."""
+        return self.metadata is not None and bool(self.metadata.admitted)
+
+    @property
     def sent_diff(self) -> Diff:
         """What was requested; without an intent, what came of it."""
         return self.admitted_diff if self.requested_diff is None else self.requested_diff
@@ -148,6 +154,22 @@ class Write(msgspec.Struct, frozen=True, array_like=True, gc=False):
             return tuple(change.pointer for change in self.admitted_diff)
         fields = (("/status", self.touches_status), ("/spec", self.touches_more))
         return tuple(pointer for pointer, touched in fields if touched)
+
+    def all_pointers(self) -> tuple[str, ...]:
+        """The same with what it changed of metadata; each once."""
+        metadata = () if self.metadata is None else self.metadata.admitted
+        return tuple(dict.fromkeys((*self.pointers(), *(one.pointer for one in metadata))))
+
+    def all_of_webhooks(self) -> tuple[Change, ...] | None:
+        """Every leaf that other webhooks changed, of metadata too; None without an intent."""
+        if self.webhook_diff is None:
+            return None
+        found = (*self.webhook_diff, *self.reinvocation_diff)
+        if self.metadata is None:
+            return found
+        # The annotations of a Deployment are in both.
+        made = (*(self.metadata.webhook or ()), *self.metadata.reinvocation)
+        return (*found, *(one for one in made if one not in found))
 
     @property
     def size(self) -> int:

@@ -21,10 +21,10 @@ from webhook.detection.metadata import ANNOTATIONS
 from webhook.detection.write import Write
 from webhook.objects.pointer import Path
 
-_TURNS: Final = 16
+_TURNS: Final = 20
 _SECONDS: Final = 600.0
 _AT_ONCE_SECONDS: Final = 5.0
-_AT_ONCE: Final = 5
+_AT_ONCE: Final = 8
 """So many times in a row an annotation is set again so soon after it was taken away: no question is
 asked so often."""
 
