@@ -117,9 +117,9 @@ def label_added_by_a_webhook(scene: Scene) -> None:
 def bookkeeping_of_kubectl_and_of_deployments(scene: Scene) -> None:
     """Two people roll out by turns, and say why; the controller counts revisions."""
     web = scene.create("apps/v1/deployments", deployment("web", replicas=1))
-    for turn in range(8):
-        user, image = (("alice", "image:2"), ("bob", "image:1"))[turn % 2]
-        why = {"kubernetes.io/change-cause": f"set image {image}"}
+    for turn in range(6):
+        user, image = ("alice", "bob")[turn % 2], f"image:{turn + 2}"
+        why = {"kubernetes.io/change-cause": f"{user} has set the image"}
         container = {"name": "c", "image": image}
         web.patch(user, {"metadata": {"annotations": why}})
         web.put(user, lambda found, one=container: _set_image(found, one))

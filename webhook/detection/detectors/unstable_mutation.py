@@ -1,7 +1,7 @@
 """A webhook that changes an object again when it is asked again.
 
 Reads   the two mutate calls of one write, genguard's own repairs left out; what webhooks made of
-        the metadata of earlier writes of the same user
+        the metadata of earlier writes
 Acts on writes that were reinvoked, and on those whose metadata webhooks changed
 Result  blames other webhooks for leaves that round 1 changed once more; for labels and annotations
         to which they add something in each write, or that they change in a write that asks for
@@ -12,7 +12,7 @@ Relies  on one reinvocation being ordinary convergence: only the same again on o
 """
 
 from collections.abc import Collection, Iterator
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from webhook.detection.changes import Change
 from webhook.detection.detectors.detector import Blame, Detector, Signal, Sort
@@ -20,6 +20,8 @@ from webhook.detection.history import ObjectHistory
 from webhook.detection.metadata import MetadataDiffs
 from webhook.detection.write import Write
 from webhook.objects.pointer import Path
+
+_IN_A_ROW: Final = 3
 
 
 class UnstableMutation(Detector):
@@ -42,13 +44,15 @@ class UnstableMutation(Detector):
                 reinvoked=True,
             )
             return
-        changed = _added_to(write) or _changed_for_nothing(write, past)
+        added = _added_to(write)
+        changed = _changed_for_nothing(write, past) or added
         if changed:
             yield Signal(
                 Blame.OTHERS,
                 tuple(dict.fromkeys(change.pointer for change in changed)),
                 f"a webhook changed {len(changed)} field(s) of metadata once more "
                 f"that {write.requester.user} left alone",
+                minor=changed is added and not _is_always_added_to(added, past),
             )
 
 
@@ -77,6 +81,14 @@ def _added_to(write: Write) -> list[Change]:
         return []
     asked = {change.key for change in metadata.requested or ()}
     return [one for one in metadata.admitted if one.key in metadata.grown and one.key not in asked]
+
+
+def _is_always_added_to(added: Collection[Change], past: ObjectHistory) -> bool:
+    """Whether each of the last writes added something: lists of what is in a spec grow as well."""
+    keys = {change.key for change in added}
+    last = [one.metadata for one in past.earlier if not one.subresource][-_IN_A_ROW:]
+    grown = [one for one in last if one is not None and not keys.isdisjoint(one.grown)]
+    return len(grown) == _IN_A_ROW
 
 
 def _changed_for_nothing(write: Write, past: ObjectHistory) -> list[Change]:
