@@ -26,15 +26,7 @@ class MetadataClobbered(Detector):
 
     def judge(self, write: Write, past: ObjectHistory) -> Iterator[Signal]:
         """Yield at most one signal for a write."""
-        metadata = write.metadata
-        if metadata is None or write.subresource or not metadata.requested or not metadata.webhook:
-            return
-        made = {one.key: one for one in metadata.webhook}
-        lost = [
-            (asked, made[asked.key])
-            for asked in metadata.requested
-            if asked.after is not None and asked.key in made
-        ]
+        lost = [] if write.subresource else _rewritten(write)
         if lost:
             yield Signal(
                 Blame.OTHERS,
@@ -46,17 +38,29 @@ class MetadataClobbered(Detector):
 
 
 def _is_lost(asked: Change, left: Change, write: Write, past: ObjectHistory) -> bool:
-    """Whether it is gone, put back, or was asked for before and rewritten then, too."""
+    """Whether it is gone, put back, or asked for again since what was made of it was stored.
+
+    A write that is tried again after a conflict asks again as well, and finds the old value.
+    """
     if left.removed or left.after == asked.before:
         return True
     return any(
-        one.key == asked.key and one.after == asked.after
+        before.after == asked.after and made.after == asked.before
         for earlier in past.earlier
         if earlier.requester.user == write.requester.user
-        for one in _requested(earlier)
+        for before, made in _rewritten(earlier)
+        if before.key == asked.key
     )
 
 
-def _requested(write: Write) -> Iterator[Change]:
-    if write.metadata is not None and write.metadata.requested is not None:
-        yield from write.metadata.requested
+def _rewritten(write: Write) -> list[tuple[Change, Change]]:
+    """The leaves that the requester set and other webhooks changed: as asked, and as made."""
+    metadata = write.metadata
+    if metadata is None or not metadata.requested or not metadata.webhook:
+        return []
+    made = {one.key: one for one in metadata.webhook}
+    return [
+        (asked, made[asked.key])
+        for asked in metadata.requested
+        if asked.after is not None and asked.key in made
+    ]

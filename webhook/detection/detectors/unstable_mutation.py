@@ -11,7 +11,7 @@ Relies  on one reinvocation being ordinary convergence: only the same again on o
         that asks for something, and a hash that follows it, are ordinary as well
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import ClassVar, Final
 
 from webhook.detection.changes import Change
@@ -40,19 +40,21 @@ class UnstableMutation(Detector):
                 Blame.OTHERS,
                 tuple(made),
                 f"a webhook changed {len(made)} field(s) once more when it was reinvoked",
-                minor=not spec and not _is_unstable(write, metadata),
+                minor=not spec and not _is_unstable(write, metadata, past),
                 reinvoked=True,
             )
             return
         added = _added_to(write)
         changed = _changed_for_nothing(write, past) or added
         if changed:
+            # A list of what is in a spec grows as well, but not in each write.
+            keys = {change.key for change in changed}
             yield Signal(
                 Blame.OTHERS,
                 tuple(dict.fromkeys(change.pointer for change in changed)),
                 f"a webhook changed {len(changed)} field(s) of metadata once more "
                 f"that {write.requester.user} left alone",
-                minor=changed is added and not _is_always_added_to(added, past),
+                minor=changed is added and not _is_in_a_row(past, keys, lambda one: one.grown),
             )
 
 
@@ -64,14 +66,16 @@ def _again(write: Write) -> tuple[Change, ...]:
     return tuple(one for one in write.metadata.reinvocation if one.key in net)
 
 
-def _is_unstable(write: Write, changed: Collection[Change]) -> bool:
-    """Whether nobody asked for what may explain a change: it is added to, or all else stays."""
-    metadata = write.metadata
+def _is_unstable(write: Write, changed: Collection[Change], past: ObjectHistory) -> bool:
+    """Whether nothing explains what round 1 changed: it is added to, or changes in each write."""
+    metadata, keys = write.metadata, {change.key for change in changed}
     if metadata is None:
         return False
-    if any(change.key in metadata.grown for change in changed):
-        return True
-    return _asks_nothing(write, metadata, {change.key for change in changed})
+    return (
+        not keys.isdisjoint(metadata.grown)
+        or _asks_nothing(write, metadata, keys)
+        or _is_in_a_row(past, keys, lambda one: [change.key for change in one.reinvocation])
+    )
 
 
 def _added_to(write: Write) -> list[Change]:
@@ -83,12 +87,13 @@ def _added_to(write: Write) -> list[Change]:
     return [one for one in metadata.admitted if one.key in metadata.grown and one.key not in asked]
 
 
-def _is_always_added_to(added: Collection[Change], past: ObjectHistory) -> bool:
-    """Whether each of the last writes added something: lists of what is in a spec grow as well."""
-    keys = {change.key for change in added}
+def _is_in_a_row(
+    past: ObjectHistory, keys: set[Path], which: Callable[[MetadataDiffs], Iterable[Path]]
+) -> bool:
+    """Whether each of the last writes of the object itself had one of these keys among `which`."""
     last = [one.metadata for one in past.earlier if not one.subresource][-_IN_A_ROW:]
-    grown = [one for one in last if one is not None and not keys.isdisjoint(one.grown)]
-    return len(grown) == _IN_A_ROW
+    found = [one for one in last if one is not None and not keys.isdisjoint(which(one))]
+    return len(found) == _IN_A_ROW
 
 
 def _changed_for_nothing(write: Write, past: ObjectHistory) -> list[Change]:
