@@ -30,7 +30,7 @@ from webhook.admission.review import Phase
 from webhook.detection.changes import Change
 from webhook.detection.diff import NO_DIFF, NOT_COMPARED, Diff, between, diff_of, together
 from webhook.detection.fact import BYTES_OF_FACT, SECONDS_APART, Fact
-from webhook.detection.metadata import MetadataDiffs, join_metadata, unchanged
+from webhook.detection.metadata import SAME_METADATA, MetadataDiffs, join_metadata, unchanged
 from webhook.detection.reduce import EarlierFacts
 from webhook.detection.write import NOBODY, Acted, Called, Write
 from webhook.generation.custom import StatusSubresource
@@ -363,13 +363,13 @@ def assemble(
     )
 
 
-def _metadata(intent: Fact | None, mutates: Sequence[Fact], last: Fact) -> MetadataDiffs | None:
-    """Return what differs in metadata; None where every phase shows what is stored."""
+def _metadata(intent: Fact | None, mutates: Sequence[Fact], last: Fact) -> MetadataDiffs:
+    """Return what differs in metadata."""
     phases = [one for one in (intent, *mutates, last) if one is not None]
     shown = [one.compared_metadata for one in phases]
     befores = {one.before for one in shown if one is not None}
     if len(befores) != 1:
-        return None  # none differs, or they start from different objects
+        return SAME_METADATA  # none differs, or nobody knows from what
     (before,) = befores
     told = [unchanged(before) if one is None else one for one in shown]
     asked = told[0] if intent is not None else None

@@ -264,8 +264,8 @@ def _is_kept(write: Write, now: Write) -> bool:
     """Whether what is stored may be what a write has made of it."""
     if write.state_after != now.state_before:
         return False
-    made, stored = write.metadata, now.metadata
-    return made is None or stored is None or made.after == stored.before
+    made, stored = write.metadata.after, now.metadata.before
+    return made is None or stored is None or made == stored
 
 
 def _diffs(write: Write) -> list[Diff]:
@@ -276,9 +276,7 @@ def _diffs(write: Write) -> list[Diff]:
         found.append(requested)
     if write.is_changed:
         found += [one for one in (write.webhook_diff, write.reinvocation_diff) if one]
-    if write.metadata is not None:
-        found += write.metadata.diffs()
-    return found
+    return found + write.metadata.diffs()
 
 
 def _without_leaves(write: Write) -> Write:
@@ -289,7 +287,7 @@ def _without_leaves(write: Write) -> Write:
         webhook_diff=NOT_COMPARED if others else others,
         reinvocation_diff=NOT_COMPARED if write.reinvocation_diff else NO_DIFF,
         admitted_diff=NOT_COMPARED if write.admitted_diff else NO_DIFF,
-        metadata=None if write.metadata is None else write.metadata.without_leaves(),
+        metadata=write.metadata.without_leaves(),
     )
 
 

@@ -72,7 +72,8 @@ class MetadataDiffs(msgspec.Struct, frozen=True, array_like=True, gc=False):
     reinvocation   what they changed once more when they were reinvoked
     admitted       what would be stored, compared with what was
     grown          labels and annotations to whose stored value webhooks added something
-    before, after  digests of what is stored, and of what would be
+    before, after  digests of what is stored, and of what would be; None where nothing differs, for
+                   then they were not made
     """
 
     requested: Diff | None
@@ -80,8 +81,8 @@ class MetadataDiffs(msgspec.Struct, frozen=True, array_like=True, gc=False):
     reinvocation: Diff
     admitted: Diff
     grown: tuple[Path, ...]
-    before: int
-    after: int
+    before: int | None
+    after: int | None
 
     @property
     def is_mutated(self) -> bool:
@@ -106,6 +107,10 @@ class MetadataDiffs(msgspec.Struct, frozen=True, array_like=True, gc=False):
             admitted=NOT_COMPARED if self.admitted else NO_DIFF,
             grown=(),
         )
+
+
+SAME_METADATA: Final = MetadataDiffs(NO_DIFF, NO_DIFF, NO_DIFF, NO_DIFF, (), None, None)
+"""Of a write in which every phase shows the metadata that is stored."""
 
 
 def compare_metadata(

@@ -7,7 +7,7 @@ import msgspec
 from webhook.admission.join import JoinKey
 from webhook.detection.changes import Change
 from webhook.detection.diff import Diff
-from webhook.detection.metadata import MetadataDiffs
+from webhook.detection.metadata import SAME_METADATA, MetadataDiffs
 from webhook.objects.observed import Observed
 
 
@@ -70,7 +70,7 @@ class Write(msgspec.Struct, frozen=True, array_like=True, gc=False):
     policies            those that may have acted before the intent: part of the request is theirs
     called              the other webhooks that may have acted
     missing             phases that were not seen here: another replica may have seen them
-    metadata            labels, annotations, finalizers and owners; None where none of them differs
+    metadata            what differs in labels, annotations, finalizers and owners
     """
 
     time: float
@@ -101,7 +101,7 @@ class Write(msgspec.Struct, frozen=True, array_like=True, gc=False):
     policies: tuple[Acted, ...] = ()
     called: Called = NOBODY
     missing: tuple[str, ...] = ()
-    metadata: MetadataDiffs | None = None
+    metadata: MetadataDiffs = SAME_METADATA
 
     @property
     def changed_something(self) -> bool:
@@ -111,7 +111,7 @@ class Write(msgspec.Struct, frozen=True, array_like=True, gc=False):
     @property
     def changed_metadata(self) -> bool:
         """Whether the write changes metadata."""
-        return self.metadata is not None and bool(self.metadata.admitted)
+        return self.metadata.admitted.differs
 
     @property
     def sent_diff(self) -> Diff:
@@ -136,12 +136,7 @@ class Write(msgspec.Struct, frozen=True, array_like=True, gc=False):
     @property
     def is_mutated(self) -> bool:
         """Whether other webhooks changed it or its metadata."""
-        return self.is_changed or (self.metadata is not None and self.metadata.is_mutated)
-
-    @property
-    def touches_metadata(self) -> bool:
-        """Whether any phase shows other metadata than is stored."""
-        return self.metadata is not None
+        return self.is_changed or self.metadata.is_mutated
 
     @property
     def writes_more(self) -> bool:
@@ -157,16 +152,14 @@ class Write(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     def all_pointers(self) -> tuple[str, ...]:
         """The same with what it changed of metadata; each once."""
-        metadata = () if self.metadata is None else self.metadata.admitted
-        return tuple(dict.fromkeys((*self.pointers(), *(one.pointer for one in metadata))))
+        metadata = (one.pointer for one in self.metadata.admitted)
+        return tuple(dict.fromkeys((*self.pointers(), *metadata)))
 
     def all_of_webhooks(self) -> tuple[Change, ...] | None:
         """Every leaf that other webhooks changed, of metadata too; None without an intent."""
         if self.webhook_diff is None:
             return None
         found = (*self.webhook_diff, *self.reinvocation_diff)
-        if self.metadata is None:
-            return found
         # The annotations of a Deployment are in both.
         made = (*(self.metadata.webhook or ()), *self.metadata.reinvocation)
         return (*found, *(one for one in made if one not in found))
@@ -184,5 +177,5 @@ class Write(msgspec.Struct, frozen=True, array_like=True, gc=False):
             observed += asked.size
         if sent is not after and sent is not asked:
             observed += sent.size
-        metadata = 0 if self.metadata is None else _BYTES_OF_METADATA
+        metadata = 0 if self.metadata.before is None else _BYTES_OF_METADATA
         return _BYTES_OF_WRITE + metadata + max(0, observed - _OBSERVED_OF_WRITE)

@@ -19,7 +19,7 @@ from webhook.detection.diff import NOT_COMPARED
 from webhook.detection.evidence import ResourceKind
 from webhook.detection.fact import decode_fact, encode_fact
 from webhook.detection.history import History, ObjectHistory
-from webhook.detection.metadata import BOOKKEEPING
+from webhook.detection.metadata import BOOKKEEPING, SAME_METADATA
 from webhook.detection.suspects import Suspects
 
 SECRET = "d41d8cd98f00"  # noqa: S105 - a value that must not be found anywhere
@@ -145,7 +145,7 @@ def test_metadata_is_a_value_of_its_own_beside_what_else_is_written():
     (quiet,) = joined((OUTCOME, update({}, {}, resource="widgets", content={"spec": {"a": 1}})))
     beats = update(notes(a="1"), {}, resource="widgets", content={"spec": {"a": 1}})
     (beating,) = joined((INTENT, beats), (MUTATE, beats), (OUTCOME, beats))
-    assert replace(beating, metadata=None, requested_diff=None, webhook_diff=None) == quiet
+    assert replace(beating, metadata=SAME_METADATA, requested_diff=None, webhook_diff=None) == quiet
     assert beating.changed_metadata
     assert not beating.changed_something
     assert beating.size > quiet.size

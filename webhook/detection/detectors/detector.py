@@ -46,7 +46,6 @@ Sort = Literal[
     "writes_more",
     "is_changed",
     "is_mutated",
-    "touches_metadata",
     "counted",
     "has_outcome",
 ]

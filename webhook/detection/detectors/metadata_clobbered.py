@@ -55,12 +55,9 @@ def _is_lost(asked: Change, left: Change, write: Write, past: ObjectHistory) -> 
 
 def _rewritten(write: Write) -> list[tuple[Change, Change]]:
     """The leaves that the requester set and other webhooks changed: as asked, and as made."""
-    metadata = write.metadata
-    if metadata is None or not metadata.requested or not metadata.webhook:
-        return []
-    made = {one.key: one for one in metadata.webhook}
+    made = {one.key: one for one in write.metadata.webhook or ()}
     return [
         (asked, made[asked.key])
-        for asked in metadata.requested
+        for asked in write.metadata.requested or ()
         if asked.after is not None and asked.key in made
     ]

@@ -51,9 +51,8 @@ class MetadataFight(Detector):
         names = " and ".join((newest.user, *others))
         is_beside = len(fought) < len(asked) or _changes_more(write)
         is_answer = all(_is_answered(change.key, turns[change.key]) for change in fought)
-        requested = write.metadata is not None and write.metadata.requested is not None
         yield Signal(
-            Blame.REQUESTER if requested else Blame.EITHER,
+            Blame.EITHER if write.metadata.requested is None else Blame.REQUESTER,
             tuple(dict.fromkeys(change.pointer for change in fought)),
             f"{names} turn {len(fought)} field(s) of metadata to and fro",
             (newest, *others.values()),
@@ -63,13 +62,10 @@ class MetadataFight(Detector):
 
 def _asked(write: Write) -> list[Change]:
     """What the requester made of the stored metadata, without what other webhooks made of it."""
-    metadata = write.metadata
-    if metadata is None:
-        return []
-    made = [one for one in metadata.admitted if not one.holds_time]
-    if metadata.requested is None:
+    made = [one for one in write.metadata.admitted if not one.holds_time]
+    if write.metadata.requested is None:
         return made
-    asked = {one.key: one.after for one in metadata.requested}
+    asked = {one.key: one.after for one in write.metadata.requested}
     return [one for one in made if one.key in asked and asked[one.key] == one.after]
 
 

@@ -60,20 +60,16 @@ class UnstableMutation(Detector):
 
 def _again(write: Write) -> tuple[Change, ...]:
     """The leaves of metadata that round 1 changed, and that are not as they are stored."""
-    if write.metadata is None:
-        return ()
     net = {change.key for change in write.metadata.admitted}
     return tuple(one for one in write.metadata.reinvocation if one.key in net)
 
 
 def _is_unstable(write: Write, changed: Collection[Change], past: ObjectHistory) -> bool:
     """Whether nothing explains what round 1 changed: it is added to, or changes in each write."""
-    metadata, keys = write.metadata, {change.key for change in changed}
-    if metadata is None:
-        return False
+    keys = {change.key for change in changed}
     return (
-        not keys.isdisjoint(metadata.grown)
-        or _asks_nothing(write, metadata, keys)
+        not keys.isdisjoint(write.metadata.grown)
+        or _asks_nothing(write, keys)
         or _is_in_a_row(past, keys, lambda one: [change.key for change in one.reinvocation])
     )
 
@@ -81,8 +77,6 @@ def _is_unstable(write: Write, changed: Collection[Change], past: ObjectHistory)
 def _added_to(write: Write) -> list[Change]:
     """The labels and annotations to whose stored value webhooks have added something."""
     metadata = write.metadata
-    if metadata is None or not metadata.grown:
-        return []
     asked = {change.key for change in metadata.requested or ()}
     return [one for one in metadata.admitted if one.key in metadata.grown and one.key not in asked]
 
@@ -92,25 +86,21 @@ def _is_in_a_row(
 ) -> bool:
     """Whether each of the last writes of the object itself had one of these keys among `which`."""
     last = [one.metadata for one in past.earlier if not one.subresource][-_IN_A_ROW:]
-    found = [one for one in last if one is not None and not keys.isdisjoint(which(one))]
+    found = [one for one in last if not keys.isdisjoint(which(one))]
     return len(found) == _IN_A_ROW
 
 
 def _changed_for_nothing(write: Write, past: ObjectHistory) -> list[Change]:
     """What webhooks changed, as in the last write of this user, though nothing is asked for."""
-    metadata = write.metadata
-    if metadata is None or not metadata.webhook:
-        return []
-    made = {one.key: one for one in metadata.webhook}
-    if not _asks_nothing(write, metadata, made.keys()):
+    made = {one.key for one in write.metadata.webhook or ()}
+    if not made or not _asks_nothing(write, made):
         return []
     last = next((one for one in reversed(past.earlier) if _is_before(one, write)), None)
-    if last is None or last.metadata is None:
-        return []
-    before = {one.key: one.after for one in last.metadata.webhook or ()}
+    theirs = None if last is None else last.metadata.webhook
+    before = {one.key: one.after for one in theirs or ()}
     return [
         one
-        for one in metadata.admitted
+        for one in write.metadata.admitted
         if one.key in made and one.key in before and before[one.key] != one.after
     ]
 
@@ -119,11 +109,12 @@ def _is_before(one: Write, write: Write) -> bool:
     return one.requester.user == write.requester.user and one.subresource == write.subresource
 
 
-def _asks_nothing(write: Write, metadata: MetadataDiffs, made: Collection[Path]) -> bool:
+def _asks_nothing(write: Write, made: set[Path]) -> bool:
     """Whether the requester changed nothing, but that a PUT left out what webhooks add."""
-    if write.requested_diff is None or metadata.requested is None:
-        return False
-    if not write.requested_diff.is_compared or not metadata.requested.is_compared:
-        return False
-    asked = (*write.requested_diff, *metadata.requested)
-    return all(one.removed and one.key in made for one in asked)
+    asked = (write.requested_diff, write.metadata.requested)
+    return all(
+        diff is not None
+        and diff.is_compared
+        and all(one.removed and one.key in made for one in diff)
+        for diff in asked
+    )
