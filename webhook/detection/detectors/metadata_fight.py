@@ -49,7 +49,7 @@ class MetadataFight(Detector):
         others = {one.user: one for change in fought for one in fighters[change.key]}
         others.pop(newest.user)
         names = " and ".join((newest.user, *others))
-        is_beside = len(fought) < len(asked) or _changes_more(write)
+        is_beside = _changes_more(write) or any(_is_of_one(some) for some in turns.values())
         is_answer = all(_is_answered(change.key, turns[change.key]) for change in fought)
         yield Signal(
             Blame.EITHER if write.metadata.requested is None else Blame.REQUESTER,
@@ -85,6 +85,11 @@ def _changes_more(write: Write) -> bool:
     if not changed.is_compared:
         return True
     return any(one.key[0] != "metadata" for one in changed)
+
+
+def _is_of_one(turns: Sequence[Turn]) -> bool:
+    """Whether one writer alone has lately set a leaf."""
+    return len({one.requester.user for one in turns}) == 1
 
 
 def _is_answered(key: Path, turns: Sequence[Turn]) -> bool:
