@@ -367,10 +367,11 @@ def _metadata(intent: Fact | None, mutates: Sequence[Fact], last: Fact) -> Metad
     """Return what differs in metadata."""
     phases = [one for one in (intent, *mutates, last) if one is not None]
     shown = [one.compared_metadata for one in phases]
-    befores = {one.before for one in shown if one is not None}
-    if len(befores) != 1:
-        return SAME_METADATA  # none differs, or nobody knows from what
-    (before,) = befores
+    if not any(shown):
+        return SAME_METADATA
+    before, *others = {one.before for one in shown if one is not None}
+    if others:
+        return SAME_METADATA  # nobody knows from what they differ
     told = [unchanged(before) if one is None else one for one in shown]
     asked = told[0] if intent is not None else None
     return join_metadata(asked, told[intent is not None : -1], told[-1])

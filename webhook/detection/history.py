@@ -18,6 +18,7 @@ import msgspec
 
 from webhook.admission.join import JoinKey
 from webhook.detection.diff import NO_DIFF, NOT_COMPARED, Diff
+from webhook.detection.metadata import SAME_METADATA
 from webhook.detection.write import NOBODY, ObjectKey, Requester, Write
 from webhook.objects.pointer import Path
 
@@ -131,11 +132,10 @@ class ObjectHistory(msgspec.Struct, gc=False):
         if not self.writes or self.writes[-1].base == now.base:
             return None
         last = self.writes[-1].base
-        rivals = [
-            one
-            for one in takewhile(lambda one: one.base == last, reversed(self.writes))
-            if one.changed_something or one.changed_metadata
-        ]
+        upon_it = list(takewhile(lambda one: one.base == last, reversed(self.writes)))
+        if not any(one.changed_metadata for one in upon_it):
+            return None
+        rivals = [one for one in upon_it if one.changed_something or one.changed_metadata]
         if len(rivals) > 1:
             rivals = [one for one in rivals if _is_kept(one, now)]
         if len(rivals) != 1 or not rivals[0].changed_metadata:
@@ -256,7 +256,9 @@ def _sharing(write: Write, last: Write) -> Write:
         else write.state_before,
         webhook_diff=last.webhook_diff if others == last.webhook_diff else others,
         reinvocation_diff=last.reinvocation_diff if again == last.reinvocation_diff else again,
-        metadata=last.metadata if metadata == last.metadata else metadata,
+        metadata=last.metadata
+        if metadata is last.metadata or metadata == last.metadata
+        else metadata,
     )
 
 
@@ -276,7 +278,9 @@ def _diffs(write: Write) -> list[Diff]:
         found.append(requested)
     if write.is_changed:
         found += [one for one in (write.webhook_diff, write.reinvocation_diff) if one]
-    return found + write.metadata.diffs()
+    if write.metadata is not SAME_METADATA:
+        found += write.metadata.diffs()
+    return found
 
 
 def _without_leaves(write: Write) -> Write:

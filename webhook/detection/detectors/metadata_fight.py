@@ -82,9 +82,7 @@ def _turns(keys: Iterable[Path], recent: Sequence[Write]) -> dict[Path, list[Tur
 def _changes_more(write: Write) -> bool:
     """Whether it changed anything but metadata."""
     changed = write.admitted_diff
-    if not changed.is_compared:
-        return True
-    return any(one.key[0] != "metadata" for one in changed)
+    return not changed.is_compared or any(one.key[0] != "metadata" for one in changed)
 
 
 def _is_of_one(turns: Sequence[Turn]) -> bool:
