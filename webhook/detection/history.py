@@ -264,10 +264,9 @@ def _sharing(write: Write, last: Write) -> Write:
 
 def _is_kept(write: Write, now: Write) -> bool:
     """Whether what is stored may be what a write has made of it."""
-    if write.state_after != now.state_before:
-        return False
     made, stored = write.metadata.after, now.metadata.before
-    return made is None or stored is None or made == stored
+    is_same = made is None or stored is None or made == stored
+    return is_same and write.state_after == now.state_before
 
 
 def _diffs(write: Write) -> list[Diff]:

@@ -265,6 +265,15 @@ def test_which_writes_changed_the_stored_metadata_is_told_by_what_is_there_later
     assert past.confirm_metadata(last) is None, "it is told once"
 
 
+@pytest.mark.parametrize(("state", "stored"), [(0, 1), (5, 0)])
+def test_of_a_rival_that_changed_something_else_the_state_tells_whether_it_was_kept(state, stored):
+    past = ObjectHistory()
+    past.add(written("x", "1", 0.0))
+    past.add(replace(written("-", "1", 1.0), admitted_diff=NOT_COMPARED, state_after=5))
+    past.confirm_metadata(replace(written("-", "2", 2.0), state_before=state))
+    assert len(past.stored_metadata) == stored
+
+
 def test_leaves_of_metadata_are_counted_and_forgotten_like_all_others():
     history = History(most_leaf_bytes=1)
     write = written("x", "1", 0.0)
