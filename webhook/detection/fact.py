@@ -1,8 +1,8 @@
 """A fact: one review as a small record of numbers, digests and names, which replicas share.
 
 It says what one phase of a write shows, compared with what is stored. It holds no value of an
-object, no label and no annotation, so a shared store may keep it. Which webhooks and policies can
-have acted depends on content: the replica that has the review finds it out.
+object, nor of a label or an annotation, so a shared store may keep it. Which webhooks and policies
+can have acted depends on content: the replica that has the review finds it out.
 """
 
 from functools import lru_cache
