@@ -31,7 +31,9 @@ SCENES = (
     "custom-status-zeroed",
     "empty-ingress-put-again",
     "fields-dropped-by-an-old-struct",
+    "finalizer-added-and-removed-by-turns",
     "generation-chased-without-status-subresource",
+    "label-taken-away-by-a-webhook",
     "mutation-that-never-settles",
     "observed-generation-in-the-future",
     "observed-generation-never-moves",
@@ -109,13 +111,19 @@ def planted_object(found: Mapping[str, Any]) -> dict[str, Any]:
         }
         for key in ("labels", "annotations")
     }
+    held = [f"{CANARY}Finalizers{name}" for name in metadata.get("finalizers", ())]
+    lists = {"finalizers": held} if held else {}
     manager = {
         "manager": "deployer",
         "operation": "Update",
         "fieldsType": "FieldsV1",
         "fieldsV1": {f"f:{CANARY}FieldsKey": {"v:": f"{CANARY}Fields"}},
     }
-    return {**found, **changed, "metadata": {**metadata, **maps, "managedFields": [manager]}}
+    return {
+        **found,
+        **changed,
+        "metadata": {**metadata, **maps, **lists, "managedFields": [manager]},
+    }
 
 
 def _planted(value: Any, where: str, key: str = "") -> Any:

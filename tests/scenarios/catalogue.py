@@ -12,10 +12,12 @@ _MODULES = (
     "loops_by_static_webhooks",
     "loops_by_writers",
     "loops_of_generation",
+    "loops_of_metadata",
     "quiet_workloads",
     "quiet_writers",
     "quiet_controllers",
     "quiet_webhooks",
+    "quiet_metadata",
 )
 _known: dict[str, "Scenario"] = {}
 

@@ -21,7 +21,11 @@ from tests.scenarios.policies import bound
 from tests.scenarios.recording import DEFINITIONS
 from tests.scenarios.scene import Scene, StaticHook
 
-CUSTOM = (rule(["widgets", "widgets/status", "gauges"], ["CREATE", "UPDATE"], "example.org"),)
+_WRITES = ["CREATE", "UPDATE"]
+CUSTOM = (
+    rule(["widgets", "widgets/status", "gauges"], _WRITES, "example.org"),
+    rule(["configmaps", "secrets", "serviceaccounts"], _WRITES, ""),
+)
 """What the registrations watch besides what the manifests say."""
 _API = "/apis/admissionregistration.k8s.io/v1"
 _REGISTRATIONS = {

@@ -30,6 +30,7 @@ from webhook.admission.review import Phase
 from webhook.detection.changes import Change
 from webhook.detection.diff import NO_DIFF, NOT_COMPARED, Diff, between, diff_of, together
 from webhook.detection.fact import BYTES_OF_FACT, SECONDS_APART, Fact
+from webhook.detection.metadata import SAME_METADATA, MetadataDiffs, join_metadata, unchanged
 from webhook.detection.reduce import EarlierFacts
 from webhook.detection.write import NOBODY, Acted, Called, Write
 from webhook.generation.custom import StatusSubresource
@@ -60,6 +61,7 @@ class _Pending(msgspec.Struct, gc=False):
     open       how many writes have begun and have had no outcome
     several    whether more than one was open at once
     ambiguous  whether those requested different content
+    ambiguous_metadata  whether they requested different metadata
     size       bytes of the facts, as counted
     """
 
@@ -69,6 +71,7 @@ class _Pending(msgspec.Struct, gc=False):
     open: int = 1
     several: bool = False
     ambiguous: bool = False
+    ambiguous_metadata: bool = False
     size: int = 0
 
     @property
@@ -79,7 +82,12 @@ class _Pending(msgspec.Struct, gc=False):
 
     def size_of(self, mutate: Fact) -> int:
         """Return the bytes of a mutate call; it shares with the intent what shows the same."""
-        is_shared = self.intent is not None and self.intent.compared is mutate.compared
+        intent = self.intent
+        is_shared = (
+            intent is not None
+            and intent.compared is mutate.compared
+            and intent.compared_metadata is mutate.compared_metadata
+        )
         return BYTES_OF_FACT if is_shared else mutate.size
 
     def told(self) -> tuple[Fact | None, list[Fact]]:
@@ -144,7 +152,10 @@ class Correlator:
                 self._end_one(key, pending)
             intent, mutates = (None, []) if pending is None else pending.told()
             missing = self._missing(key, pending)
-            found.append(assemble(intent, mutates, fact, fact.time, missing))
+            is_told = pending is None or not pending.ambiguous_metadata
+            found.append(
+                assemble(intent, mutates, fact, fact.time, missing, tells_metadata=is_told)
+            )
         return found
 
     def finish(self) -> list[Write]:
@@ -171,6 +182,7 @@ class Correlator:
         entry.several = True
         earlier = before.intent or before.mutates[-1]
         entry.ambiguous = before.ambiguous or _stored_fields_differ(earlier, fact)
+        entry.ambiguous_metadata = before.ambiguous_metadata or not earlier.has_metadata_of(fact)
         for mutate in before.mutates[-1:]:
             entry.mutates = [mutate]
             self._count(entry, entry.size_of(mutate))
@@ -225,15 +237,18 @@ class Correlator:
         if not self._waits(key):
             # Where no outcome is registered the last mutate call is all there will be.
             if last.states is not None:
-                yield assemble(*one.told(), last, begun)
+                is_told = not one.ambiguous_metadata
+                yield assemble(*one.told(), last, begun, tells_metadata=is_told)
             return
         if one.open <= 0:
             return  # every write that began has had its outcome
         self.incomplete[Phase.OUTCOME] += 1
         intent, mutates = one.told()
         # Of a write that nobody changed, and that may have been refused, there is nothing to tell.
-        if intent is not None and not intent.compared.same_as(last.compared):
-            yield assemble(intent, mutates, last, begun, (Phase.OUTCOME,))
+        if intent is not None and not intent.shows_same_as(last):
+            is_told = not one.ambiguous_metadata
+            missing = (Phase.OUTCOME,)
+            yield assemble(intent, mutates, last, begun, missing, tells_metadata=is_told)
 
     def _missing(self, key: JoinKey, pending: _Pending | None) -> tuple[Phase, ...]:
         """Return the phases of a write that were not seen, though they are seen of other writes."""
@@ -276,10 +291,13 @@ def assemble(
     last: Fact,
     now: float,
     missing: tuple[str, ...] = (),
+    *,
+    tells_metadata: bool = True,
 ) -> Write:
     """Make a Write of its phases; `last` is the outcome, or the last mutate call without one.
 
-    `missing` names the phases of it that were not seen.
+    `missing` names the phases of it that were not seen. `tells_metadata`: the phases before the
+    last are known to be about the same metadata.
     """
     has_outcome = last.phase is Phase.OUTCOME
     takes_status = has_outcome and _is_status_taken(last)
@@ -341,7 +359,22 @@ def assemble(
         policies=_policies(asking, mutates, last),
         called=_called(intent, mutates, last),
         missing=missing,
+        metadata=_metadata(intent, mutates, last) if tells_metadata else _metadata(None, (), last),
     )
+
+
+def _metadata(intent: Fact | None, mutates: Sequence[Fact], last: Fact) -> MetadataDiffs:
+    """Return what differs in metadata."""
+    phases = [one for one in (intent, *mutates, last) if one is not None]
+    shown = [one.compared_metadata for one in phases]
+    if not any(shown):
+        return SAME_METADATA
+    before, *others = {one.before for one in shown if one is not None}
+    if others:
+        return SAME_METADATA  # nobody knows from what they differ
+    told = [unchanged(before) if one is None else one for one in shown]
+    asked = told[0] if intent is not None else None
+    return join_metadata(asked, told[intent is not None : -1], told[-1])
 
 
 def _constant(diff: Diff) -> Diff:

@@ -272,11 +272,11 @@ class Detection:
 
     def _note(self, known: EarlierFacts, fact: Fact) -> None:
         """Note where webhooks change writes, before these writes are judged: loops are fast."""
-        if known.facts and not known.facts[-1].compared.same_as(fact.compared):
+        if known.facts and not known.facts[-1].shows_same_as(fact):
             self._suspects.changed(_kind_of(fact.key))
 
     def _judge(self, write: Write) -> None:
-        if write.is_changed:
+        if write.is_mutated:
             self._suspects.changed(_place(write))
         elif write.requested_diff and write.webhook_diff is not None:
             self._suspects.acquit(write.called.first, _place(write))

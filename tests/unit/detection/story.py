@@ -40,7 +40,8 @@ class Story:
     A step is one write, or `times` of them, `every` so many seconds:
 
     at, by, to  when; who asks; the subresource, "" is the object itself
-    asks        the top-level fields that the writer changes; a list takes turns
+    asks        the top-level fields that the writer changes, and the fields of metadata; a list
+                takes turns
     left        those that other webhooks have changed at /mutate; `again`: in round 1
     keeps       those that the server has made of it
     counts      the generation that the server gives it, where it is not the one that is predicted;
@@ -81,23 +82,23 @@ class Story:
     def _write(self, step: dict[str, Any], number: str) -> None:
         old, base = self._stored, step.get("base", number)
         values = {"$generation": old["metadata"]["generation"], "$n": int(number)}
-        asked = {**old, **_filled(step.get("asks", {}), values)}
-        left = {**asked, **_filled(step.get("left", {}), values)}
-        last = {**left, **_filled(step.get("again", {}), values)}
+        asked = _changed(old, _filled(step.get("asks", {}), values))
+        left = _changed(asked, _filled(step.get("left", {}), values))
+        last = _changed(left, _filled(step.get("again", {}), values))
         phases = [(MUTATE, left)] if "unseen" in step else [(INTENT, asked), (MUTATE, left)]
         phases += [(MUTATE, last)] if "again" in step else []
         for phase, new in phases:
             self._show(phase, step, new, base)
         if "refused" in step:
             return
-        kept = {**last, **_filled(step.get("keeps", {}), values)}
+        kept = _changed(last, _filled(step.get("keeps", {}), values))
         predicted = reviewed(self._review(step, kept, base), OUTCOME, _JUDGE).prediction
         counted = step.get("counts", predicted.generation or values["$generation"])
         counted = values["$generation"] + 1 if counted == "next" else counted
-        kept["metadata"] = {**old["metadata"], "generation": counted}
+        kept["metadata"] = {**kept["metadata"], "generation": counted}
         self._show(OUTCOME, step, kept, base)
         if "lost" not in step:
-            self._stored = {**kept, **_filled(step.get("then", {}), values)}
+            self._stored = _changed(kept, _filled(step.get("then", {}), values))
 
     def _show(self, phase: Phase, step: dict[str, Any], new: dict[str, Any], base: str) -> None:
         asked = self._review(step, new, base)
@@ -113,6 +114,10 @@ class Story:
             subresource=step.get("to", ""),
             user=step["by"],
         )
+
+
+def _changed(obj: dict[str, Any], fields: dict[str, Any]) -> dict[str, Any]:
+    return {**obj, **fields, "metadata": {**obj["metadata"], **fields.get("metadata", {})}}
 
 
 def _filled(value: Any, values: dict[str, int]) -> Any:

@@ -5,6 +5,8 @@ from typing import Final
 from webhook.detection.detectors.detector import Blame, Detector, DetectorRunner, Signal
 from webhook.detection.detectors.generation_mismatch import GenerationMismatch
 from webhook.detection.detectors.generation_storm import GenerationStorm
+from webhook.detection.detectors.metadata_clobbered import MetadataClobbered
+from webhook.detection.detectors.metadata_fight import MetadataFight
 from webhook.detection.detectors.observed_generation_ahead import ObservedGenerationAhead
 from webhook.detection.detectors.observed_generation_cleared import ObservedGenerationCleared
 from webhook.detection.detectors.observed_generation_stalled import ObservedGenerationStalled
@@ -24,6 +26,8 @@ ALL: Final[tuple[Detector, ...]] = (
     StatusWriteStorm(),
     GenerationStorm(),
     SpecFight(),
+    MetadataFight(),
+    MetadataClobbered(),
     UnstableMutation(),
     GenerationMismatch(),
     TerminatingReplicasDropped(),

@@ -41,7 +41,14 @@ class Signal:
     damage: Damage | None = None
 
 
-Sort = Literal["writes_status", "writes_more", "is_changed", "counted", "has_outcome"]
+Sort = Literal[
+    "writes_status",
+    "writes_more",
+    "is_changed",
+    "is_mutated",
+    "counted",
+    "has_outcome",
+]
 """A question that a Write answers with yes or no."""
 _sorts: Final = attrgetter(*get_args(Sort))
 
@@ -70,6 +77,11 @@ class Detector:
         del write, past
         return ()
 
+    def judge_stored_metadata(self, write: Write, past: ObjectHistory) -> Iterable[Signal]:
+        """Judge a write that is known to have changed the stored metadata."""
+        del write, past
+        return ()
+
 
 _Judge = Callable[[Write, ObjectHistory], Iterable[Signal]]
 _Judges = tuple[tuple[str, _Judge], ...]
@@ -90,6 +102,11 @@ class DetectorRunner:
             for one in each
             if type(one).judge_stored is not Detector.judge_stored
         )
+        self._detectors_of_metadata: Final[_Judges] = tuple(
+            (one.name, one.judge_stored_metadata)
+            for one in each
+            if type(one).judge_stored_metadata is not Detector.judge_stored_metadata
+        )
         self._judges: Final[dict[tuple[bool, ...], tuple[_Judges, _Judges]]] = {}
 
     def judge(self, write: Write, history: History) -> Iterator[tuple[str, Signal, Write]]:
@@ -105,6 +122,11 @@ class DetectorRunner:
             for name, judge in self._judges_of(stored)[1]:
                 for signal in judge(stored, past):
                     yield name, signal, stored
+        changed = past.confirm_metadata(write)
+        if changed is not None:
+            for name, judge in self._detectors_of_metadata:
+                for signal in judge(changed, past):
+                    yield name, signal, changed
         history.add(past, write)
         for name, judge in self._judges_of(write)[0]:
             for signal in judge(write, past):
