@@ -11,10 +11,12 @@ _MODULES = (
     "loops_by_policies",
     "loops_by_writers",
     "loops_of_generation",
+    "loops_across_objects",
     "quiet_workloads",
     "quiet_writers",
     "quiet_controllers",
     "quiet_webhooks",
+    "quiet_across_objects",
 )
 _known: dict[str, "Scenario"] = {}
 

@@ -341,6 +341,7 @@ def assemble(
         policies=_policies(asking, mutates, last),
         called=_called(intent, mutates, last),
         missing=missing,
+        owner=last.owner,
     )
 
 

@@ -62,6 +62,7 @@ class Fact(msgspec.Struct, frozen=True, array_like=True, gc=False):
                      shown here; none where that was not asked, None where the fact shows the same
                      as an earlier one, or comes too late
     policies         those that may have acted; None where an earlier phase has told
+    owner            the uid of the controller that owns the stored object, "" where none does
     """
 
     version: Literal[3]
@@ -86,6 +87,7 @@ class Fact(msgspec.Struct, frozen=True, array_like=True, gc=False):
     called: Called | None
     unmet: tuple[str, ...] | None
     policies: tuple[Acted, ...] | None
+    owner: str = ""
 
     @property
     def size(self) -> int:

@@ -22,6 +22,7 @@ from webhook.generation.custom import StatusSubresource
 from webhook.generation.prediction import Prediction
 from webhook.objects.fields import Fields
 from webhook.objects.observed import NOTHING_OBSERVED
+from webhook.objects.owners import read_owner_uid
 
 _METADATA: Final = "metadata"
 _STATUS: Final = "status"
@@ -145,6 +146,7 @@ def reduce(
         called=suspects.called_in(request) if is_last or is_changed else None,
         unmet=None if phase is Phase.OUTCOME else suspects.unmet_in(request),
         policies=suspects.policies_in(request) if asks and not facts else None,
+        owner=read_owner_uid(old.metadata.owner_references),
     )
 
 

@@ -67,6 +67,7 @@ class Write(msgspec.Struct, frozen=True, array_like=True, gc=False):
     policies            those that may have acted before the intent: part of the request is theirs
     called              the other webhooks that may have acted
     missing             phases that were not seen here: another replica may have seen them
+    owner               the uid of the controller that owns the object; its history keeps it
     """
 
     time: float
@@ -97,6 +98,7 @@ class Write(msgspec.Struct, frozen=True, array_like=True, gc=False):
     policies: tuple[Acted, ...] = ()
     called: Called = NOBODY
     missing: tuple[str, ...] = ()
+    owner: str = ""
 
     @property
     def changed_something(self) -> bool:
