@@ -162,7 +162,8 @@ async def load_finding(context: PageContext, query: Mapping[str, str], _: float)
 
 async def _seen(context: PageContext, asked: FindingQuery, *, folds: bool = False) -> PageData:
     known = context.sources.detecting.findings()
-    page = await context.queue.in_thread(lambda: select(known, asked, folds=folds))
+    page, follows = await context.queue.in_thread(
+        lambda: (select(known, asked, folds=folds), by_cause(known) if folds else {})
+    )
     choices = {"states": STATES, "detectors": DETECTORS, "severities": SEVERITIES}
-    follows = by_cause(known) if folds else {}
     return PageData(page, {"asked": asked, "follows": follows, **choices})
