@@ -14,7 +14,7 @@ import msgspec
 from webhook.detection.write import ObjectKey, Requester, Write
 
 MOST_MOVING: Final = 400
-MOST_MOVES: Final = 26
+MOST_MOVES: Final = 24
 _MOVES_BEFORE: Final = 4
 """An object with so many moves by one actor is followed from then on."""
 _SECONDS_BETWEEN: Final = 60.0
@@ -23,6 +23,9 @@ _TURNS: Final = 3
 """Two objects that moved by turns so often are looked at; for most it is chance."""
 _MOST_LOOKED_BACK: Final = 64
 _MOST_LEAVES: Final = 4
+_LONGEST_VERSION: Final = 64
+_RECORDS: Final = frozenset({"events", "leases", "endpoints", "endpointslices"})
+"""Their writers record what happens elsewhere, and nobody is led by them."""
 
 
 class Move(NamedTuple):
@@ -115,6 +118,8 @@ class Moves:
 def _is_move(write: Write) -> bool:
     if not write.writes_more or not write.touches_more or write.state_before == write.state_after:
         return False
+    if write.object.resource in _RECORDS:
+        return False
     changes = write.admitted_diff.changes
     return not changes or not all(one.holds_time for one in changes)
 
@@ -128,7 +133,9 @@ def _goes_on(known: MovingObject, write: Write) -> bool:
 
 def _without_rival(known: MovingObject, write: Write) -> tuple[Move, ...]:
     """Return the earlier moves; of two writes upon one version only one was stored."""
-    return known.moves[:-1] if known.moves[-1].base == write.base else known.moves
+    return (
+        known.moves[:-1] if known.moves[-1].base == write.base[:_LONGEST_VERSION] else known.moves
+    )
 
 
 def _moves_of(past: Sequence[Write]) -> tuple[Move, ...]:
@@ -149,7 +156,7 @@ def _move(write: Write) -> Move:
     made = [one.after for one in write.admitted_diff if one.after is not None and one.salt]
     return Move(
         write.time,
-        write.base,
+        write.base[:_LONGEST_VERSION],
         write.generation_after,
         tuple(made[:_MOST_LEAVES]),
     )

@@ -7,7 +7,11 @@ from webhook.detection.finding import Severity
 
 ROOT = finding(id="root", detector="spec-fight", evidence=())
 CHILD = finding(
-    id="child", detector="generation-storm", severity=Severity.INFO, caused_by="root", evidence=()
+    id="child",
+    detector="generation-storm",
+    severity=Severity.INFO,
+    caused_by="root",
+    evidence=(),
 )
 ASKED = parse({}, state="open", limit=100)
 ABOUT = {"mode": "enforcing", "version": "1", "instance": "here", "store": "memory"}
