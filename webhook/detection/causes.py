@@ -77,9 +77,10 @@ def _moves(past: ObjectHistory, now: float) -> list[Write]:
 
 def _follows(user: str, below: ObjectHistory, above: ObjectHistory, now: float) -> bool:
     """Whether a user is the controller that writes an object after its owner was changed."""
-    mine, moves = _moves(below, now)[-_MOST_WRITES:], _moves(above, now)
+    writes, moves = _moves(below, now)[-_MOST_WRITES:], _moves(above, now)
+    mine = [one for one in writes if one.requester.user == user]
     causes = [one for one in moves if one.requester.user != user]
-    if not mine or not causes or any(one.requester.user != user for one in mine):
+    if not mine or not causes or len(mine) < _OFTEN * len(writes):
         return False
     if _leaves(causes) & _leaves(one for one in moves if one.requester.user == user):
         return False

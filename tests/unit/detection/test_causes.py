@@ -100,3 +100,10 @@ def test_each_finding_comes_directly_beneath_its_cause():
     names = [("b", "a"), ("a", ""), ("c", ""), ("d", "a"), ("e", "unknown")]
     found = [finding(id=one, caused_by=cause) for one, cause in names]
     assert [one.id for one in beneath_causes(found)] == ["a", "b", "d", "c", "e"]
+
+
+def test_what_two_do_follows_from_nothing():
+    fight = state("spec-fight", "gitops")
+    late = state("observed-generation-stalled", "operator", subresource="status", observed=(3, 7))
+    late.askers.blame([Requester("another-operator", "")])
+    assert root_causes([fight, late]) == {}

@@ -104,8 +104,9 @@ def _is_family(one: MovingObject, other: MovingObject) -> bool:
 
 def _by_turns(mine: MovingObject, theirs: MovingObject) -> _Turns:
     """Return the latest moves, as far back as each moves once after the other, and steadily."""
-    ours = [(one.time, 0, one) for one in mine.moves]
-    both = sorted([*ours, *((one.time, 1, one) for one in theirs.moves)], key=lambda one: one[:2])
+    newest = mine.moves[-1].time
+    before = [(one.time, 1, one) for one in theirs.moves if one.time < newest]
+    both = sorted([*before, *((one.time, 0, one) for one in mine.moves)], key=lambda one: one[:2])
     run = [both.pop()]
     while both and both[-1][1] != run[-1][1]:
         run.append(both.pop())
@@ -121,9 +122,7 @@ def _by_turns(mine: MovingObject, theirs: MovingObject) -> _Turns:
 
 def _steady(gaps: Sequence[float]) -> int:
     """Return how many of the latest gaps are about as long as the others."""
-    if not gaps:
-        return 0
-    usual = median(gaps)
+    usual = median(gaps) if gaps else 0.0
     count = 0
     for gap in reversed(gaps):
         if not usual <= gap * _STEADY or not gap <= usual * _STEADY:
