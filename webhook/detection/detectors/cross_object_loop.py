@@ -75,7 +75,7 @@ class CrossObjectLoop(Detector):
         if past.in_turn is None:
             return
         mine = past.in_turn.mine
-        others = [one for one in past.in_turn.others if not _is_family(mine, one)]
+        others = _unrelated(mine, past.in_turn.others)
         chased = [one for one in others if one.requester.user != mine.requester.user]
         if len(chased) != 1 or len(others) != 1:
             return
@@ -91,6 +91,21 @@ class CrossObjectLoop(Detector):
                 (mine.requester, theirs.requester),
                 evidence={"other": _told(other), "otherUser": theirs.requester.user},
             )
+
+
+def _unrelated(mine: MovingObject, others: Sequence[MovingObject]) -> list[MovingObject]:
+    """Return the others without family of mine, and without what one of the others owns.
+
+    What is owned by an object that moves as well follows that one: it chases nobody.
+    """
+    uids = {one.object.uid for one in others}
+    if mine.owner and mine.owner in uids:
+        return []
+    return [
+        one
+        for one in others
+        if not _is_family(mine, one) and (not one.owner or one.owner not in uids)
+    ]
 
 
 def _is_family(one: MovingObject, other: MovingObject) -> bool:
