@@ -36,6 +36,10 @@ _ALIKE: Final = 4.0
 """Neither of the two takes so many times longer: who starts both would be a third."""
 _CLOCKWORK: Final = 0.015
 """A timer is more regular than this: the standard deviation of its periods, by their mean."""
+_SECONDS_OF_TIMERS: Final = 1.0
+"""No controller has a timer of so short a period."""
+_SECONDS_MEASURED: Final = 0.0001
+"""Gaps that vary less tell nothing."""
 _AS_UNSTEADY: Final = 1.7
 """Of two sorts of gaps: where one varies more, it hides what a delay of the other does."""
 _MAKES_UP: Final = -0.2
@@ -206,7 +210,8 @@ def _are_timers(turns: _Turns) -> bool:
 
 def _is_timer(moves: Sequence[Move]) -> bool:
     periods = [after.time - one.time for one, after in pairwise(moves)]
-    return pstdev(periods) < _CLOCKWORK * fmean(periods)
+    usual = fmean(periods)
+    return usual > _SECONDS_OF_TIMERS and pstdev(periods) < _CLOCKWORK * usual
 
 
 def _delay_each_other(turns: _Turns) -> bool:
@@ -217,7 +222,7 @@ def _delay_each_other(turns: _Turns) -> bool:
 
 def _goes_with(gaps: Sequence[float], next_gaps: Sequence[float]) -> bool:
     one, other = pstdev(gaps), pstdev(next_gaps)
-    if not 0 < max(one, other) <= _AS_UNSTEADY * min(one, other):
+    if min(one, other) < _SECONDS_MEASURED or max(one, other) > _AS_UNSTEADY * min(one, other):
         return False
     return correlation(gaps, next_gaps) > _MAKES_UP
 
