@@ -15,6 +15,7 @@ import msgspec
 from webhook.admission.review import Phase
 from webhook.audit.event import API_VERSION, is_audit
 from webhook.audit.log import AuditLog
+from webhook.detection.causes import beneath_causes
 from webhook.detection.detection import Detection
 from webhook.detection.finding import Actor
 from webhook.detection.reduce import Reviewed
@@ -72,7 +73,8 @@ class Replay:
     def findings(self) -> Iterator[ReplayLine]:
         """Every finding; to be called after the last line."""
         self._detection.finish(self._clock)
-        for finding in (*self._detection.findings(), *self._audit.findings()):
+        found = (*self._detection.findings(), *self._audit.findings())
+        for finding in beneath_causes(found):
             self._counts["findings"] += 1
             yield msgspec.to_builtins(finding)
 
@@ -198,7 +200,8 @@ def _finding_row(line: ReplayLine) -> str:
     found = line["object"]
     target = "/".join(part for part in (found["namespace"], found["name"]) if part)
     actors = ", ".join(one.told for one in msgspec.convert(line["actors"], list[Actor]))
+    detector = f"{'└ ' if line.get('causedBy') else ''}{line['detector']}"
     return (
-        f"{line['severity']:8} {line['detector']:28} {found['resource']:24} {target:40} "
+        f"{line['severity']:8} {detector:28} {found['resource']:24} {target:40} "
         f"{line['count']:>5}x  {actors or 'unknown'}: {line['message']}"
     )

@@ -13,11 +13,13 @@ _MODULES = (
     "loops_by_writers",
     "loops_of_generation",
     "loops_of_metadata",
+    "loops_across_objects",
     "quiet_workloads",
     "quiet_writers",
     "quiet_controllers",
     "quiet_webhooks",
     "quiet_metadata",
+    "quiet_across_objects",
 )
 _known: dict[str, "Scenario"] = {}
 

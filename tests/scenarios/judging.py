@@ -107,9 +107,9 @@ def complaints(result: Result, expected: Expected) -> Iterator[str]:
             yield f"not found: {wanted}"
         for one in found:
             matched.add(one["id"])
-            moment = result.warned.get(one["id"])
-            if moment and moment.writes > REPEATS and moment.seconds > SECONDS:
-                yield f"{one['detector']} came late: {moment}"
+            yield from _complaints_of_cause(one, wanted, result)
+            if not wanted.get("late"):
+                yield from _complaints_of_time(one, result)
     for one in result.findings:
         if one["severity"] == "info":
             continue
@@ -118,6 +118,24 @@ def complaints(result: Result, expected: Expected) -> Iterator[str]:
         for actor in one["actors"]:
             if actor["name"] in expected.blameless and actor["confidence"] in _SURE:
                 yield f"blames {actor['name']}: {summary(one)}"
+
+
+def _complaints_of_time(found: Found, result: Result) -> Iterator[str]:
+    moment = result.warned.get(found["id"])
+    if moment and moment.writes > REPEATS and moment.seconds > SECONDS:
+        yield f"{found['detector']} came late: {moment}"
+
+
+def _complaints_of_cause(found: Found, wanted: Found, result: Result) -> Iterator[str]:
+    if "causedBy" not in wanted:
+        if "causedBy" in found:
+            yield f"is folded: {summary(found)}"
+        return
+    roots = {one["id"] for one in result.findings if one["detector"] == wanted["causedBy"]}
+    if found.get("causedBy") not in roots:
+        yield f"stands alone: {summary(found)}"
+    elif found["id"] in result.warned:
+        yield f"was a warning before it was folded: {summary(found)}"
 
 
 def summary(found: Found) -> str:
@@ -143,10 +161,14 @@ def _is_wanted(found: Found, wanted: Found) -> bool:
     }
     return (
         all(wanted.get(key, value) == value for key, value in places.items())
-        and _ORDER.index(found["severity"]) >= _ORDER.index(wanted.get("severity", "warning"))
+        and _ORDER.index(found["severity"]) >= _ORDER.index(_least(wanted))
         and wanted.get("path", "") in ("", *found["paths"])
         and _is_actor(first, found["actors"], wanted.get("actor"))
     )
+
+
+def _least(wanted: Found) -> str:
+    return str(wanted.get("severity", "info" if "causedBy" in wanted else "warning"))
 
 
 def _is_actor(first: Found, actors: list[Found], wanted: Found | list[Found] | None) -> bool:

@@ -120,6 +120,20 @@ class Scene:
     def gauge(self, name: str = "one", **spec: Any) -> Stored:
         return self._custom("gauges", "Gauge", name, spec)
 
+    def child_of(self, parent: Stored) -> Stored:
+        """A gauge that a widget owns."""
+        above = parent.get()
+        owner = {"apiVersion": "example.org/v1", "kind": "Widget", "controller": True} | {
+            key: above["metadata"][key] for key in ("name", "uid")
+        }
+        body = {
+            "apiVersion": "example.org/v1",
+            "kind": "Gauge",
+            "metadata": {"name": "child", "ownerReferences": [owner]},
+            "spec": {"size": 1},
+        }
+        return self.create("example.org/v1/gauges", body)
+
     def kubectl(self, *args: str) -> None:
         self.plane.kubectl(*args, f"--namespace={self.namespace}")
 

@@ -22,6 +22,8 @@ LIVE = (
     "mutation-that-never-settles",
     "custom-status-removed-beside-a-condition-that-is-false",
     "observed-generation-pinned-by-a-policy",
+    "a-child-of-what-two-fight-over",
+    "two-controllers-chase-each-other",
     "rollouts",
     "eight-writers-of-one-object",
     "well-behaved-webhooks",

@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 from cachetools import LRUCache
 from msgspec import structs
 
-from webhook.alerts.change import Change, Sink, Transition
+from webhook.alerts.change import ENDS, Change, Sink
 from webhook.detection.finding import Finding, FoundObject, Severity
 
 MOST_LOOKUPS: Final = 20
@@ -75,11 +75,7 @@ class VerifiedSink:
         passed_changes = [
             Change(one.transition, found)
             for one in changes
-            if (
-                found := await self._passed(
-                    one.finding, is_end=one.transition is Transition.RESOLVED
-                )
-            )
+            if (found := await self._passed(one.finding, is_end=one.transition in ENDS))
         ]
         passed_findings = [
             found

@@ -24,7 +24,9 @@ from webhook.audit.event import (
 from webhook.audit.fight import Fights
 from webhook.audit.signs import Told, describe, signs
 from webhook.audit.write import Memory, StatusCounts
+from webhook.detection.causes import followed
 from webhook.detection.detectors import Blame, DetectorRunner, Signal
+from webhook.detection.detectors.cross_object_loop import CrossObjectLoop
 from webhook.detection.detectors.generation_storm import GenerationStorm
 from webhook.detection.detectors.spec_fight import SpecFight
 from webhook.detection.detectors.status_oscillation import StatusOscillation
@@ -41,7 +43,7 @@ _NO_GENERATION: Final = frozenset({"events", "leases", "endpoints", "endpointsli
 """Ignored: nothing waits for them, and they are most writes of a cluster."""
 
 _RUNNER: Final = DetectorRunner(
-    (StatusWriteStorm(), GenerationStorm(), StatusOscillation(), SpecFight())
+    (StatusWriteStorm(), GenerationStorm(), StatusOscillation(), SpecFight(), CrossObjectLoop())
 )
 _MOST_NAMES: Final = 1_000
 _MOST_OBJECTS: Final = 10_000
@@ -156,7 +158,7 @@ class AuditLog:
                 self._proved.add(SpecFight.name, sign, write)
         for name, sign, judged in _RUNNER.judge(write, self._history):
             told = _with_calls(sign, others) if judged is write else sign
-            self._proved.add(name, told, judged)
+            self._proved.add(name, told, judged, followed(told, judged, self._history))
 
     def _enter(self, told: Told, write: Write) -> None:
         names = tuple(dict.fromkeys(call.name for call in told.calls))

@@ -19,6 +19,7 @@ from webhook.detection.diff import NO_DIFF, Diff, diff_of
 from webhook.detection.write import Called, ObjectKey, Requester, Write
 from webhook.objects.fields import NOT_CONTENT, Fields
 from webhook.objects.observed import NOTHING_OBSERVED, Observed, read_observed
+from webhook.objects.owners import read_owner_uid
 
 MOST_OBJECTS: Final = 20_000
 MOST_BYTES: Final = 6 * 1024 * 1024
@@ -33,6 +34,7 @@ class _Metadata(msgspec.Struct, rename="camel"):
     generation: int = 0
     resource_version: str = ""
     uid: str = ""
+    owner_references: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
 
 class _Stored(NamedTuple):
@@ -108,6 +110,7 @@ class Memory:
             observed_sent=asked_to_observe,
             observed_after=observed,
             called=Called(webhooks, webhooks),
+            owner=read_owner_uid(after.metadata.owner_references) if after else "",
         )
         self._remember(name, after)
         return write
@@ -132,7 +135,9 @@ class Memory:
         if stored is None or stored.size > _LARGEST:
             return
         kept = {key: raw.copy() for key, raw in stored.fields.items() if key not in NOT_CONTENT}
-        self._stored[name] = stored._replace(fields=kept)
+        # Raw bytes would keep the whole document in memory.
+        metadata = msgspec.structs.replace(stored.metadata, owner_references=msgspec.UNSET)
+        self._stored[name] = stored._replace(metadata=metadata, fields=kept)
         self._bytes += stored.size
         while len(self._stored) > MOST_OBJECTS or self._bytes > MOST_BYTES:
             _, oldest = self._stored.popitem(last=False)

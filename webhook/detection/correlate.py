@@ -360,6 +360,7 @@ def assemble(
         called=_called(intent, mutates, last),
         missing=missing,
         metadata=_metadata(intent, mutates, last) if tells_metadata else _metadata(None, (), last),
+        owner=last.owner,
     )
 
 

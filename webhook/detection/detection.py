@@ -12,6 +12,7 @@ import msgspec
 
 from webhook.admission.join import JoinKey
 from webhook.admission.review import AdmissionRequest, Phase
+from webhook.detection.causes import followed
 from webhook.detection.correlate import Correlator, FactQueue
 from webhook.detection.damage import survives
 from webhook.detection.detectors import ALL, Detector, DetectorRunner
@@ -286,8 +287,9 @@ class Detection:
                 if ledger.has_damage(name):
                     ledger.see_object(name, lambda one: survives(one, write), write.time)
         for detector, sign, judged in self._runner.judge(write, self.history):
+            owners = followed(sign, judged, self.history)
             for ledger in self._ledgers:
-                ledger.add(detector, sign, judged)
+                ledger.add(detector, sign, judged, owners)
 
 
 def _kind_of(key: JoinKey) -> ResourceKind:

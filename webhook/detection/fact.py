@@ -63,6 +63,7 @@ class Fact(msgspec.Struct, frozen=True, array_like=True, gc=False):
                      as an earlier one, or comes too late
     policies         those that may have acted; None where an earlier phase has told
     compared_metadata  labels, annotations, finalizers and owners; None where all are as stored
+    owner            the uid of the controller that owns the stored object, "" where none does
     """
 
     version: Literal[4]
@@ -88,6 +89,7 @@ class Fact(msgspec.Struct, frozen=True, array_like=True, gc=False):
     unmet: tuple[str, ...] | None
     policies: tuple[Acted, ...] | None
     compared_metadata: Compared | None
+    owner: str = ""
 
     @property
     def size(self) -> int:

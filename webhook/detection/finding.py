@@ -61,6 +61,7 @@ class Finding(
     state   open; quiet: no new sign for a while, but what is wrong in the stored object is still
             wrong; resolved
     repair  the command that puts lost values back by hand; "" where there is none
+    caused_by  the id of the finding that this one follows from; "" where it stands alone
     """
 
     id: str
@@ -77,3 +78,4 @@ class Finding(
     message: str
     evidence: tuple[dict[str, Any], ...]
     repair: str = ""
+    caused_by: str = ""

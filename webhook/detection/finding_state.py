@@ -22,6 +22,7 @@ QUIET_SECONDS: Final = 60.0
 """The shortest quiet after which a finding is resolved; longer for loops that turn slowly."""
 MOST_PATHS: Final = 20
 MOST_EVIDENCE: Final = 5
+MOST_FOLLOWED: Final = 4
 
 Accused = tuple[tuple[str, Confidence], ...]
 """Webhooks, the likeliest first."""
@@ -122,6 +123,11 @@ class Requesters:
         found += [_before_intent(name, Confidence.POSSIBLE) for name in others]
         yield from sorted(found, key=lambda one: _ORDER.index(one.confidence))
 
+    @property
+    def users(self) -> tuple[str, ...]:
+        """Return the users who are blamed, each once."""
+        return tuple(dict.fromkeys(one.user for one in self._requesters))
+
     def plain(self) -> tuple[list[Any], ...]:
         """Return all counts, for `from_plain`."""
         counters = self._requesters, self._writes, self._matched, self._visible
@@ -210,6 +216,19 @@ class FindingState(msgspec.Struct, gc=False):
     """The choice behind `told`; None where there was none between webhooks."""
     accused: Accused = ()
     """The webhooks that `told` names: when these change, `told` is made again."""
+    follows: dict[str, int] = {}
+    """Owners by uid, the nearest first, and how many signals came of their changes."""
+
+    @property
+    def only_requester(self) -> str | None:
+        """Return the only user who can have done it; None where others may have."""
+        users = self.askers.users
+        is_alone = len(users) == 1 and not (self.by_others or self.by_either or self.by_server)
+        return users[0] if is_alone else None
+
+    def blames(self, user: str) -> bool:
+        """Whether a user is among those who are blamed."""
+        return user in self.askers.users
 
     @property
     def webhooks(self) -> tuple[str, ...]:
@@ -269,6 +288,8 @@ class FindingState(msgspec.Struct, gc=False):
         self.by_server += other.by_server
         for name, count in other.candidates.items():
             self.candidates[name] = self.candidates.get(name, 0) + count
+        for owner, count in other.follows.items():
+            self.follows[owner] = self.follows.get(owner, 0) + count
         evidence = [*self.evidence, *other.evidence]
         evidence.sort(key=lambda one: str(one.get("time")))
         self.evidence = evidence[-MOST_EVIDENCE:]

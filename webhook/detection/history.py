@@ -19,6 +19,7 @@ import msgspec
 from webhook.admission.join import JoinKey
 from webhook.detection.diff import NO_DIFF, NOT_COMPARED, Diff
 from webhook.detection.metadata import SAME_METADATA
+from webhook.detection.moves import InTurn, Moves
 from webhook.detection.write import NOBODY, ObjectKey, Requester, Write
 from webhook.objects.pointer import Path
 
@@ -43,6 +44,8 @@ class ObjectHistory(msgspec.Struct, gc=False):
     bytes   about what the records take in memory; leaf_bytes: what their leaves take
     writer, status_writer  who wrote the first time: the rest, and status
     several_wrote, several_wrote_status  whether somebody else has written it since
+    owner   the uid of its owner, "" without one
+    in_turn  the objects that move in turn with it, as of the newest write
     """
 
     writes: tuple[Write, ...] = ()
@@ -54,6 +57,8 @@ class ObjectHistory(msgspec.Struct, gc=False):
     status_writer: str | None = None
     several_wrote: bool = False
     several_wrote_status: bool = False
+    owner: str = ""
+    in_turn: InTurn | None = None
 
     @property
     def seen(self) -> float:
@@ -83,6 +88,9 @@ class ObjectHistory(msgspec.Struct, gc=False):
                 self.stored = self.stored[1:]
             if self.stored_metadata and self.stored_metadata[0] is oldest:
                 self.stored_metadata = self.stored_metadata[1:]
+        if write.owner != self.owner:
+            self.bytes += len(write.owner) - len(self.owner)
+            self.owner = write.owner
         user = write.requester.user
         if write.writes_status:
             self.status_writer = self.status_writer or user
@@ -175,6 +183,7 @@ class History:
         self._most_objects: Final = most_objects
         self._most_bytes: Final = most_bytes
         self._most_leaf_bytes: Final = most_leaf_bytes
+        self._moves: Final = Moves()
         self.bytes = 0
         self.leaf_bytes = 0
 
@@ -196,10 +205,15 @@ class History:
         """Return the history of an object, if there is one; this keeps it no longer."""
         return self._objects.get(_name(key))
 
+    def find_uid(self, uid: str) -> ObjectHistory | None:
+        """Return the history of the object of this uid, if there is one."""
+        return self._objects.get(uid)
+
     def add(self, past: ObjectHistory, write: Write) -> None:
         """Add a write to the history of its object, and drop what is over the bounds."""
         before, leaves_before = past.bytes, past.leaf_bytes
         past.add(write)
+        past.in_turn = self._moves.add(_name(write.object), write, past.owner, past.writes)
         self.bytes += past.bytes - before
         self.leaf_bytes += past.leaf_bytes - leaves_before
         if past.leaf_bytes:
@@ -237,7 +251,7 @@ def _bare(write: Write) -> Write:
     )
     key = ObjectKey(group, version, resource, namespace, where.name, where.uid)
     return msgspec.structs.replace(
-        write, called=NOBODY, object=key, subresource=intern(write.subresource)
+        write, called=NOBODY, object=key, subresource=intern(write.subresource), owner=""
     )
 
 
@@ -247,6 +261,7 @@ def _sharing(write: Write, last: Write) -> Write:
     return msgspec.structs.replace(
         write,
         called=NOBODY,
+        owner="",
         object=last.object if last.object == write.object else write.object,
         subresource=last.subresource
         if last.subresource == write.subresource

@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from zstandard import ZstdCompressor, ZstdDecompressor, ZstdError, get_frame_parameters
 
+from webhook.detection.causes import root_causes
 from webhook.detection.damage import Damage, repair_command
 from webhook.detection.detectors.detector import Blame, Signal
 from webhook.detection.evidence import NOTHING_SHARED, Shared, share
@@ -17,6 +18,7 @@ from webhook.detection.fact import SECONDS_APART
 from webhook.detection.finding import Actor, Finding, FoundObject, Severity
 from webhook.detection.finding_state import (
     MOST_EVIDENCE,
+    MOST_FOLLOWED,
     MOST_PATHS,
     WINDOW_SECONDS,
     Accused,
@@ -88,9 +90,15 @@ class Ledger:
         self._told: tuple[Finding, ...] | None = None
         self._order: list[FindingState] | None = None
         self._sharing: dict[str, Shared] | None = None
+        self._causes: Mapping[str, str] | None = None
 
-    def add(self, detector: str, sign: Signal, write: Write) -> Severity:
-        """Enter a signal, and return the severity that its finding has now."""
+    def add(
+        self, detector: str, sign: Signal, write: Write, follows: Iterable[str] = ()
+    ) -> Severity:
+        """Enter a signal, and return the severity that its finding has by itself now.
+
+        follows  the uids of owners whose changes the write follows, the nearest first
+        """
         entry = self._entry(detector, write)
         self._changed()
         entry.told = None
@@ -107,6 +115,9 @@ class Ledger:
         for path in sign.paths[:MOST_PATHS]:
             if len(entry.paths) < MOST_PATHS:
                 entry.paths[path] = None
+        for owner in follows:
+            if owner in entry.follows or len(entry.follows) < MOST_FOLLOWED:
+                entry.follows[owner] = entry.follows.get(owner, 0) + 1
         entry.askers.blame(sign.requesters)
         if sign.blame in (Blame.REQUESTER, Blame.EITHER):
             entry.askers.look(write, sign.paths, self._suspects)
@@ -185,7 +196,7 @@ class Ledger:
         """The clock was put back: a finding is quiet from now on, and not from a time to come."""
         entry.first, entry.last = min(entry.first, now), min(entry.last, now)
         entry.looked = min(entry.looked, now)
-        entry.told = self._told = None
+        entry.told = self._told = self._causes = None
 
     def _resolve(self, entry: FindingState) -> Finding:
         entry.resolved, entry.quiet, entry.damage = True, False, None
@@ -338,6 +349,11 @@ class Ledger:
 
     def _finding(self, entry: FindingState, known: dict[Doubt, Accused]) -> Finding:
         """Return a finding, the same one as long as nothing changed; `known` caches choices."""
+        if self._causes is None:
+            self._causes = root_causes(tuple(self._entries.values()))
+        cause = self._causes.get(entry.id, "")
+        if entry.told is not None and entry.told.caused_by != cause:
+            entry.told = None
         if entry.told is None:
             entry.doubt = entry.choice(self._suspects)
         elif entry.doubt is None:
@@ -350,7 +366,7 @@ class Ledger:
         found = Finding(
             id=entry.id,
             detector=entry.detector,
-            severity=entry.severity,
+            severity=Severity.INFO if cause else entry.severity,
             state=entry.state,
             object=where,
             subresource=entry.subresource,
@@ -362,6 +378,7 @@ class Ledger:
             message=entry.message,
             evidence=(*entry.evidence, *self._notes(actors, entry.first)),
             repair=repair_command(where, entry.subresource, entry.damage) if entry.damage else "",
+            caused_by=cause,
         )
         entry.told, entry.accused = found, accused
         return found

@@ -23,6 +23,7 @@ from webhook.generation.custom import StatusSubresource
 from webhook.generation.prediction import Prediction
 from webhook.objects.fields import Fields
 from webhook.objects.observed import NOTHING_OBSERVED
+from webhook.objects.owners import read_owner_uid
 
 _METADATA: Final = "metadata"
 _SCALE: Final = "scale"
@@ -164,6 +165,7 @@ def reduce(
         unmet=None if phase is Phase.OUTCOME else suspects.unmet_in(request),
         policies=suspects.policies_in(request) if asks and not facts else None,
         compared_metadata=metadata,
+        owner=read_owner_uid(old.metadata.owner_references),
     )
 
 

@@ -75,6 +75,7 @@ class Write(msgspec.Struct, frozen=True, array_like=True, gc=False):
     called              the other webhooks that may have acted
     missing             phases that were not seen here: another replica may have seen them
     metadata            what differs in labels, annotations, finalizers and owners
+    owner               the uid of the controller that owns the object; its history keeps it
     """
 
     time: float
@@ -106,6 +107,7 @@ class Write(msgspec.Struct, frozen=True, array_like=True, gc=False):
     called: Called = NOBODY
     missing: tuple[str, ...] = ()
     metadata: MetadataDiffs = SAME_METADATA
+    owner: str = ""
 
     @property
     def changed_something(self) -> bool:

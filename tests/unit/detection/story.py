@@ -1,4 +1,4 @@
-"""An API server as far as Detection sees one: the writes of one object, in every phase."""
+"""An API server as far as Detection sees one: the writes of some objects, in every phase."""
 
 import itertools
 from collections.abc import Iterator
@@ -13,6 +13,7 @@ from webhook.admission.review import Phase
 from webhook.detection.detection import Detection
 from webhook.detection.detectors import Detector
 from webhook.detection.finding import Finding
+from webhook.detection.ledger import Row
 from webhook.detection.policies import read_policies
 from webhook.detection.suspects import Suspects, read_configurations
 from webhook.generation import CustomResource, StatusSubresource
@@ -37,9 +38,11 @@ class Story:
 
     A policy, `pins`, acts on writes of the user gitops, and sets all that the rows speak of.
 
-    A step is one write, or `times` of them, `every` so many seconds:
+    A step is one write, or `times` of them, `every` so many seconds; a list of these takes turns:
 
-    at, by, to  when; who asks; the subresource, "" is the object itself
+    at, by, to  when; who asks; the subresource, "" is the object itself; lists take turns
+    of          the name of the object, where it is not the only one; a list takes turns
+    owner       the uid of its owner, which is its name with "uid-of-" before it; a list takes turns
     asks        the top-level fields that the writer changes, and the fields of metadata; a list
                 takes turns
     left        those that other webhooks have changed at /mutate; `again`: in round 1
@@ -51,27 +54,35 @@ class Story:
     refused     there is no outcome; lost: there is one, and another write came first
     base        upon which version it is written
 
-    "$generation" is the generation that is stored, "$n" the number of the write.
+    "$generation" is the generation that is stored, "$n" the number of the write, "$reached" the
+    generation of the object that was written last.
     """
 
-    def __init__(self, detector: Detector, resource: str, found: dict[str, Any]) -> None:
+    def __init__(self, *detectors: Detector, resource: str, found: dict[str, Any]) -> None:
         hooks = hook("once", _EVERYTHING), hook("twice", _EVERYTHING, reinvocationPolicy="IfNeeded")
         suspects = Suspects(
             read_configurations(hooks), read_policies([_PINS, binding()]), conditions=CONDITIONS
         )
-        self._detection = Detection(suspects, (detector,))
+        self._detection = Detection(suspects, detectors)
         self._resource = resource
         self._numbers = itertools.count(1)
         self._now = 0.0
-        self._stored = {**found, "metadata": {"generation": 1, **found.get("metadata", {})}}
+        self._reached = 1
+        self._found = found
+        self._objects: dict[str, dict[str, Any]] = {}
+        self._select({})
 
     def play(self, step: dict[str, Any]) -> None:
         """One step."""
         asks = step.get("asks", {})
         turns = itertools.cycle(asks if isinstance(asks, list) else [asks])
-        for turn in range(step.get("times", 1)):
-            self._now = float(step["at"] + turn * step.get("every", 1))
-            self._write({**step, "asks": next(turns)}, str(next(self._numbers)))
+        named = {key: _cycle(step[key]) for key in ("by", "to", "of", "owner") if key in step}
+        gaps = _cycle(step.get("every", 1))
+        self._now = float(step["at"])
+        for _ in range(step.get("times", 1)):
+            names = {key: next(each) for key, each in named.items()}
+            self._write({**step, **names, "asks": next(turns)}, str(next(self._numbers)))
+            self._now += next(gaps)
 
     def end(self) -> Iterator[Finding]:
         """A last write shows what was stored, and changes nothing."""
@@ -79,9 +90,27 @@ class Story:
         self._detection.finish(self._now)
         return iter(self._detection.findings())
 
+    def rows(self) -> list[Row]:
+        """All findings as they are saved."""
+        return list(self._detection.rows())
+
+    def _select(self, step: dict[str, Any]) -> None:
+        """Go on with the object that a step is about."""
+        self._name = step.get("of", "thing")
+        if self._name not in self._objects:
+            metadata = {"generation": 1, **self._found.get("metadata", {})}
+            if "of" in step:
+                metadata["uid"] = f"uid-of-{self._name}"
+            if step.get("owner"):
+                metadata["ownerReferences"] = [{"uid": step["owner"], "controller": True}]
+            self._objects[self._name] = {**self._found, "metadata": metadata}
+        self._stored = self._objects[self._name]
+
     def _write(self, step: dict[str, Any], number: str) -> None:
+        self._select(step)
         old, base = self._stored, step.get("base", number)
         values = {"$generation": old["metadata"]["generation"], "$n": int(number)}
+        values["$reached"] = self._reached
         asked = _changed(old, _filled(step.get("asks", {}), values))
         left = _changed(asked, _filled(step.get("left", {}), values))
         last = _changed(left, _filled(step.get("again", {}), values))
@@ -99,6 +128,8 @@ class Story:
         self._show(OUTCOME, step, kept, base)
         if "lost" not in step:
             self._stored = _changed(kept, _filled(step.get("then", {}), values))
+            self._objects[self._name] = self._stored
+            self._reached = self._stored["metadata"]["generation"]
 
     def _show(self, phase: Phase, step: dict[str, Any], new: dict[str, Any], base: str) -> None:
         asked = self._review(step, new, base)
@@ -112,12 +143,17 @@ class Story:
             {**new, "metadata": {**new["metadata"], **at}},
             {**self._stored, "metadata": {**self._stored["metadata"], **at}},
             subresource=step.get("to", ""),
+            name=self._name,
             user=step["by"],
         )
 
 
 def _changed(obj: dict[str, Any], fields: dict[str, Any]) -> dict[str, Any]:
     return {**obj, **fields, "metadata": {**obj["metadata"], **fields.get("metadata", {})}}
+
+
+def _cycle(value: Any) -> Iterator[Any]:
+    return itertools.cycle(value if isinstance(value, list) else [value])
 
 
 def _filled(value: Any, values: dict[str, int]) -> Any:

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from webhook.detection.detectors.cross_object_loop import CrossObjectLoop
 from webhook.detection.detectors.detector import Blame, Detector, DetectorRunner, Signal
 from webhook.detection.detectors.generation_mismatch import GenerationMismatch
 from webhook.detection.detectors.generation_storm import GenerationStorm
@@ -31,6 +32,7 @@ ALL: Final[tuple[Detector, ...]] = (
     UnstableMutation(),
     GenerationMismatch(),
     TerminatingReplicasDropped(),
+    CrossObjectLoop(),
 )
 
 __all__ = ["ALL", "Blame", "Detector", "DetectorRunner", "Signal"]
