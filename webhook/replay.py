@@ -17,6 +17,7 @@ from webhook.audit.event import API_VERSION, is_audit
 from webhook.audit.log import AuditLog
 from webhook.detection.detection import Detection
 from webhook.detection.finding import Actor
+from webhook.detection.fix import with_fix
 from webhook.detection.reduce import Reviewed
 from webhook.detection.suspects import Suspects
 from webhook.generation.custom import StatusSubresource
@@ -54,6 +55,7 @@ class Replay:
         """`suspects` are the cluster's webhooks and policies. Raise UnknownServerVersionError."""
         self._dependencies: Final = ReviewSetup(options).dependencies
         self._detection: Final = Detection(suspects)
+        self._registered: Final = suspects.registered if suspects else ()
         self._audit: Final = AuditLog(self._status_counts)
         self._counts: Counter[str] = Counter()
         self._clock = 0.0
@@ -74,7 +76,7 @@ class Replay:
         self._detection.finish(self._clock)
         for finding in (*self._detection.findings(), *self._audit.findings()):
             self._counts["findings"] += 1
-            yield msgspec.to_builtins(finding)
+            yield msgspec.to_builtins(with_fix(finding, self._registered))
 
     def summary(self) -> ReplayLine:
         """The counts of the run."""

@@ -35,6 +35,7 @@ from webhook.objects.fields import get
 from webhook.objects.pointer import from_pointer
 
 _COMPLETE: Final = "ResponseComplete"
+_CREATED: Final = 201
 _REFUSED: Final = 400
 _WRITES: Final = frozenset({"create", "update", "patch"})
 _DELETES: Final = frozenset({"delete", "deletecollection"})
@@ -269,7 +270,10 @@ class _Story:
             self._do("deletion of many", by, "of the whole collection or by labels: perhaps of it")
 
     def _see_write(self, event: Event, where: ObjectReference, by: Writer) -> None:
-        if event.verb == "create" and not where.subresource:
+        status = event.response_status
+        # Server-side apply creates by a patch.
+        is_new = event.verb == "create" or (status is not None and status.code == _CREATED)
+        if is_new and not where.subresource:
             self._begin(by)
         after = _decode(event.response_object)
         calls = tuple(one for one in read_calls(event.annotations or {}) if one.mutated)

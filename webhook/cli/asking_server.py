@@ -8,10 +8,9 @@ import aiohttp
 import msgspec
 
 from webhook.cli.following import NoServerError
+from webhook.cli.options import USUAL_SERVER
 
 _SECONDS: Final = 15.0
-USUAL_SERVER: Final = "http://127.0.0.1:8080"
-"""Where the ops port is on the server's own host, and after `kubectl port-forward ... 8080`."""
 _Answer = TypeVar("_Answer")
 
 

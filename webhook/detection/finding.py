@@ -48,6 +48,19 @@ class FoundObject(msgspec.Struct, frozen=True):
     uid: str
 
 
+class FixStep(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One step that ends a loop.
+
+    command  a line for a shell; "" where there is none
+    stanza   YAML to add to a manifest; "" where there is none
+    """
+
+    title: str
+    text: str
+    command: str = ""
+    stanza: str = ""
+
+
 class Finding(
     msgspec.Struct,
     frozen=True,
@@ -61,6 +74,7 @@ class Finding(
     state   open; quiet: no new sign for a while, but what is wrong in the stored object is still
             wrong; resolved
     repair  the command that puts lost values back by hand; "" where there is none
+    fix     the steps that end the loop, where they were asked for: see webhook/detection/fix.py
     """
 
     id: str
@@ -77,3 +91,4 @@ class Finding(
     message: str
     evidence: tuple[dict[str, Any], ...]
     repair: str = ""
+    fix: tuple[FixStep, ...] = ()
