@@ -296,17 +296,17 @@ class _Story:
         if self._stored is None:
             self._first_unknown |= not self._written
             sent = _decode(event.request_object) if event.verb == "patch" else None
-            self._claim({place for place in _asked(sent) if place in now}, by)
+            self._claim([place for place in _asked(sent) if place in now], by)
         else:
             old = dict(leaves_of(self._stored))
-            self._claim({one for one in now if one not in old or old[one] != now[one]}, by)
-            self._drop(old.keys() - now.keys(), by)
+            self._claim([one for one in now if one not in old or old[one] != now[one]], by)
+            self._drop([one for one in old if one not in now], by)
         self._stored = self.document = after
 
     def _guess(self, event: Event, where: ObjectReference, by: Writer) -> dict[str, Any] | None:
         """Take a write without an answer; return the object after it, None if not known."""
         sent = _decode(event.request_object)
-        if sent is None:
+        if not isinstance(sent, dict | list):
             self._unseen += 1
             part = f"/{where.subresource} " if where.subresource else ""
             if not self._deeds or self._deeds[-1].what != "created" or event.verb != "create":
@@ -320,7 +320,7 @@ class _Story:
             after = self._put(sent, where.subresource)
         if after is None:
             self._first_unknown |= self._stored is None and not self._written
-            self._claim(set(_asked(sent)), by)
+            self._claim(list(_asked(sent)), by)
             self._stored = None
             return None
         self._compare(after, event, by)
@@ -349,8 +349,8 @@ class _Story:
             self._written[place] = by
             self._removed.pop(place, None)
             self._changers.pop(place, None)
-        is_new = bool(self._deeds) and self._deeds[-1].what == "created"
-        if _REPLICAS in places and not is_new:
+        is_created = bool(self._deeds) and self._deeds[-1] == Deed("created", by)
+        if _REPLICAS in places and not is_created:
             self._do("scaled", by)
 
     def _drop(self, places: Iterable[Place], by: Writer) -> None:

@@ -8,7 +8,7 @@ Kubernetes' own types). A list without such a key has indexes.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from difflib import get_close_matches
+from difflib import SequenceMatcher, get_close_matches
 from typing import Any, Final, NamedTuple
 
 from webhook.objects.pointer import from_pointer, to_pointer
@@ -34,9 +34,10 @@ _KEYS: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
     "taints": (("key", "effect"),),
 }
 _USUAL: Final = (("type",), ("name",))
+_BOOKKEEPING: Final[Place] = ("metadata", "managedFields")
 _SETS: Final = frozenset({"finalizers"})
-_OFFERED: Final = 5
-_LIKE: Final = 0.6
+_OFFERED: Final = 3
+_LIKE: Final = 0.75
 _STEP: Final = re.compile(r"\.?((?:[^.\[\]\\]|\\.)+)|\[([^\]]*)\]")
 
 
@@ -182,21 +183,30 @@ def choose(field: str, known: Iterable[Place]) -> tuple[Place, ...]:
 
 
 def _begins(place: Place, tokens: Sequence[str]) -> bool:
-    steps = [step.label if isinstance(step, Item) else step for step in place]
+    steps = list(map(_word, place))
     return steps[: len(tokens)] == [one.rpartition("=")[2].strip("'\"") for one in tokens]
 
 
 def _places(value: Any, place: Place = ()) -> Iterator[Place]:
     for step, child in children(value, place):
-        yield (*place, step)
-        yield from _places(child, (*place, step))
+        deeper = (*place, step)
+        if deeper != _BOOKKEEPING:
+            yield deeper
+            yield from _places(child, deeper)
 
 
 def _no_such(field: str, known: Iterable[Place]) -> str:
-    names = list(dict.fromkeys(show(one) for one in known if one))
-    wanted = show(tuple(read_field(field))) or field
-    ends = [one for one in names if one.endswith((f".{wanted}", f"[{wanted}]"))]
-    near = get_close_matches(wanted, names, n=_OFFERED, cutoff=_LIKE)
-    offered = list(dict.fromkeys((*ends, *near)))[:_OFFERED]
-    meant = f"; did you mean {', '.join(offered)}?" if offered else ""
+    """Say it with the names that end as the field does, or nearly so, the most similar first."""
+    tokens = read_field(field)
+    wanted = show(tokens) or field
+    last = tokens[-1] if tokens else field
+    names = {show(one): _word(one[-1]) for one in known if one}
+    words = get_close_matches(last, set(names.values()), n=_OFFERED, cutoff=_LIKE)
+    near = [name for name, word in names.items() if word in words]
+    near.sort(key=lambda name: SequenceMatcher(None, wanted, name).ratio(), reverse=True)
+    meant = f"; did you mean {', '.join(near[:_OFFERED])}?" if near else ""
     return f"there is no field {wanted}{meant}"
+
+
+def _word(step: str | Item) -> str:
+    return step.label if isinstance(step, Item) else step

@@ -51,7 +51,7 @@ def _names(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
 @click.option(
     "--server",
     metavar="URL",
-    help=f"For a finding: the ops port of the genguard serve that has it. [default: {USUAL_SERVER}]",
+    help=f"For finding/ID: the ops port of the server that has it. [default: {USUAL_SERVER}]",
 )
 @OUTPUT
 @click.argument("resource", metavar="RESOURCE|finding/ID", shell_complete=_names)

@@ -46,6 +46,7 @@ class Plan(NamedTuple):
     writer    what the owner of a controller, or a person, changes
     fights    two writers of a field: tools that sync a manifest can be made to leave it out
     restores  genguard restores the value itself, unless it runs with --audit-only
+    harmless  nobody has to change anything in the cluster
     """
 
     scope: Scope
@@ -53,6 +54,7 @@ class Plan(NamedTuple):
     writer: str
     fights: bool = False
     restores: bool = False
+    harmless: bool = False
 
 
 _PATCH_LESS: Final = (
@@ -163,8 +165,9 @@ PLANS: Final[Mapping[str, Plan]] = {
     "generation-mismatch": Plan(
         Scope.OBJECT,
         _PATCH_LESS,
-        "Nobody has to change anything in the cluster: genguard assumed another version or feature "
-        "gate. Give it --kubeconfig or --server-version.",
+        "genguard assumed another version of Kubernetes, or another feature gate. Give it "
+        "--kubeconfig or --server-version.",
+        harmless=True,
     ),
 }
 
@@ -192,6 +195,9 @@ def _steps(
     found: Finding, registered: Sequence[Registered], *, enforcing: bool | None
 ) -> Iterator[FixStep]:
     plan = PLANS.get(found.detector, _GENERAL)
+    if plan.harmless:
+        yield FixStep("Change nothing in the cluster", plan.writer)
+        return
     sure = [one for one in found.actors if one.confidence is not Confidence.POSSIBLE]
     tools = [one for one in sure if one.type == "user"]
     if plan.restores and _loses_observed(found) and enforcing is False:
@@ -210,6 +216,8 @@ def _steps(
             yield from _of_webhook(found, plan, actor, registered)
         elif actor.type == "policy":
             yield from _of_policy(found, plan, actor)
+        elif actor.type != "user":
+            yield FixStep(f"Mend {actor.name}", plan.webhook)
     if plan.fights:
         for actor in tools:
             yield from _of_tool(found, actor)
