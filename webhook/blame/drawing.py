@@ -179,8 +179,12 @@ def _fits_block(value: str) -> bool:
 
 
 def _scalar(value: Any) -> str:
-    style = '"' if isinstance(value, str) and not value.isprintable() else None
+    is_plain = not isinstance(value, str) or value.isprintable()
     text = yaml.safe_dump(
-        value, default_flow_style=True, default_style=style, width=1_000_000, allow_unicode=True
+        value,
+        default_flow_style=True,
+        default_style=None if is_plain else '"',
+        width=1_000_000,
+        allow_unicode=is_plain,  # what moves a cursor is escaped
     )
     return str(text).removesuffix("\n").removesuffix("\n...").removesuffix("...").rstrip("\n")

@@ -198,8 +198,6 @@ def _steps(
     if plan.harmless:
         yield FixStep("Change nothing in the cluster", plan.writer)
         return
-    sure = [one for one in found.actors if one.confidence is not Confidence.POSSIBLE]
-    tools = [one for one in sure if one.type == "user"]
     if plan.restores and _loses_observed(found) and enforcing is False:
         yield FixStep(
             "Let genguard restore the value",
@@ -207,21 +205,31 @@ def _steps(
             "without --audit-only: then the value is restored in the same write, and the loop ends "
             "until the cause is mended.",
         )
+    sure = [one for one in found.actors if one.confidence is not Confidence.POSSIBLE]
     if not sure:
         yield _find_out(found)
+        return
+    writers = [one for one in sure if one.type == "user"]
     if plan.fights and _REPLICAS in found.paths:
-        yield from _autoscaled(tools)
-    for actor in sure:
+        yield from _autoscaled(writers)
+    yield from _of_others(found, plan, [one for one in sure if one.type != "user"], registered)
+    if plan.fights:
+        for actor in writers:
+            yield from _of_tool(found, actor)
+    yield from _of_writers(found, plan, writers)
+
+
+def _of_others(
+    found: Finding, plan: Plan, actors: Iterable[Actor], registered: Sequence[Registered]
+) -> Iterator[FixStep]:
+    """Yield what is changed about actors that are no users."""
+    for actor in actors:
         if actor.type == "webhook":
             yield from _of_webhook(found, plan, actor, registered)
         elif actor.type == "policy":
             yield from _of_policy(found, plan, actor)
-        elif actor.type != "user":
+        else:
             yield FixStep(f"Mend {actor.name}", plan.webhook)
-    if plan.fights:
-        for actor in tools:
-            yield from _of_tool(found, actor)
-    yield from _of_writers(found, plan, tools)
 
 
 def _loses_observed(found: Finding) -> bool:
