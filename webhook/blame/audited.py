@@ -8,7 +8,7 @@ scaled and deleted it is. Annotations hold the patches of webhooks (webhook/audi
 State is kept for one object only, in each namespace that has one of this name. Bounded.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
@@ -17,7 +17,7 @@ import jsonpatch
 import msgspec
 
 from webhook.audit.event import NO_OBJECT, Call, Event, ObjectReference, read_calls, read_events
-from webhook.blame.managed import UnreadableFieldsError, owners
+from webhook.blame.managed import Manager, UnreadableFieldsError, owners
 from webhook.blame.places import Item, Place, choose, leaves, place_of_pointer, pointer_of, show
 from webhook.blame.report import (
     Blame,
@@ -32,6 +32,7 @@ from webhook.blame.report import (
 from webhook.blame.seen import rfc3339
 from webhook.detection.finding import Confidence
 from webhook.objects.fields import get
+from webhook.objects.instant import parse_time
 from webhook.objects.pointer import from_pointer
 
 _COMPLETE: Final = "ResponseComplete"
@@ -40,6 +41,8 @@ _REFUSED: Final = 400
 _WRITES: Final = frozenset({"create", "update", "patch"})
 _DELETES: Final = frozenset({"delete", "deletecollection"})
 _REPLICAS: Final[Place] = ("spec", "replicas")
+_SAME: Final = 1.5
+"""Seconds: managedFields have whole seconds."""
 _MOST_DEEDS: Final = 20
 _MOST_NAMESPACES: Final = 1_000
 _MOST_NAMES: Final = 10_000
@@ -183,10 +186,7 @@ class _Story:
         )
 
     def _rows(self, document: Mapping[str, Any]) -> Iterator[tuple[Place, BlamedField]]:
-        try:
-            owned = owners(document)
-        except UnreadableFieldsError:
-            owned = {}
+        owned = _owners(document)
         there = dict(leaves_of(document))
         places = dict.fromkeys((*there, *self._written, *self._removed))
         for place in places:
@@ -280,8 +280,8 @@ class _Story:
         if _is_object(after):
             self._compare(after, event, by)
         else:
-            after = self._guess(event, where, by)
-        self._note_calls(calls, after or self.document or {})
+            after = self._guess(event, where, by, calls)
+        self._note_calls(calls, after, by)
         self._look_for_end(after, by)
 
     def _begin(self, by: Writer) -> None:
@@ -296,14 +296,18 @@ class _Story:
         if self._stored is None:
             self._first_unknown |= not self._written
             sent = _decode(event.request_object) if event.verb == "patch" else None
-            self._claim([place for place in _asked(sent) if place in now], by)
+            owned = _owners(after)
+            asked = [one for one in _asked(sent) if one in now]
+            self._claim([one for one in asked if _may_be_by(event, owned.get(one))], by)
         else:
             old = dict(leaves_of(self._stored))
             self._claim([one for one in now if one not in old or old[one] != now[one]], by)
             self._drop([one for one in old if one not in now], by)
         self._stored = self.document = after
 
-    def _guess(self, event: Event, where: ObjectReference, by: Writer) -> dict[str, Any] | None:
+    def _guess(
+        self, event: Event, where: ObjectReference, by: Writer, calls: Iterable[Call]
+    ) -> dict[str, Any] | None:
         """Take a write without an answer; return the object after it, None if not known."""
         sent = _decode(event.request_object)
         if not isinstance(sent, dict | list):
@@ -315,7 +319,7 @@ class _Story:
             return None
         after: dict[str, Any] | None = None
         if isinstance(sent, list):
-            after = self._patched(sent)
+            after = _patched(self._stored, sent)
         elif event.verb in ("create", "update"):
             after = self._put(sent, where.subresource)
         if after is None:
@@ -323,17 +327,10 @@ class _Story:
             self._claim(list(_asked(sent)), by)
             self._stored = None
             return None
+        for call in calls:
+            after = _patched(after, msgspec.to_builtins(call.operations or ())) or after
         self._compare(after, event, by)
         return after
-
-    def _patched(self, operations: list[Any]) -> dict[str, Any] | None:
-        if self._stored is None:
-            return None
-        try:
-            after = jsonpatch.apply_patch(self._stored, operations)
-        except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException, TypeError):
-            return None
-        return after if _is_dict(after) else None
 
     def _put(self, sent: dict[str, Any], subresource: str) -> dict[str, Any] | None:
         """Return the object that an update or create stores, as far as the sent one tells."""
@@ -359,16 +356,24 @@ class _Story:
             self._changers.pop(place, None)
             self._removed[place] = by
 
-    def _note_calls(self, calls: Iterable[Call], after: Mapping[str, Any]) -> None:
+    def _note_calls(
+        self, calls: Iterable[Call], after: Mapping[str, Any] | None, by: Writer
+    ) -> None:
         """Note which webhooks changed which fields, also where the stored value stayed the same."""
+        document = after if after is not None else self.document or {}
+        known = dict.fromkeys((*dict(leaves_of(document)), *self._removed, *self._written))
         found: dict[Place, tuple[Changer, ...]] = {}
         for call in calls:
-            touched = [_touched(one.path, after) for one in call.operations or ()]
-            places = [one for one in touched if one]
             changer = Changer("webhook", call.name, Confidence.CERTAIN)
-            for place in (*dict(leaves_of(after)), *self._removed):
-                if covers(places, place) and changer not in found.get(place, ()):
-                    found[place] = (*found.get(place, ()), changer)
+            for operation in call.operations or ():
+                touched = _touched(operation.path, document)
+                places = [one for one in known if touched and covers([touched], one)]
+                if not places and touched and after is None and is_written(touched):
+                    self._claim([touched], by)
+                    places = [touched]
+                for place in places:
+                    if changer not in found.get(place, ()):
+                        found[place] = (*found.get(place, ()), changer)
         self._changers.update(found)
 
     def _look_for_end(self, after: Mapping[str, Any] | None, by: Writer) -> None:
@@ -377,6 +382,35 @@ class _Story:
         if is_deleted and not _waits(after) and not self._is_gone:
             self._do("deleted", by, "removed the last finalizer")
             self._is_gone = True
+
+
+def _patched(document: dict[str, Any] | None, operations: Sequence[Any]) -> dict[str, Any] | None:
+    """Return what a JSON Patch makes of an object; None where it does not apply."""
+    if document is None:
+        return None
+    try:
+        after = jsonpatch.apply_patch(document, list(operations))
+    except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException, TypeError):
+        return None
+    return after if _is_dict(after) else None
+
+
+def _owners(document: Mapping[str, Any]) -> dict[Place, tuple[Manager, ...]]:
+    try:
+        return owners(document)
+    except UnreadableFieldsError:
+        return {}
+
+
+def _may_be_by(event: Event, managers: Sequence[Manager] | None) -> bool:
+    """Whether a patch can have written a field that it names: an apply often changes nothing.
+
+    Then the manager's entry is as old as its last change.
+    """
+    if not managers:
+        return True
+    times = [parse_time(one.time) for one in managers if one.manager == event.manager]
+    return any(one and abs(one.timestamp() - event.time) <= _SAME for one in times)
 
 
 def leaves_of(document: Mapping[str, Any]) -> Iterator[tuple[Place, Any]]:

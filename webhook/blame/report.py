@@ -160,7 +160,7 @@ def _row(
     place: Place, document: Mapping[str, Any], managers: Sequence[Manager], known: Seen
 ) -> BlamedField:
     writes = [one for one in known.writes if covers(one.changed, place)]
-    writers = [_writer(one, writes, known.writes) for one in managers]
+    writers = [_writer(one, writes) for one in managers]
     if not writers and writes:
         writers = [_of_write(writes[0])]
     findings = [one for one in known.findings if covers(one.places, place)]
@@ -174,20 +174,18 @@ def _row(
     )
 
 
-def _writer(manager: Manager, writes: Sequence[SeenWrite], every: Sequence[SeenWrite]) -> Writer:
+def _writer(manager: Manager, writes: Sequence[SeenWrite]) -> Writer:
     """Return an owner as a writer, with what the writes say of it.
 
     A review names the manager only where the request does. Otherwise a write of the same second,
     through the same subresource, is the owner's.
     """
-    for one in writes:
-        if _is_by(one, manager):
-            return Writer(
-                one.user, manager.manager, manager.through, one.time, exact=True, source="server"
-            )
-    users = {one.user for one in every if one.manager and one.manager == manager.manager}
-    user = users.pop() if len(users) == 1 else ""
-    return Writer(user, manager.manager, manager.through, manager.time)
+    by = [one for one in writes if _is_by(one, manager)]
+    # Of several users within a second none is guessed.
+    if by and (by[0].manager or len({one.user for one in by}) == 1):
+        user, time = by[0].user, by[0].time
+        return Writer(user, manager.manager, manager.through, time, exact=True, source="server")
+    return Writer("", manager.manager, manager.through, manager.time)
 
 
 def _is_by(write: SeenWrite, manager: Manager) -> bool:

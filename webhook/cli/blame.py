@@ -277,7 +277,9 @@ def _print(found: Blame, document: Mapping[str, Any] | None, field: str, output:
     if output == "json":
         click.echo(json_line(found))
         return
-    if output == "yaml" and document:
+    if output == "yaml" and not document:
+        tell("note: no event has the whole object, so there is no YAML: see -o table")
+    elif output == "yaml" and document:
         below: Place = find_place(field, document) if field else ()
         for line in annotated(found, document, below):
             click.echo(line)

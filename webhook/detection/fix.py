@@ -28,6 +28,8 @@ _REPLICAS: Final = "/spec/replicas"
 _OBSERVED: Final = "observedGeneration"
 _NOT_IN_A_NAME: Final = re.compile(r"[^a-z0-9]+")
 _LONGEST_NAME: Final = 63
+_STATIC: Final = ".static.k8s.io"
+"""What the names of static webhooks and policies end with (KEP-5793)."""
 
 
 class Scope(Enum):
@@ -147,7 +149,8 @@ PLANS: Final[Mapping[str, Plan]] = {
         Scope.OBJECT,
         _GIVE_IN,
         "Either it stops deleting what is created again at once, or the other stops creating it: "
-        "leave this object, or its owner, out of one of the two.",
+        "leave this object, or its owner, out of one of the two. Where the garbage collector "
+        "deletes it, the owner that it names is not there: correct its ownerReferences.",
         fights=True,
     ),
     "refused-retry": Plan(
@@ -259,13 +262,12 @@ def _of_webhook(
     found: Finding, plan: Plan, actor: Actor, registered: Sequence[Registered]
 ) -> Iterator[FixStep]:
     configuration, _, webhook = actor.name.partition("/")
-    if not webhook:
-        yield FixStep(f"Change {actor.name}", plan.webhook)
+    if configuration.endswith(_STATIC):
+        yield _in_manifest(found, _scope(found, plan), webhook, configuration)
+        yield FixStep(f"Mend {webhook} for good", plan.webhook)
         return
     known = _registered(configuration, webhook, registered)
-    scope = plan.scope
-    if scope is Scope.STATUS and found.subresource != "status":
-        scope = Scope.OBJECT  # the kind has no status of its own: the object is written as a whole
+    scope = _scope(found, plan)
     patch: Any = None
     if scope is Scope.STATUS and known is not None:
         patch = _without_rules(*known, found.object.resource)
@@ -287,6 +289,25 @@ def _of_webhook(
     command = _patched(found, "mutatingwebhookconfiguration", configuration, form, patch)
     yield FixStep(title, text + owner, command)
     yield FixStep(f"Mend {webhook} for good", plan.webhook)
+
+
+def _scope(found: Finding, plan: Plan) -> Scope:
+    """Return what is taken from a webhook or policy; a kind may have no status of its own."""
+    is_whole = plan.scope is Scope.STATUS and found.subresource != "status"
+    return Scope.OBJECT if is_whole else plan.scope
+
+
+def _in_manifest(found: Finding, scope: Scope, name: str, configuration: str) -> FixStep:
+    """Return the step for what no API lists: the API server reads it from its own files."""
+    change: dict[str, Any] = {"matchConditions": [_condition(found, scope)]}
+    if scope is Scope.AGAIN:
+        change = {"reinvocationPolicy": "Never"}
+    return FixStep(
+        f"Change {name} in the manifests of the API server",
+        f"{configuration} is static: it is in the files that staticManifestsDir of the API "
+        "server's admission configuration names, on each of its hosts. Add this to it.",
+        stanza=_yaml(change),
+    )
 
 
 def _registered(
@@ -339,7 +360,10 @@ def _condition(found: Finding, scope: Scope) -> dict[str, str]:
 
 
 def _of_policy(found: Finding, plan: Plan, actor: Actor) -> Iterator[FixStep]:
-    scope = Scope.STATUS if plan.scope is Scope.STATUS and found.subresource else Scope.OBJECT
+    scope = Scope.OBJECT if plan.scope is Scope.AGAIN else _scope(found, plan)
+    if actor.name.endswith(_STATIC):
+        yield _in_manifest(found, scope, actor.name, actor.name)
+        return
     patch = {"spec": {"matchConditions": [_condition(found, scope)]}}
     yield FixStep(
         f"Take {scope.value} out of the policy {actor.name}",

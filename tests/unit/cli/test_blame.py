@@ -79,6 +79,14 @@ def test_the_yaml_is_the_last_object_that_the_log_has(log):
     assert "# alice (kubectl)" in text
 
 
+def test_a_log_without_objects_has_no_yaml_and_says_so(tmp_path):
+    path = tmp_path / "audit.log"
+    path.write_bytes(event(LOG[1]))
+    found = run("blame", "-f", path, "deploy/web", "-o", "yaml")
+    assert (found.exit_code, found.stdout) == (0, "")
+    assert "no event has the whole object" in found.stderr
+
+
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [

@@ -81,7 +81,9 @@ def test_commands_are_lines_of_a_shell_and_stanzas_are_yaml(case):
                 ("genguard", "blame"),
             }  # fmt: skip
         if step.stanza:
-            assert set(yaml.safe_load(step.stanza)) <= {"spec", "metadata"}
+            assert set(yaml.safe_load(step.stanza)) <= {
+                "spec", "metadata", "matchConditions", "reinvocationPolicy",
+            }  # fmt: skip
 
 
 @pytest.mark.parametrize("detector", [one.name for one in ALL])
