@@ -16,7 +16,6 @@ from webhook.dashboard.page import (
 )
 from webhook.detection.detectors import ALL
 from webhook.detection.finding import Finding, Severity
-from webhook.detection.fix import with_fix
 from webhook.detection.ledger import MOST_FINDINGS
 
 STATES: Final = ("open", "quiet", "resolved", "all")
@@ -24,8 +23,6 @@ STATES: Final = ("open", "quiet", "resolved", "all")
 DETECTORS: Final = tuple(sorted(one.name for one in ALL))
 SEVERITIES: Final = tuple(reversed(Severity))
 _ROWS: Final = 100
-MOST_WITH_FIX: Final = 1_000
-"""Findings of one answer that come with their fix: for more it would take seconds and megabytes."""
 _PARAMETERS: Final = ("q", "severity", "namespace", "detector", "state", "page", "limit")
 _SEVERITY_RANK: Final = {severity: rank for rank, severity in enumerate(SEVERITIES)}
 
@@ -129,33 +126,19 @@ async def load_open(context: PageContext, query: Mapping[str, str], _: float) ->
 
 
 async def load_all(context: PageContext, query: Mapping[str, str], _: float) -> PageData:
-    """Return the JSON: all findings by default, with their fix where they are not too many."""
-    data = await _seen(context, parse(query, state="all", limit=MOST_FINDINGS))
-    page: FindingsPage = data.model
-    if len(page.findings) > MOST_WITH_FIX:
-        return data
-    registered, enforcing = context.sources.suspects.registered, _is_enforcing(context)
-    fixed = await context.queue.in_thread(
-        lambda: tuple(with_fix(one, registered, enforcing=enforcing) for one in page.findings)
-    )
-    return data._replace(model=msgspec.structs.replace(page, findings=fixed))
+    """Return the JSON: all findings by default."""
+    return await _seen(context, parse(query, state="all", limit=MOST_FINDINGS))
 
 
 async def load_finding(context: PageContext, query: Mapping[str, str], _: float) -> PageData:
-    """Return one finding by its id, with its fix; raises MissingError."""
+    """Return one finding by its id; raises MissingError."""
     for found in context.sources.detecting.findings():
         if found.id == query["id"]:
-            registered = context.sources.suspects.registered
-            fixed = with_fix(found, registered, enforcing=_is_enforcing(context))
-            return PageData(fixed, {})
+            return PageData(found, {})
     raise MissingError(
         "No finding has this id. Newer findings may have replaced it, this server may have "
         "restarted, or another replica has it: each replica has its own findings."
     )
-
-
-def _is_enforcing(context: PageContext) -> bool:
-    return context.sources.about().get("mode") == "enforcing"
 
 
 async def _seen(context: PageContext, asked: FindingQuery) -> PageData:

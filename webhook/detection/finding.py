@@ -73,8 +73,8 @@ class Finding(
 
     state   open; quiet: no new sign for a while, but what is wrong in the stored object is still
             wrong; resolved
-    repair  the command that puts lost values back by hand; "" where there is none
     fix     the steps that end the loop, where they were asked for: see webhook/detection/fix.py
+    repair  the command that puts lost values back by hand; "" where there is none
     """
 
     id: str
@@ -90,5 +90,5 @@ class Finding(
     last_seen: str
     message: str
     evidence: tuple[dict[str, Any], ...]
-    repair: str = ""
     fix: tuple[FixStep, ...] = ()
+    repair: str = ""
