@@ -149,6 +149,9 @@ async def test_what_ends_a_finding_is_copied_by_one_click(visitor, story):
     copied = await visitor.page.evaluate("navigator.clipboard.readText()")
     assert copied.startswith("kubectl patch mutatingwebhookconfiguration mmm-old-operator ")
     await visitor.inspect("finding-fix")
+    asked = "fetch('/api/findings').then((one) => one.json())"
+    (found,) = (await visitor.page.evaluate(asked))["findings"]
+    assert copied in [step.get("command") for step in found["fix"]]
 
 
 async def test_where_a_browser_gives_no_clipboard_the_text_is_selected(visitor, story):

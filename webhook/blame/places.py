@@ -96,21 +96,28 @@ def show(place: Place) -> str:
 def find_child(value: Any, place: Place, token: str) -> tuple[Place, Any] | None:
     """Return what a key, label or index leads to; None if it leads nowhere.
 
-    `type=Ready` and quotes are understood as well, as other tools write them.
+    `type=Ready` is understood as well, as other tools write it.
     """
-    token = token.strip("'\"")
     steps = list(children(value, place))
     if isinstance(value, list):
         wanted = {token, token.partition("=")[2].strip("'\"") or token}
         for step, child in steps:
             if isinstance(step, Item) and step.label in wanted:
                 return (*place, step), child
-        if token.isdecimal() and len(token) < 7 and int(token) < len(steps):  # noqa: PLR2004
-            step, child = steps[int(token)]
-            return (*place, step), child
-        return None
+        return _item(steps, place, token)
     found = dict(steps)
     return ((*place, token), found[token]) if token in found else None
+
+
+def _item(
+    steps: Sequence[tuple[str | Item, Any]], place: Place, token: str
+) -> tuple[Place, Any] | None:
+    """Return the item of a list at an index."""
+    is_index = token.isascii() and token.isdecimal() and len(token) < 7  # noqa: PLR2004
+    if not is_index or int(token) >= len(steps):
+        return None
+    step, child = steps[int(token)]
+    return (*place, step), child
 
 
 def place_of_pointer(pointer: str, document: Any) -> Place | None:
@@ -121,7 +128,11 @@ def place_of_pointer(pointer: str, document: Any) -> Place | None:
     except ValueError:
         return None
     for token in tokens:
-        found = find_child(document, place, token)
+        found: tuple[Place, Any] | None
+        if isinstance(document, list):
+            found = _item(list(children(document, place)), place, token)
+        else:
+            found = find_child(document, place, token)
         if found is None:
             return None
         place, document = found
