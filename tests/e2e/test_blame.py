@@ -17,6 +17,8 @@ from tests.e2e.culprits import deployment
 from tests.e2e.genguard import Genguard
 from tests.e2e.registrations import registered
 from tests.e2e.verbs import run
+from webhook.blame.drawing import annotated
+from webhook.blame.report import BlamedObject, blame_live
 from webhook.cli import main
 
 pytestmark = pytest.mark.xdist_group("audited")
@@ -114,6 +116,35 @@ def test_each_field_names_its_writer_and_who_deleted_it_is_in_the_audit_log(
     }  # fmt: skip
     available = found["status.conditions[Available].status"]["writer"]
     assert available["user"].endswith("deployment-controller")
+
+
+EVERYWHERE = (
+    "/api/v1/namespaces",
+    "/api/v1/configmaps",
+    "/api/v1/serviceaccounts",
+    "/api/v1/services",
+    "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+    "/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas",
+    "/apis/scheduling.k8s.io/v1/priorityclasses",
+    "/apis/apiregistration.k8s.io/v1/apiservices",
+    "/apis/coordination.k8s.io/v1/leases",
+    "/apis/apps/v1/deployments",
+    "/apis/apps/v1/replicasets",
+    "/api/v1/pods",
+)
+
+
+def test_every_object_of_a_cluster_can_be_blamed(audited: ControlPlane) -> None:
+    blamed = 0
+    for path in EVERYWHERE:
+        for document in audited.client.get(path).body["items"]:
+            where = BlamedObject("", "", path.rpartition("/")[2], "", "", "")
+            found = blame_live(where, document, None)
+            text = "\n".join((*annotated(found, document), ""))
+            document["metadata"].pop("managedFields", None)
+            assert yaml.safe_load(text) == document
+            blamed += sum(one.writer is not None for one in found.fields)
+    assert blamed > 100
 
 
 def offline(*arguments: str) -> dict[str, Any]:

@@ -144,10 +144,14 @@ def pointer_of(place: Place, document: Any) -> str:
     path: list[str | int] = []
     here: Place = ()
     for step in place:
-        steps = list(children(document, here))
-        position = next(index for index, (one, _) in enumerate(steps) if one == step)
-        path.append(position if isinstance(step, Item) else step)
-        here, document = (*here, step), steps[position][1]
+        if isinstance(document, dict):
+            path.append(step if isinstance(step, str) else step.label)
+            document = document[step]
+        else:
+            steps = [one for one, _ in children(document, here)]
+            path.append(steps.index(step))
+            document = document[path[-1]]
+        here = (*here, step)
     return to_pointer(path)
 
 
