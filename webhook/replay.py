@@ -55,11 +55,11 @@ class Replay:
         """`suspects` are the cluster's webhooks and policies. Raise UnknownServerVersionError."""
         self._dependencies: Final = ReviewSetup(options).dependencies
         self._detection: Final = Detection(suspects)
-        self._registered: Final = suspects.registered if suspects else ()
         self._audit: Final = AuditLog(self._status_counts)
         self._counts: Counter[str] = Counter()
         self._clock = 0.0
         self.unreadable = 0
+        self._registered: Final = suspects.registered if suspects else ()
 
     def lines(self, stream: Iterable[Line], name: str) -> Iterator[ReplayLine]:
         """Judge each line of a stream; `name` is for messages."""
