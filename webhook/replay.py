@@ -18,6 +18,7 @@ from webhook.audit.log import AuditLog
 from webhook.detection.causes import beneath_causes
 from webhook.detection.detection import Detection
 from webhook.detection.finding import Actor
+from webhook.detection.fix import with_fix
 from webhook.detection.reduce import Reviewed
 from webhook.detection.suspects import Suspects
 from webhook.generation.custom import StatusSubresource
@@ -59,6 +60,7 @@ class Replay:
         self._counts: Counter[str] = Counter()
         self._clock = 0.0
         self.unreadable = 0
+        self._registered: Final = suspects.registered if suspects else ()
 
     def lines(self, stream: Iterable[Line], name: str) -> Iterator[ReplayLine]:
         """Judge each line of a stream; `name` is for messages."""
@@ -76,7 +78,7 @@ class Replay:
         found = (*self._detection.findings(), *self._audit.findings())
         for finding in beneath_causes(found):
             self._counts["findings"] += 1
-            yield msgspec.to_builtins(finding)
+            yield msgspec.to_builtins(with_fix(finding, self._registered))
 
     def summary(self) -> ReplayLine:
         """The counts of the run."""
