@@ -8,6 +8,8 @@ from webhook.detection.detectors.generation_storm import GenerationStorm
 from webhook.detection.detectors.observed_generation_ahead import ObservedGenerationAhead
 from webhook.detection.detectors.observed_generation_cleared import ObservedGenerationCleared
 from webhook.detection.detectors.observed_generation_stalled import ObservedGenerationStalled
+from webhook.detection.detectors.recreation import Recreation
+from webhook.detection.detectors.refused_retry import RefusedRetry
 from webhook.detection.detectors.spec_fight import SpecFight
 from webhook.detection.detectors.status_clobbered import StatusClobbered
 from webhook.detection.detectors.status_oscillation import StatusOscillation
@@ -27,6 +29,8 @@ ALL: Final[tuple[Detector, ...]] = (
     UnstableMutation(),
     GenerationMismatch(),
     TerminatingReplicasDropped(),
+    Recreation(),
+    RefusedRetry(),
 )
 
 __all__ = ["ALL", "Blame", "Detector", "DetectorRunner", "Signal"]

@@ -1,0 +1,296 @@
+"""Writes that were asked for again and again and never came out: refused, as far as reviews tell.
+
+- An update ends without an outcome where a validation, or a policy, refuses it. Its outcome may also
+  be lost, or go to another replica. So it counts only if the same requester asks for the same change
+  of the same stored fields again: had it been stored, these would differ.
+- An update that a validating webhook refuses has an outcome: the API server calls all of these at
+  once (apiserver pkg/admission/plugin/webhook/validating/dispatcher.go). The detector finds it in
+  the history of the object.
+- A creation without an outcome counts like an update, if the same is asked for in the same place.
+- A creation that a validating webhook or a quota refuses has an outcome too. It might also fail
+  because the object is there. So it counts for Pods of controllers alone, which ask for one more
+  Pod at a time: where no review ever shows the Pod again, it was never stored.
+
+Bounded in entries, in bytes and in time.
+"""
+
+import sys
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+import msgspec
+
+from webhook.admission.join import JoinKey
+from webhook.admission.review import Phase
+from webhook.detection.correlate import Unanswered
+from webhook.detection.diff import NO_DIFF, NOT_COMPARED, Diff, between
+from webhook.detection.evidence import MOST_PLACES, ResourceKind
+from webhook.detection.history import History
+from webhook.detection.life_fact import LifeFact, blank_write
+from webhook.detection.lives import Lives
+from webhook.detection.write import NOBODY, Write, name_of
+from webhook.objects.bounded import Bounded
+
+SECONDS_BETWEEN: Final = 600.0
+"""Attempts further apart are not the same loop."""
+MOST_ATTEMPTED: Final = 10_000
+MOST_BYTES: Final = 8 * 1024 * 1024
+_BYTES_OF_ATTEMPTS: Final = 500
+_BYTES_OF_CREATED: Final = 200
+_MOST_CREATED: Final = 12
+_SECONDS_UNTIL_SEEN: Final = 2.0
+"""The scheduler and the kubelet write the status of a new Pod sooner than that."""
+_MOST_IN_A_SECOND: Final = 3
+"""A controller that is refused tries more and more slowly. One that makes many Pods hurries."""
+_WHOLE: Final = 10
+"""One write in so many may lack a phase: others then see a part of the writes."""
+_PODS: Final = ("", "pods")
+
+
+class Refusal(NamedTuple):
+    """A write that was asked for again.
+
+    write        the last attempt
+    attempts     how many there were, this one with them; for so many `seconds`
+    asked        what the requester wants to change of what is stored; nothing of a creation
+    made         what other webhooks changed of it
+    is_admitted  it was refused after /outcome had shown it
+    others_pass  other writes that webhooks changed in this way were admitted
+    """
+
+    write: Write
+    attempts: int
+    seconds: float
+    asked: Diff
+    made: Diff
+    is_creation: bool = False
+    is_admitted: bool = False
+    others_pass: bool = False
+
+
+class _Attempts(msgspec.Struct, gc=False):
+    """The attempts of one requester in one place, since the last one that came out.
+
+    intent, mutate  the last attempt of a creation, as far as it has come
+    created         Pods that were admitted: uid and time
+    """
+
+    asked: tuple[int, int]
+    first: float
+    last: float
+    count: int = 0
+    intent: LifeFact | None = None
+    mutate: LifeFact | None = None
+    created: tuple[tuple[str, float], ...] = ()
+
+
+_Place = tuple[str, str, str]
+"""An object or a place of creations, subresource, user."""
+
+
+class Refusals:
+    """Attempts by place."""
+
+    def __init__(self, lives: Lives, history: History) -> None:
+        """`lives` and `history` tell whether an object is there."""
+        self._lives: Final = lives
+        self._history: Final = history
+        self._attempts: Final[Bounded[_Place, _Attempts]] = Bounded(MOST_ATTEMPTED, MOST_BYTES)
+        self._passed: Final[set[tuple[ResourceKind, str]]] = set()
+        """Leaves that webhooks changed in updates that were admitted; "" stands for creations."""
+        self._with_outcomes: Final[set[tuple[str, str]]] = set()
+        self._shows_status = False
+        self._admitted = self._orphans = 0
+
+    def __len__(self) -> int:
+        return len(self._attempts)
+
+    def is_suspect(self, key: JoinKey, *, is_creation: bool) -> bool:
+        """Whether this requester was refused here before, so that leaves are compared."""
+        if not len(self._attempts):
+            return False
+        found = self._attempts.get(_place_of_creation(key) if is_creation else _place(key))
+        return found is not None and found.count > 0
+
+    def unanswered(self, one: Unanswered) -> Refusal | None:
+        """Take in an update without an outcome; return it with those before it."""
+        write, asked = one
+        if asked[0] == asked[1] or not write.admitted_diff.differs:
+            return None  # nothing is asked for, or nothing would be stored
+        place = name_of(write.object), write.subresource, write.requester.user
+        found = self._again(place, asked, write.time)
+        found.count += 1
+        self._attempts.put(place, found, _size(place))
+        made = write.webhook_diff or NO_DIFF
+        return Refusal(
+            write,
+            attempts=found.count,
+            seconds=write.time - found.first,
+            asked=write.sent_diff,
+            made=made,
+            others_pass=self._has_passed(_kind(write), made),
+        )
+
+    def answered(self, write: Write) -> None:
+        """Take in an update with an outcome: what was not answered before it is forgotten."""
+        self._shows_status = self._shows_status or write.subresource == "status"
+        if len(self._attempts):
+            self._attempts.pop((name_of(write.object), write.subresource, write.requester.user))
+        if write.webhook_diff:
+            kind = _kind(write)
+            self._pass((kind, change.pointer) for change in write.webhook_diff)
+
+    def create(self, fact: LifeFact) -> Refusal | None:
+        """Take in one phase of a creation; return the last one of this place if it was refused."""
+        place = _place_of_creation(fact.key)
+        found = self._attempts.get(place)
+        if fact.phase is Phase.INTENT:
+            return self._begin(place, fact, found)
+        if fact.phase is Phase.OUTCOME:
+            return self._admit(place, fact, found)
+        if found is not None:
+            found.mutate = fact
+            self._attempts.put(place, found, _size(place, found))
+        return None
+
+    def _begin(self, place: _Place, fact: LifeFact, before: _Attempts | None) -> Refusal | None:
+        """Begin an attempt; the one before it was refused if it has come to /mutate alone."""
+        # What a controller makes after one template is the same, whatever differs.
+        asked = 0, 0 if fact.key.resource_version else fact.asked
+        found = self._again(place, asked, fact.time)
+        refusal = None
+        if found is not before or found.intent is None:
+            found.first = fact.time
+        elif found.mutate is not None:
+            found.count += 1
+            refusal = self._refused(found, found.intent, found.mutate)
+        found.intent, found.mutate = fact, None
+        self._attempts.put(place, found, _size(place, found))
+        return refusal
+
+    def _refused(self, found: _Attempts, intent: LifeFact, mutate: LifeFact) -> Refusal | None:
+        if not self._sees_outcomes(intent.key):
+            return None
+        made = NO_DIFF
+        if mutate.content != intent.content:
+            left, right = intent.compared, mutate.compared
+            known = None if left is None or right is None else between(left, right)
+            made = known or NOT_COMPARED
+        write = blank_write(
+            intent.place,
+            intent.requester,
+            intent.time,
+            called=mutate.called or NOBODY,
+            policies=intent.policies,
+            missing=(Phase.OUTCOME,),
+        )
+        return Refusal(
+            write,
+            attempts=found.count,
+            seconds=intent.time - found.first,
+            asked=NO_DIFF,
+            made=made,
+            is_creation=True,
+            others_pass=(_kind(write), "") in self._passed,
+        )
+
+    def _admit(self, place: _Place, fact: LifeFact, found: _Attempts | None) -> Refusal | None:
+        """Take in an outcome: what was asked for is stored, or refused at the very end."""
+        if len(self._with_outcomes) < MOST_PLACES:
+            self._with_outcomes.add((fact.key.group, fact.key.resource))
+        self._admitted += 1
+        if found is None:
+            self._orphans += 1
+            return None
+        if found.intent is not None and found.intent.content != fact.content:
+            self._pass([(ResourceKind(fact.key.group, fact.key.resource, ""), "")])
+        found.count, found.intent, found.mutate = 0, None, None
+        is_pod = (fact.key.group, fact.key.resource) == _PODS
+        return self._vanished(place, fact, found) if is_pod and fact.owned else None
+
+    def _vanished(self, place: _Place, fact: LifeFact, found: _Attempts) -> Refusal | None:
+        """Return a refusal if no review shows any of the Pods that were admitted before."""
+        now, created = fact.time, found.created
+        created = tuple(one for one in created if now - one[1] <= SECONDS_BETWEEN)
+        for at, (uid, _) in enumerate(created):
+            if self._is_seen(uid, fact.key):
+                created = created[at + 1 :]
+        gone = sum(now - at >= _SECONDS_UNTIL_SEEN for _, at in created)
+        hurries = sum(now - at < 1 for _, at in created) >= _MOST_IN_A_SECOND
+        first = created[0][1] if created else now
+        found.created = (*created, (fact.key.uid, now))[-_MOST_CREATED:]
+        self._attempts.put(place, found, _size(place, found))
+        if not gone or hurries or not self._shows_status or not self._is_whole:
+            return None
+        return Refusal(
+            blank_write(fact.place, fact.requester, now),
+            attempts=gone,
+            seconds=now - first,
+            asked=NO_DIFF,
+            made=NO_DIFF,
+            is_creation=True,
+            is_admitted=True,
+        )
+
+    def _is_seen(self, uid: str, key: JoinKey) -> bool:
+        """Whether an object was written since it was created, deleted or forgotten."""
+        where = msgspec.structs.replace(key, uid=uid)
+        return self._history.find(where) is not None or not self._lives.is_there(uid)
+
+    def _sees_outcomes(self, key: JoinKey) -> bool:
+        """Whether outcomes of such creations are seen here, and nearly all of them."""
+        kinds = self._with_outcomes
+        if not self._is_whole:
+            return False
+        if (key.group, key.resource) in kinds:
+            return True
+        # One registration is for all kinds of Kubernetes itself; custom ones are added one by one.
+        return _is_built_in(key.group) and any(_is_built_in(group) for group, _ in kinds)
+
+    @property
+    def _is_whole(self) -> bool:
+        return self._orphans * _WHOLE <= self._admitted
+
+    def _again(self, place: _Place, asked: tuple[int, int], now: float) -> _Attempts:
+        """Return the attempts for the same, new ones where another thing is asked for."""
+        found = self._attempts.get(place)
+        if found is None or found.asked != asked or now - found.last > SECONDS_BETWEEN:
+            return _Attempts(asked, now, now)
+        found.last = now
+        return found
+
+    def _pass(self, leaves: Iterable[tuple[ResourceKind, str]]) -> None:
+        for one in leaves:
+            if len(self._passed) < MOST_PLACES:
+                self._passed.add(one)
+
+    def _has_passed(self, kind: ResourceKind, made: Diff) -> bool:
+        """Whether webhooks changed all of these leaves in updates that were admitted."""
+        if not made.changes:
+            return False
+        return all((kind, one.pointer) in self._passed for one in made)
+
+
+def _place(key: JoinKey) -> _Place:
+    return name_of(key), key.subresource, key.user
+
+
+def _place_of_creation(key: JoinKey) -> _Place:
+    where = key.group, key.resource, key.namespace, key.name, key.resource_version
+    return "\0".join(where), "", key.user
+
+
+def _size(place: _Place, found: _Attempts | None = None) -> int:
+    """Return about how many bytes of memory the attempts of a place take."""
+    size = _BYTES_OF_ATTEMPTS + sum(map(sys.getsizeof, place))
+    for fact in () if found is None else (found.intent, found.mutate):
+        size += 0 if fact is None else fact.size
+    return size + (0 if found is None else _BYTES_OF_CREATED * len(found.created))
+
+
+def _kind(write: Write) -> ResourceKind:
+    return ResourceKind(write.object.group, write.object.resource, write.subresource)
+
+
+def _is_built_in(group: str) -> bool:
+    return "." not in group or group.endswith(".k8s.io")
