@@ -11,10 +11,12 @@ _MODULES = (
     "loops_by_policies",
     "loops_by_writers",
     "loops_of_generation",
+    "loops_of_lives",
     "quiet_workloads",
     "quiet_writers",
     "quiet_controllers",
     "quiet_webhooks",
+    "quiet_lives",
 )
 _known: dict[str, "Scenario"] = {}
 

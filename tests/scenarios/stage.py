@@ -16,7 +16,10 @@ from tests.scenarios.policies import bound
 from tests.scenarios.recording import DEFINITIONS
 from tests.scenarios.scene import Scene
 
-CUSTOM = (rule(["widgets", "widgets/status", "gauges"], ["CREATE", "UPDATE"], "example.org"),)
+CUSTOM = (
+    rule(["widgets", "widgets/status", "gauges"], ["CREATE", "UPDATE"], "example.org"),
+    rule(["widgets", "gauges"], ["DELETE"], "example.org"),
+)
 """What the registrations watch besides what the manifests say."""
 _API = "/apis/admissionregistration.k8s.io/v1"
 _REGISTRATIONS = {

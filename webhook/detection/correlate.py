@@ -70,6 +70,7 @@ class _Pending(msgspec.Struct, gc=False):
     open       how many writes have begun and have had no outcome
     several    whether more than one was open at once
     ambiguous  whether those requested different content
+    given_up   whether the last one was noted as not answered
     size       bytes of the facts, as counted
     """
 
@@ -79,6 +80,7 @@ class _Pending(msgspec.Struct, gc=False):
     open: int = 1
     several: bool = False
     ambiguous: bool = False
+    given_up: bool = False
     size: int = 0
 
     @property
@@ -189,7 +191,7 @@ class Correlator:
         # After its mutate call nobody knows whether its outcome is still to come or it was refused.
         if before.mutates and not self._waits(key):
             return
-        if before.mutates:
+        if before.mutates and not before.given_up:
             self._give_up(before)
         entry.open += before.open
         entry.several = True
@@ -224,6 +226,8 @@ class Correlator:
             is_over = position < too_many or too_much > 0
             if one.since > early and not is_over:
                 break
+            if one.mutates and not one.given_up and self._waits(key):
+                self._give_up(one)
             if len(ended) >= most and too_much <= 0:
                 return self._end(ended)  # the next fact ends more
             self.dropped += too_much > 0
@@ -254,14 +258,20 @@ class Correlator:
         if one.open <= 0:
             return  # every write that began has had its outcome
         self.incomplete[Phase.OUTCOME] += 1
-        self._give_up(one)
+        if not one.given_up:
+            self._give_up(one)
         intent, mutates = one.told()
         # Of a write that nobody changed, and that may have been refused, there is nothing to tell.
         if intent is not None and not intent.compared.same_as(last.compared):
             yield assemble(intent, mutates, last, begun, (Phase.OUTCOME,))
 
     def _give_up(self, one: _Pending) -> None:
-        """Note the last write of these as one that was not answered."""
+        """Note the last write of these as one that was not answered.
+
+        Its outcome is awaited for longer: webhooks that are called at once with genguard's do not
+        delay that one, but a loaded machine does.
+        """
+        one.given_up = True
         intent, last = one.intent, one.mutates[-1]
         write = assemble(intent, (last,), last, (intent or last).time, (Phase.OUTCOME,))
         asked = (intent or last).compared

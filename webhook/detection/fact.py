@@ -117,7 +117,7 @@ _decoder: Final = msgspec.msgpack.Decoder(Fact)
 
 
 def encode_fact(fact: msgspec.Struct) -> bytes:
-    """Encode a fact of any sort for other replicas: a few hundred bytes where little has changed."""
+    """Encode a fact of any sort for other replicas: some hundred bytes where little changed."""
     return _encoder.encode(fact)
 
 

@@ -21,9 +21,9 @@ from webhook.objects.bounded import Bounded
 SECONDS_OF_TURN: Final = 600.0
 """What lives longer, or comes back later, is no loop."""
 MOST_LIVES: Final = 20_000
-MOST_BYTES: Final = 12 * 1024 * 1024
+MOST_BYTES: Final = 8 * 1024 * 1024
 MOST_ENDED: Final = 5_000
-MOST_BYTES_ENDED: Final = 4 * 1024 * 1024
+MOST_BYTES_ENDED: Final = 2 * 1024 * 1024
 _MOST_AT_ONCE: Final = 40
 """Deletions of one place that no creation has followed yet."""
 _BYTES_OF_LIFE: Final = 700

@@ -1,8 +1,8 @@
 """Writes that were asked for again and again and never came out: refused, as far as reviews tell.
 
-- An update ends without an outcome where a validation, or a policy, refuses it. Its outcome may also
-  be lost, or go to another replica. So it counts only if the same requester asks for the same change
-  of the same stored fields again: had it been stored, these would differ.
+- An update ends without an outcome where a validation, or a policy, refuses it. Its outcome may
+  also be lost, or go to another replica. So it counts only if the same requester asks for the same
+  change of the same stored fields again: had it been stored, these would differ.
 - An update that a validating webhook refuses has an outcome: the API server calls all of these at
   once (apiserver pkg/admission/plugin/webhook/validating/dispatcher.go). The detector finds it in
   the history of the object.
@@ -34,11 +34,11 @@ from webhook.objects.bounded import Bounded
 SECONDS_BETWEEN: Final = 600.0
 """Attempts further apart are not the same loop."""
 MOST_ATTEMPTED: Final = 10_000
-MOST_BYTES: Final = 8 * 1024 * 1024
+MOST_BYTES: Final = 4 * 1024 * 1024
 _BYTES_OF_ATTEMPTS: Final = 500
 _BYTES_OF_CREATED: Final = 200
 _MOST_CREATED: Final = 12
-_SECONDS_UNTIL_SEEN: Final = 2.0
+_SECONDS_UNTIL_SEEN: Final = 1.0
 """The scheduler and the kubelet write the status of a new Pod sooner than that."""
 _MOST_IN_A_SECOND: Final = 3
 """A controller that is refused tries more and more slowly. One that makes many Pods hurries."""

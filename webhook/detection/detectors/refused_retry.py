@@ -20,7 +20,7 @@ from webhook.detection.write import Write
 
 _ATTEMPTS: Final = 4
 """A person who gets it wrong tries three times."""
-_SECONDS: Final = 1.0
+_SECONDS: Final = 0.5
 _WINDOW: Final = 600.0
 
 
