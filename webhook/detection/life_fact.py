@@ -9,7 +9,6 @@ shows no deletionTimestamp (apiserver pkg/registry/core/pod/rest and the kubelet
 """
 
 import zlib
-from collections.abc import Sequence
 from typing import Final, Literal
 
 import msgspec
@@ -36,7 +35,6 @@ class LifeFact(msgspec.Struct, frozen=True, array_like=True, gc=False):
                 generated. `uid` is known at the outcome, and of a deletion
     is_deletion deletion; else creation
     is_over     of a deletion: it was being deleted before, or its work was done
-    owned       whether a controller owns the object
     likeness    digest of its owners, and of the labels of a Pod: equal where one parent makes
                 objects after one template
     content     digest of spec and of the other fields that are asked for
@@ -54,7 +52,6 @@ class LifeFact(msgspec.Struct, frozen=True, array_like=True, gc=False):
     manager: str
     is_deletion: bool
     is_over: bool = False
-    owned: bool = False
     likeness: int = 0
     content: int = 0
     asked: int = 0
@@ -99,7 +96,6 @@ def key_of(request: AdmissionRequest) -> JoinKey | None:
     assert shown is not None  # noqa: S101 - see is_life
     metadata = shown.metadata
     prefix = metadata.generate_name or ""
-    _, owner = _owners(shown) if prefix else ([], "")
     key = JoinKey(
         wire.resource.group,
         wire.resource.resource,
@@ -108,7 +104,7 @@ def key_of(request: AdmissionRequest) -> JoinKey | None:
         prefix or wire.name or metadata.name or "",
         metadata.uid or "",
         wire.user_info.username,
-        owner,
+        _controller(shown) if prefix else "",
         dry_run=False,
     )
     return key if key.is_remembered else None
@@ -142,7 +138,6 @@ def reduce_life(
             VERSION, phase, now, key, served_as, "", is_deletion=True, is_over=is_over,
             likeness=_likeness(old, key),
         )  # fmt: skip
-    owners, _ = _owners(new)
     fields = {name: raw for name, raw in new.content.items() if name != "status"}
     _, content = digests({}, fields)
     compared = comparer.compare(key.name, {}, fields, now) if is_suspect else None
@@ -155,7 +150,6 @@ def reduce_life(
         served_as,
         _manager(request),
         is_deletion=False,
-        owned=any(one.controller for one in owners),
         likeness=_likeness(new, key),
         content=content,
         # A Pod gets a volume with a random name (plugin/pkg/admission/serviceaccount).
@@ -242,13 +236,12 @@ _DONE: Final = frozenset({"Succeeded", "Failed", "Complete", "Completed"})
 """Phases, and conditions that are True, of what runs to an end: Pods, Jobs, workflows."""
 
 
-def _owners(shown: ReviewedObject) -> tuple[Sequence[_Owner], str]:
-    """Return the owners, and the uid of the one that is the controller."""
+def _controller(shown: ReviewedObject) -> str:
+    """Return the uid of the owner that is the controller, "" without one."""
     raw = shown.metadata.owner_references
     if isinstance(raw, msgspec.UnsetType):
-        return (), ""
-    owners = _owners_decoder.decode(raw) or ()
-    return owners, next((one.uid for one in owners if one.controller), "")
+        return ""
+    return next((one.uid for one in _owners_decoder.decode(raw) or () if one.controller), "")
 
 
 def _likeness(shown: ReviewedObject, key: JoinKey) -> int:

@@ -14,7 +14,6 @@
 Bounded in entries, in bytes and in time.
 """
 
-import sys
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
@@ -25,6 +24,7 @@ from webhook.admission.review import Phase
 from webhook.detection.correlate import Unanswered
 from webhook.detection.diff import NO_DIFF, NOT_COMPARED, Diff, between
 from webhook.detection.evidence import MOST_PLACES, ResourceKind
+from webhook.detection.fact import BYTES_OF_FACT
 from webhook.detection.history import History
 from webhook.detection.life_fact import LifeFact, blank_write
 from webhook.detection.lives import Lives
@@ -37,6 +37,7 @@ MOST_ATTEMPTED: Final = 10_000
 MOST_BYTES: Final = 4 * 1024 * 1024
 _BYTES_OF_ATTEMPTS: Final = 500
 _BYTES_OF_CREATED: Final = 200
+_BYTES_OF_LETTER: Final = 4
 _MOST_CREATED: Final = 12
 _SECONDS_UNTIL_SEEN: Final = 1.0
 """The scheduler and the kubelet write the status of a new Pod sooner than that."""
@@ -150,7 +151,8 @@ class Refusals:
             return self._admit(place, fact, found)
         if found is not None:
             found.mutate = fact
-            self._attempts.put(place, found, _size(place, found))
+            if fact.compared is not None:
+                self._attempts.put(place, found, _size(place, found))
         return None
 
     def _begin(self, place: _Place, fact: LifeFact, before: _Attempts | None) -> Refusal | None:
@@ -205,8 +207,9 @@ class Refusals:
         if found.intent is not None and found.intent.content != fact.content:
             self._pass([(ResourceKind(fact.key.group, fact.key.resource, ""), "")])
         found.count, found.intent, found.mutate = 0, None, None
-        is_pod = (fact.key.group, fact.key.resource) == _PODS
-        return self._vanished(place, fact, found) if is_pod and fact.owned else None
+        key = fact.key
+        is_pod = (key.group, key.resource) == _PODS and key.resource_version
+        return self._vanished(place, fact, found) if is_pod else None
 
     def _vanished(self, place: _Place, fact: LifeFact, found: _Attempts) -> Refusal | None:
         """Return a refusal if no review shows any of the Pods that were admitted before."""
@@ -281,11 +284,14 @@ def _place_of_creation(key: JoinKey) -> _Place:
 
 
 def _size(place: _Place, found: _Attempts | None = None) -> int:
-    """Return about how many bytes of memory the attempts of a place take."""
-    size = _BYTES_OF_ATTEMPTS + sum(map(sys.getsizeof, place))
-    for fact in () if found is None else (found.intent, found.mutate):
-        size += 0 if fact is None else fact.size
-    return size + (0 if found is None else _BYTES_OF_CREATED * len(found.created))
+    """Return about how many bytes of memory the attempts of a place take; both phases count."""
+    names = _BYTES_OF_LETTER * (len(place[0]) + len(place[2]))
+    if found is None:
+        return _BYTES_OF_ATTEMPTS + names
+    facts = [one for one in (found.intent, found.mutate) if one is not None]
+    leaves = sum([one.compared.diff.size for one in facts if one.compared is not None])
+    created = _BYTES_OF_CREATED * len(found.created)
+    return _BYTES_OF_ATTEMPTS + 3 * names + 2 * BYTES_OF_FACT + created + leaves
 
 
 def _kind(write: Write) -> ResourceKind:

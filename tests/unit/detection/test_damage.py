@@ -19,7 +19,6 @@ from tests.unit.detection.builders import (
     fact,
     feed,
     joined,
-    reviewed,
     update,
 )
 from webhook.detection import ledger as ledger_module
