@@ -133,7 +133,7 @@ def reduce_life(
     new, old = request.object, request.old_object
     if new is None:
         assert old is not None  # noqa: S101 - see is_life
-        is_over = old.metadata.deletion_timestamp is not None or _is_finished(old.status)
+        is_over = old.metadata.deletion_timestamp is not None or is_finished(old.status)
         return LifeFact(
             VERSION, phase, now, key, served_as, "", is_deletion=True, is_over=is_over,
             likeness=_likeness(old, key),
@@ -254,7 +254,7 @@ def _likeness(shown: ReviewedObject, key: JoinKey) -> int:
     return found
 
 
-def _is_finished(raw: msgspec.Raw | None) -> bool:
+def is_finished(raw: msgspec.Raw | None) -> bool:
     """Return whether a status says that the work of the object is done."""
     try:
         status = None if raw is None else _status_decoder.decode(raw)

@@ -57,6 +57,8 @@ class Refusal(NamedTuple):
     made         what other webhooks changed of it
     is_admitted  it was refused after /outcome had shown it
     others_pass  other writes that webhooks changed in this way were admitted
+    answer       what the API server answered, where that is known
+    is_made_invalid  the answer names what other webhooks have set
     """
 
     write: Write
@@ -67,6 +69,8 @@ class Refusal(NamedTuple):
     is_creation: bool = False
     is_admitted: bool = False
     others_pass: bool = False
+    answer: str = ""
+    is_made_invalid: bool = False
 
 
 class _Attempts(msgspec.Struct, gc=False):

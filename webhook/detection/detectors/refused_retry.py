@@ -36,7 +36,10 @@ class RefusedRetry(Detector):
             return
         what = "creates" if refusal.is_creation else "writes"
         how = "it is admitted and never stored" if refusal.is_admitted else "it has no outcome"
-        blame = Blame.OTHERS if refusal.made else Blame.REQUESTER
+        if refusal.answer:
+            how = f"the answer is {refusal.answer}"
+        is_others = refusal.made or refusal.is_made_invalid
+        blame = Blame.OTHERS if is_others else Blame.REQUESTER
         if refusal.made and refusal.others_pass:
             blame = Blame.EITHER if refusal.is_creation else Blame.REQUESTER
         yield _signal(refusal.write, blame, f"{what} it again and again: {how}", refusal)
