@@ -22,13 +22,13 @@ class BadCaseError(Exception):
     """A case that cannot be what its author meant; the message names file and case."""
 
 
-class _Loader(yaml.SafeLoader):
+class _Loader(yaml.CSafeLoader):
     """YAML as JSON people mean it: a time stays the text that it is."""
 
 
 _Loader.yaml_implicit_resolvers = {
     first: [(tag, pattern) for tag, pattern in found if not tag.endswith(":timestamp")]
-    for first, found in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    for first, found in yaml.CSafeLoader.yaml_implicit_resolvers.items()
 }
 
 

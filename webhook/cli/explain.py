@@ -88,7 +88,8 @@ def explain(
 
 def _of_some_cluster(resource: str, server_version: str | None, unknown: str) -> Explanation:
     """Explain a kind that is not built in by the cluster that kubectl would ask, if any."""
-    from webhook.cluster.connection import NoClusterError, default_kubeconfig  # noqa: PLC0415
+    from webhook.cluster.connection import default_kubeconfig  # noqa: PLC0415
+    from webhook.cluster.kubeconfig import NoClusterError  # noqa: PLC0415
 
     try:
         kubeconfig = default_kubeconfig()

@@ -187,11 +187,11 @@ def _selected(target: Mapping[str, str], documents: Sequence[Document]) -> list[
 
 
 def _documents(read: Read, path: str) -> list[Document]:
-    return [one for one in yaml.safe_load_all(read(path)) if one is not None]
+    return [one for one in yaml.load_all(read(path), Loader=yaml.CSafeLoader) if one is not None]
 
 
 def _loaded(text: bytes, where: str) -> list[dict[str, Any]]:
-    found = yaml.safe_load(text)
+    found = yaml.load(text, Loader=yaml.CSafeLoader)
     if not isinstance(found, list):
         raise UnreadableManifestError(f"{where}: a patch must be a list of operations")
     return found

@@ -153,6 +153,7 @@ def test_what_is_too_long_or_too_large_is_not_evaluated(
     assert evaluator.costly == 0
 
 
+@pytest.mark.slow
 def test_only_so_many_costly_expressions_are_remembered(evaluator, monkeypatch):
     monkeypatch.setattr(module, "MOST_REMEMBERED", 2)
     for number in range(3):

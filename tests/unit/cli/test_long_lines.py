@@ -35,6 +35,7 @@ def test_replay_leaves_out_the_line_and_judges_the_others(tmp_path, name):
     assert replay(path).exit_code == 0
 
 
+@pytest.mark.slow
 def test_what_a_small_file_unpacks_to_is_not_held(tmp_path):
     path = tmp_path / "a.gz"
     path.write_bytes(gzip.compress(b'{"kind":"' + b"x" * (64 << 20)))

@@ -32,6 +32,7 @@ class ApiServer:
         return RawAnswer(status, message, tuple(answer(value, Phase(one), {}) for one in seen), "")
 
 
+@pytest.mark.slow
 async def test_it_waits_until_every_phase_has_seen_one():
     server = ApiServer((201, "", ()), (201, "", ("intent",)), (201, "", PHASES))
     assert await until_seen(server, "default", PHASES, 30.0) == ""
@@ -125,6 +126,7 @@ async def test_a_pod_is_leaving_that_is_being_deleted_or_of_an_earlier_template(
     assert await leaving(Cluster(pods), DEPLOYMENT) == names, because
 
 
+@pytest.mark.slow
 async def test_it_is_waited_until_only_pods_of_the_last_template_are_left():
     await until_replaced(Cluster([OLD, NEW], [OLD, NEW], [NEW]), DEPLOYMENT, 30.0)
 
@@ -149,6 +151,7 @@ class Answering:
         return RawAnswer(201, "", (answer(value, Phase.MUTATE, said),), "")
 
 
+@pytest.mark.slow
 async def test_the_wanted_mode_must_be_the_only_one_in_several_rounds():
     """One pod of eight still answers as before, in the second round."""
     server = Answering(*["enforcing"] * 12, "audit-only", "enforcing")
@@ -161,5 +164,6 @@ async def test_who_still_answers_in_another_mode_is_named():
         await until_mode(Answering("audit-only"), "default", "enforcing", 0.0)
 
 
+@pytest.mark.slow
 async def test_who_says_no_mode_is_in_none():
     await until_mode(Answering(""), "default", "enforcing", 30.0)

@@ -163,6 +163,7 @@ async def test_a_mounted_secret_is_picked_up_when_the_kubelet_swaps_its_link(tmp
         assert (await client.shake()).fingerprint == NEW
 
 
+@pytest.mark.slow
 async def test_no_handshake_fails_through_thirty_rotations(tmp_path, certificate):
     async with serving(certificate) as client:
         for turn in range(30):

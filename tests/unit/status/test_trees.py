@@ -65,6 +65,7 @@ def test_owners_that_are_none_make_a_root(owners):
     assert names(build_trees([found], at=0.0)) == [("self", [])]
 
 
+@pytest.mark.slow
 def test_a_long_line_of_owners_has_no_end_in_the_stack():
     documents = [document(str(number), str(number - 1)) for number in range(3_000)]
     (root,) = build_trees(documents, at=0.0)

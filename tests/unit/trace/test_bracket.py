@@ -92,6 +92,7 @@ async def test_what_was_registered_is_removed_and_nothing_else():
         [RefusedError(503, "etcd"), RefusedError(429, "slow down")],
     ],
 )
+@pytest.mark.slow
 async def test_a_lost_connection_is_waited_out(trouble):
     server = FakeServer()
     bracket = ObserverRegistrations(server, "abcd")  # type: ignore[arg-type]
