@@ -26,6 +26,7 @@ LOOPS = frozenset({"/status/restored", "/spec/containers/0/env/1/value", "/data/
 LAST = "secrets"
 """The resource of the last reviews."""
 SCENES = (
+    "cleaned-away-and-made-again",
     "conditions-cleared",
     "conditions-dropped",
     "custom-status-zeroed",
@@ -43,8 +44,9 @@ SCENES = (
     "status-flipped-by-two-replicas-of-a-controller",
     "status-rewritten-by-its-own-watch",
     "terminating-replicas-dropped",
+    "update-refused-by-a-policy",
 )
-WHERE = SCENES[0]
+WHERE = "conditions-cleared"
 """The namespace of the loops of this module."""
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 _MEANT = frozenset({"type", "status", "reason", "phase", "terminationGracePeriodSeconds"})

@@ -22,6 +22,8 @@ LIVE = (
     "mutation-that-never-settles",
     "custom-status-removed-beside-a-condition-that-is-false",
     "observed-generation-pinned-by-a-policy",
+    "cleaned-away-and-made-again",
+    "update-refused-by-a-policy",
     "rollouts",
     "eight-writers-of-one-object",
     "well-behaved-webhooks",

@@ -29,8 +29,10 @@ class Recreation(Detector):
         """Yield one signal for an object that was deleted once more."""
         if turns.turns < _TURNS:
             return
-        lives_alike = _are_alike(turns.shortest_life, turns.longest_life)
-        if not lives_alike or not _are_alike(turns.shortest_gap, turns.longest_gap):
+        # The garbage collector comes when it has time. The same owner each time says enough.
+        if not turns.is_collected and not _are_alike(turns.shortest_life, turns.longest_life):
+            return
+        if not _are_alike(turns.shortest_gap, turns.longest_gap):
             return
         creator, deleter = turns.creator, turns.deleter
         if turns.is_collected:
