@@ -9,6 +9,7 @@ template is another object.
 Bounded in objects, in bytes and in time.
 """
 
+import sys
 from typing import Final
 
 import msgspec
@@ -76,6 +77,12 @@ class Turns(msgspec.Struct, frozen=True, gc=False):
     longest_gap: float = 0.0
 
     @property
+    def size(self) -> int:
+        """About how many bytes of memory they take, the names of the place aside."""
+        users = sys.getsizeof(self.creator.user) + sys.getsizeof(self.deleter.user)
+        return _BYTES_OF_TURNS + users
+
+    @property
     def is_collected(self) -> bool:
         """Whether the garbage collector is the one who deletes."""
         return self.deleter.user == COLLECTOR
@@ -128,7 +135,8 @@ class Lives:
         earlier = self._follows(fact) if len(self._ended) else None
         place = msgspec.structs.replace(key, uid="", user="")
         life = _Life(place, fact.place, fact.time, fact.requester, fact.likeness, earlier)
-        self._lives.put(key.uid, life, _BYTES_OF_LIFE + key.size)
+        size = _BYTES_OF_LIFE + key.size + (0 if earlier is None else earlier.size)
+        self._lives.put(key.uid, life, size)
 
     def delete(self, fact: LifeFact) -> Turns | None:
         """Take in a deletion; return the turns, if they are more than ever before in this place."""
@@ -169,7 +177,8 @@ class Lives:
         )
 
     def _put(self, place: JoinKey, ended: _Ended) -> None:
-        self._ended.put(place, ended, place.size + _BYTES_OF_TURNS * (1 + len(ended.turns)))
+        size = place.size + _BYTES_OF_TURNS + sum([one.size for one in ended.turns])
+        self._ended.put(place, ended, size)
 
 
 def _turns(life: _Life, fact: LifeFact) -> Turns | None:

@@ -38,6 +38,8 @@ MOST_BYTES: Final = 4 * 1024 * 1024
 _BYTES_OF_ATTEMPTS: Final = 500
 _BYTES_OF_CREATED: Final = 200
 _BYTES_OF_LETTER: Final = 4
+_LONGEST_UID: Final = 64
+"""Characters; those of an API server have 36."""
 _MOST_CREATED: Final = 12
 _SECONDS_UNTIL_SEEN: Final = 1.0
 """The scheduler and the kubelet write the status of a new Pod sooner than that."""
@@ -225,7 +227,8 @@ class Refusals:
         gone = sum(now - at >= _SECONDS_UNTIL_SEEN for _, at in created)
         hurries = sum(now - at < 1 for _, at in created) >= _MOST_IN_A_SECOND
         first = created[0][1] if created else now
-        found.created = (*created, (fact.key.uid, now))[-_MOST_CREATED:]
+        if len(fact.key.uid) <= _LONGEST_UID:
+            found.created = (*created, (fact.key.uid, now))[-_MOST_CREATED:]
         self._attempts.put(place, found, _size(place, found))
         if not gone or hurries or not self._shows_status or not self._is_whole:
             return None
