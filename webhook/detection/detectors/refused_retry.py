@@ -22,6 +22,8 @@ _ATTEMPTS: Final = 4
 """A person who gets it wrong tries three times."""
 _SECONDS: Final = 0.5
 _WINDOW: Final = 600.0
+_CALM_SECONDS: Final = 0.2
+"""Between its outcome and the moment when a write is stored, much less passes."""
 _STATUS: Final = "status"
 
 
@@ -84,14 +86,17 @@ def _tries(write: Write, past: ObjectHistory) -> Iterator[Write]:
     """Yield the earlier writes that asked for the same, newest first.
 
     Upon one version none of them was stored. Upon other versions none was, if nobody has turned
-    back since what they changed. genguard itself turns back values of status, and nobody sees it.
+    back since what they changed. A conflict is none of them: there another write comes at once.
+    genguard itself turns back values of status, and nobody sees it.
     """
+    next_time = write.time
     for one in reversed(past.earlier):
+        is_calm, next_time = next_time - one.time >= _CALM_SECONDS, one.time
         is_upon_one_version = bool(write.base) and one.base == write.base
         if one.time <= write.time - _WINDOW:
             return
         if _is_same(write, one):
-            if is_upon_one_version or write.subresource != _STATUS:
+            if is_upon_one_version or (is_calm and write.subresource != _STATUS):
                 yield one
         elif not is_upon_one_version and _turns_back(one, write):
             return
