@@ -43,10 +43,12 @@ _LONGEST_UID: Final = 64
 _MOST_CREATED: Final = 12
 _SECONDS_UNTIL_SEEN: Final = 1.0
 """The scheduler and the kubelet write the status of a new Pod sooner than that."""
-_MOST_IN_A_SECOND: Final = 3
-"""A controller that is refused tries more and more slowly. One that makes many Pods hurries."""
+_SLOWING: Final = 6
+"""A controller that is refused doubles its pauses (client-go util/workqueue/
+default_rate_limiters.go): only one in so many attempts falls into the later half of the time. One
+that makes many Pods does not slow down, however late these are looked at on a loaded machine."""
 _WHOLE: Final = 10
-"""One write in so many may lack a phase: others then see a part of the writes."""
+"""One creation in so many may lack a phase. With more of them another replica sees a part."""
 _PODS: Final = ("", "pods")
 
 
@@ -225,12 +227,13 @@ class Refusals:
             if self._is_seen(uid, fact.key):
                 created = created[at + 1 :]
         gone = sum(now - at >= _SECONDS_UNTIL_SEEN for _, at in created)
-        hurries = sum(now - at < 1 for _, at in created) >= _MOST_IN_A_SECOND
         first = created[0][1] if created else now
+        late = sum(at > (first + now) / 2 for _, at in created)
+        is_slowing = late * _SLOWING <= len(created)
         if len(fact.key.uid) <= _LONGEST_UID:
             found.created = (*created, (fact.key.uid, now))[-_MOST_CREATED:]
         self._attempts.put(place, found, _size(place, found))
-        if not gone or hurries or not self._shows_status or not self._is_whole:
+        if not gone or not is_slowing or not self._shows_status or not self._is_whole:
             return None
         return Refusal(
             blank_write(fact.place, fact.requester, now),

@@ -22,9 +22,6 @@ _ATTEMPTS: Final = 4
 """A person who gets it wrong tries three times."""
 _SECONDS: Final = 0.5
 _WINDOW: Final = 600.0
-_CALM_SECONDS: Final = 0.2
-"""Between its outcome and the moment when a write is stored, much less passes."""
-_STATUS: Final = "status"
 
 
 class RefusedRetry(Detector):
@@ -49,17 +46,23 @@ class RefusedRetry(Detector):
 
     def judge(self, write: Write, past: ObjectHistory) -> Iterator[Signal]:
         """Yield one signal for an update that was admitted, and not stored after all."""
-        last = past.earlier[-1] if past.earlier else None
-        if last is None or not _changes_something(write) or not _may_be_again(write, last):
+        if not _is_again(write, past):
             return
-        tries = list(_tries(write, past))
-        seconds = write.time - tries[-1].time if tries else 0.0
-        if len(tries) < _ATTEMPTS or seconds < _SECONDS:
+        tries = [
+            one
+            for one in past.earlier
+            if one.base == write.base
+            and one.requester.user == write.requester.user
+            and one.subresource == write.subresource
+            and one.state_after == write.state_after
+            and one.time > write.time - _WINDOW
+        ]
+        if len(tries) < _ATTEMPTS or write.time - tries[0].time < _SECONDS:
             return
         refusal = Refusal(
             write,
             attempts=len(tries),
-            seconds=seconds,
+            seconds=write.time - tries[0].time,
             asked=write.sent_diff,
             made=write.webhook_diff or NO_DIFF,
         )
@@ -70,56 +73,13 @@ class RefusedRetry(Detector):
         )
 
 
-def _changes_something(write: Write) -> bool:
+def _is_again(write: Write, past: ObjectHistory) -> bool:
+    """Return whether the write before it changed something, and the object is as it was."""
+    earlier = past.earlier
+    if not earlier or not write.base or earlier[-1].base != write.base:
+        return False
     admitted = write.admitted_diff
     return admitted.differs and (bool(admitted.changes) or not admitted.is_compared)
-
-
-def _may_be_again(write: Write, last: Write) -> bool:
-    """Return whether the write before it, of whomever, has left the same to be changed."""
-    if last.base == write.base or write.subresource == _STATUS:
-        return last.base == write.base
-    return _is_same(write, last) or not _turns_back(last, write)
-
-
-def _tries(write: Write, past: ObjectHistory) -> Iterator[Write]:
-    """Yield the earlier writes that asked for the same, newest first.
-
-    Upon one version none of them was stored. Upon other versions none was, if nobody has turned
-    back since what they changed. A conflict is none of them: there another write comes at once.
-    genguard itself turns back values of status, and nobody sees it.
-    """
-    next_time = write.time
-    for one in reversed(past.earlier):
-        is_calm, next_time = next_time - one.time >= _CALM_SECONDS, one.time
-        is_upon_one_version = bool(write.base) and one.base == write.base
-        if one.time <= write.time - _WINDOW:
-            return
-        if _is_same(write, one):
-            if is_upon_one_version or (is_calm and write.subresource != _STATUS):
-                yield one
-        elif not is_upon_one_version and _turns_back(one, write):
-            return
-
-
-def _turns_back(one: Write, write: Write) -> bool:
-    """Return whether a write may have changed what the other one changes."""
-    touched = one.admitted_diff
-    if not touched.is_compared:
-        return one.touches_more
-    keys = {change.key for change in write.admitted_diff}
-    return any(change.key in keys for change in touched)
-
-
-def _is_same(write: Write, one: Write) -> bool:
-    """Return whether two writes of one user make the same change of the same values."""
-    if one.requester.user != write.requester.user or one.subresource != write.subresource:
-        return False
-    if write.base and one.base == write.base:
-        return one.state_after == write.state_after and one.admitted_diff.differs
-    return bool(write.admitted_diff.changes) and (
-        one.admitted_diff.changes == write.admitted_diff.changes
-    )
 
 
 def _signal(write: Write, blame: Blame, what: str, refusal: Refusal) -> Signal:
