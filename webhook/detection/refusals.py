@@ -14,7 +14,8 @@
 Bounded in entries, in bytes and in time.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 import msgspec
@@ -43,10 +44,10 @@ _LONGEST_UID: Final = 64
 _MOST_CREATED: Final = 12
 _SECONDS_UNTIL_SEEN: Final = 1.0
 """The scheduler and the kubelet write the status of a new Pod sooner than that."""
-_SLOWING: Final = 6
+_SLOWING: Final = 1.5
 """A controller that is refused doubles its pauses (client-go util/workqueue/
-default_rate_limiters.go): only one in so many attempts falls into the later half of the time. One
-that makes many Pods does not slow down, however late these are looked at on a loaded machine."""
+default_rate_limiters.go): three in a row are longer by this factor. One that makes many Pods does
+not slow down, however late these are looked at on a loaded machine."""
 _WHOLE: Final = 10
 """One creation in so many may lack a phase. With more of them another replica sees a part."""
 _PODS: Final = ("", "pods")
@@ -228,8 +229,7 @@ class Refusals:
                 created = created[at + 1 :]
         gone = sum(now - at >= _SECONDS_UNTIL_SEEN for _, at in created)
         first = created[0][1] if created else now
-        late = sum(at > (first + now) / 2 for _, at in created)
-        is_slowing = late * _SLOWING <= len(created)
+        is_slowing = _is_slowing([*(at for _, at in created), now])
         if len(fact.key.uid) <= _LONGEST_UID:
             found.created = (*created, (fact.key.uid, now))[-_MOST_CREATED:]
         self._attempts.put(place, found, _size(place, found))
@@ -282,6 +282,14 @@ class Refusals:
         if not made.changes:
             return False
         return all((kind, one.pointer) in self._passed for one in made)
+
+
+def _is_slowing(times: Sequence[float]) -> bool:
+    """Return whether the last three pauses between times in seconds grow."""
+    pauses = [after - before for before, after in pairwise(times[-4:])]
+    return len(pauses) == 3 and all(  # noqa: PLR2004 - of four times
+        after >= _SLOWING * before for before, after in pairwise(pauses)
+    )
 
 
 def _place(key: JoinKey) -> _Place:
