@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from webhook.admission.join import JoinKey
-from webhook.admission.review import AdmissionRequest, Phase
+from webhook.admission.review import AdmissionRequest, Operation, Phase
 from webhook.detection.correlate import Correlator, FactQueue, Unanswered
 from webhook.detection.damage import survives
 from webhook.detection.detectors import ALL, Detector, DetectorRunner, Signal
@@ -124,7 +124,7 @@ class Detection:
         None for a request that neither creates, updates nor deletes an object. None, and counted,
         for an object that cannot be decoded.
         """
-        if is_life(reviewed.request, phase):
+        if reviewed.request.operation is not Operation.UPDATE:
             return self._life_fact(phase, reviewed.request, now)
         key = reviewed.request.join_key
         if key is None or not is_reduced(reviewed.request):
@@ -151,6 +151,8 @@ class Detection:
         return fact
 
     def _life_fact(self, phase: Phase, request: AdmissionRequest, now: float) -> LifeFact | None:
+        if not is_life(request, phase):
+            return None
         try:
             key = key_of(request)
             if key is None or key.user == self._own_user:

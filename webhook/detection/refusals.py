@@ -34,8 +34,8 @@ from webhook.objects.bounded import Bounded
 
 SECONDS_BETWEEN: Final = 600.0
 """Attempts further apart are not the same loop."""
-MOST_ATTEMPTED: Final = 10_000
-MOST_BYTES: Final = 4 * 1024 * 1024
+MOST_ATTEMPTED: Final = 5_000
+MOST_BYTES: Final = 2 * 1024 * 1024
 _BYTES_OF_ATTEMPTS: Final = 500
 _BYTES_OF_CREATED: Final = 200
 _BYTES_OF_LETTER: Final = 4
@@ -105,7 +105,8 @@ class Refusals:
         """`lives` and `history` tell whether an object is there."""
         self._lives: Final = lives
         self._history: Final = history
-        self._attempts: Final[Bounded[_Place, _Attempts]] = Bounded(MOST_ATTEMPTED, MOST_BYTES)
+        self._updates: Final[Bounded[_Place, _Attempts]] = Bounded(MOST_ATTEMPTED, MOST_BYTES)
+        self._creations: Final[Bounded[_Place, _Attempts]] = Bounded(MOST_ATTEMPTED, MOST_BYTES)
         self._passed: Final[set[tuple[ResourceKind, str]]] = set()
         """Leaves that webhooks changed in updates that were admitted; "" stands for creations."""
         self._with_outcomes: Final[set[tuple[str, str]]] = set()
@@ -113,13 +114,16 @@ class Refusals:
         self._admitted = self._orphans = 0
 
     def __len__(self) -> int:
-        return len(self._attempts)
+        return len(self._updates) + len(self._creations)
 
     def is_suspect(self, key: JoinKey, *, is_creation: bool) -> bool:
         """Whether this requester was refused here before, so that leaves are compared."""
-        if not len(self._attempts):
+        if is_creation:
+            found = self._creations.get(_place_of_creation(key))
+        elif self._updates.bytes:
+            found = self._updates.get(_place(key))
+        else:
             return False
-        found = self._attempts.get(_place_of_creation(key) if is_creation else _place(key))
         return found is not None and found.count > 0
 
     def unanswered(self, one: Unanswered) -> Refusal | None:
@@ -128,9 +132,9 @@ class Refusals:
         if asked[0] == asked[1] or not write.admitted_diff.differs:
             return None  # nothing is asked for, or nothing would be stored
         place = name_of(write.object), write.subresource, write.requester.user
-        found = self._again(place, asked, write.time)
+        found = _again(self._updates.get(place), asked, write.time)
         found.count += 1
-        self._attempts.put(place, found, _size(place))
+        self._updates.put(place, found, _size(place))
         made = write.webhook_diff or NO_DIFF
         return Refusal(
             write,
@@ -143,9 +147,10 @@ class Refusals:
 
     def answered(self, write: Write) -> None:
         """Take in an update with an outcome: what was not answered before it is forgotten."""
-        self._shows_status = self._shows_status or write.subresource == "status"
-        if len(self._attempts):
-            self._attempts.pop((name_of(write.object), write.subresource, write.requester.user))
+        if write.subresource == "status":
+            self._shows_status = True
+        if self._updates.bytes:
+            self._updates.pop((name_of(write.object), write.subresource, write.requester.user))
         if write.webhook_diff:
             kind = _kind(write)
             self._pass((kind, change.pointer) for change in write.webhook_diff)
@@ -153,7 +158,7 @@ class Refusals:
     def create(self, fact: LifeFact) -> Refusal | None:
         """Take in one phase of a creation; return the last one of this place if it was refused."""
         place = _place_of_creation(fact.key)
-        found = self._attempts.get(place)
+        found = self._creations.get(place)
         if fact.phase is Phase.INTENT:
             return self._begin(place, fact, found)
         if fact.phase is Phase.OUTCOME:
@@ -161,14 +166,14 @@ class Refusals:
         if found is not None:
             found.mutate = fact
             if fact.compared is not None:
-                self._attempts.put(place, found, _size(place, found))
+                self._creations.put(place, found, _size(place, found))
         return None
 
     def _begin(self, place: _Place, fact: LifeFact, before: _Attempts | None) -> Refusal | None:
         """Begin an attempt; the one before it was refused if it has come to /mutate alone."""
         # What a controller makes after one template is the same, whatever differs.
         asked = 0, 0 if fact.key.resource_version else fact.asked
-        found = self._again(place, asked, fact.time)
+        found = _again(before, asked, fact.time)
         refusal = None
         if found is not before or found.intent is None:
             found.first = fact.time
@@ -176,7 +181,7 @@ class Refusals:
             found.count += 1
             refusal = self._refused(found, found.intent, found.mutate)
         found.intent, found.mutate = fact, None
-        self._attempts.put(place, found, _size(place, found))
+        self._creations.put(place, found, _size(place, found))
         return refusal
 
     def _refused(self, found: _Attempts, intent: LifeFact, mutate: LifeFact) -> Refusal | None:
@@ -232,7 +237,7 @@ class Refusals:
         is_slowing = _is_slowing([*(at for _, at in created), now])
         if len(fact.key.uid) <= _LONGEST_UID:
             found.created = (*created, (fact.key.uid, now))[-_MOST_CREATED:]
-        self._attempts.put(place, found, _size(place, found))
+        self._creations.put(place, found, _size(place, found))
         if not gone or not is_slowing or not self._shows_status or not self._is_whole:
             return None
         return Refusal(
@@ -264,14 +269,6 @@ class Refusals:
     def _is_whole(self) -> bool:
         return self._orphans * _WHOLE <= self._admitted
 
-    def _again(self, place: _Place, asked: tuple[int, int], now: float) -> _Attempts:
-        """Return the attempts for the same, new ones where another thing is asked for."""
-        found = self._attempts.get(place)
-        if found is None or found.asked != asked or now - found.last > SECONDS_BETWEEN:
-            return _Attempts(asked, now, now)
-        found.last = now
-        return found
-
     def _pass(self, leaves: Iterable[tuple[ResourceKind, str]]) -> None:
         for one in leaves:
             if len(self._passed) < MOST_PLACES:
@@ -282,6 +279,14 @@ class Refusals:
         if not made.changes:
             return False
         return all((kind, one.pointer) in self._passed for one in made)
+
+
+def _again(found: _Attempts | None, asked: tuple[int, int], now: float) -> _Attempts:
+    """Return the attempts for the same, new ones where another thing is asked for."""
+    if found is None or found.asked != asked or now - found.last > SECONDS_BETWEEN:
+        return _Attempts(asked, now, now)
+    found.last = now
+    return found
 
 
 def _is_slowing(times: Sequence[float]) -> bool:

@@ -123,7 +123,7 @@ def test_attempts_are_bounded():
     for number in range(MOST_ATTEMPTED + 10):
         refusals.create(made("", number / 1_000, name=f"n{number}", phase=INTENT))
     assert len(refusals) <= MOST_ATTEMPTED
-    assert refusals._attempts.bytes <= refusals_module.MOST_BYTES
+    assert refusals._creations.bytes <= refusals_module.MOST_BYTES
 
 
 def test_what_webhooks_changed_is_bounded(monkeypatch):
