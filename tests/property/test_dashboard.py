@@ -84,7 +84,10 @@ def found(text):
         first_seen=THEN,
         last_seen=THEN,
         message=text,
-        evidence=({"time": THEN, "user": text, "what": text, "many": [text, {text: text}]},),
+        evidence=(
+            {"time": THEN, "user": text, "what": text, "many": [text, {text: text}]},
+            {"time": THEN, "actor": text, "note": text or "created 4 s before the first sign"},
+        ),
     )
 
 

@@ -11,7 +11,7 @@ import yaml
 
 from tests.scenarios import recording
 from tests.unit.detection.evaluating import CONDITIONS
-from webhook.given_files import load_definitions, load_registrations
+from webhook.given_files import load_definitions, load_registrations, load_static
 from webhook.replay import Replay
 from webhook.review_setup import ReviewOptions
 
@@ -67,7 +67,11 @@ def expectations() -> dict[str, Expected]:
 def judge(lines: Iterable[bytes], webhooks: Path | None, server_version: str = "1.36") -> Result:
     """Replays lines of a recording one by one, as they happened."""
     definitions = load_definitions(recording.DEFINITIONS)
-    suspects = load_registrations(webhooks, CONDITIONS) if webhooks else None
+    suspects = None
+    if webhooks is not None:
+        static = recording.static_of(webhooks.name.removesuffix(".webhooks.json"))
+        given = load_static([static] if static.exists() else [])
+        suspects = load_registrations(webhooks, CONDITIONS, given)
     options = ReviewOptions(server_version=server_version, custom_resources=definitions)
     run = Replay(options, suspects)
     seen: dict[tuple[str, str, str], tuple[float, int]] = {}

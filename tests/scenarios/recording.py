@@ -20,6 +20,11 @@ def webhooks_of(name: str) -> Path:
     return FOLDER / f"{name}.webhooks.json"
 
 
+def static_of(name: str) -> Path:
+    """The manifests of static webhooks; few scenarios have some."""
+    return FOLDER / f"{name}.static.json"
+
+
 def read_lines(name: str) -> list[bytes]:
     """Each review of a recording, as `genguard serve --record` writes it."""
     return gzip.decompress(reviews_of(name).read_bytes()).splitlines()
@@ -34,6 +39,12 @@ def write(name: str, raw: bytes, configurations: list[dict[str, Any]]) -> int:
     listed = {"apiVersion": "v1", "kind": "List", "items": list(map(_registration, configurations))}
     webhooks_of(name).write_text(json.dumps(listed, indent=1) + "\n")
     return len(content)
+
+
+def write_static(name: str, manifests: list[dict[str, Any]]) -> None:
+    """Keeps the manifests of the static webhooks of a run."""
+    listed = {"apiVersion": "v1", "kind": "List", "items": list(map(_registration, manifests))}
+    static_of(name).write_text(json.dumps(listed, indent=1) + "\n")
 
 
 def _trimmed(raw: bytes) -> Iterator[str]:
@@ -56,7 +67,11 @@ def _registration(found: dict[str, Any]) -> dict[str, Any]:
     kept = {
         "apiVersion": found["apiVersion"],
         "kind": found["kind"],
-        "metadata": {"name": found["metadata"]["name"]},
+        "metadata": {
+            key: found["metadata"][key]
+            for key in ("name", "creationTimestamp")
+            if key in found["metadata"]
+        },
     }
     if "webhooks" not in found:
         return {**kept, "spec": found["spec"]}

@@ -18,13 +18,19 @@ class Hook:
     """Another webhook of the cluster, called between genguard's two mutating registrations.
 
     `only` names the one registration that is guilty or not by `patch`; `settings` replace fields
-    of its webhook, as reinvocationPolicy.
+    of its webhook, as reinvocationPolicy. It is registered so many seconds `later` than the others.
     """
 
     name: str
     patch: Callable[[Mapping[str, Any]], Patch]
     resources: tuple[str, ...]
     settings: Mapping[str, Any] = field(default_factory=dict)
+    later: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class StaticHook(Hook):
+    """A webhook in a file of the API server (KEP-5793), called before every registered one."""
 
 
 @dataclass(frozen=True, slots=True)

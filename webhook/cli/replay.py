@@ -14,10 +14,11 @@ import click
 
 from webhook.cel.evaluator import Evaluator
 from webhook.cli.options import MAX_LINE, OUTPUT
-from webhook.flags import FILE
+from webhook.detection.suspects import Suspects
+from webhook.flags import FILE, PATH
 from webhook.generation.strategy import UnknownServerVersionError
 from webhook.generation.table import DEFAULT_SERVER_VERSION
-from webhook.given_files import BadFileError, load_definitions, load_registrations
+from webhook.given_files import BadFileError, load_definitions, load_registrations, load_static
 from webhook.objects.lines import Line, bounded
 from webhook.replay import Replay, ReplayLine, as_json, as_row
 from webhook.review_setup import ReviewOptions
@@ -101,6 +102,13 @@ def _is_terminal() -> bool:
     help="The cluster's webhook configurations and MutatingAdmissionPolicies with their bindings, "
     "JSON or YAML: findings then name the culprit.",
 )
+@click.option(
+    "--static-webhooks",
+    multiple=True,
+    metavar="DIR|FILE|none",
+    type=PATH,
+    help="Manifests of webhooks and policies that no API lists (KEP-5793): they are suspects, too.",
+)
 @MAX_LINE
 @OUTPUT
 @click.argument("files", nargs=-1, required=True, metavar="FILE...|-")
@@ -109,6 +117,7 @@ def replay(
     server_version: str,
     crds: Path | None,
     webhooks: Path | None,
+    static_webhooks: tuple[Path, ...],
     max_line: int,
     output: str,
     files: tuple[str, ...],
@@ -125,7 +134,10 @@ def replay(
     evaluator = click.get_current_context().with_resource(Evaluator())
     try:
         definitions = load_definitions(crds) if crds else ()
-        suspects = load_registrations(webhooks, evaluator) if webhooks else None
+        static = load_static(static_webhooks)
+        suspects = Suspects(conditions=evaluator, static=static)
+        if webhooks:
+            suspects = load_registrations(webhooks, evaluator, static)
         options = ReviewOptions(server_version=server_version, custom_resources=definitions)
         run = Replay(options, suspects)
     except (BadFileError, UnknownServerVersionError) as error:

@@ -14,7 +14,7 @@ from webhook.detection.damage import Damage, repair_command
 from webhook.detection.detectors.detector import Blame, Signal
 from webhook.detection.evidence import NOTHING_SHARED, Shared, share
 from webhook.detection.fact import SECONDS_APART
-from webhook.detection.finding import Finding, FoundObject, Severity
+from webhook.detection.finding import Actor, Finding, FoundObject, Severity
 from webhook.detection.finding_state import (
     MOST_EVIDENCE,
     MOST_PATHS,
@@ -80,6 +80,7 @@ class Ledger:
         self._damaged: dict[str, set[_Key]] = {}
         """Objects by `name_of`, and the findings that may have damaged them."""
         self._last: tuple[Finding, ...] = ()
+        self._may_be_static = suspects.may_be_static
         self._changed()
 
     def _changed(self) -> None:
@@ -199,6 +200,12 @@ class Ledger:
 
     def findings(self) -> tuple[Finding, ...]:
         """Return all findings, oldest first; the same tuple as before if nothing changed."""
+        if self._may_be_static != self._suspects.may_be_static:
+            # The version of the API server is known now: who was certain may be so no longer.
+            self._may_be_static = self._suspects.may_be_static
+            self._told = None
+            for entry in self._entries.values():
+                entry.told = None
         if self._told is not None:
             return self._told
         if self._order is None:
@@ -332,13 +339,14 @@ class Ledger:
     def _finding(self, entry: FindingState, known: dict[Doubt, Accused]) -> Finding:
         """Return a finding, the same one as long as nothing changed; `known` caches choices."""
         if entry.told is None:
-            entry.doubt = entry.choice()
+            entry.doubt = entry.choice(self._suspects)
         elif entry.doubt is None:
             return entry.told
         accused = self._accused(entry, known)
         if entry.told is not None and entry.accused == accused:
             return entry.told
         where = FoundObject(*msgspec.structs.astuple(entry.object))
+        actors = tuple(entry.actors(accused, self._suspects))
         found = Finding(
             id=entry.id,
             detector=entry.detector,
@@ -347,16 +355,20 @@ class Ledger:
             object=where,
             subresource=entry.subresource,
             paths=tuple(entry.paths),
-            actors=tuple(entry.actors(accused)),
+            actors=actors,
             count=entry.count,
             first_seen=_rfc3339(entry.first),
             last_seen=_rfc3339(entry.last),
             message=entry.message,
-            evidence=tuple(entry.evidence),
+            evidence=(*entry.evidence, *self._notes(actors, entry.first)),
             repair=repair_command(where, entry.subresource, entry.damage) if entry.damage else "",
         )
         entry.told, entry.accused = found, accused
         return found
+
+    def _notes(self, actors: Iterable[Actor], began: float) -> Iterator[dict[str, Any]]:
+        for one in self._suspects.notes(actors, began):
+            yield {"time": _rfc3339(began), "actor": one.actor, "note": one.text}
 
     def _accused(self, entry: FindingState, known: dict[Doubt, Accused]) -> Accused:
         """Return the webhooks that are accused; every write may change a choice between several."""
@@ -368,7 +380,8 @@ class Ledger:
             if self._sharing is None:
                 self._sharing = self._shared()
             shared = self._sharing.get(doubt.detector, NOTHING_SHARED)
-            accused = tuple(self._suspects.accused(doubt.names, shared, doubt.where))
+            found = self._suspects.accused(doubt.names, shared, doubt.where, doubt.young)
+            accused = tuple(found)
             known[doubt] = accused
         return accused
 

@@ -33,9 +33,12 @@ class Requester(msgspec.Struct, frozen=True, order=True, array_like=True, gc=Fal
 
 
 class Acted(NamedTuple):
-    """A MutatingAdmissionPolicy that acted on a write; `is_sure`: nothing about it is unknown."""
+    """A policy or static webhook that acted on a write; `is_sure`: nothing about it is unknown.
 
-    policy: str
+    A static webhook is named `configuration/webhook`; no name of a policy has a slash.
+    """
+
+    name: str
     is_sure: bool
 
 
@@ -64,7 +67,8 @@ class Write(msgspec.Struct, frozen=True, array_like=True, gc=False):
     state_before, state_after  digests of all that is stored; metadata is left out
     touches_status, touches_more  whether status, and whether anything else, differs
     observes            whether a status of this write has an observedGeneration at all, even 0
-    policies            those that may have acted before the intent: part of the request is theirs
+    policies            those that may have acted before the intent, static webhooks too: part
+                        of the request is theirs
     called              the other webhooks that may have acted
     missing             phases that were not seen here: another replica may have seen them
     """
