@@ -14,12 +14,14 @@ _MODULES = (
     "loops_of_generation",
     "loops_of_metadata",
     "loops_across_objects",
+    "loops_of_lives",
     "quiet_workloads",
     "quiet_writers",
     "quiet_controllers",
     "quiet_webhooks",
     "quiet_metadata",
     "quiet_across_objects",
+    "quiet_lives",
 )
 _known: dict[str, "Scenario"] = {}
 

@@ -76,12 +76,14 @@ def judge(lines: Iterable[bytes], webhooks: Path | None, server_version: str = "
     run = Replay(options, suspects)
     seen: dict[tuple[str, str, str], tuple[float, int]] = {}
     result = Result([])
+    begun: float | None = None
     for line in lines:
         (told,) = run.lines([line], "recording")
         assert told["type"] == "review", told
         one = json.loads(line)
         now = datetime.fromisoformat(one["time"]).timestamp()
         request = one["review"]["request"]
+        begun = now if begun is None else begun
         if request["operation"] == "UPDATE":
             where = _where(request["resource"]["resource"], request.get("subResource", ""), request)
             start, count = seen.get(where, (now, 0))
@@ -91,7 +93,8 @@ def judge(lines: Iterable[bytes], webhooks: Path | None, server_version: str = "
                 continue
             found = finding.object
             where = (found.resource, finding.subresource, found.name)
-            start, count = seen[where]
+            # Of what is created or deleted: since the beginning, and one by one.
+            start, count = seen.get(where, (begun, finding.count))
             result.warned[finding.id] = Moment(count, now - start)
     result.findings = list(run.findings())
     assert not run.unreadable

@@ -24,6 +24,7 @@ from tests.scenarios.scene import Scene, StaticHook
 _WRITES = ["CREATE", "UPDATE"]
 CUSTOM = (
     rule(["widgets", "widgets/status", "gauges"], _WRITES, "example.org"),
+    rule(["widgets", "gauges"], ["DELETE"], "example.org"),
     rule(["configmaps", "secrets", "serviceaccounts"], _WRITES, ""),
 )
 """What the registrations watch besides what the manifests say."""

@@ -24,6 +24,8 @@ LIVE = (
     "observed-generation-pinned-by-a-policy",
     "a-child-of-what-two-fight-over",
     "two-controllers-chase-each-other",
+    "cleaned-away-and-made-again",
+    "update-refused-by-a-policy",
     "rollouts",
     "eight-writers-of-one-object",
     "well-behaved-webhooks",

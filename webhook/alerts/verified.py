@@ -41,6 +41,8 @@ class Verification:
 
     async def of(self, thing: FoundObject) -> bool | None:
         """Return whether the object exists, None if that is unknown."""
+        if not thing.uid:
+            return None  # it comes and goes: whether it exists just now proves nothing
         now = self._clock()
         verdict, at = self._known.get(thing, (None, float("-inf")))
         if verdict or now - at < AGAIN_SECONDS:

@@ -54,10 +54,29 @@ class ObjectReference(msgspec.Struct, rename="camel"):
     subresource: str = ""
 
 
+class Cause(msgspec.Struct):
+    """One reason of a refusal; `field` is as `spec.replicas`."""
+
+    reason: str = ""
+    field: str = ""
+
+
+class Details(msgspec.Struct):
+    """More about a refusal."""
+
+    causes: tuple[Cause, ...] | None = None
+
+
 class ResponseStatus(msgspec.Struct):
-    """The result of a request."""
+    """The result of a request; all but the code is there where it was refused.
+
+    A message may repeat values: nothing of it is kept.
+    """
 
     code: int = 0
+    reason: str = ""
+    message: str = ""
+    details: Details | None = None
 
 
 class Event(msgspec.Struct, rename="camel"):
@@ -103,8 +122,13 @@ class Event(msgspec.Struct, rename="camel"):
             and reference is not None
             and reference.name != ""
             and (status is None or status.code < _REFUSED)
-            and "dryRun" not in self._query
+            and not self.is_dry_run
         )
+
+    @property
+    def is_dry_run(self) -> bool:
+        """Whether nothing is stored whatever the answer is."""
+        return "dryRun" in self._query
 
     @property
     def _query(self) -> dict[str, list[str]]:

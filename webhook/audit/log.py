@@ -22,6 +22,7 @@ from webhook.audit.event import (
     read_events,
 )
 from webhook.audit.fight import Fights
+from webhook.audit.lives import AuditedLives
 from webhook.audit.signs import Told, describe, signs
 from webhook.audit.write import Memory, StatusCounts
 from webhook.detection.causes import followed
@@ -77,6 +78,7 @@ class AuditLog:
         self._memory: Final = Memory(status_counts)
         self._history: Final = History(_MOST_OBJECTS, _MOST_BYTES, _MOST_BYTES)
         self._fights: Final = Fights()
+        self._lives: Final = AuditedLives()
         self._proved: Final = Ledger(NamedSuspects(Confidence.CERTAIN))
         self._unproved: Final = Ledger(NamedSuspects(Confidence.LIKELY))
         self._failed_open: Counter[str] = Counter()
@@ -127,8 +129,11 @@ class AuditLog:
         reference = event.object_ref
         if reference is None or reference.resource in _NO_GENERATION:
             return
+        others = [one for one in calls if one.mutated and not one.is_own]
+        for name, sign, write in self._lives.see(event, reference, others):
+            self._proved.add(name, sign, write)
         if event.is_update and reference.subresource in _FOLLOWED:
-            self._judge(event, reference, [one for one in calls if one.mutated and not one.is_own])
+            self._judge(event, reference, others)
         elif event.verb not in ("get", "list", "watch"):
             self._memory.forget(reference)
 

@@ -21,7 +21,7 @@ a rolling update the API server calls two replicas, and each sees a part.
 from collections import Counter, OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from heapq import heappop, heappush
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -30,6 +30,7 @@ from webhook.admission.review import Phase
 from webhook.detection.changes import Change
 from webhook.detection.diff import NO_DIFF, NOT_COMPARED, Diff, between, diff_of, together
 from webhook.detection.fact import BYTES_OF_FACT, SECONDS_APART, Fact
+from webhook.detection.life_fact import AnyFact
 from webhook.detection.metadata import SAME_METADATA, MetadataDiffs, join_metadata, unchanged
 from webhook.detection.reduce import EarlierFacts
 from webhook.detection.write import NOBODY, Acted, Called, Write
@@ -52,7 +53,16 @@ wait for the event loop meanwhile: each takes some 0.05 ms. Writes over the boun
 once."""
 
 
+_WHOLE: Final = 10
+"""One write in so many may lack a phase. With more of them another replica sees a part."""
 _BEFORE_OUTCOME: Final = (Phase.INTENT, Phase.MUTATE)
+
+
+class Unanswered(NamedTuple):
+    """A write without an outcome; `asked` are digests of what was stored and of the request."""
+
+    write: Write
+    asked: tuple[int, int]
 
 
 class _Pending(msgspec.Struct, gc=False):
@@ -62,6 +72,7 @@ class _Pending(msgspec.Struct, gc=False):
     several    whether more than one was open at once
     ambiguous  whether those requested different content
     ambiguous_metadata  whether they requested different metadata
+    given_up   whether the last one was noted as not answered
     size       bytes of the facts, as counted
     """
 
@@ -72,6 +83,7 @@ class _Pending(msgspec.Struct, gc=False):
     several: bool = False
     ambiguous: bool = False
     ambiguous_metadata: bool = False
+    given_up: bool = False
     size: int = 0
 
     @property
@@ -116,6 +128,8 @@ class Correlator:
         """Writes with an outcome."""
         self.incomplete_joined = 0
         """Those of them that lacked another phase."""
+        self.unanswered: list[Unanswered] = []
+        """Writes that ended without an outcome, though outcomes of their resource are seen."""
 
     def known(self, key: JoinKey) -> EarlierFacts:
         """Return the facts of the earlier phases of a write."""
@@ -158,6 +172,16 @@ class Correlator:
             )
         return found
 
+    def expect_outcomes(self, key: JoinKey) -> None:
+        """Note that outcomes of a resource are seen: here that of a creation or deletion."""
+        if len(self._with_outcomes) < MOST_PENDING:
+            self._with_outcomes.add(_registered(key))
+
+    @property
+    def is_whole(self) -> bool:
+        """Return whether nearly all writes are seen in all phases here, not by other replicas."""
+        return self.incomplete_joined * _WHOLE <= self.joined
+
     def finish(self) -> list[Write]:
         """Return the writes that still wait, at the end of a recording."""
         return self._overdue(float("inf"), len(self._pending))
@@ -178,6 +202,8 @@ class Correlator:
         # After its mutate call nobody knows whether its outcome is still to come or it was refused.
         if before.mutates and not self._waits(key):
             return
+        if before.mutates and not before.given_up:
+            self._give_up(before)
         entry.open += before.open
         entry.several = True
         earlier = before.intent or before.mutates[-1]
@@ -212,6 +238,8 @@ class Correlator:
             is_over = position < too_many or too_much > 0
             if one.since > early and not is_over:
                 break
+            if one.mutates and not one.given_up and self._waits(key):
+                self._give_up(one)
             if len(ended) >= most and too_much <= 0:
                 return self._end(ended)  # the next fact ends more
             self.dropped += too_much > 0
@@ -243,12 +271,26 @@ class Correlator:
         if one.open <= 0:
             return  # every write that began has had its outcome
         self.incomplete[Phase.OUTCOME] += 1
+        if not one.given_up:
+            self._give_up(one)
         intent, mutates = one.told()
         # Of a write that nobody changed, and that may have been refused, there is nothing to tell.
         if intent is not None and not intent.shows_same_as(last):
             is_told = not one.ambiguous_metadata
             missing = (Phase.OUTCOME,)
             yield assemble(intent, mutates, last, begun, missing, tells_metadata=is_told)
+
+    def _give_up(self, one: _Pending) -> None:
+        """Note the last write of these as one that was not answered.
+
+        Its outcome is awaited for longer: webhooks that are called at once with genguard's do not
+        delay that one, but a loaded machine does.
+        """
+        one.given_up = True
+        intent, last = one.intent, one.mutates[-1]
+        write = assemble(intent, (last,), last, (intent or last).time, (Phase.OUTCOME,))
+        asked = (intent or last).compared
+        self.unanswered.append(Unanswered(write, (asked.before, asked.after)))
 
     def _missing(self, key: JoinKey, pending: _Pending | None) -> tuple[Phase, ...]:
         """Return the phases of a write that were not seen, though they are seen of other writes."""
@@ -467,8 +509,8 @@ class FactQueue:
     """
 
     def __init__(self) -> None:
-        self._facts: Final[list[tuple[float, int, int, int, Fact]]] = []
-        self._by_key: Final[dict[JoinKey, list[Fact]]] = {}
+        self._facts: Final[list[tuple[float, int, int, int, AnyFact]]] = []
+        self._by_key: Final[dict[JoinKey, list[AnyFact]]] = {}
         self._latest = 0.0
         self._count = 0
         self.bytes = 0
@@ -476,11 +518,11 @@ class FactQueue:
     def __len__(self) -> int:
         return len(self._facts)
 
-    def __iter__(self) -> Iterator[Fact]:
+    def __iter__(self) -> Iterator[AnyFact]:
         """The earliest first."""
         return (one[-1] for one in sorted(self._facts))
 
-    def put(self, fact: Fact) -> None:
+    def put(self, fact: AnyFact) -> None:
         """Add a fact; afterwards `due` gives the facts that are due."""
         self._count += 1
         self._latest = max(self._latest, fact.time)
@@ -489,11 +531,11 @@ class FactQueue:
         heappush(self._facts, (fact.time, _ORDER[fact.phase], self._count, size, fact))
         self._by_key.setdefault(fact.key, []).append(fact)
 
-    def due(self) -> Iterator[Fact]:
+    def due(self) -> Iterator[AnyFact]:
         """Remove and yield the facts that have waited for long enough, the earliest first."""
         yield from self.until(self._latest - SECONDS_ON_THE_WAY)
 
-    def until(self, time: float) -> Iterator[Fact]:
+    def until(self, time: float) -> Iterator[AnyFact]:
         """Remove and yield the facts of this time and before, the earliest first."""
         while self._facts and (self._facts[0][0] <= time or self._is_full):
             *_, size, fact = heappop(self._facts)
@@ -510,5 +552,6 @@ class FactQueue:
         return len(self._facts) > MOST_WAITING or self.bytes > MOST_BYTES_WAITING
 
     def of(self, key: JoinKey) -> list[Fact]:
-        """Return the facts of one write, the earliest first."""
-        return sorted(self._by_key.get(key, ()), key=lambda fact: (fact.time, _ORDER[fact.phase]))
+        """Return the facts of one update, the earliest first."""
+        found = [one for one in self._by_key.get(key, ()) if isinstance(one, Fact)]
+        return sorted(found, key=lambda fact: (fact.time, _ORDER[fact.phase]))

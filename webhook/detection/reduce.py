@@ -129,8 +129,9 @@ def reduce(
                 unmet=None,
                 policies=None,
             )
-    # Others changed it: whom to blame must be known even if its outcome goes to another replica.
-    is_changed = phase is Phase.MUTATE and bool(facts)
+    # Others changed it: whom to blame must be known even if its outcome goes to another replica,
+    # or never comes. Of a suspect the intent may be known elsewhere.
+    is_changed = phase is Phase.MUTATE and (bool(facts) or is_suspect)
     before = after = NOTHING_OBSERVED
     observes = False
     if taken.writes_status or of_status is not None:

@@ -53,6 +53,9 @@ class Story:
     unseen      the intent was not seen
     refused     there is no outcome; lost: there is one, and another write came first
     base        upon which version it is written
+    creates     a uid, and perhaps more metadata: an object is created in place of the update; a
+                list takes turns. `left` and `refused` as above
+    deletes     the same, of a deletion; `state` are the other fields of what is deleted
 
     "$generation" is the generation that is stored, "$n" the number of the write, "$reached" the
     generation of the object that was written last.
@@ -81,8 +84,17 @@ class Story:
         self._now = float(step["at"])
         for _ in range(step.get("times", 1)):
             names = {key: next(each) for key, each in named.items()}
-            self._write({**step, **names, "asks": next(turns)}, str(next(self._numbers)))
+            self._play({**step, **names}, turns)
             self._now += next(gaps)
+
+    def _play(self, step: dict[str, Any], turns: Iterator[Any]) -> None:
+        number = str(next(self._numbers))
+        if "creates" in step:
+            self._create({**step, "asks": next(turns)}, number)
+        elif "deletes" in step:
+            self._delete(step)
+        else:
+            self._write({**step, "asks": next(turns)}, number)
 
     def end(self) -> Iterator[Finding]:
         """A last write shows what was stored, and changes nothing."""
@@ -131,9 +143,39 @@ class Story:
             self._objects[self._name] = self._stored
             self._reached = self._stored["metadata"]["generation"]
 
-    def _show(self, phase: Phase, step: dict[str, Any], new: dict[str, Any], base: str) -> None:
-        asked = self._review(step, new, base)
+    def _create(self, step: dict[str, Any], number: str) -> None:
+        metadata = {"uid": f"uid-{number}", **step["creates"]}
+        asked = {"metadata": metadata, "spec": {"a": 1}, **step["asks"]}
+        left = {**asked, **step.get("left", {})}
+        phases = [(INTENT, asked), (MUTATE, left), (OUTCOME, left)]
+        phases = [
+            (phase, new) for phase, new in phases if phase is not INTENT or "unseen" not in step
+        ]
+        for phase, new in phases[: -1 if "refused" in step else None]:
+            self._see(phase, self._living("CREATE", step, new, None))
+
+    def _delete(self, step: dict[str, Any]) -> None:
+        old = {"metadata": step["deletes"], "spec": {"a": 1}, **step.get("state", {})}
+        self._see(OUTCOME, self._living("DELETE", step, None, old))
+
+    def _living(self, operation: str, step: dict[str, Any], new: Any, old: Any) -> dict[str, Any]:
+        name = (new or old)["metadata"].get("name", "thing")
+        return make_review(
+            operation,
+            self._resource,
+            new,
+            old,
+            name=name,
+            user=step["by"],
+            subresource=step.get("to", ""),
+            dry_run="dry" in step,
+        )
+
+    def _see(self, phase: Phase, asked: dict[str, Any]) -> None:
         see(self._detection, phase, reviewed(asked, phase, _JUDGE), self._now)
+
+    def _show(self, phase: Phase, step: dict[str, Any], new: dict[str, Any], base: str) -> None:
+        self._see(phase, self._review(step, new, base))
 
     def _review(self, step: dict[str, Any], new: dict[str, Any], base: str) -> dict[str, Any]:
         at = {"resourceVersion": base}

@@ -11,6 +11,8 @@ from webhook.detection.detectors.metadata_fight import MetadataFight
 from webhook.detection.detectors.observed_generation_ahead import ObservedGenerationAhead
 from webhook.detection.detectors.observed_generation_cleared import ObservedGenerationCleared
 from webhook.detection.detectors.observed_generation_stalled import ObservedGenerationStalled
+from webhook.detection.detectors.recreation import Recreation
+from webhook.detection.detectors.refused_retry import RefusedRetry
 from webhook.detection.detectors.spec_fight import SpecFight
 from webhook.detection.detectors.status_clobbered import StatusClobbered
 from webhook.detection.detectors.status_oscillation import StatusOscillation
@@ -33,6 +35,8 @@ ALL: Final[tuple[Detector, ...]] = (
     GenerationMismatch(),
     TerminatingReplicasDropped(),
     CrossObjectLoop(),
+    Recreation(),
+    RefusedRetry(),
 )
 
 __all__ = ["ALL", "Blame", "Detector", "DetectorRunner", "Signal"]

@@ -9,6 +9,9 @@ from typing import ClassVar, Final, Literal, get_args
 from webhook.admission.review import Phase
 from webhook.detection.damage import Damage
 from webhook.detection.history import History, ObjectHistory
+from webhook.detection.life_fact import blank_write
+from webhook.detection.lives import Turns
+from webhook.detection.refusals import Refusal
 from webhook.detection.write import Requester, Write
 
 
@@ -82,6 +85,16 @@ class Detector:
         del write, past
         return ()
 
+    def judge_turns(self, turns: Turns) -> Iterable[Signal]:
+        """Judge creations and deletions that follow one from another."""
+        del turns
+        return ()
+
+    def judge_refusal(self, refusal: Refusal) -> Iterable[Signal]:
+        """Judge a write that did not come out."""
+        del refusal
+        return ()
+
 
 _Judge = Callable[[Write, ObjectHistory], Iterable[Signal]]
 _Judges = tuple[tuple[str, _Judge], ...]
@@ -108,6 +121,7 @@ class DetectorRunner:
             if type(one).judge_stored_metadata is not Detector.judge_stored_metadata
         )
         self._judges: Final[dict[tuple[bool, ...], tuple[_Judges, _Judges]]] = {}
+        self._all: Final = each
 
     def judge(self, write: Write, history: History) -> Iterator[tuple[str, Signal, Write]]:
         """Remember a write, and yield (detector, signal, write) for all that is wrong with it.
@@ -143,6 +157,19 @@ class DetectorRunner:
             for signal in judge(write, past):
                 if signal.blame is Blame.OTHERS:
                     yield name, signal, write
+
+    def judge_turns(self, turns: Turns) -> Iterator[tuple[str, Signal, Write]]:
+        """Yield (detector, signal, deletion) for all that is wrong with these turns."""
+        write = blank_write(turns.object, turns.deleter, turns.deleted)
+        for one in self._all:
+            for signal in one.judge_turns(turns):
+                yield one.name, signal, write
+
+    def judge_refusal(self, refusal: Refusal) -> Iterator[tuple[str, Signal, Write]]:
+        """Yield (detector, signal, write) for all that is wrong with a write that was refused."""
+        for one in self._all:
+            for signal in one.judge_refusal(refusal):
+                yield one.name, signal, refusal.write
 
     def _judges_of(self, write: Write) -> tuple[_Judges, _Judges]:
         """Return the methods that judge such a write when it is requested, and when stored."""
