@@ -33,6 +33,7 @@ PLACEHOLDERS: Mapping[str, str] = {
     "CONDITION": "the type of a condition: Available",
     "PATCH": "a merge patch, in JSON",
     "SERVICEACCOUNT": "in NAMESPACE",
+    "USER": "a user name, as an audit log and a finding show it",
 }
 MENTIONED = frozenset(
     {"kubectl rollout status", "kubectl scale", "kubectl apply -k", "genguard replay"}

@@ -106,6 +106,7 @@ class Desk:
             "CONDITION": "Available",
             "PATCH": '{"spec":{"replicas":2}}',
             "SERVICEACCOUNT": "default",
+            "USER": "system:admin",
         }
         text = command.filled(values).replace("registry.example.com/genguard:0.1.0", self._image)
         text = re.sub(r"(genguard install .*--ha)\b", rf"\1 --store-image {self._store}", text)

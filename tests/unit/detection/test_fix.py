@@ -78,7 +78,8 @@ def test_commands_are_lines_of_a_shell_and_stanzas_are_yaml(case):
             assert "\n" not in step.command
             program, verb, *_ = shlex.split(step.command)
             assert (program, verb) in {
-                ("kubectl", "patch"), ("kubectl", "apply"), ("genguard", "trace"), ("genguard", "explain"),
+                ("kubectl", "patch"), ("kubectl", "apply"),
+                ("genguard", "trace"), ("genguard", "explain"),
                 ("genguard", "blame"),
             }  # fmt: skip
         if step.stanza:
