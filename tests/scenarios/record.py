@@ -1,7 +1,11 @@
-"""python -m tests.scenarios.record [NAME...]: plays scenarios live and keeps the recordings."""
+"""python -m tests.scenarios.record [NAME...]: plays scenarios live and keeps the recordings.
+
+The reviews and the audit log of one run: what is found in one must be found in the other.
+"""
 
 import sys
 import time
+from dataclasses import replace
 
 from tests.controlplane.options import FULL_CLUSTER
 from tests.controlplane.plane import ControlPlane
@@ -16,13 +20,15 @@ def main(names: list[str]) -> None:
     unknown = [name for name in names if name not in known]
     if unknown:
         raise SystemExit(f"no such scenario: {', '.join(unknown)}; there are: {', '.join(known)}")
-    with ControlPlane(FULL_CLUSTER) as plane, defined(plane):
+    logged = replace(FULL_CLUSTER, audit_level="RequestResponse")
+    with ControlPlane(logged) as plane, defined(plane):
         for name in names or known:
             make_namespace(plane, name)
             start = time.monotonic()
             played = play(plane, known[name], name)
-            size = recording.write(name, played.reviews, played.configurations)
-            print(f"{name:44} {time.monotonic() - start:5.1f} s {size:7} bytes", flush=True)
+            size, of_log = recording.write(name, *played)
+            took = time.monotonic() - start
+            print(f"{name:44} {took:5.1f} s {size:7} and {of_log:7} bytes", flush=True)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,11 @@ _LARGEST = 62_000
 
 
 def test_every_scenario_is_recorded_and_has_its_expectation():
-    recorded = {path.name.removesuffix(".ndjson.gz") for path in recording.FOLDER.glob("*.gz")}
+    recorded = {
+        path.name.removesuffix(".webhooks.json")
+        for path in recording.FOLDER.glob("*.webhooks.json")
+    }
+    assert all(recording.reviews_of(name).exists() for name in recorded)
     assert set(catalogue()) == recorded == set(EXPECTED)
 
 
