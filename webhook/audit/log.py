@@ -1,17 +1,20 @@
-"""Read an audit log event by event: count, and find loops with the webhooks that cause them.
+"""Read an audit log event by event: count, and find loops with those who cause them.
 
-Damage by a patch is visible in one event. Storms and fights are found by the detectors of the
-server, on writes made from events. Memory is bounded by the ledger, the history and the remembered
-objects.
+At level RequestResponse each write becomes the same reviews that genguard would have seen, and the
+same detection judges them (`reviews.py`). Where the stored state is not known, and at lower levels,
+damage by a patch is visible in one event (`signs.py`), and some loops in what is asked for again
+(`fight.py`). Memory is bounded by the ledger, the history and the remembered objects.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
 
+from webhook.admission.review import AdmissionRequest, Operation
+from webhook.audit.changers import Changers, ExactLedger, NamedSuspects
 from webhook.audit.event import (
     NO_OBJECT,
     Call,
@@ -22,60 +25,64 @@ from webhook.audit.event import (
     read_events,
 )
 from webhook.audit.fight import Fights
+from webhook.audit.reviews import (
+    Review,
+    is_based_on,
+    operation_of,
+    review_of_deletion,
+    reviews_of_creation,
+    reviews_of_update,
+)
+from webhook.audit.sent import SentWrites
 from webhook.audit.signs import Told, describe, signs
-from webhook.audit.write import Memory, StatusCounts
+from webhook.audit.stages import UnknownStagesError
+from webhook.audit.stored import StoredObject, StoredObjects, read_object
+from webhook.detection.detection import Detection
 from webhook.detection.detectors import Blame, DetectorRunner, Signal
-from webhook.detection.detectors.generation_storm import GenerationStorm
 from webhook.detection.detectors.spec_fight import SpecFight
-from webhook.detection.detectors.status_oscillation import StatusOscillation
 from webhook.detection.detectors.status_write_storm import StatusWriteStorm
 from webhook.detection.finding import Confidence, Finding
 from webhook.detection.history import History
 from webhook.detection.ledger import Ledger
+from webhook.detection.reduce import Reviewed
 from webhook.detection.suspects import Suspects
 from webhook.detection.write import Called, Write
+from webhook.generation.custom import StatusSubresource
+from webhook.generation.transition import Engine, predict_with
 
 _COMPLETE: Final = "ResponseComplete"
+_READS: Final = frozenset({"get", "list", "watch"})
 _FOLLOWED: Final = frozenset({"", "status"})
+_SCALE: Final = "scale"
+_OTHER_OBJECTS: Final = frozenset({"token"})
+"""Subresources that make an object of their own and leave the one they are of as it is."""
 _NO_GENERATION: Final = frozenset({"events", "leases", "endpoints", "endpointslices"})
 """Ignored: nothing waits for them, and they are most writes of a cluster."""
 
-_RUNNER: Final = DetectorRunner(
-    (StatusWriteStorm(), GenerationStorm(), StatusOscillation(), SpecFight())
-)
+_OF_REQUESTS: Final = DetectorRunner((StatusWriteStorm(),))
+"""The detector that finds loops in what is asked for alone."""
 _MOST_NAMES: Final = 1_000
 _MOST_OBJECTS: Final = 10_000
 _MOST_BYTES: Final = 8 * 1024 * 1024
 
 
-def never(group: str, version: str, resource: str) -> bool:
-    """The default StatusCounts: every kind has a status subresource."""
-    del group, version, resource
-    return False
-
-
-class NamedSuspects(Suspects):
-    """The webhooks named by the audit log in Write.called: all have the same confidence."""
-
-    def __init__(self, confidence: Confidence) -> None:
-        super().__init__()
-        self._confidence: Final = confidence
-
-    def ranked(self, names: Iterable[str]) -> Iterator[tuple[str, Confidence]]:
-        """Yield the named webhooks, most frequent first: each of them changed the object."""
-        counts = names if isinstance(names, Mapping) else dict.fromkeys(names, 0)
-        for name in sorted(counts, key=lambda one: (-counts[one], one)):
-            yield name, self._confidence
-
-
 class AuditLog:
     """Takes the events of a log in their order."""
 
-    def __init__(self, status_counts: StatusCounts = never) -> None:
-        self._memory: Final = Memory(status_counts)
-        self._history: Final = History(_MOST_OBJECTS, _MOST_BYTES, _MOST_BYTES)
+    def __init__(self, engine: Engine, given: Suspects | None = None) -> None:
+        """`engine` predicts generation; `given` are the cluster's webhooks and policies."""
+        self._engine: Final = engine
+        self._suspects: Final = NamedSuspects(Confidence.CERTAIN, given)
+        self._detection: Final = Detection(
+            self._suspects,
+            history=History(_MOST_OBJECTS, _MOST_BYTES, _MOST_BYTES),
+            compares_all=True,
+            ledger=ExactLedger(self._suspects),
+        )
+        self._stored: Final = StoredObjects()
+        self._sent: Final = SentWrites(self._status_counts)
+        self._past: Final = History(_MOST_OBJECTS, _MOST_BYTES, _MOST_BYTES)
         self._fights: Final = Fights()
-        self._proved: Final = Ledger(NamedSuspects(Confidence.CERTAIN))
         self._unproved: Final = Ledger(NamedSuspects(Confidence.LIKELY))
         self._failed_open: Counter[str] = Counter()
         self._webhooks: Counter[str] = Counter()
@@ -96,13 +103,16 @@ class AuditLog:
 
     def findings(self) -> Iterator[Finding]:
         """Yield all findings; those without signals at the end of the log are resolved."""
-        known = set()
-        for ledger in (self._proved, self._unproved):
-            list(ledger.settle(self._last))
-            for finding in ledger.findings():
-                if finding.id not in known:
-                    known.add(finding.id)
-                    yield finding
+        self._detection.finish(self._last)
+        list(self._unproved.settle(self._last))
+        yield from self.open_findings()
+
+    def open_findings(self) -> Iterator[Finding]:
+        """Yield all findings as they are before the end of the log."""
+        found = self._detection.findings()
+        yield from found
+        known = {one.id for one in found}
+        yield from (one for one in self._unproved.findings() if one.id not in known)
 
     def summary(self) -> dict[str, Any]:
         """Return counts: events, patches, and for each webhook its changes and failed calls."""
@@ -123,12 +133,13 @@ class AuditLog:
             calls = read_calls(annotations)
             self._count(calls, annotations)
         reference = event.object_ref
-        if reference is None or reference.resource in _NO_GENERATION:
+        if reference is None or reference.resource in _NO_GENERATION or event.verb in _READS:
             return
-        if event.is_update and reference.subresource in _FOLLOWED:
-            self._judge(event, reference, [one for one in calls if one.mutated and not one.is_own])
-        elif event.verb not in ("get", "list", "watch"):
-            self._memory.forget(reference)
+        if event.is_dry_run or reference.subresource in _OTHER_OBJECTS:
+            return
+        changed = [one for one in calls if one.mutated]
+        if not self._review(event, reference, changed):
+            self._judge(event, reference, [one for one in changed if not one.is_own])
 
     def _count(self, calls: Sequence[Call], annotations: dict[str, str]) -> None:
         self.patches += sum(1 for call in calls if call.operations is not None)
@@ -140,29 +151,131 @@ class AuditLog:
                 if name in counts or len(counts) < _MOST_NAMES:
                     counts[name] += 1
 
-    def _judge(self, event: Event, reference: ObjectReference, others: Sequence[Call]) -> None:
-        sees_objects = event.request_object != NO_OBJECT or event.response_object != NO_OBJECT
-        if not others and not sees_objects:
+    def _review(self, event: Event, reference: ObjectReference, calls: Sequence[Call]) -> bool:
+        """Judge a write as reviews show it; whether that was possible.
+
+        Raises msgspec.MsgspecError and RecursionError for objects that cannot be decoded.
+        """
+        after, operation = read_object(event.response_object), operation_of(event)
+        if operation is Operation.CREATE and after is not None and not reference.name:
+            reference = msgspec.structs.replace(
+                reference, name=after.identity.name
+            )  # it was generated
+        before = self._stored.get(reference)
+        self._remember(event, reference, operation, before, after)
+        if not event.is_stored:
+            return event.is_refused and self._review_refused(event, reference, before, calls)
+        others = [one for one in calls if not one.is_own]
+        try:
+            if operation is Operation.CREATE and after is not None and not reference.subresource:
+                self._take(reviews_of_creation(event, reference, after, calls), event, others)
+                return True
+            if operation is Operation.DELETE and before is not None and not reference.subresource:
+                self._take([review_of_deletion(event, reference, before)], event, others)
+                return True
+            if operation is not Operation.UPDATE or before is None or after is None:
+                return False
+            if reference.subresource == _SCALE:
+                before = before.scale(after)
+            if before is None or not self._follows(event, before, after):
+                return False
+            self._take(reviews_of_update(event, reference, before, after, calls), event, others)
+        except UnknownStagesError:
+            return False
+        return True
+
+    def _review_refused(
+        self,
+        event: Event,
+        reference: ObjectReference,
+        before: StoredObject | None,
+        calls: Sequence[Call],
+    ) -> bool:
+        operation = operation_of(event)
+        others = [one for one in calls if not one.is_own]
+        try:
+            if operation is Operation.CREATE and not reference.subresource:
+                self._take(reviews_of_creation(event, reference, None, calls), event, others)
+            elif (
+                operation is Operation.UPDATE
+                and before is not None
+                and reference.subresource in _FOLLOWED
+                and is_based_on(event, before)
+            ):
+                made = reviews_of_update(event, reference, before, None, calls)
+                self._take(made, event, others)
+        except UnknownStagesError:
+            return False
+        return True
+
+    def _follows(self, event: Event, before: StoredObject, after: StoredObject) -> bool:
+        """Whether the answer is what this write made of the remembered state."""
+        if before.kind != after.kind or not before.is_state_of(after):
+            return False
+        # Answers of two writers may be logged in another order than they were stored in.
+        return not after.is_before(before) and is_based_on(event, before)
+
+    def _remember(
+        self,
+        event: Event,
+        reference: ObjectReference,
+        operation: Operation | None,
+        before: StoredObject | None,
+        after: StoredObject | None,
+    ) -> None:
+        """Remember what is stored after an event, or forget what is not known any more."""
+        if not event.is_stored:
             return
-        write = self._memory.write(event, reference, others)
+        known = after
+        if after is not None and reference.subresource == _SCALE:
+            known = None
+            if before is not None and before.scale(after) is not None:
+                known = before.scaled(after)
+        elif before is not None and after is not None and before.kind != after.kind:
+            known = None
+        if operation is None or known is None:
+            self._stored.forget(reference)
+        elif before is None or not (before.is_state_of(known) and known.is_before(before)):
+            self._stored.put(reference, known)
+
+    def _take(self, reviews: Iterable[Review], event: Event, others: Sequence[Call]) -> None:
+        self._suspects.changers = Changers.of(others)
+        known: tuple[AdmissionRequest, Reviewed] | None = None
+        for phase, request in list(reviews):
+            if known is None or known[0] is not request:
+                strategy, status = self._engine.strategy(request)
+                prediction = predict_with(strategy, status, request)
+                known = request, Reviewed(request, prediction, status)
+            fact = self._detection.fact(phase, known[1], event.time)
+            if fact is not None:
+                self._detection.see(fact)
+            if request.operation is Operation.DELETE:
+                self._detection.forget(request, event.time)
+
+    def _judge(self, event: Event, reference: ObjectReference, others: Sequence[Call]) -> None:
+        """Judge an update by its request and its annotations alone."""
+        if not event.is_update or reference.subresource not in _FOLLOWED or not others:
+            return
+        write = self._sent.write(event, reference, others)
         for told in signs(event, others, writes_status=write.writes_status):
             self._enter(told, write)
-        if sees_objects:
-            self._detect(event, write, others)
-
-    def _detect(self, event: Event, write: Write, others: Sequence[Call]) -> None:
-        if event.response_object == NO_OBJECT:
-            for sign in self._fights.signs(event, write, others):
-                self._proved.add(SpecFight.name, sign, write)
-        for name, sign, judged in _RUNNER.judge(write, self._history):
-            told = _with_calls(sign, others) if judged is write else sign
-            self._proved.add(name, told, judged)
+        if event.request_object == NO_OBJECT or event.response_object != NO_OBJECT:
+            return
+        for sign in self._fights.signs(event, write, others):
+            self._detection.ledger.add(SpecFight.name, sign, write)
+        for name, sign, judged in _OF_REQUESTS.judge(write, self._past):
+            told_of = _with_calls(sign, others) if judged is write else sign
+            self._detection.ledger.add(name, told_of, judged)
 
     def _enter(self, told: Told, write: Write) -> None:
         names = tuple(dict.fromkeys(call.name for call in told.calls))
-        ledger = self._proved if told.proved else self._unproved
+        ledger = self._detection.ledger if told.proved else self._unproved
         judged = msgspec.structs.replace(write, called=Called(names, names))
         ledger.add(told.detector, told.sign, judged)
+
+    def _status_counts(self, group: str, version: str, resource: str) -> bool:
+        status, _ = self._engine.custom.find(group, version, resource)
+        return status is StatusSubresource.ABSENT
 
 
 def _with_calls(sign: Signal, calls: Sequence[Call]) -> Signal:
