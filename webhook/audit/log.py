@@ -1,19 +1,18 @@
 """Read an audit log event by event: count, and find loops with those who cause them.
 
-At level RequestResponse each write becomes the same reviews that genguard would have seen, and the
-same detection judges them (`reviews.py`). Where the stored state is not known, and at lower levels,
+At level RequestResponse each write becomes the reviews that genguard would have seen, and the same
+detection judges them (`reviewing.py`). Where the stored state is not known, and at lower levels,
 damage by a patch is visible in one event (`signs.py`), and some loops in what is asked for again
 (`fight.py`). Memory is bounded by the ledger, the history and the remembered objects.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
 
-from webhook.admission.review import AdmissionRequest, Operation
 from webhook.audit.changers import Changers, ExactLedger, NamedSuspects
 from webhook.audit.event import (
     NO_OBJECT,
@@ -25,18 +24,9 @@ from webhook.audit.event import (
     read_events,
 )
 from webhook.audit.fight import Fights
-from webhook.audit.reviews import (
-    Review,
-    is_based_on,
-    operation_of,
-    review_of_deletion,
-    reviews_of_creation,
-    reviews_of_update,
-)
+from webhook.audit.reviewing import Reviewing
 from webhook.audit.sent import SentWrites
 from webhook.audit.signs import Told, describe, signs
-from webhook.audit.stages import UnknownStagesError
-from webhook.audit.stored import StoredObject, StoredObjects, read_object
 from webhook.detection.detection import Detection
 from webhook.detection.detectors import Blame, DetectorRunner, Signal
 from webhook.detection.detectors.spec_fight import SpecFight
@@ -44,18 +34,14 @@ from webhook.detection.detectors.status_write_storm import StatusWriteStorm
 from webhook.detection.finding import Confidence, Finding
 from webhook.detection.history import History
 from webhook.detection.ledger import Ledger
-from webhook.detection.reduce import Reviewed
 from webhook.detection.suspects import Suspects
 from webhook.detection.write import Called, Write
 from webhook.generation.custom import StatusSubresource
-from webhook.generation.transition import Engine, predict_with
+from webhook.generation.transition import Engine
 
 _COMPLETE: Final = "ResponseComplete"
 _READS: Final = frozenset({"get", "list", "watch"})
 _FOLLOWED: Final = frozenset({"", "status"})
-_SCALE: Final = "scale"
-_OTHER_OBJECTS: Final = frozenset({"token"})
-"""Subresources that make an object of their own and leave the one they are of as it is."""
 _NO_GENERATION: Final = frozenset({"events", "leases", "endpoints", "endpointslices"})
 """Ignored: nothing waits for them, and they are most writes of a cluster."""
 
@@ -79,7 +65,7 @@ class AuditLog:
             compares_all=True,
             ledger=ExactLedger(self._suspects),
         )
-        self._stored: Final = StoredObjects()
+        self._reviewing: Final = Reviewing(engine, self._detection)
         self._sent: Final = SentWrites(self._status_counts)
         self._past: Final = History(_MOST_OBJECTS, _MOST_BYTES, _MOST_BYTES)
         self._fights: Final = Fights()
@@ -135,11 +121,13 @@ class AuditLog:
         reference = event.object_ref
         if reference is None or reference.resource in _NO_GENERATION or event.verb in _READS:
             return
-        if event.is_dry_run or reference.subresource in _OTHER_OBJECTS:
+        if event.is_dry_run:
             return
         changed = [one for one in calls if one.mutated]
-        if not self._review(event, reference, changed):
-            self._judge(event, reference, [one for one in changed if not one.is_own])
+        others = [one for one in changed if not one.is_own]
+        self._suspects.changers = Changers.of(others)
+        if not self._reviewing.see(event, reference, changed):
+            self._judge(event, reference, others)
 
     def _count(self, calls: Sequence[Call], annotations: dict[str, str]) -> None:
         self.patches += sum(1 for call in calls if call.operations is not None)
@@ -150,107 +138,6 @@ class AuditLog:
             for name in names:
                 if name in counts or len(counts) < _MOST_NAMES:
                     counts[name] += 1
-
-    def _review(self, event: Event, reference: ObjectReference, calls: Sequence[Call]) -> bool:
-        """Judge a write as reviews show it; whether that was possible.
-
-        Raises msgspec.MsgspecError and RecursionError for objects that cannot be decoded.
-        """
-        after, operation = read_object(event.response_object), operation_of(event)
-        if operation is Operation.CREATE and after is not None and not reference.name:
-            reference = msgspec.structs.replace(
-                reference, name=after.identity.name
-            )  # it was generated
-        before = self._stored.get(reference)
-        self._remember(event, reference, operation, before, after)
-        if not event.is_stored:
-            return event.is_refused and self._review_refused(event, reference, before, calls)
-        others = [one for one in calls if not one.is_own]
-        try:
-            if operation is Operation.CREATE and after is not None and not reference.subresource:
-                self._take(reviews_of_creation(event, reference, after, calls), event, others)
-                return True
-            if operation is Operation.DELETE and before is not None and not reference.subresource:
-                self._take([review_of_deletion(event, reference, before)], event, others)
-                return True
-            if operation is not Operation.UPDATE or before is None or after is None:
-                return False
-            if reference.subresource == _SCALE:
-                before = before.scale(after)
-            if before is None or not self._follows(event, before, after):
-                return False
-            self._take(reviews_of_update(event, reference, before, after, calls), event, others)
-        except UnknownStagesError:
-            return False
-        return True
-
-    def _review_refused(
-        self,
-        event: Event,
-        reference: ObjectReference,
-        before: StoredObject | None,
-        calls: Sequence[Call],
-    ) -> bool:
-        operation = operation_of(event)
-        others = [one for one in calls if not one.is_own]
-        try:
-            if operation is Operation.CREATE and not reference.subresource:
-                self._take(reviews_of_creation(event, reference, None, calls), event, others)
-            elif (
-                operation is Operation.UPDATE
-                and before is not None
-                and reference.subresource in _FOLLOWED
-                and is_based_on(event, before)
-            ):
-                made = reviews_of_update(event, reference, before, None, calls)
-                self._take(made, event, others)
-        except UnknownStagesError:
-            return False
-        return True
-
-    def _follows(self, event: Event, before: StoredObject, after: StoredObject) -> bool:
-        """Whether the answer is what this write made of the remembered state."""
-        if before.kind != after.kind or not before.is_state_of(after):
-            return False
-        # Answers of two writers may be logged in another order than they were stored in.
-        return not after.is_before(before) and is_based_on(event, before)
-
-    def _remember(
-        self,
-        event: Event,
-        reference: ObjectReference,
-        operation: Operation | None,
-        before: StoredObject | None,
-        after: StoredObject | None,
-    ) -> None:
-        """Remember what is stored after an event, or forget what is not known any more."""
-        if not event.is_stored:
-            return
-        known = after
-        if after is not None and reference.subresource == _SCALE:
-            known = None
-            if before is not None and before.scale(after) is not None:
-                known = before.scaled(after)
-        elif before is not None and after is not None and before.kind != after.kind:
-            known = None
-        if operation is None or known is None:
-            self._stored.forget(reference)
-        elif before is None or not (before.is_state_of(known) and known.is_before(before)):
-            self._stored.put(reference, known)
-
-    def _take(self, reviews: Iterable[Review], event: Event, others: Sequence[Call]) -> None:
-        self._suspects.changers = Changers.of(others)
-        known: tuple[AdmissionRequest, Reviewed] | None = None
-        for phase, request in list(reviews):
-            if known is None or known[0] is not request:
-                strategy, status = self._engine.strategy(request)
-                prediction = predict_with(strategy, status, request)
-                known = request, Reviewed(request, prediction, status)
-            fact = self._detection.fact(phase, known[1], event.time)
-            if fact is not None:
-                self._detection.see(fact)
-            if request.operation is Operation.DELETE:
-                self._detection.forget(request, event.time)
 
     def _judge(self, event: Event, reference: ObjectReference, others: Sequence[Call]) -> None:
         """Judge an update by its request and its annotations alone."""

@@ -4,6 +4,7 @@ Bounded in objects and in bytes: those not written for longest are forgotten fir
 """
 
 from collections import OrderedDict
+from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -68,8 +69,10 @@ class StoredObject(NamedTuple):
             return None
         # A Scale leaves out a zero (autoscaling/v1 types.go: omitempty).
         spec = {} if bytes(replicas) == b"0" else {_REPLICAS: replicas}
-        scale = shown._replace(identity=self.identity, fields={**shown.fields, "spec": _raw(spec)})
-        return scale.at(self.identity.resource_version)
+        version = self.identity.resource_version
+        identity = msgspec.structs.replace(shown.identity, resource_version=version)
+        scale = shown._replace(identity=identity, fields={**shown.fields, "spec": _raw(spec)})
+        return scale.at(version)
 
     def scaled(self, shown: "StoredObject") -> "StoredObject":
         """Return this object as it is after its Scale was written; see `scale`."""
@@ -95,6 +98,7 @@ class StoredObject(NamedTuple):
 _REPLICAS: Final = "replicas"
 _DIGITS: Final = 20
 _fields: Final = msgspec.json.Decoder(Fields)
+_items: Final = msgspec.json.Decoder(list[Fields] | None)
 _text: Final = msgspec.json.Decoder(str)
 _identity: Final = msgspec.json.Decoder(Identity)
 
@@ -119,6 +123,20 @@ def read_object(raw: msgspec.Raw) -> StoredObject | None:
     if metadata.pop("managedFields", None) is not None:
         fields[_METADATA] = _raw(metadata)
     return StoredObject(_text.decode(fields["apiVersion"]), kind, _identity.decode(raw), fields)
+
+
+def read_items(raw: msgspec.Raw) -> Iterator[StoredObject]:
+    """Yield the objects of a list. Raises as above."""
+    found = object_fields(raw)
+    if "items" not in found or "kind" not in found or "apiVersion" not in found:
+        return
+    # An item does not say what it is: the list does.
+    kind = _text.decode(found["kind"]).removesuffix("List")
+    about = {"apiVersion": found["apiVersion"], "kind": _raw(kind)}
+    for fields in _items.decode(found["items"]) or ():
+        item = read_object(_raw({**about, **fields}))
+        if item is not None:
+            yield item
 
 
 def _spec_of(stored: StoredObject) -> Fields:
