@@ -14,6 +14,8 @@ DEFINITIONS = Path(__file__).with_name("definitions.yaml")
 _NOISE = ("managedFields", "selfLink")
 _READS = ("get", "list", "watch")
 _PASSED_OVER = ("events", "leases", "endpoints", "endpointslices")
+_ROOT_CERTIFICATES = "kube-root-ca.crt"
+"""The ConfigMap that each namespace gets."""
 _KEPT_OF_EVENT = (
     "kind", "apiVersion", "level", "stage", "requestURI", "verb", "user", "impersonatedUser",
     "userAgent", "objectRef", "responseStatus", "requestObject", "responseObject",
@@ -83,6 +85,8 @@ def _trimmed_events(events: Iterable[dict[str, Any]]) -> Iterator[str]:
             continue
         if resource == "configmaps" and "dryRun" in event["requestURI"]:
             continue  # a probe, as above
+        if about.get("name") == _ROOT_CERTIFICATES:
+            continue
         one = {key: event[key] for key in _KEPT_OF_EVENT if key in event}
         for key in ("user", "impersonatedUser"):
             if key in one:
