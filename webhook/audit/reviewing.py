@@ -162,8 +162,6 @@ class Reviewing:
             fact = self._detection.fact(phase, known[1], event.time)
             if fact is not None:
                 self._detection.see(fact)
-            if request.operation is Operation.DELETE:
-                self._detection.forget(request, event.time)
 
     def _see_deletions(self, event: Event, reference: ObjectReference) -> None:
         """Judge the deletion of a collection: its answer lists what was deleted."""
