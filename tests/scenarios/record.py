@@ -13,6 +13,9 @@ from tests.scenarios import recording
 from tests.scenarios.catalogue import catalogue
 from tests.scenarios.stage import defined, make_namespace, play
 
+_ONE_LOG = ("--audit-log-maxsize=10000",)
+"""MiB. The API server begins another file at 100, and a trail is read in one."""
+
 
 def main(names: list[str]) -> None:
     """Those named, or all."""
@@ -20,7 +23,7 @@ def main(names: list[str]) -> None:
     unknown = [name for name in names if name not in known]
     if unknown:
         raise SystemExit(f"no such scenario: {', '.join(unknown)}; there are: {', '.join(known)}")
-    logged = replace(FULL_CLUSTER, audit_level="RequestResponse")
+    logged = replace(FULL_CLUSTER, audit_level="RequestResponse", apiserver_flags=_ONE_LOG)
     with ControlPlane(logged) as plane, defined(plane):
         for name in names or known:
             make_namespace(plane, name)
