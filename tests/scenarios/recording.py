@@ -12,6 +12,7 @@ from typing import Any
 FOLDER = Path(__file__).parent / "recordings"
 DEFINITIONS = Path(__file__).with_name("definitions.yaml")
 _NOISE = ("managedFields", "selfLink")
+_WEBHOOKS = ".webhooks.json"
 _READS = ("get", "list", "watch")
 _PASSED_OVER = ("events", "leases", "endpoints", "endpointslices")
 _ROOT_CERTIFICATES = "kube-root-ca.crt"
@@ -24,6 +25,11 @@ _KEPT_OF_EVENT = (
 _OWN_ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
 
 
+def recorded() -> list[str]:
+    """The names of all scenarios that are recorded."""
+    return sorted(path.name.removesuffix(_WEBHOOKS) for path in FOLDER.glob(f"*{_WEBHOOKS}"))
+
+
 def reviews_of(name: str) -> Path:
     return FOLDER / f"{name}.ndjson.gz"
 
@@ -33,7 +39,7 @@ def audit_of(name: str) -> Path:
 
 
 def webhooks_of(name: str) -> Path:
-    return FOLDER / f"{name}.webhooks.json"
+    return FOLDER / f"{name}{_WEBHOOKS}"
 
 
 def read_lines(name: str) -> list[bytes]:
