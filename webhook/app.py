@@ -32,9 +32,9 @@ from webhook.dashboard.page import Sources
 from webhook.dashboard.routes import Dashboard
 from webhook.detection.detection import Detection
 from webhook.detection.suspects import Suspects
-from webhook.flags import ALERTMANAGER_URL, FILE, FOLDER, NAMES, duration, flag
+from webhook.flags import ALERTMANAGER_URL, FILE, FOLDER, NAMES, PATH, duration, flag
 from webhook.generation.table import DEFAULT_SERVER_VERSION
-from webhook.given_files import load_definitions
+from webhook.given_files import load_definitions, load_static
 from webhook.objects.intended import CONDITIONS, OWN, parse_restored
 from webhook.review_setup import GenerationPatch, ReviewOptions, ReviewSetup
 from webhook.server.access import Access, ByToken, WithinHost, is_loopback
@@ -229,6 +229,16 @@ class Settings:
         note="For a server that no cluster is connected to.",
         type=FILE,
     )
+    static_webhooks: tuple[Path, ...] = flag(
+        (),
+        "Manifests of the API server's own files, which no API lists (KEP-5793), or none where it "
+        "has none: their webhooks and policies are suspects, too.",
+        note="Repeat it for each staticManifestsDir. Read at the start. Without it, a connected "
+        "API server of 1.36 or newer may have some, and a requester is `likely` at most.",
+        metavar="DIR|FILE|none",
+        multiple=True,
+        type=PATH,
+    )
     store: str = flag(
         "memory",
         "A file keeps findings over a restart; a Valkey or Redis lets replicas judge as one.",
@@ -372,6 +382,7 @@ async def build(settings: Settings) -> AsyncIterator[App]:
     """
     review_options = settings.review_options()
     options = settings.server_options()
+    static = load_static(settings.static_webhooks)
     watched = parse_watched(settings.watch)
     store = parse_store(settings.store)
 
@@ -381,7 +392,7 @@ async def build(settings: Settings) -> AsyncIterator[App]:
 
         # What is found in writes.
         evaluator = stack.enter_context(Evaluator())
-        suspects = Suspects(conditions=evaluator)
+        suspects = Suspects(conditions=evaluator, static=static)
         detection = Detection(
             suspects,
             own_user=_own_user(settings.kubeconfig),

@@ -25,6 +25,7 @@ from webhook.cluster.connection import (
     server_user,
 )
 from webhook.cluster.facts import (
+    ClusterFacts,
     ClusterListeners,
     follow_cluster,
 )
@@ -148,9 +149,12 @@ async def connect_cluster(
 
     Watched objects are followed as well. Raises NoClusterError.
     """
-    learners = ClusterListeners(
-        lambda facts: setup.learn(*facts), suspects.learn, suspects.learn_policies
-    )
+
+    def on_facts(facts: ClusterFacts) -> None:
+        setup.learn(*facts)
+        suspects.learn_server(facts.server_version)
+
+    learners = ClusterListeners(on_facts, suspects.learn, suspects.learn_policies)
     async with follow_cluster(kubeconfig, learners, metrics) as api:
         rest = Rest(api)
         async with follow_objects(rest, tuple(watching.states()), watching):

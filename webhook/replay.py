@@ -15,8 +15,10 @@ import msgspec
 from webhook.admission.review import Phase
 from webhook.audit.event import API_VERSION, is_audit
 from webhook.audit.log import AuditLog
+from webhook.detection.causes import beneath_causes
 from webhook.detection.detection import Detection
 from webhook.detection.finding import Actor
+from webhook.detection.fix import with_fix
 from webhook.detection.reduce import Reviewed
 from webhook.detection.suspects import Suspects
 from webhook.objects.lines import Line, LongLine
@@ -57,6 +59,7 @@ class Replay:
         self._counts: Counter[str] = Counter()
         self._clock = 0.0
         self.unreadable = 0
+        self._registered: Final = suspects.registered if suspects else ()
 
     def lines(self, stream: Iterable[Line], name: str) -> Iterator[ReplayLine]:
         """Judge each line of a stream; `name` is for messages."""
@@ -71,9 +74,10 @@ class Replay:
     def findings(self) -> Iterator[ReplayLine]:
         """Every finding; to be called after the last line."""
         self._detection.finish(self._clock)
-        for finding in (*self._detection.findings(), *self._audit.findings()):
+        found = (*self._detection.findings(), *self._audit.findings())
+        for finding in beneath_causes(found):
             self._counts["findings"] += 1
-            yield msgspec.to_builtins(finding)
+            yield msgspec.to_builtins(with_fix(finding, self._registered))
 
     def summary(self) -> ReplayLine:
         """The counts of the run."""
@@ -193,7 +197,8 @@ def _finding_row(line: ReplayLine) -> str:
     found = line["object"]
     target = "/".join(part for part in (found["namespace"], found["name"]) if part)
     actors = ", ".join(one.told for one in msgspec.convert(line["actors"], list[Actor]))
+    detector = f"{'└ ' if line.get('causedBy') else ''}{line['detector']}"
     return (
-        f"{line['severity']:8} {line['detector']:28} {found['resource']:24} {target:40} "
+        f"{line['severity']:8} {detector:28} {found['resource']:24} {target:40} "
         f"{line['count']:>5}x  {actors or 'unknown'}: {line['message']}"
     )

@@ -7,6 +7,7 @@ is left as it was (_MEANT), so that every rule and detector acts as it did in th
 
 import json
 import re
+import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -26,12 +27,16 @@ LOOPS = frozenset({"/status/restored", "/spec/containers/0/env/1/value", "/data/
 LAST = "secrets"
 """The resource of the last reviews."""
 SCENES = (
+    "cleaned-away-and-made-again",
     "conditions-cleared",
     "conditions-dropped",
+    "creation-refused-by-a-policy",
     "custom-status-zeroed",
     "empty-ingress-put-again",
     "fields-dropped-by-an-old-struct",
+    "finalizer-added-and-removed-by-turns",
     "generation-chased-without-status-subresource",
+    "label-taken-away-by-a-webhook",
     "mutation-that-never-settles",
     "observed-generation-in-the-future",
     "observed-generation-never-moves",
@@ -44,11 +49,12 @@ SCENES = (
     "status-rewritten-by-its-own-watch",
     "terminating-replicas-dropped",
 )
-WHERE = SCENES[0]
+WHERE = "conditions-cleared"
 """The namespace of the loops of this module."""
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 _MEANT = frozenset({"type", "status", "reason", "phase", "terminationGracePeriodSeconds"})
 """Fields whose words are compared with words that Kubernetes defines."""
+_PAUSE = 0.05
 _NAMES = frozenset({"name", "uid"})
 
 
@@ -57,6 +63,8 @@ def reviews() -> Iterator[tuple[str, dict[str, Any]]]:
     for scene in SCENES:
         for line in read_lines(scene):
             one = json.loads(line)
+            # Attempts at once would count as writes at once.
+            time.sleep(_PAUSE if "refused" in scene else 0.0)
             yield one["phase"], planted(one["review"])
     yield from _own_loops()
 
@@ -109,13 +117,19 @@ def planted_object(found: Mapping[str, Any]) -> dict[str, Any]:
         }
         for key in ("labels", "annotations")
     }
+    held = [f"{CANARY}Finalizers{name}" for name in metadata.get("finalizers", ())]
+    lists = {"finalizers": held} if held else {}
     manager = {
         "manager": "deployer",
         "operation": "Update",
         "fieldsType": "FieldsV1",
         "fieldsV1": {f"f:{CANARY}FieldsKey": {"v:": f"{CANARY}Fields"}},
     }
-    return {**found, **changed, "metadata": {**metadata, **maps, "managedFields": [manager]}}
+    return {
+        **found,
+        **changed,
+        "metadata": {**metadata, **maps, **lists, "managedFields": [manager]},
+    }
 
 
 def _planted(value: Any, where: str, key: str = "") -> Any:

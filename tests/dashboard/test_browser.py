@@ -137,3 +137,30 @@ async def test_a_search_that_finds_nothing_says_so(visitor, story):
     await visitor.inspect("findings-no-match")
     await visitor.page.click("text=Show all of them")
     assert "shop/web" in await visitor.text()
+
+
+async def test_what_ends_a_finding_is_copied_by_one_click(visitor, story):
+    await story.cleared(4)
+    await visitor.open("/")
+    await visitor.page.click("text=All steps")
+    await visitor.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    await visitor.page.locator(".fix .copy").first.click()
+    await visitor.page.wait_for_selector("text=Copied")
+    copied = await visitor.page.evaluate("navigator.clipboard.readText()")
+    assert copied.startswith("kubectl patch mutatingwebhookconfiguration mmm-old-operator ")
+    await visitor.inspect("finding-fix")
+    asked = "fetch('/api/findings').then((one) => one.json())"
+    (found,) = (await visitor.page.evaluate(asked))["findings"]
+    assert copied in [step.get("command") for step in found["fix"]]
+
+
+async def test_where_a_browser_gives_no_clipboard_the_text_is_selected(visitor, story):
+    await story.cleared(4)
+    await visitor.open("/")
+    await visitor.page.click("text=All steps")
+    refuse = "() => { navigator.clipboard.writeText = () => Promise.reject(new Error()); }"
+    await visitor.page.evaluate(refuse)
+    await visitor.page.locator(".fix .copy").first.click()
+    await visitor.page.wait_for_selector("text=Selected")
+    selected = await visitor.page.evaluate("document.getSelection().toString()")
+    assert selected.startswith("kubectl patch mutatingwebhookconfiguration mmm-old-operator ")

@@ -34,7 +34,8 @@ NOW = datetime.now(UTC)
 CHECKS = [
     *("api-server", "installed", "pods", "certificate", "registered", "alone"),
     *("rules", "settings"),
-    *("ca-bundle", "order", "reached", "phases", "mode", "last-seen", "store", "incomplete"),
+    *("ca-bundle", "order", "static", "reached", "phases"),
+    *("mode", "last-seen", "store", "incomplete"),
     *("conditions", "rights", "clock", "kinds"),
 ]
 

@@ -20,7 +20,7 @@ from mutmut.mutation.trampoline import set_mutant_under_test
 from mutmut.state import state
 from mutmut.utils.format_utils import mangled_name_from_mutant_name
 
-_ARGUMENTS = ("-q", "-x", "-p", "no:cacheprovider", "--hypothesis-seed=0")
+_ARGUMENTS = ("-q", "-x", "-p", "no:cacheprovider", "--hypothesis-seed=0", "--timeout=3000")
 _TIMES_AS_LONG = 20
 _SECONDS = 3
 _BYTES = 4 << 30

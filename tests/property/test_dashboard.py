@@ -84,7 +84,10 @@ def found(text):
         first_seen=THEN,
         last_seen=THEN,
         message=text,
-        evidence=({"time": THEN, "user": text, "what": text, "many": [text, {text: text}]},),
+        evidence=(
+            {"time": THEN, "user": text, "what": text, "many": [text, {text: text}]},
+            {"time": THEN, "actor": text, "note": text or "created 4 s before the first sign"},
+        ),
     )
 
 
@@ -115,11 +118,12 @@ def findings_page(text):
         "detectors": findings.DETECTORS,
         "severities": findings.SEVERITIES,
     }
-    return shown("findings.html", page, asked=asked, **choices)
+    below = {text: [found(text)]}
+    return shown("findings.html", page, asked=asked, follows=below, **choices)
 
 
 def finding_page(text):
-    return shown("finding.html", found(text))
+    return shown("finding.html", found(text), cause=found(text), follows=[found(text)])
 
 
 def objects_page(text):

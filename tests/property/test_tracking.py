@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from tests.property.strategies import JSON
 from webhook.admission.review import ReviewedObject
 from webhook.objects.fields import fields_of
+from webhook.objects.owners import LONGEST_UID
 from webhook.status.kind_counts import ResourceKind
-from webhook.status.state_transition import LONGEST_UID
 from webhook.status.tracked_state import (
     TrackedState,
     may_contain_name,

@@ -36,6 +36,7 @@ STATUS = (
 PORTS = "-p 127.0.0.1:8443:8443 -p 127.0.0.1:8080:8080"
 IMAGE = "tests/kind/core/test_image.py"
 PAGES = "tests/kind/whole/test_pages.py"
+STATIC = "tests/e2e/test_install.py"
 ELSEWHERE = {
     "make demo": "tests/demo/test_demo.py",
     "make test": "this run",
@@ -49,6 +50,9 @@ ELSEWHERE = {
     "(umask 077; openssl rand -hex 32 > token)": IMAGE,
     f'docker run --rm --user "$(id -u):$(id -g)" -v "$PWD/token:/run/token:ro" {PORTS} '
     "genguard:0.1.0 serve --ops-auth token-file=/run/token": IMAGE,
+    "genguard install --static-webhooks none": STATIC,
+    "genguard install --static-webhooks mutating-webhooks": STATIC,
+    "scp -r control-plane:/etc/kubernetes/admission/mutating-webhooks .": "a control-plane node",
     "kubectl -n genguard-system port-forward deployment/genguard 8080": "by a kubelet alone; that "
     "the port is there is seen below",
 }

@@ -4,17 +4,24 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 
-from tests.scenarios.scene import Hook, Policy, Scene
+from tests.scenarios.scene import Hook, Policy, Scene, StaticHook
 
 _MODULES = (
     "loops_by_webhooks",
     "loops_by_policies",
+    "loops_by_static_webhooks",
     "loops_by_writers",
     "loops_of_generation",
+    "loops_of_metadata",
+    "loops_across_objects",
+    "loops_of_lives",
     "quiet_workloads",
     "quiet_writers",
     "quiet_controllers",
     "quiet_webhooks",
+    "quiet_metadata",
+    "quiet_across_objects",
+    "quiet_lives",
 )
 _known: dict[str, "Scenario"] = {}
 
@@ -27,6 +34,7 @@ class Scenario:
     act: Callable[[Scene], None]
     hooks: tuple[Hook, ...]
     policies: tuple[Policy, ...]
+    statics: tuple[StaticHook, ...] = ()
 
 
 def scenario(
@@ -37,9 +45,10 @@ def scenario(
     def enter(act: Callable[[Scene], None]) -> Callable[[Scene], None]:
         name = act.__name__.replace("_", "-")
         assert name not in _known, name
-        hooks = tuple(one for one in others if isinstance(one, Hook))
+        statics = tuple(one for one in others if isinstance(one, StaticHook))
+        hooks = tuple(one for one in others if isinstance(one, Hook) and one not in statics)
         policies = tuple(one for one in others if isinstance(one, Policy))
-        _known[name] = Scenario(name, act, hooks, policies)
+        _known[name] = Scenario(name, act, hooks, policies, statics)
         return act
 
     return enter

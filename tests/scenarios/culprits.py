@@ -6,6 +6,7 @@ from typing import Any
 
 from tests.controlplane.webhook_listener import Patch
 from tests.e2e.culprits import removes_observed_generation, zeroes_observed_generation
+from webhook.objects.pointer import to_pointer
 
 __all__ = ["removes_observed_generation", "zeroes_observed_generation"]
 
@@ -76,6 +77,89 @@ def stamps_annotation(request: Request) -> Patch:
     annotations = request["object"]["metadata"].get("annotations") or {}
     value = {**annotations, "seen": request["uid"]}
     return [{"op": "add", "path": "/metadata/annotations", "value": value}]
+
+
+def takes_label_away(name: str) -> Callable[[Request], Patch]:
+    """Does not want one label."""
+
+    def patch(request: Request) -> Patch:
+        if name not in _of_metadata(request, "labels"):
+            return ()
+        return [{"op": "remove", "path": to_pointer(("metadata", "labels", name))}]
+
+    return patch
+
+
+def takes_finalizers_away(request: Request) -> Patch:
+    """Wants no object to wait for anybody."""
+    if not _of_metadata(request, "finalizers"):
+        return ()
+    return [{"op": "remove", "path": "/metadata/finalizers"}]
+
+
+def sets_annotation(name: str, value: str) -> Callable[[Request], Patch]:
+    """Writes its own opinion over an annotation, where there is one."""
+
+    def patch(request: Request) -> Patch:
+        if _of_metadata(request, "annotations").get(name, value) == value:
+            return ()
+        path = to_pointer(("metadata", "annotations", name))
+        return [{"op": "replace", "path": path, "value": value}]
+
+    return patch
+
+
+def lowers_annotation(name: str) -> Callable[[Request], Patch]:
+    """Writes a value in lower case."""
+
+    def patch(request: Request) -> Patch:
+        annotations = _of_metadata(request, "annotations")
+        value = annotations.get(f"example.org/{name}", "")
+        if value == value.lower():
+            return ()
+        return _with_annotation(annotations, f"example.org/{name}", value.lower())
+
+    return patch
+
+
+def appends_to_annotation(name: str) -> Callable[[Request], Patch]:
+    """Writes one more entry each time that it is called."""
+
+    def patch(request: Request) -> Patch:
+        annotations = _of_metadata(request, "annotations")
+        return _with_annotation(annotations, name, annotations.get(name, "") + "called;")
+
+    return patch
+
+
+def copies_annotation(name: str, copy: str) -> Callable[[Request], Patch]:
+    """Copies an annotation, and so gives the API server a reason to reinvoke who has set it."""
+
+    def patch(request: Request) -> Patch:
+        annotations = _of_metadata(request, "annotations")
+        if annotations.get(name) == annotations.get(copy):
+            return ()
+        return _with_annotation(annotations, copy, annotations[name])
+
+    return patch
+
+
+def writes_down_who(request: Request) -> Patch:
+    """Keeps the user who wrote last."""
+    annotations = _of_metadata(request, "annotations")
+    user = request["userInfo"]["username"]
+    return () if annotations.get("by") == user else _with_annotation(annotations, "by", user)
+
+
+def _with_annotation(annotations: Mapping[str, str], name: str, value: str) -> Patch:
+    changed = {**annotations, name: value}
+    return [{"op": "add", "path": "/metadata/annotations", "value": changed}]
+
+
+def _of_metadata(request: Request, name: str) -> Any:
+    if request["operation"] != "UPDATE":
+        return {}
+    return request["object"]["metadata"].get(name) or {}
 
 
 def pins_replicas(request: Request) -> Patch:

@@ -11,7 +11,7 @@ import yaml
 
 from tests.scenarios import recording
 from tests.unit.detection.evaluating import CONDITIONS
-from webhook.given_files import load_definitions, load_registrations
+from webhook.given_files import load_definitions, load_registrations, load_static
 from webhook.replay import Replay
 from webhook.review_setup import ReviewOptions
 
@@ -68,15 +68,21 @@ def expectations() -> dict[str, Expected]:
 def judge(lines: Iterable[bytes], webhooks: Path | None, server_version: str = "1.36") -> Result:
     """Replays reviews or audit events of a recording one by one, as they happened."""
     definitions = load_definitions(recording.DEFINITIONS)
-    suspects = load_registrations(webhooks, CONDITIONS) if webhooks else None
+    suspects = None
+    if webhooks is not None:
+        static = recording.static_of(webhooks.name.removesuffix(".webhooks.json"))
+        given = load_static([static] if static.exists() else [])
+        suspects = load_registrations(webhooks, CONDITIONS, given)
     options = ReviewOptions(server_version=server_version, custom_resources=definitions)
     run = Replay(options, suspects)
     seen: dict[tuple[str, str, str], tuple[float, int]] = {}
     result = Result([])
+    begun: float | None = None
     for line in lines:
         told = list(run.lines([line], "recording"))
         assert all(one["type"] == "review" for one in told), told
         now, where, is_stored = _written(json.loads(line))
+        begun = now if begun is None else begun
         if where is not None:
             start, count = seen.get(where, (now, 0))
             seen[where] = start, count + is_stored
@@ -85,7 +91,8 @@ def judge(lines: Iterable[bytes], webhooks: Path | None, server_version: str = "
                 continue
             found = finding.object
             where = (found.resource, finding.subresource, found.name)
-            start, count = seen[where]
+            # Of what is created or deleted: since the beginning, and one by one.
+            start, count = seen.get(where, (begun, finding.count))
             result.warned[finding.id] = Moment(count, now - start)
     result.findings = list(run.findings())
     assert not run.unreadable
@@ -107,9 +114,9 @@ def complaints(
             yield f"not found: {wanted}"
         for one in found:
             matched.add(one["id"])
-            moment = result.warned.get(one["id"])
-            if moment and moment.writes > REPEATS and moment.seconds > SECONDS:
-                yield f"{one['detector']} came late: {moment}"
+            yield from _complaints_of_cause(one, wanted, result)
+            if not wanted.get("late"):
+                yield from _complaints_of_time(one, result)
     for one in result.findings:
         if one["severity"] == "info":
             continue
@@ -118,6 +125,24 @@ def complaints(
         for actor in one["actors"]:
             if actor["name"] in expected.blameless and actor["confidence"] in _SURE:
                 yield f"blames {actor['name']}: {summary(one)}"
+
+
+def _complaints_of_time(found: Found, result: Result) -> Iterator[str]:
+    moment = result.warned.get(found["id"])
+    if moment and moment.writes > REPEATS and moment.seconds > SECONDS:
+        yield f"{found['detector']} came late: {moment}"
+
+
+def _complaints_of_cause(found: Found, wanted: Found, result: Result) -> Iterator[str]:
+    if "causedBy" not in wanted:
+        if "causedBy" in found:
+            yield f"is folded: {summary(found)}"
+        return
+    roots = {one["id"] for one in result.findings if one["detector"] == wanted["causedBy"]}
+    if found.get("causedBy") not in roots:
+        yield f"stands alone: {summary(found)}"
+    elif found["id"] in result.warned:
+        yield f"was a warning before it was folded: {summary(found)}"
 
 
 def summary(found: Found) -> str:
@@ -150,10 +175,14 @@ def _is_wanted(found: Found, wanted: Found) -> bool:
     }
     return (
         all(wanted.get(key, value) == value for key, value in places.items())
-        and _ORDER.index(found["severity"]) >= _ORDER.index(wanted.get("severity", "warning"))
+        and _ORDER.index(found["severity"]) >= _ORDER.index(_least(wanted))
         and wanted.get("path", "") in ("", *found["paths"])
         and _is_actor(first, found["actors"], wanted.get("actor"))
     )
+
+
+def _least(wanted: Found) -> str:
+    return str(wanted.get("severity", "info" if "causedBy" in wanted else "warning"))
 
 
 def _is_actor(first: Found, actors: list[Found], wanted: Found | list[Found] | None) -> bool:

@@ -71,6 +71,14 @@ def custom_status_removed_beside_a_condition_that_is_false(scene: Scene) -> None
     _reconcile(scene.widget(), times=8)
 
 
+@scenario(
+    Hook("aaa-audits", no_patch, _WIDGET_STATUS),
+    Hook("mmm-young", culprits.removes_observed_generation, _WIDGET_STATUS, later=3.0),
+)
+def custom_status_removed_by_the_younger_of_two(scene: Scene) -> None:
+    _reconcile(scene.widget(), times=8)
+
+
 @scenario(Hook("mmm-defaulter", culprits.removes_status_field("conditions"), _WIDGET_STATUS))
 def conditions_dropped(scene: Scene) -> None:
     _reconcile(scene.widget(), times=8)

@@ -10,8 +10,8 @@ from dataclasses import replace
 from tests.controlplane.options import FULL_CLUSTER
 from tests.controlplane.plane import ControlPlane
 from tests.scenarios import recording
-from tests.scenarios.catalogue import catalogue
-from tests.scenarios.stage import defined, make_namespace, play
+from tests.scenarios.catalogue import Scenario, catalogue
+from tests.scenarios.stage import defined, make_namespace, own_plane, play
 
 _ONE_LOG = ("--audit-log-maxsize=10000",)
 """MiB. The API server begins another file at 100, and a trail is read in one."""
@@ -23,15 +23,27 @@ def main(names: list[str]) -> None:
     unknown = [name for name in names if name not in known]
     if unknown:
         raise SystemExit(f"no such scenario: {', '.join(unknown)}; there are: {', '.join(known)}")
+    alone = [name for name in names or known if known[name].statics]
+    for name in alone:
+        with own_plane(known[name].statics, name) as own:
+            _record(own.plane, known[name])
+            recording.write_static(name, own.manifests)
+    together = [name for name in names or known if name not in alone]
+    if not together:
+        return
     logged = replace(FULL_CLUSTER, audit_level="RequestResponse", apiserver_flags=_ONE_LOG)
     with ControlPlane(logged) as plane, defined(plane):
-        for name in names or known:
+        for name in together:
             make_namespace(plane, name)
-            start = time.monotonic()
-            played = play(plane, known[name], name)
-            size, of_log = recording.write(name, *played)
-            took = time.monotonic() - start
-            print(f"{name:44} {took:5.1f} s {size:7} and {of_log:7} bytes", flush=True)
+            _record(plane, known[name])
+
+
+def _record(plane: ControlPlane, scenario: Scenario) -> None:
+    start, name = time.monotonic(), scenario.name
+    played = play(plane, scenario, name)
+    size, of_log = recording.write(name, *played)
+    took = time.monotonic() - start
+    print(f"{name:44} {took:5.1f} s {size:7} and {of_log:7} bytes", flush=True)
 
 
 if __name__ == "__main__":

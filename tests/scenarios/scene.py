@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.controlplane.client import ApiError, Client
+from tests.controlplane.client import ApiError, Client, wait_until
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.webhook_listener import Patch
 
@@ -18,13 +18,19 @@ class Hook:
     """Another webhook of the cluster, called between genguard's two mutating registrations.
 
     `only` names the one registration that is guilty or not by `patch`; `settings` replace fields
-    of its webhook, as reinvocationPolicy.
+    of its webhook, as reinvocationPolicy. It is registered so many seconds `later` than the others.
     """
 
     name: str
     patch: Callable[[Mapping[str, Any]], Patch]
     resources: tuple[str, ...]
     settings: Mapping[str, Any] = field(default_factory=dict)
+    later: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class StaticHook(Hook):
+    """A webhook in a file of the API server (KEP-5793), called before every registered one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +91,22 @@ class Stored:
             else:
                 return made
 
+    def delete(self, user: str) -> None:
+        self._as(user).delete(self.path, {"propagationPolicy": "Background"})
+
+    def wait_for(self, holds: Callable[[Json], object]) -> None:
+        wait_until(lambda: holds(self.get()), what=f"a state of {self.path}")
+
+    def wait_until_gone(self) -> None:
+        wait_until(lambda: self._is_gone(), what=f"{self.path} gone")
+
+    def _is_gone(self) -> bool:
+        try:
+            self.get()
+        except ApiError as error:
+            return error.status == 404
+        return False
+
     def _as(self, user: str) -> Client:
         return self._plane.client.as_user(user, ["system:masters"])
 
@@ -96,12 +118,23 @@ class Scene:
         self.plane, self.namespace = plane, namespace
         self._ticks = itertools.count(1)
 
-    def create(self, collection: str, body: Json, user: str = "deployer") -> Stored:
+    def create(self, collection: str, body: Json, user: str = "deployer", **params: Any) -> Stored:
         """`collection` is a path below the namespace's: `apps/v1/deployments`, `v1/pods`."""
         at = self.collection(collection)
         client = self.plane.client.as_user(user, ["system:masters"])
-        made = client.post(at, body).body
+        made = client.post(at, body, params=params or None).body
         return Stored(self.plane, at, made["metadata"]["name"])
+
+    def delete_all(self, collection: str, user: str) -> None:
+        """Delete one object after the other, those aside that are being deleted."""
+        at = self.collection(collection)
+        for found in self.plane.client.get(at).body["items"]:
+            if "deletionTimestamp" not in found["metadata"]:
+                Stored(self.plane, at, found["metadata"]["name"]).delete(user)
+
+    def wait_until_none(self, collection: str) -> None:
+        at = self.collection(collection)
+        wait_until(lambda: not self.plane.client.get(at).body["items"], what=f"no {collection}")
 
     def collection(self, collection: str) -> str:
         *group, version, plural = collection.split("/")
@@ -113,6 +146,20 @@ class Scene:
 
     def gauge(self, name: str = "one", **spec: Any) -> Stored:
         return self._custom("gauges", "Gauge", name, spec)
+
+    def child_of(self, parent: Stored) -> Stored:
+        """A gauge that a widget owns."""
+        above = parent.get()
+        owner = {"apiVersion": "example.org/v1", "kind": "Widget", "controller": True} | {
+            key: above["metadata"][key] for key in ("name", "uid")
+        }
+        body = {
+            "apiVersion": "example.org/v1",
+            "kind": "Gauge",
+            "metadata": {"name": "child", "ownerReferences": [owner]},
+            "spec": {"size": 1},
+        }
+        return self.create("example.org/v1/gauges", body)
 
     def kubectl(self, *args: str) -> None:
         self.plane.kubectl(*args, f"--namespace={self.namespace}")

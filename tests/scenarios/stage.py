@@ -1,13 +1,18 @@
 """Plays a scenario: its webhooks and a real, watching genguard registered in its namespace."""
 
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import yaml
 
 from tests.controlplane.client import wait_until
+from tests.controlplane.options import Options
 from tests.controlplane.plane import ControlPlane
+from tests.controlplane.static_admission import StaticAdmission
 from tests.controlplane.webhook_listener import WebhookListener
 from tests.e2e.audit import AuditTrail
 from tests.e2e.genguard import RECORD, Genguard
@@ -15,9 +20,14 @@ from tests.e2e.registrations import registered, rule
 from tests.scenarios.catalogue import Scenario
 from tests.scenarios.policies import bound
 from tests.scenarios.recording import DEFINITIONS
-from tests.scenarios.scene import Scene
+from tests.scenarios.scene import Scene, StaticHook
 
-CUSTOM = (rule(["widgets", "widgets/status", "gauges"], ["CREATE", "UPDATE"], "example.org"),)
+_WRITES = ["CREATE", "UPDATE"]
+CUSTOM = (
+    rule(["widgets", "widgets/status", "gauges"], _WRITES, "example.org"),
+    rule(["widgets", "gauges"], ["DELETE"], "example.org"),
+    rule(["configmaps", "secrets", "serviceaccounts"], _WRITES, ""),
+)
 """What the registrations watch besides what the manifests say."""
 _API = "/apis/admissionregistration.k8s.io/v1"
 _REGISTRATIONS = {
@@ -34,6 +44,35 @@ class Played(NamedTuple):
     reviews: bytes
     events: list[dict[str, Any]]
     configurations: list[dict[str, Any]]
+
+
+class OwnPlane(NamedTuple):
+    """A control plane with the static webhooks of one scenario, their manifests and folder."""
+
+    plane: ControlPlane
+    manifests: list[dict[str, Any]]
+    folder: Path
+
+
+@contextmanager
+def own_plane(
+    statics: Iterable[StaticHook], namespace: str, options: Options | None = None
+) -> Iterator[OwnPlane]:
+    """A control plane for one scenario: only the files of an API server make static webhooks."""
+    with ExitStack() as undo:
+        folder = Path(undo.enter_context(TemporaryDirectory()))
+        static = StaticAdmission(folder)
+        plane = ControlPlane(static.options(options or Options(audit_level="RequestResponse")))
+        manifests = []
+        for hook in statics:
+            listener = undo.enter_context(WebhookListener(plane.authority, hook.patch))
+            manifest = listener.static(hook.name, namespace, hook.resources, **hook.settings)
+            static.write(manifest)
+            manifests.append(manifest)
+        undo.enter_context(plane)
+        undo.enter_context(defined(plane))
+        plane.client.post("/api/v1/namespaces", {"metadata": {"name": namespace}})
+        yield OwnPlane(plane, manifests, static.webhooks)
 
 
 @contextmanager
@@ -63,6 +102,7 @@ def disturbed(
         listeners = []
         for hook in played.hooks:
             listener = undo.enter_context(WebhookListener(plane.authority, hook.patch))
+            time.sleep(hook.later)
             undo.enter_context(
                 listener.registered(
                     plane, namespace, list(hook.resources), name=hook.name, **hook.settings

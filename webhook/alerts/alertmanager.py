@@ -71,12 +71,16 @@ def _is_open(finding: Finding) -> bool:
 
 
 def _is_alert(change: Change) -> bool:
+    if change.transition is Transition.FOLDED:
+        return True
     if change.transition is Transition.RESOLVED:
         return change.finding.severity in _ALERTED
     return _is_open(change.finding)
 
 
 def _alert(finding: Finding, now: datetime) -> dict[str, Any]:
+    """Return an alert, firing or ended: one that follows from another finding does not fire."""
+    is_over = finding.state == "resolved" or finding.severity not in _ALERTED
     where = finding.object
     actors = ", ".join(one.told for one in finding.actors) or "unknown"
     target = f"{where.namespace}/{where.name}" if where.namespace else where.name
@@ -101,7 +105,7 @@ def _alert(finding: Finding, now: datetime) -> dict[str, Any]:
         "annotations": {key: printable(text) for key, text in annotations.items()},
         # After the clock was set back, first_seen may lie ahead: Alertmanager refuses such alerts.
         "startsAt": min(finding.first_seen, _text(now)),
-        "endsAt": _text(now if finding.state == "resolved" else now + LIFETIME),
+        "endsAt": _text(now if is_over else now + LIFETIME),
     }
 
 

@@ -3,7 +3,7 @@
 import logging
 from typing import Final
 
-from webhook.alerts.change import Change, Transition
+from webhook.alerts.change import ENDS, Change
 from webhook.detection.finding import Finding, Severity
 from webhook.telemetry.logs import LOGGER, is_heard
 
@@ -22,7 +22,7 @@ class LogSink:
         """Log one line for each change."""
         del findings
         for transition, finding in changes:
-            level = logging.INFO if transition is Transition.RESOLVED else _LEVELS[finding.severity]
+            level = logging.INFO if transition in ENDS else _LEVELS[finding.severity]
             if not is_heard(level, _MESSAGE):
                 continue
             where = finding.object
@@ -38,6 +38,7 @@ class LogSink:
                 "actors": [f"{one.type} {one.name} ({one.confidence})" for one in finding.actors],
                 "count": finding.count,
                 "what": finding.message,
+                **({"causedBy": finding.caused_by} if finding.caused_by else {}),
             }
             LOGGER.log(level, _MESSAGE, transition, extra={"facts": facts})
 

@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 from cachetools import LRUCache
 from msgspec import structs
 
-from webhook.alerts.change import Change, Sink, Transition
+from webhook.alerts.change import ENDS, Change, Sink
 from webhook.detection.finding import Finding, FoundObject, Severity
 
 MOST_LOOKUPS: Final = 20
@@ -41,6 +41,8 @@ class Verification:
 
     async def of(self, thing: FoundObject) -> bool | None:
         """Return whether the object exists, None if that is unknown."""
+        if not thing.uid:
+            return None  # it comes and goes: whether it exists just now proves nothing
         now = self._clock()
         verdict, at = self._known.get(thing, (None, float("-inf")))
         if verdict or now - at < AGAIN_SECONDS:
@@ -75,11 +77,7 @@ class VerifiedSink:
         passed_changes = [
             Change(one.transition, found)
             for one in changes
-            if (
-                found := await self._passed(
-                    one.finding, is_end=one.transition is Transition.RESOLVED
-                )
-            )
+            if (found := await self._passed(one.finding, is_end=one.transition in ENDS))
         ]
         passed_findings = [
             found

@@ -67,8 +67,10 @@ class NamedSuspects(Suspects):
 class ExactLedger(Ledger):
     """A ledger that knows of each signal which of the webhooks that changed a write it is about."""
 
-    def add(self, detector: str, sign: Signal, write: Write) -> Severity:
-        """Enter a signal, and return the severity that its finding has now."""
+    def add(
+        self, detector: str, sign: Signal, write: Write, follows: Iterable[str] = ()
+    ) -> Severity:
+        """Enter a signal as Ledger does, with the calls that it is about."""
         called = write.called
         if isinstance(called, Changers) and sign.blame in _BY_WEBHOOKS:
             calls = _that_wrote(called.calls, sign)
@@ -76,7 +78,7 @@ class ExactLedger(Ledger):
             write = msgspec.structs.replace(write, called=Called(names, names))
             shown = [describe(one) for one in calls]
             sign = replace(sign, evidence={**sign.evidence, "calls": shown})
-        return super().add(detector, sign, write)
+        return super().add(detector, sign, write, follows)
 
 
 def _that_wrote(calls: Sequence[Call], sign: Signal) -> Sequence[Call]:

@@ -59,10 +59,29 @@ class ObjectReference(msgspec.Struct, rename="camel"):
     subresource: str = ""
 
 
+class Cause(msgspec.Struct):
+    """One reason of a refusal; `field` is as `spec.replicas`."""
+
+    reason: str = ""
+    field: str = ""
+
+
+class Details(msgspec.Struct):
+    """More about a refusal."""
+
+    causes: tuple[Cause, ...] | None = None
+
+
 class ResponseStatus(msgspec.Struct):
-    """The result of a request."""
+    """The result of a request; all but the code is there where it was refused.
+
+    A message may repeat values: nothing of it is kept.
+    """
 
     code: int = 0
+    reason: str = ""
+    message: str = ""
+    details: Details | None = None
 
     @property
     def is_success(self) -> bool:

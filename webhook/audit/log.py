@@ -24,6 +24,7 @@ from webhook.audit.event import (
     read_events,
 )
 from webhook.audit.fight import Fights
+from webhook.audit.lives import AuditedLives
 from webhook.audit.reviewing import Reviewing
 from webhook.audit.sent import SentWrites
 from webhook.audit.signs import Told, describe, signs
@@ -69,6 +70,7 @@ class AuditLog:
         self._sent: Final = SentWrites(self._status_counts)
         self._past: Final = History(_MOST_OBJECTS, _MOST_BYTES, _MOST_BYTES)
         self._fights: Final = Fights()
+        self._lives: Final = AuditedLives()
         self._unproved: Final = Ledger(NamedSuspects(Confidence.LIKELY))
         self._failed_open: Counter[str] = Counter()
         self._webhooks: Counter[str] = Counter()
@@ -126,7 +128,12 @@ class AuditLog:
         changed = [one for one in calls if one.mutated]
         others = [one for one in changed if not one.is_own]
         self._suspects.changers = Changers.of(others)
-        if not self._reviewing.see(event, reference, changed):
+        is_reviewed = self._reviewing.see(event, reference, changed)
+        # It learns of each creation: no review shows who evicts a Pod.
+        if not is_reviewed or (event.is_stored and event.verb != "delete"):
+            for name, sign, write in self._lives.see(event, reference, others):
+                self._detection.ledger.add(name, sign, write)
+        if not is_reviewed:
             self._judge(event, reference, others)
 
     def _count(self, calls: Sequence[Call], annotations: dict[str, str]) -> None:

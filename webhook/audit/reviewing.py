@@ -55,14 +55,13 @@ class _Write(NamedTuple):
             return self._of_update() if is_stored else self._of_refused_update()
         if self.reference.subresource or self.operation is None:
             return None
-        if self.operation is Operation.CREATE:
-            after = self.after if is_stored else None
-            if is_stored and after is None:
-                return None
-            return reviews_of_creation(event, self.reference, after, self.calls)
-        if self.before is None or not is_stored:
+        if not is_stored:
             return None
-        return (review_of_deletion(event, self.reference, self.before),)
+        if self.operation is Operation.CREATE and self.after is not None:
+            return reviews_of_creation(event, self.reference, self.after, self.calls)
+        if self.operation is Operation.DELETE and self.before is not None:
+            return (review_of_deletion(event, self.reference, self.before),)
+        return None
 
     def _of_update(self) -> Iterable[Review] | None:
         before, after = self.before, self.after

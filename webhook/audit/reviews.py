@@ -111,12 +111,10 @@ def reviews_of_update(
 
 
 def reviews_of_creation(
-    event: Event, reference: ObjectReference, after: StoredObject | None, calls: Sequence[Call]
+    event: Event, reference: ObjectReference, after: StoredObject, calls: Sequence[Call]
 ) -> Iterator[Review]:
-    """Yield the phases of a creation; without `after` it was refused. Raises as above."""
+    """Yield the phases of a creation. Raises as above."""
     sent = object_fields(event.request_object)
-    if after is None and "metadata" not in sent:
-        return
     wire = _wire(event, reference, after, Operation.CREATE)
     # The server gives uid, version and a generated name to the object after the first phases.
     metadata = {"metadata": sent["metadata"]} if "metadata" in sent else {}
@@ -125,9 +123,8 @@ def reviews_of_creation(
     yield Review(Phase.INTENT, _request(event, wire, shown[0], None))
     for one in shown[1:]:
         yield Review(Phase.MUTATE, _request(event, wire, one, None))
-    if after is not None:
-        outcome = ReviewedObject.of(after.fields)
-        yield Review(Phase.OUTCOME, _request(event, wire, outcome, None))
+    outcome = ReviewedObject.of(after.fields)
+    yield Review(Phase.OUTCOME, _request(event, wire, outcome, None))
 
 
 def review_of_deletion(event: Event, reference: ObjectReference, before: StoredObject) -> Review:
@@ -157,18 +154,17 @@ def _attributes(event: Event, wire: WireRequest) -> dict[str, Any]:
 
 
 def _wire(
-    event: Event, reference: ObjectReference, shown: StoredObject | None, operation: Operation
+    event: Event, reference: ObjectReference, shown: StoredObject, operation: Operation
 ) -> WireRequest:
-    api_version = shown.api_version if shown else reference.api_version
-    group, _, version = api_version.rpartition("/")
+    group, _, version = shown.api_version.rpartition("/")
     is_deletion = operation is Operation.DELETE
     return WireRequest(
         uid="",
-        kind=_kind(group, version, shown.kind if shown else ""),
+        kind=_kind(group, version, shown.kind),
         resource=_resource(reference.api_group, reference.api_version, reference.resource),
         operation=operation,
         sub_resource=reference.subresource,
-        name=reference.name or (shown.identity.name if shown else ""),
+        name=reference.name or shown.identity.name,
         namespace=reference.namespace,
         user_info=UserInfo(event.username),
         options=(event.request_object or NO_RAW) if is_deletion else _options(event.manager),

@@ -19,6 +19,7 @@ VERBS: Final = {
     "status": "Tell what is ready, settled and healthy, and what blocks.",
     "wait": "Wait until objects are ready and settled.",
     "explain": "Tell when a kind's generation moves, and how it is judged.",
+    "blame": "Tell who wrote each field last, and who changed it.",
     "replay": "Judge recorded reviews again.",
     "trace": "Name for certain which webhook changes one object.",
     "lint": "Check webhook configurations for what breaks clusters.",

@@ -1,4 +1,4 @@
-"""`genguard explain`: when a kind's generation moves, who writes its status, how it is judged."""
+"""`genguard explain`: when a kind's generation moves, how it is judged; a finding and its fix."""
 
 import asyncio
 import textwrap
@@ -9,9 +9,11 @@ import click
 
 from webhook.cli import output as terminal
 from webhook.cli.errors import one_line_errors
-from webhook.cli.options import CONTEXT, KUBECONFIG, OUTPUT
+from webhook.cli.options import CONTEXT, KUBECONFIG, OUTPUT, USUAL_SERVER
+from webhook.detection.finding import Finding
 from webhook.explain.catalogue import Catalogue
 from webhook.explain.explanation import Explanation
+from webhook.explain.finding_page import FindingLine, finding_page
 from webhook.explain.page import page
 from webhook.flags import FILE
 from webhook.generation.custom import BadDefinitionError
@@ -22,6 +24,7 @@ from webhook.objects.served import UnknownTargetError
 from webhook.objects.shown import json_line, printable
 
 _WIDEST = 100
+_FINDING = "finding/"
 _NOT_BUILT_IN = "no built-in kind is called {!r}; for a custom resource give --crds or --kubeconfig"
 
 
@@ -45,11 +48,17 @@ def _names(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
 )
 @KUBECONFIG
 @CONTEXT
+@click.option(
+    "--server",
+    metavar="URL",
+    help=f"For finding/ID: the ops port of the server that has it. [default: {USUAL_SERVER}]",
+)
 @OUTPUT
-@click.argument("resource", metavar="RESOURCE", shell_complete=_names)
+@click.argument("resource", metavar="RESOURCE|finding/ID", shell_complete=_names)
 def explain(
     resource: str,
     *,
+    server: str | None,
     server_version: str | None,
     crds: Path | None,
     kubeconfig: str | None,
@@ -60,11 +69,19 @@ def explain(
 
     RESOURCE is a kind, plural or short name, followed by .GROUP or .VERSION.GROUP if need be:
     deploy, widgets.example.org. Built-in kinds are explained without a cluster; what is not
-    built in is looked for in --crds, else in the cluster.
+    built in is looked for in --crds, else in the cluster. finding/ID explains a finding of a
+    running server: what happens, who does it, and the change that ends it.
 
-    The exit code is 0, 1 when there is no such kind or the cluster cannot be asked, 2 when the
-    command line is wrong.
+    The exit code is 0, 1 when there is no such kind or finding, or it cannot be asked for, 2 when
+    the command line is wrong.
     """
+    if resource.startswith(_FINDING):
+        if server_version or crds or kubeconfig or context:
+            raise click.UsageError("a finding is asked for at a server: give --server alone")
+        _explain_finding(resource.removeprefix(_FINDING), server or USUAL_SERVER, output)
+        return
+    if server:
+        raise click.UsageError("--server is for finding/ID")
     try:
         definitions = list(read_definitions(crds)) if crds else []
         known = Catalogue(load_table(server_version or DEFAULT_SERVER_VERSION), definitions)
@@ -86,9 +103,39 @@ def explain(
         _print(found)
 
 
+def _explain_finding(name: str, server: str, output: str) -> None:
+    """Print a finding of a running server with the steps that end its loop."""
+    # Imported when wanted: aiohttp takes a moment to load.
+    from webhook.cli.asking_server import ask  # noqa: PLC0415
+
+    if not name.isalnum():
+        raise click.UsageError(f"{_FINDING}{name} is not finding/ID; /api/findings lists the ids")
+    with one_line_errors():
+        found = asyncio.run(ask(server, f"/api/findings/{name}", {}, Finding))
+    if found is None:
+        raise click.ClickException(
+            f"the server has no finding {name}: it may be another replica's, or be forgotten; "
+            "/api/findings lists the ids"
+        )
+    if output == "json":
+        click.echo(json_line(found))
+        return
+    for line in finding_page(found):
+        click.echo(_shown(line))
+
+
+def _shown(line: FindingLine) -> str:
+    if line.is_heading:
+        return terminal.heading(printable(line.text))
+    text = printable(line.text)
+    # A command or stanza is copied as it is: it is never wrapped.
+    return f"{line.lead}{text}" if line.is_code else _wrapped(line.lead, text)
+
+
 def _of_some_cluster(resource: str, server_version: str | None, unknown: str) -> Explanation:
     """Explain a kind that is not built in by the cluster that kubectl would ask, if any."""
-    from webhook.cluster.connection import NoClusterError, default_kubeconfig  # noqa: PLC0415
+    from webhook.cluster.connection import default_kubeconfig  # noqa: PLC0415
+    from webhook.cluster.kubeconfig import NoClusterError  # noqa: PLC0415
 
     try:
         kubeconfig = default_kubeconfig()

@@ -1,16 +1,21 @@
 """Reads the objects of files that are named on the command line."""
 
+import gzip
+import io
 import sys
-from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final, cast
 
 import click
 
 from webhook.objects.documents import Unreadable, read_documents
 from webhook.objects.lines import bounded
 from webhook.objects.shown import printable
+
+Position = Callable[[], int]
+_GZIP_MAGIC: Final = b"\x1f\x8b"
 
 
 def advice(found: Unreadable) -> str:
@@ -48,3 +53,15 @@ class FileObjects:
 def open_named(name: str) -> AbstractContextManager[BinaryIO]:
     """Open a file, or standard input for `-`."""
     return nullcontext(sys.stdin.buffer) if name == "-" else Path(name).open("rb")
+
+
+@contextmanager
+def open_unpacked(name: str) -> Iterator[tuple[BinaryIO, Position]]:
+    """Open a file, plain or gzip; gives its lines, and a function: how many bytes are read."""
+    raw = sys.stdin.buffer if name == "-" else Path(name).open("rb")  # noqa: SIM115
+    with io.BufferedReader(cast("io.RawIOBase", raw)) as stream:
+        if stream.peek(2)[:2] == _GZIP_MAGIC:
+            with gzip.open(stream) as plain:  # closes itself alone
+                yield cast("BinaryIO", plain), stream.tell
+        else:
+            yield cast("BinaryIO", stream), stream.tell

@@ -51,7 +51,8 @@ from webhook.cluster.install_waits import (
 )
 from webhook.cluster.rest import RefusedError, Rest
 from webhook.doctor.result import few
-from webhook.flags import ALERTMANAGER_URL, CIDRS, FOLDER, HTTPS_URL, Parsed, duration
+from webhook.flags import ALERTMANAGER_URL, CIDRS, FOLDER, HTTPS_URL, PATH, Parsed, duration
+from webhook.given_files import BadFileError, read_manifests
 from webhook.install.plan import Action, Step
 from webhook.install.registering import (
     check,
@@ -468,6 +469,14 @@ def _shared_store(text: str) -> SharedStore:
     return SharedStore(text, address.host, address.port)
 
 
+def _read_static(paths: tuple[Path, ...]) -> dict[str, str] | None:
+    """Read the files of --static-webhooks by name. Raises click.UsageError."""
+    try:
+        return read_manifests(paths)
+    except BadFileError as error:
+        raise click.UsageError(str(error)) from error
+
+
 @click.command()
 @click.option("--audit-only", is_flag=True, help="Watch, warn and count; change nothing.")
 @click.option("--image", help="The server's image. [default: genguard:VERSION]")
@@ -523,6 +532,14 @@ def _shared_store(text: str) -> SharedStore:
     type=ALERTMANAGER_URL,
     help="Send findings there as alerts, and let the NetworkPolicy pass them; repeat for each "
     "peer.",
+)
+@click.option(
+    "--static-webhooks",
+    multiple=True,
+    metavar="DIR|FILE|none",
+    type=PATH,
+    help="Manifests of webhooks and policies in files of the API server (KEP-5793), or none where "
+    "it has none: they are put into a ConfigMap for the server. [default: nobody knows]",
 )
 @click.option(
     "--replicas",
@@ -586,6 +603,7 @@ def _options(
     replicas: int | None,
     api_servers: tuple[str, ...],
     alertmanagers: tuple[str, ...],
+    static_webhooks: tuple[Path, ...],
     namespace: str,
     kubeconfig: str | None,
     context: str | None,
@@ -597,7 +615,7 @@ def _options(
         if ca_file is None:
             raise click.UsageError("--url needs --ca-file: the ca.crt in the server's --cert-dir")
         inside = (image, cert_dir, cert_manager, ha, store_image, replicas, api_servers)
-        if audit_only or heal is not None or any(inside) or alertmanagers:
+        if audit_only or heal is not None or any((*inside, alertmanagers, static_webhooks)):
             raise click.UsageError("with --url, how the server runs is said where it is started")
         outside = Outside(url, ca_file.read_bytes())
     elif ca_file is not None:
@@ -629,6 +647,7 @@ def _options(
         replicas=replicas,
         api_servers=api_servers,
         alertmanagers=alertmanagers,
+        static=_read_static(static_webhooks),
     )
     return InstallOptions(kubeconfig, context, choices, cert_dir, seconds)
 

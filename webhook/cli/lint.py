@@ -90,10 +90,10 @@ async def _of_cluster(given: str | None, context: str | None) -> list[Any]:
     """Read both kinds of webhook configuration from the API server."""
     # Imported when wanted: the client of the Kubernetes API takes half a second to load.
     from webhook.cluster.connection import (  # noqa: PLC0415
-        NoClusterError,
         connected,
         default_kubeconfig,
     )
+    from webhook.cluster.kubeconfig import NoClusterError  # noqa: PLC0415
     from webhook.cluster.rest import UNREACHED, RefusedError, Rest  # noqa: PLC0415
 
     found: list[Any] = []

@@ -10,6 +10,8 @@ from webhook.status.targets import RequestedTarget
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+USUAL_SERVER: Final = "http://127.0.0.1:8080"
+"""Where the ops port is on the server's own host, and after `kubectl port-forward ... 8080`."""
 KUBECONFIG: Final = click.option(
     "--kubeconfig",
     metavar="FILE|in-cluster",

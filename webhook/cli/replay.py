@@ -1,35 +1,31 @@
 """`genguard replay`: what genguard would have answered to recorded reviews."""
 
-import gzip
-import io
 import sys
 import zlib
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO, Final, Self, cast
+from typing import Final, Self
 
 import click
 
 from webhook.cel.evaluator import Evaluator
+from webhook.cli.files import Position, open_unpacked
 from webhook.cli.options import MAX_LINE, OUTPUT
-from webhook.flags import FILE
+from webhook.detection.suspects import Suspects
+from webhook.flags import FILE, PATH
 from webhook.generation.strategy import UnknownServerVersionError
 from webhook.generation.table import DEFAULT_SERVER_VERSION
-from webhook.given_files import BadFileError, load_definitions, load_registrations
+from webhook.given_files import BadFileError, load_definitions, load_registrations, load_static
 from webhook.objects.lines import Line, bounded
 from webhook.replay import Replay, ReplayLine, as_json, as_row
 from webhook.review_setup import ReviewOptions
-
-Position = Callable[[], int]
 
 WORTH_SHOWING: Final = 20_000_000
 """Bytes: about half a second."""
 
 _LINES: Final = 500
 _CLEAR: Final = "\r\x1b[K"
-_GZIP_MAGIC = b"\x1f\x8b"
 
 
 class Progress:
@@ -101,6 +97,13 @@ def _is_terminal() -> bool:
     help="The cluster's webhook configurations and MutatingAdmissionPolicies with their bindings, "
     "JSON or YAML: findings then name the culprit.",
 )
+@click.option(
+    "--static-webhooks",
+    multiple=True,
+    metavar="DIR|FILE|none",
+    type=PATH,
+    help="Manifests of webhooks and policies that no API lists (KEP-5793): they are suspects, too.",
+)
 @MAX_LINE
 @OUTPUT
 @click.argument("files", nargs=-1, required=True, metavar="FILE...|-")
@@ -109,6 +112,7 @@ def replay(
     server_version: str,
     crds: Path | None,
     webhooks: Path | None,
+    static_webhooks: tuple[Path, ...],
     max_line: int,
     output: str,
     files: tuple[str, ...],
@@ -125,7 +129,10 @@ def replay(
     evaluator = click.get_current_context().with_resource(Evaluator())
     try:
         definitions = load_definitions(crds) if crds else ()
-        suspects = load_registrations(webhooks, evaluator) if webhooks else None
+        static = load_static(static_webhooks)
+        suspects = Suspects(conditions=evaluator, static=static)
+        if webhooks:
+            suspects = load_registrations(webhooks, evaluator, static)
         options = ReviewOptions(server_version=server_version, custom_resources=definitions)
         run = Replay(options, suspects)
     except (BadFileError, UnknownServerVersionError) as error:
@@ -134,7 +141,7 @@ def replay(
     with Progress(files) as progress:
         for name in files:
             try:
-                with _open(name) as (stream, position):
+                with open_unpacked(name) as (stream, position):
                     lines = progress.lines(bounded(stream, max_line), position)
                     for found in run.lines(lines, name):
                         progress.clear()
@@ -150,15 +157,3 @@ def replay(
 
 def _print(found: ReplayLine, text: str) -> None:
     click.echo(text, err=found["type"] == "error")
-
-
-@contextmanager
-def _open(name: str) -> Iterator[tuple[BinaryIO, Position]]:
-    """Open a file; gives its lines, and a function that returns how many bytes are read."""
-    raw = sys.stdin.buffer if name == "-" else Path(name).open("rb")  # noqa: SIM115
-    with io.BufferedReader(cast("io.RawIOBase", raw)) as stream:
-        if stream.peek(2)[:2] == _GZIP_MAGIC:
-            with gzip.open(stream) as plain:  # closes itself alone
-                yield cast("BinaryIO", plain), stream.tell
-        else:
-            yield cast("BinaryIO", stream), stream.tell

@@ -8,6 +8,7 @@ import click
 
 import certs
 from webhook.app import AUTO, BadSettingsError, Settings, build
+from webhook.cluster.kubeconfig import NoClusterError
 from webhook.flags import FILE, options_of, read_config
 from webhook.generation.strategy import UnknownServerVersionError
 from webhook.given_files import BadFileError
@@ -38,6 +39,7 @@ _BAD_FLAG = (
     NotShadowableError,
     NotRestorableError,
     NotWatchableError,
+    NoClusterError,
 )
 """What a flag, or a file that a flag names, can be refused with."""
 

@@ -24,12 +24,8 @@ import certs
 from webhook.admission.review import AdmissionRequest
 from webhook.cli.options import CONTEXT, KUBECONFIG, NAMESPACE, OUTPUT
 from webhook.cli.output import Tell, tell
-from webhook.cluster.connection import (
-    NoClusterError,
-    connected,
-    default_kubeconfig,
-    default_namespace,
-)
+from webhook.cluster.connection import connected, default_kubeconfig, default_namespace
+from webhook.cluster.kubeconfig import NoClusterError
 from webhook.cluster.rest import UNREACHED, RefusedError, Rest
 from webhook.cluster.tracing import (
     NoTargetError,

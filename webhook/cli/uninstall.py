@@ -28,6 +28,7 @@ from webhook.manifest.documents import (
 )
 from webhook.manifest.kustomize import Document, in_order
 from webhook.manifest.rendering import FINDINGS, Choices, is_registration, render, secret_of
+from webhook.manifest.static_webhooks import configmap_of
 
 _NAME: Final = "app.kubernetes.io/name"
 _OURS: Final = ("genguard", "genguard-valkey")
@@ -120,7 +121,8 @@ def _installed(namespace: str) -> list[Document]:
         "kind": "ConfigMap",
         "metadata": {"name": FINDINGS, "namespace": namespace},
     }
-    return in_order({path_of(one): one for one in (*rendered, made)}.values())
+    given = configmap_of(namespace, {})
+    return in_order({path_of(one): one for one in (*rendered, made, given)}.values())
 
 
 def _is_home(step: Step, namespace: str) -> bool:

@@ -16,16 +16,14 @@ from kubernetes.aio import client, config
 from kubernetes.aio.client.rest import RESTClientObject
 from kubernetes.aio.config import ConfigException
 
+from webhook.cluster.kubeconfig import NoClusterError, check_kubeconfig
+
 IN_CLUSTER: Final = "in-cluster"
 _TICK: Final = 0.01
 _MOST_CLOSING_TICKS: Final = 200
 """Ticks, 2 s together."""
 _ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 _TOKEN: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
-
-
-class NoClusterError(Exception):
-    """The kubeconfig cannot be used; the message says why."""
 
 
 @asynccontextmanager
@@ -40,6 +38,7 @@ async def connected(kubeconfig: str, context: str | None = None) -> AsyncIterato
         if kubeconfig == IN_CLUSTER:
             config.load_incluster_config(client_configuration=settings)  # type: ignore[no-untyped-call]
         else:
+            check_kubeconfig(kubeconfig)
             await config.load_kube_config(  # type: ignore[no-untyped-call]
                 config_file=kubeconfig, context=context, client_configuration=settings
             )
@@ -100,8 +99,9 @@ def default_namespace(kubeconfig: str, context: str | None = None) -> str:
     try:
         if kubeconfig == IN_CLUSTER:
             return _ACCOUNT.read_text().strip() or "default"
+        check_kubeconfig(kubeconfig)
         every, active = config.list_kube_config_contexts(kubeconfig)  # type: ignore[no-untyped-call]
-    except (ConfigException, OSError, ValueError):
+    except (NoClusterError, ConfigException, OSError, ValueError):
         return "default"
     meant = next((one for one in every if one["name"] == context), active)
     return str(meant["context"].get("namespace") or "default")

@@ -73,9 +73,17 @@ def parse(query: Mapping[str, str], *, state: str, limit: int) -> FindingQuery:
     )
 
 
-def select(findings: Sequence[Finding], asked: FindingQuery) -> FindingsPage:
-    """Select one page. Up to 20 ms for the maximum of findings: run it in a thread."""
+def select(
+    findings: Sequence[Finding], asked: FindingQuery, *, folds: bool = False
+) -> FindingsPage:
+    """Select one page. Up to 20 ms for the maximum of findings: run it in a thread.
+
+    folds  leave out those that follow from a finding that is selected as well
+    """
     found = sorted(_matching(findings, asked), key=lambda one: one.last_seen, reverse=True)
+    if folds:
+        ids = {one.id for one in found}
+        found = [one for one in found if one.caused_by not in ids]
     found.sort(key=lambda one: (one.state == "resolved", _SEVERITY_RANK[one.severity]))
     pages = max(1, -(-len(found) // asked.limit))
     first = (min(asked.page, pages) - 1) * asked.limit
@@ -88,6 +96,15 @@ def select(findings: Sequence[Finding], asked: FindingQuery) -> FindingsPage:
         page=min(asked.page, pages),
         pages=pages,
     )
+
+
+def by_cause(findings: Sequence[Finding]) -> dict[str, list[Finding]]:
+    """Return the findings that follow from another, by the id of that one."""
+    found: dict[str, list[Finding]] = {}
+    for one in findings:
+        if one.caused_by:
+            found.setdefault(one.caused_by, []).append(one)
+    return found
 
 
 def _matching(findings: Sequence[Finding], asked: FindingQuery) -> Iterator[Finding]:
@@ -112,7 +129,7 @@ def _contains(one: Finding, words: Sequence[str]) -> bool:
     text = " ".join(
         (
             *(where.namespace, where.name, where.resource, where.group, where.uid),
-            *(one.id, one.detector, one.severity, one.message),
+            *(one.id, one.detector, one.severity, one.message, one.caused_by),
             *one.paths,
             *(f"{actor.name} {actor.field_manager}" for actor in one.actors),
         )
@@ -122,7 +139,7 @@ def _contains(one: Finding, words: Sequence[str]) -> bool:
 
 async def load_open(context: PageContext, query: Mapping[str, str], _: float) -> PageData:
     """Return the HTML page: open findings by default, 100 on a page."""
-    return await _seen(context, parse(query, state="open", limit=_ROWS))
+    return await _seen(context, parse(query, state="open", limit=_ROWS), folds=True)
 
 
 async def load_all(context: PageContext, query: Mapping[str, str], _: float) -> PageData:
@@ -132,17 +149,21 @@ async def load_all(context: PageContext, query: Mapping[str, str], _: float) -> 
 
 async def load_finding(context: PageContext, query: Mapping[str, str], _: float) -> PageData:
     """Return one finding by its id; raises MissingError."""
-    for found in context.sources.detecting.findings():
+    known = context.sources.detecting.findings()
+    for found in known:
         if found.id == query["id"]:
-            return PageData(found, {})
+            cause = next((one for one in known if one.id == found.caused_by), None)
+            return PageData(found, {"cause": cause, "follows": by_cause(known).get(found.id, ())})
     raise MissingError(
         "No finding has this id. Newer findings may have replaced it, this server may have "
         "restarted, or another replica has it: each replica has its own findings."
     )
 
 
-async def _seen(context: PageContext, asked: FindingQuery) -> PageData:
+async def _seen(context: PageContext, asked: FindingQuery, *, folds: bool = False) -> PageData:
     known = context.sources.detecting.findings()
-    page = await context.queue.in_thread(lambda: select(known, asked))
+    page, follows = await context.queue.in_thread(
+        lambda: (select(known, asked, folds=folds), by_cause(known) if folds else {})
+    )
     choices = {"states": STATES, "detectors": DETECTORS, "severities": SEVERITIES}
-    return PageData(page, {"asked": asked, **choices})
+    return PageData(page, {"asked": asked, "follows": follows, **choices})

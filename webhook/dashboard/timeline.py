@@ -103,25 +103,25 @@ class Plot(NamedTuple):
 
 def steps(known: ObjectHistory) -> tuple[Step, ...]:
     """Return the remembered writes, oldest first."""
-    stored = {id(one) for one in known.stored}
+    stored = {id(one) for one in (*known.stored, *known.stored_metadata)}
     return tuple(_step(one, is_stored=id(one) in stored) for one in known.writes)
 
 
 def _step(write: Write, *, is_stored: bool) -> Step:
     known = Stored.YES if is_stored else Stored.UNKNOWN
-    changed, others = write.pointers(), write.webhook_diff
+    changed, others = write.all_pointers(), write.all_of_webhooks()
     return Step(
         time=write.time,
         user=write.requester.user,
         field_manager=write.requester.manager,
         subresource=write.subresource,
-        stored=known if write.changed_something else Stored.NO,
+        stored=known if write.changed_something or write.changed_metadata else Stored.NO,
         generation=write.generation_after,
         counted=write.counted,
         observed=write.observed_after.own,
         changed=changed[:MOST_PATHS],
         changed_count=len(changed),
-        others=None if others is None else tuple(_paths((*others, *write.reinvocation_diff))),
+        others=None if others is None else tuple(_paths(others)),
         mended=tuple(_between(write.observed_sent, write.observed_after)),
         lost=tuple(_between(write.observed_after, write.observed_asked)),
     )

@@ -1,8 +1,8 @@
 """The page of webhooks: those called for a resource, in call order, with suspects marked.
 
-Order: policies, then mutating webhooks by the name of their configuration, then the kind's
-strategy, then validating webhooks. A URL has no labels, user or object, so the page lists what
-else a call depends on.
+Order: policies, then static webhooks, then mutating webhooks by the name of their configuration,
+then the kind's strategy, then validating webhooks. A URL has no labels, user or object, so the
+page lists what else a call depends on.
 """
 
 from collections.abc import Iterator, Mapping
@@ -46,7 +46,11 @@ class ListedWebhook(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class WebhooksPage(msgspec.Struct, frozen=True, rename="camel"):
-    """The data of the page; `registered` is the number of all mutating webhooks."""
+    """The data of the page.
+
+    policies    names of policies and static webhooks, which act before every registered webhook
+    registered  the number of all registered mutating webhooks
+    """
 
     policies: tuple[str, ...]
     webhooks: tuple[ListedWebhook, ...]
@@ -78,6 +82,7 @@ async def load(context: PageContext, query: Mapping[str, str], now: float) -> Pa
         if not resource or _is_called(one, write)
     ]
     policies = [one.name for one in suspects.policies if not resource or _may_act(one, write)]
+    policies += [one.name for one in suspects.static if not resource or _is_called(one, write)]
     model = WebhooksPage(
         tuple(policies[:_MOST]),
         tuple(links[:_MOST]),

@@ -145,6 +145,11 @@ class PathTree:
 _tree: Final = PathTree()
 
 
+def place_of(name: str) -> PathNode:
+    """Return the node of a top-level field."""
+    return _tree.root()[name]
+
+
 class Change(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One leaf that differs; a digest is None where the leaf is absent."""
 

@@ -21,7 +21,7 @@ a rolling update the API server calls two replicas, and each sees a part.
 from collections import Counter, OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from heapq import heappop, heappush
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -30,6 +30,8 @@ from webhook.admission.review import Phase
 from webhook.detection.changes import Change
 from webhook.detection.diff import NO_DIFF, NOT_COMPARED, Diff, between, diff_of, together
 from webhook.detection.fact import BYTES_OF_FACT, SECONDS_APART, Fact
+from webhook.detection.life_fact import AnyFact
+from webhook.detection.metadata import SAME_METADATA, MetadataDiffs, join_metadata, unchanged
 from webhook.detection.reduce import EarlierFacts
 from webhook.detection.write import NOBODY, Acted, Called, Write
 from webhook.generation.custom import StatusSubresource
@@ -51,7 +53,16 @@ wait for the event loop meanwhile: each takes some 0.05 ms. Writes over the boun
 once."""
 
 
+_WHOLE: Final = 10
+"""One write in so many may lack a phase. With more of them another replica sees a part."""
 _BEFORE_OUTCOME: Final = (Phase.INTENT, Phase.MUTATE)
+
+
+class Unanswered(NamedTuple):
+    """A write without an outcome; `asked` are digests of what was stored and of the request."""
+
+    write: Write
+    asked: tuple[int, int]
 
 
 class _Pending(msgspec.Struct, gc=False):
@@ -60,6 +71,8 @@ class _Pending(msgspec.Struct, gc=False):
     open       how many writes have begun and have had no outcome
     several    whether more than one was open at once
     ambiguous  whether those requested different content
+    ambiguous_metadata  whether they requested different metadata
+    given_up   whether the last one was noted as not answered
     size       bytes of the facts, as counted
     """
 
@@ -69,6 +82,8 @@ class _Pending(msgspec.Struct, gc=False):
     open: int = 1
     several: bool = False
     ambiguous: bool = False
+    ambiguous_metadata: bool = False
+    given_up: bool = False
     size: int = 0
 
     @property
@@ -79,7 +94,12 @@ class _Pending(msgspec.Struct, gc=False):
 
     def size_of(self, mutate: Fact) -> int:
         """Return the bytes of a mutate call; it shares with the intent what shows the same."""
-        is_shared = self.intent is not None and self.intent.compared is mutate.compared
+        intent = self.intent
+        is_shared = (
+            intent is not None
+            and intent.compared is mutate.compared
+            and intent.compared_metadata is mutate.compared_metadata
+        )
         return BYTES_OF_FACT if is_shared else mutate.size
 
     def told(self) -> tuple[Fact | None, list[Fact]]:
@@ -108,6 +128,8 @@ class Correlator:
         """Writes with an outcome."""
         self.incomplete_joined = 0
         """Those of them that lacked another phase."""
+        self.unanswered: list[Unanswered] = []
+        """Writes that ended without an outcome, though outcomes of their resource are seen."""
 
     def known(self, key: JoinKey) -> EarlierFacts:
         """Return the facts of the earlier phases of a write."""
@@ -144,8 +166,21 @@ class Correlator:
                 self._end_one(key, pending)
             intent, mutates = (None, []) if pending is None else pending.told()
             missing = self._missing(key, pending)
-            found.append(assemble(intent, mutates, fact, fact.time, missing))
+            is_told = pending is None or not pending.ambiguous_metadata
+            found.append(
+                assemble(intent, mutates, fact, fact.time, missing, tells_metadata=is_told)
+            )
         return found
+
+    def expect_outcomes(self, key: JoinKey) -> None:
+        """Note that outcomes of a resource are seen: here that of a creation or deletion."""
+        if len(self._with_outcomes) < MOST_PENDING:
+            self._with_outcomes.add(_registered(key))
+
+    @property
+    def is_whole(self) -> bool:
+        """Return whether nearly all writes are seen in all phases here, not by other replicas."""
+        return self.incomplete_joined * _WHOLE <= self.joined
 
     def finish(self) -> list[Write]:
         """Return the writes that still wait, at the end of a recording."""
@@ -167,10 +202,13 @@ class Correlator:
         # After its mutate call nobody knows whether its outcome is still to come or it was refused.
         if before.mutates and not self._waits(key):
             return
+        if before.mutates and not before.given_up:
+            self._give_up(before)
         entry.open += before.open
         entry.several = True
         earlier = before.intent or before.mutates[-1]
         entry.ambiguous = before.ambiguous or _stored_fields_differ(earlier, fact)
+        entry.ambiguous_metadata = before.ambiguous_metadata or not earlier.has_metadata_of(fact)
         for mutate in before.mutates[-1:]:
             entry.mutates = [mutate]
             self._count(entry, entry.size_of(mutate))
@@ -200,6 +238,8 @@ class Correlator:
             is_over = position < too_many or too_much > 0
             if one.since > early and not is_over:
                 break
+            if one.mutates and not one.given_up and self._waits(key):
+                self._give_up(one)
             if len(ended) >= most and too_much <= 0:
                 return self._end(ended)  # the next fact ends more
             self.dropped += too_much > 0
@@ -225,15 +265,32 @@ class Correlator:
         if not self._waits(key):
             # Where no outcome is registered the last mutate call is all there will be.
             if last.states is not None:
-                yield assemble(*one.told(), last, begun)
+                is_told = not one.ambiguous_metadata
+                yield assemble(*one.told(), last, begun, tells_metadata=is_told)
             return
         if one.open <= 0:
             return  # every write that began has had its outcome
         self.incomplete[Phase.OUTCOME] += 1
+        if not one.given_up:
+            self._give_up(one)
         intent, mutates = one.told()
         # Of a write that nobody changed, and that may have been refused, there is nothing to tell.
-        if intent is not None and not intent.compared.same_as(last.compared):
-            yield assemble(intent, mutates, last, begun, (Phase.OUTCOME,))
+        if intent is not None and not intent.shows_same_as(last):
+            is_told = not one.ambiguous_metadata
+            missing = (Phase.OUTCOME,)
+            yield assemble(intent, mutates, last, begun, missing, tells_metadata=is_told)
+
+    def _give_up(self, one: _Pending) -> None:
+        """Note the last write of these as one that was not answered.
+
+        Its outcome is awaited for longer: webhooks that are called at once with genguard's do not
+        delay that one, but a loaded machine does.
+        """
+        one.given_up = True
+        intent, last = one.intent, one.mutates[-1]
+        write = assemble(intent, (last,), last, (intent or last).time, (Phase.OUTCOME,))
+        asked = (intent or last).compared
+        self.unanswered.append(Unanswered(write, (asked.before, asked.after)))
 
     def _missing(self, key: JoinKey, pending: _Pending | None) -> tuple[Phase, ...]:
         """Return the phases of a write that were not seen, though they are seen of other writes."""
@@ -276,10 +333,13 @@ def assemble(
     last: Fact,
     now: float,
     missing: tuple[str, ...] = (),
+    *,
+    tells_metadata: bool = True,
 ) -> Write:
     """Make a Write of its phases; `last` is the outcome, or the last mutate call without one.
 
-    `missing` names the phases of it that were not seen.
+    `missing` names the phases of it that were not seen. `tells_metadata`: the phases before the
+    last are known to be about the same metadata.
     """
     has_outcome = last.phase is Phase.OUTCOME
     takes_status = has_outcome and _is_status_taken(last)
@@ -341,7 +401,23 @@ def assemble(
         policies=_policies(asking, mutates, last),
         called=_called(intent, mutates, last),
         missing=missing,
+        metadata=_metadata(intent, mutates, last) if tells_metadata else _metadata(None, (), last),
+        owner=last.owner,
     )
+
+
+def _metadata(intent: Fact | None, mutates: Sequence[Fact], last: Fact) -> MetadataDiffs:
+    """Return what differs in metadata."""
+    phases = [one for one in (intent, *mutates, last) if one is not None]
+    shown = [one.compared_metadata for one in phases]
+    if not any(shown):
+        return SAME_METADATA
+    before, *others = {one.before for one in shown if one is not None}
+    if others:
+        return SAME_METADATA  # nobody knows from what they differ
+    told = [unchanged(before) if one is None else one for one in shown]
+    asked = told[0] if intent is not None else None
+    return join_metadata(asked, told[intent is not None : -1], told[-1])
 
 
 def _constant(diff: Diff) -> Diff:
@@ -433,8 +509,8 @@ class FactQueue:
     """
 
     def __init__(self) -> None:
-        self._facts: Final[list[tuple[float, int, int, int, Fact]]] = []
-        self._by_key: Final[dict[JoinKey, list[Fact]]] = {}
+        self._facts: Final[list[tuple[float, int, int, int, AnyFact]]] = []
+        self._by_key: Final[dict[JoinKey, list[AnyFact]]] = {}
         self._latest = 0.0
         self._count = 0
         self.bytes = 0
@@ -442,11 +518,11 @@ class FactQueue:
     def __len__(self) -> int:
         return len(self._facts)
 
-    def __iter__(self) -> Iterator[Fact]:
+    def __iter__(self) -> Iterator[AnyFact]:
         """The earliest first."""
         return (one[-1] for one in sorted(self._facts))
 
-    def put(self, fact: Fact) -> None:
+    def put(self, fact: AnyFact) -> None:
         """Add a fact; afterwards `due` gives the facts that are due."""
         self._count += 1
         self._latest = max(self._latest, fact.time)
@@ -455,11 +531,11 @@ class FactQueue:
         heappush(self._facts, (fact.time, _ORDER[fact.phase], self._count, size, fact))
         self._by_key.setdefault(fact.key, []).append(fact)
 
-    def due(self) -> Iterator[Fact]:
+    def due(self) -> Iterator[AnyFact]:
         """Remove and yield the facts that have waited for long enough, the earliest first."""
         yield from self.until(self._latest - SECONDS_ON_THE_WAY)
 
-    def until(self, time: float) -> Iterator[Fact]:
+    def until(self, time: float) -> Iterator[AnyFact]:
         """Remove and yield the facts of this time and before, the earliest first."""
         while self._facts and (self._facts[0][0] <= time or self._is_full):
             *_, size, fact = heappop(self._facts)
@@ -476,5 +552,6 @@ class FactQueue:
         return len(self._facts) > MOST_WAITING or self.bytes > MOST_BYTES_WAITING
 
     def of(self, key: JoinKey) -> list[Fact]:
-        """Return the facts of one write, the earliest first."""
-        return sorted(self._by_key.get(key, ()), key=lambda fact: (fact.time, _ORDER[fact.phase]))
+        """Return the facts of one update, the earliest first."""
+        found = [one for one in self._by_key.get(key, ()) if isinstance(one, Fact)]
+        return sorted(found, key=lambda fact: (fact.time, _ORDER[fact.phase]))

@@ -11,16 +11,26 @@ from typing import Final, NamedTuple
 import msgspec
 
 from webhook.admission.join import JoinKey
-from webhook.admission.review import AdmissionRequest, Phase
-from webhook.detection.correlate import Correlator, FactQueue
+from webhook.admission.review import AdmissionRequest, Operation, Phase
+from webhook.detection.causes import followed
+from webhook.detection.correlate import Correlator, FactQueue, Unanswered
 from webhook.detection.damage import survives
-from webhook.detection.detectors import ALL, Detector, DetectorRunner
+from webhook.detection.detectors import ALL, Detector, DetectorRunner, Signal
 from webhook.detection.diff import Comparer
 from webhook.detection.evidence import ResourceKind
-from webhook.detection.fact import Fact, decode_fact, encode_fact
+from webhook.detection.fact import Fact, encode_fact
 from webhook.detection.finding import Finding
 from webhook.detection.history import History, ObjectHistory
 from webhook.detection.ledger import Ledger, Row
+from webhook.detection.life_fact import (
+    AnyFact,
+    LifeFact,
+    decode_any,
+    is_life,
+    key_of,
+    reduce_life,
+)
+from webhook.detection.lives import Lives
 from webhook.detection.reduce import (
     NO_EARLIER_FACTS,
     EarlierFacts,
@@ -28,6 +38,7 @@ from webhook.detection.reduce import (
     is_reduced,
     reduce,
 )
+from webhook.detection.refusals import Refusal, Refusals
 from webhook.detection.suspects import Suspects
 from webhook.detection.write import Write, name_of
 
@@ -87,7 +98,9 @@ class Detection:
         self.history: Final = History() if history is None else history
         self.ledger: Final = Ledger(self._suspects) if ledger is None else ledger
         self._ledgers: Final = (self.ledger,) if also is None else (self.ledger, also)
-        self._completed: list[Write] = []
+        self._lives: Final = Lives()
+        self._refusals: Final = Refusals(self._lives, self.history)
+        self._completed: list[Write | Unanswered | LifeFact] = []
         self._alone: Detection | None = None
         self._comparer: Final = Comparer()
         self._unreadable = 0
@@ -108,12 +121,14 @@ class Detection:
         """Return how many writes and findings were dropped to stay within bounds."""
         return self._correlator.dropped + self.ledger.dropped
 
-    def fact(self, phase: Phase, reviewed: Reviewed, now: float) -> Fact | None:
+    def fact(self, phase: Phase, reviewed: Reviewed, now: float) -> AnyFact | None:
         """Return the fact of one review; `now` is seconds since the epoch. Never raises.
 
-        None for a request that is no update of an object. None, and counted, for an object that
-        cannot be decoded.
+        None for a request that neither creates, updates nor deletes an object. None, and counted,
+        for an object that cannot be decoded.
         """
+        if reviewed.request.operation is not Operation.UPDATE:
+            return self._life_fact(phase, reviewed.request, now)
         key = reviewed.request.join_key
         if key is None or not is_reduced(reviewed.request):
             return None
@@ -138,12 +153,34 @@ class Detection:
             self._note(known, fact)
         return fact
 
+    def _life_fact(self, phase: Phase, request: AdmissionRequest, now: float) -> LifeFact | None:
+        if not is_life(request, phase):
+            return None
+        try:
+            key = key_of(request)
+            if key is None or key.user == self._own_user:
+                return None
+            is_suspect = self._refusals.is_suspect(key, is_creation=True)
+            return reduce_life(
+                phase,
+                request,
+                key,
+                now,
+                suspects=self._suspects,
+                comparer=self._comparer,
+                is_suspect=is_suspect,
+            )
+        except (msgspec.MsgspecError, RecursionError):
+            self._unreadable += 1
+            return None
+
     def _is_suspect(self, key: JoinKey) -> bool:
         """Return whether writes of an object are compared leaf by leaf.
 
-        It was written before, by several users, or with damage; or other webhooks change its kind.
+        It was written before, by several users, or with damage; or other webhooks change its kind;
+        or the same was refused before.
         """
-        if self._compares_all:
+        if self._compares_all or self._refusals.is_suspect(key, is_creation=False):
             return True
         past = self.history.find(key) or _NO_PAST
         if len(past.writes) >= COUNTED_WRITES or past.several_wrote or past.several_wrote_status:
@@ -156,24 +193,27 @@ class Detection:
         """Return whether `fact` may take long for any size: it may evaluate matchConditions."""
         return self._suspects.asks_conditions(request)
 
-    def forget(self, request: AdmissionRequest, now: float) -> None:
-        """Forget the damage of the object that this request deletes."""
-        old = request.old_object
-        if old is None or request.wire.dry_run:
-            return
-        wire = request.wire
-        name = old.metadata.uid or f"{wire.namespace}/{wire.name}"
-        for ledger in self._ledgers:
-            ledger.see_object(name, lambda _: False, now)
-
-    def see(self, fact: Fact) -> None:
+    def see(self, fact: AnyFact) -> None:
         """Take in a fact of this process, in order, and judge the writes that it completes."""
         self.take(fact)
         self.judge()
 
-    def take(self, fact: Fact) -> None:
+    def take(self, fact: AnyFact) -> None:
         """Take in a fact without judging: many writes in a row are judged faster, by `judge`."""
-        self._completed += self._correlator.see(fact)
+        correlator = self._correlator
+        if isinstance(fact, LifeFact):
+            if fact.phase is Phase.OUTCOME:
+                correlator.expect_outcomes(fact.key)
+            self._completed.append(fact)
+            return
+        self._completed += correlator.see(fact)
+        if correlator.unanswered:
+            self._take_unanswered()
+
+    def _take_unanswered(self) -> None:
+        found, self._correlator.unanswered = self._correlator.unanswered, []
+        if self._correlator.is_whole:
+            self._completed += found
 
     @property
     def unjudged(self) -> int:
@@ -183,16 +223,21 @@ class Detection:
     def judge(self) -> None:
         """Judge the writes that are complete."""
         completed, self._completed = self._completed, []
-        for write in completed:
-            self._judge(write)
+        for one in completed:
+            if isinstance(one, Write):
+                self._judge(one)
+            elif isinstance(one, LifeFact):
+                self._judge_life(one)
+            else:
+                self._enter_refusal(self._refusals.unanswered(one))
 
     def see_encoded(self, raw: bytes) -> None:
         """Take in a fact that replicas share; it waits for earlier facts that are on their way.
 
         Raises UnreadableFactError.
         """
-        fact = decode_fact(raw)
-        if fact.phase is Phase.MUTATE:
+        fact = decode_any(raw)
+        if fact.phase is Phase.MUTATE and not isinstance(fact, LifeFact):
             self._note(self._known(fact.key), fact)
         self._waiting.put(fact)
         for one in self._waiting.due():
@@ -203,7 +248,7 @@ class Detection:
         for fact in self._waiting.until(float("inf")):
             self.see(fact)
 
-    def see_alone(self, fact: Fact) -> None:
+    def see_alone(self, fact: AnyFact) -> None:
         """Take in a fact that could not be shared with the other replicas.
 
         Its findings are known at once. It is not joined with shared facts: replicas find the same
@@ -237,7 +282,7 @@ class Detection:
         The history stays as it is: this replica has seen the facts, or the latest of them.
         Raises msgspec.MsgspecError or ValueError.
         """
-        facts, unjudged = [decode_fact(raw) for raw in waiting], set(waiting)
+        facts, unjudged = [decode_any(raw) for raw in waiting], set(waiting)
         for fact in self._waiting.until(float("inf")):
             if encode_fact(fact) not in unjudged:
                 self.see(fact)
@@ -248,8 +293,9 @@ class Detection:
     def finish(self, now: float) -> None:
         """End a recording: judge writes that wait for a phase, resolve findings that are quiet."""
         self.end_wait()
-        for write in self._correlator.finish():
-            self._judge(write)
+        self._completed += self._correlator.finish()
+        self._take_unanswered()
+        self.judge()
         self.settle(now)
 
     def settle(self, now: float) -> tuple[Finding, ...]:
@@ -274,22 +320,45 @@ class Detection:
 
     def _note(self, known: EarlierFacts, fact: Fact) -> None:
         """Note where webhooks change writes, before these writes are judged: loops are fast."""
-        if known.facts and not known.facts[-1].compared.same_as(fact.compared):
+        if known.facts and not known.facts[-1].shows_same_as(fact):
             self._suspects.changed(_kind_of(fact.key))
 
     def _judge(self, write: Write) -> None:
-        if write.is_changed:
+        if write.is_mutated:
             self._suspects.changed(_place(write))
         elif write.requested_diff and write.webhook_diff is not None:
             self._suspects.acquit(write.called.first, _place(write))
+        if write.has_outcome:
+            self._refusals.answered(write)
         if write.has_outcome and write.writes_status:
             name = name_of(write.object)
             for ledger in self._ledgers:
                 if ledger.has_damage(name):
                     ledger.see_object(name, lambda one: survives(one, write), write.time)
-        for detector, sign, judged in self._runner.judge(write, self.history):
+        self._enter(self._runner.judge(write, self.history))
+
+    def _judge_life(self, fact: LifeFact) -> None:
+        if not fact.is_deletion:
+            if fact.phase is Phase.OUTCOME:
+                self._lives.create(fact)
+            self._enter_refusal(self._refusals.create(fact))
+            return
+        # What was wrong with the object is gone with it.
+        for ledger in self._ledgers:
+            ledger.see_object(name_of(fact.key), lambda _: False, fact.time)
+        turns = self._lives.delete(fact)
+        if turns is not None:
+            self._enter(self._runner.judge_turns(turns))
+
+    def _enter_refusal(self, refusal: Refusal | None) -> None:
+        if refusal is not None:
+            self._enter(self._runner.judge_refusal(refusal))
+
+    def _enter(self, found: Iterable[tuple[str, Signal, Write]]) -> None:
+        for detector, sign, judged in found:
+            owners = followed(sign, judged, self.history)
             for ledger in self._ledgers:
-                ledger.add(detector, sign, judged)
+                ledger.add(detector, sign, judged, owners)
 
 
 def _kind_of(key: JoinKey) -> ResourceKind:

@@ -6,7 +6,7 @@ both name with different digests. Nothing else does.
 """
 
 import zlib
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from functools import lru_cache
 from operator import attrgetter
 from typing import Final
@@ -84,11 +84,15 @@ def diff_of(changes: Leaves, *, differs: bool = False) -> Diff:
 
 
 class Compared(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """The fields that a write is about: digests of their bytes, and what differs between them."""
+    """The fields that a write is about: digests of their bytes, and what differs between them.
+
+    grown  keys of leaves that are the stored text with something added; of metadata alone
+    """
 
     before: int
     after: int
     diff: Diff
+    grown: tuple[Path, ...] = ()
 
     @property
     def is_whole(self) -> bool:
@@ -123,6 +127,15 @@ def _seed(key: str) -> int:
     return zlib.crc32(key.encode())
 
 
+Read = Callable[[Iterable[Part]], tuple[Leaves, tuple[Path, ...]]]
+"""Returns the leaves that differ below such fields, and which of them have grown; raises as
+`leaves_of` does."""
+
+
+def _leaves_alone(parts: Iterable[Part]) -> tuple[Leaves, tuple[Path, ...]]:
+    return leaves_of(parts), ()
+
+
 class Comparer:
     """Compares fields leaf by leaf, within bounds of time and memory.
 
@@ -147,11 +160,12 @@ class Comparer:
         earlier: Sequence[Compared] = (),
         *,
         leaves: bool = True,
+        read: Read = _leaves_alone,
     ) -> Compared:
         """Return what differs between the stored and the sent fields of the object `name`.
 
         Without `leaves`, only whether anything does. Of `earlier` comparisons of the same write,
-        the one that shows the same is returned.
+        the one that shows the same is returned. `read` finds the leaves.
         """
         before, after = digests(stored, sent)
         for one in earlier:
@@ -168,7 +182,8 @@ class Comparer:
             if not self._may_compare(name, parts, now):
                 return Compared(before, after, NOT_COMPARED)
             try:
-                found = Compared(before, after, diff_of(leaves_of(parts), differs=True))
+                changed, grown = read(parts)
+                found = Compared(before, after, diff_of(changed, differs=True), grown)
             except (msgspec.MsgspecError, RecursionError):
                 self.unreadable += 1
                 return Compared(before, after, NOT_COMPARED)

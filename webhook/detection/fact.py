@@ -1,8 +1,8 @@
 """A fact: one review as a small record of numbers, digests and names, which replicas share.
 
 It says what one phase of a write shows, compared with what is stored. It holds no value of an
-object, no label and no annotation, so a shared store may keep it. Which webhooks and policies can
-have acted depends on content: the replica that has the review finds it out.
+object, nor of a label or an annotation, so a shared store may keep it. Which webhooks and policies
+can have acted depends on content: the replica that has the review finds it out.
 """
 
 from functools import lru_cache
@@ -17,7 +17,7 @@ from webhook.detection.write import Acted, Called, ObjectKey, Requester
 from webhook.generation.custom import StatusSubresource
 from webhook.objects.observed import Observed
 
-VERSION: Final = 3
+VERSION: Final = 4
 """Of the encoding: another number is another shape or another meaning."""
 
 _MOST_REQUESTERS: Final = 1_000
@@ -62,9 +62,11 @@ class Fact(msgspec.Struct, frozen=True, array_like=True, gc=False):
                      shown here; none where that was not asked, None where the fact shows the same
                      as an earlier one, or comes too late
     policies         those that may have acted; None where an earlier phase has told
+    compared_metadata  labels, annotations, finalizers and owners; None where all are as stored
+    owner            the uid of the controller that owns the stored object, "" where none does
     """
 
-    version: Literal[3]
+    version: Literal[4]
     phase: Phase
     time: Seconds
     key: JoinKey
@@ -86,6 +88,8 @@ class Fact(msgspec.Struct, frozen=True, array_like=True, gc=False):
     called: Called | None
     unmet: tuple[str, ...] | None
     policies: tuple[Acted, ...] | None
+    compared_metadata: Compared | None
+    owner: str = ""
 
     @property
     def size(self) -> int:
@@ -93,10 +97,23 @@ class Fact(msgspec.Struct, frozen=True, array_like=True, gc=False):
         differs = self.compared.diff.size
         if self.compared_status is not None:
             differs += self.compared_status.diff.size
+        if self.compared_metadata is not None:
+            differs += self.compared_metadata.diff.size
         seen = self.observed.size
         if self.observed_before is not self.observed:
             seen += self.observed_before.size
         return BYTES_OF_FACT + self.key.size + differs + seen
+
+    def shows_same_as(self, other: "Fact") -> bool:
+        """Whether two phases of one write show the same fields and the same metadata."""
+        return self.compared.same_as(other.compared) and self.has_metadata_of(other)
+
+    def has_metadata_of(self, other: "Fact") -> bool:
+        """Whether two phases of one write show the same metadata."""
+        mine, theirs = self.compared_metadata, other.compared_metadata
+        if mine is None or theirs is None:
+            return mine is theirs
+        return mine.same_as(theirs)
 
     @property
     def object(self) -> ObjectKey:
@@ -116,8 +133,8 @@ _encoder: Final = msgspec.msgpack.Encoder()
 _decoder: Final = msgspec.msgpack.Decoder(Fact)
 
 
-def encode_fact(fact: Fact) -> bytes:
-    """Encode a fact for other replicas: a few hundred bytes where little has changed."""
+def encode_fact(fact: msgspec.Struct) -> bytes:
+    """Encode a fact of any sort for other replicas: some hundred bytes where little changed."""
     return _encoder.encode(fact)
 
 

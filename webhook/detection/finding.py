@@ -48,6 +48,19 @@ class FoundObject(msgspec.Struct, frozen=True):
     uid: str
 
 
+class FixStep(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One step that ends a loop.
+
+    command  a line for a shell; "" where there is none
+    stanza   YAML to add to a manifest; "" where there is none
+    """
+
+    title: str
+    text: str
+    command: str = ""
+    stanza: str = ""
+
+
 class Finding(
     msgspec.Struct,
     frozen=True,
@@ -60,7 +73,9 @@ class Finding(
 
     state   open; quiet: no new sign for a while, but what is wrong in the stored object is still
             wrong; resolved
+    fix     the steps that end the loop, where they were asked for: see webhook/detection/fix.py
     repair  the command that puts lost values back by hand; "" where there is none
+    caused_by  the id of the finding that this one follows from; "" where it stands alone
     """
 
     id: str
@@ -76,4 +91,6 @@ class Finding(
     last_seen: str
     message: str
     evidence: tuple[dict[str, Any], ...]
+    fix: tuple[FixStep, ...] = ()
     repair: str = ""
+    caused_by: str = ""

@@ -1,6 +1,6 @@
 """The state of one finding: how many signals it has, their paths, and who may have caused them."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple, Self, TypeVar
 
 import msgspec
@@ -11,6 +11,7 @@ from webhook.detection.fact import Seconds
 from webhook.detection.finding import Actor, Confidence, Finding, Severity
 from webhook.detection.suspects import Suspects
 from webhook.detection.write import ObjectKey, Requester, Write
+from webhook.detection.young import rank_of
 
 LOOP_COUNT: Final = 3
 CRITICAL_COUNT: Final = 20
@@ -21,17 +22,22 @@ QUIET_SECONDS: Final = 60.0
 """The shortest quiet after which a finding is resolved; longer for loops that turn slowly."""
 MOST_PATHS: Final = 20
 MOST_EVIDENCE: Final = 5
+MOST_FOLLOWED: Final = 4
 
 Accused = tuple[tuple[str, Confidence], ...]
 """Webhooks, the likeliest first."""
 
 
 class Doubt(NamedTuple):
-    """A choice between several webhooks; equal for many findings, so it is made once."""
+    """A choice between several webhooks; equal for many findings, so it is made once.
+
+    young  those that were created or changed shortly before this finding began, youngest first
+    """
 
     detector: str
     where: ResourceKind
     names: tuple[str, ...]
+    young: tuple[str, ...] = ()
 
 
 _MOST: Final = 4
@@ -47,7 +53,10 @@ class _Plain(NamedTuple):
 
 
 class Requesters:
-    """The requesters of one finding, and the policies on their writes; bounded."""
+    """The requesters of one finding, and the policies on their writes; bounded.
+
+    A static webhook counts as a policy here: it acts before the intent, too.
+    """
 
     __slots__ = ("_matched", "_requesters", "_visible", "_writes")
 
@@ -86,8 +95,15 @@ class Requesters:
         for name in self._visible.keys() - self._matched.keys():
             del self._visible[name]
 
-    def actors(self, *, is_sure: bool) -> Iterator[Actor]:
-        """Yield actors, the likeliest first; `is_sure`: the signals are about the intent."""
+    def actors(
+        self, *, is_sure: bool, may_be_static: bool = False, young: Sequence[str] = ()
+    ) -> Iterator[Actor]:
+        """Yield actors, the likeliest first.
+
+        is_sure        the signals are about the intent
+        may_be_static  a static webhook of which nothing is known may have done it
+        young          policies that come before others as likely as they, in this order
+        """
         writes = self._writes
         setters = {
             (policy, user)
@@ -96,15 +112,21 @@ class Requesters:
         }
         if not is_sure:
             yield from (_user(one, Confidence.POSSIBLE) for one in self._often())
-            names = dict.fromkeys(policy for policy, _ in sorted(self._matched))
-            yield from (_policy(name, Confidence.POSSIBLE) for name in names)
+            names = _youngest(self.policies, young)
+            yield from (_before_intent(name, Confidence.POSSIBLE) for name in names)
             return
         likely = {policy for policy, _ in setters}
-        found = [_policy(name, Confidence.LIKELY) for name in sorted(likely)]
-        found += [_user(one, self._confidence(one.user, setters)) for one in self._often()]
-        others = {policy for policy, _ in self._matched} - likely
-        found += [_policy(name, Confidence.POSSIBLE) for name in sorted(others)]
+        surest = Confidence.LIKELY if may_be_static else Confidence.CERTAIN
+        found = [_before_intent(name, Confidence.LIKELY) for name in _youngest(likely, young)]
+        found += [_user(one, self._confidence(one.user, setters, surest)) for one in self._often()]
+        others = _youngest(self.policies - likely, young)
+        found += [_before_intent(name, Confidence.POSSIBLE) for name in others]
         yield from sorted(found, key=lambda one: _ORDER.index(one.confidence))
+
+    @property
+    def users(self) -> tuple[str, ...]:
+        """Return the users who are blamed, each once."""
+        return tuple(dict.fromkeys(one.user for one in self._requesters))
 
     def plain(self) -> tuple[list[Any], ...]:
         """Return all counts, for `from_plain`."""
@@ -125,11 +147,18 @@ class Requesters:
     def _often(self) -> list[Requester]:
         return sorted(self._requesters, key=lambda one: -self._requesters[one])
 
-    def _confidence(self, user: str, setters: set[tuple[str, str]]) -> Confidence:
+    @property
+    def policies(self) -> set[str]:
+        """Return the policies that acted on any of the writes."""
+        return {policy for policy, _ in self._matched}
+
+    def _confidence(
+        self, user: str, setters: set[tuple[str, str]], surest: Confidence
+    ) -> Confidence:
         if any(one == user for _, one in setters):
             return Confidence.POSSIBLE
         matched = any(one == user for _, one in self._matched)
-        return Confidence.LIKELY if matched else Confidence.CERTAIN
+        return Confidence.LIKELY if matched else surest
 
 
 def _add(counts: dict[_Name, int], name: _Name, more: int = 1) -> None:
@@ -147,8 +176,13 @@ def _user(one: Requester, confidence: Confidence) -> Actor:
     return Actor("user", one.user, one.manager, confidence)
 
 
-def _policy(name: str, confidence: Confidence) -> Actor:
-    return Actor("policy", name, "", confidence)
+def _before_intent(name: str, confidence: Confidence) -> Actor:
+    """An actor before the intent: a policy, or a static webhook, whose name has a slash."""
+    return Actor("webhook" if "/" in name else "policy", name, "", confidence)
+
+
+def _youngest(names: Iterable[str], young: Sequence[str]) -> list[str]:
+    return sorted(names, key=lambda one: rank_of(one, young))
 
 
 class FindingState(msgspec.Struct, gc=False):
@@ -182,6 +216,19 @@ class FindingState(msgspec.Struct, gc=False):
     """The choice behind `told`; None where there was none between webhooks."""
     accused: Accused = ()
     """The webhooks that `told` names: when these change, `told` is made again."""
+    follows: dict[str, int] = {}
+    """Owners by uid, the nearest first, and how many signals came of their changes."""
+
+    @property
+    def only_requester(self) -> str | None:
+        """Return the only user who can have done it; None where others may have."""
+        users = self.askers.users
+        is_alone = len(users) == 1 and not (self.by_others or self.by_either or self.by_server)
+        return users[0] if is_alone else None
+
+    def blames(self, user: str) -> bool:
+        """Whether a user is among those who are blamed."""
+        return user in self.askers.users
 
     @property
     def webhooks(self) -> tuple[str, ...]:
@@ -191,10 +238,12 @@ class FindingState(msgspec.Struct, gc=False):
         always = [name for name, count in self.candidates.items() if count == signs]
         return tuple(sorted(always or self.candidates))
 
-    def choice(self) -> Doubt | None:
+    def choice(self, suspects: Suspects) -> Doubt | None:
         """Return the choice between webhooks; None where at most one may have done it."""
         names = self.webhooks
-        return Doubt(self.detector, self.place, names) if len(names) > 1 else None
+        if len(names) <= 1:
+            return None
+        return Doubt(self.detector, self.place, names, suspects.young(names, self.first))
 
     def untold(self) -> Self:
         """Return a copy without the cached finding."""
@@ -239,6 +288,8 @@ class FindingState(msgspec.Struct, gc=False):
         self.by_server += other.by_server
         for name, count in other.candidates.items():
             self.candidates[name] = self.candidates.get(name, 0) + count
+        for owner, count in other.follows.items():
+            self.follows[owner] = self.follows.get(owner, 0) + count
         evidence = [*self.evidence, *other.evidence]
         evidence.sort(key=lambda one: str(one.get("time")))
         self.evidence = evidence[-MOST_EVIDENCE:]
@@ -257,11 +308,15 @@ class FindingState(msgspec.Struct, gc=False):
         """Return the kind of resource, by which evidence about webhooks is kept."""
         return ResourceKind(self.object.group, self.object.resource, self.subresource)
 
-    def actors(self, accused: Accused) -> Iterator[Actor]:
+    def actors(self, accused: Accused, suspects: Suspects) -> Iterator[Actor]:
         """Yield the actors, the likeliest first; `accused` are webhooks."""
         webhooks = [
             Actor("webhook", name, "", confidence if self.by_others else Confidence.POSSIBLE)
             for name, confidence in accused
         ]
-        askers = self.askers.actors(is_sure=not self.by_either and not self.by_server)
+        askers = self.askers.actors(
+            is_sure=not self.by_either and not self.by_server,
+            may_be_static=suspects.may_be_static,
+            young=suspects.young(self.askers.policies, self.first),
+        )
         yield from (*webhooks, *askers) if self.by_others else (*askers, *webhooks)

@@ -10,6 +10,7 @@ those that were not written for longest before others: a loop of several writers
 
 from collections import OrderedDict
 from collections.abc import Sequence
+from itertools import takewhile
 from sys import intern
 from typing import Final
 
@@ -17,6 +18,8 @@ import msgspec
 
 from webhook.admission.join import JoinKey
 from webhook.detection.diff import NO_DIFF, NOT_COMPARED, Diff
+from webhook.detection.metadata import SAME_METADATA
+from webhook.detection.moves import InTurn, Moves
 from webhook.detection.write import NOBODY, ObjectKey, Requester, Write
 from webhook.objects.pointer import Path
 
@@ -36,20 +39,26 @@ class ObjectHistory(msgspec.Struct, gc=False):
 
     Tuples, and no gc: there are 100,000, and the garbage collector need not look at any.
 
-    stored  those of the writes that are known to have been stored
+    stored  those of the writes that are known to have been stored; not those of metadata alone
+    stored_metadata  those that are known to have been stored, and changed metadata
     bytes   about what the records take in memory; leaf_bytes: what their leaves take
     writer, status_writer  who wrote the first time: the rest, and status
     several_wrote, several_wrote_status  whether somebody else has written it since
+    owner   the uid of its owner, "" without one
+    in_turn  the objects that move in turn with it, as of the newest write
     """
 
     writes: tuple[Write, ...] = ()
     stored: tuple[Write, ...] = ()
+    stored_metadata: tuple[Write, ...] = ()
     bytes: int = _BYTES_OF_OBJECT
     leaf_bytes: int = 0
     writer: str | None = None
     status_writer: str | None = None
     several_wrote: bool = False
     several_wrote_status: bool = False
+    owner: str = ""
+    in_turn: InTurn | None = None
 
     @property
     def seen(self) -> float:
@@ -77,6 +86,11 @@ class ObjectHistory(msgspec.Struct, gc=False):
             self.leaf_bytes -= self._own_leaf_bytes(oldest)
             if self.stored and self.stored[0] is oldest:
                 self.stored = self.stored[1:]
+            if self.stored_metadata and self.stored_metadata[0] is oldest:
+                self.stored_metadata = self.stored_metadata[1:]
+        if write.owner != self.owner:
+            self.bytes += len(write.owner) - len(self.owner)
+            self.owner = write.owner
         user = write.requester.user
         if write.writes_status:
             self.status_writer = self.status_writer or user
@@ -90,6 +104,7 @@ class ObjectHistory(msgspec.Struct, gc=False):
         bare = {id(one): _without_leaves(one) for one in self.writes}
         self.writes = tuple(bare.values())
         self.stored = tuple([bare[id(one)] for one in self.stored])
+        self.stored_metadata = tuple([bare[id(one)] for one in self.stored_metadata])
         self.leaf_bytes = 0
 
     def _own_leaf_bytes(self, write: Write) -> int:
@@ -116,6 +131,27 @@ class ObjectHistory(msgspec.Struct, gc=False):
             found = tuple(one for one in found if one.state_after == state)[:1]
         self.stored += found
         return found
+
+    def confirm_metadata(self, now: Write) -> Write | None:
+        """Return the write that must have changed the stored metadata, if `now` shows it first.
+
+        Of rivals upon one version the digests tell which was kept. Where they do not, none is.
+        """
+        if not self.writes or self.writes[-1].base == now.base:
+            return None
+        last = self.writes[-1].base
+        upon_it = list(takewhile(lambda one: one.base == last, reversed(self.writes)))
+        if not any(one.changed_metadata for one in upon_it):
+            return None
+        rivals = [one for one in upon_it if one.changed_something or one.changed_metadata]
+        if len(rivals) > 1:
+            rivals = [one for one in rivals if _is_kept(one, now)]
+        if len(rivals) != 1 or not rivals[0].changed_metadata:
+            return None
+        if self.stored_metadata and self.stored_metadata[-1] is rivals[0]:
+            return None  # it is known already
+        self.stored_metadata += (rivals[0],)
+        return rivals[0]
 
     def last_setter_but(self, user: str, leaf: Path) -> Requester | None:
         """Return who last requested a value at a leaf, if it is remembered and not this user."""
@@ -147,6 +183,7 @@ class History:
         self._most_objects: Final = most_objects
         self._most_bytes: Final = most_bytes
         self._most_leaf_bytes: Final = most_leaf_bytes
+        self._moves: Final = Moves()
         self.bytes = 0
         self.leaf_bytes = 0
 
@@ -168,10 +205,15 @@ class History:
         """Return the history of an object, if there is one; this keeps it no longer."""
         return self._objects.get(_name(key))
 
+    def find_uid(self, uid: str) -> ObjectHistory | None:
+        """Return the history of the object of this uid, if there is one."""
+        return self._objects.get(uid)
+
     def add(self, past: ObjectHistory, write: Write) -> None:
         """Add a write to the history of its object, and drop what is over the bounds."""
         before, leaves_before = past.bytes, past.leaf_bytes
         past.add(write)
+        past.in_turn = self._moves.add(_name(write.object), write, past.owner, past.writes)
         self.bytes += past.bytes - before
         self.leaf_bytes += past.leaf_bytes - leaves_before
         if past.leaf_bytes:
@@ -209,16 +251,17 @@ def _bare(write: Write) -> Write:
     )
     key = ObjectKey(group, version, resource, namespace, where.name, where.uid)
     return msgspec.structs.replace(
-        write, called=NOBODY, object=key, subresource=intern(write.subresource)
+        write, called=NOBODY, object=key, subresource=intern(write.subresource), owner=""
     )
 
 
 def _sharing(write: Write, last: Write) -> Write:
     """Return what is kept of a write: what is equal to a value of the last one is kept once."""
-    others, again = write.webhook_diff, write.reinvocation_diff
+    others, again, metadata = write.webhook_diff, write.reinvocation_diff, write.metadata
     return msgspec.structs.replace(
         write,
         called=NOBODY,
+        owner="",
         object=last.object if last.object == write.object else write.object,
         subresource=last.subresource
         if last.subresource == write.subresource
@@ -228,7 +271,17 @@ def _sharing(write: Write, last: Write) -> Write:
         else write.state_before,
         webhook_diff=last.webhook_diff if others == last.webhook_diff else others,
         reinvocation_diff=last.reinvocation_diff if again == last.reinvocation_diff else again,
+        metadata=last.metadata
+        if metadata is last.metadata or metadata == last.metadata
+        else metadata,
     )
+
+
+def _is_kept(write: Write, now: Write) -> bool:
+    """Whether what is stored may be what a write has made of it."""
+    made, stored = write.metadata.after, now.metadata.before
+    is_same = made is None or stored is None or made == stored
+    return is_same and write.state_after == now.state_before
 
 
 def _diffs(write: Write) -> list[Diff]:
@@ -239,6 +292,8 @@ def _diffs(write: Write) -> list[Diff]:
         found.append(requested)
     if write.is_changed:
         found += [one for one in (write.webhook_diff, write.reinvocation_diff) if one]
+    if write.metadata is not SAME_METADATA:
+        found += write.metadata.diffs()
     return found
 
 
@@ -250,6 +305,7 @@ def _without_leaves(write: Write) -> Write:
         webhook_diff=NOT_COMPARED if others else others,
         reinvocation_diff=NOT_COMPARED if write.reinvocation_diff else NO_DIFF,
         admitted_diff=NOT_COMPARED if write.admitted_diff else NO_DIFF,
+        metadata=write.metadata.without_leaves(),
     )
 
 

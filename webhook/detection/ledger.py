@@ -10,13 +10,15 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from zstandard import ZstdCompressor, ZstdDecompressor, ZstdError, get_frame_parameters
 
+from webhook.detection.causes import root_causes
 from webhook.detection.damage import Damage, repair_command
 from webhook.detection.detectors.detector import Blame, Signal
 from webhook.detection.evidence import NOTHING_SHARED, Shared, share
 from webhook.detection.fact import SECONDS_APART
-from webhook.detection.finding import Finding, FoundObject, Severity
+from webhook.detection.finding import Actor, Finding, FoundObject, Severity
 from webhook.detection.finding_state import (
     MOST_EVIDENCE,
+    MOST_FOLLOWED,
     MOST_PATHS,
     WINDOW_SECONDS,
     Accused,
@@ -80,6 +82,7 @@ class Ledger:
         self._damaged: dict[str, set[_Key]] = {}
         """Objects by `name_of`, and the findings that may have damaged them."""
         self._last: tuple[Finding, ...] = ()
+        self._may_be_static = suspects.may_be_static
         self._changed()
 
     def _changed(self) -> None:
@@ -87,9 +90,15 @@ class Ledger:
         self._told: tuple[Finding, ...] | None = None
         self._order: list[FindingState] | None = None
         self._sharing: dict[str, Shared] | None = None
+        self._causes: Mapping[str, str] | None = None
 
-    def add(self, detector: str, sign: Signal, write: Write) -> Severity:
-        """Enter a signal, and return the severity that its finding has now."""
+    def add(
+        self, detector: str, sign: Signal, write: Write, follows: Iterable[str] = ()
+    ) -> Severity:
+        """Enter a signal, and return the severity that its finding has by itself now.
+
+        follows  the uids of owners whose changes the write follows, the nearest first
+        """
         entry = self._entry(detector, write)
         self._changed()
         entry.told = None
@@ -106,6 +115,9 @@ class Ledger:
         for path in sign.paths[:MOST_PATHS]:
             if len(entry.paths) < MOST_PATHS:
                 entry.paths[path] = None
+        for owner in follows:
+            if owner in entry.follows or len(entry.follows) < MOST_FOLLOWED:
+                entry.follows[owner] = entry.follows.get(owner, 0) + 1
         entry.askers.blame(sign.requesters)
         if sign.blame in (Blame.REQUESTER, Blame.EITHER):
             entry.askers.look(write, sign.paths, self._suspects)
@@ -184,7 +196,7 @@ class Ledger:
         """The clock was put back: a finding is quiet from now on, and not from a time to come."""
         entry.first, entry.last = min(entry.first, now), min(entry.last, now)
         entry.looked = min(entry.looked, now)
-        entry.told = self._told = None
+        entry.told = self._told = self._causes = None
 
     def _resolve(self, entry: FindingState) -> Finding:
         entry.resolved, entry.quiet, entry.damage = True, False, None
@@ -199,6 +211,12 @@ class Ledger:
 
     def findings(self) -> tuple[Finding, ...]:
         """Return all findings, oldest first; the same tuple as before if nothing changed."""
+        if self._may_be_static != self._suspects.may_be_static:
+            # The version of the API server is known now: who was certain may be so no longer.
+            self._may_be_static = self._suspects.may_be_static
+            self._told = None
+            for entry in self._entries.values():
+                entry.told = None
         if self._told is not None:
             return self._told
         if self._order is None:
@@ -331,32 +349,43 @@ class Ledger:
 
     def _finding(self, entry: FindingState, known: dict[Doubt, Accused]) -> Finding:
         """Return a finding, the same one as long as nothing changed; `known` caches choices."""
+        if self._causes is None:
+            self._causes = root_causes(tuple(self._entries.values()))
+        cause = self._causes.get(entry.id, "")
+        if entry.told is not None and entry.told.caused_by != cause:
+            entry.told = None
         if entry.told is None:
-            entry.doubt = entry.choice()
+            entry.doubt = entry.choice(self._suspects)
         elif entry.doubt is None:
             return entry.told
         accused = self._accused(entry, known)
         if entry.told is not None and entry.accused == accused:
             return entry.told
         where = FoundObject(*msgspec.structs.astuple(entry.object))
+        actors = tuple(entry.actors(accused, self._suspects))
         found = Finding(
             id=entry.id,
             detector=entry.detector,
-            severity=entry.severity,
+            severity=Severity.INFO if cause else entry.severity,
             state=entry.state,
             object=where,
             subresource=entry.subresource,
             paths=tuple(entry.paths),
-            actors=tuple(entry.actors(accused)),
+            actors=actors,
             count=entry.count,
             first_seen=_rfc3339(entry.first),
             last_seen=_rfc3339(entry.last),
             message=entry.message,
-            evidence=tuple(entry.evidence),
+            evidence=(*entry.evidence, *self._notes(actors, entry.first)),
             repair=repair_command(where, entry.subresource, entry.damage) if entry.damage else "",
+            caused_by=cause,
         )
         entry.told, entry.accused = found, accused
         return found
+
+    def _notes(self, actors: Iterable[Actor], began: float) -> Iterator[dict[str, Any]]:
+        for one in self._suspects.notes(actors, began):
+            yield {"time": _rfc3339(began), "actor": one.actor, "note": one.text}
 
     def _accused(self, entry: FindingState, known: dict[Doubt, Accused]) -> Accused:
         """Return the webhooks that are accused; every write may change a choice between several."""
@@ -368,7 +397,8 @@ class Ledger:
             if self._sharing is None:
                 self._sharing = self._shared()
             shared = self._sharing.get(doubt.detector, NOTHING_SHARED)
-            accused = tuple(self._suspects.accused(doubt.names, shared, doubt.where))
+            found = self._suspects.accused(doubt.names, shared, doubt.where, doubt.young)
+            accused = tuple(found)
             known[doubt] = accused
         return accused
 

@@ -8,11 +8,12 @@ v1, v1beta1 and v1alpha1 of admissionregistration.k8s.io have one shape.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from webhook.detection.matching import Matched, matches_rules, selects
+from webhook.detection.young import UNKNOWN_AGE, Age, age_in_force, age_of
 from webhook.objects.pointer import from_pointer
 from webhook.objects.selectors import Truth, every
 
@@ -39,6 +40,7 @@ class Policy:
     bindings: tuple[Binding, ...]
     conditions: tuple[str, ...]
     text: str
+    age: Age = UNKNOWN_AGE
 
     def covers(self, write: Matched) -> Truth:
         """Whether it acts on such a write, its matchConditions aside."""
@@ -68,15 +70,20 @@ def read_policies(documents: Iterable[Any]) -> tuple[Policy, ...]:
     for document in documents:
         kind = document.get("kind") if isinstance(document, Mapping) else None
         if kind == POLICY:
-            policies[(document.get("metadata") or {}).get("name", "")] = document.get("spec") or {}
+            policies[(document.get("metadata") or {}).get("name", "")] = document
         elif kind == BINDING:
-            spec = document.get("spec") or {}
-            bindings.setdefault(spec.get("policyName", ""), []).append(spec)
+            bindings.setdefault(_spec(document).get("policyName", ""), []).append(document)
     bound = sorted(policies.keys() & bindings.keys())
     return tuple(_read(name, policies[name], bindings[name]) for name in bound)
 
 
-def _read(name: str, spec: Mapping[str, Any], bindings: Iterable[Mapping[str, Any]]) -> Policy:
+def _spec(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = document.get("spec") or {}
+    return found
+
+
+def _read(name: str, policy: Mapping[str, Any], bindings: Sequence[Mapping[str, Any]]) -> Policy:
+    spec = _spec(policy)
     takes_params = bool(spec.get("paramKind"))
     mutations = spec.get("mutations") or ()
     forms = [
@@ -89,10 +96,11 @@ def _read(name: str, spec: Mapping[str, Any], bindings: Iterable[Mapping[str, An
         bindings=tuple(
             # Without a paramKind the reference is ignored, without a reference params is null.
             Binding(one.get("matchResources") or {}, takes_params and bool(one.get("paramRef")))
-            for one in bindings
+            for one in map(_spec, bindings)
         ),
         conditions=tuple(one.get("expression", "") for one in spec.get("matchConditions") or ()),
         text="\n".join(parts),
+        age=age_in_force(age_of(policy, "spec"), [age_of(one, "spec") for one in bindings]),
     )
 
 

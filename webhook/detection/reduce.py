@@ -16,14 +16,17 @@ from webhook.admission.review import (
 )
 from webhook.detection.diff import Compared, Comparer, digests
 from webhook.detection.fact import VERSION, Fact, States
+from webhook.detection.metadata import compare_metadata
 from webhook.detection.suspects import Suspects
 from webhook.detection.write import name_of
 from webhook.generation.custom import StatusSubresource
 from webhook.generation.prediction import Prediction
 from webhook.objects.fields import Fields
 from webhook.objects.observed import NOTHING_OBSERVED
+from webhook.objects.owners import read_owner_uid
 
 _METADATA: Final = "metadata"
+_SCALE: Final = "scale"
 _STATUS: Final = "status"
 _NOT_STATUS: Final = frozenset({_STATUS})
 _METADATA_COUNTS: Final = frozenset({("apps", "deployments")})
@@ -94,10 +97,25 @@ def reduce(
         of_status = comparer.compare(
             name, taken.old_status, taken.new_status, now, leaves=is_suspect
         )
+    metadata = None
+    if request.subresource != _SCALE:  # a Scale has none of it
+        metadata = compare_metadata(
+            comparer,
+            name,
+            old.metadata,
+            new.metadata,
+            now,
+            earlier=[one.compared_metadata for one in facts],
+            leaves=is_suspect,
+        )
     is_last = phase is Phase.OUTCOME or (phase is Phase.MUTATE and not known.awaits_outcome)
     states = _states(request.subresource, old, new, compared) if is_last else None
     for one in facts:
-        if one.compared is compared and one.compared_status == of_status:
+        if (
+            one.compared is compared
+            and one.compared_status == of_status
+            and one.compared_metadata is metadata
+        ):
             return msgspec.structs.replace(
                 one,
                 phase=phase,
@@ -111,8 +129,9 @@ def reduce(
                 unmet=None,
                 policies=None,
             )
-    # Others changed it: whom to blame must be known even if its outcome goes to another replica.
-    is_changed = phase is Phase.MUTATE and bool(facts)
+    # Others changed it: whom to blame must be known even if its outcome goes to another replica,
+    # or never comes. Of a suspect the intent may be known elsewhere.
+    is_changed = phase is Phase.MUTATE and (bool(facts) or is_suspect)
     before = after = NOTHING_OBSERVED
     observes = False
     if taken.writes_status or of_status is not None:
@@ -121,6 +140,7 @@ def reduce(
             after = before
         observes = after.own is not None or _observes(new.status)
     asks = compared.diff.differs or of_status is not None or taken.writes_status
+    asks = asks or metadata is not None
     touches_status = (taken.writes_status or of_status is not None) and old.status != new.status
     return Fact(
         version=VERSION,
@@ -145,6 +165,8 @@ def reduce(
         called=suspects.called_in(request) if is_last or is_changed else None,
         unmet=None if phase is Phase.OUTCOME else suspects.unmet_in(request),
         policies=suspects.policies_in(request) if asks and not facts else None,
+        compared_metadata=metadata,
+        owner=read_owner_uid(old.metadata.owner_references),
     )
 
 
@@ -165,7 +187,7 @@ def _taken(reviewed: Reviewed, old: ReviewedObject, new: ReviewedObject) -> _Tak
     wire = reviewed.request.wire
     if wire.sub_resource == _STATUS:
         return _Taken(_only(_STATUS, old.status), _only(_STATUS, new.status), writes_status=True)
-    if wire.sub_resource == "scale":
+    if wire.sub_resource == _SCALE:
         return _Taken(_only("spec", old.spec), _only("spec", new.spec), writes_status=False)
     stored, sent = old.content, new.content
     has_status = _STATUS in stored or _STATUS in sent

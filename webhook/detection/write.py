@@ -5,7 +5,9 @@ from typing import Final, NamedTuple
 import msgspec
 
 from webhook.admission.join import JoinKey
+from webhook.detection.changes import Change
 from webhook.detection.diff import Diff
+from webhook.detection.metadata import SAME_METADATA, MetadataDiffs
 from webhook.objects.observed import Observed
 
 
@@ -33,9 +35,12 @@ class Requester(msgspec.Struct, frozen=True, order=True, array_like=True, gc=Fal
 
 
 class Acted(NamedTuple):
-    """A MutatingAdmissionPolicy that acted on a write; `is_sure`: nothing about it is unknown."""
+    """A policy or static webhook that acted on a write; `is_sure`: nothing about it is unknown.
 
-    policy: str
+    A static webhook is named `configuration/webhook`; no name of a policy has a slash.
+    """
+
+    name: str
     is_sure: bool
 
 
@@ -49,6 +54,7 @@ class Called(NamedTuple):
 NOBODY: Final = Called((), ())
 
 _BYTES_OF_WRITE: Final = 370
+_BYTES_OF_METADATA: Final = 400
 _OBSERVED_OF_WRITE: Final = 2_000
 """Bytes of its observedGeneration values that are shared with other writes, or counted above."""
 
@@ -64,9 +70,12 @@ class Write(msgspec.Struct, frozen=True, array_like=True, gc=False):
     state_before, state_after  digests of all that is stored; metadata is left out
     touches_status, touches_more  whether status, and whether anything else, differs
     observes            whether a status of this write has an observedGeneration at all, even 0
-    policies            those that may have acted before the intent: part of the request is theirs
+    policies            those that may have acted before the intent, static webhooks too: part
+                        of the request is theirs
     called              the other webhooks that may have acted
     missing             phases that were not seen here: another replica may have seen them
+    metadata            what differs in labels, annotations, finalizers and owners
+    owner               the uid of the controller that owns the object; its history keeps it
     """
 
     time: float
@@ -97,11 +106,18 @@ class Write(msgspec.Struct, frozen=True, array_like=True, gc=False):
     policies: tuple[Acted, ...] = ()
     called: Called = NOBODY
     missing: tuple[str, ...] = ()
+    metadata: MetadataDiffs = SAME_METADATA
+    owner: str = ""
 
     @property
     def changed_something(self) -> bool:
-        """Return whether the write changes anything."""
+        """Return whether the write changes anything but metadata."""
         return self.admitted_diff.differs
+
+    @property
+    def changed_metadata(self) -> bool:
+        """Whether the write changes metadata."""
+        return self.metadata.admitted.differs
 
     @property
     def sent_diff(self) -> Diff:
@@ -124,6 +140,11 @@ class Write(msgspec.Struct, frozen=True, array_like=True, gc=False):
         return bool(self.webhook_diff or self.reinvocation_diff)
 
     @property
+    def is_mutated(self) -> bool:
+        """Whether other webhooks changed it or its metadata."""
+        return self.is_changed or self.metadata.is_mutated
+
+    @property
     def writes_more(self) -> bool:
         """Whether more than status can have been written."""
         return self.subresource != "status"
@@ -134,6 +155,20 @@ class Write(msgspec.Struct, frozen=True, array_like=True, gc=False):
             return tuple(change.pointer for change in self.admitted_diff)
         fields = (("/status", self.touches_status), ("/spec", self.touches_more))
         return tuple(pointer for pointer, touched in fields if touched)
+
+    def all_pointers(self) -> tuple[str, ...]:
+        """The same with what it changed of metadata; each once."""
+        metadata = (one.pointer for one in self.metadata.admitted)
+        return tuple(dict.fromkeys((*self.pointers(), *metadata)))
+
+    def all_of_webhooks(self) -> tuple[Change, ...] | None:
+        """Every leaf that other webhooks changed, of metadata too; None without an intent."""
+        if self.webhook_diff is None:
+            return None
+        found = (*self.webhook_diff, *self.reinvocation_diff)
+        # The annotations of a Deployment are in both.
+        made = (*(self.metadata.webhook or ()), *self.metadata.reinvocation)
+        return (*found, *(one for one in made if one not in found))
 
     @property
     def size(self) -> int:
@@ -148,4 +183,5 @@ class Write(msgspec.Struct, frozen=True, array_like=True, gc=False):
             observed += asked.size
         if sent is not after and sent is not asked:
             observed += sent.size
-        return _BYTES_OF_WRITE + max(0, observed - _OBSERVED_OF_WRITE)
+        metadata = 0 if self.metadata.before is None else _BYTES_OF_METADATA
+        return _BYTES_OF_WRITE + metadata + max(0, observed - _OBSERVED_OF_WRITE)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
+from webhook.detection.suspects import FIRST_WITH_STATIC
 from webhook.doctor.facts import Facts
 from webhook.doctor.result import CheckResult, Level, fail, few, results_or_ok, warn
 from webhook.generation.strategy import parse_version
@@ -10,8 +11,15 @@ from webhook.generation.table import load_table
 from webhook.lint.checks.order_genguard import CHECK as ORDER_CHECK
 from webhook.lint.hook import MUTATING, items, mapping, texts
 from webhook.lint.lint import lint
-from webhook.manifest.documents import HEAL, arguments_of, mode_of, path_of, title_of
+from webhook.manifest.documents import (
+    HEAL,
+    arguments_of,
+    mode_of,
+    path_of,
+    title_of,
+)
 from webhook.manifest.rendering import is_registration, store_of
+from webhook.manifest.static_webhooks import given_of
 from webhook.trace.plan import is_observer
 
 _OLDEST: Final = (1, 30)
@@ -117,6 +125,19 @@ def order(facts: Facts) -> Iterator[CheckResult]:
         f"first and last of {count} mutating configurations; those in files of the API server "
     )
     return results_or_ok("order", message + "cannot be checked", results)
+
+
+def static(facts: Facts) -> Iterator[CheckResult]:
+    """Say whether the server knows which static webhooks the API server may have."""
+    may_have_some = parse_version(facts.version) >= FIRST_WITH_STATIC
+    if facts.outside or facts.deployment is None or not may_have_some:
+        return
+    message = "the server knows the static webhooks of the API server"
+    if not given_of(facts.deployment):
+        message = "no API lists webhooks in files of the API server (KEP-5793), so of users a "
+        message += "finding is at most likely; genguard install --static-webhooks says which there "
+        message += "are, or none"
+    yield CheckResult(Level.OK, "static", message)
 
 
 def kinds(facts: Facts) -> Iterator[CheckResult]:

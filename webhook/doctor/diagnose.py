@@ -3,7 +3,7 @@
 from typing import Final
 
 from webhook.doctor.certificates import ca_bundle, certificate
-from webhook.doctor.cluster import api_server, heal, installed, kinds, order, pods, rights
+from webhook.doctor.cluster import api_server, heal, installed, kinds, order, pods, rights, static
 from webhook.doctor.facts import Facts
 from webhook.doctor.probes import (
     clock,
@@ -29,6 +29,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     settings,
     ca_bundle,
     order,
+    static,
     reached,
     phases,
     mode,

@@ -28,6 +28,7 @@ from webhook.manifest.rendering import (
     phase_of,
     store_of,
 )
+from webhook.manifest.static_webhooks import given_of
 
 Path = str
 
@@ -138,6 +139,8 @@ class Facts:
                 flags.append("--no-heal")
             for url in alertmanagers_of(self.deployment):
                 flags += ["--alertmanager", shlex.quote(url)]
+            if given := given_of(self.deployment):
+                flags += ["--static-webhooks", given]
         callers = [cidr for one in self.live.values() if one for cidr in callers_of(one)]
         if callers:
             flags += ["--api-server-cidr", ",".join(callers)]

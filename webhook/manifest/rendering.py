@@ -12,7 +12,8 @@ import yaml
 
 from certs.files import CA_FILE, CERT_FILE, KEY_FILE, PairSnapshot
 from webhook.manifest.documents import ALERTMANAGER, arguments_of, containers_of
-from webhook.manifest.kustomize import Document, Read, build
+from webhook.manifest.kustomize import Document, Read, build, in_order
+from webhook.manifest.static_webhooks import configmap_of, give_files
 
 NAMESPACE: Final = "genguard-system"
 """The namespace in the files; `render` replaces it everywhere by the chosen one."""
@@ -85,6 +86,8 @@ class Choices:
     replicas       the number of pods; default: the number in the manifests
     api_servers    CIDRs that may reach the webhook port; default: all
     alertmanagers  URLs to which findings are sent as alerts
+    static         manifests of static webhooks by file name; none of them where the API server has
+                   none; default: nobody said which it has
     """
 
     audit_only: bool = False
@@ -99,6 +102,7 @@ class Choices:
     replicas: int | None = None
     api_servers: tuple[str, ...] = ()
     alertmanagers: tuple[str, ...] = ()
+    static: Mapping[str, str] | None = None
 
     @property
     def brings_store(self) -> bool:
@@ -131,7 +135,10 @@ def render(choices: Choices, read: Read, pair: Mapping[str, bytes]) -> list[Docu
         if choices.api_servers and one["kind"] == "NetworkPolicy":
             limit_callers(one, choices.api_servers)
         _send_alerts(one, choices.alertmanagers)
-    return [_with_namespace(one, choices.namespace) for one in documents]
+        give_files(one, choices.static)
+    rendered = [_with_namespace(one, choices.namespace) for one in documents]
+    given = [configmap_of(choices.namespace, choices.static)] if choices.static else []
+    return in_order([*rendered, *given])
 
 
 def is_registration(document: Mapping[str, Any]) -> bool:

@@ -15,6 +15,7 @@ class ObjectMeta(msgspec.Struct, frozen=True, rename="camel", gc=False):
     """
 
     name: str | None = None
+    generate_name: str | None = None
     namespace: str | None = None
     uid: str | None = None
     resource_version: str | None = None

@@ -17,8 +17,9 @@ import msgspec
 from webhook.admission.review import AdmissionRequest, Operation, Phase
 from webhook.alerts.change import Sink, TransitionTracker
 from webhook.detection.detection import Detection
-from webhook.detection.fact import Fact, encode_fact
+from webhook.detection.fact import encode_fact
 from webhook.detection.finding import Finding
+from webhook.detection.life_fact import AnyFact
 from webhook.detection.reduce import Reviewed
 from webhook.pipeline import Verdict
 from webhook.status.tracking import Tracking, record_outcome
@@ -37,6 +38,7 @@ _BATCH_WRITES: Final = 16
 """A batch reads the queue for so long, or until so many writes are complete, and judges them. Many
 writes in a row cost less each, and a turn of the event loop costs a third of a review."""
 _SETTLE_SECONDS: Final = 1.0
+_JUDGED: Final = frozenset({Operation.CREATE, Operation.UPDATE})
 
 
 def _finalizers(request: AdmissionRequest) -> int:
@@ -84,8 +86,8 @@ class Detecting:
         request, prediction = verdict.request, verdict.prediction
         if request is None or prediction is None:
             return
-        # Detection looks at updates alone, tracking at outcomes alone.
-        if request.operation is not Operation.UPDATE and phase is not Phase.OUTCOME:
+        # Detection looks at all but deletions on their way, tracking at outcomes alone.
+        if request.operation not in _JUDGED and phase is not Phase.OUTCOME:
             return
         weight = size + _finalizers(request) * _BYTES_OF_FINALIZER
         has_room = len(self._queue) < MOST_QUEUED and self._bytes + weight <= MOST_QUEUED_BYTES
@@ -144,20 +146,18 @@ class Detecting:
         while self._queue and time.perf_counter() < end and self.detection.unjudged < _BATCH_WRITES:
             phase, reviewed, now, size, weight = self._queue.popleft()
             self._bytes -= weight
-            if reviewed.request.operation is Operation.UPDATE:
+            if reviewed.request.operation is not Operation.CONNECT:
                 if size <= COMPARED_AT_ONCE and not self.detection.is_slow(reviewed.request):
                     fact = self.detection.fact(phase, reviewed, now)
                 else:
                     # Answers do not wait for it; the reviews behind it do: facts are in order.
                     fact = await in_thread(self.detection.fact, phase, reviewed, now)
                 self._take(fact)
-            if reviewed.request.operation is Operation.DELETE:
-                self.detection.forget(reviewed.request, now)
             if phase is Phase.OUTCOME:
                 self._track(reviewed, now)
         self.detection.judge()
 
-    def _take(self, fact: Fact | None) -> None:
+    def _take(self, fact: AnyFact | None) -> None:
         if fact is None:
             return
         if self._shared is None:

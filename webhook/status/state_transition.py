@@ -19,6 +19,7 @@ import msgspec
 
 from webhook.admission.review import ReviewedObject
 from webhook.objects.fields import Fields
+from webhook.objects.owners import read_owner_uid
 from webhook.status.evaluate import GRACE_SECONDS, evaluate
 from webhook.status.tracked_state import MOST_FLIPS, TrackedState
 from webhook.status.view import Health, Past, StatusView
@@ -33,16 +34,6 @@ _LEFT_OUT: Final = frozenset({
 })  # fmt: skip
 """Fields of spec that no rule of status reads; they are most of a pod or pod template."""
 _MAX_DIGITS: Final = 18
-
-LONGEST_UID: Final = 128
-
-
-class _Owner(msgspec.Struct, frozen=True):
-    uid: str = ""
-    controller: bool | None = None
-
-
-_owners: Final = msgspec.json.Decoder(tuple[_Owner, ...] | None)
 _raw_fields: Final = msgspec.json.Decoder(Fields | None)
 
 
@@ -82,14 +73,7 @@ class ObjectSnapshot:
 
     def read_owner_uid(self) -> str:
         """Return the uid of its controller, or else of its first owner; "" without owners."""
-        raw = self.metadata.owner_references
-        if isinstance(raw, msgspec.UnsetType):
-            return ""
-        owners = _owners.decode(raw) or ()
-        first = owners[0] if owners else None
-        found = next((owner for owner in owners if owner.controller), first)
-        uid = found.uid if found else ""
-        return uid if len(uid.encode()) <= LONGEST_UID else ""
+        return read_owner_uid(self.metadata.owner_references)
 
     def decode(self) -> dict[str, Any]:
         """Return the object as evaluate() needs it, without the fields that no rule reads."""

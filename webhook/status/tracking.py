@@ -30,10 +30,10 @@ from webhook.admission.review import AdmissionRequest, Operation, ReviewedObject
 from webhook.generation.prediction import Prediction
 from webhook.objects.fields import Fields
 from webhook.objects.metadata import ObjectMeta
+from webhook.objects.owners import LONGEST_UID
 from webhook.status.evaluate import GRACE_SECONDS
 from webhook.status.kind_counts import CountsByKind, ResourceKind
 from webhook.status.state_transition import (
-    LONGEST_UID,
     ObjectSnapshot,
     StateTransition,
     as_unobserved,

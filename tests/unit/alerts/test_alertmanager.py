@@ -244,3 +244,17 @@ async def test_closing_is_possible_before_and_after_anything_was_told(peer, cloc
         await sink.tell(OPENED, (finding(),))
         await sink.close()
         await sink.close()
+
+
+async def test_what_is_known_to_follow_from_another_finding_ends_at_once(sink, peer, clock):
+    await sink.tell(OPENED, (finding(),))
+    child = finding(severity=Severity.INFO, caused_by="root")
+    clock.go(1)
+    await sink.tell(
+        (change(Transition.FOLDED, severity=Severity.INFO, caused_by="root"),), (child,)
+    )
+    assert time(peer.last["endsAt"]) == clock.now
+    sent = len(peer.posts)
+    clock.go(RESEND.total_seconds())
+    await sink.tell((), (child,))
+    assert len(peer.posts) == sent

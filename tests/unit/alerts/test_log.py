@@ -69,3 +69,12 @@ async def test_what_did_not_turn_is_not_logged(caplog):
     await sink.tell((), (finding(),))
     await sink.close()
     assert caplog.records == []
+
+
+async def test_what_follows_from_another_finding_names_it_and_is_no_warning(caplog):
+    folded = change(Transition.FOLDED, severity=Severity.INFO, caused_by="fedcba9876543210")
+    await LogSink().tell((folded,), ())
+    (record,) = caplog.records
+    line = json.loads(JSONFormatter().format(record))
+    assert (line["level"], line["message"]) == ("info", "finding folded")
+    assert line["causedBy"] == "fedcba9876543210"

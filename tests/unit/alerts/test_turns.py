@@ -46,6 +46,16 @@ def test_only_turns_are_told(looks, told):
         assert found == ([] if turn is None else [turn])
 
 
+def test_a_warning_that_follows_from_another_finding_is_folded_and_may_come_back():
+    turns = TransitionTracker()
+    looks = [(WARNING, ""), (INFO, "root"), (INFO, "root"), (WARNING, "")]
+    found = [
+        [one for one, _ in turned(turns, finding(severity=severity, caused_by=cause))]
+        for severity, cause in looks
+    ]
+    assert found == [[Transition.OPENED], [Transition.FOLDED], [], [Transition.ESCALATED]]
+
+
 def test_a_count_that_grows_is_no_turn():
     turns = TransitionTracker()
     turns.since((finding(count=3),))

@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from msgspec import structs
 
 from tests.unit.alerts.findings import change, finding, on
 from tests.unit.alerts.test_leader import Told
@@ -58,6 +59,15 @@ async def test_one_that_could_not_be_looked_up_says_so():
     assert turn is Transition.OPENED
     assert told.message == UNVERIFIED + OPENED.finding.message
     assert told.id == OPENED.finding.id
+
+
+async def test_what_comes_and_goes_is_not_looked_up():
+    api = Api(verdict=False)
+    where = structs.replace(OPENED.finding.object, uid="")
+    opened = OPENED._replace(finding=structs.replace(OPENED.finding, object=where))
+    ((_, told),) = await api.tell(opened)
+    assert told.message == UNVERIFIED + opened.finding.message
+    assert api.asked == []
 
 
 async def test_what_was_told_is_told_to_be_over_though_its_object_is_gone_by_then():

@@ -5,22 +5,23 @@ import json
 import msgspec
 import pytest
 
-from tests.unit.audit.samples import CULPRIT, Json, annotations, as_lines, deployment, event
-from webhook.audit.log import AuditLog
+from tests.unit.audit.samples import (
+    CULPRIT,
+    Json,
+    annotations,
+    as_lines,
+    audit_log,
+    deployment,
+    event,
+)
 from webhook.generation.custom import CustomResource, StatusSubresource
-from webhook.review_setup import ReviewOptions, ReviewSetup
 
 NAME = "/".join(CULPRIT)
 REMOVES = [{"op": "remove", "path": "/status/observedGeneration"}]
 
 
-def audit_log(*, definitions=()):
-    options = ReviewOptions(server_version="1.36", custom_resources=definitions)
-    return AuditLog(ReviewSetup(options).dependencies.engine)
-
-
 def found(*events: Json, definitions=()):
-    log = audit_log(definitions=definitions)
+    log = audit_log(definitions)
     for line in as_lines(events):
         log.see(line, "Event")
     return log, {one.detector: one for one in log.findings()}

@@ -54,6 +54,11 @@ EVENT = {
         "failed-open.mutation.webhook.admission.k8s.io/round_0_index_1": HOSTILE,
     },
 }
+BLAMED = EVENT | {
+    "verb": "create",
+    "objectRef": {"resource": "widgets", "name": "w", "namespace": HOSTILE},
+    "responseObject": {"metadata": {"name": "w"}, "spec": {HOSTILE: HOSTILE, "list": [HOSTILE]}},
+}
 OBJECT = hostile(
     {
         "apiVersion": "example.org/v1",
@@ -101,6 +106,15 @@ CASES: dict[str, Callable[[Path], Result]] = {
     "explain -o json": lambda path: run(
         "explain", "-o", "json", "widgets", "--crds", written(path, DEFINED)
     ),
+    **{
+        f"blame -o {form}": lambda path, form=form: run(  # type: ignore[misc]
+            "blame", "-o", form, "-f", written(path, BLAMED), "widgets/w"
+        )
+        for form in ("table", "json", "yaml")
+    },
+    "blame of no field": lambda path: run(
+        "blame", "-f", written(path, BLAMED), "widgets/w", f"spec.{HOSTILE}x"
+    ),
     "explain of no definition": lambda path: run(
         "explain", "widgets", "--crds", written(path, {"kind": HOSTILE})
     ),
@@ -113,6 +127,7 @@ CASES: dict[str, Callable[[Path], Result]] = {
             ["doctor", "-o", "json"],
             ["wait", "pod/x"],
             ["trace", "pod/x"],
+            ["blame", "pod/x"],
             ["install"],
         )
     },

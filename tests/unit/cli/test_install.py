@@ -8,6 +8,8 @@ from click.testing import CliRunner
 
 import manifests
 from certs import ensure, installed_names
+from tests.unit.cli.samples import write_lines
+from tests.unit.detection.test_static_manifests import HOOK, POLICY
 from webhook.cli import main
 from webhook.manifest.rendering import Choices, pair_files, render
 
@@ -104,6 +106,59 @@ def test_yaml_sends_alerts_to_an_alertmanager_and_lets_them_out(url, way_out):
     assert policy["spec"]["egress"][-1] == way_out
 
 
+def deployment_of(documents):
+    (deployment,) = (one for one in documents if one["kind"] == "Deployment")
+    return deployment["spec"]["template"]
+
+
+def test_yaml_gives_the_server_the_manifests_of_static_webhooks(tmp_path):
+    write_lines(tmp_path / "pins.json", HOOK | {"note": "genguard-system"})
+    arguments = "-o", "yaml", "-n", "guards", "--static-webhooks", str(tmp_path)
+    documents = list(yaml.safe_load_all(run(*arguments).stdout))
+    (given,) = (one for one in documents if one["kind"] == "ConfigMap")
+    assert given["metadata"]["name"] == "genguard-static-webhooks"
+    assert given["metadata"]["namespace"] == "guards"
+    assert given["data"] == {"pins.json": (tmp_path / "pins.json").read_text()}
+    pod = deployment_of(documents)
+    (container,) = pod["spec"]["containers"]
+    folder = "/etc/genguard/static-webhooks"
+    assert f"--static-webhooks={folder}" in container["args"]
+    assert {"name": "static-webhooks", "mountPath": folder, "readOnly": True} in container[
+        "volumeMounts"
+    ]
+    volume = {"name": "static-webhooks", "configMap": {"name": "genguard-static-webhooks"}}
+    assert volume in pod["spec"]["volumes"]
+    write_lines(tmp_path / "pins.json", HOOK)
+    changed = deployment_of(yaml.safe_load_all(run(*arguments).stdout))
+    assert changed["metadata"]["annotations"] != pod["metadata"]["annotations"], "other pods"
+
+
+def test_yaml_says_that_the_api_server_has_no_static_webhooks():
+    documents = list(yaml.safe_load_all(run("-o", "yaml", "--static-webhooks", "none").stdout))
+    (container,) = deployment_of(documents)["spec"]["containers"]
+    assert "--static-webhooks=none" in container["args"]
+    assert "ConfigMap" not in {one["kind"] for one in documents}
+
+
+def test_manifests_that_a_configmap_cannot_hold_are_refused(tmp_path):
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        write_lines(tmp_path / folder / "x.json", HOOK if folder == "a" else POLICY)
+    (tmp_path / "plain").write_bytes((tmp_path / "a" / "x.json").read_bytes())
+    large = HOOK | {"note": "x" * (1 << 20)}
+    write_lines(tmp_path / "large.json", large)
+    for given, told in (
+        (["a", "b"], "give it a name of its own"),
+        (["plain"], "that ends with .yaml"),
+        (["large.json"], "more than the 1 MiB"),
+        (["missing"], "No such file"),
+    ):
+        flags = [part for one in given for part in ("--static-webhooks", str(tmp_path / one))]
+        refused = run("-o", "yaml", *flags)
+        assert refused.exit_code == 2
+        assert told in refused.stderr
+
+
 def test_yaml_needs_no_certificate_of_anybody_s():
     documents = list(yaml.safe_load_all(run("-o", "yaml", "-n", "guards").stdout))
     (secret,) = (one for one in documents if one["kind"] == "Secret")
@@ -141,6 +196,7 @@ def test_yaml_needs_no_certificate_of_anybody_s():
         (["--alertmanager", "alertmanager:9093"], "is not a URL such as"),
         (["--alertmanager", "http://[::1:9093"], "is not a URL such as"),
         (["--url", "https://h:1", "--ca-file", __file__, "--alertmanager", "http://a"], "started"),
+        (["--url", "https://h:1", "--ca-file", __file__, "--static-webhooks", "none"], "started"),
         (["--api-server-cidr", "apiserver"], "give ranges such as 10.0.0.0/28"),
         (["--url", "https://h:1", "--ca-file", __file__, "--api-server-cidr", "::/0"], "started"),
         (["--url", "https://h:1", "--ca-file", __file__, "--ha"], "where it is started"),

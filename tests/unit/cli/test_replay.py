@@ -6,8 +6,10 @@ import subprocess
 import sys
 
 import pytest
+from click.testing import CliRunner
 
 from tests.reviews import make_review
+from tests.scenarios import recording
 from tests.unit.cli.samples import (
     DEFINITION,
     clobbered,
@@ -17,6 +19,7 @@ from tests.unit.cli.samples import (
     write_lines,
 )
 from tests.unit.detection.policies import binding, policy, rule
+from webhook.cli import main
 
 KEYS = {
     "type", "uid", "phase", "group", "resource", "subresource", "operation", "namespace", "name",
@@ -163,3 +166,14 @@ def test_a_policy_is_told_as_one(tmp_path):
         rows += [recorded(phase, asked, turn) for phase in ("intent", "mutate", "outcome")]
     result = replay("--webhooks", given, write_lines(tmp_path / "a", *rows))
     assert "b (likely), policy pins (possible): b cleared 1 observedGeneration" in result.stdout
+
+
+def test_a_finding_that_follows_from_another_is_a_row_beneath_it():
+    name = "a-child-of-what-two-fight-over"
+    result = CliRunner().invoke(
+        main,
+        ["replay", "--crds", str(recording.DEFINITIONS), str(recording.reviews_of(name))],
+    )
+    *_, cause, child, _ = result.output.splitlines()
+    assert cause.split()[:2] == ["warning", "spec-fight"]
+    assert child.split()[:3] == ["info", "└", "generation-storm"]

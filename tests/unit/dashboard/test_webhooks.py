@@ -7,6 +7,7 @@ from tests.unit.detection.test_suspects import OWN, hook
 from webhook.dashboard.page import BadQueryError, PageContext
 from webhook.dashboard.webhooks import Role, load
 from webhook.detection.policies import read_policies
+from webhook.detection.static_manifests import read_static
 from webhook.detection.suspects import Suspects, read_configurations
 
 STATUS = {"resource": "deployments.apps", "subresource": "status", "namespace": "shop"}
@@ -18,8 +19,10 @@ class Sources:
         self.connected = connected
 
 
-async def chain(*hooks: dict, query=STATUS, policies=(), **more):
-    suspects = Suspects(read_configurations([*OWN, *hooks]), read_policies(policies))
+async def chain(*hooks: dict, query=STATUS, policies=(), static=(), **more):
+    suspects = Suspects(
+        read_configurations([*OWN, *hooks]), read_policies(policies), static=read_static(static)
+    )
     seen = await load(PageContext(Sources(suspects, **more), None, None), query, 0.0)
     return seen.model
 
@@ -77,6 +80,13 @@ async def test_without_a_resource_all_are_shown():
 async def test_policies_that_may_act_come_before_all_of_them(settings, query, may_act):
     policies = [policy("mine", **settings), binding("mine")]
     assert (await chain(query=query, policies=policies)).policies == ("mine",) * may_act
+
+
+async def test_static_webhooks_stand_before_all_that_are_registered():
+    given = hook("pins.static.k8s.io"), hook("pods.static.k8s.io", ("pods",))
+    found = await chain(static=given)
+    assert found.policies == ("pins.static.k8s.io/h.example.org",)
+    assert len((await chain(static=given, query={})).policies) == 2
 
 
 async def test_without_a_namespace_a_resource_may_be_of_either_scope():

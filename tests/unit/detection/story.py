@@ -1,4 +1,4 @@
-"""An API server as far as Detection sees one: the writes of one object, in every phase."""
+"""An API server as far as Detection sees one: the writes of some objects, in every phase."""
 
 import itertools
 from collections.abc import Iterator
@@ -13,6 +13,7 @@ from webhook.admission.review import Phase
 from webhook.detection.detection import Detection
 from webhook.detection.detectors import Detector
 from webhook.detection.finding import Finding
+from webhook.detection.ledger import Row
 from webhook.detection.policies import read_policies
 from webhook.detection.suspects import Suspects, read_configurations
 from webhook.generation import CustomResource, StatusSubresource
@@ -37,10 +38,13 @@ class Story:
 
     A policy, `pins`, acts on writes of the user gitops, and sets all that the rows speak of.
 
-    A step is one write, or `times` of them, `every` so many seconds:
+    A step is one write, or `times` of them, `every` so many seconds; a list of these takes turns:
 
-    at, by, to  when; who asks; the subresource, "" is the object itself
-    asks        the top-level fields that the writer changes; a list takes turns
+    at, by, to  when; who asks; the subresource, "" is the object itself; lists take turns
+    of          the name of the object, where it is not the only one; a list takes turns
+    owner       the uid of its owner, which is its name with "uid-of-" before it; a list takes turns
+    asks        the top-level fields that the writer changes, and the fields of metadata; a list
+                takes turns
     left        those that other webhooks have changed at /mutate; `again`: in round 1
     keeps       those that the server has made of it
     counts      the generation that the server gives it, where it is not the one that is predicted;
@@ -49,28 +53,48 @@ class Story:
     unseen      the intent was not seen
     refused     there is no outcome; lost: there is one, and another write came first
     base        upon which version it is written
+    creates     a uid, and perhaps more metadata: an object is created in place of the update; a
+                list takes turns. `left` and `refused` as above
+    deletes     the same, of a deletion; `state` are the other fields of what is deleted
 
-    "$generation" is the generation that is stored, "$n" the number of the write.
+    "$generation" is the generation that is stored, "$n" the number of the write, "$reached" the
+    generation of the object that was written last.
     """
 
-    def __init__(self, detector: Detector, resource: str, found: dict[str, Any]) -> None:
+    def __init__(self, *detectors: Detector, resource: str, found: dict[str, Any]) -> None:
         hooks = hook("once", _EVERYTHING), hook("twice", _EVERYTHING, reinvocationPolicy="IfNeeded")
         suspects = Suspects(
             read_configurations(hooks), read_policies([_PINS, binding()]), conditions=CONDITIONS
         )
-        self._detection = Detection(suspects, (detector,))
+        self._detection = Detection(suspects, detectors)
         self._resource = resource
         self._numbers = itertools.count(1)
         self._now = 0.0
-        self._stored = {**found, "metadata": {"generation": 1, **found.get("metadata", {})}}
+        self._reached = 1
+        self._found = found
+        self._objects: dict[str, dict[str, Any]] = {}
+        self._select({})
 
     def play(self, step: dict[str, Any]) -> None:
         """One step."""
         asks = step.get("asks", {})
         turns = itertools.cycle(asks if isinstance(asks, list) else [asks])
-        for turn in range(step.get("times", 1)):
-            self._now = float(step["at"] + turn * step.get("every", 1))
-            self._write({**step, "asks": next(turns)}, str(next(self._numbers)))
+        named = {key: _cycle(step[key]) for key in ("by", "to", "of", "owner") if key in step}
+        gaps = _cycle(step.get("every", 1))
+        self._now = float(step["at"])
+        for _ in range(step.get("times", 1)):
+            names = {key: next(each) for key, each in named.items()}
+            self._play({**step, **names}, turns)
+            self._now += next(gaps)
+
+    def _play(self, step: dict[str, Any], turns: Iterator[Any]) -> None:
+        number = str(next(self._numbers))
+        if "creates" in step:
+            self._create({**step, "asks": next(turns)}, number)
+        elif "deletes" in step:
+            self._delete(step)
+        else:
+            self._write({**step, "asks": next(turns)}, number)
 
     def end(self) -> Iterator[Finding]:
         """A last write shows what was stored, and changes nothing."""
@@ -78,30 +102,80 @@ class Story:
         self._detection.finish(self._now)
         return iter(self._detection.findings())
 
+    def rows(self) -> list[Row]:
+        """All findings as they are saved."""
+        return list(self._detection.rows())
+
+    def _select(self, step: dict[str, Any]) -> None:
+        """Go on with the object that a step is about."""
+        self._name = step.get("of", "thing")
+        if self._name not in self._objects:
+            metadata = {"generation": 1, **self._found.get("metadata", {})}
+            if "of" in step:
+                metadata["uid"] = f"uid-of-{self._name}"
+            if step.get("owner"):
+                metadata["ownerReferences"] = [{"uid": step["owner"], "controller": True}]
+            self._objects[self._name] = {**self._found, "metadata": metadata}
+        self._stored = self._objects[self._name]
+
     def _write(self, step: dict[str, Any], number: str) -> None:
+        self._select(step)
         old, base = self._stored, step.get("base", number)
         values = {"$generation": old["metadata"]["generation"], "$n": int(number)}
-        asked = {**old, **_filled(step.get("asks", {}), values)}
-        left = {**asked, **_filled(step.get("left", {}), values)}
-        last = {**left, **_filled(step.get("again", {}), values)}
+        values["$reached"] = self._reached
+        asked = _changed(old, _filled(step.get("asks", {}), values))
+        left = _changed(asked, _filled(step.get("left", {}), values))
+        last = _changed(left, _filled(step.get("again", {}), values))
         phases = [(MUTATE, left)] if "unseen" in step else [(INTENT, asked), (MUTATE, left)]
         phases += [(MUTATE, last)] if "again" in step else []
         for phase, new in phases:
             self._show(phase, step, new, base)
         if "refused" in step:
             return
-        kept = {**last, **_filled(step.get("keeps", {}), values)}
+        kept = _changed(last, _filled(step.get("keeps", {}), values))
         predicted = reviewed(self._review(step, kept, base), OUTCOME, _JUDGE).prediction
         counted = step.get("counts", predicted.generation or values["$generation"])
         counted = values["$generation"] + 1 if counted == "next" else counted
-        kept["metadata"] = {**old["metadata"], "generation": counted}
+        kept["metadata"] = {**kept["metadata"], "generation": counted}
         self._show(OUTCOME, step, kept, base)
         if "lost" not in step:
-            self._stored = {**kept, **_filled(step.get("then", {}), values)}
+            self._stored = _changed(kept, _filled(step.get("then", {}), values))
+            self._objects[self._name] = self._stored
+            self._reached = self._stored["metadata"]["generation"]
+
+    def _create(self, step: dict[str, Any], number: str) -> None:
+        metadata = {"uid": f"uid-{number}", **step["creates"]}
+        asked = {"metadata": metadata, "spec": {"a": 1}, **step["asks"]}
+        left = {**asked, **step.get("left", {})}
+        phases = [(INTENT, asked), (MUTATE, left), (OUTCOME, left)]
+        phases = [
+            (phase, new) for phase, new in phases if phase is not INTENT or "unseen" not in step
+        ]
+        for phase, new in phases[: -1 if "refused" in step else None]:
+            self._see(phase, self._living("CREATE", step, new, None))
+
+    def _delete(self, step: dict[str, Any]) -> None:
+        old = {"metadata": step["deletes"], "spec": {"a": 1}, **step.get("state", {})}
+        self._see(OUTCOME, self._living("DELETE", step, None, old))
+
+    def _living(self, operation: str, step: dict[str, Any], new: Any, old: Any) -> dict[str, Any]:
+        name = (new or old)["metadata"].get("name", "thing")
+        return make_review(
+            operation,
+            self._resource,
+            new,
+            old,
+            name=name,
+            user=step["by"],
+            subresource=step.get("to", ""),
+            dry_run="dry" in step,
+        )
+
+    def _see(self, phase: Phase, asked: dict[str, Any]) -> None:
+        see(self._detection, phase, reviewed(asked, phase, _JUDGE), self._now)
 
     def _show(self, phase: Phase, step: dict[str, Any], new: dict[str, Any], base: str) -> None:
-        asked = self._review(step, new, base)
-        see(self._detection, phase, reviewed(asked, phase, _JUDGE), self._now)
+        self._see(phase, self._review(step, new, base))
 
     def _review(self, step: dict[str, Any], new: dict[str, Any], base: str) -> dict[str, Any]:
         at = {"resourceVersion": base}
@@ -111,8 +185,17 @@ class Story:
             {**new, "metadata": {**new["metadata"], **at}},
             {**self._stored, "metadata": {**self._stored["metadata"], **at}},
             subresource=step.get("to", ""),
+            name=self._name,
             user=step["by"],
         )
+
+
+def _changed(obj: dict[str, Any], fields: dict[str, Any]) -> dict[str, Any]:
+    return {**obj, **fields, "metadata": {**obj["metadata"], **fields.get("metadata", {})}}
+
+
+def _cycle(value: Any) -> Iterator[Any]:
+    return itertools.cycle(value if isinstance(value, list) else [value])
 
 
 def _filled(value: Any, values: dict[str, int]) -> Any:

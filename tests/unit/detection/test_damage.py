@@ -19,7 +19,6 @@ from tests.unit.detection.builders import (
     fact,
     feed,
     joined,
-    reviewed,
     update,
 )
 from webhook.detection import ledger as ledger_module
@@ -249,9 +248,9 @@ def test_a_finding_whose_object_is_deleted_has_no_damage():
     detection.settle(102.0 + QUIET_SECONDS)
     asked = make_review("DELETE", "deployments", None, {"metadata": {"generation": 1}})
     dry = make_review("DELETE", "deployments", None, {"metadata": {"generation": 1}}, dry_run=True)
-    detection.forget(reviewed(dry, OUTCOME).request, 300.0)
+    feed(detection, OUTCOME, dry, 300.0)
     assert only(detection).state == "quiet"
-    detection.forget(reviewed(asked, OUTCOME).request, 300.0)
+    feed(detection, OUTCOME, asked, 300.0)
     assert only(detection).state == "resolved"
 
 

@@ -304,9 +304,9 @@ class Counting(Suspects):
         super().__init__(read_configurations([hook("aaa"), hook("bbb")]))
         self.asked = []
 
-    def accused(self, names, shared, where):
+    def accused(self, names, shared, where, young=()):
         self.asked.append(names)
-        return super().accused(names, shared, where)
+        return super().accused(names, shared, where, young)
 
 
 def in_doubt(

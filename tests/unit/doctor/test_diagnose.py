@@ -1,5 +1,6 @@
 """Each thing that can be wrong, found alone, with how bad it is and the command that mends it."""
 
+from copy import deepcopy
 from dataclasses import replace
 from datetime import timedelta
 
@@ -381,6 +382,8 @@ def test_what_is_registered_but_not_installed_is_no_noise():
         ({"image": "r.example.org/g:2"}, "genguard install --image r.example.org/g:2"),
         ({"replicas": 5}, "genguard install"),
         ({"heal": False}, "genguard install --no-heal"),
+        ({"static": {}}, "genguard install --static-webhooks none"),
+        ({"static": {"a.json": "{}"}}, "genguard install --static-webhooks DIR"),
         (
             {"alertmanagers": ("http://a:9093", "http://b:9093")},
             "genguard install --alertmanager http://a:9093 --alertmanager http://b:9093",
@@ -423,6 +426,29 @@ def test_only_an_observer_of_trace_may_stand_before_the_first_registration(label
     (line,) = (line for line in diagnose(facts) if line.id == "order")
     assert line.level is level
     assert (name in line.message) is (level is Level.WARN)
+
+
+@pytest.mark.parametrize(
+    ("version", "argument", "told"),
+    [
+        ("v1.35.4", "--events", None),
+        ("v1.36.3", "--events", "genguard install --static-webhooks"),
+        ("v1.37.0", "--static-webhooks=none", "the server knows the static webhooks"),
+    ],
+)
+def test_it_says_whether_the_server_knows_webhooks_that_no_api_lists(version, argument, told):
+    def with_argument(one):
+        if one is None or one["kind"] != "Deployment":
+            return one
+        changed = deepcopy(one)
+        changed["spec"]["template"]["spec"]["containers"][0]["args"].append(argument)
+        return changed
+
+    live = {path: with_argument(one) for path, one in WELL.live.items()}
+    facts = replace(WELL, version=version, live=live)
+    lines = [one for one in diagnose(facts) if one.id == "static"]
+    assert [one.level for one in lines] == [Level.OK] * bool(told)
+    assert all(told in one.message for one in lines)
 
 
 def test_kinds_are_told_as_this_server_has_them():

@@ -110,10 +110,10 @@ async def test_kinds_with_names_that_no_server_lets_through_are_not_remembered(w
     await detecting.stop()
 
 
-async def test_only_updates_that_were_judged_are_looked_at():
+async def test_deletions_on_their_way_and_what_was_not_judged_are_not_looked_at():
     detecting = Detecting(Detection(), [], Tracking())
-    created = json.dumps(make_review("CREATE", "deployments", {"spec": {}})).encode()
-    detecting.put(Phase.MUTATE, review(created, Phase.MUTATE, judge(), 0.0).verdict, 10)
+    deleted = json.dumps(make_review("DELETE", "deployments", None, {"spec": {}})).encode()
+    detecting.put(Phase.MUTATE, review(deleted, Phase.MUTATE, judge(), 0.0).verdict, 10)
     detecting.put(Phase.MUTATE, Verdict(), 10)
     assert len(detecting) == 0
     await detecting.stop()

@@ -4,7 +4,8 @@ import msgspec
 import pytest
 
 from webhook.admission.review import ReviewedObject
-from webhook.status.state_transition import LONGEST_UID, ObjectSnapshot
+from webhook.objects.owners import LONGEST_UID
+from webhook.status.state_transition import ObjectSnapshot
 
 CONTROLLER = {"kind": "ReplicaSet", "uid": "b", "controller": True}
 

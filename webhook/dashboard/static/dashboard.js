@@ -54,6 +54,7 @@ async function show() {
     const unfolded = main.querySelector("details[open]");
     main.replaceChildren(...page.getElementById("main").childNodes);
     for (const one of unfolded ? main.querySelectorAll("details") : []) one.open = true;
+    offerCopies();
     document.title = page.title;
     say(open);
   } catch {
@@ -74,6 +75,29 @@ function heard(event) {
 function lose() {
   say("Connection lost: this page may be out of date. Reconnecting.", true);
 }
+
+// Buttons are hidden without JavaScript: there they could do nothing.
+function offerCopies() {
+  for (const one of main.querySelectorAll(".copy")) one.hidden = false;
+}
+
+// Browsers give a page the clipboard on HTTPS and localhost only. Elsewhere the text is selected.
+async function copy(from) {
+  const text = from.parentElement.querySelector("code");
+  try {
+    await navigator.clipboard.writeText(text.textContent);
+    from.textContent = "Copied";
+  } catch {
+    document.getSelection().selectAllChildren(text);
+    from.textContent = "Selected: press Ctrl+C";
+  }
+}
+
+main.addEventListener("click", (event) => {
+  const from = event.target.closest(".copy");
+  if (from) copy(from);
+});
+offerCopies();
 
 if (follows) {
   live.replaceChildren(words, button);

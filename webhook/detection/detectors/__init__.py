@@ -2,12 +2,17 @@
 
 from typing import Final
 
+from webhook.detection.detectors.cross_object_loop import CrossObjectLoop
 from webhook.detection.detectors.detector import Blame, Detector, DetectorRunner, Signal
 from webhook.detection.detectors.generation_mismatch import GenerationMismatch
 from webhook.detection.detectors.generation_storm import GenerationStorm
+from webhook.detection.detectors.metadata_clobbered import MetadataClobbered
+from webhook.detection.detectors.metadata_fight import MetadataFight
 from webhook.detection.detectors.observed_generation_ahead import ObservedGenerationAhead
 from webhook.detection.detectors.observed_generation_cleared import ObservedGenerationCleared
 from webhook.detection.detectors.observed_generation_stalled import ObservedGenerationStalled
+from webhook.detection.detectors.recreation import Recreation
+from webhook.detection.detectors.refused_retry import RefusedRetry
 from webhook.detection.detectors.spec_fight import SpecFight
 from webhook.detection.detectors.status_clobbered import StatusClobbered
 from webhook.detection.detectors.status_oscillation import StatusOscillation
@@ -24,9 +29,14 @@ ALL: Final[tuple[Detector, ...]] = (
     StatusWriteStorm(),
     GenerationStorm(),
     SpecFight(),
+    MetadataFight(),
+    MetadataClobbered(),
     UnstableMutation(),
     GenerationMismatch(),
     TerminatingReplicasDropped(),
+    CrossObjectLoop(),
+    Recreation(),
+    RefusedRetry(),
 )
 
 __all__ = ["ALL", "Blame", "Detector", "DetectorRunner", "Signal"]

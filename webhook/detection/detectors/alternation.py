@@ -1,6 +1,6 @@
 """One leaf turned back by writers who take turns: A, B, A, B."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
@@ -14,6 +14,8 @@ _TURNS: Final = 8
 _TWO: Final = 2
 _SECONDS: Final = 600.0
 _STATUS: Final = "status"
+_METADATA: Final = "metadata"
+"""A Deployment's annotations count as spec does; fights about them are found by metadata-fight."""
 _CHANGES_OF_HANDS: Final = 3
 """Of A, B, A, B: mine, yours, mine again, and yours again."""
 
@@ -23,6 +25,7 @@ class Turn(NamedTuple):
 
     value: int | None
     requester: Requester
+    time: float
 
 
 def fight(write: Write, past: ObjectHistory, *, in_status: bool) -> Iterator[Signal]:
@@ -57,14 +60,10 @@ def _alternations(
         return
     values = _values(meant, past, since)
     for change in meant:
-        turns = values[change.key][::-1]
-        back = [turns[at].requester for at in range(len(turns)) if _turns_back(turns, at)]
-        if not back or not _turns_back(turns, len(turns) - 1):
-            continue
-        fighters = {one.user: one for one in back}
+        fighters = fighters_of(values[change.key][::-1])
         newest = write.requester
-        if len(fighters) >= _TWO:
-            yield change, (newest, *(one for one in fighters.values() if one.user != newest.user))
+        if fighters:
+            yield change, (newest, *(one for one in fighters if one.user != newest.user))
 
 
 def _take_turns(past: ObjectHistory, since: float, *, in_status: bool) -> bool:
@@ -77,16 +76,33 @@ def _take_turns(past: ObjectHistory, since: float, *, in_status: bool) -> bool:
         for one in past.stored
         if one.time >= since and (one.writes_status if in_status else one.writes_more)
     ]
+    return change_hands(users)
+
+
+def change_hands(users: Iterable[str]) -> bool:
+    """Whether so many take turns that two may each have turned something back."""
     return sum(one != other for one, other in pairwise(users)) >= _CHANGES_OF_HANDS
 
 
+def fighters_of(turns: Sequence[Turn]) -> list[Requester]:
+    """Who turns a leaf back, each user once, if there are two and the newest turn does.
+
+    `turns` are the values of one leaf, oldest first.
+    """
+    if not _turns_back(turns, len(turns) - 1):
+        return []
+    back = [turns[at].requester for at in range(len(turns)) if _turns_back(turns, at)]
+    fighters = {one.user: one for one in back}
+    return list(fighters.values()) if len(fighters) >= _TWO else []
+
+
 def _is_meant(change: Change, *, in_status: bool) -> bool:
-    if (change.key[0] == _STATUS) is not in_status:
+    if change.key[0] == _METADATA or (change.key[0] == _STATUS) is not in_status:
         return False
     return not in_status or not (change.added or change.removed)
 
 
-def _turns_back(turns: list[Turn], at: int) -> bool:
+def _turns_back(turns: Sequence[Turn], at: int) -> bool:
     if at < 2:  # noqa: PLR2004 - mine, yours, mine again
         return False
     mine, before = turns[at], turns[at - 1]
@@ -110,6 +126,6 @@ def _values(changes: Sequence[Change], past: ObjectHistory, since: float) -> dic
         for change in one.admitted_diff:
             turns = values.get(change.key)
             if turns is not None and len(turns) < _TURNS:
-                turns.append(Turn(change.after, one.requester))
+                turns.append(Turn(change.after, one.requester, one.time))
                 wanted -= 1
     return values

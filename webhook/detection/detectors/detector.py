@@ -9,6 +9,9 @@ from typing import ClassVar, Final, Literal, get_args
 from webhook.admission.review import Phase
 from webhook.detection.damage import Damage
 from webhook.detection.history import History, ObjectHistory
+from webhook.detection.life_fact import blank_write
+from webhook.detection.lives import Turns
+from webhook.detection.refusals import Refusal
 from webhook.detection.write import Requester, Write
 
 
@@ -41,7 +44,14 @@ class Signal:
     damage: Damage | None = None
 
 
-Sort = Literal["writes_status", "writes_more", "is_changed", "counted", "has_outcome"]
+Sort = Literal[
+    "writes_status",
+    "writes_more",
+    "is_changed",
+    "is_mutated",
+    "counted",
+    "has_outcome",
+]
 """A question that a Write answers with yes or no."""
 _sorts: Final = attrgetter(*get_args(Sort))
 
@@ -70,6 +80,21 @@ class Detector:
         del write, past
         return ()
 
+    def judge_stored_metadata(self, write: Write, past: ObjectHistory) -> Iterable[Signal]:
+        """Judge a write that is known to have changed the stored metadata."""
+        del write, past
+        return ()
+
+    def judge_turns(self, turns: Turns) -> Iterable[Signal]:
+        """Judge creations and deletions that follow one from another."""
+        del turns
+        return ()
+
+    def judge_refusal(self, refusal: Refusal) -> Iterable[Signal]:
+        """Judge a write that did not come out."""
+        del refusal
+        return ()
+
 
 _Judge = Callable[[Write, ObjectHistory], Iterable[Signal]]
 _Judges = tuple[tuple[str, _Judge], ...]
@@ -90,7 +115,13 @@ class DetectorRunner:
             for one in each
             if type(one).judge_stored is not Detector.judge_stored
         )
+        self._detectors_of_metadata: Final[_Judges] = tuple(
+            (one.name, one.judge_stored_metadata)
+            for one in each
+            if type(one).judge_stored_metadata is not Detector.judge_stored_metadata
+        )
         self._judges: Final[dict[tuple[bool, ...], tuple[_Judges, _Judges]]] = {}
+        self._all: Final = each
 
     def judge(self, write: Write, history: History) -> Iterator[tuple[str, Signal, Write]]:
         """Remember a write, and yield (detector, signal, write) for all that is wrong with it.
@@ -105,6 +136,11 @@ class DetectorRunner:
             for name, judge in self._judges_of(stored)[1]:
                 for signal in judge(stored, past):
                     yield name, signal, stored
+        changed = past.confirm_metadata(write)
+        if changed is not None:
+            for name, judge in self._detectors_of_metadata:
+                for signal in judge(changed, past):
+                    yield name, signal, changed
         history.add(past, write)
         for name, judge in self._judges_of(write)[0]:
             for signal in judge(write, past):
@@ -121,6 +157,19 @@ class DetectorRunner:
             for signal in judge(write, past):
                 if signal.blame is Blame.OTHERS:
                     yield name, signal, write
+
+    def judge_turns(self, turns: Turns) -> Iterator[tuple[str, Signal, Write]]:
+        """Yield (detector, signal, deletion) for all that is wrong with these turns."""
+        write = blank_write(turns.object, turns.deleter, turns.deleted)
+        for one in self._all:
+            for signal in one.judge_turns(turns):
+                yield one.name, signal, write
+
+    def judge_refusal(self, refusal: Refusal) -> Iterator[tuple[str, Signal, Write]]:
+        """Yield (detector, signal, write) for all that is wrong with a write that was refused."""
+        for one in self._all:
+            for signal in one.judge_refusal(refusal):
+                yield one.name, signal, refusal.write
 
     def _judges_of(self, write: Write) -> tuple[_Judges, _Judges]:
         """Return the methods that judge such a write when it is requested, and when stored."""

@@ -4,16 +4,20 @@ Reads   what was asked of spec, what other webhooks made of it, and the stored v
 Acts on writes of the main resource and of its scale, which shows the same replicas
 Result  blames both writers; or the webhook that puts an explicit value back to what was stored,
         which leaves no trace in generation: each such write is a no-op
-Relies  on an explicit value: a field that a PUT leaves out and a webhook defaults is no fight
+Relies  on metadata-fight and metadata-clobbered for the annotations of a Deployment, and
+        on an explicit value: a field that a PUT leaves out and a webhook defaults is no fight
 """
 
 from collections.abc import Iterator
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from webhook.detection.detectors.alternation import fight
 from webhook.detection.detectors.detector import Blame, Detector, Signal, Sort
 from webhook.detection.history import ObjectHistory
 from webhook.detection.write import Write
+
+_OTHERS_FIND: Final = frozenset({"status", "metadata"})
+"""status-clobbered and metadata-clobbered."""
 
 
 class SpecFight(Detector):
@@ -33,7 +37,7 @@ class SpecFight(Detector):
         turned_back = [
             change
             for change in requested
-            if change.key[0] != "status"
+            if change.key[0] not in _OTHERS_FIND
             and change.after is not None
             and (other := made_of.get(change.key)) is not None
             and other.after == change.before

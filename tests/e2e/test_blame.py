@@ -1,0 +1,155 @@
+"""`genguard blame` on a real control plane: each field's writer, from all that can be known."""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from tests.controlplane.client import APPLY_PATCH, wait_until
+from tests.controlplane.fixtures import NamespaceFactory
+from tests.controlplane.options import Options
+from tests.controlplane.plane import ControlPlane
+from tests.controlplane.webhook_listener import Patch, WebhookListener
+from tests.e2e.culprits import deployment
+from tests.e2e.genguard import Genguard
+from tests.e2e.registrations import registered
+from tests.e2e.verbs import run
+from webhook.blame.drawing import annotated
+from webhook.blame.report import BlamedObject, blame_live
+from webhook.cli import main
+
+pytestmark = pytest.mark.xdist_group("audited")
+
+MASTERS = ["system:masters"]
+LIMIT = "spec.revisionHistoryLimit"
+WEBHOOK = "mmm-limits/reviews.example.org"
+
+
+@pytest.fixture(scope="module")
+def audited() -> Iterator[ControlPlane]:
+    with ControlPlane(Options(controller_manager=True, audit_level="RequestResponse")) as plane:
+        yield plane
+
+
+def limits(request: Mapping[str, Any]) -> Patch:
+    """Overwrites the revisionHistoryLimit that was asked for."""
+    if request["operation"] == "DELETE":
+        return ()
+    return [{"op": "add", "path": "/spec/revisionHistoryLimit", "value": 2}]
+
+
+def apply(plane: ControlPlane, path: str, image: str = "image:1") -> None:
+    """As `kubectl apply --server-side` of alice does it; replicas are hers at first."""
+    wanted = deployment("web", 1, image) | {"apiVersion": "apps/v1", "kind": "Deployment"}
+    wanted["spec"]["revisionHistoryLimit"] = 7
+    alice = plane.client.as_user("alice", MASTERS)
+    params = {"fieldManager": "kubectl", "force": True}
+    alice.patch(path, wanted, content_type=APPLY_PATCH, params=params)
+
+
+def by_field(text: str) -> dict[str, dict[str, Any]]:
+    return {one["field"]: one for one in json.loads(text)["fields"]}
+
+
+def test_each_field_names_its_writer_and_who_deleted_it_is_in_the_audit_log(
+    audited: ControlPlane, namespace: NamespaceFactory
+) -> None:
+    name = namespace(audited)
+    path = f"/apis/apps/v1/namespaces/{name}/deployments/web"
+    bob = audited.client.as_user("bob", MASTERS)
+    here = ("-n", name)
+    with (
+        Genguard("--audit-only", f"--kubeconfig={audited.kubeconfig}") as guard,
+        WebhookListener(audited.authority, limits) as listener,
+        listener.registered(audited, name, ("deployments",), name="mmm-limits"),
+        registered(audited, name, guard),
+    ):
+        for number in range(5):
+            apply(audited, path, f"image:{number}")
+        scale = bob.get(f"{path}/scale").body
+        bob.put(f"{path}/scale", scale | {"spec": {"replicas": 3}})
+        wait_until(lambda: bob.get(path).body["status"].get("observedGeneration"), what="status")
+        wait_until(lambda: "mmm-limits" in guard.ops("/api/findings")[1], what="a finding")
+
+        found = by_field(run(audited, "blame", "deploy/web", "-o", "json", *here).out)
+        replicas = found["spec.replicas"]["writer"]
+        assert replicas["through"] == "Update /scale"
+        assert found["spec.template.spec.containers[c].image"]["writer"]["manager"] == "kubectl"
+        available = found["status.conditions[Available].status"]["writer"]
+        assert available["manager"] == "kube-controller-manager"
+        assert "user" not in replicas
+
+        server = f"--server={guard.ops_url}"
+        found = by_field(run(audited, "blame", "deploy/web", "-o", "json", server, *here).out)
+        image = found["spec.template.spec.containers[c].image"]["writer"]
+        assert (image["user"], image["manager"], image["exact"]) == ("alice", "kubectl", True)
+        observed = found["status.observedGeneration"]["writer"]
+        assert observed["user"].endswith("deployment-controller")
+        assert found[LIMIT]["changedBy"][0]["name"] == WEBHOOK
+        assert "changedBy" not in found["spec.replicas"]
+
+        shown = run(audited, "blame", "deploy/web", LIMIT, server, *here)
+        assert WEBHOOK in shown.out
+        assert "spec.replicas" not in shown.out
+        text = run(audited, "blame", "deploy/web", "-o", "yaml", server, *here).out
+        stored = audited.client.get(path).body
+        del stored["metadata"]["managedFields"]
+        assert yaml.safe_load(text)["spec"] == stored["spec"]
+
+        bob.delete(path)
+        gone = run(audited, "blame", "deploy/web", server, *here, code=1)
+        assert f"genguard blame -f AUDIT-LOG deployments.apps/web -n {name}" in gone.err
+
+    log = f"--filename={audited.audit_log}"
+    told = offline(log, "deploy/web", "-n", name)
+    assert told["exists"] is False
+    deeds = [(one["what"], one["by"]["user"]) for one in told["deeds"]]
+    assert deeds == [("created", "alice"), ("scaled", "bob"), ("deleted", "bob")]
+    found = {one["field"]: one for one in told["fields"]}
+    assert found["spec.replicas"]["writer"]["through"] == "update /scale"
+    assert found["spec.template.spec.containers[c].image"]["writer"]["user"] == "alice"
+    assert found[LIMIT]["changedBy"][0] == {
+        "type": "webhook", "name": WEBHOOK, "confidence": "certain",
+    }  # fmt: skip
+    available = found["status.conditions[Available].status"]["writer"]
+    assert available["user"].endswith("deployment-controller")
+
+
+EVERYWHERE = (
+    "/api/v1/namespaces",
+    "/api/v1/configmaps",
+    "/api/v1/serviceaccounts",
+    "/api/v1/services",
+    "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+    "/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas",
+    "/apis/scheduling.k8s.io/v1/priorityclasses",
+    "/apis/apiregistration.k8s.io/v1/apiservices",
+    "/apis/coordination.k8s.io/v1/leases",
+    "/apis/apps/v1/deployments",
+    "/apis/apps/v1/replicasets",
+    "/api/v1/pods",
+)
+
+
+def test_every_object_of_a_cluster_can_be_blamed(audited: ControlPlane) -> None:
+    blamed = 0
+    for path in EVERYWHERE:
+        for document in audited.client.get(path).body["items"]:
+            where = BlamedObject("", "", path.rpartition("/")[2], "", "", "")
+            found = blame_live(where, document, None)
+            text = "\n".join((*annotated(found, document), ""))
+            document["metadata"].pop("managedFields", None)
+            assert yaml.safe_load(text) == document
+            blamed += sum(one.writer is not None for one in found.fields)
+    assert blamed > 100
+
+
+def offline(*arguments: str) -> dict[str, Any]:
+    """Reads a log without a cluster."""
+    done = CliRunner().invoke(main, ["blame", *arguments, "-o", "json"])
+    assert done.exit_code == 0, (done.output, done.exception)
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found

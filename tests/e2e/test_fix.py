@@ -1,0 +1,136 @@
+"""The commands that end a loop are taken by the real kubectl and the real API server."""
+
+import shlex
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.controlplane.plane import ControlPlane
+from tests.scenarios.policies import bound
+from tests.scenarios.scene import Policy
+from webhook.detection.finding import Actor, Confidence, Finding, FoundObject, Severity
+from webhook.detection.fix import fix
+from webhook.detection.suspects import read_configurations
+
+pytestmark = pytest.mark.xdist_group("apiserver")
+
+PATH = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
+KEPT = {"name": "kept", "expression": "true"}
+
+
+def finding(detector: str, sort: str = "webhook", subresource: str = "status") -> Finding:
+    name = "mmm-old/two.example.org" if sort == "webhook" else "pins"
+    return Finding(
+        id="f1",
+        detector=detector,
+        severity=Severity.WARNING,
+        state="open",
+        object=FoundObject("apps", "v1", "deployments", "shop", "web", "u"),
+        subresource=subresource,
+        paths=("/status/observedGeneration",),
+        actors=(Actor(sort, name, "", Confidence.CERTAIN),),
+        count=9,
+        first_seen="2026-11-23T08:00:00Z",
+        last_seen="2026-11-23T08:01:00Z",
+        message="m",
+        evidence=(),
+    )
+
+
+def hook(name: str, resources: list[str], **more: Any) -> dict[str, Any]:
+    rule = {"apiGroups": ["apps"], "apiVersions": ["*"], "operations": ["UPDATE"]}
+    return {
+        "name": name,
+        "rules": [{**rule, "resources": ["replicasets"]}, {**rule, "resources": resources}],
+        "clientConfig": {"url": "https://127.0.0.1:9/"},
+        "failurePolicy": "Ignore",
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+        **more,
+    }
+
+
+@pytest.fixture
+def configuration(apiserver: ControlPlane) -> Iterator[dict[str, Any]]:
+    body = {
+        "kind": "MutatingWebhookConfiguration",
+        "metadata": {"name": "mmm-old"},
+        "webhooks": [
+            hook("one.example.org", ["deployments", "deployments/status"]),
+            hook(
+                "two.example.org",
+                ["deployments", "deployments/status"],
+                matchConditions=[KEPT],
+                reinvocationPolicy="IfNeeded",
+            ),
+        ],
+    }
+    yield apiserver.client.post(PATH, body).body
+    apiserver.client.delete(f"{PATH}/mmm-old")
+
+
+def run(plane: ControlPlane, command: str) -> None:
+    program, *words = shlex.split(command)
+    assert program == "kubectl"
+    plane.kubectl(*words)
+
+
+def hooks(plane: ControlPlane) -> tuple[dict[str, Any], dict[str, Any]]:
+    one, two = plane.client.get(f"{PATH}/mmm-old").body["webhooks"]
+    return one, two
+
+
+def test_the_rule_for_status_is_taken_out_of_this_webhook_alone(
+    apiserver: ControlPlane, configuration: dict[str, Any]
+) -> None:
+    known = read_configurations([configuration | {"kind": "MutatingWebhookConfiguration"}])
+    step, _ = fix(finding("observed-generation-cleared"), known)
+    run(apiserver, step.command)
+    one, two = hooks(apiserver)
+    assert one["rules"] == configuration["webhooks"][0]["rules"]
+    assert [each["resources"] for each in two["rules"]] == [["replicasets"], ["deployments"]]
+    done = apiserver.kubectl(*shlex.split(step.command)[1:], check=False)
+    assert done.returncode != 0, "the rule is another one by now"
+
+
+@pytest.mark.parametrize("subresource", ["status", ""])
+def test_a_condition_is_added_to_those_of_this_webhook_alone(
+    apiserver: ControlPlane, configuration: dict[str, Any], subresource: str
+) -> None:
+    step, _ = fix(finding("status-clobbered", subresource=subresource))
+    run(apiserver, step.command)
+    one, two = hooks(apiserver)
+    assert one == configuration["webhooks"][0]
+    names = {each["name"] for each in two["matchConditions"]}
+    added = "not-status-of-deployments" if subresource else "not-deployments-shop-web"
+    assert names == {"kept", added}
+
+
+def test_a_webhook_is_not_called_again(
+    apiserver: ControlPlane, configuration: dict[str, Any]
+) -> None:
+    step, _ = fix(finding("unstable-mutation", subresource=""))
+    run(apiserver, step.command)
+    one, two = hooks(apiserver)
+    assert one == configuration["webhooks"][0]
+    assert two["reinvocationPolicy"] == "Never"
+    assert two["rules"] == configuration["webhooks"][1]["rules"]
+
+
+def test_a_condition_is_added_to_a_policy(apiserver: ControlPlane) -> None:
+    sets = {
+        "patchType": "JSONPatch",
+        "jsonPatch": {"expression": '[JSONPatch{op: "add", path: "/spec/paused", value: true}]'},
+    }
+    policy = Policy("pins", ("deployments",), "request.name == 'x'", sets)
+    apiserver.client.post("/api/v1/namespaces", {"metadata": {"name": "fixed"}})
+    with bound(apiserver, "fixed", policy):
+        (step,) = fix(finding("spec-fight", "policy", ""))
+        name = step.command.split()[3]
+        run(apiserver, step.command)
+        path = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies"
+        found = apiserver.client.get(f"{path}/{name}").body["spec"]["matchConditions"]
+        names = {each["name"] for each in found}
+        assert len(names) == 2
+        assert "not-deployments-shop-web" in names

@@ -1,0 +1,168 @@
+"""Objects that come and go for ever, and writes that never come out."""
+
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+from tests.controlplane.client import ApiError
+from tests.controlplane.webhook_listener import Patch
+from tests.e2e.culprits import deployment
+from tests.scenarios import refusing
+from tests.scenarios.catalogue import scenario
+from tests.scenarios.scene import Hook, Scene
+
+
+@scenario()
+def descheduler_against_a_replicaset(scene: Scene) -> None:
+    """Whatever runs is deleted, and made again."""
+    scene.create("apps/v1/deployments", deployment("web", replicas=1))
+    for _ in range(9):
+        scene.pause(0.6)
+        scene.delete_all("v1/pods", "descheduler")
+    scene.pause(0.5)
+
+
+@scenario()
+def descheduler_against_two_pods(scene: Scene) -> None:
+    """One Pod after the other, each as soon as it runs, and without a grace period."""
+    body = deployment("web", replicas=2)
+    body["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] = 0
+    scene.create("apps/v1/deployments", body)
+    for _ in range(6):
+        scene.pause(0.8)
+        scene.delete_all("v1/pods", "descheduler")
+    scene.pause(0.5)
+
+
+@scenario()
+def created_and_deleted_by_turns(scene: Scene) -> None:
+    """Two users want a Job there, and not there."""
+    for _ in range(8):
+        job = scene.create("batch/v1/jobs", _job("nightly"), "alice")
+        scene.pause(0.3)
+        job.delete("bob")
+        scene.pause(0.2)
+
+
+@scenario()
+def cleaned_away_and_made_again(scene: Scene) -> None:
+    """A controller makes what a cleaner takes for a leftover."""
+    for turn in range(9):
+        widget = scene.create("example.org/v1/widgets", _widget("one"), "widget-controller")
+        widget.status("widget-controller", observedGeneration=1, phase="Running")
+        scene.pause(0.2 + turn % 3 / 10)
+        widget.delete("cleaner")
+        scene.pause(0.1)
+
+
+@scenario()
+def owner_that_is_not_there(scene: Scene) -> None:
+    """The garbage collector deletes what names an owner that nobody knows."""
+    owner = {
+        "apiVersion": "example.org/v1", "kind": "Widget", "name": "gone",
+        "uid": "00000000-0000-4000-8000-000000000001", "controller": True,
+    }  # fmt: skip
+    for _ in range(8):
+        body = _job("child")
+        body["metadata"]["ownerReferences"] = [owner]
+        made = scene.create("batch/v1/jobs", body, "operator")
+        made.wait_until_gone()
+        scene.pause(0.1)
+
+
+@scenario()
+def update_refused_by_a_policy(scene: Scene) -> None:
+    widget = scene.widget()
+    with refusing.policy(scene, ["widgets"], "!has(object.spec.size) || object.spec.size < 5"):
+        for turn in range(12):
+            with suppress(ApiError):
+                widget.spec("gitops", size=9)
+            widget.status("widget-controller", observedGeneration=1, seen=turn)
+            scene.pause(0.3)
+
+
+@scenario()
+def update_refused_by_a_webhook_that_is_gone(scene: Scene) -> None:
+    web = scene.create("apps/v1/deployments", deployment("web", replicas=1))
+    scene.pause(1.5)
+    with refusing.webhook_that_is_gone(scene, ["deployments"]):
+        for _ in range(12):
+            with suppress(ApiError):
+                web.spec("gitops", replicas=3)
+            scene.pause(0.3)
+
+
+def _makes_invalid(request: Mapping[str, Any]) -> Patch:
+    """Counts in text what the API server counts in numbers."""
+    if request["operation"] != "UPDATE":
+        return ()
+    return [{"op": "add", "path": "/spec/minReadySeconds", "value": -1}]
+
+
+@scenario(Hook("mmm-defaults", _makes_invalid, ("deployments",)))
+def made_invalid_by_a_webhook(scene: Scene) -> None:
+    web = scene.create("apps/v1/deployments", deployment("web", replicas=1))
+    for _ in range(12):
+        with suppress(ApiError):
+            web.spec("gitops", replicas=3)
+        scene.pause(0.3)
+
+
+@scenario()
+def pods_refused_by_a_quota(scene: Scene) -> None:
+    refusing.quota(scene, pods=1)
+    scene.create("apps/v1/deployments", deployment("web", replicas=2))
+    scene.pause(12.0)
+
+
+@scenario()
+def pods_refused_by_a_policy(scene: Scene) -> None:
+    with refusing.policy(scene, ["pods"], "has(object.metadata.annotations)"):
+        scene.create("apps/v1/deployments", deployment("web", replicas=2))
+        scene.pause(7.0)
+
+
+@scenario()
+def creation_refused_by_a_policy(scene: Scene) -> None:
+    scene.widget("other")
+    with refusing.policy(scene, ["widgets"], "object.spec.size < 5"):
+        for _ in range(10):
+            with suppress(ApiError):
+                scene.create("example.org/v1/widgets", _widget("one", size=9), "gitops")
+            scene.pause(0.3)
+
+
+@scenario()
+def several_refused_at_once(scene: Scene) -> None:
+    """Two users are refused for ever, each with a change of his own; a third one is not."""
+    widget = scene.widget()
+
+    def ask(user: str, size: int) -> None:
+        for _ in range(10):
+            with suppress(ApiError):
+                widget.spec(user, size=size)
+            scene.pause(0.3)
+
+    with refusing.policy(scene, ["widgets"], "!has(object.spec.size) || object.spec.size < 5"):
+        users = (("alice", 8), ("bob", 9))
+        threads = [threading.Thread(target=ask, args=one) for one in users]
+        for one in threads:
+            one.start()
+        for one in threads:
+            one.join()
+
+
+def _job(name: str) -> dict[str, Any]:
+    container = {"name": "c", "image": "image:1"}
+    spec = {"template": {"spec": {"restartPolicy": "Never", "containers": [container]}}}
+    return {"metadata": {"name": name}, "spec": spec}
+
+
+def _widget(name: str, **spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "example.org/v1",
+        "kind": "Widget",
+        "metadata": {"name": name},
+        "spec": spec or {"size": 1},
+    }

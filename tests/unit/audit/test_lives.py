@@ -1,0 +1,171 @@
+"""Objects that come and go, and writes that are refused, as an audit log shows them."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.unit.audit.samples import CULPRIT, Json, as_lines, audit_log, deployment, event
+
+LEVELS = ("Request", "RequestResponse")
+
+
+def findings(*events: Json) -> dict[str, Any]:
+    log = audit_log()
+    for line in as_lines(events):
+        log.see(line, "Event")
+    return {one.detector: one for one in log.findings()}
+
+
+def turns(
+    count: int,
+    deleter: str = "bob",
+    *,
+    level: str = "RequestResponse",
+    of: str = "jobs",
+    **more: Any,
+) -> Iterator[Json]:
+    """One creates a name, and another deletes it."""
+    for turn in range(count):
+        made = deployment()
+        made["metadata"] |= {"uid": f"u-{turn}"}
+        common = {"resource": of, "subresource": "", "level": level}
+        yield event(
+            second=2 * turn, verb="create", user="alice", sent=deployment(), stored=made, code=201,
+            **common,
+        )  # fmt: skip
+        if "ends" in more:
+            sent = {"status": more["ends"]}
+            yield event(second=2 * turn + 0.5, verb="patch", sent=sent, resource=of, level=level)
+        yield event(
+            second=2 * turn + 1, verb=more.get("verb", "delete"), user=deleter,
+            **(common | {"subresource": more.get("to", "")}),
+        )  # fmt: skip
+
+
+def refused(
+    count: int, code: int = 403, every: float = 1.0, *calls: Json, **more: Any
+) -> list[Json]:
+    status = {"code": code, "reason": "Forbidden", **more.pop("status", {})}
+    sent = more.pop("sent", {"spec": {"a": 1}})
+    common = {"verb": "update", "user": "gitops", "subresource": "", **more}
+    return [
+        event(*calls, second=every * number, sent=sent, **common) | {"responseStatus": status}
+        for number in range(count)
+    ]
+
+
+def actors(finding: Any) -> list[str]:
+    return [one.name for one in finding.actors]
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_one_creates_and_another_deletes(level):
+    found = findings(*turns(6, level=level))
+    assert list(found) == ["recreation"]
+    assert actors(found["recreation"]) == ["bob", "alice"]
+    assert found["recreation"].severity.value == "warning"
+
+
+def test_who_evicts_deletes():
+    found = findings(*turns(6, "descheduler", of="pods", verb="create", to="eviction"))
+    assert actors(found["recreation"]) == ["descheduler", "alice"]
+
+
+def test_generated_names_of_one_owner_are_one_place():
+    events = []
+    for turn in range(6):
+        name = f"web-{turn}"
+        metadata = {
+            "name": name, "generateName": "web-", "uid": f"u{turn}", "labels": {"app": "web"},
+            "ownerReferences": [{"uid": "rs", "controller": True}],
+        }  # fmt: skip
+        common = {"resource": "pods", "subresource": "", "level": "RequestResponse"}
+        sent = {"metadata": {"generateName": "web-"}}
+        events += [
+            event(second=turn, verb="create", user="rs", name="", sent=sent,
+                  stored={"metadata": metadata}, code=201, **common),
+            event(second=turn + 0.5, verb="delete", user="descheduler", name=name, **common),
+        ]  # fmt: skip
+    found = findings(*events)
+    assert actors(found["recreation"]) == ["descheduler", "rs"]
+    assert found["recreation"].object.name == "web-"
+
+
+@pytest.mark.parametrize(
+    ("events", "because"),
+    [
+        (turns(6, "alice"), "one user does both"),
+        (turns(3), "three times is no loop"),
+        (turns(6, level="Metadata"), "nobody knows whether it was done"),
+        (turns(6, ends={"phase": "Succeeded"}), "it was done"),
+        (turns(6, to="status"), "another subresource is not deleted"),
+        (refused(3), "three times"),
+        (refused(9, every=0.01), "at once"),
+        (refused(9, 409), "a conflict is tried again"),
+        (refused(9, 404), "it is gone"),
+        (refused(9, 429), "too many requests"),
+        (refused(9, 500), "an error of the server"),
+        (refused(9, query="?dryRun=All"), "a dry run"),
+        (refused(9, verb="delete"), "a deletion that is refused leaves all as it is"),
+        (refused(9, every=900.0), "a quarter of an hour apart"),
+        (
+            refused(9, status={"details": {"causes": [{"reason": "NamespaceTerminating"}]}}),
+            "its namespace is deleted",
+        ),
+        (
+            refused(9, annotations={"authorization.k8s.io/decision": "forbid"}),
+            "it never reached admission",
+        ),
+        (
+            [one for n in range(9) for one in refused(1, sent={"spec": {"a": n}})],
+            "another thing each time",
+        ),
+        ([*refused(3), *refused(1, 200), *refused(3)], "it came out in between"),
+    ],
+)
+def test_what_is_no_loop_is_quiet(events, because):
+    assert not findings(*events), because
+
+
+@pytest.mark.parametrize("code", [400, 403, 413, 422])
+@pytest.mark.parametrize("level", ["Metadata", *LEVELS])
+def test_a_write_that_is_refused_again_and_again(code, level):
+    found = findings(*refused(6, code, level=level))["refused-retry"]
+    assert actors(found) == ["gitops"]
+    assert found.message == f"gitops writes it again and again: the answer is {code} Forbidden"
+    assert (found.severity.value, found.object.name) == ("warning", "web")
+
+
+def test_a_webhook_that_does_not_answer_refuses():
+    message = "failed calling webhook of canary-7f3a"
+    found = findings(*refused(6, 500, status={"message": message}))["refused-retry"]
+    assert "canary-7f3a" not in str(found)
+
+
+def test_a_creation_of_a_generated_name_is_known_by_its_prefix():
+    sent = {"metadata": {"generateName": "web-"}}
+    found = findings(*refused(6, verb="create", name="", sent=sent))["refused-retry"]
+    assert found.object.name == "web-"
+    assert "creates" in found.message
+
+
+@pytest.mark.parametrize(
+    ("path", "field", "named"),
+    [
+        ("/spec/minReadySeconds", "spec.minReadySeconds", True),
+        ("/spec/containers/0", "spec.containers[0].image", True),
+        ("/spec/replicas", "spec.minReadySeconds", False),
+        ("/spec", "", False),
+    ],
+)
+def test_a_webhook_is_named_if_the_answer_names_what_it_has_set(path, field, named):
+    call = {"patch": [{"op": "add", "path": path, "value": -1}]}
+    status = {"reason": "Invalid", "details": {"causes": [{"field": field}]}}
+    found = findings(*refused(6, 422, 1.0, call, status=status))["refused-retry"]
+    assert actors(found) == (["/".join(CULPRIT)] if named else ["gitops"])
+
+
+def test_a_webhook_is_not_named_where_the_answer_names_no_field():
+    call = {"patch": [{"op": "add", "path": "/spec/a", "value": -1}]}
+    assert actors(findings(*refused(6, 422, 1.0, call))["refused-retry"]) == ["gitops"]

@@ -1,0 +1,155 @@
+"""An audit log says who created, wrote, scaled and deleted one object."""
+
+import json
+
+import pytest
+
+from tests.cases_loader import table
+from webhook.audit.event import ObjectReference
+from webhook.blame.audited import AuditBlame, NotInLogError, kind_in_log
+from webhook.blame.drawing import table as drawn
+from webhook.blame.places import NoSuchFieldError
+from webhook.generation.table import load_rows
+
+DAY = "2026-11-23T"
+VALUE = "hunter2"
+
+
+def event(one, resource="deployments"):
+    """One event of a log, from the short form of a case."""
+    reference = {
+        "resource": resource,
+        "apiGroup": "" if resource == "pods" else "apps",
+        "apiVersion": "v1",
+        "namespace": one.get("namespace", "shop"),
+        "subresource": one.get("subresource", ""),
+        "name": "" if one.get("nameless") else one.get("name", "web"),
+    }
+    annotations = {}
+    for index, (name, patch) in enumerate(one.get("patches", {}).items()):
+        configuration, webhook = name.split("/")
+        called = {"configuration": configuration, "webhook": webhook, "mutated": True}
+        place = f"webhook.admission.k8s.io/round_0_index_{index}"
+        annotations[f"mutation.{place}"] = json.dumps(called)
+        annotations[f"patch.{place}"] = json.dumps({**called, "patch": patch})
+    found = {
+        "kind": "Event",
+        "apiVersion": "audit.k8s.io/v1",
+        "level": one.get("level", "RequestResponse"),
+        "stage": "ResponseComplete",
+        "verb": one["verb"],
+        "requestURI": f"/x{one.get('query', '')}",
+        "user": {"username": one["by"]},
+        "userAgent": "kubectl/v1",
+        "objectRef": reference,
+        "responseStatus": {"code": one.get("code", 200)},
+        "stageTimestamp": f"{DAY}00:00:{one['at']:02}.000000Z",
+        "annotations": annotations,
+    }
+    if "as" in one:
+        found["impersonatedUser"] = {"username": one["as"]}
+    for key, name in (("sent", "requestObject"), ("answer", "responseObject")):
+        if key in one:
+            found[name] = one[key]
+    return json.dumps(found).encode()
+
+
+def read(case, namespace=""):
+    resource = case.get("resource", "deployments")
+    log = AuditBlame(kind_in_log(resource, load_rows()), "web", namespace)
+    for one in case["events"]:
+        log.see(event(one, resource), "Event")
+    return log
+
+
+def _short(text):
+    """The time of the day alone."""
+    return text.removeprefix(DAY).removesuffix("Z")
+
+
+@table(
+    "blame/audit.yaml", "events", "resource", "field", "rows", "notes", "exists", "error", "ignore"
+)
+def test_a_log_names_who_did_what(case):
+    try:
+        found = read(case).find().report(case.get("field", ""))
+    except (NotInLogError, NoSuchFieldError) as error:
+        assert str(error) == case.get("error"), case.because
+        return
+    rows = [[_short(cell.text) for cell in row] for row in drawn(found)]
+    shown = [row for row in rows if row[0] not in (*case.get("ignore", ()), "FIELD")]
+    expected = [[_short(cell) for cell in row] for row in case["rows"]]
+    assert shown == expected, case.because
+    assert found.exists is case.get("exists", True), case.because
+    for note in case.get("notes", ()):
+        assert any(one.startswith(note) for one in found.notes), case.because
+
+
+def test_the_namespace_that_is_given_is_the_one_that_is_read():
+    events = [
+        {"at": 0, "by": name, "verb": "delete", "namespace": name} for name in ("shop", "other")
+    ]
+    found = read(type("Case", (dict,), {})(events=events), "other").find().report("")
+    assert [one.by.user for one in found.deeds] == ["other"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "group", "resource", "is_meant"),
+    [
+        ("deploy", "apps", "deployments", True),
+        ("Deployment", "apps", "deployments", True),
+        ("deployments.apps", "apps", "deployments", True),
+        ("deployments.v1.apps", "apps", "deployments", True),
+        ("deploy", "apps", "replicasets", False),
+        ("deploy", "other.example.org", "deployments", False),
+        ("widget", "example.org", "widgets", True),
+        ("widgets.example.org", "example.org", "widgets", True),
+        ("widgets.v1.example.org", "example.org", "widgets", True),
+        ("widgets.example.com", "example.org", "widgets", False),
+        ("policy", "example.org", "policies", True),
+        ("box", "example.org", "boxes", True),
+        ("gadget", "example.org", "widgets", False),
+    ],
+)
+def test_a_kind_is_found_in_a_log_by_any_of_its_names(asked, group, resource, is_meant):
+    where = ObjectReference(resource=resource, api_group=group, api_version="v1")
+    assert kind_in_log(asked, load_rows())(where) is is_meant
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"metadata": []}, {"metadata": {"name": "web", "finalizers": 3, "deletionTimestamp": "t"}},
+        {"spec": []}, {"spec": 1, "metadata": {"name": "web", "managedFields": 4}}, [], [1],
+        [{"op": "add"}], [{"op": "x", "path": "/a"}], [{"op": "add", "path": "spec", "value": 1}],
+        "text", 4, None, {"metadata": {"name": "web", "managedFields": [{"fieldsV1": {"x": 1}}]}},
+        {"items": [1, {"metadata": 3}]},
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("key", ["sent", "answer"])
+@pytest.mark.parametrize("verb", ["create", "update", "patch", "delete", "deletecollection"])
+@pytest.mark.parametrize("subresource", ["", "scale", "status"])
+def test_objects_that_no_api_server_logs_break_nothing(odd, key, verb, subresource):
+    first = {"at": 0, "by": "a", "verb": "create", "answer": {"metadata": {"name": "web"}}}
+    second = {"at": 1, "by": "b", "verb": verb, "subresource": subresource, key: odd}
+    for events in ([first, second], [second, first], [second]):
+        log = read(type("Case", (dict,), {})(events=events))
+        try:
+            drawn(log.find().report(""))
+        except NotInLogError:
+            assert events == [second]
+
+
+def test_no_value_of_a_field_is_in_the_report():
+    secret = {"kind": "Secret", "metadata": {"name": "web"}, "data": {"password": VALUE}}
+    events = [
+        {"at": 0, "by": "a", "verb": "create", "answer": secret},
+        {
+            "at": 1,
+            "by": "b",
+            "verb": "patch",
+            "sent": [{"op": "add", "path": "/x", "value": VALUE}],
+        },
+    ]
+    found = read(type("Case", (dict,), {})(events=events)).find().report("")
+    assert VALUE not in str(found)

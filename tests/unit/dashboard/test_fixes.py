@@ -1,0 +1,63 @@
+"""Findings come with the change that ends them, unless there are too many in one answer."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from tests.unit.detection.test_fix import finding
+from webhook.dashboard import fixes
+from webhook.dashboard.page import MissingError, PageContext, Sources
+from webhook.detection.finding import Finding
+
+CLEARED = finding(
+    {
+        "detector": "observed-generation-cleared",
+        "subresource": "status",
+        "paths": ["/status/observedGeneration"],
+        "actors": ["webhook mmm/old.example.org certain"],
+    }
+)
+
+
+class Queue:
+    async def in_thread(self, make):
+        return make()
+
+
+def context(*found: Finding, mode="enforcing"):
+    sources = Sources(
+        detecting=SimpleNamespace(findings=lambda: found),
+        suspects=SimpleNamespace(registered=()),
+        watching=None,
+        metrics=None,
+        about=lambda: {"mode": mode},
+        connected=True,
+    )
+    return PageContext(sources, server=None, queue=Queue())
+
+
+@pytest.mark.parametrize(
+    ("mode", "first"),
+    [
+        ("enforcing", "Do not call old.example.org for writes of the status of this kind"),
+        ("audit-only", "Let genguard restore the value"),
+    ],
+)
+async def test_the_steps_of_one_finding_fit_what_the_server_does(mode, first):
+    data = await fixes.load_finding(context(CLEARED, mode=mode), {"id": "f1"}, 0.0)
+    assert data.model.fix[0].title == first
+
+
+async def test_a_finding_that_is_not_known_is_missing():
+    with pytest.raises(MissingError):
+        await fixes.load_finding(context(CLEARED), {"id": "f2"}, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("count", "is_fixed"),
+    [(1, True), (fixes.MOST_WITH_FIX, True), (fixes.MOST_WITH_FIX + 1, False)],
+)
+async def test_an_answer_of_very_many_findings_leaves_the_steps_out(count, is_fixed):
+    data = await fixes.load_all(context(*[CLEARED] * count), {}, 0.0)
+    assert len(data.model.findings) == count
+    assert all(bool(one.fix) is is_fixed for one in data.model.findings)

@@ -1,0 +1,109 @@
+"""Findings that follow from others: tests/cases/causes.yaml, by all detectors together."""
+
+import msgspec
+import pytest
+
+from tests.cases_loader import Case, load
+from tests.unit.alerts.findings import finding
+from tests.unit.detection.story import Story
+from webhook.detection.causes import beneath_causes, root_causes
+from webhook.detection.detectors import ALL
+from webhook.detection.finding import Finding
+from webhook.detection.finding_state import FindingState
+from webhook.detection.ledger import Ledger
+from webhook.detection.suspects import Suspects
+from webhook.detection.write import ObjectKey, Requester
+
+CASES = [pytest.param(case, id=case.name) for case in load("causes.yaml", "steps", "finds")]
+
+
+def played(case: Case) -> Story:
+    story = Story(*ALL, resource="widgets", found={"spec": {"size": 0}})
+    for step in case["steps"]:
+        story.play(step)
+    return story
+
+
+def told(found: Finding, by_id: dict[str, Finding]) -> str:
+    text = f"{found.severity} {found.detector} {found.object.name}"
+    if not found.caused_by:
+        return text
+    cause = by_id[found.caused_by]
+    return f"{text} < {cause.detector} {cause.object.name}"
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_finding_names_its_cause_and_no_other_does(case: Case):
+    found = list(played(case).end())
+    by_id = {one.id: one for one in found}
+    assert sorted(told(one, by_id) for one in found) == sorted(case["finds"]), case.because
+
+
+def test_causes_survive_being_saved_and_restored():
+    story = played(load("causes.yaml", "steps", "finds")[0])
+    found = tuple(story.end())
+    ledger = Ledger(Suspects())
+    ledger.restore(story.rows())
+    assert {one.id: (one.caused_by, one.severity) for one in ledger.findings()} == {
+        one.id: (one.caused_by, one.severity) for one in found
+    }
+    merged = Ledger(Suspects())
+    merged.absorb(story.rows())
+    merged.absorb(story.rows())
+    (child,) = [one for one in merged.findings() if one.caused_by]
+    assert child.severity == "info"
+
+
+def test_a_row_of_an_older_version_is_read_and_stands_alone():
+    story = played(load("causes.yaml", "steps", "finds")[0])
+    list(story.end())
+    old = []
+    for name, content in story.rows():
+        fields = msgspec.msgpack.decode(content)
+        del fields["follows"]
+        old.append((name, msgspec.msgpack.encode(fields)))
+    ledger = Ledger(Suspects())
+    ledger.restore(old)
+    assert [one.caused_by for one in ledger.findings()] == ["", ""]
+
+
+def state(detector: str, user: str, **more: object) -> FindingState:
+    where = ObjectKey("example.org", "v1", "widgets", "default", "parent", "uid-of-parent")
+    subresource = str(more.pop("subresource", ""))
+    last = float(str(more.pop("last", 100)))
+    made = FindingState(detector, detector, where, subresource, 50.0, last, 10, minor=False)
+    made.askers.blame([Requester(user, "")])
+    made.paths = {"/spec/size": None}
+    made.evidence = [{"observedGeneration": number} for number in more.pop("observed", ())]
+    return made
+
+
+@pytest.mark.parametrize(
+    ("observed", "user", "last", "cause", "because"),
+    [
+        ((3, 3, 7), "operator", 100, "spec-fight", "it observes generations, and comes too late"),
+        ((3, 3, 3), "operator", 100, None, "it may never observe one, with or without the fight"),
+        ((3, 3, 7), "gitops", 100, None, "who fights is not innocent"),
+        ((3, 3, 7), "operator", 900, None, "it goes on long after the fight"),
+    ],
+)
+def test_a_late_observed_generation_follows_from_a_fight_over_the_same_object(
+    observed, user, last, cause, because
+):
+    fight = state("spec-fight", "gitops")
+    late = state("observed-generation-stalled", user, subresource="status", observed=observed)
+    late.last = float(last)
+    assert root_causes([fight, late]).get(late.id) == cause, because
+
+
+def test_each_finding_comes_directly_beneath_its_cause():
+    names = [("b", "a"), ("a", ""), ("c", ""), ("d", "a"), ("e", "unknown")]
+    found = [finding(id=one, caused_by=cause) for one, cause in names]
+    assert [one.id for one in beneath_causes(found)] == ["a", "b", "d", "c", "e"]
+
+
+def test_what_two_do_follows_from_nothing():
+    fight = state("spec-fight", "gitops")
+    late = state("observed-generation-stalled", "operator", subresource="status", observed=(3, 7))
+    late.askers.blame([Requester("another-operator", "")])
+    assert root_causes([fight, late]) == {}

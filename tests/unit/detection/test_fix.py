@@ -1,0 +1,110 @@
+"""A finding shows what ends its loop: only steps that apply, with commands that a shell takes."""
+
+import shlex
+
+import pytest
+import yaml
+
+from tests.cases_loader import load, table
+from webhook.detection.detectors import ALL
+from webhook.detection.finding import Actor, Confidence, Finding, FoundObject, Severity
+from webhook.detection.fix import PLANS, fix, with_fix
+from webhook.detection.suspects import Registered
+
+WEB = FoundObject("apps", "v1", "deployments", "shop", "web", "u")
+KEYS = ("finding", "registered", "enforcing", "steps")
+
+
+def actor(text):
+    """`TYPE NAME CONFIDENCE [FIELD-MANAGER]`."""
+    sort, name, confidence, *manager = text.split()
+    return Actor(sort, name, manager[0] if manager else "", Confidence(confidence))
+
+
+def finding(values):
+    where = FoundObject(**values["object"]) if "object" in values else WEB
+    return Finding(
+        id="f1",
+        detector=values["detector"],
+        severity=Severity.WARNING,
+        state="open",
+        object=where,
+        subresource=values.get("subresource", ""),
+        paths=tuple(values.get("paths", ())),
+        actors=tuple(map(actor, values["actors"])),
+        count=9,
+        first_seen="2026-11-23T08:00:00Z",
+        last_seen="2026-11-23T08:01:00Z",
+        message="m",
+        evidence=(),
+    )
+
+
+def registered(values):
+    return Registered(
+        configuration=values["configuration"],
+        webhook=values["webhook"],
+        rules=tuple(values["rules"]),
+        namespace_selector=None,
+        object_selector=None,
+        any_version=True,
+        conditions=(),
+        phase="",
+    )
+
+
+def steps_of(case):
+    known = [registered(one) for one in case.get("registered", ())]
+    return fix(finding(case["finding"]), known, enforcing=case.get("enforcing"))
+
+
+@table("fix", *KEYS)
+def test_the_steps_are_those_that_apply(case):
+    found = steps_of(case)
+    assert [one.title for one in found] == [one["title"] for one in case["steps"]], case.because
+    for step, expected in zip(found, case["steps"], strict=True):
+        assert expected.get("text", "") in step.text, case.because
+        for part in ("command", "stanza"):
+            if part in expected:
+                assert getattr(step, part) == expected[part], case.because
+
+
+@table("fix", *KEYS)
+def test_commands_are_lines_of_a_shell_and_stanzas_are_yaml(case):
+    for step in steps_of(case):
+        assert step.text.endswith((".", "again."))
+        if step.command:
+            assert "\n" not in step.command
+            program, verb, *_ = shlex.split(step.command)
+            assert (program, verb) in {
+                ("kubectl", "patch"), ("kubectl", "apply"), ("genguard", "trace"),
+                ("genguard", "blame"),
+            }  # fmt: skip
+        if step.stanza:
+            assert set(yaml.safe_load(step.stanza)) <= {
+                "spec", "metadata", "matchConditions", "reinvocationPolicy",
+            }  # fmt: skip
+
+
+@pytest.mark.parametrize("detector", PLANS)
+def test_each_plan_has_a_case(detector):
+    assert any(one["finding"]["detector"] == detector for one in load("fix", *KEYS))
+
+
+@pytest.mark.parametrize("detector", sorted({*PLANS, *(one.name for one in ALL), "a-new-one"}))
+@pytest.mark.parametrize("sort", ["user", "webhook", "policy", "something-new"])
+@pytest.mark.parametrize("confidence", list(Confidence))
+def test_no_finding_is_left_without_a_step_or_breaks(detector, sort, confidence):
+    values = {"detector": detector, "actors": [f"{sort} conf/hook {confidence.value}"]}
+    assert fix(finding(values))
+
+
+def test_a_finding_without_actors_says_how_to_find_them():
+    (step,) = fix(finding({"detector": "spec-fight", "actors": []}))
+    assert step.command == "genguard blame deployments.apps/web -n shop"
+
+
+def test_steps_are_part_of_the_finding_on_request_alone():
+    bare = finding({"detector": "spec-fight", "actors": ["user a certain"]})
+    assert bare.fix == ()
+    assert with_fix(bare).fix == fix(bare)

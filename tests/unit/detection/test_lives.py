@@ -1,0 +1,201 @@
+"""What is remembered of creations and deletions: bounded, shared, and without contents."""
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.reviews import make_review
+from tests.unit.detection.builders import INTENT, MUTATE, OUTCOME, feed, reviewed, spec, update
+from webhook.admission.join import JoinKey
+from webhook.detection import lives as lives_module
+from webhook.detection import refusals as refusals_module
+from webhook.detection.detection import Detection
+from webhook.detection.fact import UnreadableFactError, encode_fact
+from webhook.detection.history import History
+from webhook.detection.life_fact import VERSION, LifeFact, decode_any
+from webhook.detection.lives import MOST_ENDED, MOST_LIVES, Lives
+from webhook.detection.refusals import MOST_ATTEMPTED, Refusals
+
+CONTENT = "planted-value"
+
+
+def life(
+    operation: str, uid: str, user: str = "alice", name: str = "one", **more: Any
+) -> dict[str, Any]:
+    shown = {"metadata": {"uid": uid, **more.pop("metadata", {})}, **spec(a=CONTENT)}
+    new, old = (shown, None) if operation == "CREATE" else (None, shown)
+    return make_review(operation, more.pop("resource", "widgets"), new, old, name=name, user=user)
+
+
+def made(uid: str, time: float, *, name: str = "one", phase=OUTCOME, asked: int = 1) -> LifeFact:
+    key = JoinKey("", "widgets", "", "default", name, uid, "alice", "", dry_run=False)
+    return LifeFact(VERSION, phase, time, key, "v1", "", is_deletion=False, asked=asked)
+
+
+def gone(uid: str, time: float, *, name: str = "one", user: str = "bob") -> LifeFact:
+    key = JoinKey("", "widgets", "", "default", name, uid, user, "", dry_run=False)
+    return LifeFact(VERSION, OUTCOME, time, key, "v1", "", is_deletion=True)
+
+
+@pytest.mark.parametrize("operation", ["CREATE", "DELETE"])
+def test_a_fact_of_a_life_is_shared_without_contents(operation):
+    found = Detection().fact(OUTCOME, reviewed(life(operation, "u"), OUTCOME), 100.0)
+    assert isinstance(found, LifeFact)
+    raw = encode_fact(found)
+    assert decode_any(raw) == found
+    assert CONTENT.encode() not in raw
+    assert found.size > len(found.key.name)
+
+
+def test_what_is_no_fact_of_either_sort_is_refused():
+    with pytest.raises(UnreadableFactError):
+        decode_any(msgspec.msgpack.encode([VERSION]))
+
+
+@pytest.mark.parametrize(
+    ("asked", "because"),
+    [
+        (make_review("CREATE", "widgets", spec(a=1), None, dry_run=True), "a dry run"),
+        (make_review("CREATE", "pods", spec(a=1), None, subresource="eviction"), "no object"),
+        (make_review("DELETE", "widgets", None, None), "a collection, before its objects"),
+        (life("CREATE", "u", user="x" * 5_000), "a name that no API server lets through"),
+        (life("CREATE", "u", user="genguard"), "genguard's own"),
+    ],
+)
+def test_of_what_is_no_life_there_is_no_fact(asked, because):
+    detection = Detection(own_user="genguard")
+    assert detection.fact(OUTCOME, reviewed(asked, OUTCOME), 100.0) is None, because
+
+
+def test_owners_that_cannot_be_decoded_are_counted():
+    metadata = {"generateName": "web-", "ownerReferences": [{"uid": 3}]}
+    detection = Detection()
+    asked = life("CREATE", "u", metadata=metadata)
+    assert detection.fact(OUTCOME, reviewed(asked, OUTCOME), 100.0) is None
+    assert detection.unreadable == 1
+
+
+def test_the_manager_of_a_creation_is_known_and_bounded():
+    asked = life("CREATE", "u")
+    asked["request"]["options"] = {"fieldManager": "m" * 500}
+    found = Detection().fact(OUTCOME, reviewed(asked, OUTCOME), 100.0)
+    assert isinstance(found, LifeFact)
+    assert found.requester.manager == "m" * 128
+
+
+@pytest.mark.slow
+def test_lives_are_bounded_in_number():
+    lives = Lives()
+    for number in range(MOST_LIVES + 10):
+        lives.create(made(f"u{number}", number / 1_000, name=f"n{number}"))
+    assert len(lives) <= MOST_LIVES
+    assert not lives.is_there("u0")
+    assert lives.is_there(f"u{MOST_LIVES + 9}")
+    lives = Lives()
+    for number in range(MOST_ENDED + 10):
+        lives.create(made(f"u{number}", number / 1_000, name=f"n{number}"))
+        lives.delete(gone(f"u{number}", number / 1_000, name=f"n{number}"))
+    assert len(lives._ended) <= MOST_ENDED
+    assert lives._ended.bytes <= lives_module.MOST_BYTES_ENDED
+
+
+def test_deletions_of_one_place_that_nothing_follows_are_bounded():
+    lives = Lives()
+    for number in range(100):
+        lives.create(made(f"u{number}", 0.0))
+    for number in range(100):
+        lives.delete(gone(f"u{number}", 1.0))
+    (_, ended) = lives._ended.oldest()
+    assert len(ended.turns) == 40
+
+
+def test_a_creation_whose_uid_is_not_known_is_not_remembered():
+    lives = Lives()
+    lives.create(made("", 0.0))
+    assert len(lives) == 0
+
+
+@pytest.mark.slow
+def test_attempts_are_bounded():
+    refusals = Refusals(Lives(), History())
+    for number in range(MOST_ATTEMPTED + 10):
+        refusals.create(made("", number / 1_000, name=f"n{number}", phase=INTENT))
+    assert len(refusals) <= MOST_ATTEMPTED
+    assert refusals._creations.bytes <= refusals_module.MOST_BYTES
+
+
+def test_what_webhooks_changed_is_bounded(monkeypatch):
+    monkeypatch.setattr(refusals_module, "MOST_PLACES", 2)
+    refusals = Refusals(Lives(), History())
+    for number in range(9):
+        resource = f"kind{number}"
+        for phase, content in ((INTENT, 1), (OUTCOME, 2)):
+            fact = made("", 1.0, phase=phase)
+            key = msgspec.structs.replace(fact.key, resource=resource)
+            refusals.create(msgspec.structs.replace(fact, key=key, content=content))
+    assert len(refusals._passed) == len(refusals._with_outcomes) == 2
+
+
+def test_a_built_in_kind_has_outcomes_where_another_one_has():
+    detection = Detection()
+    feed(detection, OUTCOME, life("CREATE", "u0", resource="services"), 0.0)
+    for number in range(8):
+        for phase in (INTENT, MUTATE):
+            feed(detection, phase, life("CREATE", "", resource="configmaps"), 1.0 + number)
+    # Of this outcome no intent was seen, so that others may see a part of the writes.
+    assert detection.findings() == ()
+    for phase in (INTENT, MUTATE, OUTCOME):
+        for number in range(10):
+            feed(detection, phase, life("CREATE", f"v{number}", resource="services"), 20.0)
+    for number in range(8):
+        for phase in (INTENT, MUTATE):
+            feed(detection, phase, life("CREATE", "", resource="configmaps"), 30.0 + number)
+    assert [one.detector for one in detection.findings()] == ["refused-retry"]
+
+
+def test_where_updates_lack_phases_none_counts_as_refused():
+    detection = Detection()
+    asked = update(spec(a=2), spec(a=1), resource="widgets")
+    feed(detection, INTENT, asked, 0.0)
+    feed(detection, MUTATE, asked, 0.0)
+    for number in range(5):  # of each of these one phase went to another replica
+        feed(detection, OUTCOME, update(spec(a=3), spec(a=1), str(number), resource="widgets"), 0.1)
+    for number in range(9):
+        for phase in (INTENT, MUTATE):
+            feed(detection, phase, asked, 1.0 + number)
+    detection.finish(30.0)
+    assert [one for one in detection.findings() if one.detector == "refused-retry"] == []
+
+
+def test_facts_of_lives_wait_in_the_queue_of_replicas_like_others():
+    facts = []
+    for turn in range(6):
+        for operation, user, at in (("CREATE", "alice", 0.0), ("DELETE", "bob", 0.5)):
+            asked = life(operation, f"u{turn}", user=user)
+            found = Detection().fact(OUTCOME, reviewed(asked, OUTCOME), 100.0 + turn + at)
+            assert found is not None
+            facts.append(encode_fact(found))
+    one, other = Detection(), Detection()
+    for raw in facts:
+        one.see_encoded(raw)
+    for at in range(0, len(facts), 2):  # each pair the wrong way round
+        for raw in reversed(facts[at : at + 2]):
+            other.see_encoded(raw)
+    assert other.waiting()
+    other.restore([], other.waiting())
+    for detection in (one, other):
+        detection.end_wait()
+    assert json.loads(msgspec.json.encode(one.findings()))[0]["detector"] == "recreation"
+
+
+def test_a_deletion_that_could_not_be_shared_is_judged_alone():
+    detection = Detection()
+    for turn in range(6):
+        for operation, user in (("CREATE", "alice"), ("DELETE", "bob")):
+            asked = life(operation, f"u{turn}", user=user)
+            found = detection.fact(OUTCOME, reviewed(asked, OUTCOME), 100.0 + turn)
+            assert found is not None
+            detection.see_alone(found)
+    assert [one.detector for one in detection.findings()] == ["recreation"]

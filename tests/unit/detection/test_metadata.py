@@ -1,0 +1,304 @@
+"""Labels, annotations, finalizers and owners: how they are compared, joined and remembered."""
+
+import pytest
+from msgspec.structs import replace
+
+from tests.reviews import make_review
+from tests.unit.detection.builders import (
+    INTENT,
+    MUTATE,
+    OUTCOME,
+    Judging,
+    fact,
+    feed,
+    joined,
+)
+from webhook.detection import detection as module
+from webhook.detection.detection import COUNTED_WRITES
+from webhook.detection.diff import NOT_COMPARED
+from webhook.detection.evidence import ResourceKind
+from webhook.detection.fact import decode_fact, encode_fact
+from webhook.detection.history import History, ObjectHistory
+from webhook.detection.metadata import BOOKKEEPING, SAME_METADATA
+from webhook.detection.suspects import Suspects
+
+SECRET = "d41d8cd98f00"  # noqa: S105 - a value that must not be found anywhere
+
+
+def update(new, old, base="7", resource="configmaps", content=None, **more):
+    """An update of an object with such metadata, upon version `base`."""
+    body = content or {}
+    version = {"resourceVersion": base, "uid": "u"}
+    return make_review(
+        "UPDATE",
+        resource,
+        {**body, "metadata": {**version, **new}},
+        {**more.pop("was", body), "metadata": {**version, **old}},
+        **more,
+    )
+
+
+def labels(**values):
+    return {"labels": values}
+
+
+def notes(**values):
+    return {"annotations": values}
+
+
+OWNER = {"apiVersion": "v1", "kind": "Pod", "name": "one", "uid": "a"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told", "because"),
+    [
+        (labels(a="1", b="1"), labels(a="2", b="1"), ["/metadata/labels/a"], "another value"),
+        ({}, labels(a="1"), ["/metadata/labels/a"], "a label that is new"),
+        (notes(a="1"), {}, ["/metadata/annotations/a"], "the last annotation is gone"),
+        (notes(a="1"), {"annotations": None}, ["/metadata/annotations/a"], "null is none"),
+        (notes(a="1"), notes(a=""), ["/metadata/annotations/a"], "empty is a value"),
+        (
+            {"labels": {"a.b/c": "1"}},
+            {"labels": {"a.b/c": "2"}},
+            ["/metadata/labels/a.b~1c"],
+            "a pointer escapes",
+        ),
+        (labels(b="1", a="1"), labels(a="1", b="1"), [], "another order"),
+        ({"finalizers": ["a", "b"]}, {"finalizers": ["b", "a"]}, [], "their order means nothing"),
+        ({"finalizers": ["a"]}, {"finalizers": ["b"]}, ["/metadata/finalizers"] * 2, "one for one"),
+        ({"finalizers": ["a"]}, {}, ["/metadata/finalizers"], "the last one is gone"),
+        (
+            {"ownerReferences": [OWNER]},
+            {"ownerReferences": [{**OWNER, "controller": True}]},
+            ["/metadata/ownerReferences"],
+            "it becomes the controller",
+        ),
+        (
+            {"ownerReferences": [OWNER]},
+            {"ownerReferences": [{**OWNER, "apiVersion": "v2", "blockOwnerDeletion": True}]},
+            [],
+            "the same owner",
+        ),
+        (
+            {"ownerReferences": [OWNER, {**OWNER, "uid": "b"}]},
+            {"ownerReferences": [{**OWNER, "uid": "b"}]},
+            ["/metadata/ownerReferences"],
+            "one of two is gone",
+        ),
+        ({"generation": 1}, {"generation": 2}, [], "the server counts"),
+        ({"managedFields": []}, {"managedFields": [{}]}, [], "the server keeps it"),
+        (labels(a="1"), labels(a=1), None, "no label has a number"),
+        ({"ownerReferences": {}}, {"ownerReferences": [OWNER]}, None, "no list"),
+    ],
+)
+def test_what_differs_in_metadata_is_told_by_key_and_never_by_place(old, new, told, because):
+    found = fact(OUTCOME, update(new, old)).compared_metadata
+    assert ([] if found is None else [one.pointer for one in found.diff]) == (told or []), because
+    assert (found is not None and found.diff is NOT_COMPARED) == (told is None), because
+
+
+@pytest.mark.parametrize(("key", "source"), BOOKKEEPING.items())
+def test_bookkeeping_is_not_compared_and_each_entry_has_a_source(key, source):
+    name = f"{key}any" if key.endswith("/") else key
+    one = update({"annotations": {name: "1", "own": "1"}}, {"annotations": {"own": "2"}})
+    assert [change.key[-1] for change in fact(OUTCOME, one).compared_metadata.diff] == ["own"]
+    assert "/" in source
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "grown", "because"),
+    [
+        ("a", "ab", True, "at its end"),
+        ("a", "ba", True, "at its beginning"),
+        ("[1]", "[1,2]", True, "before the bracket that ends it"),
+        ("ab", "ab", False, "equal"),
+        ("ab", "a", False, "shorter"),
+        ("ab", "cd", False, "another of that length"),
+        ("ab", "acd", False, "something else at its end"),
+        ("9", "10", False, "a number"),
+        ("", "a", False, "nothing was there"),
+    ],
+)
+def test_a_value_has_grown_where_the_stored_one_is_still_in_it(old, new, grown, because):
+    found = fact(OUTCOME, update(notes(a=new), notes(a=old))).compared_metadata
+    keys = () if found is None else found.grown
+    assert bool(keys) == grown, because
+
+
+def test_no_value_of_metadata_is_in_a_fact_and_of_finalizers_and_owners_no_name():
+    old = {"uid": "u"}
+    new = {
+        "labels": {"team": SECRET},
+        "annotations": {"note": SECRET},
+        "finalizers": [SECRET],
+        "ownerReferences": [{**OWNER, "uid": SECRET, "name": SECRET}],
+    }
+    found = fact(INTENT, update(new, old))
+    assert len(found.compared_metadata.diff) == 4
+    raw = encode_fact(found)
+    assert SECRET.encode() not in raw
+    assert decode_fact(raw) == found
+    assert found.size > fact(INTENT, update(old, old)).size
+
+
+def test_metadata_is_a_value_of_its_own_beside_what_else_is_written():
+    (quiet,) = joined((OUTCOME, update({}, {}, resource="widgets", content={"spec": {"a": 1}})))
+    beats = update(notes(a="1"), {}, resource="widgets", content={"spec": {"a": 1}})
+    (beating,) = joined((INTENT, beats), (MUTATE, beats), (OUTCOME, beats))
+    assert replace(beating, metadata=SAME_METADATA, requested_diff=None, webhook_diff=None) == quiet
+    assert beating.changed_metadata
+    assert not beating.changed_something
+    assert beating.size > quiet.size
+
+
+@pytest.mark.parametrize("resource", ["configmaps", "secrets", "serviceaccounts"])
+def test_objects_without_spec_are_suspects_by_the_same_rules(monkeypatch, resource):
+    monkeypatch.setattr(module, "COUNTED_WRITES", COUNTED_WRITES)
+    detection = Judging()
+    for number, user in enumerate(("alice", "bob", "alice")):
+        one = update(labels(a=str(number)), labels(a="-"), str(number), resource, user=user)
+        for phase in (INTENT, MUTATE, OUTCOME):
+            feed(detection, phase, one, 100.0 + number)
+    compared = [one.metadata.admitted.is_compared for one in detection.writes]
+    assert compared == [False, False, True]
+
+
+def test_where_a_webhook_changes_metadata_alone_every_object_of_the_kind_is_a_suspect():
+    suspects = Suspects()
+    detection = Judging(suspects)
+    asked, left = update(labels(a="1"), {}), update({}, {})
+    feed(detection, INTENT, asked, 100.0)
+    feed(detection, MUTATE, left, 100.0)
+    assert suspects.has_changed(ResourceKind("", "configmaps", ""))
+    feed(detection, OUTCOME, left, 100.0)
+    (write,) = detection.writes
+    assert write.is_mutated
+    assert not write.is_changed
+    assert [one.pointer for one in write.all_of_webhooks()] == ["/metadata/labels/a"]
+
+
+def test_a_scale_has_no_metadata_of_its_object():
+    one = update(labels(a="1"), {}, resource="deployments", subresource="scale")
+    assert fact(OUTCOME, one).compared_metadata is None
+
+
+def test_what_another_webhook_makes_of_metadata_is_told_from_what_was_asked():
+    old, asked, made = notes(a="1", b="1"), notes(a="2", b="1"), notes(a="2", b="11")
+    again = notes(a="2", b="111")
+    (write,) = joined(
+        (INTENT, update(asked, old)),
+        (MUTATE, update(made, old)),
+        (MUTATE, update(again, old)),
+        (OUTCOME, update(again, old)),
+    )
+    found = write.metadata
+    told = [
+        [one.pointer[-1] for one in diff]
+        for diff in (found.requested, found.webhook, found.reinvocation, found.admitted)
+    ]
+    assert told == [["a"], ["b"], ["b"], ["a", "b"]]
+    assert [key[-1] for key in found.grown] == ["b"]
+    assert write.all_pointers() == ("/metadata/annotations/a", "/metadata/annotations/b")
+
+
+def test_without_an_intent_only_the_result_is_known():
+    made = update(notes(a="11"), notes(a="1"))
+    (write,) = joined((MUTATE, made), (OUTCOME, made))
+    assert write.metadata.requested is write.metadata.webhook is None
+    assert write.metadata.grown == ()
+    assert write.metadata.admitted
+    assert write.all_of_webhooks() is None
+
+
+def test_two_intents_with_one_key_that_differ_in_metadata_are_not_joined():
+    old = labels(a="0")
+    one, other = update(labels(a="1"), old), update(labels(a="2"), old)
+    (write,) = joined(
+        (INTENT, one), (INTENT, other), (MUTATE, one), (MUTATE, other), (OUTCOME, one)
+    )
+    assert write.metadata.requested is None
+    assert write.metadata.webhook is None
+    assert write.requested_diff is not None
+
+
+def test_a_write_without_outcome_whose_metadata_alone_was_changed_is_judged_as_incomplete():
+    earlier = update({}, {}, "6")
+    asked, left = update(labels(a="1"), {}), update({}, {})
+    detection = Judging(compares_all=True)
+    for phase, one in ((OUTCOME, earlier), (INTENT, asked), (MUTATE, left)):
+        feed(detection, phase, one, 100.0)
+    detection.finish(200.0)
+    assert [one.missing for one in detection.writes] == [(), (OUTCOME,)]
+
+
+def written(value, base, now, stored="-"):
+    one = update(labels(a=value), labels(a=stored), base, user=f"user-{value}")
+    (write,) = joined((OUTCOME, one), now=now)
+    return write
+
+
+@pytest.mark.parametrize(
+    ("candidates", "shows", "stored", "because"),
+    [
+        ([("x", "1")], ("y", "2", "x"), ["x"], "another version is there now"),
+        ([("x", "1")], ("y", "1", "-"), [], "still the one that it was written on"),
+        ([("x", "1"), ("y", "1")], ("z", "2", "y"), ["y"], "of two rivals the one that is there"),
+        ([("x", "1"), ("y", "1")], ("z", "2", "w"), [], "neither is there"),
+        ([("x", "1"), ("y", "1")], ("w", "2", "w"), [], "nothing tells which of them"),
+        ([("x", "1"), ("y", "2")], ("z", "3", "y"), ["x", "y"], "one after the other"),
+        ([("-", "1")], ("y", "2", "-"), [], "it changed nothing"),
+    ],
+)
+def test_which_writes_changed_the_stored_metadata_is_told_by_what_is_there_later(
+    candidates, shows, stored, because
+):
+    past, found = ObjectHistory(), []
+    for number, (value, base) in enumerate(candidates):
+        write = written(value, base, float(number))
+        found.append(past.confirm_metadata(write))
+        past.add(write)
+    last = written(shows[0], shows[1], 9.0, shows[2])
+    found.append(past.confirm_metadata(last))
+    users = [f"user-{value}" for value in stored]
+    assert [one.requester.user for one in found if one is not None] == users, because
+    assert [one.requester.user for one in past.stored_metadata] == users, because
+    assert past.confirm_metadata(last) is None, "it is told once"
+
+
+@pytest.mark.parametrize(("state", "stored"), [(0, 1), (5, 0)])
+def test_of_a_rival_that_changed_something_else_the_state_tells_whether_it_was_kept(state, stored):
+    past = ObjectHistory()
+    past.add(written("x", "1", 0.0))
+    past.add(replace(written("-", "1", 1.0), admitted_diff=NOT_COMPARED, state_after=5))
+    past.confirm_metadata(replace(written("-", "2", 2.0), state_before=state))
+    assert len(past.stored_metadata) == stored
+
+
+def test_leaves_of_metadata_are_counted_and_forgotten_like_all_others():
+    history = History(most_leaf_bytes=1)
+    write = written("x", "1", 0.0)
+    past = history.of(write.object)
+    history.add(past, write)
+    assert past.leaf_bytes == history.leaf_bytes == write.metadata.admitted.size
+    past.confirm_metadata(written("y", "2", 1.0, "x"))
+    other = replace(write, object=replace(write.object, uid="other"))
+    history.add(history.of(other.object), other)
+    assert past.leaf_bytes == 0
+    assert past.writes[0].metadata.admitted is NOT_COMPARED
+    assert past.stored_metadata == past.writes
+
+
+def test_an_object_keeps_no_more_stored_changes_of_metadata_than_writes():
+    past = ObjectHistory()
+    for number in range(100):
+        write = written(str(number % 2), str(number), float(number), str(1 - number % 2))
+        past.confirm_metadata(write)
+        past.add(write)
+    assert set(map(id, past.stored_metadata)) <= set(map(id, past.writes))
+    assert len(past.stored_metadata) == len(past.writes) - 1
+
+
+def test_what_cannot_be_read_is_counted():
+    detection = Judging(compares_all=True)
+    feed(detection, OUTCOME, update(labels(a=1), labels(a="1")), 100.0)
+    assert detection.unreadable == 1

@@ -1,0 +1,290 @@
+"""`genguard blame`: who wrote each field of an object last, and who changed it on its way."""
+
+import asyncio
+import sys
+import zlib
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import click
+import msgspec
+
+from webhook.audit.event import is_audit
+from webhook.blame.audited import AuditBlame, NotInLogError, kind_in_log
+from webhook.blame.drawing import annotated, table
+from webhook.blame.managed import UnreadableFieldsError
+from webhook.blame.places import NoSuchFieldError, Place, find_place
+from webhook.blame.report import Blame, BlamedObject, blame_live
+from webhook.blame.seen import ObjectAnswer, Seen, WebhooksAnswer, seen
+from webhook.cli import output as terminal
+from webhook.cli.errors import one_line_errors
+from webhook.cli.files import open_unpacked
+from webhook.cli.options import CONTEXT, KUBECONFIG, MAX_LINE, NAMESPACE
+from webhook.cli.output import tell
+from webhook.generation.table import load_rows
+from webhook.objects.lines import LongLine, bounded
+from webhook.objects.served import Served, UnknownTargetError, find, split_target
+from webhook.objects.shown import json_line
+
+if TYPE_CHECKING:
+    from webhook.cluster.rest import Rest
+
+_MOST_EVENTS: Final = 3
+
+
+class _Head(msgspec.Struct, rename="camel"):
+    kind: str = ""
+    api_version: str = ""
+
+
+class _Finding(msgspec.Struct):
+    id: str
+    detector: str
+    message: str
+
+
+class _Findings(msgspec.Struct):
+    findings: tuple[_Finding, ...] = ()
+
+
+class _ClusterOptions(NamedTuple):
+    kubeconfig: str | None
+    context: str | None
+    namespace: str | None
+    server: str | None
+
+
+@click.command()
+@click.option(
+    "-f",
+    "--filename",
+    "files",
+    multiple=True,
+    metavar="AUDIT-LOG|-",
+    help="Audit logs of the API server (audit.k8s.io/v1), plain or .gz, the oldest first. Needs "
+    "no cluster, and also tells of objects that are deleted.",
+)
+@click.option(
+    "-o",
+    "output",
+    type=click.Choice(["table", "yaml", "json"]),
+    default="table",
+    show_default=True,
+    help="yaml: the object, with who wrote it behind each line; the only output with values.",
+)
+@NAMESPACE
+@KUBECONFIG
+@CONTEXT
+@click.option(
+    "--server",
+    metavar="URL",
+    help="The ops port of a genguard serve, which knows users, exact times, and what webhooks "
+    "changed.",
+)
+@MAX_LINE
+@click.argument("target", metavar="KIND/NAME")
+@click.argument("field", metavar="[FIELD]", default="")
+def blame(
+    target: str,
+    field: str,
+    *,
+    files: tuple[str, ...],
+    output: str,
+    namespace: str | None,
+    kubeconfig: str | None,
+    context: str | None,
+    server: str | None,
+    max_line: int,
+) -> None:
+    """Tell who wrote each field of an object last, and who changed it on its way.
+
+    FIELD is a part of the object: spec.replicas, /spec/replicas, status.conditions[Available].
+    Owners come from managedFields; users, exact times and webhooks from --server or audit logs.
+    Values are printed with -o yaml only, those of a Secret never.
+
+    The exit code is 0, 1 when there is no such object or field, or something could not be read, 2
+    when the command line is wrong.
+    """
+    try:
+        kind, name = split_target(target)
+    except UnknownTargetError as error:
+        raise click.UsageError(str(error)) from error
+    if files and (kubeconfig or context or server):
+        raise click.UsageError("-f needs no cluster and no server: leave them out")
+    if files:
+        log = AuditBlame(kind_in_log(kind, load_rows()), name, namespace or "")
+        unread = _read(log, files, max_line)
+        try:
+            story = log.find()
+            _print(story.report(field), story.document, field, output)
+        except (NotInLogError, NoSuchFieldError) as error:
+            raise click.ClickException(str(error)) from error
+        sys.exit(1 if unread else 0)
+    with one_line_errors():
+        try:
+            options = _ClusterOptions(kubeconfig, context, namespace, server)
+            found, document = asyncio.run(_of_cluster(kind, name, field, options))
+        except (NoSuchFieldError, UnreadableFieldsError) as error:
+            raise click.ClickException(str(error)) from error
+        _print(found, document, field, output)
+
+
+def _read(log: AuditBlame, files: tuple[str, ...], max_line: int) -> int:
+    """Read every file; return how many lines could not be read, each told on standard error."""
+    unread = 0
+    for name in files:
+        try:
+            with open_unpacked(name) as (stream, _):
+                for number, line in enumerate(bounded(stream, max_line), start=1):
+                    trouble = _read_line(log, line)
+                    if trouble:
+                        unread += 1
+                        tell(f"{name}:{number}: {trouble}")
+        except (OSError, EOFError, zlib.error) as error:
+            reason = getattr(error, "strerror", None) or "is no whole gzip file"
+            raise click.ClickException(f"{name}: {reason}") from error
+    return unread
+
+
+def _read_line(log: AuditBlame, line: bytes | LongLine) -> str:
+    """Read one line; return what is wrong with it, "" for nothing."""
+    if isinstance(line, LongLine):
+        return f"{line}: raise --max-line to read it"
+    if not line.strip():
+        return ""
+    try:
+        head = msgspec.json.decode(line, type=_Head)
+        if not is_audit(head.kind, head.api_version):
+            return "no event of an audit log (audit.k8s.io/v1)"
+        log.see(line, head.kind)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        # The API server had not finished the last line of a log that it still writes.
+        return "" if not line.endswith(b"\n") else "no event of an audit log that can be read"
+    return ""
+
+
+async def _of_cluster(
+    kind: str, name: str, field: str, options: _ClusterOptions
+) -> tuple[Blame, dict[str, Any]]:
+    """Raise NoSuchFieldError, UnreadableFieldsError and what one_line_errors reports."""
+    # Imported here: blame -f needs none of it, and the API client loads for half a second.
+    from webhook.cluster.connection import (  # noqa: PLC0415
+        connected,
+        default_kubeconfig,
+        default_namespace,
+    )
+    from webhook.cluster.discovery import discover  # noqa: PLC0415
+    from webhook.cluster.rest import RefusedError, Rest  # noqa: PLC0415
+
+    kubeconfig, server = options.kubeconfig or default_kubeconfig(), options.server
+    async with connected(kubeconfig, options.context) as api:
+        rest = Rest(api)
+        served = find(kind, await discover(rest))
+        within = options.namespace or default_namespace(kubeconfig, options.context)
+        within = within if served.namespaced else ""
+        where = _blamed(served, within, name, "")
+        try:
+            document = await rest.get(f"{served.path(within)}/{name}")
+        except RefusedError as error:
+            if error.status != HTTPStatus.NOT_FOUND:
+                raise
+            raise UnknownTargetError(await _gone(rest, served, where, server)) from error
+        where = _blamed(served, within, name, document["metadata"].get("uid", ""))
+        known = await _known(server, where, document) if server else None
+        return blame_live(where, document, known, field), document
+
+
+def _blamed(served: Served, namespace: str, name: str, uid: str) -> BlamedObject:
+    return BlamedObject(served.group, served.version, served.resource, namespace, name, uid)
+
+
+async def _known(server: str, where: BlamedObject, document: Mapping[str, Any]) -> Seen:
+    """Ask a server for what it saw of an object; raises NoServerError."""
+    from webhook.cli.asking_server import ask  # noqa: PLC0415
+
+    query = {
+        "group": where.group,
+        "resource": where.resource,
+        "namespace": where.namespace,
+        "name": where.name,
+        "uid": where.uid,
+    }
+    answer = await ask(server, "/api/object", query, ObjectAnswer)
+    resource = f"{where.resource}.{where.group}".rstrip(".")
+    called = {
+        subresource: await ask(
+            server,
+            "/api/webhooks",
+            {"resource": resource, "subresource": subresource, "namespace": where.namespace},
+            WebhooksAnswer,
+        )
+        or WebhooksAnswer()
+        for subresource in ("", "status")
+    }
+    return seen(answer or ObjectAnswer(), called, document)
+
+
+async def _gone(rest: "Rest", served: Served, where: BlamedObject, server: str | None) -> str:
+    """Say of an object that does not exist what Events and findings know, and where to look."""
+    parts = [f"there is no {where}"]
+    parts += await _events(rest, served, where)
+    if server:
+        from webhook.cli.asking_server import ask  # noqa: PLC0415
+
+        query = {"q": f"{where.name} {where.resource}", "namespace": where.namespace}
+        found = await ask(server, "/api/findings", query, _Findings) or _Findings()
+        parts += [f"finding {one.id}, {one.detector}: {one.message}" for one in found.findings[:3]]
+    resource = f"{where.resource}.{where.group}".rstrip(".")
+    here = f" -n {where.namespace}" if where.namespace else ""
+    parts.append(
+        "who deleted it is in the API server's audit log: "
+        f"genguard blame -f AUDIT-LOG {resource}/{where.name}{here}"
+    )
+    return "; ".join(parts)
+
+
+async def _events(rest: "Rest", served: Served, where: BlamedObject) -> list[str]:
+    """Return the latest Events about an object: reason, who says so, when; never the message."""
+    from webhook.cluster.rest import RefusedError  # noqa: PLC0415
+
+    fields = f"involvedObject.name={where.name},involvedObject.kind={served.kind}"
+    path = f"/api/v1/namespaces/{where.namespace or 'default'}/events"
+    try:
+        listed = await rest.get(path, fieldSelector=fields)
+    except RefusedError:
+        return []  # no right to read Events: the rest is told without them
+    items = sorted(listed.get("items") or (), key=_event_time)
+    return [
+        f"Event {one.get('reason', '')} by {_reporter(one)} at {_event_time(one)}"
+        for one in items[-_MOST_EVENTS:]
+    ]
+
+
+def _event_time(event: Mapping[str, Any]) -> str:
+    metadata = event.get("metadata") or {}
+    return str(
+        event.get("lastTimestamp") or event.get("eventTime") or metadata.get("creationTimestamp")
+    )
+
+
+def _reporter(event: Mapping[str, Any]) -> str:
+    source = event.get("source") or {}
+    return str(event.get("reportingComponent") or source.get("component") or "somebody")
+
+
+def _print(found: Blame, document: Mapping[str, Any] | None, field: str, output: str) -> None:
+    if output == "json":
+        click.echo(json_line(found))
+        return
+    if output == "yaml" and not document:
+        tell("note: no event has the whole object, so there is no YAML: see -o table")
+    elif output == "yaml" and document:
+        below: Place = find_place(field, document) if field else ()
+        for line in annotated(found, document, below):
+            click.echo(line)
+    rows = table(found) if output == "table" else []
+    for line in terminal.lines(rows) if rows else ():
+        click.echo(line)
+    for note in found.notes:
+        tell(f"note: {note}")
