@@ -197,6 +197,13 @@ def with_fix(
 def _steps(
     found: Finding, registered: Sequence[Registered], *, enforcing: bool | None
 ) -> Iterator[FixStep]:
+    if found.caused_by:
+        yield FixStep(
+            "End the finding that causes it",
+            f"It follows from finding {found.caused_by}, and ends with that one.",
+            f"genguard explain finding/{found.caused_by}",
+        )
+        return
     plan = PLANS.get(found.detector, _GENERAL)
     if plan.harmless:
         yield FixStep("Change nothing in the cluster", plan.writer)

@@ -37,6 +37,7 @@ def finding(values):
         last_seen="2026-11-23T08:01:00Z",
         message="m",
         evidence=(),
+        caused_by=values.get("causedBy", ""),
     )
 
 
@@ -77,7 +78,7 @@ def test_commands_are_lines_of_a_shell_and_stanzas_are_yaml(case):
             assert "\n" not in step.command
             program, verb, *_ = shlex.split(step.command)
             assert (program, verb) in {
-                ("kubectl", "patch"), ("kubectl", "apply"), ("genguard", "trace"),
+                ("kubectl", "patch"), ("kubectl", "apply"), ("genguard", "trace"), ("genguard", "explain"),
                 ("genguard", "blame"),
             }  # fmt: skip
         if step.stanza:
