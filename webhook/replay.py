@@ -21,7 +21,6 @@ from webhook.detection.finding import Actor
 from webhook.detection.fix import with_fix
 from webhook.detection.reduce import Reviewed
 from webhook.detection.suspects import Suspects
-from webhook.generation.custom import StatusSubresource
 from webhook.objects.lines import Line, LongLine
 from webhook.objects.shown import json_line, printable
 from webhook.pipeline import Reply, Verdict, review
@@ -56,7 +55,7 @@ class Replay:
         """`suspects` are the cluster's webhooks and policies. Raise UnknownServerVersionError."""
         self._dependencies: Final = ReviewSetup(options).dependencies
         self._detection: Final = Detection(suspects)
-        self._audit: Final = AuditLog(self._status_counts)
+        self._audit: Final = AuditLog(self._dependencies.engine, suspects)
         self._counts: Counter[str] = Counter()
         self._clock = 0.0
         self.unreadable = 0
@@ -114,10 +113,6 @@ class Replay:
             fact = self._detection.fact(phase, reviewed, self._clock)
             if fact is not None:
                 self._detection.see(fact)
-
-    def _status_counts(self, group: str, version: str, resource: str) -> bool:
-        status, _ = self._dependencies.engine.custom.find(group, version, resource)
-        return status is StatusSubresource.ABSENT
 
     def _split(self, line: bytes, head: _Kind) -> tuple[Phase, bytes]:
         if bytes(head.review) == b"":

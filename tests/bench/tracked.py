@@ -27,21 +27,20 @@ _SECONDS_APART: Final = 0.01  # 300,000 writes in less than the hour for which t
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A recorded object, and how many of its first status writes are taken."""
+    """The first recorded object of a resource with so many status writes, which are taken."""
 
     resource: str
-    name: str
     writes: int
 
 
-PODS: Final = Example("pods", "many-99b56d456-k2gx8", 3)
+PODS: Final = Example("pods", 3)
 """What a kubelet writes of a pod that starts: waiting, running, ready."""
-DEPLOYMENTS: Final = Example("deployments", "many", 2)
+DEPLOYMENTS: Final = Example("deployments", 2)
 
 _OWN: Final = re.compile(
     rb"(?P<uid>(?<=\"uid\":\")[0-9a-f-]{36})"
     rb"|(?P<digest>[0-9a-f]{64})"
-    rb"|(?P<minute>(?<=2026-11-21T)\d\d:\d\d(?=:\d\dZ))"
+    rb"|(?P<minute>(?<=\"20\d\d-\d\d-\d\dT)\d\d:\d\d(?=:\d\dZ))"
     rb"|(?P<version>(?<=\"resourceVersion\":\")\d+)"
     rb"|(?P<node>(?<=system:node:)kwok)"
     rb"|(?P<host>192\.0\.2\.\d+)"
@@ -57,14 +56,20 @@ class Reviews:
     """The reviews of any number of objects that live as the example did."""
 
     def __init__(self, example: Example) -> None:
-        lines = [json.loads(line) for line in recording.read_lines(_SCENARIO)]
-        told = [line for line in lines if _is_of(example, line["review"]["request"])]
-        written: dict[str, list[tuple[Phase, bytes]]] = {}
-        for line in told:
-            base = line["review"]["request"]["oldObject"]["metadata"]["resourceVersion"]
+        written: dict[str, dict[str, list[tuple[Phase, bytes]]]] = {}
+        for line in map(json.loads, recording.read_lines(_SCENARIO)):
+            request = line["review"]["request"]
+            if not _is_of(example, request):
+                continue
+            base = request["oldObject"]["metadata"]["resourceVersion"]
             body = json.dumps(line["review"], separators=(",", ":")).encode()
-            written.setdefault(base, []).append((Phase(line["phase"]), body))
-        whole = [one for one in written.values() if [phase for phase, _ in one] == list(Phase)]
+            one = written.setdefault(request["name"], {}).setdefault(base, [])
+            one.append((Phase(line["phase"]), body))
+        whole = next(
+            several
+            for writes in written.values()
+            if len(several := [one for one in writes.values() if _is_whole(one)]) >= example.writes
+        )
         self.writes: Final = example.writes
         self._of_one: Final = [
             (phase, _split(body))
@@ -102,9 +107,12 @@ def _is_of(example: Example, request: dict[str, Any]) -> bool:
     return (
         request["operation"] == "UPDATE"
         and request["resource"]["resource"] == example.resource
-        and request["name"] == example.name
         and request.get("subResource") == "status"
     )
+
+
+def _is_whole(write: list[tuple[Phase, bytes]]) -> bool:
+    return [phase for phase, _ in write] == list(Phase)
 
 
 def _split(body: bytes) -> list[bytes]:

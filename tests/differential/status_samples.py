@@ -16,7 +16,7 @@ from typing import Any
 
 import yaml
 
-from tests.scenarios.recording import FOLDER, read_lines
+from tests.scenarios import recording
 
 Document = dict[str, Any]
 _TIME = re.compile(r"\$at([+-][0-9]+)([+-][0-9]{2}:[0-9]{2})?")
@@ -50,8 +50,8 @@ def generated(seed: int, at: float, each: int) -> Iterator[Document]:
 def recorded(most: int) -> list[Document]:
     """Objects as API servers sent them, of every kind recorded, evenly from all the recordings."""
     found: dict[str, Document] = {}
-    for path in sorted(FOLDER.glob("*.ndjson.gz")):
-        for line in read_lines(path.name.removesuffix(".ndjson.gz")):
+    for name in recording.recorded():
+        for line in recording.read_lines(name):
             document = json.loads(line)["review"]["request"]["object"]
             if document is not None:
                 found.setdefault(_told(document), document)

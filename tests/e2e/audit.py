@@ -19,6 +19,19 @@ class AuditTrail:
 
     def events(self, resource: str, **wanted: str) -> list[dict[str, Any]]:
         """Every request so far to `resource` (`pods/status`), with these fields of objectRef."""
+        plural, _, subresource = resource.partition("/")
+        about = {"resource": plural, **wanted} | (
+            {"subresource": subresource} if subresource else {}
+        )
+        return [
+            event
+            for event in self.all_events()
+            if about.items() <= event["objectRef"].items()
+            and event["objectRef"].get("subresource", "") == subresource
+        ]
+
+    def all_events(self) -> list[dict[str, Any]]:
+        """Every request so far about an object in the namespace."""
         with self._path.open("rb") as file:
             file.seek(self._offset)
             for line in file:
@@ -28,16 +41,7 @@ class AuditTrail:
                 event = json.loads(line)
                 if event.get("objectRef", {}).get("namespace") == self._namespace:
                     self._events.append(event)
-        plural, _, subresource = resource.partition("/")
-        about = {"resource": plural, **wanted} | (
-            {"subresource": subresource} if subresource else {}
-        )
-        return [
-            event
-            for event in self._events
-            if about.items() <= event["objectRef"].items()
-            and event["objectRef"].get("subresource", "") == subresource
-        ]
+        return self._events
 
     def said(self, resource: str, **wanted: str) -> list[Mapping[str, str]]:
         """genguard's own annotations of each of these requests that has any, without prefix."""

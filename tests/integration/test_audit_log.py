@@ -1,8 +1,15 @@
 """`genguard replay` on the audit log of a real API server with a clearing webhook."""
 
+import gzip
 import json
+import os
+import re
+import shutil
+import subprocess
+import sys
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,7 +25,10 @@ from tests.integration.test_controlplane_pods import (
     pod,
     template,
 )
+from tests.scenarios.recording import DEFINITIONS
 from webhook.cli import main
+
+ROOT = Path(__file__).parents[2]
 
 RESOURCES = ["deployments/status"]
 DEPLOYMENT = {
@@ -117,6 +127,43 @@ def test_an_ordinary_cluster_is_no_finding_and_a_loop_in_it_is() -> None:
         assert one["object"]["name"] == "loop"
         assert one["actors"][0]["name"] == "culprit/reviews.example.org"
         assert one["actors"][0]["confidence"] == "certain"
+
+
+def test_the_documented_policy_and_command_find_a_loop(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "audit-logs.md").read_text()
+    (policy,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    (command,) = re.findall(r"```sh\n(.*?)```", page, re.DOTALL)
+    (tmp_path / "policy.yaml").write_text(policy)
+    shutil.copy(DEFINITIONS, tmp_path / "crds.yaml")
+    (tmp_path / "policies.yaml").write_text("kind: List\nitems: []\n")
+    flag = f"--audit-policy-file={tmp_path}/policy.yaml"
+    with ControlPlane(Options(audit_level="Metadata", apiserver_flags=(flag,))) as plane:
+        path = "/apis/apps/v1/namespaces/default/deployments"
+        plane.client.post(path, DEPLOYMENT)
+        plane.client.post("/api/v1/namespaces/default/secrets", {"metadata": {"name": "s"}})
+        with (
+            WebhookListener(plane.authority, clears) as culprit,
+            culprit.registered(plane, "default", RESOURCES, name="culprit"),
+        ):
+            for number in range(4):
+                body = {"status": {"observedGeneration": 1, "replicas": number}}
+                plane.client.patch(f"{path}/web/status", body)
+        log = plane.audit_log.read_bytes()
+    begin = log.index(b"\n", len(log) // 2) + 1
+    (tmp_path / "audit-2026-11-20.log.gz").write_bytes(gzip.compress(log[:begin]))
+    (tmp_path / "audit.log").write_bytes(log[begin:])
+    events = [json.loads(line) for line in log.splitlines()]
+    levels = {one["objectRef"]["resource"]: one["level"] for one in events if "objectRef" in one}
+    assert (levels["deployments"], levels["secrets"]) == ("RequestResponse", "Metadata")
+    assert "get" not in {one["verb"] for one in events}
+    assert b"managedFields" not in log
+    done = subprocess.run(
+        ["bash", "-c", command.replace("genguard", f"{sys.executable} -m webhook", 1)],
+        cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True,
+        check=True,
+    )  # fmt: skip
+    assert "culprit/reviews.example.org (certain)" in done.stdout
+    assert "4x" in done.stdout
 
 
 def replay(plane: ControlPlane) -> list[dict[str, Any]]:

@@ -40,6 +40,9 @@ STATIC = "tests/e2e/test_install.py"
 ELSEWHERE = {
     "make demo": "tests/demo/test_demo.py",
     "make test": "this run",
+    "genguard replay --crds crds.yaml --webhooks policies.yaml audit-2026-11-20.log.gz audit.log": (
+        "tests/integration/test_audit_log.py"
+    ),
     "genguard uninstall --registrations-only": PAGES,
     "kubectl delete -k manifests/base/registrations": PAGES,
     "docker build -t genguard:0.1.0 .": IMAGE,

@@ -19,6 +19,7 @@ EXPECTATIONS = Path(__file__).with_name("expectations.yaml")
 REPEATS = 10
 SECONDS = 5.0
 _ORDER = ("info", "warning", "critical")
+_REFUSED = 400
 _SURE = ("certain", "likely")
 
 Found = dict[str, Any]
@@ -65,7 +66,7 @@ def expectations() -> dict[str, Expected]:
 
 
 def judge(lines: Iterable[bytes], webhooks: Path | None, server_version: str = "1.36") -> Result:
-    """Replays lines of a recording one by one, as they happened."""
+    """Replays reviews or audit events of a recording one by one, as they happened."""
     definitions = load_definitions(recording.DEFINITIONS)
     suspects = None
     if webhooks is not None:
@@ -78,17 +79,14 @@ def judge(lines: Iterable[bytes], webhooks: Path | None, server_version: str = "
     result = Result([])
     begun: float | None = None
     for line in lines:
-        (told,) = run.lines([line], "recording")
-        assert told["type"] == "review", told
-        one = json.loads(line)
-        now = datetime.fromisoformat(one["time"]).timestamp()
-        request = one["review"]["request"]
+        told = list(run.lines([line], "recording"))
+        assert all(one["type"] == "review" for one in told), told
+        now, where, is_stored = _written(json.loads(line))
         begun = now if begun is None else begun
-        if request["operation"] == "UPDATE":
-            where = _where(request["resource"]["resource"], request.get("subResource", ""), request)
+        if where is not None:
             start, count = seen.get(where, (now, 0))
-            seen[where] = start, count + (one["phase"] == "outcome")
-        for finding in run._detection.findings():
+            seen[where] = start, count + is_stored
+        for finding in (*run._detection.findings(), *run._audit.open_findings()):
             if finding.severity == "info" or finding.id in result.warned:
                 continue
             found = finding.object
@@ -101,11 +99,17 @@ def judge(lines: Iterable[bytes], webhooks: Path | None, server_version: str = "
     return result
 
 
-def complaints(result: Result, expected: Expected) -> Iterator[str]:
-    """Everything that is not as expected."""
+def complaints(
+    result: Result, expected: Expected, *, is_of_audit_log: bool = False
+) -> Iterator[str]:
+    """Everything that is not as expected.
+
+    An audit log says which webhook changed what: what is likely from reviews is certain there.
+    """
     matched: set[str] = set()
     for wanted in expected.find:
-        found = [one for one in result.findings if _is_wanted(one, wanted)]
+        meant = _as_of_audit_log(wanted) if is_of_audit_log else wanted
+        found = [one for one in result.findings if _is_wanted(one, meant)]
         if not found:
             yield f"not found: {wanted}"
         for one in found:
@@ -154,6 +158,13 @@ def summary(found: Found) -> str:
     )
 
 
+def _as_of_audit_log(wanted: Found) -> Found:
+    actor = wanted.get("actor")
+    if isinstance(actor, dict) and actor["type"] == "webhook":
+        return {**wanted, "actor": {**actor, "confidence": "certain"}}
+    return wanted
+
+
 def _is_wanted(found: Found, wanted: Found) -> bool:
     first = found["actors"][0] if found["actors"] else {"type": None, "name": None}
     places = {
@@ -182,6 +193,22 @@ def _is_actor(first: Found, actors: list[Found], wanted: Found | list[Found] | N
         sure = {(one["type"], one["name"]) for one in actors if one["confidence"] in _SURE}
         return sure == {(one["type"], one["name"]) for one in wanted}
     return all(first[key] == value for key, value in wanted.items())
+
+
+def _written(line: Found) -> tuple[float, tuple[str, str, str] | None, bool]:
+    """When it happened, which object it updates, and whether that was carried out."""
+    if line.get("kind") == "Event":
+        now = datetime.fromisoformat(line["stageTimestamp"]).timestamp()
+        about, is_stored = line["objectRef"], line["responseStatus"]["code"] < _REFUSED
+        if line["verb"] not in ("update", "patch"):
+            return now, None, False
+        return now, _where(about["resource"], about.get("subresource", ""), about), is_stored
+    now = datetime.fromisoformat(line["time"]).timestamp()
+    request = line["review"]["request"]
+    if request["operation"] != "UPDATE":
+        return now, None, False
+    where = _where(request["resource"]["resource"], request.get("subResource", ""), request)
+    return now, where, line["phase"] == "outcome"
 
 
 def _where(resource: str, subresource: str, request: Found) -> tuple[str, str, str]:

@@ -14,6 +14,7 @@ from tests.controlplane.options import Options
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.static_admission import StaticAdmission
 from tests.controlplane.webhook_listener import WebhookListener
+from tests.e2e.audit import AuditTrail
 from tests.e2e.genguard import RECORD, Genguard
 from tests.e2e.registrations import registered, rule
 from tests.scenarios.catalogue import Scenario
@@ -38,9 +39,10 @@ _REGISTRATIONS = {
 
 
 class Played(NamedTuple):
-    """What `genguard serve --record` kept, and the registrations that were there."""
+    """What `genguard serve --record` kept, the audit log, and the registrations that were there."""
 
     reviews: bytes
+    events: list[dict[str, Any]]
     configurations: list[dict[str, Any]]
 
 
@@ -113,7 +115,11 @@ def disturbed(
 
 
 def play(plane: ControlPlane, played: Scenario, namespace: str) -> Played:
-    """In a namespace that exists; `defined` must be in force."""
+    """In a namespace that exists; `defined` must be in force.
+
+    The events are of the level that the control plane logs.
+    """
+    trail = AuditTrail(plane, namespace)
     with disturbed(plane, played, namespace), Genguard("--audit-only", RECORD) as guard:
         # The flag RECORD names a file of the process's own folder.
         with registered(plane, namespace, guard, rules=CUSTOM):
@@ -121,7 +127,7 @@ def play(plane: ControlPlane, played: Scenario, namespace: str) -> Played:
             played.act(Scene(plane, namespace))
         guard.stop(at_once=True)
         reviews = guard.recording.read_bytes()
-    return Played(reviews, configurations)
+    return Played(reviews, trail.all_events(), configurations)
 
 
 def make_namespace(plane: ControlPlane, name: str) -> None:

@@ -44,6 +44,6 @@ def test_a_scenario_played_now_is_judged_as_its_recording(
 ):
     monkeypatch.setattr(recording, "FOLDER", tmp_path)
     played = play(served, catalogue()[name], namespace(served))
-    recording.write(name, played.reviews, played.configurations)
+    recording.write(name, *played)
     result = judge(recording.read_lines(name), recording.webhooks_of(name))
     assert not list(complaints(result, expectations()[name]))

@@ -24,7 +24,11 @@ import msgspec
 API_VERSION: Final = "audit.k8s.io/v1"
 KINDS: Final = frozenset({"Event", "EventList"})
 NO_OBJECT: Final = msgspec.Raw()
-_REFUSED: Final = 400
+_BAD_REQUEST: Final = 400
+_REFUSED: Final = frozenset({400, 403, 422, 500})
+"""A webhook answers with any code that it likes, and with 400 or 403 where it says none; a policy
+and the validation of the kind with 422, a quota with 403."""
+_DECISION: Final = "authorization.k8s.io/decision"
 _MUTATION: Final = "mutation.webhook.admission.k8s.io/"
 _PATCH: Final = "patch.webhook.admission.k8s.io/"
 _FAILED_OPEN: Final = (
@@ -40,6 +44,7 @@ class User(msgspec.Struct):
     """The sender of a request."""
 
     username: str = ""
+    groups: tuple[str, ...] = ()
 
 
 class ObjectReference(msgspec.Struct, rename="camel"):
@@ -78,6 +83,20 @@ class ResponseStatus(msgspec.Struct):
     message: str = ""
     details: Details | None = None
 
+    @property
+    def is_success(self) -> bool:
+        """Whether the request was carried out."""
+        return self.code < _BAD_REQUEST
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the content was refused, in admission or after it.
+
+        A conflict is tried again with another content. 400, 404, 415 and the like never come so
+        far as admission, and an overload says nothing of the content.
+        """
+        return self.code in _REFUSED
+
 
 class Event(msgspec.Struct, rename="camel"):
     """One stage of one request."""
@@ -114,21 +133,38 @@ class Event(msgspec.Struct, rename="camel"):
         return intern(given[0] if given else self.user_agent.partition("/")[0])
 
     @property
+    def groups(self) -> tuple[str, ...]:
+        """The groups of the user who acted."""
+        user = self.impersonated_user or self.user
+        return user.groups if user else ()
+
+    @property
     def is_update(self) -> bool:
         """Whether it is a successful update of a named object, and no dry run."""
-        status, reference = self.response_status, self.object_ref
         return (
             self.verb in ("update", "patch")
-            and reference is not None
-            and reference.name != ""
-            and (status is None or status.code < _REFUSED)
+            and self.object_ref is not None
+            and self.object_ref.name != ""
+            and self.is_stored
             and not self.is_dry_run
         )
 
     @property
     def is_dry_run(self) -> bool:
-        """Whether nothing is stored whatever the answer is."""
+        """Whether nothing was to be stored."""
         return "dryRun" in self._query
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether it was carried out."""
+        return self.response_status is None or self.response_status.is_success
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the content was refused: the user may write, but not this."""
+        if self.response_status is None or not self.response_status.is_refused:
+            return False
+        return (self.annotations or {}).get(_DECISION, "allow") == "allow"
 
     @property
     def _query(self) -> dict[str, list[str]]:

@@ -1,17 +1,19 @@
-"""Read an audit log event by event: count, and find loops with the webhooks that cause them.
+"""Read an audit log event by event: count, and find loops with those who cause them.
 
-Damage by a patch is visible in one event. Storms and fights are found by the detectors of the
-server, on writes made from events. Memory is bounded by the ledger, the history and the remembered
-objects.
+At level RequestResponse each write becomes the reviews that genguard would have seen, and the same
+detection judges them (`reviewing.py`). Where the stored state is not known, and at lower levels,
+damage by a patch is visible in one event (`signs.py`), and some loops in what is asked for again
+(`fight.py`). Memory is bounded by the ledger, the history and the remembered objects.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
 
+from webhook.audit.changers import Changers, ExactLedger, NamedSuspects
 from webhook.audit.event import (
     NO_OBJECT,
     Call,
@@ -23,63 +25,52 @@ from webhook.audit.event import (
 )
 from webhook.audit.fight import Fights
 from webhook.audit.lives import AuditedLives
+from webhook.audit.reviewing import Reviewing
+from webhook.audit.sent import SentWrites
 from webhook.audit.signs import Told, describe, signs
-from webhook.audit.write import Memory, StatusCounts
-from webhook.detection.causes import followed
+from webhook.detection.detection import Detection
 from webhook.detection.detectors import Blame, DetectorRunner, Signal
-from webhook.detection.detectors.cross_object_loop import CrossObjectLoop
-from webhook.detection.detectors.generation_storm import GenerationStorm
 from webhook.detection.detectors.spec_fight import SpecFight
-from webhook.detection.detectors.status_oscillation import StatusOscillation
 from webhook.detection.detectors.status_write_storm import StatusWriteStorm
 from webhook.detection.finding import Confidence, Finding
 from webhook.detection.history import History
 from webhook.detection.ledger import Ledger
 from webhook.detection.suspects import Suspects
 from webhook.detection.write import Called, Write
+from webhook.generation.custom import StatusSubresource
+from webhook.generation.transition import Engine
 
 _COMPLETE: Final = "ResponseComplete"
+_READS: Final = frozenset({"get", "list", "watch"})
 _FOLLOWED: Final = frozenset({"", "status"})
 _NO_GENERATION: Final = frozenset({"events", "leases", "endpoints", "endpointslices"})
 """Ignored: nothing waits for them, and they are most writes of a cluster."""
 
-_RUNNER: Final = DetectorRunner(
-    (StatusWriteStorm(), GenerationStorm(), StatusOscillation(), SpecFight(), CrossObjectLoop())
-)
+_OF_REQUESTS: Final = DetectorRunner((StatusWriteStorm(),))
+"""The detector that finds loops in what is asked for alone."""
 _MOST_NAMES: Final = 1_000
 _MOST_OBJECTS: Final = 10_000
 _MOST_BYTES: Final = 8 * 1024 * 1024
 
 
-def never(group: str, version: str, resource: str) -> bool:
-    """The default StatusCounts: every kind has a status subresource."""
-    del group, version, resource
-    return False
-
-
-class NamedSuspects(Suspects):
-    """The webhooks named by the audit log in Write.called: all have the same confidence."""
-
-    def __init__(self, confidence: Confidence) -> None:
-        super().__init__()
-        self._confidence: Final = confidence
-
-    def ranked(self, names: Iterable[str]) -> Iterator[tuple[str, Confidence]]:
-        """Yield the named webhooks, most frequent first: each of them changed the object."""
-        counts = names if isinstance(names, Mapping) else dict.fromkeys(names, 0)
-        for name in sorted(counts, key=lambda one: (-counts[one], one)):
-            yield name, self._confidence
-
-
 class AuditLog:
     """Takes the events of a log in their order."""
 
-    def __init__(self, status_counts: StatusCounts = never) -> None:
-        self._memory: Final = Memory(status_counts)
-        self._history: Final = History(_MOST_OBJECTS, _MOST_BYTES, _MOST_BYTES)
+    def __init__(self, engine: Engine, given: Suspects | None = None) -> None:
+        """`engine` predicts generation; `given` are the cluster's webhooks and policies."""
+        self._engine: Final = engine
+        self._suspects: Final = NamedSuspects(Confidence.CERTAIN, given)
+        self._detection: Final = Detection(
+            self._suspects,
+            history=History(_MOST_OBJECTS, _MOST_BYTES, _MOST_BYTES),
+            compares_all=True,
+            ledger=ExactLedger(self._suspects),
+        )
+        self._reviewing: Final = Reviewing(engine, self._detection)
+        self._sent: Final = SentWrites(self._status_counts)
+        self._past: Final = History(_MOST_OBJECTS, _MOST_BYTES, _MOST_BYTES)
         self._fights: Final = Fights()
         self._lives: Final = AuditedLives()
-        self._proved: Final = Ledger(NamedSuspects(Confidence.CERTAIN))
         self._unproved: Final = Ledger(NamedSuspects(Confidence.LIKELY))
         self._failed_open: Counter[str] = Counter()
         self._webhooks: Counter[str] = Counter()
@@ -100,13 +91,16 @@ class AuditLog:
 
     def findings(self) -> Iterator[Finding]:
         """Yield all findings; those without signals at the end of the log are resolved."""
-        known = set()
-        for ledger in (self._proved, self._unproved):
-            list(ledger.settle(self._last))
-            for finding in ledger.findings():
-                if finding.id not in known:
-                    known.add(finding.id)
-                    yield finding
+        self._detection.finish(self._last)
+        list(self._unproved.settle(self._last))
+        yield from self.open_findings()
+
+    def open_findings(self) -> Iterator[Finding]:
+        """Yield all findings as they are before the end of the log."""
+        found = self._detection.findings()
+        yield from found
+        known = {one.id for one in found}
+        yield from (one for one in self._unproved.findings() if one.id not in known)
 
     def summary(self) -> dict[str, Any]:
         """Return counts: events, patches, and for each webhook its changes and failed calls."""
@@ -127,15 +121,20 @@ class AuditLog:
             calls = read_calls(annotations)
             self._count(calls, annotations)
         reference = event.object_ref
-        if reference is None or reference.resource in _NO_GENERATION:
+        if reference is None or reference.resource in _NO_GENERATION or event.verb in _READS:
             return
-        others = [one for one in calls if one.mutated and not one.is_own]
-        for name, sign, write in self._lives.see(event, reference, others):
-            self._proved.add(name, sign, write)
-        if event.is_update and reference.subresource in _FOLLOWED:
+        if event.is_dry_run:
+            return
+        changed = [one for one in calls if one.mutated]
+        others = [one for one in changed if not one.is_own]
+        self._suspects.changers = Changers.of(others)
+        is_reviewed = self._reviewing.see(event, reference, changed)
+        # It learns of each creation: no review shows who evicts a Pod.
+        if not is_reviewed or (event.is_stored and event.verb != "delete"):
+            for name, sign, write in self._lives.see(event, reference, others):
+                self._detection.ledger.add(name, sign, write)
+        if not is_reviewed:
             self._judge(event, reference, others)
-        elif event.verb not in ("get", "list", "watch"):
-            self._memory.forget(reference)
 
     def _count(self, calls: Sequence[Call], annotations: dict[str, str]) -> None:
         self.patches += sum(1 for call in calls if call.operations is not None)
@@ -148,28 +147,29 @@ class AuditLog:
                     counts[name] += 1
 
     def _judge(self, event: Event, reference: ObjectReference, others: Sequence[Call]) -> None:
-        sees_objects = event.request_object != NO_OBJECT or event.response_object != NO_OBJECT
-        if not others and not sees_objects:
+        """Judge an update by its request and its annotations alone."""
+        if not event.is_update or reference.subresource not in _FOLLOWED or not others:
             return
-        write = self._memory.write(event, reference, others)
+        write = self._sent.write(event, reference, others)
         for told in signs(event, others, writes_status=write.writes_status):
             self._enter(told, write)
-        if sees_objects:
-            self._detect(event, write, others)
-
-    def _detect(self, event: Event, write: Write, others: Sequence[Call]) -> None:
-        if event.response_object == NO_OBJECT:
-            for sign in self._fights.signs(event, write, others):
-                self._proved.add(SpecFight.name, sign, write)
-        for name, sign, judged in _RUNNER.judge(write, self._history):
-            told = _with_calls(sign, others) if judged is write else sign
-            self._proved.add(name, told, judged, followed(told, judged, self._history))
+        if event.request_object == NO_OBJECT or event.response_object != NO_OBJECT:
+            return
+        for sign in self._fights.signs(event, write, others):
+            self._detection.ledger.add(SpecFight.name, sign, write)
+        for name, sign, judged in _OF_REQUESTS.judge(write, self._past):
+            told_of = _with_calls(sign, others) if judged is write else sign
+            self._detection.ledger.add(name, told_of, judged)
 
     def _enter(self, told: Told, write: Write) -> None:
         names = tuple(dict.fromkeys(call.name for call in told.calls))
-        ledger = self._proved if told.proved else self._unproved
+        ledger = self._detection.ledger if told.proved else self._unproved
         judged = msgspec.structs.replace(write, called=Called(names, names))
         ledger.add(told.detector, told.sign, judged)
+
+    def _status_counts(self, group: str, version: str, resource: str) -> bool:
+        status, _ = self._engine.custom.find(group, version, resource)
+        return status is StatusSubresource.ABSENT
 
 
 def _with_calls(sign: Signal, calls: Sequence[Call]) -> Signal:

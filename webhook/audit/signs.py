@@ -182,11 +182,11 @@ def _cleared(path: tuple[str, ...], before: Any, after: Any) -> Iterator[str]:
 
 
 def _observed(path: tuple[str, ...], value: Any) -> Observed:
+    if value is _ABSENT:
+        return NOTHING_OBSERVED
     status = value
     for key in reversed(path[1:2]):
         status = {key: value if len(path) < _CONDITION else [value]}
-    if status is _ABSENT:
-        return NOTHING_OBSERVED
     plain = msgspec.Raw(msgspec.json.encode(status))
     return read_observed(plain) or NOTHING_OBSERVED
 

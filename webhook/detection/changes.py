@@ -280,8 +280,8 @@ def _compare_objects(
 def _compare_lists(
     old_at: PathNode, at: PathNode, old: list[Any], new: list[Any], found: list[Change]
 ) -> None:
-    old_field, old_names = _identities(old)
-    field, names = _identities(new)
+    old_field, old_names = identities(old)
+    field, names = identities(new)
     known = {name: index for index, name in enumerate(old_names)}
     for index, name in enumerate(names):
         value, before = new[index], known.pop(name, None) if field == old_field else None
@@ -301,7 +301,7 @@ def _every_leaf(at: PathNode, value: Any, found: list[Change], *, is_gone: bool)
     if value and type(value) is dict and not at.is_deepest:
         inside = value.items()
     elif value and type(value) is list and not at.is_deepest:
-        field, names = _identities(value)
+        field, names = identities(value)
         inside = [((field, name, index), value[index]) for index, name in enumerate(names)]
     else:
         inside = ()
@@ -331,7 +331,7 @@ def _same(one: Any, other: Any) -> bool:
     return bool(one == other and (type(one) is str or _encode(one) == _encode(other)))
 
 
-def _identities(values: list[Any]) -> tuple[str, Sequence[str | int]]:
+def identities(values: list[Any]) -> tuple[str, Sequence[str | int]]:
     """Return the field that tells the items of a list apart, and its value in each item.
 
     Where no field does, "" and the positions.

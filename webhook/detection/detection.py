@@ -78,6 +78,7 @@ class Detection:
         *,
         own_user: str = "",
         compares_all: bool = False,
+        ledger: Ledger | None = None,
     ) -> None:
         """Start without any memory.
 
@@ -85,6 +86,7 @@ class Detection:
         own_user      writes of this user are genguard's own
         compares_all  the leaves of every write, not of suspect objects alone: for replicas that
                       share facts, since each knows only later what an object was written before
+        ledger        where signals are entered; it knows the same suspects
         """
         self._own_user: Final = own_user
         self._compares_all: Final = compares_all
@@ -94,7 +96,7 @@ class Detection:
         self._correlator: Final = Correlator()
         self._waiting: Final = FactQueue()
         self.history: Final = History() if history is None else history
-        self.ledger: Final = Ledger(self._suspects)
+        self.ledger: Final = Ledger(self._suspects) if ledger is None else ledger
         self._ledgers: Final = (self.ledger,) if also is None else (self.ledger, also)
         self._lives: Final = Lives()
         self._refusals: Final = Refusals(self._lives, self.history)

@@ -206,6 +206,11 @@ class Suspects:
         return self._others
 
     @property
+    def conditions(self) -> Conditions:
+        """What evaluates matchConditions."""
+        return self._conditions
+
+    @property
     def policies(self) -> tuple[Policy, ...]:
         """Every policy that is bound, by name; the static ones among them."""
         return tuple(self._policies[name] for name in sorted(self._policies))

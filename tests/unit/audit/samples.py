@@ -5,6 +5,10 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from webhook.audit.log import AuditLog
+from webhook.generation.custom import CustomResource
+from webhook.review_setup import ReviewOptions, ReviewSetup
+
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 CULPRIT = ("culprits", "clears.example.org")
 
@@ -87,3 +91,9 @@ def deployment(generation: int = 1, version: int = 1, **fields: Any) -> Json:
 
 def as_lines(events: Iterable[Json]) -> list[bytes]:
     return [json.dumps(one, separators=(",", ":")).encode() + b"\n" for one in events]
+
+
+def audit_log(definitions: tuple[CustomResource, ...] = ()) -> AuditLog:
+    """A log of a server of version 1.36 that serves these custom resources."""
+    options = ReviewOptions(server_version="1.36", custom_resources=definitions)
+    return AuditLog(ReviewSetup(options).dependencies.engine)

@@ -1,6 +1,6 @@
 """Root causes in an audit log: the deployment-controller does as two others ask it in turn."""
 
-from tests.unit.audit.samples import Json, as_lines, deployment, event
+from tests.unit.audit.samples import Json, as_lines, audit_log, deployment, event
 from webhook.audit.log import AuditLog
 
 CONTROLLER = "system:serviceaccount:kube-system:deployment-controller"
@@ -14,14 +14,15 @@ def moved(kind: str, number: int, replicas: int, second: float, user: str) -> Js
     metadata |= {"name": name, "uid": f"u-{1 + len(owner)}"}
     if owner:
         metadata["ownerReferences"] = [{"uid": owner, "controller": True}]
+    sent = {**stored, "metadata": {**metadata, "resourceVersion": str(number + 1)}}
     return event(
         second=second, level="RequestResponse", resource=kind, subresource="", name=name,
-        user=user, sent=stored, stored=stored,
+        user=user, sent=sent, stored=stored,
     )  # fmt: skip
 
 
 def fight(follower: str) -> AuditLog:
-    log = AuditLog()
+    log = audit_log()
     events = []
     for number in range(24):
         replicas, second = (1, 2)[number % 2], number * 0.3

@@ -5,14 +5,13 @@ from typing import Any
 
 import pytest
 
-from tests.unit.audit.samples import CULPRIT, Json, as_lines, deployment, event
-from webhook.audit.log import AuditLog
+from tests.unit.audit.samples import CULPRIT, Json, as_lines, audit_log, deployment, event
 
 LEVELS = ("Request", "RequestResponse")
 
 
 def findings(*events: Json) -> dict[str, Any]:
-    log = AuditLog()
+    log = audit_log()
     for line in as_lines(events):
         log.see(line, "Event")
     return {one.detector: one for one in log.findings()}

@@ -5,15 +5,23 @@ import json
 import msgspec
 import pytest
 
-from tests.unit.audit.samples import CULPRIT, Json, annotations, as_lines, deployment, event
-from webhook.audit.log import AuditLog
+from tests.unit.audit.samples import (
+    CULPRIT,
+    Json,
+    annotations,
+    as_lines,
+    audit_log,
+    deployment,
+    event,
+)
+from webhook.generation.custom import CustomResource, StatusSubresource
 
 NAME = "/".join(CULPRIT)
 REMOVES = [{"op": "remove", "path": "/status/observedGeneration"}]
 
 
-def found(*events: Json, status_counts=None):
-    log = AuditLog(status_counts) if status_counts else AuditLog()
+def found(*events: Json, definitions=()):
+    log = audit_log(definitions)
     for line in as_lines(events):
         log.see(line, "Event")
     return log, {one.detector: one for one in log.findings()}
@@ -190,13 +198,14 @@ def test_a_status_that_is_asked_for_again_and_again(level):
 def test_a_writer_that_chases_generation_without_a_status_subresource():
     events = [
         event(
-            second=number, level="RequestResponse", subresource="", user="vpa",
+            second=number, level="RequestResponse", subresource="", user="vpa", resource="vpas",
             sent=deployment(number, number, status={"observedGeneration": number}),
             stored=deployment(number + 1, number + 1, status={"observedGeneration": number}),
         )
         for number in range(1, 12)
     ]  # fmt: skip
-    _, by = found(*events, status_counts=lambda *_: True)
+    plain = CustomResource("apps", "v1", "vpas", "Vpa", StatusSubresource.ABSENT)
+    _, by = found(*events, definitions=(plain,))
     assert by["generation-storm"].severity.value == "warning"
     assert actors(by["generation-storm"]) == [("user", "vpa", "certain")]
 
@@ -258,7 +267,7 @@ def test_the_summary_counts_by_webhook():
 
 def test_a_list_is_read_as_its_items():
     items = [event({"patch": REMOVES}, second=second) for second in range(3)]
-    log = AuditLog()
+    log = audit_log()
     document = {"kind": "EventList", "apiVersion": "audit.k8s.io/v1", "items": items}
     log.see(json.dumps(document).encode(), "EventList")
     assert log.summary()["events"] == 3
@@ -283,7 +292,7 @@ def test_levels_may_be_mixed():
 def test_annotations_that_no_api_server_writes_are_told(value):
     key = "patch.webhook.admission.k8s.io/round_0_index_0"
     strange = event(annotations={**annotations({}), key: value})
-    log = AuditLog()
+    log = audit_log()
     with pytest.raises((msgspec.MsgspecError, RecursionError)):
         log.see(as_lines([strange])[0], "Event")
 

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from tests.cases_loader import table
-from tests.scenarios.recording import FOLDER, read_lines
+from tests.scenarios.recording import read_lines, recorded
 from tests.statuses import KEYS, NOW, document_of
 from tests.unit.status.test_status_cases import FIELDS
 from webhook.admission.decode import decode_review
@@ -17,7 +17,7 @@ from webhook.status.evaluate import evaluate
 from webhook.status.state_transition import ObjectSnapshot
 from webhook.status.tracking import UNCONFIRMED_SECONDS, Tracking, record_outcome
 
-NAMES = sorted(path.name.partition(".")[0] for path in FOLDER.glob("*.ndjson.gz"))
+NAMES = recorded()
 
 
 class Line(msgspec.Struct):

@@ -1,0 +1,182 @@
+"""Which reviews are made of the events of a log, and which events cannot be turned into any."""
+
+import json
+
+import msgspec
+import pytest
+
+from tests.unit.audit.samples import Json, deployment, event
+from webhook.audit.event import Event, read_calls
+from webhook.audit.reviewing import Reviewing
+from webhook.detection.detection import Detection
+from webhook.review_setup import ReviewOptions, ReviewSetup
+
+PHASES = ["intent", "mutate", "outcome"]
+
+
+class Told(Detection):
+    """Keeps what it is given, and judges nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen = []
+
+    def fact(self, phase, reviewed, now):
+        del now
+        self.seen.append((phase.value, reviewed.request))
+
+
+def reviewed(*events: Json):
+    """The phases that the last event gives, and their last request."""
+    detection = Told()
+    engine = ReviewSetup(ReviewOptions(server_version="1.36")).dependencies.engine
+    reviewing = Reviewing(engine, detection)
+    for one in events:
+        detection.seen.clear()
+        read = msgspec.json.decode(json.dumps(one).encode(), type=Event)
+        calls = [call for call in read_calls(read.annotations or {}) if call.mutated]
+        reviewing.see(read, read.object_ref, calls)
+    phases = [phase for phase, _ in detection.seen]
+    return phases, detection.seen[-1][1] if phases else None
+
+
+def replicas(shown):
+    return msgspec.json.decode(shown.spec)["replicas"]
+
+
+def write(replicas: int, version: int, generation: int = 1, **more) -> Json:
+    stored = deployment(generation, version, spec={"replicas": replicas})
+    sent = {"spec": {"replicas": replicas}}
+    about = {"level": "RequestResponse", "verb": "patch", "subresource": ""}
+    return event(**{**about, "sent": sent, "stored": stored, **more})
+
+
+def created(**more) -> Json:
+    stored = deployment(1, 7, spec={"replicas": 1})
+    return write(1, 7, **{"verb": "create", "stored": stored, "code": 201, **more})
+
+
+def test_the_second_write_is_shown_upon_the_first():
+    phases, request = reviewed(write(1, 7), write(2, 8, 2))
+    assert phases == PHASES
+    assert replicas(request.old_object) == 1
+    assert replicas(request.object) == 2
+    # As in a review: until it is stored an object shows the version that it comes from.
+    assert request.object.metadata.resource_version == "7"
+    assert request.join_key.resource_version == "7"
+
+
+def test_a_webhook_in_round_one_gives_a_second_mutate():
+    patch = [{"op": "replace", "path": "/spec/replicas", "value": 2}]
+    calls = {"patch": patch}, {"patch": patch, "round": 1}
+    change = event(
+        *calls, level="RequestResponse", verb="patch", subresource="",
+        sent={"spec": {"replicas": 5}}, stored=deployment(2, 8, spec={"replicas": 2}),
+    )  # fmt: skip
+    assert reviewed(write(1, 7), change)[0] == ["intent", "mutate", "mutate", "outcome"]
+
+
+@pytest.mark.parametrize(
+    ("because", "events"),
+    [
+        ("nothing is known of what was stored", [write(1, 7)]),
+        ("the log has a gap: generation moves by one", [write(1, 7), write(2, 9, 3)]),
+        (
+            "a status write does not move generation",
+            [write(1, 7), write(2, 8, 2, subresource="status")],
+        ),
+        ("an older state is logged later", [write(1, 7), write(2, 9, 2), write(3, 8, 2)]),
+        (
+            "a PUT names another version than is known",
+            [
+                write(1, 7),
+                write(2, 9, verb="update", sent=deployment(1, 8, spec={"replicas": 2})),
+            ],
+        ),
+        (
+            "the object was made again",
+            [write(1, 7), write(2, 8, stored=deployment(1, 8) | {"metadata": {"uid": "x"}})],
+        ),
+        (
+            "it is shown in another version of the API",
+            [write(1, 7), write(2, 8, stored=deployment(1, 8) | {"apiVersion": "apps/v2"})],
+        ),
+        ("a binding changes a pod and does not show it", [
+            write(1, 7), created(subresource="binding", stored={"kind": "Status"}), write(2, 8, 2),
+        ]),
+        ("a conflict is tried again with another content", [write(1, 7), write(2, 8, 2, code=409)]),
+        ("an overloaded server has not looked at it", [write(1, 7), write(2, 8, 2, code=429)]),
+        (
+            "who may not write never comes to admission",
+            [
+                write(1, 7),
+                write(2, 8, code=403, annotations={"authorization.k8s.io/decision": "forbid"}),
+            ],
+        ),
+        ("a token is no change of its ServiceAccount", [write(1, 7), created(subresource="token")]),
+    ],
+)  # fmt: skip
+def test_what_reviews_would_not_show_is_left_out(because, events):
+    assert reviewed(*events) == ([], None), because
+
+
+def test_a_token_leaves_what_is_known():
+    assert reviewed(write(1, 7), created(subresource="token"), write(2, 8, 2))[0] == PHASES
+
+
+def test_a_refused_write_has_no_outcome_and_changes_nothing():
+    status = {"kind": "Status", "apiVersion": "v1", "metadata": {}}
+    refused = write(5, 8, code=422, stored=status)
+    phases, request = reviewed(write(1, 7), refused)
+    assert phases == ["intent", "mutate"]
+    assert replicas(request.object) == 5
+    phases, request = reviewed(write(1, 7), refused, write(2, 8, 2))
+    assert replicas(request.old_object) == 1
+
+
+def test_a_scale_shows_the_replicas_of_its_object():
+    scale = {
+        "kind": "Scale", "apiVersion": "autoscaling/v1", "spec": {"replicas": 4},
+        "metadata": {"name": "web", "namespace": "default", "uid": "u-1", "resourceVersion": "8"},
+    }  # fmt: skip
+    scaled = write(4, 8, subresource="scale", stored=scale)
+    phases, request = reviewed(write(1, 7), scaled)
+    assert phases == PHASES
+    assert replicas(request.old_object) == 1
+    phases, request = reviewed(write(1, 7), scaled, write(2, 9, 3))
+    assert phases == PHASES
+    assert request.old_object.metadata.generation == 2
+    assert replicas(request.old_object) == 4
+
+
+def test_a_generated_name_is_that_of_the_answer():
+    phases, request = reviewed(created(name="", sent={"metadata": {"generateName": "web-"}}))
+    assert phases == PHASES
+    assert request.wire.name == "web"
+    assert reviewed(created(name=""), write(2, 8, 2))[0] == PHASES
+
+
+@pytest.mark.parametrize("verb", ["update", "patch"])
+def test_a_write_of_what_was_not_there_creates_it(verb):
+    phases, request = reviewed(created(verb=verb))
+    assert phases == PHASES
+    assert request.old_object is None
+
+
+def test_a_deletion_shows_what_was_stored():
+    gone = write(1, 8, verb="delete", sent=None, stored={"kind": "Status"})
+    phases, request = reviewed(write(1, 7), gone)
+    assert (phases, request.object) == (["outcome"], None)
+    assert request.old_object.metadata.resource_version == "7"
+    assert reviewed(write(1, 7), gone, write(2, 9, 2)) == ([], None)
+
+
+def test_a_deleted_collection_is_a_deletion_of_each():
+    items = [
+        {"metadata": {"name": name, "uid": f"u-{name}", "resourceVersion": "7"}, "spec": {}}
+        for name in "ab"
+    ]
+    listed = {"kind": "DeploymentList", "apiVersion": "apps/v1", "metadata": {}, "items": items}
+    phases, request = reviewed(write(1, 8, verb="deletecollection", name="", stored=listed))
+    assert phases == ["outcome", "outcome"]
+    assert (request.wire.name, request.wire.kind.kind) == ("b", "Deployment")

@@ -1,0 +1,92 @@
+"""What was asked for, and what webhooks made of it, from an audit event."""
+
+import copy
+import json
+
+import msgspec
+import pytest
+
+from tests.cases_loader import table
+from tests.unit.audit.samples import annotations, event
+from webhook.audit.event import Event, read_calls
+from webhook.audit.stages import UnknownStagesError, stages
+from webhook.audit.stored import read_object
+
+KEYS = ("verb", "before", "sent", "patches", "after", "asked", "rounds", "unknown")
+GENGUARD = ("zzzzzz-genguard-mutate", "mutate.genguard.io")
+
+
+def whole(fields):
+    made = copy.deepcopy(fields)
+    made["metadata"] = {"name": "web", "uid": "u-1", **made.get("metadata", {})}
+    return {"kind": "Widget", "apiVersion": "example.org/v1", **made}
+
+
+def stored(fields):
+    return None if fields is None else read_object(msgspec.Raw(json.dumps(whole(fields)).encode()))
+
+
+def told(case):
+    sent = case["sent"]
+    sent = whole(sent) if case["verb"] == "update" else sent
+    calls = [
+        {**one, "index": index, "hook": GENGUARD if one.get("own") else (f"h{index}", "w")}
+        for index, one in enumerate(case.get("patches", ()))
+    ]
+    made = event(*calls, verb=case["verb"], sent=sent)
+    read = msgspec.json.decode(json.dumps(made).encode(), type=Event)
+    return stages(
+        read, stored(case["before"]), stored(case.get("after")), read_calls(annotations(*calls))
+    )
+
+
+@table("audit/stages.yaml", *KEYS)
+def test_stages(case):
+    if case.get("unknown"):
+        with pytest.raises(UnknownStagesError):
+            told(case)
+        return
+    asked, *rounds = [
+        {key: msgspec.json.decode(raw) for key, raw in one.items()} for one in told(case)
+    ]
+    assert asked == whole(case["asked"]), case.because
+    assert rounds == [whole(one) for one in case["rounds"]], case.because
+
+
+def test_what_did_not_change_keeps_its_bytes():
+    about = b'"kind":"W","apiVersion":"v1","metadata":{"name":"a"}'
+    raw = b"{" + about + b',"spec":{"t":"\\u003c","n":1.50},"x":1}'
+    before = read_object(msgspec.Raw(raw))
+    after = read_object(msgspec.Raw(raw.replace(b'"x":1', b'"x":2')))
+    call = {"patch": [{"op": "replace", "path": "/x", "value": 2}]}
+    made = event(call, verb="patch", sent={"spec": {"t": "<"}})
+    read = msgspec.json.decode(json.dumps(made).encode(), type=Event)
+    asked, _ = stages(read, before, after, read_calls(annotations(call)))
+    assert asked == before.fields
+
+
+@pytest.mark.parametrize(
+    "sent", [3, "text", [], [[]], [{"op": "add"}], {"metadata": []}, {"spec": [{"name": []}]}, None]
+)
+@pytest.mark.parametrize(
+    "patch",
+    [
+        [{"op": "add", "path": "", "value": 1}],
+        [{"op": "move", "path": "/spec/a/b", "from": "/spec/a"}],
+        [{"op": "strange", "path": "/spec"}],
+        [{"op": "add", "path": "spec", "value": 1}],
+        [{"op": "replace", "path": "/spec/0/name/x", "value": 1}],
+        [{"op": "add", "path": "/spec/-", "value": 1}],
+        [{"op": "remove", "path": "/spec"}] * 3_000,
+    ],
+)
+def test_strange_requests_and_patches_are_told_apart_or_unknown(sent, patch):
+    call = {"patch": patch}
+    made = {**event(call, verb="patch"), "requestObject": sent}
+    read = msgspec.json.decode(json.dumps(made).encode(), type=Event)
+    fields = {"spec": [{"name": {}}, 3]}
+    try:
+        found = stages(read, stored(fields), stored(fields), read_calls(annotations(call)))
+    except UnknownStagesError:
+        return
+    assert len(found) == 2

@@ -1,0 +1,119 @@
+"""Turn an audited update into a Write as far as the request alone shows it.
+
+For level Request, and for objects of which the last stored state is not known: what was asked for,
+what the patches of webhooks made of it, and who it was.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from sys import intern
+from typing import Final
+
+import msgspec
+
+from webhook.audit.event import Call, Event, ObjectReference
+from webhook.audit.others import changed_by_others
+from webhook.audit.stored import MOST_OBJECTS, name_of, object_fields
+from webhook.detection.changes import digest
+from webhook.detection.diff import NO_DIFF
+from webhook.detection.write import Called, ObjectKey, Requester, Write
+from webhook.objects.fields import NOT_CONTENT, Fields
+from webhook.objects.observed import NOTHING_OBSERVED, read_observed
+
+StatusCounts = Callable[[str, str, str], bool]
+"""Whether the status of a (group, version, resource) is written on its main endpoint."""
+
+
+class _Metadata(msgspec.Struct):
+    uid: str = ""
+
+
+_metadata: Final = msgspec.json.Decoder(_Metadata)
+
+
+class SentWrites:
+    """Turns events into writes; remembers the uids of objects."""
+
+    def __init__(self, status_counts: StatusCounts) -> None:
+        self._status_counts: Final = status_counts
+        self._uids: OrderedDict[tuple[str, ...], str] = OrderedDict()
+
+    def write(self, event: Event, reference: ObjectReference, others: Sequence[Call]) -> Write:
+        """Return the write of an update; `others` are the calls of other webhooks that changed it.
+
+        Raises msgspec.MsgspecError and RecursionError for objects that cannot be decoded.
+        """
+        sent = object_fields(event.request_object)
+        on_main = self._status_counts(
+            reference.api_group, reference.api_version, reference.resource
+        )
+        keys = _keys(reference.subresource, sent, status_counts=on_main)
+        made = changed_by_others(others, keys)
+        # Without the stored object a repeated status may equal the stored one.
+        asked = None if made else NO_DIFF
+        webhooks = tuple(dict.fromkeys(call.name for call in others))
+        observed = read_observed(sent.get("status")) or NOTHING_OBSERVED
+        return Write(
+            time=event.time,
+            object=_key(reference, self._uid(event, reference)),
+            subresource=intern(reference.subresource),
+            requester=Requester(event.username, event.manager),
+            base="",
+            writes_status="status" in keys,
+            status_counts=on_main,
+            requested_diff=asked,
+            webhook_diff=made,
+            reinvocation_diff=NO_DIFF,
+            admitted_diff=NO_DIFF,
+            content_hash=_digest(sent, keys),
+            touches_status=any(one.key[0] == "status" for one in made),
+            touches_more=False,
+            observes=observed.anything,
+            state_before=0,
+            state_after=0,
+            has_outcome=False,
+            generation_before=0,
+            generation_after=0,
+            generation_predicted=None,
+            observed_before=NOTHING_OBSERVED,
+            observed_asked=observed,
+            observed_sent=observed,
+            observed_after=NOTHING_OBSERVED,
+            called=Called(webhooks, webhooks),
+        )
+
+    def _uid(self, event: Event, reference: ObjectReference) -> str:
+        """Return the uid from this or an earlier event: patches below the level have none."""
+        name = name_of(reference)
+        before = self._uids.pop(name, "")
+        answer = object_fields(event.response_object)
+        shown = _metadata.decode(answer["metadata"]).uid if "metadata" in answer else ""
+        uid = shown or reference.uid or before
+        if uid:
+            self._uids[name] = uid
+            if len(self._uids) > MOST_OBJECTS:
+                self._uids.popitem(last=False)
+        return uid
+
+
+def _key(reference: ObjectReference, uid: str) -> ObjectKey:
+    return ObjectKey(
+        intern(reference.api_group),
+        intern(reference.api_version),
+        intern(reference.resource),
+        intern(reference.namespace),
+        reference.name,
+        uid,
+    )
+
+
+def _keys(subresource: str, sent: Fields, *, status_counts: bool) -> tuple[str, ...]:
+    """Return the top-level fields that the API server uses from this write."""
+    if subresource == "status":
+        return ("status",)
+    keys = sent.keys() - NOT_CONTENT
+    return tuple(sorted(keys if status_counts else keys - {"status"}))
+
+
+def _digest(fields: Fields, keys: Sequence[str]) -> int:
+    return hash(tuple(digest(fields.get(key)) for key in keys))
