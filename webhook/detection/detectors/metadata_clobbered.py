@@ -1,12 +1,15 @@
 """What a requester sets in metadata is lost: another webhook takes it away or rewrites it.
 
-Reads   what was asked of labels, annotations, finalizers and owners, and what was left at /mutate
+Reads   what was asked of labels, annotations, finalizers and owners, and what was left at /mutate;
+        what was stored of what earlier writes asked for
 Acts on writes of the main resource whose metadata other webhooks changed
 Result  blames other webhooks for what they take away, put back to what was stored, or rewrite
         although it was asked for before; a value that is new each time and rewritten is told as
-        info, for webhooks normalise values
+        info, for webhooks normalise values. And for what they turn back once more in a write that
+        does not ask for it: a webhook may act on the writes of some users alone
 Relies  on an explicit value: a key that is added, or that a PUT leaves out and a webhook adds
-        again, is a default and no loss
+        again, is a default and no loss. An annotation that is taken away in a later write is a
+        question and its answer
 """
 
 from collections.abc import Iterator
@@ -15,6 +18,7 @@ from typing import ClassVar
 from webhook.detection.changes import Change
 from webhook.detection.detectors.detector import Blame, Detector, Signal, Sort
 from webhook.detection.history import ObjectHistory
+from webhook.detection.metadata import ANNOTATIONS
 from webhook.detection.write import Write
 
 
@@ -26,14 +30,20 @@ class MetadataClobbered(Detector):
 
     def judge(self, write: Write, past: ObjectHistory) -> Iterator[Signal]:
         """Yield at most one signal for a write."""
-        lost = [] if write.subresource else _rewritten(write)
-        if lost:
+        if write.subresource:
+            return
+        lost, turned = _rewritten(write), _turned_back(write, past)
+        users = [write.requester.user] if lost else []
+        users += [setter for setter, _ in turned]
+        changed = [asked for asked, _ in lost] + [made for _, made in turned]
+        if changed:
             yield Signal(
                 Blame.OTHERS,
-                tuple(dict.fromkeys(asked.pointer for asked, _ in lost)),
-                f"another webhook changed {len(lost)} field(s) of metadata that "
-                f"{write.requester.user} had set",
-                minor=not any(_is_lost(asked, left, write, past) for asked, left in lost),
+                tuple(dict.fromkeys(one.pointer for one in changed)),
+                f"another webhook changed {len(changed)} field(s) of metadata that "
+                f"{' and '.join(dict.fromkeys(users))} had set",
+                minor=not turned
+                and not any(_is_lost(asked, left, write, past) for asked, left in lost),
             )
 
 
@@ -61,3 +71,40 @@ def _rewritten(write: Write) -> list[tuple[Change, Change]]:
         for asked in write.metadata.requested or ()
         if asked.after is not None and asked.key in made
     ]
+
+
+def _turned_back(write: Write, past: ObjectHistory) -> list[tuple[str, Change]]:
+    """What webhooks turned back although the write does not ask for it, and who had set it."""
+    asked = {one.key for one in write.metadata.requested or ()}
+    net = {one.key for one in write.metadata.admitted}
+    found: list[tuple[str, Change]] = []
+    for made in write.metadata.webhook or ():
+        if made.key in asked or made.key not in net or made.before is None:
+            continue
+        if made.removed and made.key[1] == ANNOTATIONS:
+            continue
+        setter = _set_again(made, past)
+        if setter is not None:
+            found.append((setter, made))
+    return found
+
+
+def _set_again(made: Change, past: ObjectHistory) -> str | None:
+    """Who set the value that is turned back now, and had set it before it was turned back before.
+
+    None where this is the first time.
+    """
+    setter, is_turned = None, False
+    for earlier in reversed(past.stored_metadata):
+        asked = {one.key: one.after for one in earlier.metadata.requested or ()}
+        left = {one.key: one.after for one in earlier.metadata.admitted}
+        if made.key not in left:
+            continue
+        if left[made.key] == made.before and asked.get(made.key) == made.before:
+            user = earlier.requester.user
+            if is_turned and user == setter:
+                return setter
+            setter = setter or user
+        elif setter is not None and left[made.key] == made.after and made.key not in asked:
+            is_turned = True
+    return None

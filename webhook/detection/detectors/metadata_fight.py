@@ -4,9 +4,10 @@ Reads   what each writer asked of metadata, and the stored values of each leaf
 Acts on writes that are known to have changed the stored metadata
 Result  blames both writers
 Relies  on writes that are about nothing else: a tool that also stamps a shared annotation whenever
-        it has something of its own to write fights nobody (kubernetes.io/change-cause). An
-        annotation that one sets and another takes away is a question and its answer (as
-        argocd.argoproj.io/refresh), unless it is asked again at once, many times
+        it has something of its own to write fights nobody (kubernetes.io/change-cause). Beside a
+        label that is fought over, an annotation of its own is the stamp. An annotation that one
+        sets and another takes away is a question and its answer (as argocd.argoproj.io/refresh),
+        unless it is asked again at once, many times, or sooner than it is answered
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,7 +19,7 @@ from webhook.detection.detectors.alternation import Turn, change_hands, fighters
 from webhook.detection.detectors.detector import Blame, Detector, Signal
 from webhook.detection.history import ObjectHistory
 from webhook.detection.metadata import ANNOTATIONS
-from webhook.detection.write import Write
+from webhook.detection.write import Requester, Write
 from webhook.objects.pointer import Path
 
 _TURNS: Final = 20
@@ -27,6 +28,10 @@ _AT_ONCE_SECONDS: Final = 5.0
 _AT_ONCE: Final = 8
 """So many times in a row an annotation is set again so soon after it was taken away: no question is
 asked so often."""
+_NO_SOONER: Final = 3
+_AS_SOON: Final = 1.25
+"""So many times in a row, taken together, who asks is not slower than who answers, within so much.
+Questions are asked at leisure, and answered at once. This holds at any pace."""
 
 
 class MetadataFight(Detector):
@@ -41,7 +46,7 @@ class MetadataFight(Detector):
             return
         asked = _asked(write)
         turns = _turns((change.key for change in asked), recent)
-        fighters = {key: fighters_of(some) for key, some in turns.items()}
+        fighters = {key: _fighters(some) for key, some in turns.items()}
         fought = [change for change in asked if fighters[change.key]]
         if not fought:
             return
@@ -49,7 +54,8 @@ class MetadataFight(Detector):
         others = {one.user: one for change in fought for one in fighters[change.key]}
         others.pop(newest.user)
         names = " and ".join((newest.user, *others))
-        is_beside = _changes_more(write) or any(_is_of_one(some) for some in turns.values())
+        own = [key for key, some in turns.items() if _is_of_one(some)]
+        is_beside = _changes_more(write) or any(_is_work(key, fought) for key in own)
         is_answer = all(_is_answered(change.key, turns[change.key]) for change in fought)
         yield Signal(
             Blame.EITHER if write.metadata.requested is None else Blame.REQUESTER,
@@ -90,17 +96,40 @@ def _is_of_one(turns: Sequence[Turn]) -> bool:
     return len({one.requester.user for one in turns}) == 1
 
 
-def _is_answered(key: Path, turns: Sequence[Turn]) -> bool:
-    """Whether an annotation is set by some and taken away by others, at the pace of questions."""
-    if key[1] != ANNOTATIONS:
-        return False
+def _is_work(own: Path, fought: Iterable[Change]) -> bool:
+    """Whether a leaf that one alone sets may be what its writes are about, and not a stamp."""
+    return own[1] != ANNOTATIONS or all(one.key[1] == ANNOTATIONS for one in fought)
+
+
+def _fighters(turns: Sequence[Turn]) -> list[Requester]:
+    """Who turns a leaf back; where one takes away what another sets, its values may be new."""
+    found = fighters_of(turns)
+    if found or not _is_set_and_removed(turns):
+        return found
+    return fighters_of([one if one.value is None else one._replace(value=0) for one in turns])
+
+
+def _is_set_and_removed(turns: Sequence[Turn]) -> bool:
+    """Whether a leaf is set by some, and taken away by others alone."""
     setters = {one.requester.user for one in turns if one.value is not None}
     removers = {one.requester.user for one in turns if one.value is None}
-    if not removers or setters & removers:
+    return bool(removers) and not setters & removers
+
+
+def _is_answered(key: Path, turns: Sequence[Turn]) -> bool:
+    """Whether an annotation is set by some and taken away by others, at the pace of questions."""
+    if key[1] != ANNOTATIONS or not _is_set_and_removed(turns):
         return False
-    again = [
-        one.time - gone.time
-        for gone, one in pairwise(turns)
-        if gone.value is None and one.value is not None
-    ]
-    return len(again) < _AT_ONCE or max(again[-_AT_ONCE:]) > _AT_ONCE_SECONDS
+    asked, answered = (
+        [
+            one.time - before.time
+            for before, one in pairwise(turns)
+            if (before.value is None, one.value is None) == (is_asked, not is_asked)
+        ]
+        for is_asked in (True, False)
+    )
+    if len(asked) >= _AT_ONCE and max(asked[-_AT_ONCE:]) <= _AT_ONCE_SECONDS:
+        return False
+    return len(asked) < _NO_SOONER or (
+        sum(asked[-_NO_SOONER:]) > _AS_SOON * sum(answered[-_NO_SOONER:])
+    )
