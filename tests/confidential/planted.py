@@ -48,6 +48,7 @@ SCENES = (
     "status-flipped-by-two-replicas-of-a-controller",
     "status-rewritten-by-its-own-watch",
     "terminating-replicas-dropped",
+    "two-controllers-chase-each-other",
 )
 WHERE = "conditions-cleared"
 """The namespace of the loops of this module."""

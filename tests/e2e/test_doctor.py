@@ -298,7 +298,9 @@ def test_a_server_outside_is_examined_as_far_as_it_can_be_seen(
         assert genguard(installed, "install", *flags).exit_code == 0
         lines = examined(installed)
         assert faults(lines) == {}
-        assert list(lines) == [name for name in CHECKS if name not in ("installed", "pods", "mode")]
+        assert list(lines) == [
+            name for name in CHECKS if name not in ("installed", "pods", "mode", "static")
+        ]
         assert "enforcing" in lines["reached"]["message"]
         url = guard.url("").rstrip("/")
     lines = examined(installed)
