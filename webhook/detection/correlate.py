@@ -177,6 +177,11 @@ class Correlator:
         if len(self._with_outcomes) < MOST_PENDING:
             self._with_outcomes.add(_registered(key))
 
+    def lacks_outcomes(self, key: JoinKey) -> bool:
+        """Return whether updates of a resource are seen, and never one of their outcomes."""
+        resource = _registered(key)
+        return resource in self._called_for[Phase.MUTATE] and resource not in self._with_outcomes
+
     @property
     def is_whole(self) -> bool:
         """Return whether nearly all writes are seen in all phases here, not by other replicas."""

@@ -99,7 +99,7 @@ class Detection:
         self.ledger: Final = Ledger(self._suspects) if ledger is None else ledger
         self._ledgers: Final = (self.ledger,) if also is None else (self.ledger, also)
         self._lives: Final = Lives()
-        self._refusals: Final = Refusals(self._lives, self.history)
+        self._refusals: Final = Refusals(self._lives, self.history, self._correlator)
         self._completed: list[Write | Unanswered | LifeFact] = []
         self._alone: Detection | None = None
         self._comparer: Final = Comparer()
@@ -201,11 +201,14 @@ class Detection:
     def take(self, fact: AnyFact) -> None:
         """Take in a fact without judging: many writes in a row are judged faster, by `judge`."""
         correlator = self._correlator
+        self._refusals.call(fact)
         if isinstance(fact, LifeFact):
             if fact.phase is Phase.OUTCOME:
                 correlator.expect_outcomes(fact.key)
             self._completed.append(fact)
             return
+        if fact.touches_more and fact.key.resource == "nodes" and not fact.key.group:
+            self._lives.write_node(fact.key.user, fact.time)
         self._completed += correlator.see(fact)
         if correlator.unanswered:
             self._take_unanswered()

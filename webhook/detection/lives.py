@@ -6,6 +6,11 @@ each of them is a first turn. A turn counts only where another actor deletes tha
 creator, deleter, owners and labels are those of the turn before: what has a new parent or a new
 template is another object.
 
+Two sorts of turns are nobody's loop:
+- a suite, or a pipeline, makes and deletes its own object each time, and what a controller makes
+  of it is deleted with it: between deletion and creation the suite has made its own object again;
+- a Pod is in the way of whoever drains node after node: who deletes has written a node since.
+
 Bounded in objects, in bytes and in time.
 """
 
@@ -24,6 +29,8 @@ SECONDS_OF_TURN: Final = 600.0
 MOST_LIVES: Final = 20_000
 MOST_BYTES: Final = 8 * 1024 * 1024
 MOST_ENDED: Final = 5_000
+MOST_OWN: Final = 2_000
+MOST_BYTES_OWN: Final = 1024 * 1024
 MOST_BYTES_ENDED: Final = 2 * 1024 * 1024
 _MOST_AT_ONCE: Final = 40
 """Deletions of one place that no creation has followed yet."""
@@ -42,6 +49,7 @@ _FINISHERS: Final = frozenset(
                 "namespace-controller",
                 "node-controller",
                 "node-lifecycle-controller",
+                "cloud-node-lifecycle-controller",
                 "taint-eviction-controller",
             )
         ),
@@ -51,7 +59,8 @@ _FINISHERS: Final = frozenset(
 )
 """They delete because of something else: a time that is over, a namespace or a node that goes."""
 _NODE: Final = "system:node:"
-"""The kubelet ends what others have deleted."""
+"""The kubelet ends what others have deleted, and registers its node when the machine is back."""
+_NODES: Final = ("", "nodes")
 
 
 class Turns(msgspec.Struct, frozen=True, gc=False):
@@ -119,6 +128,12 @@ class Lives:
     def __init__(self) -> None:
         self._lives: Final[Bounded[str, _Life]] = Bounded(MOST_LIVES, MOST_BYTES)
         self._ended: Final[Bounded[JoinKey, _Ended]] = Bounded(MOST_ENDED, MOST_BYTES_ENDED)
+        self._own: Final[Bounded[JoinKey, str]] = Bounded(MOST_OWN, MOST_BYTES_OWN)
+        """Places whose object was deleted by the user who had created it."""
+        self._made_again: Final[Bounded[str, tuple[str, float]]] = Bounded(MOST_OWN, MOST_BYTES_OWN)
+        """By namespace: who last created an object that was his own before, and when."""
+        self._wrote_node: Final[Bounded[str, float]] = Bounded(MOST_OWN, MOST_BYTES_OWN)
+        """Users by name, and when they last wrote the spec of a node."""
 
     def __len__(self) -> int:
         return len(self._lives)
@@ -134,6 +149,9 @@ class Lives:
             return
         earlier = self._follows(fact) if len(self._ended) else None
         place = msgspec.structs.replace(key, uid="", user="")
+        if len(self._own) and self._own.get(place) == key.user:
+            self._own.pop(place)
+            self._made_again.put(key.namespace, (key.user, fact.time), _BYTES_OF_TURNS)
         life = _Life(place, fact.place, fact.time, fact.requester, fact.likeness, earlier)
         size = _BYTES_OF_LIFE + key.size + (0 if earlier is None else earlier.size)
         self._lives.put(key.uid, life, size)
@@ -147,6 +165,10 @@ class Lives:
         self._lives.pop(uid)
         found = _turns(life, fact)
         if found is None:
+            if fact.key.user == life.creator.user and not life.place.resource_version:
+                self._own.put(life.place, fact.key.user, _BYTES_OF_TURNS + life.place.size)
+            return None
+        if (self._wrote_node.get(fact.key.user) or 0.0) > life.since:
             return None
         ended = self._ended.get(life.place) or _NONE_ENDED
         if fact.time - ended.at > SECONDS_OF_TURN:
@@ -168,13 +190,25 @@ class Lives:
         self._put(place, _Ended(tuple(rest), ended.most, ended.at))
         gap = fact.time - first.deleted
         is_same = first.creator.user == fact.key.user and first.likeness == fact.likeness
-        if not is_same or gap > SECONDS_OF_TURN:
+        if not is_same or gap > SECONDS_OF_TURN or self._is_of_suite(fact, first.deleted):
             return None
         return msgspec.structs.replace(
             first,
             shortest_gap=gap if first.turns == 1 else min(first.shortest_gap, gap),
             longest_gap=max(first.longest_gap, gap),
         )
+
+    def _is_of_suite(self, fact: LifeFact, since: float) -> bool:
+        """Whether another user has made his own object again just before, in this namespace."""
+        for namespace in (fact.key.namespace, ""):
+            user, at = self._made_again.get(namespace) or ("", 0.0)
+            if user and user != fact.key.user and since <= at <= fact.time:
+                return True
+        return False
+
+    def write_node(self, user: str, now: float) -> None:
+        """Note who writes the spec of a node, as those do who drain it."""
+        self._wrote_node.put(user, now, _BYTES_OF_TURNS)
 
     def _put(self, place: JoinKey, ended: _Ended) -> None:
         size = place.size + _BYTES_OF_TURNS + sum([one.size for one in ended.turns])
@@ -187,6 +221,8 @@ def _turns(life: _Life, fact: LifeFact) -> Turns | None:
     if fact.is_over or user == life.creator.user or lasted > SECONDS_OF_TURN:
         return None
     if user in _FINISHERS or user.startswith(_NODE):
+        return None
+    if (life.place.group, life.place.resource) == _NODES and life.creator.user.startswith(_NODE):
         return None
     earlier = life.earlier
     if earlier is None or earlier.deleter.user != user:

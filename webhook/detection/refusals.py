@@ -10,6 +10,8 @@
 - A creation that a validating webhook or a quota refuses has an outcome too. It might also fail
   because the object is there. So it counts for Pods of controllers alone, which ask for one more
   Pod at a time: where no review ever shows the Pod again, it was never stored.
+- Where outcomes are lost, or are not registered for a resource, nothing is refused: several users
+  are without an outcome at once, updates of the resource have none, or the object is there.
 
 Bounded in entries, in bytes and in time.
 """
@@ -22,10 +24,10 @@ import msgspec
 
 from webhook.admission.join import JoinKey
 from webhook.admission.review import Phase
-from webhook.detection.correlate import Unanswered
+from webhook.detection.correlate import Correlator, Unanswered
 from webhook.detection.diff import NO_DIFF, NOT_COMPARED, Diff, between
 from webhook.detection.evidence import MOST_PLACES, ResourceKind
-from webhook.detection.fact import BYTES_OF_FACT
+from webhook.detection.fact import BYTES_OF_FACT, Fact
 from webhook.detection.history import History
 from webhook.detection.life_fact import LifeFact, blank_write
 from webhook.detection.lives import Lives
@@ -51,6 +53,9 @@ not slow down, however late these are looked at on a loaded machine."""
 _WHOLE: Final = 10
 """One creation in so many may lack a phase. With more of them another replica sees a part."""
 _PODS: Final = ("", "pods")
+_NODE: Final = "system:node:"
+_USERS: Final = 3
+"""So many users who wait for an outcome at once, and nobody has one: outcomes are lost."""
 
 
 class Refusal(NamedTuple):
@@ -96,13 +101,16 @@ class _Attempts(msgspec.Struct, gc=False):
 
 _Place = tuple[str, str, str]
 """An object or a place of creations, subresource, user."""
+_Where = tuple[str, str, str, str]
+"""Group, resource, namespace, and the name of an object or the uid of its owner."""
 
 
 class Refusals:
     """Attempts by place."""
 
-    def __init__(self, lives: Lives, history: History) -> None:
-        """`lives` and `history` tell whether an object is there."""
+    def __init__(self, lives: Lives, history: History, correlator: Correlator) -> None:
+        """`lives` and `history` tell whether an object is there, `correlator` who has outcomes."""
+        self._correlator: Final = correlator
         self._lives: Final = lives
         self._history: Final = history
         self._updates: Final[Bounded[_Place, _Attempts]] = Bounded(MOST_ATTEMPTED, MOST_BYTES)
@@ -110,6 +118,10 @@ class Refusals:
         self._passed: Final[set[tuple[ResourceKind, str]]] = set()
         """Leaves that webhooks changed in updates that were admitted; "" stands for creations."""
         self._with_outcomes: Final[set[tuple[str, str]]] = set()
+        self._doubted: Final[Bounded[_Where, _Place]] = Bounded(MOST_ATTEMPTED, MOST_BYTES)
+        """Creations that seem to be refused, by the name of the object or the uid of its owner."""
+        self._without: Final[set[str]] = set()
+        """Users who began a write since the last outcome of anybody."""
         self._shows_status = False
         self._admitted = self._orphans = 0
 
@@ -126,6 +138,36 @@ class Refusals:
             return False
         return found is not None and found.count > 0
 
+    def call(self, fact: Fact | LifeFact) -> None:
+        """Take in a call of any phase, as soon as it comes in."""
+        if fact.phase is Phase.OUTCOME:
+            if self._without:
+                self._without.clear()
+        elif len(self._without) < _USERS:
+            self._without.add(fact.key.user)
+        if self._doubted.bytes:
+            self._show(fact)
+
+    def _show(self, fact: Fact | LifeFact) -> None:
+        """Forget a creation that seemed to be refused if its object is there after all."""
+        key = fact.key
+        if isinstance(fact, LifeFact):
+            if not fact.is_deletion:
+                return
+            owner = key.resource_version
+        else:
+            owner = fact.owner
+        for one in (key.name, owner):
+            place = self._doubted.get((key.group, key.resource, key.namespace, one))
+            # What was known before those attempts is another object.
+            if place is not None and not self._is_known(key):
+                found = self._creations.get(place)
+                if found is not None:
+                    found.count, found.intent, found.mutate = 0, None, None
+
+    def _is_known(self, key: JoinKey) -> bool:
+        return self._history.find(key) is not None or self._lives.is_there(key.uid)
+
     def unanswered(self, one: Unanswered) -> Refusal | None:
         """Take in an update without an outcome; return it with those before it."""
         write, asked = one
@@ -135,6 +177,8 @@ class Refusals:
         found = _again(self._updates.get(place), asked, write.time)
         found.count += 1
         self._updates.put(place, found, _size(place))
+        if self._are_lost:
+            return None
         made = write.webhook_diff or NO_DIFF
         return Refusal(
             write,
@@ -147,8 +191,10 @@ class Refusals:
 
     def answered(self, write: Write) -> None:
         """Take in an update with an outcome: what was not answered before it is forgotten."""
-        if write.subresource == "status":
-            self._shows_status = True
+        if write.subresource == "status" and not self._shows_status:
+            where = write.object
+            is_pod = (where.group, where.resource) == _PODS
+            self._shows_status = is_pod or write.requester.user.startswith(_NODE)
         if self._updates.bytes:
             self._updates.pop((name_of(write.object), write.subresource, write.requester.user))
         if write.webhook_diff:
@@ -179,13 +225,14 @@ class Refusals:
             found.first = fact.time
         elif found.mutate is not None:
             found.count += 1
+            self._doubted.put(_where(fact.key), place, 2 * _size(place))
             refusal = self._refused(found, found.intent, found.mutate)
         found.intent, found.mutate = fact, None
         self._creations.put(place, found, _size(place, found))
         return refusal
 
     def _refused(self, found: _Attempts, intent: LifeFact, mutate: LifeFact) -> Refusal | None:
-        if not self._sees_outcomes(intent.key):
+        if self._are_lost or not self._sees_outcomes(intent.key):
             return None
         made = NO_DIFF
         if mutate.content != intent.content:
@@ -215,6 +262,7 @@ class Refusals:
         if len(self._with_outcomes) < MOST_PLACES:
             self._with_outcomes.add((fact.key.group, fact.key.resource))
         self._admitted += 1
+        self._doubted.pop(_where(fact.key))
         if found is None:
             self._orphans += 1
             return None
@@ -262,8 +310,15 @@ class Refusals:
             return False
         if (key.group, key.resource) in kinds:
             return True
+        if self._correlator.lacks_outcomes(key):
+            return False
         # One registration is for all kinds of Kubernetes itself; custom ones are added one by one.
         return _is_built_in(key.group) and any(_is_built_in(group) for group, _ in kinds)
+
+    @property
+    def _are_lost(self) -> bool:
+        """Whether outcomes are lost: several users wait for one, and nobody has had one."""
+        return len(self._without) >= _USERS
 
     @property
     def _is_whole(self) -> bool:
@@ -304,6 +359,10 @@ def _place(key: JoinKey) -> _Place:
 def _place_of_creation(key: JoinKey) -> _Place:
     where = key.group, key.resource, key.namespace, key.name, key.resource_version
     return "\0".join(where), "", key.user
+
+
+def _where(key: JoinKey) -> _Where:
+    return key.group, key.resource, key.namespace, key.resource_version or key.name
 
 
 def _size(place: _Place, found: _Attempts | None = None) -> int:

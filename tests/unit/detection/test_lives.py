@@ -7,12 +7,25 @@ import msgspec
 import pytest
 
 from tests.reviews import make_review
-from tests.unit.detection.builders import INTENT, MUTATE, OUTCOME, feed, reviewed, spec, update
+from tests.unit.detection.builders import (
+    INTENT,
+    MUTATE,
+    OUTCOME,
+    feed,
+    reviewed,
+    see,
+    spec,
+    status,
+    update,
+)
 from webhook.admission.join import JoinKey
+from webhook.admission.review import Phase
 from webhook.detection import lives as lives_module
 from webhook.detection import refusals as refusals_module
+from webhook.detection.correlate import Correlator
 from webhook.detection.detection import Detection
 from webhook.detection.fact import UnreadableFactError, encode_fact
+from webhook.detection.finding import Severity
 from webhook.detection.history import History
 from webhook.detection.life_fact import VERSION, LifeFact, decode_any
 from webhook.detection.lives import MOST_ENDED, MOST_LIVES, Lives
@@ -119,7 +132,7 @@ def test_a_creation_whose_uid_is_not_known_is_not_remembered():
 
 @pytest.mark.slow
 def test_attempts_are_bounded():
-    refusals = Refusals(Lives(), History())
+    refusals = Refusals(Lives(), History(), Correlator())
     for number in range(MOST_ATTEMPTED + 10):
         refusals.create(made("", number / 1_000, name=f"n{number}", phase=INTENT))
     assert len(refusals) <= MOST_ATTEMPTED
@@ -128,7 +141,7 @@ def test_attempts_are_bounded():
 
 def test_what_webhooks_changed_is_bounded(monkeypatch):
     monkeypatch.setattr(refusals_module, "MOST_PLACES", 2)
-    refusals = Refusals(Lives(), History())
+    refusals = Refusals(Lives(), History(), Correlator())
     for number in range(9):
         resource = f"kind{number}"
         for phase, content in ((INTENT, 1), (OUTCOME, 2)):
@@ -199,3 +212,67 @@ def test_a_deletion_that_could_not_be_shared_is_judged_alone():
             assert found is not None
             detection.see_alone(found)
     assert [one.detector for one in detection.findings()] == ["recreation"]
+
+
+def see_life(seen: Detection, now: float, user: str, phases: tuple[Phase, ...], **asked: Any):
+    """A creation or deletion of a Pod that a ReplicaSet owns; or of another resource."""
+    owners = [{"uid": "rs1", "controller": True}]
+    metadata = {"generateName": "web-", "ownerReferences": owners}
+    for phase in phases:
+        shown = life(
+            asked.get("operation", "CREATE"),
+            asked.get("uid", f"u{now}"),
+            user,
+            resource=asked.get("resource", "pods"),
+            metadata=metadata,
+        )
+        see(seen, phase, reviewed(shown, phase), now)
+
+
+def warnings(seen: Detection) -> list[str]:
+    return [one.detector for one in seen.findings() if one.severity is not Severity.INFO]
+
+
+@pytest.mark.parametrize(("writer", "found"), [("drainer", []), ("kubelet", ["recreation"])])
+def test_who_drains_node_after_node_is_in_no_loop_with_a_controller(writer, found):
+    seen = Detection()
+    for turn in range(8):
+        now = 10.0 * turn
+        see_life(seen, now, "controller", (OUTCOME,), uid=f"u{turn}")
+        for phase in (INTENT, MUTATE, OUTCOME):
+            new, old = spec(a=turn + 1), spec(a=turn)
+            cordoned = update(new, old, str(turn + 1), resource="nodes", user=writer)
+            see(seen, phase, reviewed(cordoned, phase), now + 1)
+        see_life(seen, now + 2, "drainer", (OUTCOME,), uid=f"u{turn}", operation="DELETE")
+    assert warnings(seen) == found
+
+
+@pytest.mark.parametrize(("writes", "found"), [(True, []), (False, ["refused-retry"])])
+def test_where_updates_have_no_outcome_a_creation_without_one_is_not_refused(writes, found):
+    seen = Detection()
+    see_life(seen, 0.0, "deployer", (INTENT, MUTATE, OUTCOME), resource="configmaps")
+    for turn in range(1, 9):
+        if writes and turn == 1:
+            asked = update(spec(a=2), spec(a=1), resource="pods")
+            for phase in (INTENT, MUTATE):
+                see(seen, phase, reviewed(asked, phase), 0.5)
+        see_life(seen, float(turn), "controller", (INTENT, MUTATE))
+    assert warnings(seen) == found
+
+
+@pytest.mark.parametrize(
+    ("resource", "user", "found"),
+    [
+        ("deployments", "controller", []),
+        ("pods", "controller", ["refused-retry"]),
+        ("nodes", "system:node:n1", ["refused-retry"]),
+    ],
+)
+def test_pods_are_missed_only_where_a_kubelet_shows_them(resource, user, found):
+    seen = Detection()
+    for phase in (INTENT, MUTATE, OUTCOME):
+        asked = update(status(a=2), status(a=1), resource=resource, user=user, subresource="status")
+        see(seen, phase, reviewed(asked, phase), 0.0)
+    for turn in range(10):
+        see_life(seen, 0.1 * 2**turn, "controller", (INTENT, MUTATE, OUTCOME), uid=f"u{turn}")
+    assert warnings(seen) == found
