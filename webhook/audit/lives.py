@@ -30,6 +30,7 @@ from webhook.detection.lives import Lives
 from webhook.detection.refusals import SECONDS_BETWEEN, Refusal
 from webhook.detection.write import Called, ObjectKey, Requester, Write
 from webhook.objects.bounded import Bounded
+from webhook.objects.owners import Owner, controller_uid
 
 MOST_PLACES: Final = 10_000
 MOST_BYTES: Final = 4 * 1024 * 1024
@@ -47,16 +48,11 @@ _RUNNER: Final = DetectorRunner((Recreation(), RefusedRetry()))
 Told = tuple[str, Signal, Write]
 
 
-class _Owner(msgspec.Struct):
-    uid: str = ""
-    controller: bool | None = None
-
-
 class _Metadata(msgspec.Struct, rename="camel"):
     name: str = ""
     generate_name: str = ""
     uid: str = ""
-    owner_references: tuple[_Owner, ...] | None = None
+    owner_references: tuple[Owner, ...] | None = None
     labels: msgspec.Raw = NO_OBJECT
 
 
@@ -204,7 +200,6 @@ def _steps(field: str) -> list[str]:
 
 def _fact(event: Event, reference: ObjectReference, shown: _Metadata, *, gone: bool) -> LifeFact:
     owners = shown.owner_references or ()
-    owner = next((one.uid for one in owners if one.controller), "")
     prefix = shown.generate_name
     key = JoinKey(
         reference.api_group,
@@ -214,7 +209,7 @@ def _fact(event: Event, reference: ObjectReference, shown: _Metadata, *, gone: b
         prefix or shown.name or reference.name,
         shown.uid,
         event.username,
-        owner if prefix else "",
+        controller_uid(owners) if prefix else "",
         dry_run=False,
     )
     likeness = zlib.crc32("".join(one.uid for one in owners).encode())

@@ -328,9 +328,9 @@ class Detection:
 
     def _judge(self, write: Write) -> None:
         if write.is_mutated:
-            self._suspects.changed(_place(write))
+            self._suspects.changed(write.kind)
         elif write.requested_diff and write.webhook_diff is not None:
-            self._suspects.acquit(write.called.first, _place(write))
+            self._suspects.acquit(write.called.first, write.kind)
         if write.has_outcome:
             self._refusals.answered(write)
         if write.has_outcome and write.writes_status:
@@ -366,7 +366,3 @@ class Detection:
 
 def _kind_of(key: JoinKey) -> ResourceKind:
     return ResourceKind(key.group, key.resource, key.subresource)
-
-
-def _place(one: Write) -> ResourceKind:
-    return ResourceKind(one.object.group, one.object.resource, one.subresource)

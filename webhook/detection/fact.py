@@ -11,7 +11,7 @@ from typing import Annotated, Final, Literal
 import msgspec
 
 from webhook.admission.join import JoinKey
-from webhook.admission.review import Phase
+from webhook.admission.review import NO_RAW, AdmissionRequest, Phase
 from webhook.detection.diff import Compared
 from webhook.detection.write import Acted, Called, ObjectKey, Requester
 from webhook.generation.custom import StatusSubresource
@@ -125,6 +125,25 @@ class Fact(msgspec.Struct, frozen=True, array_like=True, gc=False):
     def requester(self) -> Requester:
         """Return who writes it."""
         return _requester(self.key.user, self.manager)
+
+
+class _Options(msgspec.Struct, rename="camel"):
+    field_manager: str = ""
+
+
+_options: Final = msgspec.json.Decoder(_Options | None)
+_LONGEST_MANAGER: Final = 128
+"""As the API server has it (apimachinery pkg/apis/meta/v1/validation: FieldManagerMaxLength)."""
+
+
+def manager_of(request: AdmissionRequest) -> str:
+    """Return the field manager of a request, "" where none is told.
+
+    Raises msgspec.MsgspecError for options that are none.
+    """
+    raw = request.wire.options
+    options = None if raw is NO_RAW else _options.decode(raw)
+    return options.field_manager[:_LONGEST_MANAGER] if options else ""
 
 
 _requester: Final = lru_cache(_MOST_REQUESTERS)(Requester)

@@ -14,17 +14,16 @@ from typing import Final, Literal
 import msgspec
 
 from webhook.admission.join import JoinKey
-from webhook.admission.review import NO_RAW, AdmissionRequest, Operation, Phase, ReviewedObject
+from webhook.admission.review import AdmissionRequest, Operation, Phase, ReviewedObject
 from webhook.detection.diff import NO_DIFF, Compared, Comparer, digests
-from webhook.detection.fact import BYTES_OF_FACT, Fact, Seconds, decode_fact
+from webhook.detection.fact import BYTES_OF_FACT, Fact, Seconds, decode_fact, manager_of
 from webhook.detection.suspects import Suspects
 from webhook.detection.write import NOBODY, Acted, Called, ObjectKey, Requester, Write
 from webhook.objects.observed import NOTHING_OBSERVED
+from webhook.objects.owners import controller_uid, read_owners
 
 VERSION: Final = 1
 _PODS: Final = ("", "pods")
-_LONGEST_MANAGER: Final = 128
-"""As the API server has it (apimachinery pkg/apis/meta/v1/validation: FieldManagerMaxLength)."""
 
 
 class LifeFact(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -148,7 +147,7 @@ def reduce_life(
         now,
         key,
         served_as,
-        _manager(request),
+        manager_of(request),
         is_deletion=False,
         likeness=_likeness(new, key),
         content=content,
@@ -209,11 +208,6 @@ def blank_write(
     )
 
 
-class _Owner(msgspec.Struct):
-    uid: str = ""
-    controller: bool | None = None
-
-
 class _Condition(msgspec.Struct):
     type: str = ""
     status: str = ""
@@ -224,24 +218,15 @@ class _Status(msgspec.Struct):
     conditions: tuple[_Condition, ...] | None = None
 
 
-class _Options(msgspec.Struct, rename="camel"):
-    field_manager: str = ""
-
-
 _decoder: Final = msgspec.msgpack.Decoder(LifeFact)
-_owners_decoder: Final = msgspec.json.Decoder(tuple[_Owner, ...] | None)
 _status_decoder: Final = msgspec.json.Decoder(_Status | None)
-_options_decoder: Final = msgspec.json.Decoder(_Options | None)
 _DONE: Final = frozenset({"Succeeded", "Failed", "Complete", "Completed"})
 """Phases, and conditions that are True, of what runs to an end: Pods, Jobs, workflows."""
 
 
 def _controller(shown: ReviewedObject) -> str:
-    """Return the uid of the owner that is the controller, "" without one."""
     raw = shown.metadata.owner_references
-    if isinstance(raw, msgspec.UnsetType):
-        return ""
-    return next((one.uid for one in _owners_decoder.decode(raw) or () if one.controller), "")
+    return "" if isinstance(raw, msgspec.UnsetType) else controller_uid(read_owners(raw))
 
 
 def _likeness(shown: ReviewedObject, key: JoinKey) -> int:
@@ -270,9 +255,3 @@ def is_finished(raw: msgspec.Raw | None) -> bool:
 
 def _place(key: JoinKey) -> tuple[str, str]:
     return key.group, key.resource
-
-
-def _manager(request: AdmissionRequest) -> str:
-    raw = request.wire.options
-    options = None if raw is NO_RAW else _options_decoder.decode(raw)
-    return options.field_manager[:_LONGEST_MANAGER] if options else ""

@@ -16,6 +16,7 @@ from webhook.detection.changes import MOST_LEAVES, Change, Leaves, Part, PathNod
 from webhook.detection.diff import NO_DIFF, NOT_COMPARED, Compared, Comparer, Diff, between
 from webhook.objects.fields import Fields
 from webhook.objects.metadata import ObjectMeta
+from webhook.objects.owners import read_owners
 from webhook.objects.pointer import Path
 
 _METADATA: Final = "metadata"
@@ -179,14 +180,8 @@ def _fields(metadata: ObjectMeta) -> Fields:
     return found
 
 
-class _Owner(msgspec.Struct, frozen=True):
-    uid: str = ""
-    controller: bool | None = None
-
-
 _texts_decoder: Final = msgspec.json.Decoder(dict[str, str | None] | None)
 _names_decoder: Final = msgspec.json.Decoder(tuple[str, ...] | None)
-_owners_decoder: Final = msgspec.json.Decoder(tuple[_Owner, ...] | None)
 _NULL: Final = b"null"
 
 
@@ -238,8 +233,7 @@ def _finalizers(raw: bytes | msgspec.Raw) -> dict[str, str]:
 
 
 def _owners(raw: bytes | msgspec.Raw) -> dict[str, str]:
-    owners = _owners_decoder.decode(raw) or ()
-    return {one.uid: "controller" if one.controller else "" for one in owners}
+    return {one.uid: "controller" if one.controller else "" for one in read_owners(raw)}
 
 
 def _is_bookkeeping(key: str) -> bool:

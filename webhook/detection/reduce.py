@@ -8,14 +8,13 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from webhook.admission.review import (
-    NO_RAW,
     AdmissionRequest,
     Operation,
     Phase,
     ReviewedObject,
 )
 from webhook.detection.diff import Compared, Comparer, digests
-from webhook.detection.fact import VERSION, Fact, States
+from webhook.detection.fact import VERSION, Fact, States, manager_of
 from webhook.detection.metadata import compare_metadata
 from webhook.detection.suspects import Suspects
 from webhook.detection.write import name_of
@@ -31,8 +30,6 @@ _STATUS: Final = "status"
 _NOT_STATUS: Final = frozenset({_STATUS})
 _METADATA_COUNTS: Final = frozenset({("apps", "deployments")})
 """Annotations count as spec does (pkg/registry/apps/deployment/strategy.go:PrepareForUpdate)."""
-_LONGEST_MANAGER: Final = 128
-"""As the API server has it (apimachinery pkg/apis/meta/v1/validation: FieldManagerMaxLength)."""
 
 
 class Reviewed(NamedTuple):
@@ -148,7 +145,7 @@ def reduce(
         time=now,
         key=key,
         served_as=request.wire.resource.version,
-        manager=_manager(request),
+        manager=manager_of(request),
         status=status,
         writes_status=taken.writes_status,
         compared=compared,
@@ -241,12 +238,7 @@ class _Observes(msgspec.Struct, rename="camel"):
     observed_generation: Any = None
 
 
-class _Options(msgspec.Struct, rename="camel"):
-    field_manager: str = ""
-
-
 _observes_decoder: Final = msgspec.json.Decoder(_Observes | None)
-_options_decoder: Final = msgspec.json.Decoder(_Options | None)
 
 
 def _observes(raw: msgspec.Raw | None) -> bool:
@@ -255,9 +247,3 @@ def _observes(raw: msgspec.Raw | None) -> bool:
     except msgspec.ValidationError:
         return False
     return found is not None and found.observed_generation is not None
-
-
-def _manager(request: AdmissionRequest) -> str:
-    raw = request.wire.options
-    options = None if raw is NO_RAW else _options_decoder.decode(raw)
-    return options.field_manager[:_LONGEST_MANAGER] if options else ""

@@ -186,7 +186,7 @@ class Refusals:
             seconds=write.time - found.first,
             asked=write.sent_diff,
             made=made,
-            others_pass=self._has_passed(_kind(write), made),
+            others_pass=self._has_passed(write.kind, made),
         )
 
     def answered(self, write: Write) -> None:
@@ -198,7 +198,7 @@ class Refusals:
         if self._updates.bytes:
             self._updates.pop((name_of(write.object), write.subresource, write.requester.user))
         if write.webhook_diff:
-            kind = _kind(write)
+            kind = write.kind
             self._pass((kind, change.pointer) for change in write.webhook_diff)
 
     def create(self, fact: LifeFact) -> Refusal | None:
@@ -254,7 +254,7 @@ class Refusals:
             asked=NO_DIFF,
             made=made,
             is_creation=True,
-            others_pass=(_kind(write), "") in self._passed,
+            others_pass=(write.kind, "") in self._passed,
         )
 
     def _admit(self, place: _Place, fact: LifeFact, found: _Attempts | None) -> Refusal | None:
@@ -374,10 +374,6 @@ def _size(place: _Place, found: _Attempts | None = None) -> int:
     leaves = sum([one.compared.diff.size for one in facts if one.compared is not None])
     created = _BYTES_OF_CREATED * len(found.created)
     return _BYTES_OF_ATTEMPTS + 3 * names + 2 * BYTES_OF_FACT + created + leaves
-
-
-def _kind(write: Write) -> ResourceKind:
-    return ResourceKind(write.object.group, write.object.resource, write.subresource)
 
 
 def _is_built_in(group: str) -> bool:

@@ -7,6 +7,7 @@ import msgspec
 from webhook.admission.join import JoinKey
 from webhook.detection.changes import Change
 from webhook.detection.diff import Diff
+from webhook.detection.evidence import ResourceKind
 from webhook.detection.metadata import SAME_METADATA, MetadataDiffs
 from webhook.objects.observed import Observed
 
@@ -108,6 +109,11 @@ class Write(msgspec.Struct, frozen=True, array_like=True, gc=False):
     missing: tuple[str, ...] = ()
     metadata: MetadataDiffs = SAME_METADATA
     owner: str = ""
+
+    @property
+    def kind(self) -> ResourceKind:
+        """Return the kind of resource, by which evidence about webhooks is kept."""
+        return ResourceKind(self.object.group, self.object.resource, self.subresource)
 
     @property
     def changed_something(self) -> bool:

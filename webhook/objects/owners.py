@@ -1,5 +1,6 @@
-"""The owner of an object: the object that its controller made it for."""
+"""The owners of an object, and which of them is its controller."""
 
+from collections.abc import Iterable
 from typing import Final
 
 import msgspec
@@ -8,12 +9,24 @@ LONGEST_UID: Final = 128
 """Bytes. A UUID has 36; longer texts are not kept."""
 
 
-class _Owner(msgspec.Struct, frozen=True):
+class Owner(msgspec.Struct, frozen=True):
+    """One entry of metadata.ownerReferences."""
+
     uid: str = ""
     controller: bool | None = None
 
 
-_owners: Final = msgspec.json.Decoder(tuple[_Owner, ...] | None)
+_owners: Final = msgspec.json.Decoder(tuple[Owner, ...] | None)
+
+
+def read_owners(references: bytes | msgspec.Raw) -> tuple[Owner, ...]:
+    """Return the owners in raw ownerReferences; raises msgspec.MsgspecError for no such list."""
+    return _owners.decode(references) or ()
+
+
+def controller_uid(owners: Iterable[Owner]) -> str:
+    """Return the uid of the owner that is the controller, "" without one."""
+    return next((one.uid for one in owners if one.controller), "")
 
 
 def read_owner_uid(references: msgspec.Raw | msgspec.UnsetType) -> str:
@@ -24,7 +37,7 @@ def read_owner_uid(references: msgspec.Raw | msgspec.UnsetType) -> str:
     if isinstance(references, msgspec.UnsetType):
         return ""
     try:
-        owners = _owners.decode(references) or ()
+        owners = read_owners(references)
     except msgspec.ValidationError:
         return ""
     first = owners[0] if owners else None
