@@ -171,6 +171,11 @@ class Event(msgspec.Struct, rename="camel"):
         return parse_qs(urlsplit(self.request_uri).query) if "?" in self.request_uri else {}
 
 
+def decode_object(raw: msgspec.Raw) -> Any:
+    """Return the decoded object of an event; None where its level shows none."""
+    return None if raw == NO_OBJECT else msgspec.json.decode(raw)
+
+
 class _List(msgspec.Struct):
     items: list[msgspec.Raw] = []
 

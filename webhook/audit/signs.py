@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from webhook.audit.event import NO_OBJECT, Call, Event, Operation
+from webhook.audit.event import Call, Event, Operation, decode_object
 from webhook.detection.detectors import Blame, Signal
 from webhook.objects.observed import NOTHING_OBSERVED, Observed, read_observed, restorations
 from webhook.objects.pointer import from_pointer, to_pointer
@@ -52,7 +52,7 @@ def _of_status(event: Event, calls: Sequence[Call]) -> Iterator[Told]:
         # A webhook that only sets a label looks the same: never more than info.
         message = "{} changed a status write; the audit level shows no patch"
         yield _told(CLOBBERED, (), message, unseen, minor=True)
-    sent = _decode(event.request_object)
+    sent = decode_object(event.request_object)
     found = [(call, lost_status(call.operations or (), sent)) for call in calls]
     for detector, part, what in (
         (CLEARED, 0, "{} cleared {} observedGeneration value(s) of a status write"),
@@ -98,10 +98,6 @@ def _described(
     # A loop repeats the same call: all share one dict, which is never changed.
     operations = [{"op": op, "path": path} for op, path in shown]
     return {"webhook": webhook, "round": round_, "index": position, "operations": operations}
-
-
-def _decode(raw: msgspec.Raw) -> Any:
-    return None if raw == NO_OBJECT else msgspec.json.decode(raw)
 
 
 class Lost(NamedTuple):

@@ -69,7 +69,7 @@ def _asked(event: Event, old: Json, shown: Json, touched: Sequence[tuple[str, ..
         raise UnknownStagesError
     sent = msgspec.json.decode(event.request_object)
     if isinstance(sent, list):
-        asked = _apply(old, sent)
+        asked = apply_patch(old, sent)
     elif event.verb == "patch":
         asked = applied(sent, old, shown)
     else:
@@ -96,10 +96,11 @@ def _touched(calls: Iterable[Call]) -> list[tuple[str, ...]]:
 
 def _patched(value: Json, calls: Iterable[Call]) -> Json:
     operations = [one for call in calls for one in call.operations or ()]
-    return _apply(value, [msgspec.to_builtins(one) for one in operations])
+    return apply_patch(value, [msgspec.to_builtins(one) for one in operations])
 
 
-def _apply(value: Json, operations: list[dict[str, Any]]) -> Json:
+def apply_patch(value: Json, operations: list[dict[str, Any]]) -> Json:
+    """Return a value with a JSON Patch applied. Raises UnknownStagesError."""
     try:
         return jsonpatch.apply_patch(value, operations)
     except _FAULTS:

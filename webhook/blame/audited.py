@@ -11,12 +11,18 @@ State is kept for one object only, in each namespace that has one of this name. 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, Final
-from urllib.parse import parse_qs, urlsplit
 
-import jsonpatch
 import msgspec
 
-from webhook.audit.event import NO_OBJECT, Call, Event, ObjectReference, read_calls, read_events
+from webhook.audit.event import (
+    Call,
+    Event,
+    ObjectReference,
+    decode_object,
+    read_calls,
+    read_events,
+)
+from webhook.audit.stages import UnknownStagesError, apply_patch
 from webhook.blame.managed import Manager, UnreadableFieldsError, owners
 from webhook.blame.places import Item, Place, choose, leaves, place_of_pointer, pointer_of, show
 from webhook.blame.report import (
@@ -37,7 +43,6 @@ from webhook.objects.pointer import from_pointer
 
 _COMPLETE: Final = "ResponseComplete"
 _CREATED: Final = 201
-_REFUSED: Final = 400
 _WRITES: Final = frozenset({"create", "update", "patch"})
 _DELETES: Final = frozenset({"delete", "deletecollection"})
 _REPLICAS: Final[Place] = ("spec", "replicas")
@@ -110,8 +115,7 @@ class AuditBlame:
             return
         if self._namespace and where.namespace != self._namespace:
             return
-        status = event.response_status
-        if (status is not None and status.code >= _REFUSED) or _is_dry(event):
+        if not event.is_stored or event.is_dry_run:
             return
         name = where.name or _name_in(event)
         if name and name != self._name:
@@ -233,7 +237,7 @@ class _Story:
 
     def _see_scaling(self, event: Event, by: Writer) -> None:
         """Take a write of /scale: it sets spec.replicas of nearly every kind."""
-        scale = _decode(event.response_object) or _decode(event.request_object)
+        scale = decode_object(event.response_object) or decode_object(event.request_object)
         spec = get(scale, "spec")
         # omitempty: a Scale without replicas is one of 0 (pkg/apis/autoscaling/types.go).
         replicas = spec.get("replicas", 0) if _is_dict(spec) else None
@@ -245,7 +249,7 @@ class _Story:
                 held["spec"] = {**held["spec"], "replicas": replicas}
 
     def _see_deletion(self, event: Event, by: Writer) -> None:
-        after = _decode(event.response_object)
+        after = decode_object(event.response_object)
         waits = _is_object(after) and _waits(after)
         text = _KNOWN_USERS.get(by.user, "")
         if waits:
@@ -259,7 +263,7 @@ class _Story:
         self._is_gone = not waits
 
     def _see_deletion_of_many(self, event: Event, by: Writer) -> None:
-        deleted = _decode(event.response_object)
+        deleted = decode_object(event.response_object)
         items = get(deleted, "items")
         if isinstance(items, list):
             if self.where.name not in [get(one, "metadata", "name") for one in items]:
@@ -275,7 +279,7 @@ class _Story:
         is_new = event.verb == "create" or (status is not None and status.code == _CREATED)
         if is_new and not where.subresource:
             self._begin(by)
-        after = _decode(event.response_object)
+        after = decode_object(event.response_object)
         calls = tuple(one for one in read_calls(event.annotations or {}) if one.mutated)
         if _is_object(after):
             self._compare(after, event, by)
@@ -295,7 +299,7 @@ class _Story:
         now = dict(leaves_of(after))
         if self._stored is None:
             self._first_unknown |= not self._written
-            sent = _decode(event.request_object) if event.verb == "patch" else None
+            sent = decode_object(event.request_object) if event.verb == "patch" else None
             owned = _owners(after)
             asked = [one for one in _asked(sent) if one in now]
             self._claim([one for one in asked if _may_be_by(event, owned.get(one))], by)
@@ -309,7 +313,7 @@ class _Story:
         self, event: Event, where: ObjectReference, by: Writer, calls: Iterable[Call]
     ) -> dict[str, Any] | None:
         """Take a write without an answer; return the object after it, None if not known."""
-        sent = _decode(event.request_object)
+        sent = decode_object(event.request_object)
         if not isinstance(sent, dict | list):
             self._unseen += 1
             part = f"/{where.subresource} " if where.subresource else ""
@@ -389,8 +393,8 @@ def _patched(document: dict[str, Any] | None, operations: Sequence[Any]) -> dict
     if document is None:
         return None
     try:
-        after = jsonpatch.apply_patch(document, list(operations))
-    except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException, TypeError):
+        after = apply_patch(document, list(operations))
+    except UnknownStagesError:
         return None
     return after if _is_dict(after) else None
 
@@ -457,21 +461,13 @@ def _object(where: ObjectReference, name: str) -> BlamedObject:
     )
 
 
-def _is_dry(event: Event) -> bool:
-    return "dryRun" in parse_qs(urlsplit(event.request_uri).query)
-
-
 def _name_in(event: Event) -> str:
     """Return the name that the API server gave a created object; "" where the log lacks it."""
     for raw in (event.response_object, event.request_object):
-        name = get(_decode(raw), "metadata", "name")
+        name = get(decode_object(raw), "metadata", "name")
         if isinstance(name, str) and name:
             return name
     return ""
-
-
-def _decode(raw: msgspec.Raw) -> Any:
-    return None if raw == NO_OBJECT else msgspec.json.decode(raw)
 
 
 def _is_dict(value: Any) -> bool:
