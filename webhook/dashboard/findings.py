@@ -1,10 +1,11 @@
-"""The page of findings: filtered, the worst and latest first, in pages."""
+"""The pages of findings: filtered, the worst and latest first, with the change that ends each."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
+from msgspec import structs
 
 from webhook.dashboard.page import (
     MissingError,
@@ -14,14 +15,18 @@ from webhook.dashboard.page import (
     choice,
     number,
 )
+from webhook.detection.causes import by_cause
 from webhook.detection.detectors import ALL
 from webhook.detection.finding import Finding, Severity
+from webhook.detection.fix import with_fix
 from webhook.detection.ledger import MOST_FINDINGS
 
 STATES: Final = ("open", "quiet", "resolved", "all")
 """`open` includes quiet findings: they are not resolved, but show no new signal."""
 DETECTORS: Final = tuple(sorted(one.name for one in ALL))
 SEVERITIES: Final = tuple(reversed(Severity))
+MOST_WITH_FIX: Final = 1_000
+"""Findings of one answer that come with their fix: for more it would take seconds and megabytes."""
 _ROWS: Final = 100
 _PARAMETERS: Final = ("q", "severity", "namespace", "detector", "state", "page", "limit")
 _SEVERITY_RANK: Final = {severity: rank for rank, severity in enumerate(SEVERITIES)}
@@ -98,15 +103,6 @@ def select(
     )
 
 
-def by_cause(findings: Sequence[Finding]) -> dict[str, list[Finding]]:
-    """Return the findings that follow from another, by the id of that one."""
-    found: dict[str, list[Finding]] = {}
-    for one in findings:
-        if one.caused_by:
-            found.setdefault(one.caused_by, []).append(one)
-    return found
-
-
 def _matching(findings: Sequence[Finding], asked: FindingQuery) -> Iterator[Finding]:
     words = asked.q.casefold().split()
     for one in findings:
@@ -143,8 +139,13 @@ async def load_open(context: PageContext, query: Mapping[str, str], _: float) ->
 
 
 async def load_all(context: PageContext, query: Mapping[str, str], _: float) -> PageData:
-    """Return the JSON: all findings by default."""
-    return await _seen(context, parse(query, state="all", limit=MOST_FINDINGS))
+    """Return the JSON: all findings by default, with their fix where they are not too many."""
+    data = await _seen(context, parse(query, state="all", limit=MOST_FINDINGS))
+    page: FindingsPage = data.model
+    if len(page.findings) > MOST_WITH_FIX:
+        return data
+    fixed = await context.queue.in_thread(lambda: _with_fixes(context, page.findings))
+    return data._replace(model=structs.replace(page, findings=fixed))
 
 
 async def load_finding(context: PageContext, query: Mapping[str, str], _: float) -> PageData:
@@ -153,11 +154,18 @@ async def load_finding(context: PageContext, query: Mapping[str, str], _: float)
     for found in known:
         if found.id == query["id"]:
             cause = next((one for one in known if one.id == found.caused_by), None)
-            return PageData(found, {"cause": cause, "follows": by_cause(known).get(found.id, ())})
+            (fixed,) = _with_fixes(context, (found,))
+            return PageData(fixed, {"cause": cause, "follows": by_cause(known).get(found.id, ())})
     raise MissingError(
         "No finding has this id. Newer findings may have replaced it, this server may have "
         "restarted, or another replica has it: each replica has its own findings."
     )
+
+
+def _with_fixes(context: PageContext, found: Sequence[Finding]) -> tuple[Finding, ...]:
+    registered = context.sources.suspects.registered
+    enforcing = context.sources.about().get("mode") == "enforcing"
+    return tuple(with_fix(one, registered, enforcing=enforcing) for one in found)
 
 
 async def _seen(context: PageContext, asked: FindingQuery, *, folds: bool = False) -> PageData:

@@ -11,7 +11,6 @@ from aiohttp import web
 from webhook.dashboard import (
     durations,
     findings,
-    fixes,
     object_page,
     objects,
     runbook,
@@ -47,8 +46,8 @@ class Page(NamedTuple):
 
 
 PAGES: Final = (
-    Page("/", "findings.html", findings.load_open, "/api/findings", fixes.load_all),
-    Page("/findings/{id}", "finding.html", fixes.load_finding, "/api/findings/{id}"),
+    Page("/", "findings.html", findings.load_open, "/api/findings", findings.load_all),
+    Page("/findings/{id}", "finding.html", findings.load_finding, "/api/findings/{id}"),
     Page("/objects", "objects.html", objects.load, "/api/objects", objects.load_all),
     Page("/object", "object.html", object_page.load, "/api/object"),
     Page("/webhooks", "webhooks.html", webhooks.load, "/api/webhooks"),

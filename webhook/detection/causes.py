@@ -153,13 +153,19 @@ def root_causes(findings: Sequence[FindingState]) -> Mapping[str, str]:
     return {one: _root(cause, causes) for one, cause in causes.items()}
 
 
+def by_cause(findings: Iterable[Finding]) -> dict[str, list[Finding]]:
+    """Return the findings that follow from another, by the id of that one."""
+    found: dict[str, list[Finding]] = {}
+    for one in findings:
+        if one.caused_by:
+            found.setdefault(one.caused_by, []).append(one)
+    return found
+
+
 def beneath_causes(findings: Iterable[Finding]) -> list[Finding]:
     """Return findings in their order, each that follows from another directly beneath it."""
     known = list(findings)
-    ids, below = {one.id for one in known}, dict[str, list[Finding]]()
-    for one in known:
-        if one.caused_by in ids:
-            below.setdefault(one.caused_by, []).append(one)
+    ids, below = {one.id for one in known}, by_cause(known)
     return [
         each for one in known if one.caused_by not in ids for each in (one, *below.get(one.id, ()))
     ]

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests.unit.detection.test_fix import finding
-from webhook.dashboard import fixes
+from webhook.dashboard import findings
 from webhook.dashboard.page import MissingError, PageContext, Sources
 from webhook.detection.finding import Finding
 
@@ -44,20 +44,20 @@ def context(*found: Finding, mode="enforcing"):
     ],
 )
 async def test_the_steps_of_one_finding_fit_what_the_server_does(mode, first):
-    data = await fixes.load_finding(context(CLEARED, mode=mode), {"id": "f1"}, 0.0)
+    data = await findings.load_finding(context(CLEARED, mode=mode), {"id": "f1"}, 0.0)
     assert data.model.fix[0].title == first
 
 
 async def test_a_finding_that_is_not_known_is_missing():
     with pytest.raises(MissingError):
-        await fixes.load_finding(context(CLEARED), {"id": "f2"}, 0.0)
+        await findings.load_finding(context(CLEARED), {"id": "f2"}, 0.0)
 
 
 @pytest.mark.parametrize(
     ("count", "is_fixed"),
-    [(1, True), (fixes.MOST_WITH_FIX, True), (fixes.MOST_WITH_FIX + 1, False)],
+    [(1, True), (findings.MOST_WITH_FIX, True), (findings.MOST_WITH_FIX + 1, False)],
 )
 async def test_an_answer_of_very_many_findings_leaves_the_steps_out(count, is_fixed):
-    data = await fixes.load_all(context(*[CLEARED] * count), {}, 0.0)
+    data = await findings.load_all(context(*[CLEARED] * count), {}, 0.0)
     assert len(data.model.findings) == count
     assert all(bool(one.fix) is is_fixed for one in data.model.findings)

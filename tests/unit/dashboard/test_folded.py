@@ -1,8 +1,9 @@
 """Findings that follow from another are shown beneath it."""
 
 from tests.unit.alerts.findings import finding
-from webhook.dashboard.findings import by_cause, parse, select
+from webhook.dashboard.findings import parse, select
 from webhook.dashboard.rendering import render
+from webhook.detection.causes import by_cause
 from webhook.detection.finding import Severity
 
 ROOT = finding(id="root", detector="spec-fight", evidence=())
