@@ -160,6 +160,16 @@ class Connection(asyncio.Protocol):
         self.due = self.since + seconds
 
     @property
+    def is_alone(self) -> bool:
+        """Whether no other connection of the port has begun a request that is not answered."""
+        return self._connections.has_no_request_beside(self)
+
+    @property
+    def has_request(self) -> bool:
+        """Whether bytes of a request came that is not answered yet."""
+        return self.state is State.ANSWER or (self.state is State.HEADERS and self.arrived > 0.0)
+
+    @property
     def outdated(self) -> bool:
         """Whether it began under a certificate that is no longer served."""
         return self._epoch != self._connections.epoch
@@ -263,6 +273,10 @@ class OpenConnections:
     def busy(self) -> bool:
         """Whether some request has begun and is not answered."""
         return any(each.state is State.ANSWER for each in self._open)
+
+    def has_no_request_beside(self, connection: Connection) -> bool:
+        """Whether every other connection waits for its client."""
+        return not any(each.has_request for each in self._open if each is not connection)
 
     def add(self, connection: Connection) -> None:
         """Take in a new connection."""
