@@ -230,9 +230,10 @@ def _signals(over: asyncio.Event) -> Iterator[list[int]]:
 @click.option(
     "--poke",
     is_flag=True,
-    help="Do not wait for somebody to write: send empty patches of the object and its status, as "
-    "dry runs, which webhooks see and nobody stores. A webhook that acts on what only the real "
-    "writer sends, or on its name, shows only in real writes.",
+    help="Do not wait for somebody to write: send patches of the object and its status, as dry "
+    "runs, which webhooks see and nobody stores. They are empty, but for an observedGeneration "
+    "that the stored object has lost. A webhook that acts on what only the real writer sends, or "
+    "on its name, shows only in real writes.",
 )
 @click.option(
     "--url",
