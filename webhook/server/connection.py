@@ -12,13 +12,14 @@ connections are accepted one by one, so that those in their handshake count as w
 
 import asyncio
 import errno
+import os
 import re
 import socket
 import ssl
 import time
 from asyncio import sslproto
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import Enum, auto
 from http import HTTPStatus
@@ -320,6 +321,31 @@ class OpenConnections:
 
 _FULL: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _FULL_SECONDS: Final = 1.0
+
+
+class ListenError(OSError):
+    """An address or a port cannot be listened on; the message names its flag."""
+
+
+@contextmanager
+def naming_flags(address: tuple[str, str], port: tuple[str, int]) -> Iterator[None]:
+    """Say which flag gives an address or port that cannot be had.
+
+    Each is the flag with its value. Raises ListenError.
+    """
+    try:
+        yield
+    except socket.gaierror as error:
+        told = "no such name or address"
+        raise ListenError(f"{address[0]} {address[1]}: {told}") from error
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        if error.errno == errno.EADDRNOTAVAIL:
+            raise ListenError(f"{address[0]} {address[1]}: {reason}") from error
+        step = f"give another {port[0]}"
+        if error.errno == errno.EADDRINUSE:
+            step += f", or end the program that has it: ss -ltnp 'sport = :{port[1]}'"
+        raise ListenError(f"{port[0]} {port[1]}: {reason}; {step}") from error
 
 
 class Listener:
