@@ -1,6 +1,7 @@
 """Every verb that asks a cluster, with every kubeconfig that does not lead to one."""
 
 import base64
+import errno
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -14,6 +15,7 @@ import certs
 from tests.malformed.answering import Places, places
 from tests.malformed.table import NO_CLUSTER, ROWS
 from webhook.cli import VERBS, main
+from webhook.cli.errors import one_line_errors
 
 
 class Broken(NamedTuple):
@@ -205,6 +207,13 @@ def test_it_is_told_in_a_line_with_the_next_step(verb, name, known, tmp_path, mo
     else:
         assert done.stderr.startswith("Error: ")
         assert done.output.count("\n") == 1
+
+
+@pytest.mark.parametrize("error", [BrokenPipeError(), OSError(errno.ENOSPC, "No space left")])
+def test_an_output_that_fails_is_not_taken_for_the_cluster(error):
+    with pytest.raises(OSError) as found, one_line_errors():
+        raise error
+    assert found.value is error
 
 
 def test_each_verb_that_takes_a_kubeconfig_is_tried():

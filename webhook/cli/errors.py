@@ -1,5 +1,6 @@
 """Ends a verb: what went wrong in one line, the exit code, and signals."""
 
+import errno
 import os
 import signal
 import sys
@@ -24,6 +25,9 @@ class ExitCode(IntEnum):
 INTERRUPTED: Final = 128 + signal.SIGINT
 PIPE_CLOSED: Final = 128 + signal.SIGPIPE
 
+_OF_A_DISK: Final = frozenset(
+    {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS, errno.EBADF}
+)
 _NEXT_STEPS: Final[dict[int, str]] = {
     HTTPStatus.UNAUTHORIZED: "log in again: the credentials of the kubeconfig are not accepted",
     HTTPStatus.FORBIDDEN: "kubectl auth can-i --list shows what you may do",
@@ -47,9 +51,9 @@ def one_line_errors() -> Iterator[None]:
     except RefusedError as error:
         step = _NEXT_STEPS.get(error.status)
         raise click.ClickException(f"{error}; {step}" if step else str(error)) from error
-    except BrokenPipeError:
-        raise  # standard output, and not the API server
     except UNREACHED as error:
+        if isinstance(error, BrokenPipeError) or getattr(error, "errno", None) in _OF_A_DISK:
+            raise  # standard output, and not the API server
         raise click.ClickException(unreached(error)) from error
     except KeyboardInterrupt:
         raise SystemExit(INTERRUPTED) from None
