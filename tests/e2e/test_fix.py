@@ -126,7 +126,7 @@ def test_a_condition_is_added_to_a_policy(apiserver: ControlPlane) -> None:
     policy = Policy("pins", ("deployments",), "request.name == 'x'", sets)
     apiserver.client.post("/api/v1/namespaces", {"metadata": {"name": "fixed"}})
     with bound(apiserver, "fixed", policy):
-        (step,) = fix(finding("spec-fight", "policy", ""))
+        step, _ = fix(finding("spec-fight", "policy", ""))
         name = step.command.split()[3]
         run(apiserver, step.command)
         path = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies"
