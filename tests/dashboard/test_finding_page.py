@@ -131,6 +131,7 @@ async def test_it_shows_the_values_and_the_steps_of_its_mode(look: Any, mode: st
         assert "this can wait" not in text
     assert "kubectl patch mutatingwebhookconfiguration mmm-old-operator" in steps[1]
     assert await visitor.page.locator(".fix .copy:visible").count() >= 1
+    assert "At 3 a.m." not in text, "the steps say all of it"
     await visitor.inspect(f"finding-cleared-{mode}")
 
 

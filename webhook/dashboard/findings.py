@@ -164,7 +164,7 @@ async def load_finding(context: PageContext, query: Mapping[str, str], _: float)
             values = {
                 "cause": cause,
                 "follows": by_cause(known).get(found.id, ()),
-                "page": runbook_of(found, mode, enforce),
+                "page": runbook_of(whole, mode, enforce),
             }
             return PageData(whole, values)
     raise MissingError(

@@ -88,21 +88,30 @@ def runbook(name: str) -> Runbook:
 def runbook_of(found: Finding, mode: str, enforce: str = "") -> Runbook:
     """Return the runbook of a finding: what applies in this mode and to its actors, with names.
 
+    Beside the steps of the finding (webhook/detection/fix.py), that is without what these say.
+
     enforce  the command that makes genguard enforcing; "" where none is known
     """
     sure = {one.type for one in found.actors if one.confidence is not Confidence.POSSIBLE}
-    page = _fitting(runbook(found.detector), mode, sure)
+    page = runbook(found.detector)
+    page = _without(page, (*MODES, "Webhook:", "Policy:")) if found.fix else page
+    page = _fitting(page, mode, sure)
     return _mapped(page, lambda span: _filled(span, _names(found), enforce))
 
 
 def _fitting(page: Runbook, mode: str, actors: Collection[str] | None = None) -> Runbook:
     """Leave out what is for another mode, or for other types of actors; None for any actor."""
+    others = [lead for lead, one in MODES.items() if mode not in ("", one)]
+    if actors is not None:
+        others += [lead for lead, one in ACTORS.items() if one not in actors]
+    return _without(page, others)
+
+
+def _without(page: Runbook, leads: Collection[str]) -> Runbook:
+    """Leave out the items of lists that begin with one of these."""
 
     def applies(item: tuple[Span, ...]) -> bool:
-        lead = item[0].text if item and item[0].kind == "strong" else ""
-        if lead in MODES:
-            return mode in ("", MODES[lead])
-        return actors is None or lead not in ACTORS or ACTORS[lead] in actors
+        return not (item and item[0].kind == "strong" and item[0].text in leads)
 
     sections = []
     for section in page.sections:
