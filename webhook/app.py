@@ -32,6 +32,7 @@ from webhook.dashboard.page import Sources
 from webhook.dashboard.routes import Dashboard
 from webhook.detection.detection import Detection
 from webhook.detection.suspects import Suspects
+from webhook.detection.values import Shows
 from webhook.flags import ALERTMANAGER_URL, FILE, FOLDER, NAMES, PATH, duration, flag
 from webhook.generation.table import DEFAULT_SERVER_VERSION
 from webhook.given_files import load_definitions, load_static
@@ -244,6 +245,12 @@ class Settings:
         "A file keeps findings over a restart; a Valkey or Redis lets replicas judge as one.",
         metavar="memory|sqlite:PATH|valkey://HOST/DB",
     )
+    show_values: bool = flag(
+        default=False,
+        text="Show every value in what a finding and a timeline say of a write.",
+        note="Otherwise only numbers, booleans, times and the words of conditions are shown. The "
+        "values are also kept where findings are. Never those of Secrets.",
+    )
     findings_configmap: str | None = flag(
         None,
         "Keep open findings in this ConfigMap of the server's own namespace, for the pod that "
@@ -397,6 +404,7 @@ async def build(settings: Settings) -> AsyncIterator[App]:
             suspects,
             own_user=_own_user(settings.kubeconfig),
             compares_all=isinstance(store, ValkeyAddress),
+            shows=Shows.ALL if settings.show_values else Shows.PLAIN,
         )
         tracking = Tracking()
         watching = Watching(watched, tracking)
@@ -479,6 +487,7 @@ async def build(settings: Settings) -> AsyncIterator[App]:
             metrics,
             setup.dependencies.about,
             cluster is not None,
+            await _how_to_enforce(stack, settings, cluster),
         )
         service = AdmissionService(
             options,
@@ -609,6 +618,18 @@ async def _repair_findings(
     healer = leader if settings.heal else None
     checks = cluster.rechecks(detecting.detection.ledger, healer, metrics)
     await stack.enter_async_context(checks)
+
+
+async def _how_to_enforce(
+    stack: AsyncExitStack, settings: Settings, cluster: "ConnectedCluster | None"
+) -> Callable[[], str]:
+    """Return what tells the command that makes this server enforcing; "" where none is known.
+
+    Only the server of a pod was installed by `genguard install` or an overlay.
+    """
+    if cluster is None or not settings.audit_only or not cluster.is_own:
+        return str
+    return (await stack.enter_async_context(cluster.installation())).enforce
 
 
 def _own_user(kubeconfig: str | None) -> str:

@@ -75,9 +75,11 @@ class Replay:
         """Every finding; to be called after the last line."""
         self._detection.finish(self._clock)
         found = (*self._detection.findings(), *self._audit.findings())
+        samples = self._detection.ledger.samples({one.id for one in found})
         for finding in beneath_causes(found):
             self._counts["findings"] += 1
-            yield msgspec.to_builtins(with_fix(finding, self._registered))
+            whole = with_fix(finding, self._registered, sample=samples.get(finding.id))
+            yield msgspec.to_builtins(whole)
 
     def summary(self) -> ReplayLine:
         """The counts of the run."""

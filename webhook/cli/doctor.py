@@ -6,7 +6,7 @@ It creates nothing and changes nothing.
 import asyncio
 import ssl
 import sys
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -30,6 +30,7 @@ from webhook.cluster.install_waits import (
     send_probe,
     send_probes,
 )
+from webhook.cluster.installation import choices_of, is_injected
 from webhook.cluster.rest import RefusedError, Rest
 from webhook.doctor.diagnose import diagnose
 from webhook.doctor.facts import Facts, Right
@@ -39,22 +40,14 @@ from webhook.doctor.result import (
 )
 from webhook.generation.custom import BadDefinitionError, from_definition
 from webhook.manifest.documents import (
-    AUDIT_ONLY,
-    HEAL,
-    arguments_of,
     path_of,
     title_of,
 )
 from webhook.manifest.kustomize import Document
 from webhook.manifest.rendering import (
-    INJECTED,
-    REGISTRATIONS,
-    Choices,
-    SharedStore,
     pair_files,
     render,
     secret_of,
-    store_of,
 )
 from webhook.objects.shown import json_line, printable
 
@@ -122,7 +115,7 @@ async def examine(kubeconfig: str | None, context: str | None, namespace: str) -
         configurations = await asked.noted("the registrations", asked.configurations) or ()
         deployment = await asked.noted("the Deployment", asked.deployment)
         choices = replace(
-            _choices(deployment or {}, namespace), cert_manager=_is_injected(configurations)
+            choices_of(deployment or {}, namespace), cert_manager=is_injected(configurations)
         )
         expected = tuple(render(choices, manifests.read, pair_files(_NO_PAIR)))
         probed = await send_probe(rest, _WATCHED)
@@ -250,27 +243,6 @@ class _Questions:
         return tuple(found)
 
 
-def _choices(deployment: Document, namespace: str) -> Choices:
-    """Reconstruct the flags of install from a Deployment, as far as they decide on objects."""
-    address = store_of(deployment)
-    own = next(
-        store_of(one)
-        for one in render(
-            Choices(namespace=namespace, ha=True), manifests.read, pair_files(_NO_PAIR)
-        )
-        if one["kind"] == "Deployment"
-    )
-    arguments = arguments_of(deployment)
-    return Choices(
-        namespace=namespace,
-        audit_only=AUDIT_ONLY in arguments,
-        heal=HEAL in arguments,
-        ha=bool(address),
-        # Where it is matters to nothing that is looked at here.
-        store=SharedStore(address, "", 0) if address not in ("", own) else None,
-    )
-
-
 def _needed(facts: Facts) -> Iterator[dict[str, str]]:
     """The attributes of each right that is needed; fewer for a server outside the cluster."""
     kinds = ("ClusterRole",) if facts.outside else ("ClusterRole", "Role")
@@ -283,13 +255,6 @@ def _needed(facts: Facts) -> Iterator[dict[str, str]]:
                 keys = ("verb", "group", "resource", "name")
                 place = {"namespace": document["metadata"].get("namespace", "")}
                 yield dict(zip(keys, parts, strict=True)) | place
-
-
-def _is_injected(configurations: Iterable[Document]) -> bool:
-    """Whether cert-manager writes the CA bundles of genguard's registrations."""
-    names = {name for _, name in REGISTRATIONS}
-    ours = [one["metadata"] for one in configurations if one["metadata"]["name"] in names]
-    return any(INJECTED in (one.get("annotations") or {}) for one in ours)
 
 
 def _custom(definition: Mapping[str, Any]) -> list[tuple[str, str]]:

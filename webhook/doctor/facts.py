@@ -125,6 +125,14 @@ class Facts:
     @property
     def install(self) -> str:
         """The command that installs genguard again with the same choices."""
+        return self._install()
+
+    @property
+    def install_enforcing(self) -> str:
+        """The command that makes genguard enforcing, with the same choices in all else."""
+        return self._install(enforces=True)
+
+    def _install(self, *, enforces: bool = False) -> str:
         if self.outside:
             return f"genguard install --url {shlex.quote(self.outside)} --ca-file ca.crt"
         flags = [] if self.namespace == NAMESPACE else ["-n", self.namespace]
@@ -134,7 +142,7 @@ class Facts:
         if self.deployment is not None:
             arguments = arguments_of(self.deployment)
             if AUDIT_ONLY in arguments:
-                flags.append(AUDIT_ONLY)
+                flags += [] if enforces else [AUDIT_ONLY]
             elif HEAL not in arguments:
                 flags.append("--no-heal")
             for url in alertmanagers_of(self.deployment):

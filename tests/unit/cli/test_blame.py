@@ -16,6 +16,7 @@ from tests.unit.blame.test_audited import event
 from tests.unit.detection.test_fix import finding
 from webhook.cli import main
 from webhook.detection.fix import with_fix
+from webhook.detection.sample import PatchedField, ShownField, ShownValue, WriteDiff
 
 STORED = {"kind": "Deployment", "metadata": {"name": "web"}, "spec": {"replicas": 1}}
 LOG = [
@@ -173,6 +174,35 @@ def test_a_finding_is_explained_with_what_ends_it():
     code = "\n".join(one[7:] for one in stanza if one.startswith(" " * 7))
     assert yaml.safe_load(code) == yaml.safe_load(FIGHT.fix[0].stanza)
     assert json.loads(line.stdout)["fix"][0]["title"] == "Let Argo CD ignore the field"
+
+
+def test_a_finding_is_explained_with_what_happened():
+    fields = (
+        ShownField(
+            "spec.replicas",
+            "/spec/replicas",
+            ShownValue(value=2),
+            ShownValue(value=10),
+            ShownValue(absent=True),
+        ),
+        ShownField("spec.note", "/spec/note", *[ShownValue(hidden=one) for one in "AAAB"]),
+    )
+    patch = (PatchedField("remove", "/spec/replicas"),)
+    diff = WriteDiff("2026-11-23T08:01:00Z", "bob", "kubectl", fields, patch, 2)
+    found = msgspec.structs.replace(FIGHT, diff=diff)
+    with serving({"/api/findings/f1": msgspec.json.encode(found)}) as server:
+        page = run("explain", "finding/f1", "--server", server).stdout
+        line = run("explain", "finding/f1", "--server", server, "-o", "json").stdout
+    assert page.partition("WHAT HAPPENED\n")[2].splitlines()[:7] == [
+        "  in the write of bob (kubectl) at 2026-11-23T08:01:00Z",
+        "  FIELD          BEFORE   ASKED    LEFT     STORED",
+        "  spec.replicas  2        10       absent   ?",
+        "  spec.note      value A  value A  value A  value B",
+        "  and 2 more",
+        "  the other webhooks did:",
+        '    {"op":"remove","path":"/spec/replicas"}',
+    ]
+    assert json.loads(line)["diff"]["fields"][0]["asked"] == {"value": 10}
 
 
 @pytest.mark.parametrize(
