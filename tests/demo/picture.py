@@ -18,7 +18,7 @@ _STYLES = (
     (re.compile(r"^\d/\d  "), "bold green"),
     (re.compile(r"^\$ "), "cyan"),
     (re.compile(r"^  error: "), "red"),
-    (re.compile(r"^  [a-z-]+  \S+/\S+  \S+/\S+$"), "bold black on bright_yellow"),  # the culprit
+    (re.compile(r"^  [a-z-]+  \S+/\S+  \S+/\S+$"), "bold #000000 on #ffd54f"),  # the culprit
     (re.compile(r"successfully rolled out$"), "green"),
 )
 """How a line is shown, by its first pattern that matches."""

@@ -7,6 +7,7 @@ here as a process, by the same command; controllers have a token of the same Ser
 import base64
 import json
 import re
+import shlex
 import shutil
 import sys
 import time
@@ -23,6 +24,7 @@ from tests.controlplane.plane import ControlPlane
 from tests.controlplane.processes import ProcessGroup
 from tests.e2e.genguard import ROOT, Genguard
 from tests.e2e.registrations import registered
+from webhook.cli import main
 
 pytestmark = pytest.mark.xdist_group("cluster")
 
@@ -41,6 +43,22 @@ def test_the_page_has_every_culprit() -> None:
         "webhook",
         "insist",
     }
+
+
+def test_what_the_page_tells_to_type_is_understood() -> None:
+    typed = [
+        line
+        for block in re.findall(r"^```\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+        for line in block.splitlines()
+    ]
+    for line in typed:
+        assert all((ROOT / path).exists() for path in re.findall(r"examples/[\w/-]+", line)), line
+        program, *words = shlex.split(line)
+        if program == "genguard":
+            command = main.get_command(main.make_context("genguard", words[:1]), words[0])
+            assert command is not None
+            command.make_context(words[0], words[1:])
+    assert sum(line.startswith("genguard") for line in typed) >= 3
 
 
 @pytest.mark.parametrize("folder", TOLD)
