@@ -13,6 +13,7 @@ import msgspec
 from webhook.audit.event import ObjectReference, is_object
 from webhook.detection.write import ObjectKey
 from webhook.objects.fields import Fields
+from webhook.objects.metadata import version_number
 
 MOST_OBJECTS: Final = 20_000
 MOST_BYTES: Final = 16 * 1024 * 1024
@@ -55,7 +56,7 @@ class StoredObject(NamedTuple):
     def is_before(self, other: "StoredObject") -> bool:
         """Whether this is an older state than the other; versions are numbers in practice."""
         mine, theirs = self.identity.resource_version, other.identity.resource_version
-        return _number(mine) < _number(theirs)
+        return version_number(mine) < version_number(theirs)
 
     def is_state_of(self, other: "StoredObject") -> bool:
         """Whether both are the same object, shown in the same version of the API."""
@@ -98,7 +99,6 @@ class StoredObject(NamedTuple):
 
 
 _REPLICAS: Final = "replicas"
-_DIGITS: Final = 20
 _fields: Final = msgspec.json.Decoder(Fields)
 _items: Final = msgspec.json.Decoder(list[Fields] | None)
 _text: Final = msgspec.json.Decoder(str)
@@ -197,8 +197,3 @@ def object_key(reference: ObjectReference, *, name: str = "", uid: str = "") -> 
 
 def _raw(value: Any) -> msgspec.Raw:
     return msgspec.Raw(msgspec.json.encode(value))
-
-
-def _number(version: str) -> int:
-    is_number = version.isascii() and version.isdigit() and len(version) <= _DIGITS
-    return int(version) if is_number else 0
