@@ -40,9 +40,6 @@ install: $(VENV)/.installed ## the same, with genguard's commands and the develo
 run: shipped ## serve on https://localhost:8443, enforcing, with a certificate of its own
 	@$(PY) -m webhook serve --cert-dir .certs
 
-dashboard-picture: install ## photograph the dashboard again, for README
-	$(PY) -m tests.dashboard.picture
-
 quick: install ## at most a minute: lint, types, unit tests, cases and recorded scenarios
 	@$(MAKE) --no-print-directory -j2 --output-sync=target check quick-tests
 
@@ -60,6 +57,9 @@ demo: shipped ## a hanging rollout, who makes it hang, and its end, on a real co
 
 demo-picture: install ## draw README's picture of the demo again
 	$(PY) -m tests.demo.picture
+
+dashboard-picture: install ## photograph the dashboard again, for README
+	$(PY) -m tests.dashboard.picture
 
 controlplane: install ## build kube-apiserver of three minors, etcd and friends once (minutes; cached)
 	$(PY) -m tests.controlplane.build
