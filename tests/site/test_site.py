@@ -24,7 +24,7 @@ DOCUMENTS = {
     **{f"runbooks/{page.stem}/index.html": page for page in RUNBOOKS.glob("*.md")},
     **{
         f"{page.parent.relative_to(ROOT)}/index.html": page
-        for folder in ("manifests", "examples")
+        for folder in ("manifests", "examples", "charts")
         for page in (ROOT / folder).rglob("README.md")
     },
 }
