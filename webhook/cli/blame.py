@@ -97,7 +97,7 @@ def blame(
     server: str | None,
     max_line: int,
 ) -> None:
-    """Tell who wrote each field of an object last, and who changed it on its way.
+    """Say who wrote each field of an object last, and which webhooks changed it.
 
     FIELD is a part of the object: spec.replicas, /spec/replicas, status.conditions[Available].
     Owners come from managedFields; users, exact times and webhooks from --server or audit logs.

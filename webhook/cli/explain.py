@@ -68,7 +68,7 @@ def explain(
     context: str | None,
     output: str,
 ) -> None:
-    """Tell when a kind's generation moves, who may write its status, and how it is judged.
+    """Say when a kind's generation grows, who may write its status, and how it is judged.
 
     RESOURCE is a kind, plural or short name, followed by .GROUP or .VERSION.GROUP if need be:
     deploy, widgets.example.org. Built-in kinds are explained without a cluster; what is not

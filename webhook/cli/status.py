@@ -140,7 +140,7 @@ def status(
     max_line: int,
     **flags: Any,
 ) -> None:
-    """Tell whether objects are ready, settled and healthy, and which fields block.
+    """Say whether objects are ready, settled and healthy, and which fields block.
 
     KIND is a kind, plural or short name: deploy/web, deployments.apps/web. Without any, the
     workloads of the namespace are told. Each object comes with everything that it owns.
