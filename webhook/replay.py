@@ -79,6 +79,11 @@ class Replay:
             self._counts["findings"] += 1
             yield msgspec.to_builtins(with_fix(finding, self._registered))
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was judged: there was no review, and no event of an audit log."""
+        return not (self._counts["reviews"] or self._audit.documents or self.unreadable)
+
     def summary(self) -> ReplayLine:
         """The counts of the run."""
         audit = self._audit.summary() if self._audit.documents else {}

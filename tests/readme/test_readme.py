@@ -67,7 +67,9 @@ def review() -> str:
 
 
 def test_no_documented_command_is_left_out() -> None:
-    assert set(every_command()) == {RUN, review(), *INSTALL, *STATUS, *ELSEWHERE}
+    # tests/e2e/test_findings.py runs these beside a server that has findings.
+    found = {one for one in every_command() if one.startswith("genguard findings")}
+    assert set(every_command()) - found == {RUN, review(), *INSTALL, *STATUS, *ELSEWHERE}
 
 
 def test_the_first_review_is_answered_as_shown() -> None:

@@ -18,11 +18,13 @@ VERBS: Final = {
     "uninstall": "Take genguard out of a cluster.",
     "status": "Tell what is ready, settled and healthy, and what blocks.",
     "wait": "Wait until objects are ready and settled.",
+    "findings": "Tell what a running genguard has found, and who causes it.",
     "explain": "Tell when a kind's generation moves, and how it is judged.",
     "blame": "Tell who wrote each field last, and who changed it.",
     "replay": "Judge recorded reviews again.",
     "trace": "Name for certain which webhook changes one object.",
     "lint": "Check webhook configurations for what breaks clusters.",
+    "schema": "Print the JSON schema of an output.",
     "version": "Tell which genguard this is, and what it knows.",
     "completion": "Print a script that makes SHELL complete genguard.",
 }
