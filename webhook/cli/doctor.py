@@ -95,7 +95,9 @@ def doctor(
     The exit code is 0 when all is well, 1 when something warns, 2 when something fails or the
     cluster cannot be asked.
     """
-    lines = _diagnosed(kubeconfig, context, namespace, server, token_file)
+    with one_line_errors():
+        choice = ServerChoice.of(server or namespace, token_file)
+    lines = _diagnosed(kubeconfig, context, namespace, choice)
     for line in lines:
         click.echo(json_line(line) if output == "json" else _row(line))
     counts = {level.value: sum(line.level is level for line in lines) for level in Level}
@@ -110,13 +112,11 @@ def _diagnosed(
     kubeconfig: str | None,
     context: str | None,
     namespace: str,
-    server: str | None,
-    token_file: Path | None,
+    choice: ServerChoice,
 ) -> tuple[CheckResult, ...]:
 
     try:
         with one_line_errors():
-            choice = ServerChoice.of(server or namespace, token_file)
             return diagnose(asyncio.run(examine(kubeconfig, context, namespace, choice)))
     except click.ClickException as error:
         return (
@@ -175,8 +175,6 @@ async def examine(
         except NotInstalledError:
             return facts  # other checks say so
         except (NoServerError, TimeoutError) as error:
-            if choice.url:
-                raise
             reason = str(error) or f"no answer within {_FINDINGS_SECONDS:g} s"
             return replace(facts, unasked=reason)
         return replace(facts, findings=findings)
