@@ -5,11 +5,13 @@ Bounded in objects and in bytes: those not written for longest are forgotten fir
 
 from collections import OrderedDict
 from collections.abc import Iterator
+from sys import intern
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from webhook.audit.event import ObjectReference
+from webhook.audit.event import ObjectReference, is_object
+from webhook.detection.write import ObjectKey
 from webhook.objects.fields import Fields
 
 MOST_OBJECTS: Final = 20_000
@@ -108,7 +110,7 @@ def object_fields(raw: msgspec.Raw) -> Fields:
 
     Raises msgspec.MsgspecError and RecursionError for what cannot be decoded.
     """
-    return _fields.decode(raw) if bytes(memoryview(raw)[:1]) == b"{" else {}
+    return _fields.decode(raw) if is_object(raw) else {}
 
 
 def read_object(raw: msgspec.Raw) -> StoredObject | None:
@@ -117,7 +119,7 @@ def read_object(raw: msgspec.Raw) -> StoredObject | None:
     if _METADATA not in fields or "kind" not in fields or "apiVersion" not in fields:
         return None
     kind, raw = _text.decode(fields["kind"]), fields[_METADATA]
-    if kind == "Status" or bytes(memoryview(raw)[:1]) != b"{":
+    if kind == "Status" or not is_object(raw):
         return None
     metadata = _fields.decode(raw)
     if metadata.pop("managedFields", None) is not None:
@@ -179,6 +181,18 @@ class StoredObjects:
 def name_of(reference: ObjectReference) -> tuple[str, ...]:
     """Return the name by which objects are remembered."""
     return reference.api_group, reference.resource, reference.namespace, reference.name
+
+
+def object_key(reference: ObjectReference, *, name: str = "", uid: str = "") -> ObjectKey:
+    """Return the object of a reference as a Write has it; `name` where the reference has none."""
+    return ObjectKey(
+        intern(reference.api_group),
+        intern(reference.api_version),
+        intern(reference.resource),
+        intern(reference.namespace),
+        name or reference.name,
+        uid,
+    )
 
 
 def _raw(value: Any) -> msgspec.Raw:
