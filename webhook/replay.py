@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
-from webhook.admission.review import Phase
+from webhook.admission.review import AdmissionRequest, GroupVersionResource, Phase
 from webhook.audit.event import API_VERSION, is_audit
 from webhook.audit.log import AuditLog
 from webhook.detection.causes import beneath_causes
@@ -150,6 +150,8 @@ def _describe(phase: Phase, reply: Reply) -> ReplayLine:
             "operation": wire.operation.value,
             "namespace": wire.namespace,
             "name": wire.name,
+            "apiVersion": _api_version(wire.resource),
+            "objectUid": _object_uid(verdict.request),
         }
     prediction = verdict.prediction
     line |= {
@@ -160,6 +162,18 @@ def _describe(phase: Phase, reply: Reply) -> ReplayLine:
         "patch": verdict.patch,
     }
     return line
+
+
+def _api_version(resource: GroupVersionResource) -> str:
+    return f"{resource.group}/{resource.version}" if resource.group else resource.version
+
+
+def _object_uid(request: AdmissionRequest) -> str:
+    """Return the uid of the object; "" before it has one, as in a create."""
+    for one in (request.old_object, request.object):
+        if one is not None and one.metadata.uid:
+            return one.metadata.uid
+    return ""
 
 
 def as_json(line: ReplayLine) -> str:

@@ -53,6 +53,8 @@ class ReplayedReview(msgspec.Struct, rename="camel", tag="review", tag_field="ty
     operation: str = ""
     namespace: str = ""
     name: str = ""
+    api_version: str = ""
+    object_uid: str = ""
 
 
 class ReplayError(msgspec.Struct, tag="error", tag_field="type"):

@@ -23,7 +23,7 @@ from webhook.cli import main
 
 KEYS = {
     "type", "uid", "phase", "group", "resource", "subresource", "operation", "namespace", "name",
-    "predictedGeneration", "step", "cause", "effective", "patch",
+    "predictedGeneration", "step", "cause", "effective", "patch", "apiVersion", "objectUid",
 }  # fmt: skip
 
 
@@ -36,7 +36,9 @@ def test_each_review_is_one_object_and_a_summary_is_last(tmp_path):
     assert first == {
         "type": "review", "uid": asked["request"]["uid"], "phase": "mutate", "group": "apps",
         "resource": "deployments", "subresource": "status", "operation": "UPDATE",
-        "namespace": "default", "name": "thing", "predictedGeneration": None, "step": 0,
+        "namespace": "default", "name": "thing", "apiVersion": "apps/v1",
+        "objectUid": asked["request"]["oldObject"]["metadata"].get("uid", ""),
+        "predictedGeneration": None, "step": 0,
         "cause": "subresource-keeps", "effective": False,
         "patch": [{"op": "add", "path": "/status/observedGeneration", "value": 3}],
     }  # fmt: skip
