@@ -21,7 +21,6 @@ from webhook.cluster.connection import connected, default_kubeconfig
 from webhook.cluster.kubeconfig import NoClusterError
 from webhook.cluster.port_forward import Forward, find_ops_port, forwarded
 from webhook.cluster.rest import UNREACHED, RefusedError, Rest
-from webhook.manifest.rendering import NAMESPACE
 from webhook.objects.shown import printable
 
 _SECONDS: Final = 15.0
@@ -68,6 +67,9 @@ class ServerChoice(NamedTuple):
     @property
     def namespace(self) -> str:
         """Where genguard is installed."""
+        # Imported when wanted: what renders manifests loads for a tenth of a second.
+        from webhook.manifest.rendering import NAMESPACE  # noqa: PLC0415
+
         return self.server or NAMESPACE
 
 
