@@ -74,7 +74,10 @@ def review() -> str:
 
 def test_no_documented_command_is_left_out() -> None:
     helping = {one.text for one in helpful.commands() if one.page in HELP}
-    assert set(every_command()) == {RUN, review(), *INSTALL, *STATUS, *ELSEWHERE, *helping}
+    # tests/e2e/test_findings.py runs these beside a server that has findings.
+    found = {one for one in every_command() if one.startswith("genguard findings")}
+    ran = {RUN, review(), *INSTALL, *STATUS, *ELSEWHERE, *helping}
+    assert set(every_command()) - found == ran - found
 
 
 def test_the_first_review_is_answered_as_shown() -> None:

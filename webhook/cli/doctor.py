@@ -11,6 +11,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from itertools import product
+from pathlib import Path
 from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
@@ -18,9 +19,11 @@ import click
 
 import manifests
 from certs import PairSnapshot
+from webhook.cli.asking_server import NoServerError, NotInstalledError, ServerChoice
+from webhook.cli.culprits import ask_findings
 from webhook.cli.errors import one_line_errors
 from webhook.cli.install import connected, reads_installation, registrations
-from webhook.cli.options import OUTPUT
+from webhook.cli.options import OUTPUT, asks_server
 from webhook.cluster.apply import find, leftovers
 from webhook.cluster.discovery import discover
 from webhook.cluster.install_waits import (
@@ -57,6 +60,7 @@ _WATCHED: Final = "default"
 """A namespace that every cluster has and that the registrations include."""
 _PROBES: Final = 20
 _DIAL_SECONDS: Final = 3.0
+_FINDINGS_SECONDS: Final = 10.0
 _NO_PAIR: Final = PairSnapshot(b"", b"", None)
 T = TypeVar("T")
 
@@ -64,17 +68,29 @@ T = TypeVar("T")
 @click.command()
 @OUTPUT
 @reads_installation
-def doctor(output: str, namespace: str, kubeconfig: str | None, context: str | None) -> None:
+@asks_server
+def doctor(
+    output: str,
+    *,
+    namespace: str,
+    kubeconfig: str | None,
+    context: str | None,
+    server: str | None,
+    token_file: Path | None,
+) -> None:
     """Tell whether genguard is well in a cluster.
 
     Whether it does its work, and holds up nobody else's. Creates nothing: a dry run in namespace
     default must be seen in every phase. Each line says how something stands, and if it is not
-    well, the command that mends it.
+    well, the command that mends it. Open findings of the server come last, with who is to blame:
+    of --server, else of a pod in the namespace, by a forwarded port.
 
     The exit code is 0 when all is well, 1 when something warns or fails, or the cluster cannot be
     asked, 2 when the command line is wrong.
     """
-    lines = _diagnosed(kubeconfig, context, namespace)
+    with one_line_errors():
+        choice = ServerChoice.of(server or namespace, token_file)
+    lines = _diagnosed(kubeconfig, context, namespace, choice)
     for line in lines:
         click.echo(json_line(line) if output == "json" else _row(line))
     counts = {level.value: sum(line.level is level for line in lines) for level in Level}
@@ -86,12 +102,15 @@ def doctor(output: str, namespace: str, kubeconfig: str | None, context: str | N
 
 
 def _diagnosed(
-    kubeconfig: str | None, context: str | None, namespace: str
+    kubeconfig: str | None,
+    context: str | None,
+    namespace: str,
+    choice: ServerChoice,
 ) -> tuple[CheckResult, ...]:
 
     try:
         with one_line_errors():
-            return diagnose(asyncio.run(examine(kubeconfig, context, namespace)))
+            return diagnose(asyncio.run(examine(kubeconfig, context, namespace, choice)))
     except click.ClickException as error:
         return (
             CheckResult(Level.FAIL, "api-server", error.format_message(), "kubectl cluster-info"),
@@ -104,7 +123,9 @@ def _row(line: CheckResult) -> str:
     return f"{level}{line.id:14}{printable(told)}"
 
 
-async def examine(kubeconfig: str | None, context: str | None, namespace: str) -> Facts:
+async def examine(
+    kubeconfig: str | None, context: str | None, namespace: str, choice: ServerChoice
+) -> Facts:
     """Read everything that the checks need. Raises NoClusterError, RefusedError or UNREACHED.
 
     What the user may not read is noted in the facts.
@@ -140,7 +161,16 @@ async def examine(kubeconfig: str | None, context: str | None, namespace: str) -
             custom=await asked.noted("custom resources", asked.custom) or (),
             unread=asked.unread,
         )
-        return await asked.completed(facts)
+        facts = await asked.completed(facts)
+        try:
+            async with asyncio.timeout(_FINDINGS_SECONDS):
+                findings = await ask_findings(choice, rest, "")
+        except NotInstalledError:
+            return facts  # other checks say so
+        except (NoServerError, TimeoutError) as error:
+            reason = str(error) or f"no answer within {_FINDINGS_SECONDS:g} s"
+            return replace(facts, unasked=reason)
+        return replace(facts, findings=findings)
 
 
 class _Questions:
