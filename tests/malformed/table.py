@@ -97,7 +97,7 @@ ROWS: Final[dict[str, Row]] = {
             (("deploy", "--crd=x"), "Did you mean --crds?"),
             (("deploy", "--server-version=new"), "is no Kubernetes version"),
             (("deploy", "--server=http://h"), "--server is for finding/ID"),
-            (("finding/a", "--crds=x"), "give --server alone"),
+            (("finding/a", "--crds=x"), "leave out what is of kinds"),
             (("finding/../a",), "is not finding/ID"),
         ),
     ),
@@ -136,6 +136,18 @@ ROWS: Final[dict[str, Row]] = {
             ((), "give KIND/NAME"),
         ),
     ),
+    "findings": Row(
+        None,  # it asks a server
+        cluster=(),
+        waits=((_ASKS,), 130),
+        flags=(
+            (("--sevrity=info",), "Did you mean --severity?"),
+            (("--since=soon",), "is not a time"),
+            (("--state=new",), "is not one of"),
+            (("-o", "csv"), "csv"),
+            (("--server=a b",), "is neither a URL"),
+        ),
+    ),
     "lint": Row(
         ("FILE",),
         cluster=(),
@@ -149,8 +161,9 @@ ROWS: Final[dict[str, Row]] = {
         ),
     ),
     "version": Row(
-        (), flags=((("-o", "yaml"), "is not one of"), (("please",), "unexpected extra argument"))
+        (), flags=((("-o", "xml"), "is not one of"), (("please",), "unexpected extra argument"))
     ),
+    "schema": Row((), flags=((("serve",), "is not one of"), (("--out=x",), "No such option"))),
     "completion": Row(
         ("bash",), flags=((("tcsh",), "is not one of"), ((), "Missing argument"))
     ),
@@ -162,7 +175,8 @@ ROWS: Final[dict[str, Row]] = {
 NO_CLUSTER: Final = {
     "replay": "it reads recordings",
     "version": "it prints what it knows",
+    "schema": "the same",
     "completion": "it prints a script",
     "man": "it prints a page",
 }
-NOTHING_TO_WAIT_FOR: Final = ("version", "completion", "man")
+NOTHING_TO_WAIT_FOR: Final = ("version", "schema", "completion", "man")
