@@ -12,7 +12,7 @@ QUICK := tests/unit tests/architecture tests/scenarios/test_recorded.py \
 	--ignore=tests/architecture/test_recipes.py
 KIND_TEST := $(PY) -m pytest --timeout=1800
 
-.PHONY: help shipped install run demo demo-picture quick quick-tests test kind-test check controlplane bench bench-check memory memory-attack soak coverage mutate fuzz faults wheel sbom audit clean lock
+.PHONY: help shipped install run demo demo-picture quick quick-tests test kind-test check controlplane bench bench-check memory memory-attack soak coverage mutate fuzz faults wheel chart krew sbom audit clean lock
 
 help: ## what people do here
 	@awk 'BEGIN{FS=":.*## "} /^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -64,6 +64,8 @@ controlplane: install ## build kube-apiserver of three minors, etcd and friends 
 	$(PY) -m tests.store.binaries
 	$(PY) -m tests.dashboard.binaries
 	$(PY) -m tests.supply.sandbox
+	$(PY) -m tests.supply.binaries
+	$(PY) -m tests.supply.krew
 	$(PY) -m tests.faults.faketime
 
 test: check controlplane ## every test, the real control plane included
@@ -111,6 +113,12 @@ soak: install controlplane ## load and trouble, and whether anything grows by it
 wheel: install ## the wheel in dist/, the same bytes wherever this commit is built
 	$(PY) -m tests.supply.wheel
 
+chart: install ## write charts/genguard out of manifests/ and the flags
+	$(PY) -m tests.supply.chart
+
+krew: install ## the krew archive of this platform in dist/
+	$(PY) -m tests.supply.krew archive dist
+
 sbom: install ## what it is made of, as CycloneDX, in dist/; IMAGE=genguard:0.1.0: that image as well
 	$(PY) -m tests.supply.sbom
 	$(if $(IMAGE),$(PY) -m tests.supply.image_sbom $(IMAGE))
@@ -121,6 +129,7 @@ audit: install ## ask the Python advisory list whether what is shipped has known
 lock: ## pin the dependencies again, with hashes (needs pip-tools in .venv)
 	$(PIN) --extra uvloop -o requirements.lock pyproject.toml
 	$(PIN) --extra dev --extra uvloop -c requirements.lock -o requirements-dev.lock pyproject.toml
+	$(PIN) -o requirements-krew.lock requirements-krew.in
 
 clean: ## remove what the verbs above made in this folder
 	rm -rf $(VENV) .certs build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -2,19 +2,23 @@
 
 import asyncio
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Final
 
 import click
 
+from webhook import __version__
 from webhook.cli.files import advice, open_named
-from webhook.cli.options import CONTEXT, MAX_LINE, OUTPUT
+from webhook.cli.options import CONTEXT, MAX_LINE
 from webhook.lint.check import (
     Level,
     LintFinding,
 )
+from webhook.lint.lint import CHECKS
 from webhook.lint.lint import lint as look
+from webhook.lint.sarif import Sources, to_sarif
 from webhook.objects.documents import Unreadable, read_documents
 from webhook.objects.lines import bounded
 from webhook.objects.shown import json_line, printable
@@ -23,7 +27,14 @@ _REGISTERED: Final = "/apis/admissionregistration.k8s.io/v1"
 
 
 @click.command()
-@OUTPUT
+@click.option(
+    "-o",
+    "output",
+    type=click.Choice(["json", "table", "sarif"]),
+    default="table",
+    show_default=True,
+    help="A table for people, JSON for programs (an object a line), or SARIF for code scanning.",
+)
 @click.option(
     "--kubeconfig", metavar="FILE|in-cluster", help="Check those of a cluster instead of FILEs."
 )
@@ -61,6 +72,14 @@ def lint(
     if of_cluster:
         documents = asyncio.run(_of_cluster(kubeconfig, context))
     found = look(documents, at=datetime.now(UTC), live=of_cluster)
+    if output == "sarif":
+        click.echo(json_line(to_sarif(found, CHECKS, Sources(_texts(files)), __version__)))
+    else:
+        _print_findings(found, output)
+    sys.exit(any(one.severity.rank <= Level(fail_on).rank for one in found))
+
+
+def _print_findings(found: Sequence[LintFinding], output: str) -> None:
     for one in found:
         click.echo(json_line(one) if output == "json" else _row(one))
     counts = {level.value: sum(one.severity is level for one in found) for level in Level}
@@ -68,7 +87,14 @@ def lint(
         click.echo(json_line({"type": "summary", **counts}))
     else:
         click.echo(", ".join(f"{count} {name}" for name, count in counts.items()))
-    sys.exit(any(one.severity.rank <= Level(fail_on).rank for one in found))
+
+
+def _texts(files: Sequence[str]) -> dict[str, str]:
+    """The text of each file, for the lines of its fields; standard input cannot be read again."""
+    return {
+        name: "" if name == "-" else Path(name).read_text("utf-8", errors="replace")
+        for name in files
+    }
 
 
 def _row(one: LintFinding) -> str:
