@@ -1,7 +1,8 @@
 """Write lint findings as SARIF 2.1.0, the format that code scanning services show beside the code.
 
 Reads   findings, and the text of the files that were checked, to find the line of each field
-Result  one log with one run; a field that is in no readable file has no line
+Result  one log with one run; a field that is in no readable file has no line. A configuration that
+        several files have is shown in the first one
 Source  OASIS, Static Analysis Results Interchange Format 2.1.0
 """
 
@@ -16,9 +17,7 @@ import yaml
 
 from webhook.lint.check import Check, Level, LintFinding
 
-_SCHEMA: Final = (
-    "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
-)
+_SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
 _LEVELS: Final = {Level.ERROR: "error", Level.WARNING: "warning", Level.INFO: "note"}
 _STEP: Final = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
 
