@@ -33,7 +33,7 @@ class Helm:
 
     def __init__(self, plane: ControlPlane, folder: Path) -> None:
         self._plane = plane
-        self._env = {
+        self._env = {"HOME": str(folder)} | {
             f"HELM_{name}_HOME": str(folder / name) for name in ("CACHE", "CONFIG", "DATA")
         }
 

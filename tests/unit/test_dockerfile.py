@@ -190,7 +190,9 @@ def test_the_context_holds_what_is_copied_and_nothing_else():
     copied = {name for rest in values(BUILD, "COPY") for name in rest.split()[:-1]}
     action = (REPOSITORY / "Dockerfile.action").read_text()
     copied |= {
-        name for rest in re.findall(r"^COPY (.+)$", action, re.M) for name in rest.split()[:-1]
+        name
+        for rest in re.findall(r"^COPY (.+)$", action, re.MULTILINE)
+        for name in rest.split()[:-1]
     }
     assert lines[1] == "*"
     assert kept == copied
