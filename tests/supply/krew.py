@@ -61,7 +61,7 @@ def name_of(system: str, machine: str) -> str:
 
 def archive() -> Path:
     """The archive of the present sources, built when it is not in the cache."""
-    digest = hashlib.sha256(f"{here()} {sys.version} {committed()}".encode())
+    digest = hashlib.sha256(f"{here()} {sys.version}".encode())
     with tempfile.TemporaryDirectory() as work:
         source = copy_source(Path(work) / "source")
         inputs = [Path(__file__), LOCK, PACKER_LOCK, ROOT / "Dockerfile"]

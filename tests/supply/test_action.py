@@ -114,19 +114,20 @@ def test_it_reports_each_file_and_fails_as_asked(  # noqa: PLR0917 - a row, and 
 
 
 @pytest.mark.parametrize(
-    ("files", "said"),
+    ("files", "code", "said"),
     [
-        ("nothing/*.yaml", "::error::genguard lint: no file matches"),
-        ("", "::error::genguard lint: no file matches"),
-        ("broken.yaml", "broken.yaml"),
-        ("$(touch seen)\n`touch seen`\n; touch seen", "no file matches"),
+        ("nothing/*.yaml", 2, "::error::genguard lint: no file matches"),
+        ("", 2, "::error::genguard lint: no file matches"),
+        ("broken.yaml", 1, "broken.yaml"),
+        ("$(touch seen)\n`touch seen`\n; touch seen", 2, "no file matches"),
     ],
 )
 def test_what_cannot_be_read_is_an_error_and_no_report(
-    environment: Path, workspace: Path, files: str, said: str
+    environment: Path, workspace: Path, files: str, code: int, said: str
 ) -> None:
     done = act(environment, workspace, files)
-    assert done.returncode == 2
+    assert done.returncode == code
+    assert not (workspace / "genguard-lint.sarif").exists()
     assert said in done.stdout + done.stderr
     assert (workspace / "output").read_text() == ""
     assert not (workspace / "seen").exists()

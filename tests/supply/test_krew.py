@@ -72,7 +72,8 @@ def test_the_root_has_no_python_and_no_shell(sandbox: Sandbox) -> None:
 
 def test_kubectl_finds_it_and_it_knows_its_version(sandbox: Sandbox) -> None:
     code, out = run(sandbox, "version")
-    assert (code, out.splitlines()[0]) == (0, f"genguard {__version__}")
+    assert code == 0, out
+    assert out.startswith(f"genguard {__version__}, ")
 
 
 def test_it_judges_files(sandbox: Sandbox) -> None:
