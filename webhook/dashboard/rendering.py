@@ -29,7 +29,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    made.filters.update(span=span, stamp=stamp, count=count)
+    made.filters.update(span=span, stamp=stamp, count=count, lasts=lasts)
     made.globals.update(ago=ago, link=link, runbook=runbook)
     return made
 
@@ -77,12 +77,22 @@ def ago(at: str | float, now: float) -> str:
     return "just now"
 
 
+def lasts(at: str, now: float) -> str:
+    """Format the time since an RFC 3339 time: `3 min`."""
+    return span(max(now - parse_time(at), 0.0) // 1)
+
+
 def stamp(at: str | float) -> str:
     """Format a time as RFC 3339 in UTC and whole seconds."""
     moment = (
         datetime.fromtimestamp(at, UTC) if isinstance(at, float) else datetime.fromisoformat(at)
     )
     return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def parse_time(text: str) -> float:
+    """Return the Unix seconds of an RFC 3339 time."""
+    return datetime.fromisoformat(text).timestamp()
 
 
 def stamp_exactly(at: float) -> str:

@@ -8,6 +8,7 @@ from tests.unit.detection.test_fix import finding
 from webhook.dashboard import findings
 from webhook.dashboard.page import MissingError, PageContext, Sources
 from webhook.detection.finding import Finding
+from webhook.status.tracking import Tracking
 
 CLEARED = finding(
     {
@@ -26,7 +27,7 @@ class Queue:
 
 def context(*found: Finding, mode="enforcing"):
     sources = Sources(
-        detecting=SimpleNamespace(findings=lambda: found),
+        detecting=SimpleNamespace(findings=lambda: found, tracking=Tracking()),
         suspects=SimpleNamespace(registered=()),
         watching=None,
         metrics=None,
