@@ -11,12 +11,18 @@ import heapq
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from itertools import islice
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
 import msgspec
 
 from webhook.dashboard.headlines import culprit
-from webhook.dashboard.page import PageContext, PageData, Sources, check_parameters
+from webhook.dashboard.page import (
+    PageContext,
+    PageData,
+    PageQueue,
+    Sources,
+    check_parameters,
+)
 from webhook.dashboard.rendering import parse_time, stamp_exactly
 from webhook.detection.finding import Finding, FoundObject, Severity
 from webhook.status.blocking import Blocking
@@ -29,7 +35,8 @@ MOST_SHOWN: Final = 100
 SETTLES_SECONDS: Final = 5.0
 """A finding whose damage is gone counts as broken for so long after its last sign: its writer may
 be about to write again."""
-_BATCH_SIZE: Final = 500
+_BATCH_SIZE: Final = 50
+"""Objects between two pauses for the event loop: about half a millisecond."""
 _MOST_LEVELS: Final = 8
 _BROKEN: Final = frozenset({Severity.WARNING, Severity.CRITICAL})
 
@@ -143,27 +150,56 @@ def _rank(one: _Member) -> tuple[bool, bool, bool, float]:
     return not is_stuck, not one.blocking.is_unobserved, not is_red, one.blocking.since
 
 
-async def find_broken(sources: Sources, findings: Sequence[Finding], now: float) -> Broken:
+class _Active(NamedTuple):
+    """What unresolved findings say.
+
+    ranked   all of them, those first that are to blame for what they are about
+    about    uids of the objects whose damage is there
+    broken   names of the objects that are broken
+    count    how many findings say that something is broken
+    since    the times at which that began
+    """
+
+    ranked: tuple[Finding, ...]
+    about: frozenset[str]
+    broken: frozenset[str]
+    count: int
+    since: tuple[float, ...]
+
+    @classmethod
+    def read(cls, findings: Iterable[Finding], now: float) -> Self:
+        """Read findings; up to 100 ms for the maximum: run it in a thread."""
+        active = [one for one in findings if one.state != "resolved"]
+        red = [one for one in active if is_broken(one, now)]
+        return cls(
+            tuple(sorted(active, key=_blame_rank)),
+            frozenset(one.object.uid for one in active if one.object.uid and not one.repaired),
+            frozenset(_identity(one.object) for one in red),
+            len(red),
+            tuple(parse_time(one.first_seen) for one in red),
+        )
+
+
+async def find_broken(
+    sources: Sources, findings: Sequence[Finding], queue: PageQueue, now: float
+) -> Broken:
     """Return what is broken at a time. Reads all objects that are not settled, in batches."""
     tracking = sources.detecting.tracking
-    active = [one for one in findings if one.state != "resolved"]
-    about = {one.object.uid for one in active if one.object.uid and not one.repaired}
-    families = await _families(tracking, about, now)
+    active = await queue.in_thread(lambda: _Active.read(findings, now))
+    families = await _families(tracking, active.about, now)
     stuck = [one for one in families.values() if one.stuck_since is not None]
     waits = [one for one in families.values() if one.stuck_since is None]
     shown = heapq.nsmallest(MOST_SHOWN, stuck, key=lambda one: one.stuck_since or 0.0)
     proceeding = heapq.nsmallest(MOST_SHOWN, waits, key=lambda one: one.waiting_since or 0.0)
-    blames = await _Blames.read(tracking, active if shown or proceeding else ())
-    red = [one for one in active if is_broken(one, now)]
-    began = [parse_time(one.first_seen) for one in red]
-    began += [one.stuck_since for one in stuck if one.stuck_since is not None]
+    blames = await _Blames.read(tracking, active.ranked if families else ())
+    began = [*active.since, *(one.stuck_since for one in stuck if one.stuck_since is not None)]
     missing = tuple(_missing(sources))
     verdict = Verdict.UNKNOWN if missing else Verdict.GOOD
     return Broken(
         verdict=Verdict.BROKEN if began else verdict,
         since=stamp_exactly(min(began)) if began else None,
-        objects=len({one.root_uid for one in stuck} | {_identity(one.object) for one in red}),
-        findings=len(red),
+        objects=len({one.root_uid for one in stuck} | active.broken),
+        findings=active.count,
         stuck=len(stuck),
         in_progress=len(waits),
         not_settled=tuple(_show(one, blames) for one in shown),
@@ -175,7 +211,8 @@ async def find_broken(sources: Sources, findings: Sequence[Finding], now: float)
 async def load(context: PageContext, query: Mapping[str, str], now: float) -> PageData:
     """Return the JSON."""
     check_parameters(query, ())
-    return PageData(await find_broken(context.sources, context.sources.detecting.latest, now), {})
+    findings = context.sources.detecting.findings()
+    return PageData(await find_broken(context.sources, findings, context.queue, now), {})
 
 
 def _identity(where: FoundObject) -> str:
@@ -199,7 +236,7 @@ def _missing(sources: Sources) -> Iterator[str]:
             yield f"The watch of {resource} is not current: changes may be missing."
 
 
-async def _families(tracking: Tracking, about: set[str], now: float) -> dict[str, _Family]:
+async def _families(tracking: Tracking, about: frozenset[str], now: float) -> dict[str, _Family]:
     """Return all objects that are not settled, by the uid of the topmost of them.
 
     about  uids of the objects of findings: a spec that is not observed there is no rollout
@@ -222,7 +259,7 @@ async def _families(tracking: Tracking, about: set[str], now: float) -> dict[str
 
 
 def _stuck_since(
-    tracking: Tracking, found: Tracked, blocking: Blocking, about: set[str], now: float
+    tracking: Tracking, found: Tracked, blocking: Blocking, about: frozenset[str], now: float
 ) -> float | None:
     """Return since when an object is stuck, None while it is in progress."""
     stuck_at = tracking.stuck_at(found, blocking)
@@ -261,10 +298,10 @@ class _Blames:
         self._below: Final[dict[str, Finding]] = {}
 
     @classmethod
-    async def read(cls, tracking: Tracking, findings: Iterable[Finding]) -> "_Blames":
-        """Read findings in batches."""
+    async def read(cls, tracking: Tracking, findings: Iterable[Finding]) -> Self:
+        """Read findings in batches; the first about an object is the one to blame."""
         made = cls(tracking)
-        ranked = iter(sorted(findings, key=_blame_rank))
+        ranked = iter(findings)
         while batch := list(islice(ranked, _BATCH_SIZE)):
             for one in batch:
                 made._add(one)

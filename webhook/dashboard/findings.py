@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 from msgspec import structs
 
-from webhook.dashboard.broken import find_broken
+from webhook.dashboard.broken import Broken, find_broken
 from webhook.dashboard.grouping import (
     GROUPINGS,
     ORDERS,
@@ -203,17 +203,27 @@ async def load_home(context: PageContext, query: Mapping[str, str], now: float) 
     asked = parse(query, state="open", limit=_ROWS)
     sources = context.sources
     known = sources.detecting.findings()
-    broken = await find_broken(sources, known, now)
-    kind_of = _kinds(context)
+    broken = await find_broken(sources, known, context.queue, now)
+    kind_of, tracked = _kinds(context), len(sources.detecting.tracking)
+    data = await context.queue.in_thread(lambda: home(known, asked, broken, now, kind_of))
+    return data._replace(values={**data.values, "tracked": tracked})
 
-    def make() -> HomePage:
-        found = _found(known, asked, now, kind_of)
-        how = Grouping(asked.group, asked.sort, asked.order, asked.page)
-        groups = arrange(found, known, how, broken.not_settled, kind_of)
-        return HomePage(groups, len(found), _count_open(known), len(known))
 
-    model = await context.queue.in_thread(make)
-    choices = {
+def home(
+    known: Sequence[Finding],
+    asked: FindingQuery,
+    broken: Broken,
+    now: float,
+    kind_of: KindOf = _NO_KINDS,
+) -> PageData:
+    """Return the home page of these findings. Up to 100 ms: run it in a thread."""
+    found = _found(known, asked, now, kind_of)
+    how = Grouping(asked.group, asked.sort, asked.order, asked.page)
+    groups = arrange(found, known, how, broken.not_settled, kind_of)
+    values = {
+        "asked": asked,
+        "broken": broken,
+        "given": {name: getattr(asked, name) for name in _FILTERS},
         "states": STATES,
         "detectors": DETECTORS,
         "severities": SEVERITIES,
@@ -221,10 +231,7 @@ async def load_home(context: PageContext, query: Mapping[str, str], now: float) 
         "ranges": RANGES if asked.since in ("", *RANGES) else (*RANGES, asked.since),
         "usual_order": USUAL_ORDER,
     }
-    given = {name: value for name, value in asked.filters.items() if name not in _ARRANGED}
-    tracked = len(sources.detecting.tracking)
-    values = {"asked": asked, "broken": broken, "given": given, "tracked": tracked}
-    return PageData(model, {**values, **choices})
+    return PageData(HomePage(groups, len(found), _count_open(known), len(known)), values)
 
 
 async def load_all(context: PageContext, query: Mapping[str, str], now: float) -> PageData:

@@ -102,6 +102,10 @@ def sorted_findings(
     return found
 
 
+def _badness(one: Finding) -> tuple[bool, int]:
+    return one.state == "resolved", -_SEVERITY_RANK[one.severity]
+
+
 def _key_of(sort: str, kind_of: KindOf) -> Callable[[Finding], Any]:
     if sort == "what":
         return lambda one: object_name(one.object, kind_of)
@@ -128,7 +132,11 @@ def arrange(
     """
     ids = {one.id for one in found}
     # Where the cause is filtered out, what follows from it stands alone.
-    heads = [one for one in found if one.caused_by not in ids]
+    heads = [one for one in found if not one.caused_by or one.caused_by not in ids]
+    if asked.sort == "severity" and asked.order == "desc":
+        # Of equal severity, what keeps objects from being settled comes first.
+        blamed = {thing.finding for thing in not_settled}
+        heads.sort(key=lambda one: (*_badness(one), one.id not in blamed))
     maker = _GroupMaker(asked.by, by_cause(known), not_settled, kind_of)
     if asked.by == "none":
         page, pages, shown = _page_of(heads, asked.page, ROWS)

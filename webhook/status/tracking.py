@@ -135,6 +135,8 @@ class Tracking:
         self._unconfirmed: Final[OrderedDict[str, UnconfirmedWrite]] = OrderedDict()
         self._blocking: Final[dict[str, Blocking]] = {}
         """Of each object that is not settled."""
+        self.blocking_changes = 0
+        """How often what blocks any object has changed: equal numbers mean that nothing has."""
         self._watched: Final[set[int]] = set()
         self._most_objects: Final = most_objects
         self._most_bytes: Final = most_bytes
@@ -408,6 +410,7 @@ class Tracking:
             self._set_blocking(uid, Blocking(at, text))
 
     def _set_blocking(self, uid: str, blocking: Blocking | None) -> None:
+        self.blocking_changes += 1
         before = self._blocking.pop(uid, None)
         if before is not None:
             self.bytes -= _BYTES_OF_BLOCKING + len(before.text)

@@ -7,7 +7,7 @@ import pytest
 
 from tests.unit.alerts.findings import finding
 from webhook.dashboard.broken import SETTLES_SECONDS, Broken, Verdict, find_broken, is_broken
-from webhook.dashboard.page import Sources
+from webhook.dashboard.page import PageQueue, Sources
 from webhook.detection.detection import Detection
 from webhook.detection.finding import Actor, Confidence, Finding, FoundObject, Severity
 from webhook.detection.suspects import Suspects
@@ -73,7 +73,11 @@ class Scene:
         self.tracking.restore(f"uid-{name}", kind, state)
 
     async def broken(self, *findings: Finding, now: float = NOW) -> Broken:
-        return await find_broken(self.sources, findings, now)
+        queue = PageQueue()
+        try:
+            return await find_broken(self.sources, findings, queue, now)
+        finally:
+            queue.close()
 
 
 async def test_it_is_green_only_where_nothing_is_broken():

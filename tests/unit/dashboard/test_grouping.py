@@ -88,8 +88,19 @@ def test_objects_that_are_not_settled_stand_beneath_the_finding_that_is_to_blame
     things = [not_settled("web-1", "b"), not_settled("alone", "")]
     shown = arrange(found, found, WORST, things, KIND_OF)
     ((first, second),) = (group.rows for group in shown.groups)
-    assert not first.not_settled
-    assert [one.name for one in second.not_settled] == ["web-1"]
+    assert (first.finding.id, [one.name for one in first.not_settled]) == ("b", ["web-1"])
+    assert not second.not_settled
+
+
+def test_of_equal_severity_what_keeps_objects_from_being_settled_comes_first():
+    found = [
+        finding(id="bad", severity=Severity.CRITICAL, actors=by("bad")),
+        finding(id="latest", actors=by("latest")),
+        finding(id="blamed", actors=by("blamed")),
+    ]
+    shown = arrange(found, found, WORST, [not_settled("web-1", "blamed")], KIND_OF)
+    ids = [row.finding.id for group in shown.groups for row in group.rows]
+    assert ids == ["bad", "blamed", "latest"]
 
 
 def test_a_large_group_shows_its_worst_rows_and_says_how_many_there_are():

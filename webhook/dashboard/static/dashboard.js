@@ -9,6 +9,7 @@ const help = document.getElementById("help");
 // "home" and "always" also show what no finding says; "" is a page that stays as it is.
 const follows = main.dataset.live; // "home", "findings", "always" or ""
 const APART = follows === "always" ? 9000 : 3000; // milliseconds between two updates
+const AGED = { home: 20000, always: APART }[follows] ?? Infinity; // ages grow, and objects get stuck
 
 let paused = false;
 let waiting = false; // new data is not shown yet
@@ -118,7 +119,7 @@ async function copy(from) {
 
 // Keys: / to search, j and k from row to row, ? for help. None acts while a field is filled in.
 function move(by) {
-  const rows = [...main.querySelectorAll("[data-row] a:first-of-type")].filter((one) => one.offsetParent);
+  const rows = [...main.querySelectorAll("[data-row] > a")].filter((one) => one.offsetParent);
   const at = rows.indexOf(document.activeElement);
   const next = rows[at < 0 ? (by > 0 ? 0 : rows.length - 1) : at + by];
   if (next) next.focus();
@@ -169,9 +170,13 @@ if (follows) {
   main.addEventListener("focusout", () => { if (waiting) setTimeout(show, 0); });
   const events = new EventSource("/events");
   events.addEventListener("turn", (event) => { heard(event); show(); });
+  events.addEventListener("move", (event) => {
+    heard(event);
+    if (follows === "home") show();
+  });
   events.addEventListener("beat", (event) => {
     heard(event);
-    if (waiting || (!inUse() && (follows === "always" || follows === "home"))) show();
+    if (waiting || (!inUse() && Date.now() - lastShown > AGED)) show();
   });
   events.addEventListener("error", () => {
     if (failing) return; // every retry reports the same error
