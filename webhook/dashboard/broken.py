@@ -156,14 +156,14 @@ class _Active(NamedTuple):
     ranked   all of them, those first that are to blame for what they are about
     about    uids of the objects whose damage is there
     broken   names of the objects that are broken
-    count    how many findings say that something is broken
+    red      how many findings say that something is broken
     since    the times at which that began
     """
 
     ranked: tuple[Finding, ...]
     about: frozenset[str]
     broken: frozenset[str]
-    count: int
+    red: int
     since: tuple[float, ...]
 
     @classmethod
@@ -199,7 +199,7 @@ async def find_broken(
         verdict=Verdict.BROKEN if began else verdict,
         since=stamp_exactly(min(began)) if began else None,
         objects=len({one.root_uid for one in stuck} | active.broken),
-        findings=active.count,
+        findings=active.red,
         stuck=len(stuck),
         in_progress=len(waits),
         not_settled=tuple(_show(one, blames) for one in shown),

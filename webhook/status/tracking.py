@@ -222,6 +222,26 @@ class Tracking:
         if _fits(snapshot):
             self._record_stored(position, snapshot, at, is_base=False)
 
+    def record_read(self, uid: str, document: Fields, at: float) -> None:
+        """Record the state of a tracked object as it was read; another object of its name is none.
+
+        Raises KeyError without apiVersion or metadata, and msgspec.MsgspecError or RecursionError
+        when the object cannot be decoded.
+        """
+        found = self.find(uid)
+        if found is None:
+            return
+        api_version = msgspec.json.decode(document["apiVersion"], type=str)
+        snapshot = ObjectSnapshot(ReviewedObject.of(document), api_version, found.kind.kind)
+        if snapshot.metadata.uid != uid:
+            self.forget(uid)
+        elif _fits(snapshot):
+            self._record_stored(found.state.kind, snapshot, at, is_base=False)
+
+    def is_watched(self, found: Tracked) -> bool:
+        """Whether a watch shows every change of objects of its kind."""
+        return found.state.kind in self._watched
+
     def record_write(
         self,
         kind: ResourceKind,

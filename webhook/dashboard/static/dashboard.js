@@ -119,7 +119,7 @@ async function copy(from) {
 
 // Keys: / to search, j and k from row to row, ? for help. None acts while a field is filled in.
 function move(by) {
-  const rows = [...main.querySelectorAll("[data-row] > a")].filter((one) => one.offsetParent);
+  const rows = [...main.querySelectorAll("[data-row] > a")].filter((one) => !one.closest("details:not([open])"));
   const at = rows.indexOf(document.activeElement);
   const next = rows[at < 0 ? (by > 0 ? 0 : rows.length - 1) : at + by];
   if (next) next.focus();
