@@ -177,6 +177,7 @@ async def serving(
     client_names: Iterable[str] = (),
     remote_intents: RemoteIntents | None = None,
     shutdown_delay: float = 0.0,
+    enforce: str = "",
 ) -> AsyncIterator[Running]:
     """Start a service on free ports, with a certificate of its own in `folder`."""
     setup = ReviewSetup(options or ReviewOptions(generation_patch=GenerationPatch.NEVER))
@@ -198,7 +199,15 @@ async def serving(
     setup.describe_server(lambda: about(metrics, "memory", detecting.detection.completeness, 0))
     watching = Watching(watched, detecting.tracking)
     shown = [TrackedMetrics(detecting.tracking, setup.knows)]
-    sources = Sources(detecting, suspects, watching, metrics, setup.dependencies.about, connected)
+    sources = Sources(
+        detecting,
+        suspects,
+        watching,
+        metrics,
+        setup.dependencies.about,
+        connected,
+        lambda: enforce,
+    )
     dashboard = Dashboard(sources)
     service = AdmissionService(
         options,

@@ -96,7 +96,8 @@ def test_a_deployment_is_waited_for_before_it_exists_and_until_all_is_done(shop:
         "kind": "Deployment", "namespace": shop.namespace, "name": "web", "ready": True,
         "settled": True, "health": "Green", "progress": 1.0, "tableReady": True,
         "kstatus": "Current", "argo": "Healthy", "rollout": "complete", "reconciledGeneration": 1,
-        "terminatingReplicas": 0, "reasons": [],
+        "terminatingReplicas": 0, "reasons": [], "apiVersion": "apps/v1", "group": "apps",
+        "uid": found[0]["uid"], "culprits": None,
     }  # fmt: skip
 
 
@@ -182,7 +183,7 @@ def test_a_paused_deployment_says_what_waits_for_its_resumption(shop: Shop) -> N
     assert any("spec.paused true" in reason for reason in found["reasons"])
     shop.change(WEB, template=image("image:2"))
     with shop.wait("deploy/web", "--timeout=3s") as run:
-        run.ends(2)
+        run.ends(3)
     assert run.lines[-1].startswith("timed out after 3 s: Deployment/web: ")
     assert any("until it is resumed" in one for one in shop.status("deploy/web")["reasons"])
     with shop.wait("deploy/web") as run:
@@ -305,7 +306,7 @@ def test_a_claim_without_a_volume_blocks_itself_and_the_pod_that_wants_it(shop: 
     stuck = shop.until("pod/db", ready=False)
     assert any("Unschedulable" in reason for reason in stuck["reasons"])
     with shop.wait("pvc/data", "pod/db", "--timeout=2s") as run:
-        run.ends(2)
+        run.ends(3)
     assert "PersistentVolumeClaim/data: status.phase Pending" in run.lines[-1]
     assert "Pod/db: " in run.lines[-1]
 

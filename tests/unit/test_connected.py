@@ -52,6 +52,7 @@ def in_cluster(cluster: Cluster) -> ConnectedCluster:
         tell_store=unused,
         tokens=unused,
         exists=unused,
+        is_own=unused,
     )
 
 

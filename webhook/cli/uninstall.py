@@ -168,12 +168,13 @@ def uninstall(
     dry_run: bool,
     yes: bool,
 ) -> None:
-    """Take genguard out of a cluster.
+    """Remove genguard from a cluster.
 
     The registrations go first, so that no write waits for a server that is gone. Nothing is left
     behind; only the namespace stays when it holds anything that is not genguard's.
 
-    The exit code is 0 when it is gone, 1 when that could not be done.
+    The exit code is 0 when it is gone, 1 when that could not be done, 2 when the command line is
+    wrong.
     """
     options = RemovalOptions(kubeconfig, context, namespace, seconds, registrations_only)
     with one_line_errors():

@@ -32,10 +32,11 @@ from webhook.dashboard.page import (
     number,
 )
 from webhook.dashboard.rendering import parse_time
+from webhook.dashboard.runbook import runbook_of
 from webhook.detection.causes import by_cause
 from webhook.detection.detectors import ALL
 from webhook.detection.finding import Finding, Severity
-from webhook.detection.fix import with_fix
+from webhook.detection.fix import Installation, with_fix
 from webhook.detection.ledger import MOST_FINDINGS
 
 STATES: Final = ("open", "quiet", "resolved", "all")
@@ -45,7 +46,8 @@ SEVERITIES: Final = tuple(reversed(Severity))
 RANGES: Final = ("15m", "1h", "6h", "24h", "7d")
 """Time ranges that the page offers; a URL may have any other number of s, m, h or d."""
 MOST_WITH_FIX: Final = 1_000
-"""Findings of one answer that come with their fix: for more it would take seconds and megabytes."""
+"""Findings of one answer that come with their fix and diff: for more it would take seconds and
+megabytes."""
 _ROWS: Final = 100
 _FILTERS: Final = ("q", "severity", "namespace", "detector", "culprit", "state", "since")
 _ARRANGED: Final = ("group", "sort", "order")
@@ -235,12 +237,11 @@ def home(
 
 
 async def load_all(context: PageContext, query: Mapping[str, str], now: float) -> PageData:
-    """Return the JSON: all findings by default, with their fix where they are not too many."""
+    """Return the JSON: all findings by default, with fix and diff where they are not too many."""
     page = await _selected(context, query, now)
     if len(page.findings) > MOST_WITH_FIX:
         return PageData(page, {})
-    fixed = await context.queue.in_thread(lambda: _with_fixes(context, page.findings))
-    return PageData(structs.replace(page, findings=fixed), {})
+    return PageData(structs.replace(page, findings=await _whole(context, page.findings)), {})
 
 
 async def load_csv(context: PageContext, query: Mapping[str, str], now: float) -> bytes:
@@ -287,18 +288,32 @@ async def load_finding(context: PageContext, query: Mapping[str, str], _: float)
     for found in known:
         if found.id == query["id"]:
             cause = next((one for one in known if one.id == found.caused_by), None)
-            (fixed,) = _with_fixes(context, (found,))
-            return PageData(fixed, {"cause": cause, "follows": by_cause(known).get(found.id, ())})
+            (whole,) = await _whole(context, (found,))
+            sources = context.sources
+            mode, enforce = sources.about().get("mode", ""), sources.enforce()
+            values = {
+                "cause": cause,
+                "follows": by_cause(known).get(found.id, ()),
+                "page": runbook_of(whole, mode, enforce),
+            }
+            return PageData(whole, values)
     raise MissingError(
         "No finding has this id. Newer findings may have replaced it, this server may have "
         "restarted, or another replica has it: each replica has its own findings."
     )
 
 
-def _with_fixes(context: PageContext, found: Sequence[Finding]) -> tuple[Finding, ...]:
-    registered = context.sources.suspects.registered
-    enforcing = context.sources.about().get("mode") == "enforcing"
-    return tuple(with_fix(one, registered, enforcing=enforcing) for one in found)
+async def _whole(context: PageContext, found: Sequence[Finding]) -> tuple[Finding, ...]:
+    """Return findings with what happened and what ends them."""
+    sources = context.sources
+    samples = sources.detecting.detection.ledger.samples({one.id for one in found})
+    registered = sources.suspects.registered
+    enforcing = sources.about().get("mode") == "enforcing"
+    installation = Installation(enforcing, sources.enforce(), sources.connected)
+
+    return await context.queue.in_thread(
+        lambda: tuple(with_fix(one, registered, installation, samples.get(one.id)) for one in found)
+    )
 
 
 def _kinds(context: PageContext) -> KindOf:

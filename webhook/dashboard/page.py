@@ -38,7 +38,10 @@ class BusyError(Exception):
 
 
 class Sources(NamedTuple):
-    """The state that pages show. `about` returns mode, version, store and instance as text."""
+    """The state that pages show. `about` returns mode, version, store and instance as text.
+
+    enforce  returns the command that makes this installation enforcing; "" where none is known
+    """
 
     detecting: Detecting
     suspects: Suspects
@@ -46,6 +49,7 @@ class Sources(NamedTuple):
     metrics: Metrics
     about: Callable[[], Mapping[str, str]]
     connected: bool  # to a cluster
+    enforce: Callable[[], str] = str
 
 
 class Server(Protocol):

@@ -3,6 +3,7 @@
 from tests.unit.alerts.findings import finding
 from webhook.dashboard.findings import parse, select
 from webhook.dashboard.rendering import render
+from webhook.dashboard.runbook import runbook_of
 from webhook.detection.finding import Severity
 
 ROOT = finding(id="root", detector="spec-fight", evidence=())
@@ -27,6 +28,10 @@ def test_as_json_it_is_listed_by_itself():
     assert [one.id for one in select((ROOT, CHILD), ASKED, NOW).findings] == ["root", "child"]
 
 
+def page_of(model, **values):
+    return shown("finding.html", model, page=runbook_of(model, "enforcing"), **values)
+
+
 def test_the_page_of_each_links_the_other():
-    assert "/findings/root" in shown("finding.html", CHILD, cause=ROOT, follows=())
-    assert "/findings/child" in shown("finding.html", ROOT, cause=None, follows=[CHILD])
+    assert "/findings/root" in page_of(CHILD, cause=ROOT, follows=())
+    assert "/findings/child" in page_of(ROOT, cause=None, follows=[CHILD])
