@@ -428,6 +428,7 @@ class Tracking:
             text = guess_blocking(state).text
         if known.text != text:
             self._set_blocking(uid, Blocking(at, text))
+            self._shrink()
 
     def _set_blocking(self, uid: str, blocking: Blocking | None) -> None:
         self.blocking_changes += 1
@@ -457,6 +458,9 @@ class Tracking:
             return
         data = self._objects[uid] = pack(after)
         self.bytes += _BYTES_OF_OBJECT + len(data)
+        self._shrink()
+
+    def _shrink(self) -> None:
         while len(self._objects) > self._most_objects or self.bytes > self._most_bytes:
             self.forget(next(iter(self._objects)))
 
