@@ -12,6 +12,7 @@ from typing import Any
 from webhook.dashboard.page import Sources
 from webhook.dashboard.routes import Dashboard
 from webhook.detection.detection import Detection
+from webhook.detection.silences import Silences
 from webhook.detection.suspects import Suspects
 from webhook.review_setup import GenerationPatch, ReviewOptions, ReviewSetup
 from webhook.server.access import Access
@@ -116,6 +117,7 @@ class Running:
     detecting: Detecting
     watching: Watching
     dashboard: Dashboard
+    silences: Silences
     _wires: list[Wire] = field(default_factory=list)
 
     async def connect(self) -> Wire:
@@ -177,6 +179,7 @@ async def serving(
     client_names: Iterable[str] = (),
     remote_intents: RemoteIntents | None = None,
     shutdown_delay: float = 0.0,
+    ops_read_only: bool = False,
 ) -> AsyncIterator[Running]:
     """Start a service on free ports, with a certificate of its own in `folder`."""
     setup = ReviewSetup(options or ReviewOptions(generation_patch=GenerationPatch.NEVER))
@@ -198,7 +201,11 @@ async def serving(
     setup.describe_server(lambda: about(metrics, "memory", detecting.detection.completeness, 0))
     watching = Watching(watched, detecting.tracking)
     shown = [TrackedMetrics(detecting.tracking, setup.knows)]
-    sources = Sources(detecting, suspects, watching, metrics, setup.dependencies.about, connected)
+    silences = Silences()
+    sources = Sources(
+        detecting, suspects, watching, metrics, setup.dependencies.about, connected, silences,
+        ops_read_only,
+    )  # fmt: skip
     dashboard = Dashboard(sources)
     service = AdmissionService(
         options,
@@ -212,7 +219,7 @@ async def serving(
     )
     await service.start()
     trust = ssl.create_default_context(cafile=str(folder / "ca.crt"))
-    running = Running(service, setup, metrics, trust, detecting, watching, dashboard)
+    running = Running(service, setup, metrics, trust, detecting, watching, dashboard, silences)
     try:
         yield running
     finally:

@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 from urllib.parse import urlencode
 
+from webhook.detection.silences import Silences
 from webhook.detection.suspects import Suspects
 from webhook.server.detecting import Detecting
 from webhook.server.watching import Watching
@@ -38,7 +39,10 @@ class BusyError(Exception):
 
 
 class Sources(NamedTuple):
-    """The state that pages show. `about` returns mode, version, store and instance as text."""
+    """The state that pages show. `about` returns mode, version, store and instance as text.
+
+    read_only  nobody may acknowledge or silence a finding
+    """
 
     detecting: Detecting
     suspects: Suspects
@@ -46,6 +50,8 @@ class Sources(NamedTuple):
     metrics: Metrics
     about: Callable[[], Mapping[str, str]]
     connected: bool  # to a cluster
+    silences: Silences
+    read_only: bool = False
 
 
 class Server(Protocol):
@@ -134,6 +140,22 @@ def number(query: Mapping[str, str], name: str, default: int, most: int) -> int:
     if not text.isascii() or not text.isdecimal() or not 0 < int(text[:9]) <= most:
         raise BadQueryError(f"{name} must be a number from 1 to {most}")
     return int(text)
+
+
+RANGES: Final[Mapping[str, float]] = {
+    "5m": 300.0,
+    "15m": 900.0,
+    "1h": 3_600.0,
+    "6h": 21_600.0,
+    "24h": 86_400.0,
+}
+"""The choices of a time range: how far it goes back, in seconds."""
+
+
+def begin_of_range(query: Mapping[str, str], now: float) -> float:
+    """Return when the time range of the parameter `since` begins; long ago without one."""
+    chosen = choice(query, "since", RANGES)
+    return now - RANGES[chosen] if chosen else float("-inf")
 
 
 def link(path: str, query: Mapping[str, object], **changed: object) -> str:

@@ -8,6 +8,7 @@ from tests.unit.detection.test_fix import finding
 from webhook.dashboard import findings
 from webhook.dashboard.page import MissingError, PageContext, Sources
 from webhook.detection.finding import Finding
+from webhook.detection.silences import Silences
 
 CLEARED = finding(
     {
@@ -32,6 +33,7 @@ def context(*found: Finding, mode="enforcing"):
         metrics=None,
         about=lambda: {"mode": mode},
         connected=True,
+        silences=Silences(),
     )
     return PageContext(sources, server=None, queue=Queue())
 
