@@ -52,7 +52,7 @@ class Page(NamedTuple):
 
 
 PAGES: Final = (
-    Page("/", "findings.html", findings.load_open, "/api/findings", findings.load_all, "findings"),
+    Page("/", "findings.html", findings.load_open, "/api/findings", findings.load_all),
     Page("/findings/{id}", "finding.html", findings.load_finding, "/api/findings/{id}"),
     Page("/objects", "objects.html", objects.load, "/api/objects", objects.load_all, "objects"),
     Page("/object", "object.html", object_page.load, "/api/object"),
@@ -94,7 +94,7 @@ class Dashboard:
                 for one in PAGES
             ),
             *(
-                web.get(f"{one.api}.csv", partial(self._csv, context, one))
+                web.get(f"{one.api}.csv", partial(self._rows_as_csv, context, one))
                 for one in PAGES
                 if one.rows
             ),
@@ -126,7 +126,9 @@ class Dashboard:
             context, load, request, lambda model: json_line(model).encode(), "application/json"
         )
 
-    async def _csv(self, context: PageContext, page: Page, request: web.Request) -> web.Response:
+    async def _rows_as_csv(
+        self, context: PageContext, page: Page, request: web.Request
+    ) -> web.Response:
         return await self._data(
             context,
             page.load_json or page.load,
