@@ -66,8 +66,9 @@ controlplane: install ## build kube-apiserver of three minors, etcd and friends 
 	$(PY) -m tests.supply.sandbox
 	$(PY) -m tests.faults.faketime
 
+# Tests of real servers mostly wait, so there are two workers for each of the JOBS.
 test: check controlplane ## every test, the real control plane included
-	$(PY) -m pytest -n $(JOBS) --dist loadgroup || $(PY) -m tests.again
+	$(PY) -m pytest -n $$((2 * $(JOBS))) --dist loadgroup || $(PY) -m tests.again
 
 kind-test: install ## what users do in a real kind cluster, with figures: FULL=1 is the whole form (hours)
 	@rm -f build/kind/RESULTS.md

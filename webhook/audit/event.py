@@ -25,9 +25,12 @@ API_VERSION: Final = "audit.k8s.io/v1"
 KINDS: Final = frozenset({"Event", "EventList"})
 NO_OBJECT: Final = msgspec.Raw()
 _BAD_REQUEST: Final = 400
-_REFUSED: Final = frozenset({400, 403, 422, 500})
+_REFUSED: Final = frozenset({400, 403, 413, 422})
 """A webhook answers with any code that it likes, and with 400 or 403 where it says none; a policy
-and the validation of the kind with 422, a quota with 403."""
+and the validation of the kind with 422, a quota with 403, the store with 413."""
+_NO_ANSWER: Final = 500
+_TERMINATING: Final = "NamespaceTerminating"
+"""apiserver pkg/admission/plugin/namespace/lifecycle/admission.go:Admit"""
 _DECISION: Final = "authorization.k8s.io/decision"
 _MUTATION: Final = "mutation.webhook.admission.k8s.io/"
 _PATCH: Final = "patch.webhook.admission.k8s.io/"
@@ -92,10 +95,14 @@ class ResponseStatus(msgspec.Struct):
     def is_refused(self) -> bool:
         """Whether the content was refused, in admission or after it.
 
-        A conflict is tried again with another content. 400, 404, 415 and the like never come so
-        far as admission, and an overload says nothing of the content.
+        A conflict is tried again with another content. 404, 415 and the like never come so far as
+        admission, and an overload says nothing of the content, nor does a namespace that is being
+        deleted. A webhook that does not answer refuses as well, with 500.
         """
-        return self.code in _REFUSED
+        if self.code == _NO_ANSWER:
+            return "webhook" in self.message
+        causes = () if self.details is None else self.details.causes or ()
+        return self.code in _REFUSED and all(one.reason != _TERMINATING for one in causes)
 
 
 class Event(msgspec.Struct, rename="camel"):
@@ -169,6 +176,11 @@ class Event(msgspec.Struct, rename="camel"):
     @property
     def _query(self) -> dict[str, list[str]]:
         return parse_qs(urlsplit(self.request_uri).query) if "?" in self.request_uri else {}
+
+
+def is_object(raw: msgspec.Raw) -> bool:
+    """Whether raw JSON is an object: neither absent nor a JSON Patch."""
+    return bytes(memoryview(raw)[:1]) == b"{"
 
 
 def decode_object(raw: msgspec.Raw) -> Any:

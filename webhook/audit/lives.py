@@ -20,7 +20,15 @@ import msgspec
 
 from webhook.admission.join import JoinKey
 from webhook.admission.review import Phase
-from webhook.audit.event import NO_OBJECT, Call, Event, ObjectReference, ResponseStatus
+from webhook.audit.event import (
+    NO_OBJECT,
+    Call,
+    Event,
+    ObjectReference,
+    ResponseStatus,
+    is_object,
+)
+from webhook.audit.stored import object_key
 from webhook.detection.detectors.detector import DetectorRunner, Signal
 from webhook.detection.detectors.recreation import Recreation
 from webhook.detection.detectors.refused_retry import RefusedRetry
@@ -28,7 +36,7 @@ from webhook.detection.diff import NO_DIFF
 from webhook.detection.life_fact import VERSION, LifeFact, blank_write, is_finished
 from webhook.detection.lives import Lives
 from webhook.detection.refusals import SECONDS_BETWEEN, Refusal
-from webhook.detection.write import Called, ObjectKey, Requester, Write
+from webhook.detection.write import Called, Requester, Write
 from webhook.objects.bounded import Bounded
 from webhook.objects.owners import Owner, controller_uid
 
@@ -36,13 +44,8 @@ MOST_PLACES: Final = 10_000
 MOST_BYTES: Final = 4 * 1024 * 1024
 _BYTES_OF_PLACE: Final = 800
 _WRITES: Final = frozenset({"create", "update", "patch"})
-_REFUSED: Final = frozenset({400, 403, 413, 422})
-_NO_ANSWER: Final = 500
 _SUCCESS: Final = range(200, 300)
 _INVALID: Final = 422
-_DECISION: Final = "authorization.k8s.io/decision"
-_TERMINATING: Final = "NamespaceTerminating"
-"""apiserver pkg/admission/plugin/namespace/lifecycle/admission.go:Admit"""
 _RUNNER: Final = DetectorRunner((Recreation(), RefusedRetry()))
 
 Told = tuple[str, Signal, Write]
@@ -97,7 +100,7 @@ class AuditedLives:
             if event.verb in _WRITES and len(self._attempts):
                 self._attempts.pop(_place_of(event, reference))
             yield from self._come_and_go(event, reference)
-        elif event.verb in _WRITES and _is_refused(event, status):
+        elif event.verb in _WRITES and event.is_refused:
             yield from self._refuse(event, status, reference, others)
 
     def _come_and_go(self, event: Event, reference: ObjectReference) -> Iterator[Told]:
@@ -155,7 +158,7 @@ class AuditedLives:
         guilty = tuple(dict.fromkeys(call.name for call in others if _is_named(call, status)))
         name = reference.name or _metadata(event.request_object).generate_name
         write = blank_write(
-            _key(reference, name),
+            object_key(reference, name=name),
             Requester(event.username, event.manager),
             event.time,
             called=Called(guilty, guilty),
@@ -173,15 +176,6 @@ class AuditedLives:
             is_made_invalid=bool(guilty),
         )
         yield from _RUNNER.judge_refusal(refusal)
-
-
-def _is_refused(event: Event, status: ResponseStatus) -> bool:
-    if (event.annotations or {}).get(_DECISION) == "forbid":
-        return False
-    if status.code == _NO_ANSWER:
-        return "webhook" in status.message
-    causes = () if status.details is None else status.details.causes or ()
-    return status.code in _REFUSED and all(one.reason != _TERMINATING for one in causes)
 
 
 def _is_named(call: Call, status: ResponseStatus) -> bool:
@@ -230,7 +224,7 @@ def _fact(event: Event, reference: ObjectReference, shown: _Metadata, *, gone: b
 
 def _object(raw: msgspec.Raw) -> _Object:
     """Return the metadata and status of a raw object; nothing of a JSON Patch."""
-    return _objects.decode(raw) if bytes(memoryview(raw)[:1]) == b"{" else _Object()
+    return _objects.decode(raw) if is_object(raw) else _Object()
 
 
 def _status(event: Event) -> msgspec.Raw | None:
@@ -250,8 +244,3 @@ def _name(reference: ObjectReference, name: str) -> _Place:
 def _place_of(event: Event, reference: ObjectReference) -> _Place:
     name = reference.name or _metadata(event.request_object).generate_name
     return (*_name(reference, name), reference.subresource, event.username)
-
-
-def _key(reference: ObjectReference, name: str) -> ObjectKey:
-    group, version = reference.api_group, reference.api_version
-    return ObjectKey(group, version, reference.resource, reference.namespace, name, "")

@@ -10,13 +10,15 @@ from sys import intern
 from typing import Final
 
 import msgspec
+from msgspec import structs
 
 from webhook.audit.event import Call, Event, ObjectReference
 from webhook.audit.others import changed_by_others
-from webhook.audit.stored import MOST_OBJECTS, name_of, object_fields
+from webhook.audit.stored import MOST_OBJECTS, name_of, object_fields, object_key
 from webhook.detection.changes import digest
 from webhook.detection.diff import NO_DIFF
-from webhook.detection.write import Called, ObjectKey, Requester, Write
+from webhook.detection.life_fact import blank_write
+from webhook.detection.write import Called, Requester, Write
 from webhook.objects.fields import NOT_CONTENT, Fields
 from webhook.objects.observed import NOTHING_OBSERVED, read_observed
 
@@ -53,33 +55,25 @@ class SentWrites:
         asked = None if made else NO_DIFF
         webhooks = tuple(dict.fromkeys(call.name for call in others))
         observed = read_observed(sent.get("status")) or NOTHING_OBSERVED
-        return Write(
-            time=event.time,
-            object=_key(reference, self._uid(event, reference)),
+        write = blank_write(
+            object_key(reference, uid=self._uid(event, reference)),
+            Requester(event.username, event.manager),
+            event.time,
+            called=Called(webhooks, webhooks),
+        )
+        return structs.replace(
+            write,
             subresource=intern(reference.subresource),
-            requester=Requester(event.username, event.manager),
-            base="",
             writes_status="status" in keys,
             status_counts=on_main,
             requested_diff=asked,
             webhook_diff=made,
-            reinvocation_diff=NO_DIFF,
-            admitted_diff=NO_DIFF,
             content_hash=_digest(sent, keys),
             touches_status=any(one.key[0] == "status" for one in made),
-            touches_more=False,
             observes=observed.anything,
-            state_before=0,
-            state_after=0,
             has_outcome=False,
-            generation_before=0,
-            generation_after=0,
-            generation_predicted=None,
-            observed_before=NOTHING_OBSERVED,
             observed_asked=observed,
             observed_sent=observed,
-            observed_after=NOTHING_OBSERVED,
-            called=Called(webhooks, webhooks),
         )
 
     def _uid(self, event: Event, reference: ObjectReference) -> str:
@@ -94,17 +88,6 @@ class SentWrites:
             if len(self._uids) > MOST_OBJECTS:
                 self._uids.popitem(last=False)
         return uid
-
-
-def _key(reference: ObjectReference, uid: str) -> ObjectKey:
-    return ObjectKey(
-        intern(reference.api_group),
-        intern(reference.api_version),
-        intern(reference.resource),
-        intern(reference.namespace),
-        reference.name,
-        uid,
-    )
 
 
 def _keys(subresource: str, sent: Fields, *, status_counts: bool) -> tuple[str, ...]:

@@ -5,12 +5,15 @@ Bounded in objects and in bytes: those not written for longest are forgotten fir
 
 from collections import OrderedDict
 from collections.abc import Iterator
+from sys import intern
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from webhook.audit.event import ObjectReference
+from webhook.audit.event import ObjectReference, is_object
+from webhook.detection.write import ObjectKey
 from webhook.objects.fields import Fields
+from webhook.objects.metadata import version_number
 
 MOST_OBJECTS: Final = 20_000
 MOST_BYTES: Final = 16 * 1024 * 1024
@@ -53,7 +56,7 @@ class StoredObject(NamedTuple):
     def is_before(self, other: "StoredObject") -> bool:
         """Whether this is an older state than the other; versions are numbers in practice."""
         mine, theirs = self.identity.resource_version, other.identity.resource_version
-        return _number(mine) < _number(theirs)
+        return version_number(mine) < version_number(theirs)
 
     def is_state_of(self, other: "StoredObject") -> bool:
         """Whether both are the same object, shown in the same version of the API."""
@@ -96,7 +99,6 @@ class StoredObject(NamedTuple):
 
 
 _REPLICAS: Final = "replicas"
-_DIGITS: Final = 20
 _fields: Final = msgspec.json.Decoder(Fields)
 _items: Final = msgspec.json.Decoder(list[Fields] | None)
 _text: Final = msgspec.json.Decoder(str)
@@ -108,7 +110,7 @@ def object_fields(raw: msgspec.Raw) -> Fields:
 
     Raises msgspec.MsgspecError and RecursionError for what cannot be decoded.
     """
-    return _fields.decode(raw) if bytes(memoryview(raw)[:1]) == b"{" else {}
+    return _fields.decode(raw) if is_object(raw) else {}
 
 
 def read_object(raw: msgspec.Raw) -> StoredObject | None:
@@ -117,7 +119,7 @@ def read_object(raw: msgspec.Raw) -> StoredObject | None:
     if _METADATA not in fields or "kind" not in fields or "apiVersion" not in fields:
         return None
     kind, raw = _text.decode(fields["kind"]), fields[_METADATA]
-    if kind == "Status" or bytes(memoryview(raw)[:1]) != b"{":
+    if kind == "Status" or not is_object(raw):
         return None
     metadata = _fields.decode(raw)
     if metadata.pop("managedFields", None) is not None:
@@ -181,10 +183,17 @@ def name_of(reference: ObjectReference) -> tuple[str, ...]:
     return reference.api_group, reference.resource, reference.namespace, reference.name
 
 
+def object_key(reference: ObjectReference, *, name: str = "", uid: str = "") -> ObjectKey:
+    """Return the object of a reference as a Write has it; `name` where the reference has none."""
+    return ObjectKey(
+        intern(reference.api_group),
+        intern(reference.api_version),
+        intern(reference.resource),
+        intern(reference.namespace),
+        name or reference.name,
+        uid,
+    )
+
+
 def _raw(value: Any) -> msgspec.Raw:
     return msgspec.Raw(msgspec.json.encode(value))
-
-
-def _number(version: str) -> int:
-    is_number = version.isascii() and version.isdigit() and len(version) <= _DIGITS
-    return int(version) if is_number else 0

@@ -15,6 +15,7 @@ from webhook.cluster.rest import Rest
 from webhook.cluster.watch import Change, ChangeKind, Collection, follow
 from webhook.objects.fields import ABSENT, Fields, get
 from webhook.objects.instant import parse_time
+from webhook.objects.metadata import version_number
 from webhook.objects.served import Served
 from webhook.status.targets import WatchTarget
 from webhook.status.tracking import Tracking
@@ -291,5 +292,4 @@ def _place(document: Document) -> tuple[str, str]:
 
 
 def _version(document: Mapping[str, Any]) -> int:
-    text = document["metadata"].get("resourceVersion") or "0"
-    return int(text) if text.isdecimal() else 0
+    return version_number(document["metadata"].get("resourceVersion"))

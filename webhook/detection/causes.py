@@ -18,6 +18,7 @@ what is owned, values that come back while the owner is quiet.
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
+from webhook.detection.changes import Change
 from webhook.detection.detectors.detector import Blame, Signal
 from webhook.detection.finding import Finding
 from webhook.detection.finding_state import LOOP_COUNT, FindingState
@@ -34,7 +35,7 @@ _SECONDS_AFTER: Final = 3.0
 _SECONDS_LATER: Final = 10.0
 """Some loops are known only after more writes than what follows from them."""
 _MOST_FOR_EACH: Final = 4
-"""Writes for one change of the owner: a rollout takes several steps. More are a loop of its own."""
+"""Writes for one change of the owner. More are a loop of its own, unless each is a new step."""
 _OFTEN: Final = 0.8
 _FEW: Final = 0.1
 _STALLED: Final = "observed-generation-stalled"
@@ -66,18 +67,21 @@ def _owners(user: str, below: ObjectHistory, now: float, history: History) -> It
         below = above
 
 
-def _moves(past: ObjectHistory, now: float) -> list[Write]:
+def _moves(past: ObjectHistory, now: float, *, with_metadata: bool = False) -> list[Write]:
     """Return the latest writes that changed more than status, the oldest first."""
     return [
         one
         for one in past.writes
-        if one.writes_more and one.touches_more and now - _SECONDS < one.time <= now
+        if one.writes_more
+        and (one.touches_more or (with_metadata and one.changed_metadata))
+        and now - _SECONDS < one.time <= now
     ]
 
 
 def _follows(user: str, below: ObjectHistory, above: ObjectHistory, now: float) -> bool:
     """Whether a user is the controller that writes an object after its owner was changed."""
-    writes, moves = _moves(below, now)[-_MOST_WRITES:], _moves(above, now)
+    moves, recorded = _moves(above, now, with_metadata=True), _moves(below, now)
+    writes = recorded[-_MOST_WRITES:]
     mine = [one for one in writes if one.requester.user == user]
     causes = [one for one in moves if one.requester.user != user]
     if not mine or not causes or len(mine) < _OFTEN * len(writes):
@@ -87,15 +91,39 @@ def _follows(user: str, below: ObjectHistory, above: ObjectHistory, now: float) 
     reporters = {one.requester.user for one in above.writes if one.touches_status}
     if reporters and user not in reporters:
         return False
-    after = sum(_comes_after(number, mine, causes) for number in range(len(mine)))
-    recent = sum(one.time > mine[0].time - _SECONDS_AFTER for one in causes)
-    if after < _OFTEN * len(mine) or len(mine) > _MOST_FOR_EACH * recent:
-        return False
-    return bool(reporters) or _is_result(mine, causes)
+    steps = [_is_step(one, recorded, causes) for one in mine]
+    if sum(steps) < _OFTEN * len(mine):
+        after = sum(_comes_after(number, mine, causes) for number in range(len(mine)))
+        recent = sum(one.time > mine[0].time - _SECONDS_AFTER for one in causes)
+        if after < _OFTEN * len(mine) or len(mine) > _MOST_FOR_EACH * recent:
+            return False
+    return bool(reporters) or _is_result(
+        [one for one in recorded if one.requester.user == user], causes
+    )
 
 
 def _leaves(writes: Iterable[Write]) -> set[Path]:
-    return {change.key for one in writes for change in one.admitted_diff}
+    return {change.key for one in writes for change in _changes(one)}
+
+
+def _changes(write: Write) -> tuple[Change, ...]:
+    """Return the leaves that a write changed, those of metadata too, without bookkeeping."""
+    wanted = (one for one in write.admitted_diff if one.key[0] not in _NOT_WANTED)
+    return (*wanted, *write.metadata.admitted)
+
+
+def _is_step(write: Write, recorded: Sequence[Write], causes: Sequence[Write]) -> bool:
+    """Whether it makes a state that came before, but not since the last change of the owner.
+
+    A rollout takes many steps, and they come again with the next rollout. A loop of its own comes
+    back to its states while the owner is quiet.
+    """
+    changed = max((one.time for one in causes if one.time <= write.time), default=None)
+    if changed is None:
+        return False
+    before = [one for one in recorded if one.time < write.time]
+    latest = max((one.time for one in before if one.state_after == write.state_after), default=None)
+    return latest is not None and latest <= changed
 
 
 def _comes_after(number: int, mine: Sequence[Write], causes: Sequence[Write]) -> bool:
@@ -108,12 +136,17 @@ def _comes_after(number: int, mine: Sequence[Write], causes: Sequence[Write]) ->
 
 
 def _is_result(mine: Sequence[Write], causes: Sequence[Write]) -> bool:
-    """Whether equal values of the owner lead to equal values: nobody else tells that it follows."""
-    pairs = [
-        (cause, one)
-        for one in mine
-        if (cause := next((it for it in reversed(causes) if it.time <= one.time), None))
-    ]
+    """Whether equal values of the owner lead to equal values: nobody else tells that it follows.
+
+    Of the writes after one change the first is compared: the others may be further steps.
+    """
+    first: dict[float, tuple[Write, Write]] = {}
+    for one in mine:
+        cause = next((it for it in reversed(causes) if it.time <= one.time), None)
+        # The first write after an older change may be forgotten already.
+        if cause is not None and cause.time > mine[0].time:
+            first.setdefault(cause.time, (cause, one))
+    pairs = first.values()
     compared = [
         (_values(cause), _values(one))
         for cause, one in pairs
@@ -131,9 +164,7 @@ def _is_function(pairs: Sequence[tuple[Hashable, Hashable]]) -> bool:
 
 
 def _values(write: Write) -> Hashable:
-    return tuple(
-        (one.key, one.after) for one in write.admitted_diff if one.key[0] not in _NOT_WANTED
-    )
+    return tuple((one.key, one.after) for one in _changes(write))
 
 
 def root_causes(findings: Sequence[FindingState]) -> Mapping[str, str]:

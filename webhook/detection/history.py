@@ -80,14 +80,7 @@ class ObjectHistory(msgspec.Struct, gc=False):
             len(self.writes) > WRITES_OF_AN_OBJECT
             or self.bytes + self.leaf_bytes > BYTES_OF_AN_OBJECT
         ):
-            oldest, *_ = self.writes
-            self.writes = self.writes[1:]
-            self.bytes -= oldest.size
-            self.leaf_bytes -= self._own_leaf_bytes(oldest)
-            if self.stored and self.stored[0] is oldest:
-                self.stored = self.stored[1:]
-            if self.stored_metadata and self.stored_metadata[0] is oldest:
-                self.stored_metadata = self.stored_metadata[1:]
+            self._drop(self._place_of_oldest())
         if write.owner != self.owner:
             self.bytes += len(write.owner) - len(self.owner)
             self.owner = write.owner
@@ -98,6 +91,25 @@ class ObjectHistory(msgspec.Struct, gc=False):
         if write.writes_more:
             self.writer = self.writer or user
             self.several_wrote |= user != self.writer
+
+    def _place_of_oldest(self) -> int:
+        """Return the place of the oldest write of that part which has more than its half.
+
+        The status of a large Deployment is written thirty times in one rollout. Two writers who
+        fight over its spec meanwhile must not be forgotten for that.
+        """
+        if len(self.writes) <= WRITES_OF_AN_OBJECT:
+            return 0  # it is over the bound of bytes
+        of_status = [not one.writes_more for one in self.writes]
+        return of_status.index(sum(of_status) > WRITES_OF_AN_OBJECT // 2)
+
+    def _drop(self, place: int) -> None:
+        dropped = self.writes[place]
+        self.writes = self.writes[:place] + self.writes[place + 1 :]
+        self.bytes -= dropped.size
+        self.leaf_bytes -= self._own_leaf_bytes(dropped)
+        self.stored = tuple([one for one in self.stored if one is not dropped])
+        self.stored_metadata = tuple([one for one in self.stored_metadata if one is not dropped])
 
     def forget_leaves(self) -> None:
         """Drop the leaves of all writes; who, when, digests and numbers stay."""

@@ -1,5 +1,7 @@
 """The part of ObjectMeta that genguard reads."""
 
+from typing import Final
+
 import msgspec
 
 from webhook.objects.fields import Fields
@@ -32,6 +34,17 @@ class ObjectMeta(msgspec.Struct, frozen=True, rename="camel", gc=False):
     def stored_generation(self) -> int:
         """The generation as the API server's int64 field holds it: absent and null are 0."""
         return self.generation if isinstance(self.generation, int) else 0
+
+
+_MOST_DIGITS: Final = 18
+"""So a resourceVersion fits into an int64."""
+
+
+def version_number(resource_version: str | None) -> int:
+    """Return a resourceVersion as a number (KEP-5504); 0 when it is not one."""
+    if not resource_version or not (resource_version.isascii() and resource_version.isdecimal()):
+        return 0
+    return int(resource_version) if len(resource_version) <= _MOST_DIGITS else 0
 
 
 _decoder = msgspec.json.Decoder(ObjectMeta)

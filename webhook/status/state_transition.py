@@ -19,6 +19,7 @@ import msgspec
 
 from webhook.admission.review import ReviewedObject
 from webhook.objects.fields import Fields
+from webhook.objects.metadata import version_number
 from webhook.objects.owners import read_owner_uid
 from webhook.status.evaluate import GRACE_SECONDS, evaluate
 from webhook.status.tracked_state import MOST_FLIPS, TrackedState
@@ -33,7 +34,6 @@ _LEFT_OUT: Final = frozenset({
     "securityContext", "serviceAccount", "serviceAccountName", "terminationGracePeriodSeconds",
 })  # fmt: skip
 """Fields of spec that no rule of status reads; they are most of a pod or pod template."""
-_MAX_DIGITS: Final = 18
 _raw_fields: Final = msgspec.json.Decoder(Fields | None)
 
 
@@ -62,7 +62,7 @@ class ObjectSnapshot:
         self.metadata: Final = reviewed.metadata
         generation = self.metadata.stored_generation
         self.generation: Final = generation if 0 < generation <= _MAX_INT64 else 0
-        self.version: Final = _version(self.metadata.resource_version)
+        self.version: Final = version_number(self.metadata.resource_version)
         # A generation identifies spec. The start value 1 keeps the digest from being 0 in practice.
         digest = zlib.crc32(self._status or b"", 1)
         if not self.generation:
@@ -103,13 +103,6 @@ def _spec(raw: msgspec.Raw) -> Any:
     return {
         key: msgspec.json.decode(value) for key, value in fields.items() if key not in _LEFT_OUT
     }
-
-
-def _version(text: str | None) -> int:
-    """Return a resourceVersion as a number (KEP-5504); 0 when it is not one."""
-    if text is None or not text.isdecimal() or len(text) > _MAX_DIGITS:
-        return 0
-    return int(text)
 
 
 _MAX_INT64: Final = 2**63 - 1

@@ -40,6 +40,24 @@ def test_an_object_keeps_its_latest_writes():
     assert [one.base for one in past.writes] == [str(n) for n in range(100)][-WRITES_OF_AN_OBJECT:]
 
 
+@pytest.mark.parametrize(
+    ("often", "seldom"),
+    [("status", ""), ("", "status")],
+    ids=["status is written often", "spec is written often"],
+)
+def test_a_part_that_is_written_often_does_not_make_the_other_forgotten(often, seldom):
+    history = History()
+    for number in range(60):
+        subresource = often if number % 30 else seldom
+        base = str(number)
+        add(history, replace(write(1, float(number), base), subresource=subresource))
+    past = history.of(replace(WRITE.object, uid="uid-00000001"))
+    bases = [int(one.base) for one in past.writes]
+    assert len(bases) == WRITES_OF_AN_OBJECT
+    assert bases == sorted(bases)
+    assert [number for number in bases if number % 30 == 0] == [0, 30]
+
+
 def test_the_longest_unseen_goes_first_and_the_old_goes_by_itself():
     history = History(most_objects=2)
     for number in (1, 2, 1, 3):

@@ -12,7 +12,9 @@ from webhook.objects.pointer import Path
 
 _TURNS: Final = 8
 _TWO: Final = 2
-_SECONDS: Final = 600.0
+_SECONDS: Final = 3_600.0
+"""Tools that keep what git has look every three to ten minutes, and a fight takes four writes."""
+_SECONDS_OF_STATUS: Final = 600.0
 _STATUS: Final = "status"
 _METADATA: Final = "metadata"
 """A Deployment's annotations count as spec does; fights about them are found by metadata-fight."""
@@ -30,7 +32,7 @@ class Turn(NamedTuple):
 
 def fight(write: Write, past: ObjectHistory, *, in_status: bool) -> Iterator[Signal]:
     """Yield one signal for a stored write that turned something back; blame all who take turns."""
-    since = write.time - _SECONDS
+    since = write.time - (_SECONDS_OF_STATUS if in_status else _SECONDS)
     if not _take_turns(past, since, in_status=in_status):
         return
     found = list(_alternations(write, past, since, in_status=in_status))

@@ -20,6 +20,8 @@ _SECONDS: Final = 60.0
 _CHASES: Final = 4
 _RETURNS: Final = 6
 _RETURN_SECONDS: Final = 10.0
+_VISITS: Final = 2
+"""A rollout that is undone at once passes each of its states twice, and no more."""
 
 
 class GenerationStorm(Detector):
@@ -69,9 +71,9 @@ class GenerationStorm(Detector):
                 yield _signal(write, message, minor=True)
         elif not write.writes_status and not write.webhook_diff and _moves_state(write):
             recent = [one for one in mine if one.time > write.time - _RETURN_SECONDS]
-            states = {one.state_before for one in recent}
+            states = [one.state_before for one in recent]
             returns = sum(1 for one in recent if one.state_after in states)
-            if returns >= _RETURNS and write.state_after in states:
+            if returns >= _RETURNS and states.count(write.state_after) >= _VISITS:
                 yield _signal(write, "walks the spec back and forth")
 
 

@@ -23,7 +23,7 @@ from webhook.detection.write import Requester, Write
 from webhook.objects.pointer import Path
 
 _TURNS: Final = 20
-_SECONDS: Final = 600.0
+_SECONDS: Final = 3_600.0
 _AT_ONCE_SECONDS: Final = 5.0
 _AT_ONCE: Final = 8
 """So many times in a row an annotation is set again so soon after it was taken away: no question is
