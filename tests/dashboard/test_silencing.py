@@ -23,7 +23,7 @@ async def test_a_finding_is_silenced_shown_as_that_and_ended(finding, running):
     page = finding.page
     await page.get_by_label("Reason").fill("GG-17")
     await page.get_by_label("Your name").fill("ana")
-    await page.get_by_label("For", exact=True).select_option("1 day")
+    await page.locator("select[name=seconds]").select_option("86400")
     await page.get_by_role("button", name="Silence").click()
     await expect(page.locator(".held")).to_contain_text("silenced by ana until", timeout=60_000)
     assert "GG-17" in await finding.text(".held")

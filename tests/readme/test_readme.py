@@ -37,6 +37,8 @@ PORTS = "-p 127.0.0.1:8443:8443 -p 127.0.0.1:8080:8080"
 IMAGE = "tests/kind/core/test_image.py"
 PAGES = "tests/kind/whole/test_pages.py"
 STATIC = "tests/e2e/test_install.py"
+SILENCE = "tests/contract/test_silencing.py"
+RIGHTS = "tests/integration/test_ops_tokens.py"
 ELSEWHERE = {
     "make demo": "tests/demo/test_demo.py",
     "make test": "this run",
@@ -53,6 +55,11 @@ ELSEWHERE = {
     "genguard install --static-webhooks none": STATIC,
     "genguard install --static-webhooks mutating-webhooks": STATIC,
     "scp -r control-plane:/etc/kubernetes/admission/mutating-webhooks .": "a control-plane node",
+    "curl -sS http://localhost:8080/api/findings/ID/silence -H 'Content-Type: application/json' \\\n"
+    '  --data \'{"action": "silence", "reason": "GG-17", "by": "ana", "seconds": 14400}\'': SILENCE,
+    "kubectl create clusterrole genguard-silence --verb=post --non-resource-url=/genguard": RIGHTS,
+    "kubectl create clusterrolebinding alice-silence --clusterrole=genguard-silence "
+    "--user=alice@example.org": RIGHTS,
     "kubectl -n genguard-system port-forward deployment/genguard 8080": "by a kubelet alone; that "
     "the port is there is seen below",
 }

@@ -65,7 +65,7 @@ class _Listed(msgspec.Struct, rename="camel"):
         return self.matchers[0].value if self.matchers[0].name == _LABEL else ""
 
 
-class _RefusedError(Exception):
+class _PeerError(Exception):
     """Alertmanager answered with an error."""
 
 
@@ -120,8 +120,8 @@ class AlertmanagerSilencer:
                 listed = await self._list(url)
                 for finding in known:
                     await self._mirror(url, wanted.get(finding), listed.get(finding, ()), now)
-        except (_RefusedError, msgspec.MsgspecError, aiohttp.ClientError, OSError) as error:
-            reason = str(error) if isinstance(error, _RefusedError) else type(error).__name__
+        except (_PeerError, msgspec.MsgspecError, aiohttp.ClientError, OSError) as error:
+            reason = str(error) if isinstance(error, _PeerError) else type(error).__name__
             facts = {"url": url, "reason": reason, "effect": "silenced findings notify there"}
             LOGGER.warning("silences not mirrored", extra={"facts": facts})
 
@@ -145,29 +145,29 @@ class AlertmanagerSilencer:
         await self._call("POST", f"{url}/api/v2/silences", body)
 
     async def _list(self, url: str) -> Mapping[str, list[_Listed]]:
-        """Return our silences of one peer, by finding."""
+        """Return our silences of one peer, by finding.
+
+        All silences are listed: a filter finds only those with the same matcher, value included.
+        """
         found: dict[str, list[_Listed]] = {}
-        asked = f"{url}/api/v2/silences"
-        content = await self._call("GET", asked, params={"filter": f'{_LABEL}=~".+"'})
+        content = await self._call("GET", f"{url}/api/v2/silences")
         for one in msgspec.json.decode(content, type=list[_Listed]):
             if one.finding:
                 found.setdefault(one.finding, []).append(one)
         return found
 
-    async def _call(self, method: str, url: str, body: Any = None, **more: Any) -> bytes:
-        """Send one request and return the answer's body. Raises _RefusedError, as aiohttp does."""
+    async def _call(self, method: str, url: str, body: Any = None) -> bytes:
+        """Send one request and return the answer's body. Raises _PeerError, as aiohttp does."""
         if self._session is None:
             self._session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=_SECONDS))
-        async with self._session.request(
-            method, url, json=body, allow_redirects=False, **more
-        ) as answer:
+        async with self._session.request(method, url, json=body, allow_redirects=False) as answer:
             if answer.status >= 300:  # noqa: PLR2004 - the first status that is not a success
-                raise _RefusedError(str(answer.status))
+                raise _PeerError(str(answer.status))
             content = bytearray()
             async for chunk in answer.content.iter_chunked(_CHUNK_BYTES):
                 content += chunk
                 if len(content) > _MOST_BYTES:
-                    raise _RefusedError("its list of silences is too long")
+                    raise _PeerError("its list of silences is too long")
             return bytes(content)
 
 

@@ -75,7 +75,7 @@ class _Asked(msgspec.Struct, forbid_unknown_fields=True):
 _decoder: Final = msgspec.json.Decoder(_Asked)
 
 
-class _RefusedError(Exception):
+class _NotDoneError(Exception):
     """The request is not carried out; the message says why and what to do."""
 
     def __init__(self, status: HTTPStatus, why: str) -> None:
@@ -96,7 +96,7 @@ async def change(context: PageContext, request: web.Request) -> web.Response:
         _check_origin(request)
         asked = await _read(request)
         entry = _carry_out(context, request.match_info["id"], asked, time.time())
-    except _RefusedError as error:
+    except _NotDoneError as error:
         return _answer(error.status, {"error": str(error)})
     facts = {
         "finding": entry.finding,
@@ -110,7 +110,7 @@ async def change(context: PageContext, request: web.Request) -> web.Response:
 
 
 def _check_origin(request: web.Request) -> None:
-    """Raise _RefusedError for a page of another site. A program sends neither header."""
+    """Raise _NotDoneError for a page of another site. A program sends neither header."""
     if context_of_page := request.headers.get("Sec-Fetch-Site"):
         is_own = context_of_page in ("same-origin", "none")
         _require(is_own, HTTPStatus.FORBIDDEN, "this comes from a page of another site")
@@ -122,7 +122,7 @@ def _check_origin(request: web.Request) -> None:
 
 
 async def _read(request: web.Request) -> _Asked:
-    """Return the body. Raises _RefusedError."""
+    """Return the body. Raises _NotDoneError."""
     is_json = request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
     why = "send JSON, with Content-Type: application/json"
     _require(is_json == "application/json", HTTPStatus.UNSUPPORTED_MEDIA_TYPE, why)
@@ -179,7 +179,7 @@ def _require(holds: bool, status: HTTPStatus, why: str) -> None:  # noqa: FBT001
 
 
 def _refuse(status: HTTPStatus, why: str) -> NoReturn:
-    raise _RefusedError(status, why)
+    raise _NotDoneError(status, why)
 
 
 def _shown(one: Silence) -> ShownSilence:

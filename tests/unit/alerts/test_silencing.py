@@ -55,7 +55,6 @@ class Peer:
         if self.status:
             return web.Response(status=self.status)
         if request.method == "GET":
-            assert request.query["filter"] == 'finding=~".+"'
             return web.json_response(list(self.silences.values()))
         if request.method == "POST":
             return web.json_response({"silenceID": self.add(**await request.json())})
