@@ -22,14 +22,14 @@ $(VENV)/.shipped: requirements.lock
 	@echo "1/2  make $(VENV), an environment of Python's own"
 	@python3 -m venv $(VENV) || { echo "python3 cannot make a venv: install python3-venv" >&2; exit 1; }
 	@echo "2/2  install the $$(grep -c '==' $<) packages of $<"
-	@$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
+	@$(PY) -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --require-hashes -r $<
 	@echo "     $$(du -sh $(VENV) | cut -f1) on disk in $(VENV); 'make clean' removes them"
 	@touch $@
 
 $(VENV)/.installed: $(VENV)/.shipped requirements-dev.lock pyproject.toml
 	@echo "install the developers' packages: $$(grep -c '==' requirements-dev.lock) with those that are shipped"
-	@$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
-	@PYTHONWARNINGS=ignore $(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@$(PY) -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --require-hashes -r requirements-dev.lock
+	@PYTHONWARNINGS=ignore $(PY) -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --no-deps --no-build-isolation -e .
 	@echo "$$(du -sh $(VENV) | cut -f1) on disk in $(VENV)"
 	@touch $@
 
@@ -38,6 +38,8 @@ shipped: $(VENV)/.shipped ## make .venv with what genguard needs to serve, and n
 install: $(VENV)/.installed ## the same, with genguard's commands and the developers' tools
 
 run: shipped ## serve on https://localhost:8443, enforcing, with a certificate of its own
+	@echo "serve reviews on https://localhost:8443, enforcing, and the dashboard on http://localhost:8080"
+	@echo "the certificate is in .certs; ^C ends it, and 'make clean' removes .certs and $(VENV) ($$(du -sh $(VENV) | cut -f1))"
 	@$(PY) -m webhook serve --cert-dir .certs
 
 quick: install ## at most a minute: lint, types, unit tests, cases and recorded scenarios

@@ -112,7 +112,7 @@ def read_config(ctx: click.Context, _: click.Parameter, path: Path | None) -> Pa
         values = yaml.load(path.read_text("utf-8"), Loader=yaml.BaseLoader) or {}  # noqa: S506
     except OSError as error:
         raise click.BadParameter(f"{path}: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise click.BadParameter(f"{path}: not YAML") from error
     names = {p.opts[0].removeprefix("--"): p for p in ctx.command.params if p.name}
     if not isinstance(values, dict):

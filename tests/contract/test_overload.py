@@ -107,14 +107,36 @@ async def test_audit_only_allows_what_it_has_no_time_for(tmp_path, logged):
 
 
 async def test_a_pause_alone_sheds_what_came_in_it(running):
-    """What waited where nobody could see it has waited all the same."""
+    """What waited where nobody could see it has waited all the same; the last is alone again."""
+    late = [await running.connect() for _ in range(3)]
+    for one in late:
+        one.writer.write(http_post(BODY, "/mutate?timeout=1s"))
+    time.sleep(1.0)
+    answers = [await one.answer() for one in late]
+    assert sorted(one.status for one in answers) == [200, 429, 429]
+    shed = [one for one in answers if one.status == 429]
+    assert {one.headers["retry-after"] for one in shed} == {"1"}
+    assert not any(one.closes for one in shed)
+    assert (await late[0].post(BODY, "/mutate?timeout=30s")).status == 200
+
+
+async def test_a_lone_review_is_judged_however_long_it_waited(running, logged):
+    late = await running.connect()
+    late.writer.write(http_post(BODY, "/mutate?timeout=1s"))
+    time.sleep(1.5)
+    answer = await late.answer()
+    assert (answer.status, "patch" in json.loads(answer.body)["response"]) == (200, True)
+    assert (await running.samples("genguard_shed_total"))['reason="late"'] == 0
+    assert "overloaded" not in logged()
+
+
+async def test_clients_that_ask_nothing_make_a_review_no_less_alone(running):
+    idle = [await running.connect() for _ in range(3)]
+    assert (await idle[0].post(BODY, "/mutate?timeout=30s")).status == 200
     late = await running.connect()
     late.writer.write(http_post(BODY, "/mutate?timeout=1s"))
     time.sleep(1.0)
-    answer = await late.answer()
-    assert (answer.status, answer.headers["retry-after"]) == (429, "1")
-    assert not answer.closes
-    assert (await late.post(BODY, "/mutate?timeout=30s")).status == 200
+    assert (await late.answer()).status == 200
 
 
 async def test_a_client_with_more_patience_is_answered(running):

@@ -39,6 +39,10 @@ PROGRAMS = {
 """What is a folder with a Go module of its own, for its libraries pin other versions: programs of
 ours, and API servers of other minors."""
 _PINNED = re.compile(r"^\t(\S+) v([0-9]+\.[0-9]+\.[0-9]+)(?: |$)", re.MULTILINE)
+_MB = 1_000_000
+_MOST_LINES = 20
+_BUILT: list[str] = []
+"""What this process has built."""
 _GO = re.compile(r"^go (\S+)$", re.MULTILINE)
 
 
@@ -120,21 +124,76 @@ def _build(name: str, path: Path) -> None:
     is_minor = name.startswith(OTHER_MINOR)
     package = PACKAGES["kube-apiserver"] if is_minor else PACKAGES.get(name, ".")
     flags = link_flags(module if is_minor else MODULE)
-    _say(f"building {name} ({package})")
     started = time.monotonic()
     with tempfile.TemporaryDirectory(dir=path.parent) as work:
-        unfinished = str(Path(work) / name)
-        done = subprocess.run(
-            [go, "build", "-buildvcs=false", f"-ldflags={flags}", "-o", unfinished, package],
-            cwd=module,
-            env=os.environ | {"CGO_ENABLED": "0", "GOWORK": "off"},
-            stdout=sys.stderr,
-            check=False,
-        )
-        if done.returncode != 0:
-            raise BuildError(f"go build of {package} failed in {module}; see its output above")
-        Path(unfinished).replace(path)  # in one step: nobody ever runs half a binary
-    _say(f"built {path} in {time.monotonic() - started:.0f} s")
+        unfinished, said = Path(work) / name, Path(work) / "said"
+        with said.open("w") as output:
+            building = subprocess.Popen(
+                [go, "build", "-buildvcs=false", f"-ldflags={flags}", "-o", unfinished, package],
+                cwd=module,
+                env=os.environ | {"CGO_ENABLED": "0", "GOWORK": "off"},
+                stdout=output,
+                stderr=output,
+            )
+        code = _wait(building, _counted(name), started)
+        if code != 0:
+            # Of what the compiler says only the end: it begins with each module that it fetches.
+            told = "\n".join(said.read_text(errors="replace").splitlines()[-_MOST_LINES:])
+            raise BuildError(f"go build of {package} failed in {module}:\n{told}")
+        size = unfinished.stat().st_size / _MB
+        unfinished.replace(path)  # in one step: nobody ever runs half a binary
+    _BUILT.append(name)
+    took = time.monotonic() - started
+    _say(f"{_counted(name)}: built in {took:.0f} s, {size:.0f} MB in {path.parent}")
+
+
+def _counted(name: str) -> str:
+    """`2/6 kube-apiserver`: its place among all that is built."""
+    every = [*PACKAGES, *PROGRAMS]
+    return f"{every.index(name) + 1}/{len(every)} {name}" if name in every else name
+
+
+def _wait(building: "subprocess.Popen[bytes]", what: str, started: float) -> int:
+    """Wait for the end of a build; on a terminal a line counts the seconds, elsewhere it stands."""
+    is_terminal = sys.stderr.isatty()
+    if not is_terminal:
+        _say(f"{what}: building")
+    try:
+        while True:
+            if is_terminal:
+                seconds = time.monotonic() - started
+                print(
+                    f"\rcontrolplane: {what}: building, {seconds:.0f} s ", end="", file=sys.stderr
+                )
+            try:
+                return building.wait(1.0)
+            except subprocess.TimeoutExpired:
+                continue
+    except BaseException:
+        building.kill()
+        building.wait()
+        raise
+    finally:
+        if is_terminal:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+
+def remains() -> list[str]:
+    """Say what was put on disk outside the repository, of what size, and how to remove it."""
+    cache = cache_folder().parent.parent
+    lines = [f"On disk: {_size(cache)} in {cache}, for the next time; rm -r removes it."]
+    go = shutil.which("go")
+    if _BUILT and go is not None:
+        asked = [go, "env", "GOCACHE", "GOMODCACHE"]
+        found = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.split()
+        sizes = " and ".join(f"{_size(Path(one))} in {one}" for one in found)
+        lines.append(f"Go's own caches: {sizes}; go clean -cache -modcache removes them.")
+    return lines
+
+
+def _size(folder: Path) -> str:
+    files = (Path(root) / name for root, _, names in os.walk(folder) for name in names)
+    return f"{sum(one.lstat().st_size for one in files if one.exists()) / _MB:,.0f} MB"
 
 
 def _say(line: str) -> None:

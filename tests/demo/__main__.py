@@ -15,6 +15,7 @@ from itertools import groupby
 from typing import Any
 from urllib.parse import urlsplit
 
+from tests.controlplane.build import remains
 from tests.controlplane.client import wait_until
 from tests.controlplane.options import FULL_CLUSTER
 from tests.controlplane.plane import ControlPlane
@@ -40,6 +41,8 @@ def main() -> int:
         say("\nInterrupted; everything is stopped.")
         return 130
     say("Everything is stopped. To see it in a cluster of yours: README, Install.")
+    for line in remains():
+        say(line)
     return 0
 
 

@@ -63,7 +63,7 @@ def examined(plane: ControlPlane) -> dict[str, dict[str, str]]:
     result = genguard(plane, "doctor", "-o", "json")
     *lines, summary = (json.loads(line) for line in result.stdout.splitlines())
     ranks = ["ok", "warn", "fail"]
-    assert result.exit_code == max(ranks.index(line["level"]) for line in lines)
+    assert result.exit_code == any(line["level"] != "ok" for line in lines)
     assert summary["type"] == "summary"
     assert sum(summary[level] for level in ranks) == len(lines)
     lines.sort(key=lambda line: ranks.index(line["level"]))
@@ -322,6 +322,6 @@ def test_an_api_server_that_is_not_there_is_a_failure_like_any_other(tmp_path: P
         )
     )
     result = CliRunner().invoke(main, ["doctor", f"--kubeconfig={nobody}"])
-    assert result.exit_code == 2
+    assert result.exit_code == 1
     assert result.stdout.startswith("fail api-server    not reached")
     assert "kubectl cluster-info" in result.stdout

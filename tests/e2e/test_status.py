@@ -182,7 +182,7 @@ def test_a_paused_deployment_says_what_waits_for_its_resumption(shop: Shop) -> N
     assert any("spec.paused true" in reason for reason in found["reasons"])
     shop.change(WEB, template=image("image:2"))
     with shop.wait("deploy/web", "--timeout=3s") as run:
-        run.ends(2)
+        run.ends(3)
     assert run.lines[-1].startswith("timed out after 3 s: Deployment/web: ")
     assert any("until it is resumed" in one for one in shop.status("deploy/web")["reasons"])
     with shop.wait("deploy/web") as run:
@@ -305,7 +305,7 @@ def test_a_claim_without_a_volume_blocks_itself_and_the_pod_that_wants_it(shop: 
     stuck = shop.until("pod/db", ready=False)
     assert any("Unschedulable" in reason for reason in stuck["reasons"])
     with shop.wait("pvc/data", "pod/db", "--timeout=2s") as run:
-        run.ends(2)
+        run.ends(3)
     assert "PersistentVolumeClaim/data: status.phase Pending" in run.lines[-1]
     assert "Pod/db: " in run.lines[-1]
 

@@ -122,6 +122,66 @@ def test_a_poke_needs_nobody_to_write_and_shows_values_when_asked(
     assert field["observedGeneration"] == "cleared"
 
 
+def lost(cluster: ControlPlane, namespace: str) -> None:
+    """Have the controller write the status through the culprit, until the stored value is gone."""
+    path = f"/apis/apps/v1/namespaces/{namespace}/deployments/web"
+    template = {"metadata": {"annotations": {"example.org/number": "1"}}}
+    cluster.client.patch(path, {"spec": {"template": template}})
+
+    def is_gone() -> bool:
+        return "observedGeneration" not in cluster.client.get(path).body["status"]
+
+    wait_until(is_gone, what="observedGeneration gone")
+
+
+def test_of_a_rollout_that_hangs_already_a_poke_names_the_culprit(
+    cluster: ControlPlane, web: str
+) -> None:
+    path = f"/apis/apps/v1/namespaces/{web}/deployments/web"
+    with five_webhooks(cluster, web):
+        lost(cluster, web)
+        with Trace(cluster, "deploy/web", "-n", web, "--poke") as run:
+            report = run.report()
+        after = cluster.client.get(path).body
+    assert "observedGeneration" not in after["status"], "a dry run stores nothing"
+    assert report["verdict"] == "clobbered"
+    (culprit,) = report["culprits"]
+    assert (culprit["name"], culprit["confidence"]) == (f"{CULPRIT}/reviews.example.org", "certain")
+    assert culprit["paths"] == [OBSERVED]
+    assert {"path": "status.observedGeneration"}.items() <= report["carried"][0].items()
+
+
+def test_of_a_rollout_that_hangs_already_writes_without_the_value_acquit_nobody(
+    cluster: ControlPlane, web: str
+) -> None:
+    path = f"/apis/apps/v1/namespaces/{web}/deployments/web/status"
+    over = Event()
+
+    def write() -> None:
+        while not over.wait(0.1):
+            cluster.client.patch(path, {})
+
+    # Alone: nothing else changes the status, so that the controller is not called for either.
+    with (
+        WebhookListener(cluster.authority, clobbers) as listener,
+        listener.registered(cluster, web, WATCHED, name=CULPRIT),
+    ):
+        lost(cluster, web)
+        thread = Thread(target=write)
+        thread.start()
+        try:
+            with Trace(
+                cluster, "deploy/web", "-n", web, "--writes=3", "-o", "table", "--for=2m"
+            ) as run:
+                assert run.end().code == 0, run.err
+        finally:
+            over.set()
+            thread.join()
+    assert "could not be shown, and nobody is acquitted" in run.out
+    assert "give --poke, whose dry runs carry the value" in run.out
+    assert "no observedGeneration was clobbered" not in run.out
+
+
 def test_a_killed_run_leaves_what_the_next_one_removes(cluster: ControlPlane, web: str) -> None:
     with five_webhooks(cluster, web):
         with Trace(cluster, "deploy/web", "-n", web, "--for=5m") as killed:
@@ -169,7 +229,7 @@ def test_when_nothing_is_written_it_says_so(cluster: ControlPlane, web: str) -> 
         listener.registered(cluster, web, ["deployments/status"], name="ccc-idle"),
         Trace(cluster, "deploy/web", "-n", web, "--for=2s") as run,
     ):
-        assert run.end().code == 2
+        assert run.end().code == 3
         assert f"nothing was written to deployments.apps/web in namespace {web} in 2 s" in run.err
         assert "--poke" in run.err
 

@@ -105,6 +105,37 @@ def test_a_failing_build_leaves_nothing_behind(
     if shutil.which("go") is None:
         pytest.skip("needs Go")
     monkeypatch.setitem(build.PACKAGES, "nothing", "k8s.io/kubernetes/cmd/nothing")
-    with pytest.raises(build.BuildError, match=r"go build of \S+/nothing failed"):
+    with pytest.raises(build.BuildError, match=r"go build of \S+/nothing failed in \S+:\n.+"):
         build.binary("nothing")
     assert [path.name for path in empty_cache.iterdir()] == [".lock"]
+
+
+def test_of_what_the_compiler_says_only_a_line_a_binary_is_shown(
+    empty_cache: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """A compiler that says what go says when it fetches modules, and what remains on disk."""
+    go = executable(tmp_path / "bin" / "go")
+    go.write_text(
+        """#!/bin/sh
+if [ "$1" = env ]; then echo "$HOME"; echo "$HOME"; exit; fi
+for each in 1 2 3; do echo "go: downloading example.org/$each v1.0.0" >&2; done
+while [ "$1" != -o ]; do shift; done
+echo binary > "$2"
+"""
+    )
+    monkeypatch.setenv("HOME", str(tmp_path / "bin"))
+    monkeypatch.setenv("PATH", f"{go.parent}:/usr/bin:/bin")
+    monkeypatch.setattr(build, "_BUILT", [])
+    path = build.binary("etcd")
+    assert path.read_text() == "binary\n"
+    number = f"1/{len(build.PACKAGES) + len(build.PROGRAMS)} etcd"
+    first, second = capfd.readouterr().err.splitlines()
+    assert first == f"controlplane: {number}: building"
+    assert second.startswith(f"controlplane: {number}: built in ")
+    assert second.endswith(f" s, 0 MB in {empty_cache}")
+    here, of_go = build.remains()
+    assert here.startswith(f"On disk: 0 MB in {tmp_path / 'genguard'}")
+    assert "go clean -cache -modcache removes them" in of_go

@@ -55,7 +55,8 @@ ELSEWHERE = {
     "genguard install --static-webhooks none": STATIC,
     "genguard install --static-webhooks mutating-webhooks": STATIC,
     "scp -r control-plane:/etc/kubernetes/admission/mutating-webhooks .": "a control-plane node",
-    "curl -sS http://localhost:8080/api/findings/ID/silence -H 'Content-Type: application/json' \\\n"
+    "curl -sS http://localhost:8080/api/findings/ID/silence "
+    "-H 'Content-Type: application/json' \\\n"
     '  --data \'{"action": "silence", "reason": "GG-17", "by": "ana", "seconds": 14400}\'': SILENCE,
     "kubectl create clusterrole genguard-silence --verb=post --non-resource-url=/genguard": RIGHTS,
     "kubectl create clusterrolebinding alice-silence --clusterrole=genguard-silence "

@@ -1,7 +1,8 @@
 """The command line of genguard: one module a verb, with its flags and what it does."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from difflib import get_close_matches
 from importlib import import_module
 from typing import Any, Final
 
@@ -9,6 +10,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from webhook import __version__
+from webhook.cli.errors import system_errors
 from webhook.objects.shown import printable
 
 VERBS: Final = {
@@ -25,6 +27,7 @@ VERBS: Final = {
     "lint": "Check webhook configurations for what breaks clusters.",
     "version": "Tell which genguard this is, and what it knows.",
     "completion": "Print a script that makes SHELL complete genguard.",
+    "man": "Print a page of the manual.",
 }
 """The module of each verb in this folder, and its line of --help: it is shown, and completed by a
 shell, without loading the modules, some of which load for half a second."""
@@ -55,6 +58,14 @@ class _Verbs(click.Group):
         found: click.Command = getattr(import_module(f"webhook.cli.{name}"), name)
         return found
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name not in VERBS and not name.startswith("-") and not ctx.resilient_parsing:
+            raise click.UsageError(f"No such command {name!r}.{_meant(name, VERBS)}", ctx)
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, _: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(list(VERBS.items()))
@@ -77,16 +88,29 @@ class _Verbs(click.Group):
             return super().invoke(ctx)
 
 
+def _meant(name: str, known: Iterable[str]) -> str:
+    """Ask whether the nearest name is meant; "" where none is near."""
+    # Every flag begins with the same dashes: that makes none alike.
+    words = {one.lstrip("-"): one for one in known}
+    near = get_close_matches(name.lstrip("-"), words, n=1)
+    return f" Did you mean {words[near[0]]}?" if near else ""
+
+
 @contextmanager
 def _errors_in_one_line() -> Iterator[None]:
     """Print what went wrong, and where to look; click would print three lines of usage first."""
     try:
-        yield
+        with system_errors():
+            yield
     except (_LineError, click.exceptions.NoArgsIsHelpError):
         raise
     except click.UsageError as error:
         verb = error.ctx.command_path if error.ctx else "genguard"
-        message = f"{error.format_message().rstrip('.')}; see {verb} --help"
+        message = error.format_message().rstrip(".")
+        if isinstance(error, click.NoSuchOption):
+            name, near = error.option_name, error.possibilities or ()
+            message = f"No such option {name!r}.{_meant(name, near)}".rstrip(".")
+        message += f" See {verb} --help" if message.endswith("?") else f"; see {verb} --help"
         raise _UsageLineError(message) from error
     except click.ClickException as error:
         raise _LineError(error.format_message()) from error
@@ -100,10 +124,16 @@ def _errors_in_one_line() -> Iterator[None]:
 def main() -> None:
     """Keep metadata.generation and status.observedGeneration honest, for every kind.
 
-    As kubectl-genguard on PATH it is `kubectl genguard`. The exit code is 0 when all went well, 1
-    when something could not be done or was found, 2 when the command line is wrong; each verb says
-    what else it means.
-    """
+    As kubectl-genguard on PATH it is `kubectl genguard`.
+
+    \b
+    The exit code is the same for every verb:
+      0        all went well
+      1        something was found, or it could not be done
+      2        the command line is wrong, or a file that a flag names; nothing was done
+      3        the answer did not come in time: wait, trace
+      128 + N  signal N ended it: 130 after ^C, 141 when nobody reads its output
+    """  # noqa: D301 - click takes a real \b for lines that stay as they are
 
 
 def plugin() -> None:

@@ -118,7 +118,9 @@ def blame(
         try:
             story = log.find()
             _print(story.report(field), story.document, field, output)
-        except (NotInLogError, NoSuchFieldError) as error:
+        except NotInLogError as error:
+            raise click.ClickException(f"{', '.join(files)}: {error}") from error
+        except NoSuchFieldError as error:
             raise click.ClickException(str(error)) from error
         sys.exit(1 if unread else 0)
     with one_line_errors():

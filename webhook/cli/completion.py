@@ -17,7 +17,7 @@ completions.go)."""
 @click.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> None:
-    r"""Print a script that makes SHELL complete genguard.
+    """Print a script that makes SHELL complete genguard.
 
     \b
     bash   source <(genguard completion bash)       in ~/.bashrc
@@ -27,7 +27,7 @@ def completion(shell: str) -> None:
     `kubectl genguard` is completed by kubectl, which finds kubectl_complete-genguard on PATH.
 
     The exit code is 0, 2 when the command line is wrong.
-    """
+    """  # noqa: D301 - click takes a real \b for lines that stay as they are
     found = get_completion_class(shell)
     if found is None:
         raise click.ClickException(f"click completes nothing in {shell}")

@@ -78,8 +78,8 @@ def doctor(output: str, namespace: str, kubeconfig: str | None, context: str | N
     default must be seen in every phase. Each line says how something stands, and if it is not
     well, the command that mends it.
 
-    The exit code is 0 when all is well, 1 when something warns, 2 when something fails or the
-    cluster cannot be asked.
+    The exit code is 0 when all is well, 1 when something warns or fails, or the cluster cannot be
+    asked, 2 when the command line is wrong.
     """
     lines = _diagnosed(kubeconfig, context, namespace)
     for line in lines:
@@ -89,7 +89,7 @@ def doctor(output: str, namespace: str, kubeconfig: str | None, context: str | N
         click.echo(json_line({"type": "summary", **counts}))
     else:
         click.echo(", ".join(f"{count} {name}" for name, count in counts.items()))
-    sys.exit(max(line.level.rank for line in lines))
+    sys.exit(any(line.level.rank for line in lines))
 
 
 def _diagnosed(

@@ -2,6 +2,7 @@
 
 import asyncio
 import textwrap
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,9 @@ from webhook.objects.shown import json_line, printable
 
 _WIDEST = 100
 _FINDING = "finding/"
-_NOT_BUILT_IN = "no built-in kind is called {!r}; for a custom resource give --crds or --kubeconfig"
+_NOT_BUILT_IN = (
+    "no built-in kind is called {!r}; {}for a custom resource give --crds or --kubeconfig"
+)
 
 
 def _names(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
@@ -95,7 +98,10 @@ def explain(
         except UnknownTargetError as error:
             if crds:
                 raise click.ClickException(str(error)) from error
-            near = str(error) if known.knows(resource) else _NOT_BUILT_IN.format(resource)
+            close = get_close_matches(resource.lower(), known.names, n=1)
+            meant = f"did you mean {close[0]}? " if close else ""
+            unknown = _NOT_BUILT_IN.format(resource, meant)
+            near = str(error) if known.knows(resource) else unknown
             found = _of_some_cluster(resource, server_version, near)
     if output == "json":
         click.echo(json_line(found))

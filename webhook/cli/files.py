@@ -1,7 +1,9 @@
 """Reads the objects of files that are named on the command line."""
 
+import errno
 import gzip
 import io
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -51,14 +53,20 @@ class FileObjects:
 
 
 def open_named(name: str) -> AbstractContextManager[BinaryIO]:
-    """Open a file, or standard input for `-`."""
-    return nullcontext(sys.stdin.buffer) if name == "-" else Path(name).open("rb")
+    """Open a file, or standard input for `-`. Raises OSError."""
+    return nullcontext(_standard_input()) if name == "-" else Path(name).open("rb")
+
+
+def _standard_input() -> BinaryIO:
+    if sys.stdin is None:  # whoever started this process has closed it
+        raise OSError(errno.EBADF, os.strerror(errno.EBADF), "standard input")
+    return sys.stdin.buffer
 
 
 @contextmanager
 def open_unpacked(name: str) -> Iterator[tuple[BinaryIO, Position]]:
     """Open a file, plain or gzip; gives its lines, and a function: how many bytes are read."""
-    raw = sys.stdin.buffer if name == "-" else Path(name).open("rb")  # noqa: SIM115
+    raw = _standard_input() if name == "-" else Path(name).open("rb")  # noqa: SIM115
     with io.BufferedReader(cast("io.RawIOBase", raw)) as stream:
         if stream.peek(2)[:2] == _GZIP_MAGIC:
             with gzip.open(stream) as plain:  # closes itself alone

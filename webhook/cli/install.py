@@ -23,6 +23,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 import click
+from cryptography import x509
 
 import certs
 import manifests
@@ -469,6 +470,16 @@ def _shared_store(text: str) -> SharedStore:
     return SharedStore(text, address.host, address.port)
 
 
+def _bundle(file: Path) -> bytes:
+    """Read the certificates that a server is known by. Raises click.UsageError."""
+    content = file.read_bytes()
+    try:
+        x509.load_pem_x509_certificates(content)
+    except ValueError as error:
+        raise click.UsageError(f"--ca-file {file}: no certificate in PEM") from error
+    return content
+
+
 def _read_static(paths: tuple[Path, ...]) -> dict[str, str] | None:
     """Read the files of --static-webhooks by name. Raises click.UsageError."""
     try:
@@ -563,7 +574,8 @@ def install(*, dry_run: bool, output: str | None, yes: bool, **flags: Any) -> No
     trial namespace and must be seen to answer; then for the whole cluster, which must be seen as
     well. What is interrupted or fails is put back, and goes on when it is run again.
 
-    The exit code is 0 when it is installed, 1 when that could not be done.
+    The exit code is 0 when it is installed, 1 when that could not be done, 2 when the command line
+    is wrong.
     """
     options = _options(**flags)
     try:
@@ -617,7 +629,7 @@ def _options(
         inside = (image, cert_dir, cert_manager, ha, store_image, replicas, api_servers)
         if audit_only or heal is not None or any((*inside, alertmanagers, static_webhooks)):
             raise click.UsageError("with --url, how the server runs is said where it is started")
-        outside = Outside(url, ca_file.read_bytes())
+        outside = Outside(url, _bundle(ca_file))
     elif ca_file is not None:
         raise click.UsageError("--ca-file is for a server outside the cluster: give --url")
     if store is not None and not ha:

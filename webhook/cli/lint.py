@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import click
 
+from webhook.cli.errors import one_line_errors
 from webhook.cli.files import advice, open_named
 from webhook.cli.options import CONTEXT, MAX_LINE, OUTPUT
 from webhook.lint.check import (
@@ -51,15 +52,16 @@ def lint(
     FILE holds JSON or YAML, one, several documents or a List; what is no webhook configuration or
     Service is passed over; - is standard input.
 
-    The exit code is 0 when nothing was found that is severe enough, 1 when something was, 2 when
-    the input cannot be read or the command line is wrong.
+    The exit code is 0 when nothing was found that is severe enough, 1 when something was or the
+    input cannot be read, 2 when the command line is wrong.
     """
     of_cluster = bool(kubeconfig or context)
     if bool(files) == of_cluster:
         raise click.UsageError("give either FILEs or --kubeconfig or --context")
     documents = [one for name in files for one in _documents(name, max_line)]
     if of_cluster:
-        documents = asyncio.run(_of_cluster(kubeconfig, context))
+        with one_line_errors():
+            documents = asyncio.run(_of_cluster(kubeconfig, context))
     found = look(documents, at=datetime.now(UTC), live=of_cluster)
     for one in found:
         click.echo(json_line(one) if output == "json" else _row(one))
@@ -80,10 +82,10 @@ def _documents(name: str, max_line: int) -> Iterator[Any]:
         with open_named(name) as stream:
             for found in read_documents(bounded(stream, max_line)):
                 if isinstance(found, Unreadable):
-                    raise click.UsageError(f"{name}: {found}; {advice(found)}")
+                    raise click.ClickException(f"{name}: {found}; {advice(found)}")
                 yield found.value
     except OSError as error:
-        raise click.UsageError(f"{name}: {error.strerror}") from error
+        raise click.ClickException(f"{name}: {error.strerror}") from error
 
 
 async def _of_cluster(given: str | None, context: str | None) -> list[Any]:
@@ -93,21 +95,11 @@ async def _of_cluster(given: str | None, context: str | None) -> list[Any]:
         connected,
         default_kubeconfig,
     )
-    from webhook.cluster.kubeconfig import NoClusterError  # noqa: PLC0415
-    from webhook.cluster.rest import UNREACHED, RefusedError, Rest  # noqa: PLC0415
+    from webhook.cluster.rest import Rest  # noqa: PLC0415
 
     found: list[Any] = []
-    try:
-        kubeconfig = given or default_kubeconfig()
-        async with connected(kubeconfig, context) as api:
-            for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"):
-                listed = await Rest(api).get(f"{_REGISTERED}/{kind.lower()}s")
-                found += [{**item, "kind": kind} for item in listed["items"]]
-    except NoClusterError as error:
-        raise click.UsageError(str(error)) from error
-    except RefusedError as error:
-        raise click.UsageError(f"--kubeconfig {kubeconfig}: {error}") from error
-    except UNREACHED as error:
-        reason = f"the API server cannot be asked: {type(error).__name__}"
-        raise click.UsageError(f"--kubeconfig {kubeconfig}: {reason}") from error
+    async with connected(given or default_kubeconfig(), context) as api:
+        for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"):
+            listed = await Rest(api).get(f"{_REGISTERED}/{kind.lower()}s")
+            found += [{**item, "kind": kind} for item in listed["items"]]
     return found

@@ -34,7 +34,7 @@ def lines(rows: Sequence[Row]) -> list[str]:
 
 def is_terminal() -> bool:
     """Whether standard output is a terminal whose cursor can be moved."""
-    return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+    return sys.stdout is not None and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
 
 
 def width() -> int:
@@ -88,9 +88,14 @@ def _styled(text: str, **style: Any) -> str:
     return text if os.environ.get("NO_COLOR") else click.style(text, **style)
 
 
+def is_answered() -> bool:
+    """Whether somebody can answer a question: standard input is a terminal."""
+    return sys.stdin is not None and sys.stdin.isatty()
+
+
 def ask(question: str) -> None:
     """Go on only when the user agrees."""
-    if not sys.stdin.isatty():
+    if not is_answered():
         raise click.ClickException("nobody to ask: give --yes")
     click.confirm(question, abort=True, err=True)
 

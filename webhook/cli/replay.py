@@ -12,6 +12,7 @@ import click
 from webhook.cel.evaluator import Evaluator
 from webhook.cli.files import Position, open_unpacked
 from webhook.cli.options import MAX_LINE, OUTPUT
+from webhook.cli.output import is_terminal
 from webhook.detection.suspects import Suspects
 from webhook.flags import FILE, PATH
 from webhook.generation.strategy import UnknownServerVersionError
@@ -56,7 +57,7 @@ class Progress:
 
     def clear(self) -> None:
         """Erase the bar before a line of output."""
-        if self.shown and sys.stdout.isatty():
+        if self.shown and is_terminal():
             sys.stderr.write(_CLEAR)
             sys.stderr.flush()
 
@@ -76,7 +77,7 @@ def _is_file(name: str) -> bool:
 
 
 def _is_terminal() -> bool:
-    return sys.stderr.isatty()
+    return sys.stderr is not None and sys.stderr.isatty()
 
 
 @click.command()
@@ -130,9 +131,11 @@ def replay(
     try:
         definitions = load_definitions(crds) if crds else ()
         static = load_static(static_webhooks)
-        suspects = Suspects(conditions=evaluator, static=static)
-        if webhooks:
-            suspects = load_registrations(webhooks, evaluator, static)
+        suspects = (
+            load_registrations(webhooks, evaluator, static)
+            if webhooks
+            else Suspects(conditions=evaluator, static=static)
+        )
         options = ReviewOptions(server_version=server_version, custom_resources=definitions)
         run = Replay(options, suspects)
     except (BadFileError, UnknownServerVersionError) as error:

@@ -39,7 +39,6 @@ _BAD_FLAG = (
     NotShadowableError,
     NotRestorableError,
     NotWatchableError,
-    NoClusterError,
 )
 """What a flag, or a file that a flag names, can be refused with."""
 
@@ -49,7 +48,8 @@ def serve(**flags: Any) -> None:
     """Serve admission reviews over TLS; with no flag it makes its own certificate and enforces.
 
     The exit code is 0 after SIGTERM or SIGINT, 1 when it cannot serve: a port is taken, a
-    certificate is bad; 2 when the command line is wrong.
+    certificate or the kubeconfig is bad; 2 when the command line is wrong, or a file that another
+    flag names.
     """
     settings = Settings(**flags)
     try:
@@ -58,7 +58,7 @@ def serve(**flags: Any) -> None:
             runner.run(_serve(settings))
     except _BAD_FLAG as error:
         raise click.UsageError(str(error)) from error
-    except (certs.CertificateError, OSError) as error:
+    except (certs.CertificateError, NoClusterError, OSError) as error:
         raise click.ClickException(str(error)) from error
 
 

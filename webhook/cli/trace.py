@@ -22,10 +22,10 @@ import click
 
 import certs
 from webhook.admission.review import AdmissionRequest
+from webhook.cli.errors import ExitCode, one_line_errors
 from webhook.cli.options import CONTEXT, KUBECONFIG, NAMESPACE, OUTPUT
-from webhook.cli.output import Tell, tell
+from webhook.cli.output import Tell, is_answered, tell
 from webhook.cluster.connection import connected, default_kubeconfig, default_namespace
-from webhook.cluster.kubeconfig import NoClusterError
 from webhook.cluster.rest import UNREACHED, RefusedError, Rest
 from webhook.cluster.tracing import (
     NoTargetError,
@@ -41,8 +41,8 @@ from webhook.cluster.tracing import (
     this_process,
 )
 from webhook.flags import HTTPS_URL, LISTEN_ADDRESS, duration
-from webhook.objects.served import UnknownTargetError
 from webhook.objects.shown import json_line
+from webhook.server.connection import ListenError
 from webhook.server.tls import ServingCertificate
 from webhook.server.trace_listener import ObserverListener, Reach
 from webhook.trace.plan import Plan, make_plan
@@ -58,7 +58,6 @@ _LINGER_SECONDS: Final = 0.5
 count as a failed webhook."""
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-_NOTHING_WRITTEN = 2
 _SIGNALLED = 128
 
 
@@ -230,9 +229,10 @@ def _signals(over: asyncio.Event) -> Iterator[list[int]]:
 @click.option(
     "--poke",
     is_flag=True,
-    help="Do not wait for somebody to write: send empty patches of the object and its status, as "
-    "dry runs, which webhooks see and nobody stores. A webhook that acts on what only the real "
-    "writer sends, or on its name, shows only in real writes.",
+    help="Do not wait for somebody to write: send patches of the object and its status, as dry "
+    "runs, which webhooks see and nobody stores. They are empty, but for an observedGeneration "
+    "that the stored object has lost. A webhook that acts on what only the real writer sends, or "
+    "on its name, shows only in real writes.",
 )
 @click.option(
     "--url",
@@ -267,17 +267,15 @@ def trace(target: str | None, **flags: Any) -> None:
     deployments.apps/web.
 
     The exit code is 0 when writes were seen or nothing can change it, 1 when it could not be done,
-    2 when nothing was written in time or the command line is wrong.
+    2 when the command line is wrong, 3 when nothing was written in time.
     """
     if target is None and not flags["everything"]:
         raise click.UsageError("give KIND/NAME, such as deployment/web")
-    refusals = (UnknownTargetError, NoTargetError, RefusedError, NoClusterError)
-    try:
-        code = _trace(target, **flags)
-    except (StillRegisteredError, certs.CertificateError, *refusals) as error:
-        raise click.ClickException(str(error)) from error
-    except UNREACHED as error:
-        raise click.ClickException(f"not reached: {str(error) or type(error).__name__}") from error
+    with one_line_errors():
+        try:
+            code = _trace(target, **flags)
+        except (StillRegisteredError, NoTargetError, ListenError, certs.CertificateError) as error:
+            raise click.ClickException(str(error)) from error
     sys.exit(code)
 
 
@@ -310,7 +308,7 @@ def _run(prepared: Prepared, options: TraceOptions, output: str) -> int:
             "observer. Let somebody write it meanwhile, or give --poke; if it was written, the "
             "API server does not reach this process: see --url"
         )
-        return _NOTHING_WRITTEN
+        return ExitCode.TIME_UP
     return 0
 
 
@@ -322,7 +320,7 @@ def _ask_to_register(plan: Plan) -> None:
             tell(f"    {one.configuration}")
         if slot.observer is not None:
             tell(f"  + {slot.observer}")
-    if not sys.stdin.isatty():
+    if not is_answered():
         raise click.ClickException("nobody to ask: give --yes to register them")
     click.confirm("Register them?", abort=True, err=True)
 

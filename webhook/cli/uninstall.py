@@ -173,7 +173,8 @@ def uninstall(
     The registrations go first, so that no write waits for a server that is gone. Nothing is left
     behind; only the namespace stays when it holds anything that is not genguard's.
 
-    The exit code is 0 when it is gone, 1 when that could not be done.
+    The exit code is 0 when it is gone, 1 when that could not be done, 2 when the command line is
+    wrong.
     """
     options = RemovalOptions(kubeconfig, context, namespace, seconds, registrations_only)
     with one_line_errors():

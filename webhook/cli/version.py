@@ -15,7 +15,7 @@ from webhook.objects.shown import json_line
 def version(*, output: str) -> None:
     """Tell the version of genguard, and which versions of Kubernetes it knows the rules of.
 
-    The exit code is 0.
+    The exit code is 0, 2 when the command line is wrong.
     """
     oldest, newest = known_versions()
     python = platform.python_version()

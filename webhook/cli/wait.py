@@ -48,7 +48,7 @@ class Ending(IntEnum):
 
     REACHED = 0
     FAILED = 1
-    TIMED_OUT = 2
+    TIMED_OUT = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,8 +224,8 @@ def wait(words: tuple[str, ...], **flags: Any) -> None:
     is waited for, its kind included. Each object counts with everything that it owns.
 
     The exit code is 0 when all is reached, 1 when an object has failed for good: past its progress
-    deadline, ended badly, Stalled, being deleted; or it could not be asked. 2 when time is up, or
-    the command line is wrong.
+    deadline, ended badly, Stalled, being deleted; or it could not be asked. 2 when the command line
+    is wrong, 3 when time is up.
     """
     asked = _asked(words, flags.pop("files"), flags.pop("max_line"), selector=flags["selector"])
     numbered = [goal for goal in flags["goals"] if goal.generation is not None]

@@ -3,20 +3,26 @@
 import asyncio
 import base64
 import json
+import logging
 import os
 import secrets
 import socket
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
 
 import aiohttp
+from cryptography import x509
 from kubernetes.aio import client, config
 from kubernetes.aio.client.rest import RESTClientObject
 from kubernetes.aio.config import ConfigException
 
 from webhook.cluster.kubeconfig import NoClusterError, check_kubeconfig
+from webhook.cluster.rest import RefusedError
 
 IN_CLUSTER: Final = "in-cluster"
 _TICK: Final = 0.01
@@ -38,19 +44,71 @@ async def connected(kubeconfig: str, context: str | None = None) -> AsyncIterato
         if kubeconfig == IN_CLUSTER:
             config.load_incluster_config(client_configuration=settings)  # type: ignore[no-untyped-call]
         else:
-            check_kubeconfig(kubeconfig)
-            await config.load_kube_config(  # type: ignore[no-untyped-call]
-                config_file=kubeconfig, context=context, client_configuration=settings
-            )
+            check_kubeconfig(kubeconfig, context)
+            await _load(kubeconfig, context, settings)
+        api = client.ApiClient(configuration=settings)
+        api.rest_client = calls = _Calls(settings)
+    except ssl.SSLError as error:
+        told = "its certificates or its key cannot be used: they are no PEM, or do not fit"
+        raise NoClusterError(f"--kubeconfig {kubeconfig}: {told}") from error
     except (ConfigException, OSError, ValueError) as error:
         raise NoClusterError(f"--kubeconfig {kubeconfig}: {error}") from error
-    api = client.ApiClient(configuration=settings)
-    api.rest_client = calls = _Calls(settings)
     try:
         yield api
+    except RefusedError as error:
+        if error.status == HTTPStatus.UNAUTHORIZED and (told := _expired(settings)):
+            raise NoClusterError(f"--kubeconfig {kubeconfig}: {told}") from error
+        raise
     finally:
         await api.close()  # type: ignore[no-untyped-call]
         await calls.wait_closed()
+
+
+async def _load(kubeconfig: str, context: str | None, settings: client.Configuration) -> None:
+    """Load a kubeconfig; raises ConfigException where its exec plugin gives no credentials.
+
+    The client only logs that, and would then ask without credentials.
+    """
+    failures = _Collected()
+    log = logging.getLogger(config.kube_config.__name__)
+    log.addFilter(failures)
+    try:
+        await config.load_kube_config(  # type: ignore[no-untyped-call]
+            config_file=kubeconfig, context=context, client_configuration=settings
+        )
+    finally:
+        log.removeFilter(failures)
+    if failures.told:
+        raise ConfigException(f"its exec plugin fails, log in again: {failures.told[0]}")
+
+
+class _Collected(logging.Filter):
+    """Takes the errors that a logger is given, so that they are told once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.told: Final[list[str]] = []
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Keep the text of an error, and let other records pass."""
+        if record.levelno < logging.ERROR:
+            return True
+        self.told.append(record.getMessage())
+        return False
+
+
+def _expired(settings: client.Configuration) -> str:
+    """Say since when the client certificate has expired; "" if it has not, or there is none."""
+    if not settings.cert_file:
+        return ""
+    try:
+        found = x509.load_pem_x509_certificate(Path(settings.cert_file).read_bytes())
+    except (OSError, ValueError):
+        return ""
+    end = found.not_valid_after_utc
+    if end > datetime.now(UTC):
+        return ""
+    return f"its client certificate expired at {end:%FT%TZ}; log in again"
 
 
 class _Calls(RESTClientObject):

@@ -96,7 +96,7 @@ async def server_version(rest: Rest) -> str:
 
     Raises RefusedError or one of UNREACHED.
     """
-    version = msgspec.json.decode(await rest.read("/version"), type=_Version)
+    version = msgspec.convert(await rest.get("/version"), _Version)
     if version.emulation_major and version.emulation_minor:
         return f"{version.emulation_major}.{version.emulation_minor}"
     return version.git_version

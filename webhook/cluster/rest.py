@@ -1,6 +1,7 @@
 """Sends plain JSON calls to the API server, for kinds that are known only at run time."""
 
 import asyncio
+import os
 import re
 from http import HTTPStatus
 from typing import Any, Final, NamedTuple
@@ -17,6 +18,8 @@ _PARTIAL: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 _METADATA: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 UNREACHED: Final = (aiohttp.ClientError, TimeoutError, OSError)
 """The errors of a call that the API server did not answer."""
+_MARKS: Final = frozenset({"kind", "gitVersion"})
+"""Each answer of an API server has a kind, but for that about its version."""
 
 
 class RefusedError(Exception):
@@ -63,7 +66,7 @@ class Rest:
         """Send one request, and return the decoded answer. Raises RefusedError or UNREACHED."""
         async with asyncio.timeout(_SECONDS):
             response = await self._send(method, path, body, params or {}, content_type)
-            return msgspec.json.decode(await response.read())
+            return _decoded(response.status, await response.read())
 
     async def call_raw(
         self, method: str, path: str, body: Any = None, *, params: dict[str, str] | None = None
@@ -136,6 +139,42 @@ class Rest:
         answer = await self._api.call_api(method, url, headers, body)
         response: aiohttp.ClientResponse = answer.response
         return response
+
+
+def _decoded(status: int, content: bytes) -> Any:
+    """Decode an answer; raises RefusedError where it is not of an API server."""
+    try:
+        found = msgspec.json.decode(content)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        found = None
+    if not isinstance(found, dict) or not found.keys() & _MARKS:
+        told = "who answers is no Kubernetes API server: look at `server` in the kubeconfig"
+        raise RefusedError(status, told)
+    return found
+
+
+def unreached(error: BaseException) -> str:
+    """Say of one of UNREACHED who does not answer, why, and what to look at."""
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        why = getattr(error.certificate_error, "verify_message", "") or "it cannot be verified"
+        return (
+            f"not reached: the certificate of {error.host}:{error.port} is not trusted ({why}): "
+            "look at certificate-authority in the kubeconfig"
+        )
+    if isinstance(error, aiohttp.ClientConnectorSSLError):
+        at = f"{error.host}:{error.port}"
+        return f"not reached: {at} refuses TLS: look at `server` in the kubeconfig"
+    if isinstance(error, aiohttp.ClientConnectorError):
+        number = error.os_error.errno or 0  # of a name that is not found it is negative
+        why = os.strerror(number) if number > 0 else str(error.os_error.strerror or error.os_error)
+        return (
+            f"not reached: {error.host}:{error.port}: {why}: is the cluster there, and `server` "
+            "in the kubeconfig right?"
+        )
+    if isinstance(error, aiohttp.ClientError):
+        why = str(error) or type(error).__name__
+        return f"not reached: {why}: look at `server` in the kubeconfig"
+    return f"not reached: {str(error) or type(error).__name__}"
 
 
 def _warning(header: str) -> str:

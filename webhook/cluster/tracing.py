@@ -10,9 +10,10 @@ A killed process cannot clean up. So each registration names the process that ma
 run removes those whose process has ended. That is known only on the same machine and in the same
 namespace of process ids; all other registrations expire.
 
-`sending_dry_runs` sends empty merge patches as dry runs, so that webhooks are called at once. A dry
-run reaches every webhook: the API server accepts only those whose sideEffects are None or
-NoneOnDryRun.
+`sending_dry_runs` sends merge patches as dry runs, so that webhooks are called at once. They are
+empty, but for an observedGeneration that the stored object has lost: without it in the request
+nobody could be seen to clear it. A dry run reaches every webhook: the API server accepts only those
+whose sideEffects are None or NoneOnDryRun.
 """
 
 import asyncio
@@ -32,6 +33,7 @@ from urllib.parse import urlsplit
 from webhook.cluster.discovery import discover
 from webhook.cluster.rest import MERGE_PATCH, UNREACHED, RefusedError, Rest
 from webhook.objects.served import find, split_target
+from webhook.trace.effects import status_as_reported
 from webhook.trace.plan import RUN_LABEL, Traced, is_observer
 from webhook.trace.registration import OWNER, has_expired
 
@@ -44,7 +46,12 @@ _PATIENCE_SECONDS: Final = 60.0
 _SHORTEST_WAIT: Final = 0.2
 _LONGEST_WAIT: Final = 5.0
 _EVERY_SECONDS: Final = 0.5
-_PARAMS: Final = {"dryRun": "All", "fieldManager": "genguard-trace"}
+_PARAMS: Final = {
+    "dryRun": "All",
+    "fieldManager": "genguard-trace",
+    "fieldValidation": "Ignore",  # not every kind keeps an observedGeneration in each condition
+}
+_NOT_OF_THIS_TYPE: Final = (HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY)
 
 
 class NoTargetError(Exception):
@@ -289,12 +296,25 @@ async def _send_dry_runs(rest: Rest, traced: Traced, tell: Callable[[str], None]
     reported = ""
     while True:
         for subresource in traced.subresources:
-            path = traced.path(subresource)
             try:
-                await rest.call("PATCH", path, {}, params=_PARAMS, content_type=MERGE_PATCH)
+                await _send_dry_run(rest, traced, subresource)
             except (RefusedError, *UNREACHED) as error:
                 reason = f"--poke: {str(error) or type(error).__name__}"
                 if reason != reported:
                     tell(reason)
                 reported = reason
         await asyncio.sleep(_EVERY_SECONDS)
+
+
+async def _send_dry_run(rest: Rest, traced: Traced, subresource: str) -> None:
+    path, patch = traced.path(subresource), dict[str, Any]()
+    if subresource == "status" or not traced.has_status:
+        stored = await rest.get(traced.path())
+        patch = status_as_reported(stored, status=traced.has_status)
+    try:
+        await rest.call("PATCH", path, patch, params=_PARAMS, content_type=MERGE_PATCH)
+    except RefusedError as error:
+        if not patch or error.status not in _NOT_OF_THIS_TYPE:
+            raise
+        # Some kinds have a text there. Webhooks are called for the empty patch as well.
+        await rest.call("PATCH", path, {}, params=_PARAMS, content_type=MERGE_PATCH)

@@ -116,7 +116,7 @@ class AdmissionHandler:
         seconds = self._limits.answer_seconds if asked_seconds is None else asked_seconds
         deps = self._dependencies()
         try:
-            self._check_in_time(begun - connection.arrived, seconds)
+            self._check_in_time(connection, begun, seconds)
             if len(body) <= self._limits.large_from:
                 if self._remote_intents is not None:
                     key = awaited_intent(body, phase, deps)
@@ -126,7 +126,7 @@ class AdmissionHandler:
             else:
                 async with self._large_reviews.turn(len(body)):
                     begun = time.monotonic()
-                    self._check_in_time(begun - connection.arrived, seconds)
+                    self._check_in_time(connection, begun, seconds)
                     reply = await self._review_in_thread(body, phase, deps, begun)
         except OverloadedError as error:
             if not deps.audit_only:
@@ -149,9 +149,14 @@ class AdmissionHandler:
                 await _fetch(self._remote_intents, key, now)
         return await in_thread(review, body, phase, shared, now, at=time.time())
 
-    def _check_in_time(self, waited: float, seconds: float) -> None:
-        """Raise OverloadedError when an answer would come too late for this client."""
-        if self._overload.is_too_late(waited, seconds):
+    def _check_in_time(self, connection: Connection, now: float, seconds: float) -> None:
+        """Raise OverloadedError when an answer would come too late for this client.
+
+        A request that is alone is judged however late it is: rejecting it would save no time for
+        another one. So the first review of a server that starts slowly is not lost.
+        """
+        waited = now - connection.arrived
+        if self._overload.is_too_late(waited, seconds) and not connection.is_alone:
             raise OverloadedError(Rejected.LATE)
 
     def _response(

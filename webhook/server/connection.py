@@ -12,13 +12,14 @@ connections are accepted one by one, so that those in their handshake count as w
 
 import asyncio
 import errno
+import os
 import re
 import socket
 import ssl
 import time
 from asyncio import sslproto
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import Enum, auto
 from http import HTTPStatus
@@ -160,6 +161,16 @@ class Connection(asyncio.Protocol):
         self.due = self.since + seconds
 
     @property
+    def is_alone(self) -> bool:
+        """Whether no other connection of the port has begun a request that is not answered."""
+        return self._connections.has_no_request_beside(self)
+
+    @property
+    def has_request(self) -> bool:
+        """Whether bytes of a request came that is not answered yet."""
+        return self.state is State.ANSWER or (self.state is State.HEADERS and self.arrived > 0.0)
+
+    @property
     def outdated(self) -> bool:
         """Whether it began under a certificate that is no longer served."""
         return self._epoch != self._connections.epoch
@@ -264,6 +275,10 @@ class OpenConnections:
         """Whether some request has begun and is not answered."""
         return any(each.state is State.ANSWER for each in self._open)
 
+    def has_no_request_beside(self, connection: Connection) -> bool:
+        """Whether every other connection waits for its client."""
+        return not any(each.has_request for each in self._open if each is not connection)
+
     def add(self, connection: Connection) -> None:
         """Take in a new connection."""
         connection.is_spare = len(self._open) >= self.limits.connections
@@ -306,6 +321,31 @@ class OpenConnections:
 
 _FULL: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _FULL_SECONDS: Final = 1.0
+
+
+class ListenError(OSError):
+    """An address or a port cannot be listened on; the message names its flag."""
+
+
+@contextmanager
+def naming_flags(address: tuple[str, str], port: tuple[str, int]) -> Iterator[None]:
+    """Say which flag gives an address or port that cannot be had.
+
+    Each is the flag with its value. Raises ListenError.
+    """
+    try:
+        yield
+    except socket.gaierror as error:
+        told = "no such name or address"
+        raise ListenError(f"{address[0]} {address[1]}: {told}") from error
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        if error.errno == errno.EADDRNOTAVAIL:
+            raise ListenError(f"{address[0]} {address[1]}: {reason}") from error
+        step = f"give another {port[0]}"
+        if error.errno == errno.EADDRINUSE:
+            step += f", or end the program that has it: ss -ltnp 'sport = :{port[1]}'"
+        raise ListenError(f"{port[0]} {port[1]}: {reason}; {step}") from error
 
 
 class Listener:

@@ -29,7 +29,7 @@ from webhook.server.access import Access, WithinHost
 from webhook.server.admission import AdmissionHandler, RemoteIntents
 from webhook.server.certificate import CertificateKeeper
 from webhook.server.clients import Clients, Refusals
-from webhook.server.connection import Listener, OpenConnections, PortLimits
+from webhook.server.connection import Listener, OpenConnections, PortLimits, naming_flags
 from webhook.server.detecting import Detecting
 from webhook.server.finding_metrics import FindingMetrics
 from webhook.server.limits import KEEPALIVE_SECONDS
@@ -158,7 +158,10 @@ class AdmissionService:
             self._admission_context(),
             limits.handshake_seconds,
         )
-        await self._listener.open(options.bind_address, options.secure_port, limits.backlog)
+        with naming_flags(
+            ("--bind-address", options.bind_address), ("--secure-port", options.secure_port)
+        ):
+            await self._listener.open(options.bind_address, options.secure_port, limits.backlog)
         self.secure_port = self._listener.port
         connections, expiry = self._connections, self._seconds_to_expiry
         show(self._metrics, Parts(connections, self._lag, self._overload, self._recorder, expiry))
@@ -210,7 +213,8 @@ class AdmissionService:
             trust,
             limits.handshake_seconds,
         )
-        await self._ops_listener.open(options.ops_address, options.ops_port, limits.backlog)
+        with naming_flags(("--ops-address", options.ops_address), ("--ops-port", options.ops_port)):
+            await self._ops_listener.open(options.ops_address, options.ops_port, limits.backlog)
         self.ops_port = self._ops_listener.port
         return trust
 

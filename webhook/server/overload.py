@@ -3,7 +3,8 @@
 An API server that has given up waiting does not read the answer, so work on it only delays the
 next one. How long a request has waited is known: since the event loop has read it, or since the
 event loop last looked at its connections (LoopLag). Each request is measured by itself, so that as
-many are judged as there is time for; of a spike only what is too much is rejected.
+many are judged as there is time for; of a spike only what is too much is rejected. A request that
+is alone on the port is no load and is never rejected (webhook/server/admission.py).
 
 An episode goes on until nothing was rejected for a while. During an episode a request may have
 waited less long than otherwise: the queue that a spike has left is rejected, and does not delay

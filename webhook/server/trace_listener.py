@@ -17,6 +17,7 @@ from webhook.admission.encode import encode_allowed
 from webhook.admission.errors import UndecodableReviewError
 from webhook.admission.review import AdmissionRequest
 from webhook.admission.skim import skim
+from webhook.server.connection import ListenError, naming_flags
 
 OnView = Callable[[int, AdmissionRequest], None]
 
@@ -42,12 +43,13 @@ class ObserverListener:
         return f"/{self._secret}"
 
     async def __aenter__(self) -> Self:
-        """Listen; raises OSError when the address is taken."""
+        """Listen; raises ListenError when the address is taken."""
         await self._runner.setup()
         site = web.TCPSite(self._runner, self._address, self._port, ssl_context=self._context)
         try:
-            await site.start()
-        except OSError:
+            with naming_flags(("--listen", self._address), ("--listen", self._port)):
+                await site.start()
+        except ListenError:
             await self._runner.cleanup()
             raise
         self.port = self._runner.addresses[0][1]

@@ -3,6 +3,7 @@
 Relies  on webhook.detection.changes, which matches list items by their type, name or uid
 """
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
@@ -60,6 +61,51 @@ def requested_effects(first: AdmissionRequest, *, status: bool) -> list[Effect]:
     keys = sorted(old.keys() | new.keys())
     found = _effects(old, new, keys, first.subresource, status=status)
     return [one for one in found if not one.discarded]
+
+
+def carried(view: AdmissionRequest, *, status: bool) -> list[str]:
+    """Name the observedGeneration values of a view that a webhook could clobber: none is lost else.
+
+    Raises as `effects` does.
+    """
+    if view.object is None or _discarded("status", view.subresource, status=status):
+        return []
+    observed = view.object.observed
+    if observed is None:
+        return []
+    own = ["status.observedGeneration"] if observed.own is not None else []
+    return own + [
+        f"status.conditions[{one.type}].observedGeneration"
+        for one in observed.conditions
+        if one.type is not None and one.observed is not None
+    ]
+
+
+def status_as_reported(document: Mapping[str, Any], *, status: bool) -> dict[str, Any]:
+    """Make a merge patch that gives a stored object the observedGeneration values that it lacks.
+
+    Its controller would send the same: the generation of now. Once a value is cleared in the stored
+    object, a write that does not carry it cannot show who clears it. The patch is empty when
+    nothing is lacking, or the object has no generation.
+    """
+    generation = document.get("metadata", {}).get("generation")
+    found = document.get("status")
+    if not generation or not (isinstance(found, dict) or (status and found is None)):
+        return {}
+    given = found or {}
+    changed: dict[str, Any] = {}
+    if _is_cleared(given.get(_OBSERVED, ABSENT)):
+        changed[_OBSERVED] = generation
+    conditions = given.get("conditions")
+    if isinstance(conditions, list) and all(isinstance(one, dict) for one in conditions):
+        # A merge patch replaces a list as a whole.
+        whole = [
+            {**one, _OBSERVED: generation} if _is_cleared(one.get(_OBSERVED, ABSENT)) else one
+            for one in conditions
+        ]
+        if whole != conditions:
+            changed["conditions"] = whole
+    return {"status": changed} if changed else {}
 
 
 def _effects(

@@ -14,7 +14,14 @@ import msgspec
 
 from webhook.admission.join import JoinKey
 from webhook.admission.review import AdmissionRequest
-from webhook.trace.effects import ChangeType, Clobber, Effect, effects, requested_effects
+from webhook.trace.effects import (
+    ChangeType,
+    Clobber,
+    Effect,
+    carried,
+    effects,
+    requested_effects,
+)
 from webhook.trace.plan import Candidate, Plan
 
 _MOST_OPEN: Final = 64
@@ -134,6 +141,8 @@ class Tally:
         self._plan: Final = plan
         self.rows: Final[dict[tuple[str, ...], Row]] = {}
         self.requests: Final[dict[tuple[str, str], Row]] = {}
+        self.carried: Final[Counter[str]] = Counter()
+        """In how many requests an observedGeneration was sent, by its path."""
 
     def add(self, step: Step) -> None:
         """Count what changed between the two views of a step.
@@ -147,6 +156,9 @@ class Tally:
                 who = step.after.wire.user_info.username, _manager(step.after)
                 row = self.requests.setdefault(who, Row())
                 row.add(subresource, requested_effects(step.after, status=status))
+                for path in carried(step.after, status=status):
+                    if path in self.carried or len(self.carried) < _MOST_FIELDS:
+                        self.carried[path] += 1
             return
         acting = self._between(step.position_before, step.position, subresource)
         found = effects(step.before, step.after, status=status)
@@ -161,6 +173,12 @@ class Tally:
             for one in slot.candidates
             if one.webhooks.get(subresource)
         ]
+
+    @property
+    def status_writes(self) -> int:
+        """How many requests were seen in which a status can be changed."""
+        where = "status" if self._plan.traced.has_status else ""
+        return sum(row.writes[where] for row in self.requests.values())
 
     def unseen(self) -> Iterator[Candidate]:
         """Candidates that no pair of views enclosed in any write."""

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
+from enum import StrEnum
 from typing import Any, Final
 
 from webhook.objects.fields import ABSENT
@@ -10,15 +11,30 @@ from webhook.trace.passes import FieldKey, Passes, Row, Tally
 from webhook.trace.plan import Plan
 
 _MOST_FIELDS: Final = 20
+_MOST_PATHS: Final = 3
+
+
+class Verdict(StrEnum):
+    """What a trace says of observedGeneration."""
+
+    CLOBBERED = "clobbered"
+    NOT_CLOBBERED = "not-clobbered"  # in the writes that were seen
+    NOT_SHOWN = "not-shown"  # no write carried a value that could have been lost
 
 
 def make_report(
-    plan: Plan, tally: Tally, passes: Passes, changed: list[str], *, values: bool
+    plan: Plan, tally: Tally, passes: Passes, changed: list[str], *, values: bool, poked: bool
 ) -> dict[str, Any]:
-    """Build the JSON report; `changed`: configurations that changed during the trace."""
+    """Build the JSON report.
+
+    changed  configurations that changed during the trace
+    poked    the writes were dry runs of --poke
+    """
     traced = plan.traced
     hooks = {one.configuration: one.webhooks for one in plan.candidates}
     rows = sorted(tally.rows.items(), key=lambda item: item[0])
+    culprits = [*_requesters(tally), *_culprits(rows, hooks, settled=not changed)]
+    verdict = Verdict.NOT_CLOBBERED if tally.carried else Verdict.NOT_SHOWN
     return {
         "type": "trace",
         "id": plan.run,
@@ -35,7 +51,13 @@ def make_report(
             "incomplete": passes.broken,
             "mixed": passes.mixed,
         },
-        "culprits": [*_requesters(tally), *_culprits(rows, hooks, settled=not changed)],
+        "verdict": (Verdict.CLOBBERED if culprits else verdict).value,
+        "dryRuns": poked,
+        "statusWrites": tally.status_writes,
+        "carried": [
+            {"path": path, "writes": count} for path, count in sorted(tally.carried.items())
+        ],
+        "culprits": culprits,
         "requests": [
             {"user": user, "fieldManager": manager, **_row(row, values=values)}
             for (user, manager), row in sorted(tally.requests.items())
@@ -202,12 +224,49 @@ def _verdict(report: dict[str, Any]) -> Iterator[str]:
                 yield f"  a trace cannot tell which of its webhooks did it: {which}"
         else:
             yield f"{one['name']} possibly clobbers {fields}: it was not observed alone"
-    if not report["culprits"]:
-        yield "no observedGeneration was clobbered in the writes that were seen"
+    if report["verdict"] == Verdict.NOT_CLOBBERED:
+        yield from _acquitted(report)
+    elif report["verdict"] == Verdict.NOT_SHOWN:
+        yield from _not_shown(report)
     if report["changedMeanwhile"]:
         names = ", ".join(report["changedMeanwhile"])
         yield f"not certain: these changed during the trace: {names}. Trace again."
     yield "only first calls are seen, not what a reinvocation changes"
+
+
+def _acquitted(report: dict[str, Any]) -> Iterator[str]:
+    paths = [one["path"] for one in report["carried"]]
+    shown = ", ".join(paths[:_MOST_PATHS])
+    if len(paths) > _MOST_PATHS:
+        shown += f" and {len(paths) - _MOST_PATHS} more"
+    yield f"no observedGeneration was clobbered in the writes that were seen; they carried {shown}"
+    if report["dryRuns"]:
+        yield (
+            "  a webhook that leaves dry runs alone, or acts on the real writer's name, shows only "
+            "in real writes: trace without --poke while the controller writes"
+        )
+
+
+def _not_shown(report: dict[str, Any]) -> Iterator[str]:
+    """Say why nobody is acquitted, and what to do."""
+    yield "who clobbers observedGeneration could not be shown, and nobody is acquitted:"
+    if not report["statusWrites"]:
+        yield "  no write of the status was seen, and no other write can lose the value"
+    elif report["dryRuns"]:
+        yield (
+            "  the dry runs sent a value, and it was gone before the first webhook was called: "
+            "the kind keeps none, or an admission policy removes it"
+        )
+        return
+    else:
+        yield "  the writes that were seen carried no value that could have been lost"
+    if report["dryRuns"]:
+        yield "  trace without --poke while the controller writes the status"
+    else:
+        yield (
+            "  give --poke, whose dry runs carry the value, or trace while the controller writes "
+            "the status"
+        )
 
 
 def _aligned(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:

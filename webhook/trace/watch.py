@@ -14,10 +14,13 @@ class Watch:
     """The state of one trace."""
 
     def __init__(self, plan: Plan, *, writes: int | None, each: bool) -> None:
-        """End after `writes` writes, or after one write of each subresource, or never."""
+        """End after `writes` writes, or never.
+
+        each  the writes are our own dry runs: end after one of each subresource
+        """
         self._plan: Final = plan
         self._writes: Final = writes
-        self._each: Final = each
+        self._poked: Final = each
         self._passes: Final = Passes(frozenset(plan.observers))
         self._tally: Final = Tally(plan)
 
@@ -39,9 +42,11 @@ class Watch:
         whole = self._passes.whole
         if self._writes is not None:
             return whole.total() >= self._writes
-        return self._each and all(whole[one] for one in self._plan.traced.subresources)
+        return self._poked and all(whole[one] for one in self._plan.traced.subresources)
 
     def report(self, changed: list[str], *, values: bool) -> dict[str, Any]:
         """Close the trace and return its report. See make_report for `changed`."""
         self._passes.close()
-        return make_report(self._plan, self._tally, self._passes, changed, values=values)
+        return make_report(
+            self._plan, self._tally, self._passes, changed, values=values, poked=self._poked
+        )

@@ -119,7 +119,7 @@ def test_elsewhere_it_is_the_account_that_install_makes(tmp_path):
     config = {
         "current-context": "here",
         "contexts": [{"name": "here", "context": context}],
-        "clusters": [{"name": "c", "cluster": {}}],
+        "clusters": [{"name": "c", "cluster": {"server": "https://h"}}],
         "users": [{"name": "u", "user": {}}],
     }
     file.write_text(json.dumps(config))

@@ -78,7 +78,7 @@ def test_what_cannot_be_read_is_told(tmp_path, text):
     path = tmp_path / "bad.yaml"
     path.write_text(text)
     result = lint(path)
-    assert result.exit_code == 2
+    assert result.exit_code == 1
     assert "neither JSON nor YAML" in result.stderr
 
 
@@ -86,8 +86,8 @@ def test_files_or_a_cluster(tmp_path):
     assert lint().exit_code == 2
     assert lint("--kubeconfig", "x", written(tmp_path / "a.yaml", BAD)).exit_code == 2
     missing = lint("--kubeconfig", tmp_path / "missing")
-    assert (missing.exit_code, "Error" in missing.stderr) == (2, True)
-    assert lint(tmp_path / "missing").exit_code == 2
+    assert (missing.exit_code, "Error" in missing.stderr) == (1, True)
+    assert lint(tmp_path / "missing").exit_code == 1
 
 
 def test_names_cannot_forge_a_row(tmp_path):

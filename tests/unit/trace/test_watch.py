@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.unit.trace.samples import WEB, configuration, planned, view
-from webhook.trace.effects import effects
+from webhook.trace.effects import effects, status_as_reported
 from webhook.trace.passes import Passes
 from webhook.trace.plan import LONGEST, Plan, make_plan
 from webhook.trace.report import as_table
@@ -181,6 +181,71 @@ def test_another_object_is_not_listened_to():
     found = report(planned("a", "b"), (7, view(GOOD)))
     assert not any(found["writes"].values())
     assert found["notSeen"] == ["a", "b"]
+
+
+def test_nobody_is_acquitted_when_no_write_carried_a_value():
+    plan = planned("a")
+    found = report(plan, (0, view(BAD)), (1, view(BAD)))
+    assert (found["verdict"], found["carried"], found["culprits"]) == ("not-shown", [], [])
+    table = as_table(found, plan)
+    assert "nobody is acquitted" in table
+    assert "give --poke" in table
+    assert "no observedGeneration was clobbered" not in table
+
+
+def test_nobody_is_acquitted_when_no_write_of_the_status_was_seen():
+    plan = planned("a")
+    found = report(plan, *((n, view(GOOD, subresource="")) for n in (0, 1)))
+    assert (found["verdict"], found["statusWrites"]) == ("not-shown", 0)
+    assert "no write of the status was seen" in as_table(found, plan)
+
+
+def test_who_was_seen_with_the_value_and_left_it_is_acquitted_of_these_writes():
+    plan = planned("a")
+    conditions = [{"type": kind, "observedGeneration": 3} for kind in "ABC"]
+    status = GOOD | {"conditions": conditions}
+    found = report(plan, (0, view(status)), (1, view(status)))
+    assert found["verdict"] == "not-clobbered"
+    assert found["carried"][-1] == {"path": "status.observedGeneration", "writes": 1}
+    assert "status.conditions[C].observedGeneration and 1 more" in as_table(found, plan)
+
+
+def test_a_dry_run_that_lost_its_value_before_the_first_webhook_shows_nothing():
+    plan = planned("a")
+    found = watched(plan, (0, view(BAD)), (1, view(BAD)), each=True).report([], values=False)
+    assert (found["verdict"], found["dryRuns"]) == ("not-shown", True)
+    assert "gone before the first webhook was called" in as_table(found, plan)
+
+
+SEEN = {"type": "B", "observedGeneration": 3}
+
+
+def stored(generation, status):
+    return {"metadata": {"generation": generation}} | ({} if status is None else {"status": status})
+
+
+@pytest.mark.parametrize(
+    ("document", "has_status", "patch"),
+    [
+        (stored(4, {"replicas": 2}), True, {"status": {"observedGeneration": 4}}),
+        (stored(4, {"observedGeneration": 0}), True, {"status": {"observedGeneration": 4}}),
+        (stored(4, None), True, {"status": {"observedGeneration": 4}}),
+        (stored(4, {"observedGeneration": 3}), True, {}),
+        (stored(4, {"observedGeneration": "3"}), True, {}),
+        (stored(None, {"replicas": 2}), True, {}),
+        (stored(4, "a text"), True, {}),
+        (stored(4, None), False, {}),
+        (stored(4, {"replicas": 2}), False, {"status": {"observedGeneration": 4}}),
+        (
+            stored(4, {"observedGeneration": 4, "conditions": [{"type": "A"}, SEEN]}),
+            True,
+            {"status": {"conditions": [{"type": "A", "observedGeneration": 4}, SEEN]}},
+        ),
+        (stored(4, {"observedGeneration": 4, "conditions": ["odd"]}), True, {}),
+    ],
+)  # fmt: skip
+def test_a_dry_run_carries_what_the_stored_object_has_lost(document, has_status, patch):
+    assert status_as_reported(document, status=has_status) == patch
 
 
 def test_no_name_of_a_user_or_a_field_moves_a_terminals_cursor():
