@@ -12,10 +12,10 @@ QUICK := tests/unit tests/architecture tests/scenarios/test_recorded.py \
 	--ignore=tests/architecture/test_recipes.py
 KIND_TEST := $(PY) -m pytest --timeout=1800
 
-.PHONY: help shipped install run demo demo-picture quick quick-tests test kind-test check controlplane bench bench-check memory memory-attack soak coverage mutate fuzz faults wheel sbom audit clean lock
+.PHONY: help shipped install run demo demo-picture dashboard-picture quick quick-tests test kind-test check controlplane bench bench-check memory memory-attack soak coverage mutate fuzz faults wheel sbom audit docs clean lock
 
 help: ## what people do here
-	@awk 'BEGIN{FS=":.*## "} /^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN{FS=":.*## "} /^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # What is shipped comes first. The developers' tools are added to it: their lock pins the same versions.
 $(VENV)/.shipped: requirements.lock
@@ -59,6 +59,9 @@ demo: shipped ## a hanging rollout, who makes it hang, and its end, on a real co
 
 demo-picture: install ## draw README's picture of the demo again
 	$(PY) -m tests.demo.picture
+
+dashboard-picture: install ## photograph the dashboard again, for README
+	$(PY) -m tests.dashboard.picture
 
 controlplane: install ## build kube-apiserver of three minors, etcd and friends once (minutes; cached)
 	$(PY) -m tests.controlplane.build
@@ -121,9 +124,14 @@ sbom: install ## what it is made of, as CycloneDX, in dist/; IMAGE=genguard:0.1.
 audit: install ## ask the Python advisory list whether what is shipped has known holes (network)
 	$(VENV)/bin/pip-audit --strict --disable-pip --require-hashes -r requirements.lock
 
+docs: ## the documents as a site, in build/site: it needs no internet, and no link is broken
+	@python3 -m tests.site
+
 lock: ## pin the dependencies again, with hashes (needs pip-tools in .venv)
 	$(PIN) --extra uvloop -o requirements.lock pyproject.toml
 	$(PIN) --extra dev --extra uvloop -c requirements.lock -o requirements-dev.lock pyproject.toml
+	$(PY) -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["dependency-groups"]["docs"], sep="\n")' \
+		| $(PIN) -o requirements-docs.lock -
 
 clean: ## remove what the verbs above made in this folder
 	rm -rf $(VENV) .certs build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

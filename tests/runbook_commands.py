@@ -17,6 +17,8 @@ PAGES = (
     "docs/install.md",
     "docs/status.md",
     "docs/dashboard.md",
+    "docs/troubleshooting.md",
+    "docs/upgrade.md",
     "manifests/README.md",
     "manifests/kind/README.md",
 )

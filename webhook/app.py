@@ -34,6 +34,7 @@ from webhook.dashboard.routes import Dashboard
 from webhook.detection.detection import Detection
 from webhook.detection.silences import Silences
 from webhook.detection.suspects import Suspects
+from webhook.detection.values import Shows
 from webhook.flags import ALERTMANAGER_URL, FILE, FOLDER, NAMES, PATH, duration, flag
 from webhook.generation.table import DEFAULT_SERVER_VERSION
 from webhook.given_files import load_definitions, load_static
@@ -107,7 +108,7 @@ def _state_folder() -> Path:
 class Settings:
     """The flags of `genguard serve`, each declared once."""
 
-    audit_only: bool = flag(default=False, text="Change nothing; say what would be done.")
+    audit_only: bool = flag(default=False, text="Change nothing; only say what would be changed.")
     generation_patch: str = flag(
         AUTO,
         "Patch metadata.generation; auto: unless a connected API server overrides it anyway.",
@@ -115,13 +116,13 @@ class Settings:
     )
     restore: str = flag(
         f"{OWN},{CONDITIONS}",
-        "Status fields that are put back when another webhook clears what was sent.",
+        "Status fields that genguard restores when another webhook clears them.",
         shown="every observedGeneration",
         metavar="FIELD,...",
     )
     shadow_generation: tuple[str, ...] = flag(
         "",
-        "Keep a generation in an annotation for these, whose server keeps none: services,...",
+        "Keep a generation in an annotation, for kinds that have none: services,...",
         metavar="RESOURCE,...",
         type=NAMES,
     )
@@ -135,21 +136,23 @@ class Settings:
     )
     bind_address: str = flag(
         _address_from("GENGUARD_BIND_ADDRESS"),
-        "Where reviews arrive.",
+        "The address on which reviews arrive.",
         shown="$GENGUARD_BIND_ADDRESS or 127.0.0.1",
         note="The image sets the variable to `0.0.0.0`.",
     )
-    secure_port: int = flag(8443, "Its port, TLS; 0 is any.", type=_PORT)
+    secure_port: int = flag(
+        8443, "The port for reviews, with TLS; 0 takes any free port.", type=_PORT
+    )
     tls_cert_file: Path | None = flag(
         None,
-        "Certificate to serve, with its chain; PEM.",
-        note="Read again when the files change and are good.",
+        "The certificate to serve, with its chain; PEM.",
+        note="It is loaded again when the files change and are valid.",
         type=FILE,
     )
-    tls_private_key_file: Path | None = flag(None, "Its key; PEM.", type=FILE)
+    tls_private_key_file: Path | None = flag(None, "The key of the certificate; PEM.", type=FILE)
     cert_dir: Path | None = flag(
         None,
-        "Folder of a self-made certificate, made if absent.",
+        "The folder of a certificate that genguard makes itself if there is none.",
         shown="~/.local/state/genguard/certs",
         note="The certificate is renewed in time.",
         type=FOLDER,
@@ -162,21 +165,21 @@ class Settings:
     )
     cert_lifetime: float = flag(
         "30d",
-        "How long a certificate lives that is made here; it is renewed after two thirds.",
+        "How long a certificate made by genguard is valid; it is renewed after two thirds.",
         note="The alert GenguardCertificateExpiry fires a week before the end: with less than "
         "three weeks it would fire before each renewal.",
         type=duration(_YEAR_HOURS),
     )
     client_ca_file: Path | None = flag(
         None,
-        "Only clients with a certificate of these authorities may ask: the API server's; PEM.",
-        note="Read again when it changes. Other clients are refused in the handshake, counted by "
-        "reason in `genguard_refused_requests_total`, and logged once an episode.",
+        "Accept reviews only from clients with a certificate of these authorities; PEM.",
+        note="The file is read again when it changes. Other clients are refused in the handshake, "
+        "counted by reason in `genguard_refused_requests_total`, and logged once an episode.",
         type=FILE,
     )
     client_name: tuple[str, ...] = flag(
         "",
-        "And only those whose certificate has one of these common names.",
+        "Accept only clients whose certificate also has one of these common names.",
         metavar="NAME,...",
         type=NAMES,
     )
@@ -185,21 +188,20 @@ class Settings:
     )
     ops_address: str = flag(
         _address_from("GENGUARD_OPS_ADDRESS"),
-        "Dashboard, /api, /livez, /readyz, /metrics.",
+        "The address of dashboard, /api, /livez, /readyz and /metrics.",
         shown="$GENGUARD_OPS_ADDRESS or 127.0.0.1",
     )
-    ops_port: int = flag(8080, "Its port; 0 is any.", type=_PORT)
+    ops_port: int = flag(8080, "The port for these; 0 takes any free port.", type=_PORT)
     shutdown_delay: float = flag(
         "0s",
-        "How long after SIGTERM new connections are still taken, each for one request.",
-        note="The server says that it is ready for as long: until load balancers send nothing to "
-        "it any more.",
+        "How long new connections are accepted after SIGTERM, each for one request.",
+        note="The server stays ready for this time, until load balancers send no more requests.",
         type=duration(1, or_none=True),
     )
     ops_auth: str = flag(
         LOOPBACK,
-        "Who may see dashboard and /api: connections within this host, or who brings a token, "
-        "which /metrics takes then, too.",
+        "Who may see dashboard and /api: connections from this host, or clients with a token. "
+        "With a token, /metrics needs it too.",
         metavar="loopback|kubernetes|token-file=FILE",
     )
     ops_read_only: bool = flag(
@@ -214,7 +216,7 @@ class Settings:
     kubeconfig: str | None = flag(
         None,
         "Learn version and custom resources from this cluster.",
-        note="Its webhooks and policies as well; changes are followed.",
+        note="genguard also learns its webhooks and policies, and follows changes.",
         metavar="FILE|in-cluster",
     )
     watch: str = flag(
@@ -224,23 +226,23 @@ class Settings:
     )
     object_metrics: int = flag(
         0,
-        "Show metrics by name for so many watched objects of each kind.",
+        "How many watched objects of each kind have metrics with their name.",
         metavar="MOST",
         type=click.IntRange(0),
     )
     server_version: str = flag(
-        DEFAULT_SERVER_VERSION, "Whose rules hold while no cluster is connected."
+        DEFAULT_SERVER_VERSION, "The version to assume while no cluster is connected."
     )
     crds: Path | None = flag(
         None,
         "CustomResourceDefinitions, JSON or YAML.",
-        note="For a server that no cluster is connected to.",
+        note="Use it when no cluster is connected.",
         type=FILE,
     )
     static_webhooks: tuple[Path, ...] = flag(
         (),
-        "Manifests of the API server's own files, which no API lists (KEP-5793), or none where it "
-        "has none: their webhooks and policies are suspects, too.",
+        "Manifests that the API server reads from its own files (KEP-5793); no API lists them. "
+        "Their webhooks and policies become suspects. `none`: there are no such files.",
         note="Repeat it for each staticManifestsDir. Read at the start. Without it, a connected "
         "API server of 1.36 or newer may have some, and a requester is `likely` at most.",
         metavar="DIR|FILE|none",
@@ -249,25 +251,31 @@ class Settings:
     )
     store: str = flag(
         "memory",
-        "A file keeps findings over a restart; a Valkey or Redis lets replicas judge as one.",
+        "A file keeps findings when the server restarts; a Valkey or Redis lets replicas share.",
         metavar="memory|sqlite:PATH|valkey://HOST/DB",
+    )
+    show_values: bool = flag(
+        default=False,
+        text="Show every value in what a finding and a timeline say of a write.",
+        note="Otherwise only numbers, booleans, times and the words of conditions are shown. The "
+        "values are also kept where findings are. Never those of Secrets.",
     )
     findings_configmap: str | None = flag(
         None,
-        "Keep open findings in this ConfigMap of the server's own namespace, for the pod that "
-        "comes next; needs a cluster. A --store other than memory keeps them itself.",
+        "Keep open findings in this ConfigMap of the server's own namespace, for the next pod; "
+        "needs a cluster. A --store other than memory keeps them itself.",
         metavar="NAME",
     )
     heal: bool = flag(
         default=False,
-        text="Put lost observedGeneration values back into stored objects, where genguard saw "
-        "their writer send them; needs a cluster, and the right to patch status.",
+        text="Restore lost observedGeneration values in stored objects, if genguard saw their "
+        "writer send them; needs a cluster, and the right to patch status.",
         note="Not with `--audit-only`.",
     )
     record: Path | None = flag(
         None,
         "Append every review to this file, for replay.",
-        note="It holds whole objects, Secrets too.",
+        note="The file holds whole objects, also Secrets.",
         type=FILE,
     )
     alertmanager: tuple[str, ...] = flag(
@@ -280,14 +288,14 @@ class Settings:
     events: bool = flag(default=False, text="Make Kubernetes Events of findings; needs a cluster.")
     event_loop: str = flag(
         AUTO,
-        "What it runs on; auto: uvloop, which answers more with less, where it is installed.",
-        note="The image has it; elsewhere `pip install 'genguard[uvloop]'`.",
+        "The event loop; auto: uvloop if it is installed, because it needs less CPU.",
+        note="The image has uvloop; elsewhere `pip install 'genguard[uvloop]'`.",
         type=click.Choice([AUTO, *EVENT_LOOPS]),
     )
     log_level: str = flag(
         "INFO",
-        "JSON on standard error.",
-        note="Never an object's contents.",
+        "The level of the log: JSON on standard error.",
+        note="The log never has an object's contents.",
         type=click.Choice(["DEBUG", "INFO", "WARNING"]),
     )
 
@@ -405,6 +413,7 @@ async def build(settings: Settings) -> AsyncIterator[App]:
             suspects,
             own_user=_own_user(settings.kubeconfig),
             compares_all=isinstance(store, ValkeyAddress),
+            shows=Shows.ALL if settings.show_values else Shows.PLAIN,
         )
         silences = Silences()
         tracking = Tracking()
@@ -490,6 +499,7 @@ async def build(settings: Settings) -> AsyncIterator[App]:
             setup.dependencies.about,
             cluster is not None,
             silences,
+            await _how_to_enforce(stack, settings, cluster),
             settings.ops_read_only,
         )
         service = AdmissionService(
@@ -628,6 +638,18 @@ async def _repair_findings(
     healer = leader if settings.heal else None
     checks = cluster.rechecks(detecting.detection.ledger, healer, metrics)
     await stack.enter_async_context(checks)
+
+
+async def _how_to_enforce(
+    stack: AsyncExitStack, settings: Settings, cluster: "ConnectedCluster | None"
+) -> Callable[[], str]:
+    """Return what tells the command that makes this server enforcing; "" where none is known.
+
+    Only the server of a pod was installed by `genguard install` or an overlay.
+    """
+    if cluster is None or not settings.audit_only or not cluster.is_own:
+        return str
+    return (await stack.enter_async_context(cluster.installation())).enforce
 
 
 def _own_user(kubeconfig: str | None) -> str:

@@ -20,6 +20,7 @@ from webhook.cluster.certificate_rotation import (
     follow_secret,
 )
 from webhook.cluster.connection import (
+    IN_CLUSTER,
     server_identity,
     server_object,
     server_user,
@@ -30,6 +31,7 @@ from webhook.cluster.facts import (
     follow_cluster,
 )
 from webhook.cluster.healing import Healing
+from webhook.cluster.installation import OwnInstallation
 from webhook.cluster.lease import LeaseElection
 from webhook.cluster.rechecking import Rechecking
 from webhook.cluster.rest import Rest
@@ -71,6 +73,7 @@ class ConnectedCluster:
     tell_store    creates the Events about the shared store
     tokens        asks the API server whose token it is, and what it may do
     exists        asks whether the API server has an object
+    is_own        the server runs in a pod of this cluster
     """
 
     rest: Rest
@@ -80,6 +83,7 @@ class ConnectedCluster:
     tell_store: Tell
     tokens: Reviewer
     exists: Lookup
+    is_own: bool
 
     @asynccontextmanager
     async def certificate(
@@ -118,6 +122,13 @@ class ConnectedCluster:
         await carrying.load()
         async with carrying.running(leadership, detecting.know, metrics):
             yield
+
+    @asynccontextmanager
+    async def installation(self) -> AsyncIterator[OwnInstallation]:
+        """Read how this server was installed while the context is entered."""
+        found = OwnInstallation(self.rest, self.namespace)
+        async with running((found.read(),)):
+            yield found
 
     @asynccontextmanager
     async def rechecks(
@@ -168,6 +179,7 @@ async def connect_cluster(
                 StoreEvents(create_event, server).tell,
                 TokenReviews(rest),
                 ObjectLookup(rest).exists,
+                kubeconfig == IN_CLUSTER,
             )
 
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
-from webhook.admission.review import Phase
+from webhook.admission.review import AdmissionRequest, GroupVersionResource, Phase
 from webhook.audit.event import API_VERSION, is_audit
 from webhook.audit.log import AuditLog
 from webhook.detection.causes import beneath_causes
@@ -75,9 +75,16 @@ class Replay:
         """Every finding; to be called after the last line."""
         self._detection.finish(self._clock)
         found = (*self._detection.findings(), *self._audit.findings())
+        samples = self._detection.ledger.samples({one.id for one in found})
         for finding in beneath_causes(found):
             self._counts["findings"] += 1
-            yield msgspec.to_builtins(with_fix(finding, self._registered))
+            whole = with_fix(finding, self._registered, sample=samples.get(finding.id))
+            yield msgspec.to_builtins(whole)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was judged: there was no review, and no event of an audit log."""
+        return not (self._counts["reviews"] or self._audit.documents or self.unreadable)
 
     def summary(self) -> ReplayLine:
         """The counts of the run."""
@@ -145,6 +152,8 @@ def _describe(phase: Phase, reply: Reply) -> ReplayLine:
             "operation": wire.operation.value,
             "namespace": wire.namespace,
             "name": wire.name,
+            "apiVersion": _api_version(wire.resource),
+            "objectUid": _object_uid(verdict.request),
         }
     prediction = verdict.prediction
     line |= {
@@ -155,6 +164,18 @@ def _describe(phase: Phase, reply: Reply) -> ReplayLine:
         "patch": verdict.patch,
     }
     return line
+
+
+def _api_version(resource: GroupVersionResource) -> str:
+    return f"{resource.group}/{resource.version}" if resource.group else resource.version
+
+
+def _object_uid(request: AdmissionRequest) -> str:
+    """Return the uid of the object; "" before it has one, as in a create."""
+    for one in (request.old_object, request.object):
+        if one is not None and one.metadata.uid:
+            return one.metadata.uid
+    return ""
 
 
 def as_json(line: ReplayLine) -> str:

@@ -2,9 +2,9 @@
 
 What may be told: names (of objects, namespaces, users, webhooks, field managers, conditions), paths
 of fields, generations, counts, times, words that Kubernetes defines for judging (a phase, a
-condition's status and reason). The store that replicas share holds the values of the fields that
-`--restore` names, and may hold names by which items of a list are told apart. In a path, a key of
-a map is a field's name like any other.
+condition's status and reason); of values that were written numbers, booleans and such words. The
+store that replicas share holds the values of the fields that `--restore` names, and may hold names
+by which items of a list are told apart. In a path, a key of a map is a field's name like any other.
 """
 
 import http.client
@@ -14,7 +14,7 @@ import ssl
 from collections.abc import Iterator
 from html import unescape
 from typing import Any
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urlencode, urljoin, urlsplit
 
 import pytest
 
@@ -191,6 +191,24 @@ def test_replicas_share_nothing_of_an_object_but_what_restore_names() -> None:
     assert told.leaks() == {}
     told.add("store", stored)
     assert {word for word in told.leaks()["store"] if not word.startswith(NAMED)} == {LOST}
+
+
+def test_with_show_values_texts_are_shown_but_none_of_a_secret() -> None:
+    with Genguard(*_EVERYTHING, "--show-values", f"--crds={DEFINITIONS}") as guard:
+        told = Told()
+        told_by(guard, told)
+        found = findings(guard)
+        secret = [one for one in found if one["object"]["resource"] == LAST]
+        names = {key: secret[0]["object"][key] for key in ("resource", "namespace", "name")}
+        timeline = guard.ops(f"/api/object?{urlencode(names)}")[1]
+        finish(guard, told)
+    assert CANARY in told.by_place["/api/findings"], "the flag does what it says"
+    assert secret
+    assert all(one["diff"]["fields"] for one in secret)
+    assert CANARY not in json.dumps(secret)
+    assert '"hidden"' in timeline
+    assert CANARY not in timeline
+    assert {"log", "/metrics", "answers"}.isdisjoint(told.leaks())
 
 
 def contents(store: StoreServer, key: bytes) -> Any:

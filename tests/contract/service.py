@@ -180,6 +180,7 @@ async def serving(
     remote_intents: RemoteIntents | None = None,
     shutdown_delay: float = 0.0,
     ops_read_only: bool = False,
+    enforce: str = "",
 ) -> AsyncIterator[Running]:
     """Start a service on free ports, with a certificate of its own in `folder`."""
     setup = ReviewSetup(options or ReviewOptions(generation_patch=GenerationPatch.NEVER))
@@ -203,9 +204,16 @@ async def serving(
     shown = [TrackedMetrics(detecting.tracking, setup.knows)]
     silences = Silences()
     sources = Sources(
-        detecting, suspects, watching, metrics, setup.dependencies.about, connected, silences,
+        detecting,
+        suspects,
+        watching,
+        metrics,
+        setup.dependencies.about,
+        connected,
+        silences,
+        lambda: enforce,
         ops_read_only,
-    )  # fmt: skip
+    )
     dashboard = Dashboard(sources)
     service = AdmissionService(
         options,

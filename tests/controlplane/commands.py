@@ -131,6 +131,7 @@ def kwok(at: Layout, options: Options) -> list[str]:
         "--node-lease-duration-seconds=40",
         f"--cidr={_POD_CIDR}",
         *stages,
+        *options.kwok_flags,
     ]
 
 

@@ -38,6 +38,7 @@ class Options:
     apiserver_flags: tuple[str, ...] = ()
     controller_manager_flags: tuple[str, ...] = ()
     scheduler_flags: tuple[str, ...] = ()
+    kwok_flags: tuple[str, ...] = ()
     """Appended last, so they win over what is set here."""
 
     start_timeout: float = 60.0

@@ -68,10 +68,14 @@ class Story:
         stored: dict[str, Any],
         sent: dict[str, Any],
         came: dict[str, Any] | None = None,
+        out: dict[str, Any] | None = None,
         user: str = "system:serviceaccount:kube-system:deployment-controller",
         uid: str = "",
     ) -> None:
-        """A status write in its three phases; `came`: what another webhook has made of it."""
+        """A status write in its three phases.
+
+        came  what another webhook has made of it; out: what is stored
+        """
         self._version += 1
         metadata = {
             "name": name,
@@ -81,7 +85,11 @@ class Story:
             "resourceVersion": str(self._version),
         }
         old = {"metadata": metadata, "spec": {"replicas": 3}, "status": stored}
-        for phase, status in (("intent", sent), ("mutate", came or sent), ("outcome", sent)):
+        for phase, status in (
+            ("intent", sent),
+            ("mutate", came or sent),
+            ("outcome", out or sent),
+        ):
             asked = make_review(
                 new={**old, "status": status}, old=old, subresource="status", name=name, user=user,
                 options={"fieldManager": "kube-controller-manager"},
@@ -118,6 +126,10 @@ class Story:
             }
             came = {"replicas": turn + 1, "conditions": _conditions(turn)}
             await self.write(name=name, generation=generation, stored=stored, sent=sent, came=came)
+        await self._run.caught_up()
+
+    async def caught_up(self) -> None:
+        """Wait until all writes were judged."""
         await self._run.caught_up()
 
     async def family(self) -> None:

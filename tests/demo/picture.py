@@ -14,7 +14,14 @@ _WIDTH = 128
 _FONTS = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
 """They would be fetched from elsewhere: a picture in a README shows without."""
 _FOLDER = re.compile(r"=/\S+/")
-_TITLE = re.compile(r"^\d/\d  ")
+_STYLES = (
+    (re.compile(r"^\d/\d  "), "bold green"),
+    (re.compile(r"^\$ "), "cyan"),
+    (re.compile(r"^  error: "), "red"),
+    (re.compile(r"^  [a-z-]+  \S+/\S+  \S+/\S+$"), "bold #000000 on #ffd54f"),  # the culprit
+    (re.compile(r"successfully rolled out$"), "green"),
+)
+"""How a line is shown, by its first pattern that matches."""
 
 
 def main() -> None:
@@ -31,7 +38,7 @@ def draw(said: str) -> str:
     console = Console(record=True, width=_WIDTH, file=io.StringIO(), force_terminal=True)
     console.print(Text("$ make demo"))
     for line in said.splitlines():
-        style = "bold green" if _TITLE.match(line) else "cyan" if line.startswith("$ ") else ""
+        style = next((style for pattern, style in _STYLES if pattern.search(line)), "")
         console.print(Text(_FOLDER.sub("=.../", line), style=style))
     drawn = console.export_svg(title="genguard", unique_id="demo")
     return "\n".join(line.rstrip() for line in _FONTS.sub("", drawn).splitlines()) + "\n"

@@ -1,5 +1,6 @@
 """`make demo` tells the whole story, and leaves no process behind, however it ends."""
 
+import re
 import signal
 import subprocess
 import sys
@@ -89,6 +90,7 @@ def test_the_rollout_hangs_the_culprit_is_named_and_enforcing_completes_it() -> 
         wait_until(lambda: not run.left(), what="nothing left behind")
     drawn = draw(run.said)
     assert drawn.startswith("<svg")
+    assert len(set(re.findall(r'<rect fill="(#[0-9a-f]{6})"', drawn))) == 2, "one line stands out"
     assert "url(" not in drawn.replace("url(#", ""), "nothing is fetched to show it"
 
 

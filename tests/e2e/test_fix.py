@@ -1,17 +1,26 @@
 """The commands that end a loop are taken by the real kubectl and the real API server."""
 
+import asyncio
 import shlex
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
+from click.testing import CliRunner
 
 from tests.controlplane.plane import ControlPlane
 from tests.scenarios.policies import bound
 from tests.scenarios.scene import Policy
+from webhook.cli import main
+from webhook.cluster.connection import connected
+from webhook.cluster.installation import enforcing_command
+from webhook.cluster.rest import Rest
 from webhook.detection.finding import Actor, Confidence, Finding, FoundObject, Severity
 from webhook.detection.fix import fix
 from webhook.detection.suspects import read_configurations
+from webhook.manifest.rendering import is_registration
 
 pytestmark = pytest.mark.xdist_group("apiserver")
 
@@ -118,6 +127,34 @@ def test_a_webhook_is_not_called_again(
     assert two["rules"] == configuration["webhooks"][1]["rules"]
 
 
+def test_the_command_that_enforces_is_read_from_a_real_installation(
+    apiserver: ControlPlane, tmp_path: Path
+) -> None:
+    """Its objects, without the registrations: these would have each write ask a server."""
+    flags = [
+        "--image=registry.example.org/genguard:1",
+        "--api-server-cidr=10.0.0.0/24",
+        "--alertmanager=http://alertmanager.monitoring.svc:9093",
+    ]
+    rendered = CliRunner().invoke(main, ["install", "--audit-only", *flags, "-o", "yaml"])
+    documents = [one for one in yaml.safe_load_all(rendered.output) if one]
+    kept = [one for one in documents if not is_registration(one)]
+    file = tmp_path / "installed.yaml"
+    file.write_text(yaml.safe_dump_all(kept))
+    apiserver.kubectl("apply", "-f", str(file))
+
+    async def read() -> str:
+        async with connected(str(apiserver.kubeconfig)) as api:
+            return await enforcing_command(Rest(api), "genguard-system")
+
+    command = asyncio.run(read())
+    apiserver.kubectl("delete", "--wait=false", "-f", str(file))
+    words = set(shlex.split(command))
+    assert words >= {"genguard", "install", "registry.example.org/genguard:1", "10.0.0.0/24"}
+    assert "http://alertmanager.monitoring.svc:9093" in words
+    assert words.isdisjoint({"--audit-only", "--no-heal", "--ha", "--cert-manager"})
+
+
 def test_a_condition_is_added_to_a_policy(apiserver: ControlPlane) -> None:
     sets = {
         "patchType": "JSONPatch",
@@ -126,7 +163,7 @@ def test_a_condition_is_added_to_a_policy(apiserver: ControlPlane) -> None:
     policy = Policy("pins", ("deployments",), "request.name == 'x'", sets)
     apiserver.client.post("/api/v1/namespaces", {"metadata": {"name": "fixed"}})
     with bound(apiserver, "fixed", policy):
-        (step,) = fix(finding("spec-fight", "policy", ""))
+        step, _ = fix(finding("spec-fight", "policy", ""))
         name = step.command.split()[3]
         run(apiserver, step.command)
         path = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies"

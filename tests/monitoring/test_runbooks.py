@@ -70,6 +70,14 @@ def test_every_metric_of_an_alert_is_one_that_genguard_exports(exported: set[str
     assert {name for name in asked if name.startswith("genguard_")} <= exported
 
 
+def test_the_page_about_findings_links_the_runbook_of_every_detector() -> None:
+    text = (MONITORING.parents[1] / "docs" / "findings.md").read_text()
+    linked = re.findall(
+        r"^\| \[`([a-z-]+)`\]\(\.\./manifests/monitoring/runbooks/", text, re.MULTILINE
+    )
+    assert sorted(linked) == sorted(DETECTORS)
+
+
 def test_the_readme_names_every_alert_and_file() -> None:
     text = (MONITORING / "README.md").read_text()
     for name in {rule["alert"] for rule in alerts()}:

@@ -11,9 +11,18 @@ from webhook.dashboard import findings, objects, terminating, webhooks
 from webhook.dashboard.object_page import Branch, ObjectPage, commands
 from webhook.dashboard.page import BadQueryError
 from webhook.dashboard.rendering import render
+from webhook.dashboard.runbook import runbook_of
 from webhook.dashboard.timeline import Step, Stored, plot
-from webhook.detection.finding import Actor, Confidence, Finding, FoundObject, Severity
+from webhook.detection.finding import (
+    Actor,
+    Confidence,
+    Finding,
+    FixStep,
+    FoundObject,
+    Severity,
+)
 from webhook.detection.matching import Matched
+from webhook.detection.sample import PatchedField, ShownField, ShownValue, WriteDiff
 from webhook.detection.silences import Action, Silence
 from webhook.status.terminating_pods import Agreement, Count
 from webhook.status.view import Health
@@ -95,6 +104,15 @@ def found(text):
     )
 
 
+def field(text):
+    values = (ShownValue(value=text), ShownValue(hidden=text or "A"), ShownValue(absent=True))
+    return ShownField(text, text, *values)
+
+
+def patched(text):
+    return PatchedField("replace", text, text)
+
+
 def tracked(text):
     return objects.TrackedObject(
         group=text or "g", resource=text, kind=text, namespace=text or "n", name=text, uid=text,
@@ -108,7 +126,7 @@ def step(text):
     return Step(
         time=NOW - 5, user=text, field_manager=text or "m", subresource=text or "status",
         stored=Stored.YES, generation=1, counted=False, observed=1, changed=(text,),
-        changed_count=1, others=(text,), mended=(text,), lost=(text,),
+        changed_count=1, others=(text,), mended=(text,), lost=(text,), fields=(field(text),),
     )  # fmt: skip
 
 
@@ -127,8 +145,18 @@ def findings_page(text):
 
 
 def finding_page(text):
-    one = found(text)
-    return shown("finding.html", one, cause=one, follows=[one], held=text)
+    model = msgspec.structs.replace(
+        found(text),
+        fix=(
+            FixStep(text, text, stanza=text or "s"),
+            FixStep(text, text, text or "c", lasting=True),
+        ),
+        diff=WriteDiff(THEN, text, text or "m", (field(text),), (patched(text),), 1),
+    )
+    page = runbook_of(model, "audit-only", text)
+    return shown(
+        "finding.html", model, page=page, cause=found(text), follows=[found(text)], held=text
+    )
 
 
 def objects_page(text):

@@ -1,17 +1,22 @@
-"""Writes the tables of the documents that follow from declarations: python -m tests.readme.tables.
+"""Writes the documents that follow from declarations: python -m tests.readme.tables.
 
-The flags of serve go into the document that has their table, the metrics into docs/metrics.md.
+The flags of serve go into the document that has their table, the metrics into docs/metrics.md, the
+JSON schemas of outputs into docs/schemas.
 """
 
 from pathlib import Path
 
+import msgspec
+
 from tests.readme.commands import DOCUMENTS
 from webhook.app import Settings
+from webhook.cli.schema import OUTPUTS, schema_of
 from webhook.flags import table_of
 from webhook.telemetry.declarations import every_metric
 
 ROOT = Path(__file__).parents[2]
 METRICS = ROOT / "docs" / "metrics.md"
+SCHEMAS = ROOT / "docs" / "schemas"
 _HEAD = "| flag | default | what it does |"
 _METRICS = """# Metrics
 
@@ -55,7 +60,18 @@ def wanted_metrics() -> str:
     return _METRICS + "".join(rows)
 
 
+def wanted_schemas() -> dict[str, str]:
+    """The files of docs/schemas, by name, as `genguard schema` prints them."""
+    return {
+        f"{name}.json": msgspec.json.format(msgspec.json.encode(schema_of(name))).decode() + "\n"
+        for name in OUTPUTS
+    }
+
+
 if __name__ == "__main__":
     page = flags_document()
     page.write_text(page.read_text().replace("\n".join(written_flags()), "\n".join(wanted_flags())))
     METRICS.write_text(wanted_metrics())
+    SCHEMAS.mkdir(exist_ok=True)
+    for name, text in wanted_schemas().items():
+        (SCHEMAS / name).write_text(text)

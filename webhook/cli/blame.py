@@ -4,7 +4,9 @@ import asyncio
 import sys
 import zlib
 from collections.abc import Mapping
+from contextlib import AsyncExitStack
 from http import HTTPStatus
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
@@ -19,8 +21,16 @@ from webhook.blame.report import Blame, BlamedObject, blame_live
 from webhook.blame.seen import ObjectAnswer, Seen, WebhooksAnswer, seen
 from webhook.cli import output as terminal
 from webhook.cli.errors import one_line_errors
-from webhook.cli.files import open_unpacked
-from webhook.cli.options import CONTEXT, KUBECONFIG, MAX_LINE, NAMESPACE
+from webhook.cli.files import LOGS, expand, open_unpacked
+from webhook.cli.options import (
+    CONTEXT,
+    FILENAME_HELP,
+    KUBECONFIG,
+    MAX_LINE,
+    NAMESPACE,
+    RECURSIVE,
+    asks_server,
+)
 from webhook.cli.output import tell
 from webhook.generation.table import load_rows
 from webhook.objects.lines import LongLine, bounded
@@ -28,6 +38,7 @@ from webhook.objects.served import Served, UnknownTargetError, find, split_targe
 from webhook.objects.shown import json_line
 
 if TYPE_CHECKING:
+    from webhook.cli.asking_server import Server
     from webhook.cluster.rest import Rest
 
 _MOST_EVENTS: Final = 3
@@ -53,6 +64,7 @@ class _ClusterOptions(NamedTuple):
     context: str | None
     namespace: str | None
     server: str | None
+    token_file: Path | None
 
 
 @click.command()
@@ -63,8 +75,9 @@ class _ClusterOptions(NamedTuple):
     multiple=True,
     metavar="AUDIT-LOG|-",
     help="Audit logs of the API server (audit.k8s.io/v1), plain or .gz, the oldest first. Needs "
-    "no cluster, and also tells of objects that are deleted.",
+    f"no cluster, and also tells of objects that are deleted. It is {FILENAME_HELP}.",
 )
+@RECURSIVE
 @click.option(
     "-o",
     "output",
@@ -76,12 +89,7 @@ class _ClusterOptions(NamedTuple):
 @NAMESPACE
 @KUBECONFIG
 @CONTEXT
-@click.option(
-    "--server",
-    metavar="URL",
-    help="The ops port of a genguard serve, which knows users, exact times, and what webhooks "
-    "changed.",
-)
+@asks_server
 @MAX_LINE
 @click.argument("target", metavar="KIND/NAME")
 @click.argument("field", metavar="[FIELD]", default="")
@@ -90,14 +98,16 @@ def blame(
     field: str,
     *,
     files: tuple[str, ...],
+    recursive: bool,
     output: str,
     namespace: str | None,
     kubeconfig: str | None,
     context: str | None,
     server: str | None,
+    token_file: Path | None,
     max_line: int,
 ) -> None:
-    """Tell who wrote each field of an object last, and who changed it on its way.
+    """Say who wrote each field of an object last, and which webhooks changed it.
 
     FIELD is a part of the object: spec.replicas, /spec/replicas, status.conditions[Available].
     Owners come from managedFields; users, exact times and webhooks from --server or audit logs.
@@ -114,7 +124,11 @@ def blame(
         raise click.UsageError("-f needs no cluster and no server: leave them out")
     if files:
         log = AuditBlame(kind_in_log(kind, load_rows()), name, namespace or "")
-        unread = _read(log, files, max_line)
+        try:
+            named = tuple(expand(files, LOGS, recursive=recursive))
+        except OSError as error:
+            raise click.ClickException(f"{error.filename}: {error.strerror}") from error
+        unread = _read(log, named, max_line)
         try:
             story = log.find()
             _print(story.report(field), story.document, field, output)
@@ -125,7 +139,7 @@ def blame(
         sys.exit(1 if unread else 0)
     with one_line_errors():
         try:
-            options = _ClusterOptions(kubeconfig, context, namespace, server)
+            options = _ClusterOptions(kubeconfig, context, namespace, server, token_file)
             found, document = asyncio.run(_of_cluster(kind, name, field, options))
         except (NoSuchFieldError, UnreadableFieldsError) as error:
             raise click.ClickException(str(error)) from error
@@ -171,6 +185,7 @@ async def _of_cluster(
 ) -> tuple[Blame, dict[str, Any]]:
     """Raise NoSuchFieldError, UnreadableFieldsError and what one_line_errors reports."""
     # Imported here: blame -f needs none of it, and the API client loads for half a second.
+    from webhook.cli.asking_server import ServerChoice, server_beside  # noqa: PLC0415
     from webhook.cluster.connection import (  # noqa: PLC0415
         connected,
         default_kubeconfig,
@@ -179,9 +194,13 @@ async def _of_cluster(
     from webhook.cluster.discovery import discover  # noqa: PLC0415
     from webhook.cluster.rest import RefusedError, Rest  # noqa: PLC0415
 
-    kubeconfig, server = options.kubeconfig or default_kubeconfig(), options.server
-    async with connected(kubeconfig, options.context) as api:
+    kubeconfig = options.kubeconfig or default_kubeconfig()
+    async with connected(kubeconfig, options.context) as api, AsyncExitStack() as opened:
         rest = Rest(api)
+        server: Server | None = None
+        if options.server:
+            choice = ServerChoice.of(options.server, options.token_file)
+            server = await opened.enter_async_context(server_beside(choice, rest))
         served = find(kind, await discover(rest))
         within = options.namespace or default_namespace(kubeconfig, options.context)
         within = within if served.namespaced else ""
@@ -201,10 +220,8 @@ def _blamed(served: Served, namespace: str, name: str, uid: str) -> BlamedObject
     return BlamedObject(served.group, served.version, served.resource, namespace, name, uid)
 
 
-async def _known(server: str, where: BlamedObject, document: Mapping[str, Any]) -> Seen:
+async def _known(server: "Server", where: BlamedObject, document: Mapping[str, Any]) -> Seen:
     """Ask a server for what it saw of an object; raises NoServerError."""
-    from webhook.cli.asking_server import ask  # noqa: PLC0415
-
     query = {
         "group": where.group,
         "resource": where.resource,
@@ -212,11 +229,10 @@ async def _known(server: str, where: BlamedObject, document: Mapping[str, Any]) 
         "name": where.name,
         "uid": where.uid,
     }
-    answer = await ask(server, "/api/object", query, ObjectAnswer)
+    answer = await server.ask("/api/object", query, ObjectAnswer)
     resource = f"{where.resource}.{where.group}".rstrip(".")
     called = {
-        subresource: await ask(
-            server,
+        subresource: await server.ask(
             "/api/webhooks",
             {"resource": resource, "subresource": subresource, "namespace": where.namespace},
             WebhooksAnswer,
@@ -227,15 +243,13 @@ async def _known(server: str, where: BlamedObject, document: Mapping[str, Any]) 
     return seen(answer or ObjectAnswer(), called, document)
 
 
-async def _gone(rest: "Rest", served: Served, where: BlamedObject, server: str | None) -> str:
+async def _gone(rest: "Rest", served: Served, where: BlamedObject, server: "Server | None") -> str:
     """Say of an object that does not exist what Events and findings know, and where to look."""
     parts = [f"there is no {where}"]
     parts += await _events(rest, served, where)
     if server:
-        from webhook.cli.asking_server import ask  # noqa: PLC0415
-
         query = {"q": f"{where.name} {where.resource}", "namespace": where.namespace}
-        found = await ask(server, "/api/findings", query, _Findings) or _Findings()
+        found = await server.ask("/api/findings", query, _Findings) or _Findings()
         parts += [f"finding {one.id}, {one.detector}: {one.message}" for one in found.findings[:3]]
     resource = f"{where.resource}.{where.group}".rstrip(".")
     here = f" -n {where.namespace}" if where.namespace else ""

@@ -6,11 +6,12 @@ It creates nothing and changes nothing.
 import asyncio
 import ssl
 import sys
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from itertools import product
+from pathlib import Path
 from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
@@ -18,9 +19,11 @@ import click
 
 import manifests
 from certs import PairSnapshot
+from webhook.cli.asking_server import NoServerError, NotInstalledError, ServerChoice
+from webhook.cli.culprits import ask_findings
 from webhook.cli.errors import one_line_errors
 from webhook.cli.install import connected, reads_installation, registrations
-from webhook.cli.options import OUTPUT
+from webhook.cli.options import OUTPUT, asks_server
 from webhook.cluster.apply import find, leftovers
 from webhook.cluster.discovery import discover
 from webhook.cluster.install_waits import (
@@ -30,6 +33,7 @@ from webhook.cluster.install_waits import (
     send_probe,
     send_probes,
 )
+from webhook.cluster.installation import choices_of, is_injected
 from webhook.cluster.rest import RefusedError, Rest
 from webhook.doctor.diagnose import diagnose
 from webhook.doctor.facts import Facts, Right
@@ -39,22 +43,14 @@ from webhook.doctor.result import (
 )
 from webhook.generation.custom import BadDefinitionError, from_definition
 from webhook.manifest.documents import (
-    AUDIT_ONLY,
-    HEAL,
-    arguments_of,
     path_of,
     title_of,
 )
 from webhook.manifest.kustomize import Document
 from webhook.manifest.rendering import (
-    INJECTED,
-    REGISTRATIONS,
-    Choices,
-    SharedStore,
     pair_files,
     render,
     secret_of,
-    store_of,
 )
 from webhook.objects.shown import json_line, printable
 
@@ -64,6 +60,7 @@ _WATCHED: Final = "default"
 """A namespace that every cluster has and that the registrations include."""
 _PROBES: Final = 20
 _DIAL_SECONDS: Final = 3.0
+_FINDINGS_SECONDS: Final = 10.0
 _NO_PAIR: Final = PairSnapshot(b"", b"", None)
 T = TypeVar("T")
 
@@ -71,17 +68,29 @@ T = TypeVar("T")
 @click.command()
 @OUTPUT
 @reads_installation
-def doctor(output: str, namespace: str, kubeconfig: str | None, context: str | None) -> None:
+@asks_server
+def doctor(
+    output: str,
+    *,
+    namespace: str,
+    kubeconfig: str | None,
+    context: str | None,
+    server: str | None,
+    token_file: Path | None,
+) -> None:
     """Tell whether genguard is well in a cluster.
 
     Whether it does its work, and holds up nobody else's. Creates nothing: a dry run in namespace
     default must be seen in every phase. Each line says how something stands, and if it is not
-    well, the command that mends it.
+    well, the command that mends it. Open findings of the server come last, with who is to blame:
+    of --server, else of a pod in the namespace, by a forwarded port.
 
     The exit code is 0 when all is well, 1 when something warns or fails, or the cluster cannot be
     asked, 2 when the command line is wrong.
     """
-    lines = _diagnosed(kubeconfig, context, namespace)
+    with one_line_errors():
+        choice = ServerChoice.of(server or namespace, token_file)
+    lines = _diagnosed(kubeconfig, context, namespace, choice)
     for line in lines:
         click.echo(json_line(line) if output == "json" else _row(line))
     counts = {level.value: sum(line.level is level for line in lines) for level in Level}
@@ -93,12 +102,15 @@ def doctor(output: str, namespace: str, kubeconfig: str | None, context: str | N
 
 
 def _diagnosed(
-    kubeconfig: str | None, context: str | None, namespace: str
+    kubeconfig: str | None,
+    context: str | None,
+    namespace: str,
+    choice: ServerChoice,
 ) -> tuple[CheckResult, ...]:
 
     try:
         with one_line_errors():
-            return diagnose(asyncio.run(examine(kubeconfig, context, namespace)))
+            return diagnose(asyncio.run(examine(kubeconfig, context, namespace, choice)))
     except click.ClickException as error:
         return (
             CheckResult(Level.FAIL, "api-server", error.format_message(), "kubectl cluster-info"),
@@ -111,7 +123,9 @@ def _row(line: CheckResult) -> str:
     return f"{level}{line.id:14}{printable(told)}"
 
 
-async def examine(kubeconfig: str | None, context: str | None, namespace: str) -> Facts:
+async def examine(
+    kubeconfig: str | None, context: str | None, namespace: str, choice: ServerChoice
+) -> Facts:
     """Read everything that the checks need. Raises NoClusterError, RefusedError or UNREACHED.
 
     What the user may not read is noted in the facts.
@@ -122,7 +136,7 @@ async def examine(kubeconfig: str | None, context: str | None, namespace: str) -
         configurations = await asked.noted("the registrations", asked.configurations) or ()
         deployment = await asked.noted("the Deployment", asked.deployment)
         choices = replace(
-            _choices(deployment or {}, namespace), cert_manager=_is_injected(configurations)
+            choices_of(deployment or {}, namespace), cert_manager=is_injected(configurations)
         )
         expected = tuple(render(choices, manifests.read, pair_files(_NO_PAIR)))
         probed = await send_probe(rest, _WATCHED)
@@ -147,7 +161,16 @@ async def examine(kubeconfig: str | None, context: str | None, namespace: str) -
             custom=await asked.noted("custom resources", asked.custom) or (),
             unread=asked.unread,
         )
-        return await asked.completed(facts)
+        facts = await asked.completed(facts)
+        try:
+            async with asyncio.timeout(_FINDINGS_SECONDS):
+                findings = await ask_findings(choice, rest, "")
+        except NotInstalledError:
+            return facts  # other checks say so
+        except (NoServerError, TimeoutError) as error:
+            reason = str(error) or f"no answer within {_FINDINGS_SECONDS:g} s"
+            return replace(facts, unasked=reason)
+        return replace(facts, findings=findings)
 
 
 class _Questions:
@@ -250,27 +273,6 @@ class _Questions:
         return tuple(found)
 
 
-def _choices(deployment: Document, namespace: str) -> Choices:
-    """Reconstruct the flags of install from a Deployment, as far as they decide on objects."""
-    address = store_of(deployment)
-    own = next(
-        store_of(one)
-        for one in render(
-            Choices(namespace=namespace, ha=True), manifests.read, pair_files(_NO_PAIR)
-        )
-        if one["kind"] == "Deployment"
-    )
-    arguments = arguments_of(deployment)
-    return Choices(
-        namespace=namespace,
-        audit_only=AUDIT_ONLY in arguments,
-        heal=HEAL in arguments,
-        ha=bool(address),
-        # Where it is matters to nothing that is looked at here.
-        store=SharedStore(address, "", 0) if address not in ("", own) else None,
-    )
-
-
 def _needed(facts: Facts) -> Iterator[dict[str, str]]:
     """The attributes of each right that is needed; fewer for a server outside the cluster."""
     kinds = ("ClusterRole",) if facts.outside else ("ClusterRole", "Role")
@@ -283,13 +285,6 @@ def _needed(facts: Facts) -> Iterator[dict[str, str]]:
                 keys = ("verb", "group", "resource", "name")
                 place = {"namespace": document["metadata"].get("namespace", "")}
                 yield dict(zip(keys, parts, strict=True)) | place
-
-
-def _is_injected(configurations: Iterable[Document]) -> bool:
-    """Whether cert-manager writes the CA bundles of genguard's registrations."""
-    names = {name for _, name in REGISTRATIONS}
-    ours = [one["metadata"] for one in configurations if one["metadata"]["name"] in names]
-    return any(INJECTED in (one.get("annotations") or {}) for one in ours)
 
 
 def _custom(definition: Mapping[str, Any]) -> list[tuple[str, str]]:

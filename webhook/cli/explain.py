@@ -10,7 +10,7 @@ import click
 
 from webhook.cli import output as terminal
 from webhook.cli.errors import one_line_errors
-from webhook.cli.options import CONTEXT, KUBECONFIG, OUTPUT, USUAL_SERVER
+from webhook.cli.options import CONTEXT, KUBECONFIG, OUTPUT, asks_server
 from webhook.detection.finding import Finding
 from webhook.explain.catalogue import Catalogue
 from webhook.explain.explanation import Explanation
@@ -51,24 +51,21 @@ def _names(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
 )
 @KUBECONFIG
 @CONTEXT
-@click.option(
-    "--server",
-    metavar="URL",
-    help=f"For finding/ID: the ops port of the server that has it. [default: {USUAL_SERVER}]",
-)
+@asks_server
 @OUTPUT
 @click.argument("resource", metavar="RESOURCE|finding/ID", shell_complete=_names)
 def explain(
     resource: str,
     *,
     server: str | None,
+    token_file: Path | None,
     server_version: str | None,
     crds: Path | None,
     kubeconfig: str | None,
     context: str | None,
     output: str,
 ) -> None:
-    """Tell when a kind's generation moves, who may write its status, and how it is judged.
+    """Say when a kind's generation grows, who may write its status, and how it is judged.
 
     RESOURCE is a kind, plural or short name, followed by .GROUP or .VERSION.GROUP if need be:
     deploy, widgets.example.org. Built-in kinds are explained without a cluster; what is not
@@ -79,11 +76,14 @@ def explain(
     the command line is wrong.
     """
     if resource.startswith(_FINDING):
-        if server_version or crds or kubeconfig or context:
-            raise click.UsageError("a finding is asked for at a server: give --server alone")
-        _explain_finding(resource.removeprefix(_FINDING), server or USUAL_SERVER, output)
+        if server_version or crds:
+            raise click.UsageError("a finding is asked for at a server: leave out what is of kinds")
+        with one_line_errors():
+            name = resource.removeprefix(_FINDING)
+            finding = _finding(name, server, token_file, kubeconfig, context)
+        _print_finding(finding, output)
         return
-    if server:
+    if server or token_file:
         raise click.UsageError("--server is for finding/ID")
     try:
         definitions = list(read_definitions(crds)) if crds else []
@@ -109,20 +109,35 @@ def explain(
         _print(found)
 
 
-def _explain_finding(name: str, server: str, output: str) -> None:
-    """Print a finding of a running server with the steps that end its loop."""
-    # Imported when wanted: aiohttp takes a moment to load.
-    from webhook.cli.asking_server import ask  # noqa: PLC0415
+def _finding(
+    name: str,
+    server: str | None,
+    token_file: Path | None,
+    kubeconfig: str | None,
+    context: str | None,
+) -> Finding:
+    """Ask a server for a finding."""
+    # Imported when wanted: the client of the Kubernetes API takes half a second to load.
+    from webhook.cli.asking_server import ServerChoice, server_of  # noqa: PLC0415
+
+    async def ask() -> Finding | None:
+        choice = ServerChoice.of(server, token_file)
+        async with server_of(choice, kubeconfig, context) as found:
+            return await found.ask(f"/api/findings/{name}", {}, Finding)
 
     if not name.isalnum():
-        raise click.UsageError(f"{_FINDING}{name} is not finding/ID; /api/findings lists the ids")
-    with one_line_errors():
-        found = asyncio.run(ask(server, f"/api/findings/{name}", {}, Finding))
+        raise click.UsageError(f"{_FINDING}{name} is not finding/ID; genguard findings lists them")
+    found = asyncio.run(ask())
     if found is None:
         raise click.ClickException(
             f"the server has no finding {name}: it may be another replica's, or be forgotten; "
-            "/api/findings lists the ids"
+            "genguard findings --state all lists them"
         )
+    return found
+
+
+def _print_finding(found: Finding, output: str) -> None:
+    """Print a finding with the steps that end its loop."""
     if output == "json":
         click.echo(json_line(found))
         return

@@ -1,14 +1,20 @@
-"""Reads the objects of files that are named on the command line."""
+"""Reads the objects of files, folders and https URLs that are named on the command line."""
 
 import errno
 import gzip
 import io
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+import tempfile
+import time
+import urllib.request
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from http.client import HTTPException, HTTPResponse
 from pathlib import Path
-from typing import Any, BinaryIO, Final, cast
+from typing import IO, Any, BinaryIO, Final, cast
+from urllib.error import HTTPError, URLError
+from urllib.parse import urlsplit
 
 import click
 
@@ -18,6 +24,15 @@ from webhook.objects.shown import printable
 
 Position = Callable[[], int]
 _GZIP_MAGIC: Final = b"\x1f\x8b"
+MANIFESTS: Final = (".json", ".yaml", ".yml")
+"""What kubectl reads of a folder."""
+LOGS: Final = (".log", ".json", ".jsonl", ".ndjson", ".gz")
+_URLS: Final = ("http://", "https://")
+_MOST_URL_BYTES: Final = 64 << 20
+_URL_SECONDS: Final = 30.0
+_SILENT_SECONDS: Final = 10.0
+_MOST_IN_MEMORY: Final = 1 << 20
+_PIECE: Final = 1 << 16
 
 
 def advice(found: Unreadable) -> str:
@@ -28,14 +43,27 @@ def advice(found: Unreadable) -> str:
 class FileObjects:
     """Reads objects while it is iterated; `unread` counts those reported on standard error."""
 
-    def __init__(self, names: Iterable[str], max_line: int) -> None:
-        """`max_line`: how many MiB a line may have."""
+    def __init__(self, names: Sequence[str], max_line: int, *, recursive: bool = False) -> None:
+        """`max_line`: how many MiB a line may have; `recursive`: a folder with its folders."""
         self._names: Final = names
         self._max_line: Final = max_line
+        self._recursive: Final = recursive
         self.unread = 0
 
+    @property
+    def are_given(self) -> bool:
+        """Whether any file is named."""
+        return bool(self._names)
+
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        for name in self._names:
+        for given in self._names:
+            try:
+                yield from self._read(expand((given,), MANIFESTS, recursive=self._recursive))
+            except OSError as error:
+                self._tell(f"{given}: {error.strerror}")
+
+    def _read(self, names: Iterable[str]) -> Iterator[dict[str, Any]]:
+        for name in names:
             where = "standard input" if name == "-" else name
             try:
                 with open_named(name) as stream:
@@ -52,9 +80,33 @@ class FileObjects:
         click.echo(printable(text), err=True)
 
 
+def expand(names: Sequence[str], endings: Sequence[str], *, recursive: bool) -> Iterator[str]:
+    """Yield the names of files, URLs and standard input; a folder becomes its files, sorted.
+
+    endings    which files of a folder are meant
+    recursive  of the folders below it, too
+
+    Raises OSError for a folder that cannot be read, or has no such file.
+    """
+    for name in names:
+        if name == "-" or name.startswith(_URLS) or not Path(name).is_dir():
+            yield name
+            continue
+        found = sorted(
+            str(path)
+            for path in Path(name).glob("**/*" if recursive else "*")
+            if path.suffix in endings and path.is_file()
+        )
+        if not found:
+            more = "" if recursive else ", or give -R for the folders in it"
+            reason = f"no file of the folder ends in {' '.join(endings)}{more}"
+            raise FileNotFoundError(errno.ENOENT, reason, name)
+        yield from found
+
+
 def open_named(name: str) -> AbstractContextManager[BinaryIO]:
-    """Open a file, or standard input for `-`. Raises OSError."""
-    return nullcontext(_standard_input()) if name == "-" else Path(name).open("rb")
+    """Open a file, an https URL, or standard input for `-`. Raises OSError."""
+    return nullcontext(_standard_input()) if name == "-" else _open(name)
 
 
 def _standard_input() -> BinaryIO:
@@ -66,10 +118,58 @@ def _standard_input() -> BinaryIO:
 @contextmanager
 def open_unpacked(name: str) -> Iterator[tuple[BinaryIO, Position]]:
     """Open a file, plain or gzip; gives its lines, and a function: how many bytes are read."""
-    raw = _standard_input() if name == "-" else Path(name).open("rb")  # noqa: SIM115
+    raw = _standard_input() if name == "-" else _open(name)
     with io.BufferedReader(cast("io.RawIOBase", raw)) as stream:
         if stream.peek(2)[:2] == _GZIP_MAGIC:
             with gzip.open(stream) as plain:  # closes itself alone
                 yield cast("BinaryIO", plain), stream.tell
         else:
             yield cast("BinaryIO", stream), stream.tell
+
+
+def _open(name: str) -> BinaryIO:
+    return _fetch(name) if name.startswith(_URLS) else Path(name).open("rb")
+
+
+class _HttpsOnly(urllib.request.HTTPRedirectHandler):
+    """Follows no redirect to a URL that anybody on the way could answer."""
+
+    def redirect_request(self, *given: Any) -> urllib.request.Request | None:
+        *_, url = given
+        if urlsplit(url).scheme != "https":
+            raise URLError("it leads to a URL without https")
+        return super().redirect_request(*given)
+
+
+def _fetch(url: str) -> BinaryIO:
+    """Read a URL into a file that is deleted when it is closed. Raises OSError."""
+    if not url.startswith("https://") or not urlsplit(url).hostname:
+        raise OSError(errno.EINVAL, "give an https URL")
+    kept = tempfile.SpooledTemporaryFile(_MOST_IN_MEMORY)  # noqa: SIM115 - the caller closes it
+    try:
+        opener = urllib.request.build_opener(_HttpsOnly())
+        with opener.open(url, timeout=_SILENT_SECONDS) as answer:
+            _copy(answer, kept)
+    except (OSError, HTTPException, ValueError) as error:
+        kept.close()
+        raise OSError(errno.EIO, _why_not_read(error)) from error
+    kept.seek(0)
+    return cast("BinaryIO", kept)
+
+
+def _copy(answer: HTTPResponse, kept: IO[bytes]) -> None:
+    """Copy what a server sends, as long as it is within bounds. Raises OSError."""
+    end = time.monotonic() + _URL_SECONDS
+    while piece := answer.read1(_PIECE):
+        kept.write(piece)
+        if kept.tell() > _MOST_URL_BYTES:
+            raise OSError(errno.EFBIG, f"more than {_MOST_URL_BYTES >> 20} MiB")
+        if time.monotonic() > end:
+            raise TimeoutError(errno.ETIMEDOUT, f"not read within {_URL_SECONDS:g} s")
+
+
+def _why_not_read(error: Exception) -> str:
+    if isinstance(error, HTTPError):
+        return f"the server answers {error.code} {error.reason}"
+    reason = error.reason if isinstance(error, URLError) else error
+    return str(getattr(reason, "strerror", None) or f"not read: {reason or type(reason).__name__}")

@@ -489,7 +489,7 @@ def _read_static(paths: tuple[Path, ...]) -> dict[str, str] | None:
 
 
 @click.command()
-@click.option("--audit-only", is_flag=True, help="Watch, warn and count; change nothing.")
+@click.option("--audit-only", is_flag=True, help="Observe, warn and count, but change nothing.")
 @click.option("--image", help="The server's image. [default: genguard:VERSION]")
 @click.option(
     "--url",
@@ -498,33 +498,35 @@ def _read_static(paths: tuple[Path, ...]) -> dict[str, str] | None:
     help="The server runs outside the cluster, and the API server reaches it here: only the "
     "registrations are made.",
 )
-@click.option("--ca-file", type=_FILE, help="With --url: the bundle that the server is known by.")
+@click.option("--ca-file", type=_FILE, help="With --url: the CA bundle of the server.")
 @click.option(
     "--cert-dir",
     type=FOLDER,
-    help="Take the certificate from this folder, made if absent. [default: the Secret's own, as "
-    "long as it is good; then a new one, by an authority that is forgotten]",
+    help="Take the certificate from this folder, or make it there. [default: that of the Secret "
+    "while it is valid, otherwise a new one, whose CA key is not kept]",
 )
-@click.option("--cert-manager", is_flag=True, help="Let cert-manager see to the certificate.")
+@click.option(
+    "--cert-manager", is_flag=True, help="Let cert-manager issue and renew the certificate."
+)
 @click.option(
     "--ha",
     is_flag=True,
-    help="Three replicas that judge as one, through a store in common: a Valkey that is installed "
-    "beside them, or that of --store.",
+    help="Run three replicas that share a store: a Valkey that is installed too, or that of "
+    "--store.",
 )
 @click.option(
     "--store",
     metavar="valkey://HOST/DB",
     type=Parsed(_shared_store),
-    help="With --ha: a store of yours, as serve takes it; its files are keys of "
+    help="With --ha: your own store, as for serve; the files in the address are keys of "
     "secret/genguard-store. [default: a Valkey that is installed]",
 )
 @click.option("--store-image", metavar="IMAGE", help="With --ha: the image of that Valkey.")
 @click.option(
     "--heal/--no-heal",
     default=None,
-    help="Put back values that were lost before, by patches of status; it takes the right to patch "
-    "every status that is watched. [default: unless --audit-only]",
+    help="Restore lost values in stored objects. This needs the right to patch every status that "
+    "is watched. [default: unless --audit-only]",
 )
 @click.option(
     "--api-server-cidr",
@@ -532,8 +534,8 @@ def _read_static(paths: tuple[Path, ...]) -> dict[str, str] | None:
     metavar="CIDR,...",
     default="",
     type=CIDRS,
-    help="Whence the API servers call, as pods see it: the NetworkPolicy lets nobody else reach "
-    "the webhook port. [default: everybody]",
+    help="The addresses of the API servers, as pods see them: the NetworkPolicy lets nobody else "
+    "reach the webhook port. [default: everybody]",
 )
 @click.option(
     "--alertmanager",
@@ -541,7 +543,7 @@ def _read_static(paths: tuple[Path, ...]) -> dict[str, str] | None:
     multiple=True,
     metavar="URL",
     type=ALERTMANAGER_URL,
-    help="Send findings there as alerts, and let the NetworkPolicy pass them; repeat for each "
+    help="Send findings there as alerts, and allow this in the NetworkPolicy; repeat for each "
     "peer.",
 )
 @click.option(
@@ -549,13 +551,13 @@ def _read_static(paths: tuple[Path, ...]) -> dict[str, str] | None:
     multiple=True,
     metavar="DIR|FILE|none",
     type=PATH,
-    help="Manifests of webhooks and policies in files of the API server (KEP-5793), or none where "
-    "it has none: they are put into a ConfigMap for the server. [default: nobody knows]",
+    help="Manifests that the API server reads from its own files (KEP-5793), or none if it has no "
+    "such files: they are put into a ConfigMap for the server. [default: unknown]",
 )
 @click.option(
     "--replicas",
     type=click.IntRange(1),
-    help="How many pods; more than one need --ha. [default: 1, or 3 with --ha]",
+    help="How many pods; more than one needs --ha. [default: 1, or 3 with --ha]",
 )
 @click.option(
     "--timeout",
@@ -565,14 +567,16 @@ def _read_static(paths: tuple[Path, ...]) -> dict[str, str] | None:
     type=duration(1),
     help="How long each phase may take.",
 )
-@click.option("-o", "output", type=click.Choice(["yaml"]), help="Print the manifests, and be done.")
+@click.option(
+    "-o", "output", type=click.Choice(["yaml"]), help="Print the manifests, and install nothing."
+)
 @changes_installation
 def install(*, dry_run: bool, output: str | None, yes: bool, **flags: Any) -> None:
-    """Put genguard into a cluster, in proven steps.
+    """Install genguard into a cluster, step by step, and check each step.
 
-    First the server; then the API server must reach it over TLS; then it is registered for a
-    trial namespace and must be seen to answer; then for the whole cluster, which must be seen as
-    well. What is interrupted or fails is put back, and goes on when it is run again.
+    It starts the server, checks that the API server reaches it over TLS, registers it for a trial
+    namespace and checks that it answers, and then does the same for the whole cluster. A step that
+    fails or is interrupted is undone. Run the command again to continue.
 
     The exit code is 0 when it is installed, 1 when that could not be done, 2 when the command line
     is wrong.

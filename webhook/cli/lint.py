@@ -9,8 +9,9 @@ from typing import Any, Final
 import click
 
 from webhook.cli.errors import one_line_errors
-from webhook.cli.files import advice, open_named
+from webhook.cli.files import MANIFESTS, advice, expand, open_named
 from webhook.cli.options import CONTEXT, MAX_LINE, OUTPUT
+from webhook.cli.output import tell
 from webhook.lint.check import (
     Level,
     LintFinding,
@@ -20,6 +21,7 @@ from webhook.objects.documents import Unreadable, read_documents
 from webhook.objects.lines import bounded
 from webhook.objects.shown import json_line, printable
 
+_CONFIGURATIONS: Final = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 _REGISTERED: Final = "/apis/admissionregistration.k8s.io/v1"
 
 
@@ -36,8 +38,9 @@ _REGISTERED: Final = "/apis/admissionregistration.k8s.io/v1"
     show_default=True,
     help="The least severity that makes the exit code 1.",
 )
+@click.option("-R", "--recursive", is_flag=True, help="A folder with the folders in it.")
 @MAX_LINE
-@click.argument("files", nargs=-1, metavar="[FILE...|-]")
+@click.argument("files", nargs=-1, metavar="[FILE|FOLDER|URL...|-]")
 def lint(
     files: tuple[str, ...],
     *,
@@ -45,12 +48,13 @@ def lint(
     kubeconfig: str | None,
     context: str | None,
     fail_on: str,
+    recursive: bool,
     max_line: int,
 ) -> None:
     """Check webhook configurations for what breaks clusters.
 
     FILE holds JSON or YAML, one, several documents or a List; what is no webhook configuration or
-    Service is passed over; - is standard input.
+    Service is passed over. It is a file, a folder, an https URL, or - for standard input.
 
     The exit code is 0 when nothing was found that is severe enough, 1 when something was or the
     input cannot be read, 2 when the command line is wrong.
@@ -58,7 +62,9 @@ def lint(
     of_cluster = bool(kubeconfig or context)
     if bool(files) == of_cluster:
         raise click.UsageError("give either FILEs or --kubeconfig or --context")
-    documents = [one for name in files for one in _documents(name, max_line)]
+    documents = [
+        one for name in _expanded(files, recursive=recursive) for one in _documents(name, max_line)
+    ]
     if of_cluster:
         with one_line_errors():
             documents = asyncio.run(_of_cluster(kubeconfig, context))
@@ -70,11 +76,25 @@ def lint(
         click.echo(json_line({"type": "summary", **counts}))
     else:
         click.echo(", ".join(f"{count} {name}" for name, count in counts.items()))
+    if not any(_is_configuration(one) for one in documents):
+        where = "the cluster" if of_cluster else ", ".join(files)
+        tell(f"No webhook configuration found in {where}.")
     sys.exit(any(one.severity.rank <= Level(fail_on).rank for one in found))
+
+
+def _is_configuration(document: Any) -> bool:
+    return isinstance(document, dict) and document.get("kind") in _CONFIGURATIONS
 
 
 def _row(one: LintFinding) -> str:
     return printable(f"{one.severity.value:8} {one.id:26} {one.webhook} {one.field}: {one.message}")
+
+
+def _expanded(files: tuple[str, ...], *, recursive: bool) -> Iterator[str]:
+    try:
+        yield from expand(files, MANIFESTS, recursive=recursive)
+    except OSError as error:
+        raise click.UsageError(f"{error.filename}: {error.strerror}") from error
 
 
 def _documents(name: str, max_line: int) -> Iterator[Any]:
@@ -99,7 +119,7 @@ async def _of_cluster(given: str | None, context: str | None) -> list[Any]:
 
     found: list[Any] = []
     async with connected(given or default_kubeconfig(), context) as api:
-        for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"):
+        for kind in _CONFIGURATIONS:
             listed = await Rest(api).get(f"{_REGISTERED}/{kind.lower()}s")
             found += [{**item, "kind": kind} for item in listed["items"]]
     return found

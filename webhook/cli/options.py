@@ -1,6 +1,8 @@
 """Flags that several verbs share, named as kubectl names them."""
 
+import re
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import click
@@ -12,6 +14,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 USUAL_SERVER: Final = "http://127.0.0.1:8080"
 """Where the ops port is on the server's own host, and after `kubectl port-forward ... 8080`."""
+_LABEL: Final = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
 KUBECONFIG: Final = click.option(
     "--kubeconfig",
     metavar="FILE|in-cluster",
@@ -22,6 +25,37 @@ CONTEXT: Final = click.option(
 )
 NAMESPACE: Final = click.option(
     "-n", "--namespace", metavar="NAME", help="[default: that of the kubeconfig's context]"
+)
+
+
+def _server(_: click.Context, __: click.Parameter, text: str | None) -> str | None:
+    """Take a URL, or the namespace of an installation."""
+    if text is None or text.startswith(("http://", "https://")) or _LABEL.fullmatch(text):
+        return text
+    raise click.BadParameter(
+        f"{text!r} is neither a URL such as {USUAL_SERVER} nor the namespace of genguard"
+    )
+
+
+SERVER: Final = (
+    click.option(
+        "--server",
+        metavar="URL|NAMESPACE",
+        callback=_server,
+        help="The ops port of a genguard serve, or the namespace where genguard is installed. "
+        "[default: genguard-system]",
+    ),
+    click.option(
+        "--token-file",
+        metavar="FILE",
+        type=click.Path(path_type=Path),
+        help="A token for a server that runs with --ops-auth.",
+    ),
+)
+"""Which server to ask: every verb reaches it as webhook/cli/asking_server.py does."""
+FILENAME_HELP: Final = "a file, a folder, an https URL, or - for standard input"
+RECURSIVE: Final = click.option(
+    "-R", "--recursive", is_flag=True, help="With -f FOLDER: its folders as well."
 )
 OUTPUT: Final = click.option(
     "-o",
@@ -45,12 +79,7 @@ _OBJECTS: Final = (
     click.option("-l", "--selector", default="", help="Only objects with these labels: app=web."),
     KUBECONFIG,
     CONTEXT,
-    click.option(
-        "--server",
-        metavar="URL",
-        help="The ops port of a genguard serve, which knows what was before: the generation that "
-        "was reconciled last, and how often Ready turned.",
-    ),
+    *SERVER,
     click.argument("words", nargs=-1, metavar="[KIND/NAME... | KIND [NAME...]]"),
 )
 
@@ -58,6 +87,11 @@ _OBJECTS: Final = (
 def asks_cluster(verb: F) -> F:
     """Add KIND/NAME and the flags that say where to look for objects."""
     return with_flags(verb, _OBJECTS)
+
+
+def asks_server(verb: F) -> F:
+    """Add the flags that say which server to ask."""
+    return with_flags(verb, SERVER)
 
 
 def with_flags(verb: F, flags: Sequence[Callable[[F], F]]) -> F:

@@ -12,7 +12,8 @@ import click
 from webhook.cel.evaluator import Evaluator
 from webhook.cli.files import Position, open_unpacked
 from webhook.cli.options import MAX_LINE, OUTPUT
-from webhook.cli.output import is_terminal
+from webhook.cli.output import is_terminal, tell
+from webhook.detection.finding import Severity
 from webhook.detection.suspects import Suspects
 from webhook.flags import FILE, PATH
 from webhook.generation.strategy import UnknownServerVersionError
@@ -105,6 +106,11 @@ def _is_terminal() -> bool:
     type=PATH,
     help="Manifests of webhooks and policies that no API lists (KEP-5793): they are suspects, too.",
 )
+@click.option(
+    "--fail-on",
+    type=click.Choice([one.value for one in Severity]),
+    help="The least severity of a finding that makes the exit code 1.  [default: none does]",
+)
 @MAX_LINE
 @OUTPUT
 @click.argument("files", nargs=-1, required=True, metavar="FILE...|-")
@@ -114,6 +120,7 @@ def replay(
     crds: Path | None,
     webhooks: Path | None,
     static_webhooks: tuple[Path, ...],
+    fail_on: str | None,
     max_line: int,
     output: str,
     files: tuple[str, ...],
@@ -124,8 +131,8 @@ def replay(
     plain or .gz; - is standard input. Give the files of a rotated log the oldest first. Lines
     that cannot be read, or are too long, are reported on standard error, and the rest goes on.
 
-    The exit code is 0 whatever is found, 1 when a line or a file could not be read, 2 when the
-    command line is wrong.
+    The exit code is 0 when nothing was found that is severe enough for --fail-on, 1 when something
+    was, or when a line or a file could not be read, 2 when the command line is wrong.
     """
     evaluator = click.get_current_context().with_resource(Evaluator())
     try:
@@ -152,10 +159,15 @@ def replay(
             except (OSError, EOFError, zlib.error) as error:
                 reason = getattr(error, "strerror", None) or "is no whole gzip file"
                 raise click.ClickException(f"{name}: {reason}") from error
+    least = list(Severity).index(Severity(fail_on)) if fail_on else len(Severity)
+    is_severe = False
     for finding in run.findings():
+        is_severe = is_severe or list(Severity).index(Severity(finding["severity"])) >= least
         click.echo(write(finding))
     click.echo(write(run.summary()))
-    sys.exit(1 if run.unreadable else 0)
+    if run.is_empty:
+        tell(f"No reviews or events found in {', '.join(files)}.")
+    sys.exit(1 if run.unreadable or is_severe else 0)
 
 
 def _print(found: ReplayLine, text: str) -> None:

@@ -3,26 +3,21 @@
 import asyncio
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
 import click
-import msgspec
-import yaml
 
 from webhook.cli import output as terminal
 from webhook.cli.errors import one_line_errors
 from webhook.cli.files import FileObjects
-from webhook.cli.options import MAX_LINE, asks_cluster, namespace_of
+from webhook.cli.formats import Format, output_option, print_objects
+from webhook.cli.options import FILENAME_HELP, MAX_LINE, RECURSIVE, asks_cluster, namespace_of
 from webhook.cli.output import Tell, tell
 from webhook.objects.served import Served, UnknownTargetError
-from webhook.objects.shown import json_line
-from webhook.status.assessment import (
-    Assessment,
-    assess,
-)
+from webhook.status.assessment import StatusLine, assess
 from webhook.status.drawing import Row, kstatus_table, table
 from webhook.status.targets import (
     RequestedTarget,
@@ -36,13 +31,17 @@ from webhook.status.trees import (
 )
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from webhook.cli.asking_server import Memory, ServerChoice
+    from webhook.cli.culprits import Culprits, FollowedLine
     from webhook.cli.following import Sight
     from webhook.cluster.rest import Rest
 
 
 _TICK: Final = 1.0
 """Seconds after which time alone may have changed the answer."""
-_OUTPUTS = ("table", "wide", "json", "yaml", "kstatus")
+_OUTPUTS = ("table", "wide", "json", "yaml", "name", "jsonpath", "kstatus")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,21 +53,28 @@ class _ClusterOptions:
     asked: tuple[RequestedTarget, ...]
     namespace: str
     selector: str
-    server: str | None
+    server: "ServerChoice"
     everything: bool
     """No kind was named: kinds that are not served, or may not be read, are left out."""
 
 
 async def _show(
-    options: _ClusterOptions, show: Callable[["Sight"], None], tell: Tell, *, watch: bool
+    options: _ClusterOptions,
+    show: Callable[["Sight", "Culprits | None"], None],
+    tell: Tell,
+    *,
+    watch: bool,
 ) -> list[WatchTarget]:
     """Show the objects once, or with `watch` after each change and each second, for ever.
 
-    Returns the objects that do not exist. Raises NoClusterError, UnknownTargetError, RefusedError,
+    A server is asked who is to blame only while an object is stuck. Returns the objects that do not
+    exist. Raises NoClusterError, UnknownTargetError, RefusedError,
     NoServerError or one of UNREACHED.
     """
     # Imported here: status -f needs none of it, and the API client loads for half a second.
-    from webhook.cli.following import following, memories  # noqa: PLC0415
+    from webhook.cli.asking_server import server_beside  # noqa: PLC0415
+    from webhook.cli.culprits import CulpritWatch, is_stuck  # noqa: PLC0415
+    from webhook.cli.following import following  # noqa: PLC0415
     from webhook.cluster.connection import connected  # noqa: PLC0415
     from webhook.cluster.discovery import discover  # noqa: PLC0415
     from webhook.cluster.rest import Rest  # noqa: PLC0415
@@ -77,14 +83,26 @@ async def _show(
         rest = Rest(api)
         kinds = await discover(rest)
         found = await _readable(rest, options, kinds, tell)
-        known = await memories(options.server, options.namespace) if options.server else {}
-        async with following(rest, kinds, found, tell, known) as objects:
+        memories: Mapping[str, Memory] = {}
+        if options.server.server:
+            async with server_beside(options.server, rest) as server:
+                memories = await server.memories(options.namespace)
+        within = options.namespace if all(one.namespace for one in found) else ""
+        async with (
+            following(rest, kinds, found, tell, memories) as objects,
+            CulpritWatch(options.server, rest, kinds, within, tell) as culprits,
+        ):
             while True:
                 sight = await objects.sight(_TICK)
-                if sight is not None:
-                    show(sight)
-                    if not watch:
-                        return [one for one in found if one.name and not sight.there[one]]
+                if sight is None:
+                    continue
+                stuck = any(map(is_stuck, sight.roots))
+                if not watch:
+                    show(sight, await culprits.now() if stuck else None)
+                    return [one for one in found if one.name and not sight.there[one]]
+                if stuck:
+                    culprits.look()
+                show(sight, culprits.known if stuck else None)
 
 
 async def _readable(
@@ -116,18 +134,16 @@ async def _readable(
     "--filename",
     "files",
     multiple=True,
-    metavar="FILE|-",
-    help="The objects of a file as they stand there: YAML, JSON, Lists, or one a line. Needs no "
-    "cluster.",
+    metavar="FILE|FOLDER|URL|-",
+    help="The objects as they stand there: YAML, JSON, Lists, or one a line. Needs no cluster. "
+    f"It is {FILENAME_HELP}.",
 )
+@RECURSIVE
 @click.option("-w", "--watch", is_flag=True, help="Again after every change, until interrupted.")
-@click.option(
-    "-o",
-    "output",
-    type=click.Choice(_OUTPUTS),
-    default="table",
-    show_default=True,
-    help="json and yaml: a line, or document, an object.",
+@output_option(
+    *_OUTPUTS,
+    text="json, yaml, name and jsonpath: a line or document for each object; 'genguard schema "
+    "status' has the fields.",
 )
 @MAX_LINE
 @asks_cluster
@@ -135,15 +151,17 @@ def status(
     words: tuple[str, ...],
     files: tuple[str, ...],
     *,
+    recursive: bool,
     watch: bool,
-    output: str,
+    output: Format,
     max_line: int,
     **flags: Any,
 ) -> None:
-    """Tell whether objects are ready, settled and healthy, and which fields block.
+    """Say whether objects are ready, settled and healthy, and which fields block.
 
     KIND is a kind, plural or short name: deploy/web, deployments.apps/web. Without any, the
-    workloads of the namespace are told. Each object comes with everything that it owns.
+    workloads of the namespace are told. Each object comes with everything that it owns. For what is
+    stuck, a genguard in the cluster, or of --server, names who is to blame.
 
     The exit code is 0 whatever the answer, 1 when something could not be read, 2 when the command
     line is wrong.
@@ -153,11 +171,11 @@ def status(
             sys.exit(_of_cluster(words, output, watch=watch, **flags))
     if words or watch or any(flags.values()):
         raise click.UsageError("-f needs no cluster: leave out everything but -o and --max-line")
-    objects = FileObjects(files, max_line)
-    if output == "json":
+    objects = FileObjects(files, max_line, recursive=recursive)
+    if not output.is_table:
         # At once and without a tree: a file may be longer than the memory.
-        for document in objects:
-            _print_json(assess(document, at=time.time()))
+        lines = (assess(document, at=time.time()).to_line() for document in objects)
+        print_objects(lines, output, _name)
     else:
         _print(build_trees(list(objects), at=time.time()), output)
     sys.exit(1 if objects.unread else 0)
@@ -165,7 +183,7 @@ def status(
 
 def _of_cluster(
     words: tuple[str, ...],
-    output: str,
+    output: Format,
     *,
     watch: bool,
     kubeconfig: str | None,
@@ -174,16 +192,24 @@ def _of_cluster(
     all_namespaces: bool,
     selector: str,
     server: str | None,
+    token_file: "Path | None",
 ) -> int:
     asked = _asked(words, selector)
+    from webhook.cli.asking_server import ServerChoice  # noqa: PLC0415
     from webhook.cluster.connection import default_kubeconfig  # noqa: PLC0415
 
     kubeconfig = kubeconfig or default_kubeconfig()
     within = namespace_of(kubeconfig, context, namespace, asked, every=all_namespaces)
     options = _ClusterOptions(
-        kubeconfig, context, tuple(asked), within, selector, server, everything=not words
+        kubeconfig,
+        context,
+        tuple(asked),
+        within,
+        selector,
+        ServerChoice.of(server, token_file),
+        everything=not words,
     )
-    show = _shown_again(output) if watch else lambda sight: _print(sight.roots, output)
+    show = _shown_again(output) if watch else _shown_once(output, within)
     missing = asyncio.run(_show(options, show, tell, watch=watch))
     for one in missing:
         tell(f"there is no {one}")
@@ -200,47 +226,66 @@ def _asked(words: Sequence[str], selector: str) -> list[RequestedTarget]:
     return asked
 
 
-def _print(roots: Sequence[Node], output: str, *, headless: bool = False) -> None:
-    if output == "json":
-        for assessment in _each(roots):
-            _print_json(assessment)
-    elif output == "yaml":
-        _print_yaml(_each(roots))
-    elif roots:
-        for text in terminal.lines(_rows(roots, output))[headless:]:
-            click.echo(text)
-
-
-def _shown_again(output: str) -> Callable[["Sight"], None]:
-    """On a terminal a table is drawn over the last one; elsewhere, what changed is printed."""
-    if output not in ("json", "yaml") and terminal.is_terminal():
-        screen = terminal.Screen()
-        return lambda sight: screen.draw(_rows(sight.roots, output))
-    told: dict[str, dict[str, Any]] = {}
-
-    def show(sight: "Sight") -> None:
-        for assessment in _each(sight.roots):
-            now = assessment.to_line()
-            if told.get(assessment.view.uid) != now:
-                _print([Node(assessment, ())], output, headless=bool(told))
-                told[assessment.view.uid] = now
+def _shown_once(output: Format, namespace: str) -> Callable[["Sight", "Culprits | None"], None]:
+    def show(sight: "Sight", known: "Culprits | None") -> None:
+        _print(sight.roots, output, known)
+        if not sight.roots and not any(one.name for one in sight.there):
+            where = f" in namespace {namespace}" if namespace else ""
+            tell(f"No objects found{where}.")
 
     return show
 
 
-def _rows(roots: Sequence[Node], output: str) -> list[Row]:
-    return kstatus_table(roots) if output == "kstatus" else table(roots, wide=output == "wide")
+def _print(
+    roots: Sequence[Node],
+    output: Format,
+    known: "Culprits | None" = None,
+    *,
+    headless: bool = False,
+) -> None:
+    if not output.is_table:
+        print_objects(_each(roots, known), output, _name)
+    elif roots:
+        for text in terminal.lines(_rows(roots, output, known))[headless:]:
+            click.echo(text)
 
 
-def _each(roots: Iterable[Node]) -> Iterator[Assessment]:
-    return (node.assessment for root in roots for node in root.walk())
+def _shown_again(output: Format) -> Callable[["Sight", "Culprits | None"], None]:
+    """On a terminal a table is drawn over the last one; elsewhere, what changed is printed."""
+    if output.is_table and terminal.is_terminal():
+        screen = terminal.Screen()
+        return lambda sight, known: screen.draw(_rows(sight.roots, output, known))
+    told: dict[str, StatusLine] = {}
+
+    def show(sight: "Sight", known: "Culprits | None") -> None:
+        nodes = (node for root in sight.roots for node in root.walk())
+        for node, now in zip(nodes, _each(sight.roots, known), strict=True):
+            if told.get(now.uid) != now:
+                _print([Node(node.assessment, ())], output, known, headless=bool(told))
+                told[now.uid] = now
+
+    return show
 
 
-def _print_json(assessment: Assessment) -> None:
-    click.echo(json_line(assessment.to_line()))
+def _rows(roots: Sequence[Node], output: Format, known: "Culprits | None") -> list[Row]:
+    if output.name == "kstatus":
+        return kstatus_table(roots)
+    if known is None:
+        return table(roots, wide=output.name == "wide")
+    return table(
+        roots,
+        wide=output.name == "wide",
+        blame=lambda view: [str(culprit) for culprit in known.of(view)],
+    )
 
 
-def _print_yaml(every: Iterable[Assessment]) -> None:
-    found = [msgspec.to_builtins(assessment.to_line()) for assessment in every]
-    text = yaml.safe_dump_all(found, sort_keys=False, explicit_start=True)
-    click.echo(text, nl=False)
+def _each(roots: Iterable[Node], known: "Culprits | None") -> Iterator["FollowedLine"]:
+    # Imported here: status -f needs none of it.
+    from webhook.cli.culprits import with_culprits  # noqa: PLC0415
+
+    return (with_culprits(node.assessment, known) for root in roots for node in root.walk())
+
+
+def _name(line: StatusLine) -> str:
+    """`deployment.apps/web`, as kubectl prints names."""
+    return f"{line.kind.lower()}{f'.{line.group}' if line.group else ''}/{line.name}"

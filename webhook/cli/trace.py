@@ -258,7 +258,7 @@ def _signals(over: asyncio.Event) -> Iterator[list[int]]:
 @OUTPUT
 @click.argument("target", metavar="KIND/NAME", required=False)
 def trace(target: str | None, **flags: Any) -> None:
-    """Name for certain which webhook changes one object.
+    """Prove which webhook changes one object.
 
     Registers observers that are called right before and after each mutating webhook configuration
     that can act on writes of the object, compares what they see, and removes them. Observers

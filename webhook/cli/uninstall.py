@@ -168,7 +168,7 @@ def uninstall(
     dry_run: bool,
     yes: bool,
 ) -> None:
-    """Take genguard out of a cluster.
+    """Remove genguard from a cluster.
 
     The registrations go first, so that no write waits for a server that is gone. Nothing is left
     behind; only the namespace stays when it holds anything that is not genguard's.

@@ -3,24 +3,34 @@
 import platform
 
 import click
+import msgspec
 
 from webhook import __version__
-from webhook.cli.options import OUTPUT
+from webhook.cli.formats import Format, output_option, print_objects
 from webhook.generation.table import known_versions
-from webhook.objects.shown import json_line
+
+
+class VersionFacts(msgspec.Struct, frozen=True):
+    """Which genguard this is; `kubernetes`: the oldest and the newest version that it knows."""
+
+    genguard: str
+    kubernetes: tuple[str, str]
+    python: str
 
 
 @click.command()
-@OUTPUT
-def version(*, output: str) -> None:
+@output_option(
+    *("table", "json", "yaml", "jsonpath"), text="A line for people, or an object for programs."
+)
+def version(*, output: Format) -> None:
     """Tell the version of genguard, and which versions of Kubernetes it knows the rules of.
 
     The exit code is 0, 2 when the command line is wrong.
     """
     oldest, newest = known_versions()
-    python = platform.python_version()
-    if output == "json":
-        facts = {"genguard": __version__, "kubernetes": [oldest, newest], "python": python}
-        click.echo(json_line(facts))
+    facts = VersionFacts(__version__, (oldest, newest), platform.python_version())
+    if output.is_table:
+        known = f"Kubernetes {oldest} to {newest}"
+        click.echo(f"genguard {facts.genguard}, {known}, Python {facts.python}")
     else:
-        click.echo(f"genguard {__version__}, Kubernetes {oldest} to {newest}, Python {python}")
+        print_objects([facts], output)

@@ -3,18 +3,22 @@
 import asyncio
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from http import HTTPStatus
+from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 import click
 
+from webhook.cli.asking_server import Memory, ServerChoice, server_beside
+from webhook.cli.culprits import CulpritWatch
 from webhook.cli.errors import one_line_errors
 from webhook.cli.files import FileObjects
-from webhook.cli.following import Following, Tell, following, memories
-from webhook.cli.options import MAX_LINE, asks_cluster, namespace_of
+from webhook.cli.following import Following, Sight, Tell, following
+from webhook.cli.options import FILENAME_HELP, MAX_LINE, RECURSIVE, asks_cluster, namespace_of
 from webhook.cluster.connection import connected, default_kubeconfig
 from webhook.cluster.discovery import discover
 from webhook.cluster.rest import RefusedError, Rest
@@ -34,13 +38,15 @@ from webhook.status.wait_goal import (
     WaitProgress,
     WaitState,
     WaitTracker,
-    parse_goal,
+    parse_goals,
 )
 
 _TICK: Final = 1.0
 """Seconds between two looks at the objects, and at least between two lines of output."""
 
 _MOST_TOLD: Final = 5
+_STUCK_SECONDS: Final = 3.0
+"""A wait of this length may be stuck: the server is asked who is to blame."""
 
 
 class Ending(IntEnum):
@@ -60,7 +66,7 @@ class WaitOptions:
     asked: tuple[RequestedTarget, ...]
     namespace: str
     selector: str
-    server: str | None
+    server: ServerChoice
     goals: tuple[Goal, ...]
     seconds: float
 
@@ -91,10 +97,17 @@ class _Waiting:
         if resolved is None:
             return self._time_out("")
         kinds, found = resolved
-        server, within = self._options.server, self._options.namespace
-        known = await memories(server, within) if server else {}
-        async with following(self._rest, kinds, found, self._tell, known) as objects:
-            return await self._follow(objects, WaitTracker(found, self._options.goals))
+        choice, within = self._options.server, self._options.namespace
+        known: Mapping[str, Memory] = {}
+        if choice.server:
+            async with server_beside(choice, self._rest) as server:
+                known = await server.memories(within)
+        within = within if all(one.namespace for one in found) else ""
+        async with (
+            following(self._rest, kinds, found, self._tell, known) as objects,
+            CulpritWatch(choice, self._rest, kinds, within, self._tell) as culprits,
+        ):
+            return await self._follow(objects, WaitTracker(found, self._options.goals), culprits)
 
     async def _resolve(self) -> tuple[list[Served], list[WatchTarget]] | None:
         """The kinds that are served, and the objects that are waited for; None when time is up.
@@ -113,6 +126,8 @@ class _Waiting:
                         one.served.path(one.namespace), limit="1", **one.list_parameters
                     )
             except UnknownTargetError as error:
+                if any(goal.is_deletion for goal in options.goals):
+                    raise
                 progress.tell(f"waiting: {error}")
             except RefusedError as error:
                 if not error.is_passing and error.status != HTTPStatus.NOT_FOUND:
@@ -124,9 +139,12 @@ class _Waiting:
                 return None
             await asyncio.sleep(min(_TICK / 2, self._remaining))
 
-    async def _follow(self, objects: Following, tracker: WaitTracker) -> Ending:
-        progress = _Progress(self._tell)
+    async def _follow(
+        self, objects: Following, tracker: WaitTracker, culprits: CulpritWatch
+    ) -> Ending:
+        progress, begun = _Progress(self._tell), time.monotonic()
         waiting: list[WaitProgress] = []
+        sight: Sight | None = None
         while self._remaining > 0:
             sight = await objects.sight(min(_TICK, self._remaining))
             if sight is None:
@@ -135,13 +153,19 @@ class _Waiting:
             failed = [one for one in every if one.state is WaitState.FAILED]
             waiting = [one for one in every if one.state is WaitState.WAITING]
             if failed:
-                self._tell(f"failed: {_listed(failed)}")
+                _ = await culprits.now()
+                self._tell(f"failed: {_listed(failed, _blamed(failed, sight, culprits))}")
                 return Ending.FAILED
             if not waiting:
                 self._tell(f"reached {self._options.goal}: {_listed(every)}")
                 return Ending.REACHED
-            progress.tell(f"waiting for {self._options.goal}: {_first(waiting)}")
-        return self._time_out(_listed(waiting))
+            if time.monotonic() - begun >= _STUCK_SECONDS:
+                culprits.look()
+            first = _first(waiting, _blamed(waiting[:1], sight, culprits))
+            progress.tell(f"waiting for {self._options.goal}: {first}")
+        if culprits.known is None and waiting:
+            _ = await culprits.now()
+        return self._time_out(_listed(waiting, _blamed(waiting, sight, culprits)))
 
     def _time_out(self, lacking: str) -> Ending:
         text = f"timed out after {self._options.seconds:g} s"
@@ -168,20 +192,37 @@ class _Progress:
             self._told, self._at = text, now
 
 
-def _first(waiting: Sequence[WaitProgress]) -> str:
+def _blamed(
+    stuck: Iterable[WaitProgress], sight: Sight | None, culprits: CulpritWatch
+) -> Mapping[str, str]:
+    """Return who is to blame, in a few words, by uid of what is stuck."""
+    if culprits.known is None or sight is None:
+        return {}
+    nodes = {node.assessment.view.uid: node for root in sight.roots for node in root.walk()}
+    found = {one.uid: culprits.known.of_tree(nodes[one.uid]) for one in stuck if one.uid in nodes}
+    return {uid: str(named[0]) for uid, named in found.items() if named}
+
+
+def _first(waiting: Sequence[WaitProgress], blamed: Mapping[str, str]) -> str:
     more = f" (and {len(waiting) - 1} more objects)" if len(waiting) > 1 else ""
-    return f"{waiting[0]}{more}"
+    return f"{_with_blame(waiting[0], blamed)}{more}"
 
 
-def _listed(tracker: Sequence[WaitProgress]) -> str:
-    texts = [str(one) for one in tracker[:_MOST_TOLD]]
+def _with_blame(one: WaitProgress, blamed: Mapping[str, str]) -> str:
+    return f"{one}; blamed: {blamed[one.uid]}" if one.uid in blamed else str(one)
+
+
+def _listed(
+    tracker: Sequence[WaitProgress], blamed: Mapping[str, str] = MappingProxyType({})
+) -> str:
+    texts = [_with_blame(one, blamed) for one in tracker[:_MOST_TOLD]]
     more = len(tracker) - _MOST_TOLD
     return "; ".join([*texts, f"and {more} more"] if more > 0 else texts)
 
 
 def _goals(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> tuple[Goal, ...]:
     try:
-        return tuple(map(parse_goal, texts))
+        return parse_goals(texts)
     except BadGoalError as error:
         raise click.BadParameter(str(error)) from error
 
@@ -196,7 +237,8 @@ def _goals(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> tup
     metavar="GOAL",
     callback=_goals,
     help="ready, settled, health=green, reconciled (settled at the generation of now or a later "
-    "one) or reconciled=N. Repeat it to wait for several at once.",
+    "one) or reconciled=N; condition=TYPE[=STATUS] and delete as in kubectl. Repeat it to wait for "
+    "several at once.",
 )
 @click.option(
     "--timeout",
@@ -212,22 +254,28 @@ def _goals(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> tup
     "--filename",
     "files",
     multiple=True,
-    metavar="FILE|-",
-    help="Wait for the objects that a file names, as kubectl apply -f has made them.",
+    metavar="FILE|FOLDER|URL|-",
+    help="Wait for the objects that are named there, as kubectl apply -f has made them. It is "
+    f"{FILENAME_HELP}.",
 )
+@RECURSIVE
 @MAX_LINE
 @asks_cluster
 def wait(words: tuple[str, ...], **flags: Any) -> None:
     """Wait until objects are ready and settled, and tell what they lack meanwhile.
 
     Several objects are waited for until all are there at the same moment. What does not exist yet
-    is waited for, its kind included. Each object counts with everything that it owns.
+    is waited for, its kind included. Each object counts with everything that it owns. For what is
+    stuck, a genguard in the cluster, or of --server, names who is to blame.
 
     The exit code is 0 when all is reached, 1 when an object has failed for good: past its progress
     deadline, ended badly, Stalled, being deleted; or it could not be asked. 2 when the command line
     is wrong, 3 when time is up.
     """
-    asked = _asked(words, flags.pop("files"), flags.pop("max_line"), selector=flags["selector"])
+    objects = FileObjects(
+        flags.pop("files"), flags.pop("max_line"), recursive=flags.pop("recursive")
+    )
+    asked = _asked(words, objects, selector=flags["selector"])
     numbered = [goal for goal in flags["goals"] if goal.generation is not None]
     if numbered and (len(asked) > 1 or not asked[0].name):
         raise click.UsageError(f"--for {numbered[0].text} is about one object: give KIND/NAME")
@@ -236,12 +284,10 @@ def wait(words: tuple[str, ...], **flags: Any) -> None:
     sys.exit(ending)
 
 
-def _asked(
-    words: tuple[str, ...], files: tuple[str, ...], max_line: int, *, selector: str
-) -> list[RequestedTarget]:
-    if bool(words) == bool(files):
+def _asked(words: tuple[str, ...], objects: FileObjects, *, selector: str) -> list[RequestedTarget]:
+    if bool(words) == objects.are_given:
         raise click.UsageError("give either KIND/NAME, KIND -l SELECTOR or -f FILE")
-    if not files:
+    if words:
         try:
             asked = parse_targets(words)
         except UnknownTargetError as error:
@@ -251,7 +297,6 @@ def _asked(
         return asked
     if selector:
         raise click.UsageError("the objects of a file are all waited for: leave out -l")
-    objects = FileObjects(files, max_line)
     found = [target_of_manifest(document) for document in objects]
     named = [one for one in found if one is not None]
     if objects.unread or len(named) < len(found) or not named:
@@ -266,12 +311,19 @@ def _run(
     context: str | None,
     namespace: str | None,
     all_namespaces: bool,
+    server: str | None,
+    token_file: Path | None,
     **flags: Any,
 ) -> int:
     kubeconfig = kubeconfig or default_kubeconfig()
     within = namespace_of(kubeconfig, context, namespace, asked, every=all_namespaces)
     options = WaitOptions(
-        kubeconfig=kubeconfig, context=context, asked=asked, namespace=within, **flags
+        kubeconfig=kubeconfig,
+        context=context,
+        asked=asked,
+        namespace=within,
+        server=ServerChoice.of(server, token_file),
+        **flags,
     )
     return asyncio.run(_wait(options, _tell))
 

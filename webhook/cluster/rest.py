@@ -4,6 +4,7 @@ import asyncio
 import os
 import re
 from http import HTTPStatus
+from http.client import responses
 from typing import Any, Final, NamedTuple
 
 import aiohttp
@@ -99,6 +100,36 @@ class Rest:
     async def stream(self, path: str, **params: str) -> aiohttp.ClientResponse:
         """Begin to read an endless answer, which the caller closes. Raises as `call` does."""
         return await self._send("GET", path, None, params, "application/json")
+
+    async def websocket(
+        self, path: str, protocol: str, **params: str
+    ) -> aiohttp.ClientWebSocketResponse:
+        """Open a WebSocket, which the caller closes. Raises RefusedError or UNREACHED."""
+        # The client of the Kubernetes API opens WebSockets in a second client alone.
+        calls = self._api.rest_client
+        if calls.pool_manager is None:
+            _ = await self.get("/version")  # makes the session
+        session = calls.pool_manager
+        if session is None:
+            raise RuntimeError("the client of the Kubernetes API keeps its session elsewhere")
+        _, url, headers, _, _ = await self._api.param_serialize(
+            "GET", path, query_params=list(params.items()), auth_settings=["BearerToken"]
+        )
+        name = self._api.configuration.tls_server_name
+        try:
+            async with asyncio.timeout(_SECONDS):
+                opened: aiohttp.ClientWebSocketResponse = await session.ws_connect(
+                    url,
+                    protocols=(protocol,),
+                    headers=headers,
+                    proxy=calls.proxy,
+                    proxy_headers=calls.proxy_headers,
+                    server_hostname=name or None,
+                )
+        except aiohttp.WSServerHandshakeError as error:
+            reason = responses.get(error.status, "no WebSocket")
+            raise RefusedError(error.status, f"{path}: {reason}") from error
+        return opened
 
     async def _send(
         self,

@@ -28,8 +28,8 @@ from webhook.threads import in_thread
 
 _KEY: Final = "findings"
 _DESCRIPTION: Final = (
-    "Open findings of genguard, for its next pod: names, numbers and digests, no contents of "
-    "objects. It may be deleted; genguard makes it again."
+    "Open findings of genguard, for its next pod: names, numbers, times and words of conditions; "
+    "other values of objects only with --show-values. It may be deleted; genguard makes it again."
 )
 SAVE_SECONDS: Final = 5.0
 """The shortest pause between saves of news: a finding, its state, severity or damage."""

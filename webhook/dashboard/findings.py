@@ -1,4 +1,7 @@
-"""The pages of findings: filtered, the worst and latest first, with the change that ends each."""
+"""The pages of findings: filtered, the worst and latest first.
+
+Each comes with what happened in one of its writes, and with the change that ends it.
+"""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,10 +18,11 @@ from webhook.dashboard.page import (
     choice,
     number,
 )
+from webhook.dashboard.runbook import runbook_of
 from webhook.detection.causes import by_cause
 from webhook.detection.detectors import ALL
 from webhook.detection.finding import Finding, Severity
-from webhook.detection.fix import with_fix
+from webhook.detection.fix import Installation, with_fix
 from webhook.detection.ledger import MOST_FINDINGS
 
 STATES: Final = ("open", "quiet", "resolved", "all")
@@ -26,7 +30,8 @@ STATES: Final = ("open", "quiet", "resolved", "all")
 DETECTORS: Final = tuple(sorted(one.name for one in ALL))
 SEVERITIES: Final = tuple(reversed(Severity))
 MOST_WITH_FIX: Final = 1_000
-"""Findings of one answer that come with their fix: for more it would take seconds and megabytes."""
+"""Findings of one answer that come with their fix and diff: for more it would take seconds and
+megabytes."""
 _ROWS: Final = 100
 _PARAMETERS: Final = ("q", "severity", "namespace", "detector", "state", "page", "limit")
 _SEVERITY_RANK: Final = {severity: rank for rank, severity in enumerate(SEVERITIES)}
@@ -139,13 +144,12 @@ async def load_open(context: PageContext, query: Mapping[str, str], _: float) ->
 
 
 async def load_all(context: PageContext, query: Mapping[str, str], _: float) -> PageData:
-    """Return the JSON: all findings by default, with their fix where they are not too many."""
+    """Return the JSON: all findings by default, with fix and diff where they are not too many."""
     data = await _seen(context, parse(query, state="all", limit=MOST_FINDINGS))
     page: FindingsPage = data.model
     if len(page.findings) > MOST_WITH_FIX:
         return data
-    fixed = await context.queue.in_thread(lambda: _with_fixes(context, page.findings))
-    return data._replace(model=structs.replace(page, findings=fixed))
+    return data._replace(model=structs.replace(page, findings=await _whole(context, page.findings)))
 
 
 async def load_finding(context: PageContext, query: Mapping[str, str], _: float) -> PageData:
@@ -154,18 +158,32 @@ async def load_finding(context: PageContext, query: Mapping[str, str], _: float)
     for found in known:
         if found.id == query["id"]:
             cause = next((one for one in known if one.id == found.caused_by), None)
-            (fixed,) = _with_fixes(context, (found,))
-            return PageData(fixed, {"cause": cause, "follows": by_cause(known).get(found.id, ())})
+            (whole,) = await _whole(context, (found,))
+            sources = context.sources
+            mode, enforce = sources.about().get("mode", ""), sources.enforce()
+            values = {
+                "cause": cause,
+                "follows": by_cause(known).get(found.id, ()),
+                "page": runbook_of(whole, mode, enforce),
+            }
+            return PageData(whole, values)
     raise MissingError(
         "No finding has this id. Newer findings may have replaced it, this server may have "
         "restarted, or another replica has it: each replica has its own findings."
     )
 
 
-def _with_fixes(context: PageContext, found: Sequence[Finding]) -> tuple[Finding, ...]:
-    registered = context.sources.suspects.registered
-    enforcing = context.sources.about().get("mode") == "enforcing"
-    return tuple(with_fix(one, registered, enforcing=enforcing) for one in found)
+async def _whole(context: PageContext, found: Sequence[Finding]) -> tuple[Finding, ...]:
+    """Return findings with what happened and what ends them."""
+    sources = context.sources
+    samples = sources.detecting.detection.ledger.samples({one.id for one in found})
+    registered = sources.suspects.registered
+    enforcing = sources.about().get("mode") == "enforcing"
+    installation = Installation(enforcing, sources.enforce(), sources.connected)
+
+    return await context.queue.in_thread(
+        lambda: tuple(with_fix(one, registered, installation, samples.get(one.id)) for one in found)
+    )
 
 
 async def _seen(context: PageContext, asked: FindingQuery, *, folds: bool = False) -> PageData:

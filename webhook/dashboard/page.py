@@ -41,6 +41,7 @@ class BusyError(Exception):
 class Sources(NamedTuple):
     """The state that pages show. `about` returns mode, version, store and instance as text.
 
+    enforce  returns the command that makes this installation enforcing; "" where none is known
     read_only  nobody may acknowledge or silence a finding
     """
 
@@ -51,6 +52,7 @@ class Sources(NamedTuple):
     about: Callable[[], Mapping[str, str]]
     connected: bool  # to a cluster
     silences: Silences
+    enforce: Callable[[], str] = str
     read_only: bool = False
 
 

@@ -11,7 +11,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from webhook.dashboard.page import link
-from webhook.dashboard.runbook import runbook
+from webhook.dashboard.runbook import runbook_of
+from webhook.objects.shown import json_line
 
 _MINUTE, _HOUR, _DAY = 60.0, 3_600.0, 86_400.0
 
@@ -32,8 +33,8 @@ def _environment() -> Environment:
         auto_reload=False,
     )
     made.filters.update(span=span, stamp=stamp, count=count, moment=moment, size=size)
-    made.filters.update(seconds=seconds, shell=shlex.quote)
-    made.globals.update(ago=ago, link=link, runbook=runbook)
+    made.filters.update(seconds=seconds, shell=shlex.quote, json=json_line)
+    made.globals.update(ago=ago, link=link, runbook_of=runbook_of)
     return made
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import StrEnum
+from itertools import islice
 from typing import Final, NamedTuple
 
 import msgspec
@@ -9,6 +10,7 @@ import msgspec
 from webhook.dashboard.rendering import ago
 from webhook.detection.changes import Change
 from webhook.detection.history import ObjectHistory
+from webhook.detection.sample import Letters, ShownField, shown_field, values_of
 from webhook.detection.write import Write
 from webhook.objects.observed import Generation, Observed, restorations
 from webhook.objects.pointer import to_field_path
@@ -42,8 +44,9 @@ class Stored(StrEnum):
 
 
 class Step(msgspec.Struct, frozen=True, rename="camel"):
-    """One write. Of its contents only the changed paths and the generations are kept.
+    """One write: the changed fields, and of their values those that may be shown.
 
+    fields   the values of the first of the changed fields
     others   paths that other webhooks changed; null if the intent was not seen
     mended   fields that another webhook cleared and genguard restored
     lost     fields that were cleared and not restored
@@ -62,6 +65,7 @@ class Step(msgspec.Struct, frozen=True, rename="camel"):
     others: tuple[str, ...] | None
     mended: tuple[str, ...]
     lost: tuple[str, ...]
+    fields: tuple[ShownField, ...] = ()
 
     @property
     def actor(self) -> str:
@@ -107,10 +111,11 @@ class Plot(NamedTuple):
 def steps(known: ObjectHistory) -> tuple[Step, ...]:
     """Return the remembered writes, oldest first."""
     stored = {id(one) for one in (*known.stored, *known.stored_metadata)}
-    return tuple(_step(one, is_stored=id(one) in stored) for one in known.writes)
+    letters = Letters()
+    return tuple(_step(one, letters, is_stored=id(one) in stored) for one in known.writes)
 
 
-def _step(write: Write, *, is_stored: bool) -> Step:
+def _step(write: Write, letters: Letters, *, is_stored: bool) -> Step:
     known = Stored.YES if is_stored else Stored.UNKNOWN
     changed, others = write.all_pointers(), write.all_of_webhooks()
     return Step(
@@ -127,6 +132,7 @@ def _step(write: Write, *, is_stored: bool) -> Step:
         others=None if others is None else tuple(_paths(others)),
         mended=tuple(_between(write.observed_sent, write.observed_after)),
         lost=tuple(_between(write.observed_after, write.observed_asked)),
+        fields=tuple(map(shown_field, islice(values_of(write, letters), MOST_PATHS))),
     )
 
 
@@ -235,7 +241,8 @@ def _kind(one: Step) -> str:
 def _told(one: Step) -> str:
     what = f"/{one.subresource}" if one.subresource else "spec"
     told = {"lost": ", observedGeneration lost", "mended": ", restored"}.get(_kind(one), "")
-    return f"{one.actor}: {what}, generation {one.generation}{told}"
+    fields = "".join(f"\n{each.field}: {each.text}" for each in one.fields)
+    return f"{one.actor}: {what}, generation {one.generation}{told}{fields}"
 
 
 def _ticks(low: int, high: int) -> list[int]:

@@ -1,5 +1,7 @@
 """What differs between two values, leaf by leaf, as digests: contents are compared, not kept.
 
+Only values that may be shown are kept as they are (webhook/detection/values.py).
+
 Items of a list are matched by their `type`, `name` or `uid` where they have one (conditions come
 in changing order), by position otherwise.
 """
@@ -13,6 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
+from webhook.detection.values import Shows, shown
 from webhook.objects.fields import Fields
 from webhook.objects.pointer import Path, to_pointer
 
@@ -20,7 +23,8 @@ MOST_LEAVES: Final = 2_000
 """More leaves of one write are left out, so that one object cannot take all the memory.
 
 Checked before a PathNode is made: it takes as much as the leaf."""
-_BYTES_OF_CHANGE: Final = 220
+_BYTES_OF_CHANGE: Final = 240
+_BYTES_OF_SHOWN: Final = 50
 _ITEM_KEYS: Final = ("type", "name", "uid")
 _ABSENT: Final = None
 _CONTAINERS: Final = frozenset({dict, list})
@@ -151,13 +155,18 @@ def place_of(name: str) -> PathNode:
 
 
 class Change(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """One leaf that differs; a digest is None where the leaf is absent."""
+    """One leaf that differs; a digest is None where the leaf is absent.
+
+    shown_before, shown_after  the values as JSON; None where they are absent or must not be shown
+    """
 
     key: Path  # list items by identity: equal across reorderings
     pointer: str  # RFC 6901, as the object had it
     before: int | None
     after: int | None
     salt: int  # of the key; see webhook/detection/changes.py
+    shown_before: str | None = None
+    shown_after: str | None = None
 
     @property
     def removed(self) -> bool:
@@ -177,6 +186,32 @@ class Change(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 Leaves = tuple[Change, ...]
 """By pointer."""
+
+
+class _Found(list[Change]):
+    """The leaves that differ, so far; `shows` is which of their values are kept."""
+
+    __slots__ = ("shows",)
+
+    def __init__(self, shows: Shows) -> None:
+        super().__init__()
+        self.shows: Final = shows
+
+    def note(self, at: PathNode, before: Any, after: Any) -> None:
+        """Add a leaf."""
+        self.append(
+            Change(
+                at.path,
+                at.pointer,
+                _digest(before),
+                _digest(after),
+                at.salt,
+                shown(before, at.path, self.shows),
+                shown(after, at.path, self.shows),
+            )
+        )
+
+
 Part = tuple[str, bytes | msgspec.Raw | None, bytes | msgspec.Raw | None]
 """A top-level field, before and after."""
 _pointer: Final = attrgetter("pointer")
@@ -185,7 +220,9 @@ _pointer: Final = attrgetter("pointer")
 def size_of(leaves: Leaves) -> int:
     """Return about how many bytes of memory leaves take, with paths and pointers of their own."""
     names = sys.getsizeof("".join([one.pointer for one in leaves]))
-    return _BYTES_OF_CHANGE * len(leaves) + 2 * names
+    values = [text for one in leaves for text in (one.shown_before, one.shown_after) if text]
+    shown = _BYTES_OF_SHOWN * len(values) + len("".join(values))
+    return _BYTES_OF_CHANGE * len(leaves) + 2 * names + shown
 
 
 def digest(raw: bytes | msgspec.Raw | None) -> int | None:
@@ -209,9 +246,9 @@ def differing(before: Fields, after: Fields, keys: Iterable[str]) -> Iterator[Pa
             yield key, old, new
 
 
-def leaves_of(parts: Iterable[Part]) -> Leaves:
+def leaves_of(parts: Iterable[Part], shows: Shows = Shows.NOTHING) -> Leaves:
     """Return the leaves that differ below such fields; raises as `changes` does."""
-    found: list[Change] = []
+    found = _Found(shows)
     for key, old, new in parts:
         at = _tree.root()[key]
         left, right = _opened(old), _opened(new)
@@ -241,7 +278,7 @@ def _decoded(raw: bytes | msgspec.Raw | None) -> Any:
     return _ABSENT if raw is None else _decode(raw)
 
 
-def _compare(old_at: PathNode, at: PathNode, old: Any, new: Any, found: list[Change]) -> None:
+def _compare(old_at: PathNode, at: PathNode, old: Any, new: Any, found: _Found) -> None:
     """Compare two values; where both are objects, or both lists, what is below them."""
     if len(found) >= MOST_LEAVES:
         return
@@ -254,11 +291,11 @@ def _compare(old_at: PathNode, at: PathNode, old: Any, new: Any, found: list[Cha
         _every_leaf(old_at, old, found, is_gone=True)
         _every_leaf(at, new, found, is_gone=False)
     elif not _same(old, new):
-        found.append(Change(at.path, at.pointer, _digest(old), _digest(new), at.salt))
+        found.note(at, old, new)
 
 
 def _compare_objects(
-    old_at: PathNode, at: PathNode, old: dict[str, Any], new: dict[str, Any], found: list[Change]
+    old_at: PathNode, at: PathNode, old: dict[str, Any], new: dict[str, Any], found: _Found
 ) -> None:
     for name, value in new.items():
         before = old.get(name)
@@ -268,8 +305,7 @@ def _compare_objects(
         if type(value) in _CONTAINERS or type(before) in _CONTAINERS:
             _compare(below if old_at is at else old_at[name], below, before, value, found)
         elif len(found) < MOST_LEAVES:
-            before, after = _digest(before), _digest(value)
-            found.append(Change(below.path, below.pointer, before, after, below.salt))
+            found.note(below, before, value)
     if old.keys() <= new.keys():
         return
     for name, value in old.items():
@@ -278,7 +314,7 @@ def _compare_objects(
 
 
 def _compare_lists(
-    old_at: PathNode, at: PathNode, old: list[Any], new: list[Any], found: list[Change]
+    old_at: PathNode, at: PathNode, old: list[Any], new: list[Any], found: _Found
 ) -> None:
     old_field, old_names = identities(old)
     field, names = identities(new)
@@ -295,7 +331,7 @@ def _compare_lists(
         _every_leaf(old_at[old_field, name, index], old[index], found, is_gone=True)
 
 
-def _every_leaf(at: PathNode, value: Any, found: list[Change], *, is_gone: bool) -> None:
+def _every_leaf(at: PathNode, value: Any, found: _Found, *, is_gone: bool) -> None:
     """Add each leaf of a value that only one side has."""
     inside: Iterable[tuple[str | Item, Any]]
     if value and type(value) is dict and not at.is_deepest:
@@ -306,20 +342,18 @@ def _every_leaf(at: PathNode, value: Any, found: list[Change], *, is_gone: bool)
     else:
         inside = ()
         if value is not _ABSENT and len(found) < MOST_LEAVES:
-            found.append(_lone(at, value, is_gone=is_gone))
+            found.note(at, *_lone(value, is_gone=is_gone))
     for token, child in inside:
         if len(found) >= MOST_LEAVES:
             return
         if child and type(child) in _CONTAINERS:
             _every_leaf(at[token], child, found, is_gone=is_gone)
         elif child is not _ABSENT:
-            found.append(_lone(at[token], child, is_gone=is_gone))
+            found.note(at[token], *_lone(child, is_gone=is_gone))
 
 
-def _lone(at: PathNode, value: Any, *, is_gone: bool) -> Change:
-    digest = zlib.crc32(_encode(value))
-    before, after = (digest, None) if is_gone else (None, digest)
-    return Change(at.path, at.pointer, before, after, at.salt)
+def _lone(value: Any, *, is_gone: bool) -> tuple[Any, Any]:
+    return (value, _ABSENT) if is_gone else (_ABSENT, value)
 
 
 def _digest(value: Any) -> int | None:

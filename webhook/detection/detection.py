@@ -40,6 +40,7 @@ from webhook.detection.reduce import (
 )
 from webhook.detection.refusals import Refusal, Refusals
 from webhook.detection.suspects import Suspects
+from webhook.detection.values import Shows
 from webhook.detection.write import Write, name_of
 
 MOST_OBJECTS_ALONE: Final = 10_000
@@ -79,6 +80,7 @@ class Detection:
         own_user: str = "",
         compares_all: bool = False,
         ledger: Ledger | None = None,
+        shows: Shows = Shows.PLAIN,
     ) -> None:
         """Start without any memory.
 
@@ -87,6 +89,7 @@ class Detection:
         compares_all  the leaves of every write, not of suspect objects alone: for replicas that
                       share facts, since each knows only later what an object was written before
         ledger        where signals are entered; it knows the same suspects
+        shows         which values of objects are kept and shown
         """
         self._own_user: Final = own_user
         self._compares_all: Final = compares_all
@@ -102,7 +105,7 @@ class Detection:
         self._refusals: Final = Refusals(self._lives, self.history, self._correlator)
         self._completed: list[Write | Unanswered | LifeFact] = []
         self._alone: Detection | None = None
-        self._comparer: Final = Comparer()
+        self._comparer: Final = Comparer(shows)
         self._unreadable = 0
 
     @property

@@ -22,6 +22,7 @@ from webhook.detection.changes import (
     leaves_of,
     size_of,
 )
+from webhook.detection.values import Shows
 from webhook.objects.bounded import Bounded
 from webhook.objects.fields import Fields
 from webhook.objects.pointer import Path
@@ -127,13 +128,13 @@ def _seed(key: str) -> int:
     return zlib.crc32(key.encode())
 
 
-Read = Callable[[Iterable[Part]], tuple[Leaves, tuple[Path, ...]]]
+Read = Callable[[Iterable[Part], Shows], tuple[Leaves, tuple[Path, ...]]]
 """Returns the leaves that differ below such fields, and which of them have grown; raises as
 `leaves_of` does."""
 
 
-def _leaves_alone(parts: Iterable[Part]) -> tuple[Leaves, tuple[Path, ...]]:
-    return leaves_of(parts), ()
+def _leaves_alone(parts: Iterable[Part], shows: Shows) -> tuple[Leaves, tuple[Path, ...]]:
+    return leaves_of(parts, shows), ()
 
 
 class Comparer:
@@ -142,8 +143,10 @@ class Comparer:
     A loop repeats: equal transitions of one object share one result, which is found once.
     """
 
-    def __init__(self) -> None:
-        self._known: Final[Bounded[tuple[str, int, int], Compared]] = Bounded(
+    def __init__(self, shows: Shows = Shows.PLAIN) -> None:
+        """`shows`: which values are kept, where those of the resource may be shown at all."""
+        self.shows: Final = shows
+        self._known: Final[Bounded[tuple[str, int, int, Shows], Compared]] = Bounded(
             MOST_TRANSITIONS, MOST_BYTES_SHARED
         )
         self._spent: dict[str, int] = {}
@@ -160,12 +163,14 @@ class Comparer:
         earlier: Sequence[Compared] = (),
         *,
         leaves: bool = True,
+        shows: Shows = Shows.NOTHING,
         read: Read = _leaves_alone,
     ) -> Compared:
         """Return what differs between the stored and the sent fields of the object `name`.
 
         Without `leaves`, only whether anything does. Of `earlier` comparisons of the same write,
-        the one that shows the same is returned. `read` finds the leaves.
+        the one that shows the same is returned. `shows`: which values are kept beside digests.
+        `read` finds the leaves.
         """
         before, after = digests(stored, sent)
         for one in earlier:
@@ -175,14 +180,14 @@ class Comparer:
             return Compared(before, after, NO_DIFF)
         if not leaves:
             return Compared(before, after, NOT_COMPARED)
-        key = name, before, after
+        key = name, before, after, shows
         found = self._known.get(key)
         if found is None:
             parts = list(differing(stored, sent, {**stored, **sent}))
             if not self._may_compare(name, parts, now):
                 return Compared(before, after, NOT_COMPARED)
             try:
-                changed, grown = read(parts)
+                changed, grown = read(parts, shows)
                 found = Compared(before, after, diff_of(changed, differs=True), grown)
             except (msgspec.MsgspecError, RecursionError):
                 self.unreadable += 1
@@ -246,9 +251,29 @@ def _step(left: Change | None, right: Change | None) -> Change | None:
     if left is None or right is None:
         at = left or right
         assert at is not None  # noqa: S101 - one of them names the leaf
-        before, after = (at.before, at.after) if left is None else (at.after, at.before)
-        return Change(at.key, at.pointer, before, after, at.salt)
+        return at if left is None else _reversed(at)
     if left.after == right.after:
         return None
     at = left if right.removed else right
-    return Change(at.key, at.pointer, left.after, right.after, at.salt)
+    return Change(
+        at.key,
+        at.pointer,
+        left.after,
+        right.after,
+        at.salt,
+        left.shown_after,
+        right.shown_after,
+    )
+
+
+def _reversed(one: Change) -> Change:
+    """Return the change back to what was before."""
+    return Change(
+        one.key,
+        one.pointer,
+        one.after,
+        one.before,
+        one.salt,
+        one.shown_after,
+        one.shown_before,
+    )

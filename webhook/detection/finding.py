@@ -5,6 +5,8 @@ from typing import Any
 
 import msgspec
 
+from webhook.detection.sample import WriteDiff
+
 
 class Severity(StrEnum):
     """Once is an anomaly; the same again on one object is a loop."""
@@ -53,12 +55,14 @@ class FixStep(msgspec.Struct, frozen=True, omit_defaults=True):
 
     command  a line for a shell; "" where there is none
     stanza   YAML to add to a manifest; "" where there is none
+    lasting  it mends the cause; the steps before it stop the damage
     """
 
     title: str
     text: str
     command: str = ""
     stanza: str = ""
+    lasting: bool = False
 
 
 class Finding(
@@ -75,6 +79,7 @@ class Finding(
             wrong; resolved
     fix     the steps that end the loop, where they were asked for: see webhook/detection/fix.py
     repair  the command that puts lost values back by hand; "" where there is none
+    diff    what happened in one of its writes, where it was asked for: webhook/detection/sample.py
     caused_by  the id of the finding that this one follows from; "" where it stands alone
     """
 
@@ -94,3 +99,4 @@ class Finding(
     fix: tuple[FixStep, ...] = ()
     repair: str = ""
     caused_by: str = ""
+    diff: WriteDiff | None = None

@@ -9,6 +9,7 @@ from webhook.detection.damage import Damage
 from webhook.detection.evidence import ResourceKind
 from webhook.detection.fact import Seconds
 from webhook.detection.finding import Actor, Confidence, Finding, Severity
+from webhook.detection.sample import is_complete, sample_of
 from webhook.detection.suspects import Suspects
 from webhook.detection.write import ObjectKey, Requester, Write
 from webhook.detection.young import rank_of
@@ -23,6 +24,8 @@ QUIET_SECONDS: Final = 60.0
 MOST_PATHS: Final = 20
 MOST_EVIDENCE: Final = 5
 MOST_FOLLOWED: Final = 4
+SECONDS_BETWEEN_SAMPLES: Final = 60.0
+"""A loop of a thousand writes shows the same in each: one a minute is kept."""
 
 Accused = tuple[tuple[str, Confidence], ...]
 """Webhooks, the likeliest first."""
@@ -216,6 +219,12 @@ class FindingState(msgspec.Struct, gc=False):
     """The choice behind `told`; None where there was none between webhooks."""
     accused: Accused = ()
     """The webhooks that `told` names: when these change, `told` is made again."""
+    sample: bytes = b""
+    """One of its writes, field by field: see webhook/detection/sample.py."""
+    sampled: Seconds = 0.0
+    """The time of that write."""
+    is_whole: bool = False
+    """All phases of that write were seen."""
     follows: dict[str, int] = {}
     """Owners by uid, the nearest first, and how many signals came of their changes."""
 
@@ -270,8 +279,24 @@ class FindingState(msgspec.Struct, gc=False):
             return "resolved"
         return "quiet" if self.quiet else "open"
 
+    def take_sample(self, write: Write, first: Sequence[str]) -> None:
+        """Keep the values of a write, unless a write that shows as much was kept a moment ago.
+
+        first  JSON Pointers of the fields that the signal is about
+        """
+        is_whole = is_complete(write)
+        is_news = is_whole and write.time - self.sampled >= SECONDS_BETWEEN_SAMPLES
+        if self.sample and not (is_news or is_whole > self.is_whole):
+            return
+        sample = sample_of(write, first)
+        if sample is not None:
+            self.sample, self.sampled, self.is_whole = sample, write.time, is_whole
+
     def absorb(self, other: Self) -> None:
         """Add the signals of the same finding that another ledger has."""
+        if other.sample and (other.is_whole, other.sampled) > (self.is_whole, self.sampled):
+            self.sample, self.sampled = other.sample, other.sampled
+            self.is_whole = other.is_whole
         if other.last >= self.last:
             self.message, self.damage = other.message, other.damage
         self.quiet = self.quiet and other.quiet

@@ -1,9 +1,10 @@
 """The change that ends a loop: from a finding to ordered steps, with commands ready to copy.
 
-Reads    a finding; where they are known, the registered webhooks and whether genguard repairs
-Result   only steps that apply: by the detector, by the type of the actors, by what they are (Argo
-         CD, Flux, Helm, kubectl, an autoscaler), and by how sure it is. Nothing is to be changed
-         for an actor that is only possible: then the first step finds out who it is
+Reads    a finding; where they are known, the registered webhooks and how genguard was installed
+Result   only steps that apply: by the detector, by genguard's mode, by the type of the actors, by
+         what they are (Argo CD, Flux, Helm, kubectl, an autoscaler), and by how sure it is. First
+         what stops the damage, then what mends the cause. Nothing is to be changed for an actor
+         that is only possible: then a step finds out who it is
 Relies   on nothing of an object's content: names and paths alone
 
 A detector without a row in PLANS gets the general plan, so a new one needs nothing here.
@@ -21,6 +22,7 @@ import msgspec
 import yaml
 
 from webhook.detection.finding import Actor, Confidence, Finding, FixStep
+from webhook.detection.sample import shown_diff
 from webhook.detection.suspects import Registered
 from webhook.generation.table import load_rows
 
@@ -30,6 +32,22 @@ _NOT_IN_A_NAME: Final = re.compile(r"[^a-z0-9]+")
 _LONGEST_NAME: Final = 63
 _STATIC: Final = ".static.k8s.io"
 """What the names of static webhooks and policies end with (KEP-5793)."""
+
+
+class Installation(NamedTuple):
+    """How genguard runs, as far as a step depends on it.
+
+    enforcing  whether it repairs; None where that is not known, as in an audit log
+    enforce    the command that makes it enforcing, with all else as it is; "" where none is known
+    connected  whether it knows the version of the cluster by itself; None where that is not known
+    """
+
+    enforcing: bool | None = None
+    enforce: str = ""
+    connected: bool | None = None
+
+
+UNKNOWN_INSTALLATION: Final = Installation()
 
 
 class Scope(Enum):
@@ -66,6 +84,10 @@ _PATCH_LESS: Final = (
 _GIVE_IN: Final = (
     "It must set a field only where the request has none, or say no: a webhook that denies is seen "
     "by who asks, one that changes the value back is not."
+)
+_OF_POLICY: Final = (
+    "Its mutations must set a field only where the request has none, and its matchConditions must "
+    "leave out the writers of the field. Whoever installs the policy must change it there, too."
 )
 _GENERAL: Final = Plan(
     Scope.OBJECT,
@@ -168,34 +190,38 @@ PLANS: Final[Mapping[str, Plan]] = {
     "generation-mismatch": Plan(
         Scope.OBJECT,
         _PATCH_LESS,
-        "genguard assumed another version of Kubernetes, or another feature gate. Give it "
-        "--kubeconfig or --server-version.",
+        "genguard predicted another number than the API server has counted.",
         harmless=True,
     ),
 }
 
 
 def fix(
-    found: Finding, registered: Sequence[Registered] = (), *, enforcing: bool | None = None
+    found: Finding,
+    registered: Sequence[Registered] = (),
+    installation: Installation = UNKNOWN_INSTALLATION,
 ) -> tuple[FixStep, ...]:
     """Return the steps, the first to take first.
 
     registered  the webhooks of the cluster, in their order; a rule is named only where it is known
-    enforcing   whether genguard repairs; None where that is not known, as in an audit log
     """
-    return tuple(_steps(found, registered, enforcing=enforcing))
+    steps = list(_steps(found, registered, installation))
+    return tuple(sorted(steps, key=lambda one: one.lasting))
 
 
 def with_fix(
-    found: Finding, registered: Sequence[Registered] = (), *, enforcing: bool | None = None
+    found: Finding,
+    registered: Sequence[Registered] = (),
+    installation: Installation = UNKNOWN_INSTALLATION,
+    sample: bytes | None = None,
 ) -> Finding:
-    """Return the finding with its steps."""
-    steps = fix(found, registered, enforcing=enforcing)
-    return msgspec.structs.replace(found, fix=steps)
+    """Return the finding with its steps, and with what happened in its sample."""
+    diff = None if sample is None else shown_diff(sample)
+    return msgspec.structs.replace(found, fix=fix(found, registered, installation), diff=diff)
 
 
 def _steps(
-    found: Finding, registered: Sequence[Registered], *, enforcing: bool | None
+    found: Finding, registered: Sequence[Registered], installation: Installation
 ) -> Iterator[FixStep]:
     if found.caused_by:
         yield FixStep(
@@ -206,27 +232,66 @@ def _steps(
         return
     plan = PLANS.get(found.detector, _GENERAL)
     if plan.harmless:
-        yield FixStep("Change nothing in the cluster", plan.writer)
+        yield _of_genguard(plan, installation)
         return
-    if plan.restores and _loses_observed(found) and enforcing is False:
-        yield FixStep(
-            "Let genguard restore the value",
-            "It runs with --audit-only. Install it again, with the same image and flags, but "
-            "without --audit-only: then the value is restored in the same write, and the loop ends "
-            "until the cause is mended.",
-        )
+    if plan.restores and _is_restored(found):
+        yield from _by_genguard(found, installation)
     sure = [one for one in found.actors if one.confidence is not Confidence.POSSIBLE]
-    if not sure:
+    if sure:
+        writers = [one for one in sure if one.type == "user"]
+        if plan.fights and _REPLICAS in found.paths:
+            yield from _autoscaled(writers)
+        yield from _of_others(found, plan, [one for one in sure if one.type != "user"], registered)
+        if plan.fights:
+            for actor in writers:
+                yield from _of_tool(found, actor)
+        yield from _of_writers(found, plan, writers)
+    else:
         yield _find_out(found)
-        return
-    writers = [one for one in sure if one.type == "user"]
-    if plan.fights and _REPLICAS in found.paths:
-        yield from _autoscaled(writers)
-    yield from _of_others(found, plan, [one for one in sure if one.type != "user"], registered)
-    if plan.fights:
-        for actor in writers:
-            yield from _of_tool(found, actor)
-    yield from _of_writers(found, plan, writers)
+    if found.repair and found.state != "resolved":
+        yield _by_hand(found, installation, is_proven=bool(sure))
+
+
+def _of_genguard(plan: Plan, installation: Installation) -> FixStep:
+    """Return the step for what genguard itself has wrong."""
+    mend = "It assumed another version of Kubernetes: give it --kubeconfig or --server-version."
+    if installation.connected:
+        mend = (
+            "It knows the version of this cluster, so a feature gate is set otherwise, or its "
+            "table of kinds is wrong: please open an issue."
+        )
+    return FixStep("Change nothing in the cluster", f"{plan.writer} {mend}")
+
+
+def _by_genguard(found: Finding, installation: Installation) -> Iterator[FixStep]:
+    """Yield what genguard does, or would do, for a value that it can restore."""
+    if installation.enforcing is False:
+        text = (
+            "genguard runs with --audit-only, and so it only watches. Enforcing, it restores the "
+            "value in the same write."
+        )
+        where = (
+            "The command keeps the other settings of this installation."
+            if installation.enforce
+            else "Start genguard serve again with the same flags, but without --audit-only."
+        )
+        yield FixStep("Let genguard restore the value", f"{text} {where}", installation.enforce)
+    elif installation.enforcing and found.state == "open" and not found.repair:
+        yield FixStep(
+            "Nothing has to be stopped at once",
+            "genguard restores the value in the same write, and the stored object is right. Mend "
+            "the cause by day.",
+        )
+
+
+def _by_hand(found: Finding, installation: Installation, *, is_proven: bool) -> FixStep:
+    """Return the step that puts a lost value back into the stored object."""
+    text = "The command fails if the object has changed since then."
+    if not installation.enforcing and found.state == "open":
+        text += " As long as the cause is there, the next write may lose the value again" + (
+            ": take the steps before this one first." if is_proven else "."
+        )
+    return FixStep("Restore the lost value by hand", text, found.repair)
 
 
 def _of_others(
@@ -239,11 +304,24 @@ def _of_others(
         elif actor.type == "policy":
             yield from _of_policy(found, plan, actor)
         else:
-            yield FixStep(f"Mend {actor.name}", plan.webhook)
+            yield _mended(actor.name, plan.webhook)
 
 
-def _loses_observed(found: Finding) -> bool:
-    return any(path.endswith(f"/{_OBSERVED}") for path in found.paths)
+def _mended(name: str, how: str) -> FixStep:
+    return FixStep(f"Mend {name} for good", how, lasting=True)
+
+
+def _is_restored(found: Finding) -> bool:
+    """Whether enforcing puts back what is lost: an observedGeneration that was cleared.
+
+    An older number is no cleared one, and who leaves the value as it was has not cleared it.
+    """
+    if not any(path.endswith(f"/{_OBSERVED}") for path in found.paths):
+        return False
+    if found.detector != "observed-generation-stalled":
+        return True
+    known = [one[_OBSERVED] for one in found.evidence if _OBSERVED in one]
+    return not (known and known[-1]) and any(one.type == "webhook" for one in found.actors)
 
 
 def _find_out(found: Finding) -> FixStep:
@@ -259,8 +337,8 @@ def _find_out(found: Finding) -> FixStep:
     fields = [_field(path) for path in found.paths[:1]]
     return FixStep(
         "Find out who writes it",
-        "No actor is certain or likely. This shows who wrote each field last; with an audit log "
-        "(-f AUDIT-LOG) also who was it before.",
+        "No actor is certain or likely. This shows who wrote each field last and, with an audit "
+        "log, by -f, also who was it before.",
         _command(found, "genguard", "blame", *target, *fields),
     )
 
@@ -271,7 +349,7 @@ def _of_webhook(
     configuration, _, webhook = actor.name.partition("/")
     if configuration.endswith(_STATIC):
         yield _in_manifest(found, _scope(found, plan), webhook, configuration)
-        yield FixStep(f"Mend {webhook} for good", plan.webhook)
+        yield _mended(webhook, plan.webhook)
         return
     known = _registered(configuration, webhook, registered)
     scope = _scope(found, plan)
@@ -295,7 +373,7 @@ def _of_webhook(
     owner = f" Who installs {configuration} must do the same, or it comes back."
     command = _patched(found, "mutatingwebhookconfiguration", configuration, form, patch)
     yield FixStep(title, text + owner, command)
-    yield FixStep(f"Mend {webhook} for good", plan.webhook)
+    yield _mended(webhook, plan.webhook)
 
 
 def _scope(found: Finding, plan: Plan) -> Scope:
@@ -370,6 +448,7 @@ def _of_policy(found: Finding, plan: Plan, actor: Actor) -> Iterator[FixStep]:
     scope = Scope.OBJECT if plan.scope is Scope.AGAIN else _scope(found, plan)
     if actor.name.endswith(_STATIC):
         yield _in_manifest(found, scope, actor.name, actor.name)
+        yield _mended(f"the policy {actor.name}", _OF_POLICY)
         return
     patch = {"spec": {"matchConditions": [_condition(found, scope)]}}
     yield FixStep(
@@ -377,6 +456,7 @@ def _of_policy(found: Finding, plan: Plan, actor: Actor) -> Iterator[FixStep]:
         "The condition is added to those that it has. Its mutations name the field.",
         _patched(found, "mutatingadmissionpolicy", actor.name, "strategic", patch),
     )
+    yield _mended(f"the policy {actor.name}", _OF_POLICY)
 
 
 class Tool(NamedTuple):
@@ -531,7 +611,7 @@ def _of_writers(found: Finding, plan: Plan, actors: Sequence[Actor]) -> Iterator
             _command(found, "genguard", "blame", _target(found), *_namespace(found)),
         )
         return
-    yield FixStep(f"Mend {names}", plan.writer)
+    yield FixStep(f"Mend {names}", plan.writer, lasting=True)
 
 
 def _annotated(found: Finding, key: str, value: str, tool: str) -> FixStep:

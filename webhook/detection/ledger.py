@@ -115,6 +115,7 @@ class Ledger:
         for path in sign.paths[:MOST_PATHS]:
             if len(entry.paths) < MOST_PATHS:
                 entry.paths[path] = None
+        entry.take_sample(write, sign.paths)
         for owner in follows:
             if owner in entry.follows or len(entry.follows) < MOST_FOLLOWED:
                 entry.follows[owner] = entry.follows.get(owner, 0) + 1
@@ -229,6 +230,11 @@ class Ledger:
         if not known:
             self._told = found
         return found
+
+    def samples(self, ids: Collection[str]) -> dict[str, bytes]:
+        """Return, by the id of the finding, the samples of those findings that have one."""
+        entries = self._entries.values()
+        return {one.id: one.sample for one in entries if one.sample and one.id in ids}
 
     def marks(self) -> Iterator[tuple[str, Mark]]:
         """Yield the name of each finding, as `export` takes it, and its mark."""

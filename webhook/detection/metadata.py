@@ -14,6 +14,7 @@ import msgspec
 
 from webhook.detection.changes import MOST_LEAVES, Change, Leaves, Part, PathNode, place_of
 from webhook.detection.diff import NO_DIFF, NOT_COMPARED, Compared, Comparer, Diff, between
+from webhook.detection.values import Shows, shown
 from webhook.objects.fields import Fields
 from webhook.objects.metadata import ObjectMeta
 from webhook.objects.owners import read_owners
@@ -123,10 +124,12 @@ def compare_metadata(
     *,
     earlier: Iterable[Compared | None],
     leaves: bool,
+    shows: Shows = Shows.NOTHING,
 ) -> Compared | None:
     """Compare the metadata of the object `name`, as stored and as sent; None where it is equal.
 
-    Without `leaves`, only whether anything differs. `earlier`: of the same write.
+    Without `leaves`, only whether anything differs. `earlier`: of the same write. `shows`: which
+    values are kept beside digests.
     """
     if (
         old.annotations == new.annotations
@@ -137,7 +140,7 @@ def compare_metadata(
         return None
     known = [one for one in earlier if one is not None]
     stored, sent = _fields(old), _fields(new)
-    return comparer.compare(name, stored, sent, now, known, leaves=leaves, read=_read)
+    return comparer.compare(name, stored, sent, now, known, leaves=leaves, shows=shows, read=_read)
 
 
 def join_metadata(
@@ -185,7 +188,7 @@ _names_decoder: Final = msgspec.json.Decoder(tuple[str, ...] | None)
 _NULL: Final = b"null"
 
 
-def _read(parts: Iterable[Part]) -> tuple[Leaves, tuple[Path, ...]]:
+def _read(parts: Iterable[Part], shows: Shows) -> tuple[Leaves, tuple[Path, ...]]:
     """Return the leaves that differ, and those of them whose stored value has grown.
 
     Raises msgspec.MsgspecError for values of another type.
@@ -196,17 +199,21 @@ def _read(parts: Iterable[Part]) -> tuple[Leaves, tuple[Path, ...]]:
         at, before, after = place_of(_METADATA)[name], old or _NULL, new or _NULL
         if name in (LABELS, ANNOTATIONS):
             left, right = (_texts_decoder.decode(one) or {} for one in (before, after))
-            found += _texts(at, left, right, grown)
+            found += _texts(at, left, right, grown, shows)
         elif name == FINALIZERS:
-            found += _items(at, "name", _finalizers(before), _finalizers(after))
+            found += _items(at, "name", _finalizers(before), _finalizers(after), shows)
         else:
-            found += _items(at, "uid", _owners(before), _owners(after))
+            found += _items(at, "uid", _owners(before), _owners(after), shows)
     found.sort(key=lambda one: (one.pointer, one.key))
     return tuple(found[:MOST_LEAVES]), tuple(grown)
 
 
 def _texts(
-    at: PathNode, old: dict[str, str | None], new: dict[str, str | None], grown: list[Path]
+    at: PathNode,
+    old: dict[str, str | None],
+    new: dict[str, str | None],
+    grown: list[Path],
+    shows: Shows,
 ) -> Iterator[Change]:
     """Yield the keys whose values differ, and note which of the values have grown."""
     for key in {**old, **new}:
@@ -214,18 +221,42 @@ def _texts(
         if before == after or _is_bookkeeping(key):
             continue
         below = at[key]
-        yield Change(below.path, below.pointer, _digest(before), _digest(after), below.salt)
+        yield Change(
+            below.path,
+            below.pointer,
+            _digest(before),
+            _digest(after),
+            below.salt,
+            shown(before, below.path, shows),
+            shown(after, below.path, shows),
+        )
         if before and after and _has_grown(before, after):
             grown.append(below.path)
 
 
-def _items(at: PathNode, field: str, old: dict[str, str], new: dict[str, str]) -> Iterator[Change]:
-    """Yield the items of a list that differ; all of them are at the pointer of the list."""
+def _items(
+    at: PathNode, field: str, old: dict[str, str], new: dict[str, str], shows: Shows
+) -> Iterator[Change]:
+    """Yield the items of a list that differ; all of them are at the pointer of the list.
+
+    An item is shown as `true`: it is there or not.
+    """
     for name in {**old, **new}:
         before, after = old.get(name), new.get(name)
         if before != after:
             below = at[field, name, 0]
-            yield Change(below.path, at.pointer, _digest(before), _digest(after), below.salt)
+            values = [_item_shown(one, name, shows) for one in (before, after)]
+            yield Change(
+                below.path, at.pointer, _digest(before), _digest(after), below.salt, *values
+            )
+
+
+def _item_shown(value: str | None, name: str, shows: Shows) -> str | None:
+    if value is None or shows is Shows.NOTHING:
+        return None
+    if value:  # "controller", of an owner
+        return f'"{value}"'
+    return shown(name if shows is Shows.ALL else True, (), shows)
 
 
 def _finalizers(raw: bytes | msgspec.Raw) -> dict[str, str]:

@@ -17,6 +17,7 @@ from webhook.detection.diff import Compared, Comparer, digests
 from webhook.detection.fact import VERSION, Fact, States, manager_of
 from webhook.detection.metadata import compare_metadata
 from webhook.detection.suspects import Suspects
+from webhook.detection.values import shows_of
 from webhook.detection.write import name_of
 from webhook.generation.custom import StatusSubresource
 from webhook.generation.prediction import Prediction
@@ -87,12 +88,15 @@ def reduce(
     assert new is not None  # noqa: S101
     assert key is not None  # noqa: S101
     facts, name = known.facts, name_of(key)
+    shows = shows_of(key.group, key.resource, comparer.shows)
     taken, of_status = _taken(reviewed, old, new), None
     earlier = [one.compared for one in facts]
-    compared = comparer.compare(name, taken.stored, taken.sent, now, earlier, leaves=is_suspect)
+    compared = comparer.compare(
+        name, taken.stored, taken.sent, now, earlier, leaves=is_suspect, shows=shows
+    )
     if taken.old_status is not None and taken.new_status is not None:
         of_status = comparer.compare(
-            name, taken.old_status, taken.new_status, now, leaves=is_suspect
+            name, taken.old_status, taken.new_status, now, leaves=is_suspect, shows=shows
         )
     metadata = None
     if request.subresource != _SCALE:  # a Scale has none of it
@@ -104,6 +108,7 @@ def reduce(
             now,
             earlier=[one.compared_metadata for one in facts],
             leaves=is_suspect,
+            shows=shows,
         )
     is_last = phase is Phase.OUTCOME or (phase is Phase.MUTATE and not known.awaits_outcome)
     states = _states(request.subresource, old, new, compared) if is_last else None

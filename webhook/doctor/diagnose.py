@@ -8,6 +8,7 @@ from webhook.doctor.facts import Facts
 from webhook.doctor.probes import (
     clock,
     conditions,
+    culprits,
     incomplete,
     last_seen,
     mode,
@@ -41,6 +42,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     heal,
     clock,
     kinds,
+    culprits,
 )
 """Causes come before their consequences."""
 

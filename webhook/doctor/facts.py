@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from certs import PairSnapshot
 from webhook.admission.probe import Seen
+from webhook.detection.finding import Finding
 from webhook.install.registering import is_limited
 from webhook.lint.hook import Hook, mapping, read_hooks
 from webhook.manifest.documents import (
@@ -75,6 +76,8 @@ class Facts:
     served          group, version and resource of every kind that the API server serves
     custom          group and resource of custom resources with a generation or a status
     unread          objects that could not be read, with the reason
+    findings        the open findings of the server; None where it could not be asked
+    unasked         why it could not be asked
     """
 
     at: datetime
@@ -95,6 +98,8 @@ class Facts:
     served: frozenset[tuple[str, str, str]] = frozenset()
     custom: tuple[tuple[str, str], ...] = ()
     unread: Mapping[str, str] = field(default_factory=dict)
+    findings: tuple[Finding, ...] | None = None
+    unasked: str = ""
 
     @property
     def outside(self) -> str:
@@ -125,6 +130,14 @@ class Facts:
     @property
     def install(self) -> str:
         """The command that installs genguard again with the same choices."""
+        return self._install()
+
+    @property
+    def install_enforcing(self) -> str:
+        """The command that makes genguard enforcing, with the same choices in all else."""
+        return self._install(enforces=True)
+
+    def _install(self, *, enforces: bool = False) -> str:
         if self.outside:
             return f"genguard install --url {shlex.quote(self.outside)} --ca-file ca.crt"
         flags = [] if self.namespace == NAMESPACE else ["-n", self.namespace]
@@ -134,7 +147,7 @@ class Facts:
         if self.deployment is not None:
             arguments = arguments_of(self.deployment)
             if AUDIT_ONLY in arguments:
-                flags.append(AUDIT_ONLY)
+                flags += [] if enforces else [AUDIT_ONLY]
             elif HEAL not in arguments:
                 flags.append("--no-heal")
             for url in alertmanagers_of(self.deployment):

@@ -10,6 +10,7 @@ from typing import Final
 
 from webhook import __version__
 from webhook.admission.probe import Seen
+from webhook.detection.finding import Finding, Severity
 from webhook.doctor.facts import Facts
 from webhook.doctor.result import CheckResult, Level, fail, few, results_or_ok, warn
 from webhook.install.registering import is_limited
@@ -22,6 +23,8 @@ _FEW_WRITES: Final = 100
 _MOST_INCOMPLETE: Final = 0.01
 _QUIET_SECONDS: Final = 3600
 _SKEW_SECONDS: Final = 30
+_FEW: Final = 3
+_EXPLAIN: Final = "genguard explain finding/{}"
 _STORES: Final = {
     "memory": "memory: each replica keeps its own state",
     "sqlite": "a file: findings survive a restart",
@@ -176,6 +179,33 @@ def clock(facts: Facts) -> Iterator[CheckResult]:
     far = abs(facts.skew) > _SKEW_SECONDS
     results = [warn("clock", message, "sudo timedatectl set-ntp true")] if far else []
     return results_or_ok("clock", "the clock here and the API server's agree", results)
+
+
+def culprits(facts: Facts) -> Iterator[CheckResult]:
+    """No open finding names somebody who breaks objects; consequences of another are left out."""
+    if facts.findings is None:
+        if facts.unasked:
+            yield CheckResult(Level.OK, "culprits", f"not known: {facts.unasked}")
+        return
+    known = {one.id for one in facts.findings}
+    found = [
+        one
+        for one in facts.findings
+        if one.severity is not Severity.INFO and one.caused_by not in known
+    ]
+    results = [warn("culprits", _blamed(one), _EXPLAIN.format(one.id)) for one in found[:_FEW]]
+    if len(found) > _FEW:
+        more = f"{len(found) - _FEW} more open findings"
+        results.append(warn("culprits", more, "genguard findings"))
+    yield from results_or_ok("culprits", "no open finding names anybody", results)
+
+
+def _blamed(one: Finding) -> str:
+    where = one.object
+    place = "/".join(part for part in (where.namespace, where.name) if part)
+    who = ", ".join(actor.told for actor in one.actors[:_FEW]) or "not known who"
+    kind = f"{where.resource}.{where.group}".rstrip(".")
+    return f"{kind} {place}: {who}: {one.message} ({one.count}x)"
 
 
 def _split(message: str, facts: Facts) -> CheckResult:

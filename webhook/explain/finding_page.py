@@ -1,10 +1,15 @@
-"""Writes a finding as a page of text, with the steps that end its loop: `explain finding/ID`."""
+"""Writes a finding as a page of text: `explain finding/ID`.
+
+It has what happened in one of its writes, and the steps that end its loop.
+"""
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from webhook.detection.finding import Finding, FixStep
+from webhook.detection.sample import WriteDiff
 from webhook.objects.pointer import from_pointer, to_field_path
+from webhook.objects.shown import json_line
 
 
 class FindingLine(NamedTuple):
@@ -31,13 +36,36 @@ def finding_page(found: Finding) -> Iterator[FindingLine]:
     yield FindingLine(", ".join(one.told for one in found.actors) or "not known", "  who     ")
     fields = [to_field_path(from_pointer(path)) for path in found.paths]
     yield FindingLine(", ".join(fields) or "no field in particular", "  fields  ")
-    if found.repair and found.state != "resolved":
-        yield FindingLine("RESTORE THE VALUE BY HAND", is_heading=True)
-        yield FindingLine(found.repair, "  ", is_code=True)
+    if found.diff is not None:
+        yield from _what_happened(found.diff)
     if found.fix:
         yield FindingLine("WHAT ENDS IT", is_heading=True)
     for number, step in enumerate(found.fix, start=1):
         yield from _step(number, step)
+
+
+_COLUMNS: Final = ("FIELD", "BEFORE", "ASKED", "LEFT", "STORED")
+
+
+def _what_happened(diff: WriteDiff) -> Iterator[FindingLine]:
+    yield FindingLine("WHAT HAPPENED", is_heading=True)
+    manager = f" ({diff.field_manager})" if diff.field_manager else ""
+    yield FindingLine(f"in the write of {diff.user}{manager} at {diff.time}", "  ")
+    rows = [
+        _COLUMNS,
+        *((one.field, *("?" if each is None else each.text for each in one.states))
+          for one in diff.fields),
+    ]  # fmt: skip
+    widths = [max(len(row[column]) for row in rows) for column in range(len(_COLUMNS))]
+    for row in rows:
+        cells = (text.ljust(width) for text, width in zip(row, widths, strict=True))
+        yield FindingLine("  ".join(cells).rstrip(), "  ", is_code=True)
+    if diff.more:
+        yield FindingLine(f"and {diff.more} more", "  ")
+    if diff.patch:
+        yield FindingLine("the other webhooks did:", "  ")
+    for one in diff.patch:
+        yield FindingLine(json_line(one), "    ", is_code=True)
 
 
 def _step(number: int, step: FixStep) -> Iterator[FindingLine]:

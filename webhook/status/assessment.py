@@ -3,12 +3,39 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+import msgspec
+
 from webhook.status.evaluate import evaluate
-from webhook.status.view import Past, StatusView
+from webhook.status.view import Health, Past, StatusView
 from webhook.status.views.argo import ArgoHealth, argo
 from webhook.status.views.disagreement import disagreement
 from webhook.status.views.kstatus import Kstatus, kstatus
 from webhook.status.views.rollout import Rollout, rollout
+
+
+class StatusLine(msgspec.Struct, frozen=True, rename="camel"):
+    """One line of `genguard status -o json`.
+
+    The fields are an interface: all are always present, in this order; null means not known.
+    """
+
+    kind: str
+    namespace: str
+    name: str
+    ready: bool | None
+    settled: bool
+    health: Health
+    progress: float | None
+    table_ready: bool | None
+    kstatus: Kstatus
+    argo: ArgoHealth | None
+    rollout: Rollout | None
+    reconciled_generation: int | None
+    terminating_replicas: int | None
+    reasons: tuple[str, ...]
+    api_version: str
+    group: str
+    uid: str
 
 
 class Assessment(NamedTuple):
@@ -32,28 +59,28 @@ class Assessment(NamedTuple):
             rollout=self.rollout,
         )
 
-    def to_line(self) -> dict[str, Any]:
-        """Return the object of one line of `genguard status -o json`.
-
-        The keys are an interface: all are always present, in this order.
-        """
+    def to_line(self) -> StatusLine:
+        """Return the object of one line of `genguard status -o json`."""
         view = self.view
-        return {
-            "kind": view.kind,
-            "namespace": view.namespace,
-            "name": view.name,
-            "ready": view.ready,
-            "settled": view.settled,
-            "health": view.health,
-            "progress": view.progress,
-            "tableReady": view.table_ready,
-            "kstatus": self.kstatus,
-            "argo": self.argo,
-            "rollout": self.rollout,
-            "reconciledGeneration": view.reconciled_generation,
-            "terminatingReplicas": view.terminating_replicas,
-            "reasons": [str(reason) for reason in view.reasons],
-        }
+        return StatusLine(
+            kind=view.kind,
+            namespace=view.namespace,
+            name=view.name,
+            ready=view.ready,
+            settled=view.settled,
+            health=view.health,
+            progress=view.progress,
+            table_ready=view.table_ready,
+            kstatus=self.kstatus,
+            argo=self.argo,
+            rollout=self.rollout,
+            reconciled_generation=view.reconciled_generation,
+            terminating_replicas=view.terminating_replicas,
+            reasons=tuple(map(str, view.reasons)),
+            api_version=f"{view.group}/{view.version}" if view.group else view.version,
+            group=view.group,
+            uid=view.uid,
+        )
 
 
 def assess(

@@ -1,6 +1,6 @@
 """Lays out trees of assessed objects as the rows of a table: `genguard status`."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
 from typing import Final, NamedTuple
 
@@ -46,13 +46,24 @@ _LINES: Final = ("│ ", "  ")
 _NOTHING: Final = "-"
 
 
-def table(roots: Sequence[Node], *, wide: bool) -> list[Row]:
+def _nobody(_: StatusView) -> Sequence[str]:
+    return ()
+
+
+def table(
+    roots: Sequence[Node],
+    *,
+    wide: bool,
+    blame: Callable[[StatusView], Sequence[str]] = _nobody,
+) -> list[Row]:
     """Return a header and a row for each object, each owner above the objects that it owns.
 
     Without `wide` it leaves out ReplicaSets of former rollouts, which have no pods, and shows only
     the first reason that blocks. An extra row says why the tools disagree about a root, and with
     `wide` about any object. Objects of several namespaces get a column NAMESPACE; several roots
     get a last row that sums them up.
+
+    blame  who causes what is wrong with an object: a row for each text
     """
     views = [root.assessment.view for root in roots]
     namespaced = len({view.namespace for view in views}) > 1
@@ -65,6 +76,8 @@ def table(roots: Sequence[Node], *, wide: bool) -> list[Row]:
             why = node.assessment.disagreement if wide or node is root else None
             if why is not None:
                 rows.append((*space, Cell(f"{below}≠ {printable(why)}", Tone.FAINT)))
+            culprits = blame(node.assessment.view)
+            rows += [(*space, Cell(f"{below}! {text}", Tone.BAD)) for text in culprits]
     if len(views) > 1:
         rows.append((Cell(_summary_line(views)),))
     return rows

@@ -66,12 +66,12 @@ REVIEWS: Final = Counter(
 )
 MENDS: Final = Counter(
     "genguard_mends_total",
-    "Edits by rule; mode did or, in audit-only, would.",
+    "Repairs by rule; mode is did, or would with --audit-only.",
     ("rule", "resource", "mode"),
 )
 DROPPED_EDITS: Final = Counter(
     "genguard_dropped_edits_total",
-    "Edits that would not have applied and were not sent.",
+    "Repairs that were not sent, because they would not have applied.",
     ("resource",),
 )
 REFUSED_REQUESTS: Final = Counter(
@@ -91,7 +91,7 @@ LAST_REVIEW: Final = Gauge(
 )
 REMEMBERED_DROPPED: Final = Counter(
     "genguard_remembered_dropped_total",
-    "Intents and answers that made room for others while their writes were on their way.",
+    "Intents and answers that were forgotten while their writes were in progress.",
     ("what",),
 )
 FLIP_STATUS_REFUSED: Final = Gauge(
@@ -99,7 +99,7 @@ FLIP_STATUS_REFUSED: Final = Gauge(
 )
 COSTLY_CONDITIONS: Final = Gauge(
     "genguard_costly_conditions",
-    "matchConditions that cost too much to evaluate: their webhooks stay possible.",
+    "matchConditions that cost too much to evaluate; their webhooks stay possible.",
 )
 
 # The server.
@@ -112,7 +112,7 @@ SHED: Final = Counter(
 OPEN_CONNECTIONS: Final = Gauge("genguard_open_connections", "Connections of the admission port.")
 EVENT_LOOP_LAG: Final = Gauge(
     "genguard_event_loop_lag_seconds",
-    "The longest recent delay of the event loop: every answer waited for as long.",
+    "The longest recent delay of the event loop; each answer was delayed by as much.",
 )
 CERTIFICATE_EXPIRY: Final = Gauge(
     "genguard_certificate_expiry_seconds", "Seconds until the served certificate expires."
@@ -136,12 +136,10 @@ CLUSTER_KNOWN: Final = Gauge(
 )
 
 # Detection.
-FINDINGS_OPEN: Final = Gauge(
-    "genguard_findings_open", "Findings now open.", ("detector", "severity")
-)
+FINDINGS_OPEN: Final = Gauge("genguard_findings_open", "Open findings.", ("detector", "severity"))
 DETECTION_DROPPED: Final = Counter(
     "genguard_detection_dropped_total",
-    "Reviews, writes and findings that detection and tracking had no room for.",
+    "Reviews, writes and findings that were dropped, because a queue or table was full.",
 )
 WRITES: Final = Counter("genguard_writes_total", "Updates whose outcome was seen.")
 INCOMPLETE_WRITES: Final = Counter(
@@ -166,25 +164,25 @@ GENERATION_LAG_OBJECTS: Final = Gauge(
 )
 READY_FLIPS: Final = Counter(
     "genguard_ready_flips_total",
-    "Turns of Ready within one generation, after it was ready once.",
+    "How often Ready changed within one generation, after the object was ready once.",
     _KIND,
 )
 OBSERVATION_LAG: Final = Histogram(
     "genguard_observation_lag_seconds",
-    "From a change of intent to an observedGeneration that has caught up.",
+    "From a change of what is wanted until observedGeneration has caught up.",
     _KIND,
 )
 RECONCILE_DURATION: Final = Histogram(
     "genguard_reconcile_duration_seconds",
-    "From a change of intent until the object was settled.",
+    "From a change of what is wanted until the object was settled.",
     _KIND,
 )
-TRACKED_BYTES: Final = Gauge("genguard_tracked_bytes", "Memory of tracked objects.")
+TRACKED_BYTES: Final = Gauge("genguard_tracked_bytes", "Memory that tracked objects take.")
 
 # Watched objects.
 WATCH_CURRENT: Final = Gauge(
     "genguard_watch_current",
-    "1 while all objects of a watched resource are known as they are now.",
+    "1 while the watch of a resource is up to date.",
     ("resource",),
 )
 TERMINATING_PODS: Final = Gauge(
@@ -194,8 +192,7 @@ TERMINATING_PODS: Final = Gauge(
 )
 TERMINATING_REPLICAS_OBJECTS: Final = Gauge(
     "genguard_terminating_replicas_objects",
-    "Objects by what status.terminatingReplicas says: as many as pods do, another number, or "
-    "nothing.",
+    "Objects whose status.terminatingReplicas agrees with their pods, differs, or is absent.",
     ("kind", "status"),
 )
 REPLICASET_TERMINATING_REPLICAS: Final = Gauge(
@@ -209,7 +206,8 @@ REPLICASET_TERMINATING_PODS: Final = Gauge(
     ("namespace", "replicaset"),
 )
 REPLICASETS_WITHOUT_SERIES: Final = Gauge(
-    "genguard_replicasets_without_series", "Objects that --object-metrics left no room for."
+    "genguard_replicasets_without_series",
+    "Objects without metrics of their own, because --object-metrics is too low.",
 )
 # KEP-3973 and the changelog of kube-state-metrics have the first name; its releases since v2.18.0
 # export the second (its internal/store/deployment.go).
@@ -236,10 +234,10 @@ DEPLOYMENTS_WITHOUT_SERIES: Final = Gauge(
 STORE_SAVE_FAILURES: Final = Gauge(
     "genguard_store_save_failures", "Saves to the store that failed."
 )
-STORE_UP: Final = Gauge("genguard_store_up", "1 while the shared store is asked.")
+STORE_UP: Final = Gauge("genguard_store_up", "1 while the shared store is reached and used.")
 STORE_REQUESTS: Final = Counter(
     "genguard_store_requests_total",
-    "Commands for the shared store, by what became of them.",
+    "Commands for the shared store, by result.",
     ("operation", "result"),
 )
 STORE_SHARED: Final = Gauge(
@@ -247,7 +245,7 @@ STORE_SHARED: Final = Gauge(
 )
 STORE_FACTS: Final = Counter(
     "genguard_store_facts_total",
-    "What detection learns of reviews, by what became of it in the shared store.",
+    "Records of updates for the other replicas, by result.",
     ("result",),
 )
 STORE_LAG: Final = Gauge(
@@ -256,7 +254,7 @@ STORE_LAG: Final = Gauge(
 )
 STORE_DROPPED: Final = Counter(
     "genguard_store_dropped_total",
-    "Values of the shared store that were not taken, or not whole, by the reason.",
+    "Values of the shared store that were not used, or not completely, by reason.",
     ("reason",),
 )
 

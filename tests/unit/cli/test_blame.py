@@ -16,6 +16,7 @@ from tests.unit.blame.test_audited import event
 from tests.unit.detection.test_fix import finding
 from webhook.cli import main
 from webhook.detection.fix import with_fix
+from webhook.detection.sample import PatchedField, ShownField, ShownValue, WriteDiff
 
 STORED = {"kind": "Deployment", "metadata": {"name": "web"}, "spec": {"replicas": 1}}
 LOG = [
@@ -175,16 +176,49 @@ def test_a_finding_is_explained_with_what_ends_it():
     assert json.loads(line.stdout)["fix"][0]["title"] == "Let Argo CD ignore the field"
 
 
+def test_a_finding_is_explained_with_what_happened():
+    fields = (
+        ShownField(
+            "spec.replicas",
+            "/spec/replicas",
+            ShownValue(value=2),
+            ShownValue(value=10),
+            ShownValue(absent=True),
+        ),
+        ShownField("spec.note", "/spec/note", *[ShownValue(hidden=one) for one in "AAAB"]),
+    )
+    patch = (PatchedField("remove", "/spec/replicas"),)
+    diff = WriteDiff("2026-11-23T08:01:00Z", "bob", "kubectl", fields, patch, 2)
+    found = msgspec.structs.replace(FIGHT, diff=diff)
+    with serving({"/api/findings/f1": msgspec.json.encode(found)}) as server:
+        page = run("explain", "finding/f1", "--server", server).stdout
+        line = run("explain", "finding/f1", "--server", server, "-o", "json").stdout
+    assert page.partition("WHAT HAPPENED\n")[2].splitlines()[:7] == [
+        "  in the write of bob (kubectl) at 2026-11-23T08:01:00Z",
+        "  FIELD          BEFORE   ASKED    LEFT     STORED",
+        "  spec.replicas  2        10       absent   ?",
+        "  spec.note      value A  value A  value A  value B",
+        "  and 2 more",
+        "  the other webhooks did:",
+        '    {"op":"remove","path":"/spec/replicas"}',
+    ]
+    assert json.loads(line)["diff"]["fields"][0]["asked"] == {"value": 10}
+
+
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
         (["finding/gone", "--server", "SERVER"], 1, "the server has no finding gone"),
         (["finding/bad", "--server", "SERVER"], 1, "no answer from /api/findings/bad"),
         (["finding/f1", "--server", "http://127.0.0.1:9"], 1, "no answer from /api/findings/f1"),
-        (["finding/f1", "--server", "nonsense"], 1, "no answer from"),
+        (["finding/f1", "--server", "http://"], 1, "no URL such as http://127.0.0.1:8080"),
+        (["finding/f1", "--server", "127.0.0.1:9"], 2, "is neither a URL such as"),
+        (["finding/f1", "--server", "other-namespace"], 1, "no cluster"),
         (["finding/", "--server", "SERVER"], 2, "is not finding/ID"),
         (["finding/../x", "--server", "SERVER"], 2, "is not finding/ID"),
-        (["finding/f1", "--kubeconfig", "x"], 2, "give --server alone"),
+        (["finding/f1", "--kubeconfig", "x"], 1, "--kubeconfig x: no such file"),
+        (["finding/f1", "--crds", "README.md"], 2, "leave out what is of kinds"),
+        (["finding/f1", "--token-file", "x"], 1, "--token-file x: No such file"),
         (["pods", "--server", "SERVER"], 2, "--server is for finding/ID"),
     ],
 )

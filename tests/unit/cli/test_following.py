@@ -7,7 +7,8 @@ import pytest
 
 from tests.unit.cluster.store import Store, serving
 from tests.unit.status.test_targets import DEPLOYMENTS, NODES, PODS, served
-from webhook.cli.following import Following, Memory, Sight, following
+from webhook.cli.asking_server import Memory
+from webhook.cli.following import Following, Sight, following
 from webhook.status.targets import WatchTarget
 
 REPLICA_SETS = served("apps", "replicasets", "ReplicaSet")

@@ -23,7 +23,7 @@ from webhook.cli import main
 
 KEYS = {
     "type", "uid", "phase", "group", "resource", "subresource", "operation", "namespace", "name",
-    "predictedGeneration", "step", "cause", "effective", "patch",
+    "predictedGeneration", "step", "cause", "effective", "patch", "apiVersion", "objectUid",
 }  # fmt: skip
 
 
@@ -36,7 +36,9 @@ def test_each_review_is_one_object_and_a_summary_is_last(tmp_path):
     assert first == {
         "type": "review", "uid": asked["request"]["uid"], "phase": "mutate", "group": "apps",
         "resource": "deployments", "subresource": "status", "operation": "UPDATE",
-        "namespace": "default", "name": "thing", "predictedGeneration": None, "step": 0,
+        "namespace": "default", "name": "thing", "apiVersion": "apps/v1",
+        "objectUid": asked["request"]["oldObject"]["metadata"].get("uid", ""),
+        "predictedGeneration": None, "step": 0,
         "cause": "subresource-keeps", "effective": False,
         "patch": [{"op": "add", "path": "/status/observedGeneration", "value": 3}],
     }  # fmt: skip
@@ -177,3 +179,19 @@ def test_a_finding_that_follows_from_another_is_a_row_beneath_it():
     *_, cause, child, _ = result.output.splitlines()
     assert cause.split()[:2] == ["warning", "spec-fight"]
     assert child.split()[:3] == ["info", "└", "generation-storm"]
+
+
+@pytest.mark.parametrize(
+    ("severity", "code"), [(None, 0), ("info", 1), ("warning", 1), ("critical", 0)]
+)
+def test_findings_that_are_severe_enough_decide_on_the_exit_code(severity, code):
+    name = "a-child-of-what-two-fight-over"  # a warning, and an info that follows from it
+    flags = ["--fail-on", severity] if severity else []
+    result = replay("--crds", recording.DEFINITIONS, *flags, recording.reviews_of(name))
+    assert result.exit_code == code
+
+
+def test_a_file_without_reviews_says_so(tmp_path):
+    path = write_lines(tmp_path / "empty.ndjson")
+    result = replay(path)
+    assert (result.exit_code, result.stderr) == (0, f"No reviews or events found in {path}.\n")

@@ -25,15 +25,18 @@ class Queue:
         return make()
 
 
-def context(*found: Finding, mode="enforcing"):
+def context(*found: Finding, mode="enforcing", samples=()):
+    ledger = SimpleNamespace(samples=lambda ids: {k: v for k, v in samples if k in ids})
+    detection = SimpleNamespace(ledger=ledger)
     sources = Sources(
-        detecting=SimpleNamespace(findings=lambda: found),
+        detecting=SimpleNamespace(findings=lambda: found, detection=detection),
         suspects=SimpleNamespace(registered=()),
         watching=None,
         metrics=None,
         about=lambda: {"mode": mode},
         connected=True,
         silences=Silences(),
+        enforce=lambda: "genguard install --replicas 3 --ha",
     )
     return PageContext(sources, server=None, queue=Queue())
 
@@ -41,13 +44,15 @@ def context(*found: Finding, mode="enforcing"):
 @pytest.mark.parametrize(
     ("mode", "first"),
     [
-        ("enforcing", "Do not call old.example.org for writes of the status of this kind"),
+        ("enforcing", "Nothing has to be stopped at once"),
         ("audit-only", "Let genguard restore the value"),
     ],
 )
 async def test_the_steps_of_one_finding_fit_what_the_server_does(mode, first):
     data = await findings.load_finding(context(CLEARED, mode=mode), {"id": "f1"}, 0.0)
-    assert data.model.fix[0].title == first
+    step = data.model.fix[0]
+    assert step.title == first
+    assert (step.command == "genguard install --replicas 3 --ha") == (mode == "audit-only")
 
 
 async def test_a_finding_that_is_not_known_is_missing():

@@ -3,6 +3,7 @@
 from tests.unit.alerts.findings import finding
 from webhook.dashboard.findings import parse, select
 from webhook.dashboard.rendering import render
+from webhook.dashboard.runbook import runbook_of
 from webhook.detection.causes import by_cause
 from webhook.detection.finding import Severity
 
@@ -42,6 +43,10 @@ def test_where_its_cause_is_filtered_out_it_is_shown():
     assert [one.id for one in select((ROOT, CHILD), asked, folds=True).findings] == ["child"]
 
 
+def page_of(model, **values):
+    return shown("finding.html", model, page=runbook_of(model, "enforcing"), **values)
+
+
 def test_the_page_of_each_links_the_other():
-    assert "/findings/root" in shown("finding.html", CHILD, cause=ROOT, follows=())
-    assert "/findings/child" in shown("finding.html", ROOT, cause=None, follows=[CHILD])
+    assert "/findings/root" in page_of(CHILD, cause=ROOT, follows=())
+    assert "/findings/child" in page_of(ROOT, cause=None, follows=[CHILD])

@@ -1,5 +1,6 @@
 """A finding shows what ends its loop: only steps that apply, with commands that a shell takes."""
 
+import re
 import shlex
 
 import pytest
@@ -8,11 +9,11 @@ import yaml
 from tests.cases_loader import load, table
 from webhook.detection.detectors import ALL
 from webhook.detection.finding import Actor, Confidence, Finding, FoundObject, Severity
-from webhook.detection.fix import PLANS, fix, with_fix
+from webhook.detection.fix import PLANS, Installation, fix, with_fix
 from webhook.detection.suspects import Registered
 
 WEB = FoundObject("apps", "v1", "deployments", "shop", "web", "u")
-KEYS = ("finding", "registered", "enforcing", "steps")
+KEYS = ("finding", "registered", "enforcing", "enforce", "connected", "steps")
 
 
 def actor(text):
@@ -27,7 +28,7 @@ def finding(values):
         id="f1",
         detector=values["detector"],
         severity=Severity.WARNING,
-        state="open",
+        state=values.get("state", "open"),
         object=where,
         subresource=values.get("subresource", ""),
         paths=tuple(values.get("paths", ())),
@@ -36,7 +37,8 @@ def finding(values):
         first_seen="2026-11-23T08:00:00Z",
         last_seen="2026-11-23T08:01:00Z",
         message="m",
-        evidence=(),
+        evidence=tuple(values.get("evidence", ())),
+        repair=values.get("repair", ""),
         caused_by=values.get("causedBy", ""),
     )
 
@@ -56,7 +58,10 @@ def registered(values):
 
 def steps_of(case):
     known = [registered(one) for one in case.get("registered", ())]
-    return fix(finding(case["finding"]), known, enforcing=case.get("enforcing"))
+    installation = Installation(
+        case.get("enforcing"), case.get("enforce", ""), case.get("connected")
+    )
+    return fix(finding(case["finding"]), known, installation)
 
 
 @table("fix", *KEYS)
@@ -80,7 +85,7 @@ def test_commands_are_lines_of_a_shell_and_stanzas_are_yaml(case):
             assert (program, verb) in {
                 ("kubectl", "patch"), ("kubectl", "apply"),
                 ("genguard", "trace"), ("genguard", "explain"),
-                ("genguard", "blame"),
+                ("genguard", "blame"), ("genguard", "install"), ("kubectl", "-n"),
             }  # fmt: skip
         if step.stanza:
             assert set(yaml.safe_load(step.stanza)) <= {
@@ -99,6 +104,31 @@ def test_each_plan_has_a_case(detector):
 def test_no_finding_is_left_without_a_step_or_breaks(detector, sort, confidence):
     values = {"detector": detector, "actors": [f"{sort} conf/hook {confidence.value}"]}
     assert fix(finding(values))
+
+
+@pytest.mark.parametrize("detector", sorted({*PLANS, *(one.name for one in ALL)}))
+@pytest.mark.parametrize("sort", ["user", "webhook", "policy"])
+@pytest.mark.parametrize("confidence", list(Confidence))
+@pytest.mark.parametrize("enforcing", [True, False])
+def test_steps_fit_the_mode_name_what_they_are_about_and_stop_before_they_mend(
+    detector, sort, confidence, enforcing
+):
+    values = {
+        "detector": detector,
+        "subresource": "status",
+        "paths": ["/status/observedGeneration"],
+        "actors": [f"{sort} conf/hook {confidence.value}"],
+    }
+    steps = fix(finding(values), (), Installation(enforcing, "genguard install"))
+    told = " ".join(f"{one.title} {one.text} {one.command} {one.stanza}" for one in steps)
+    assert not {"KIND", "NAMESPACE", "NAME", "RESOURCE", "IMAGE"} & set(re.findall("[A-Z]+", told))
+    assert ("by day" in told) <= enforcing
+    assert ("--audit-only" in told) <= (not enforcing)
+    lasting = [one.lasting for one in steps]
+    assert lasting == sorted(lasting)
+    if confidence is Confidence.POSSIBLE and detector != "generation-mismatch":
+        assert steps[-1].command.startswith(("genguard trace deploy", "genguard blame deploy"))
+        assert "kubectl patch" not in told
 
 
 def test_a_finding_without_actors_says_how_to_find_them():

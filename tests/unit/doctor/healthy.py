@@ -46,6 +46,7 @@ def healthy(**choices: Any) -> Facts:
         probe=seen,
         probes=(seen,) * 20,
         served=served(),
+        findings=(),
         rights=(Right("list", "apiextensions.k8s.io", "customresourcedefinitions", True),),
     )
 

@@ -4,6 +4,7 @@ from copy import deepcopy
 from dataclasses import replace
 from datetime import timedelta
 
+import msgspec
 import pytest
 
 from certs import installed_names, issue_authority, renew
@@ -20,6 +21,7 @@ from tests.unit.doctor.healthy import (
     with_split,
     worst,
 )
+from webhook.detection.finding import Actor, Confidence, Finding, FoundObject, Severity
 from webhook.doctor.diagnose import CHECKS, diagnose
 from webhook.doctor.facts import Right
 from webhook.doctor.result import Level
@@ -40,6 +42,21 @@ OLD_LEAF = renew(
 ).pair
 
 
+FOUND = Finding(
+    id="f1",
+    detector="observed-generation-cleared",
+    severity=Severity.CRITICAL,
+    state="open",
+    object=FoundObject("apps", "v1", "deployments", "shop", "web", "u"),
+    subresource="status",
+    paths=("/status/observedGeneration",),
+    actors=(Actor("webhook", "mmm-old/two.example.org", "", Confidence.CERTAIN),),
+    count=9,
+    first_seen="2026-04-30T23:00:00Z",
+    last_seen="2026-04-30T23:59:00Z",
+    message="m",
+    evidence=(),
+)
 RULES = [
     {"apiGroups": ["apps"], "apiVersions": ["v1"], "resources": ["*"], "operations": ["UPDATE"]}
 ]
@@ -295,6 +312,15 @@ def test_registrations_that_ask_the_genguard_of_another_namespace_are_a_failure(
             "50 s behind",
             "sudo timedatectl set-ntp true",
         ),
+        (
+            replace(
+                WELL, findings=(FOUND, msgspec.structs.replace(FOUND, id="f2", caused_by="f1"))
+            ),
+            "culprits",
+            "warn",
+            "deployments.apps shop/web: mmm-old/two.example.org (certain): m (9x)",
+            "genguard explain finding/f1",
+        ),
     ],
 )
 def test_one_thing_is_wrong_and_nothing_else_is_said(facts, name, level, told, mend):
@@ -466,3 +492,16 @@ def test_a_write_that_was_never_seen_is_no_fault_of_a_fresh_server():
         Level.OK,
         "no write since this replica started",
     )
+
+
+def test_who_is_to_blame_is_left_out_where_no_server_was_asked_and_told_where_none_answers():
+    assert "culprits" not in {line.id for line in diagnose(replace(WELL, findings=None))}
+    unasked = diagnose(replace(WELL, findings=None, unasked="no answer"))
+    (line,) = [line for line in unasked if line.id == "culprits"]
+    assert (line.level, line.message) == (Level.OK, "not known: no answer")
+
+
+def test_more_findings_than_fit_are_counted():
+    many = tuple(msgspec.structs.replace(FOUND, id=f"f{number}") for number in range(5))
+    *_, last = [line for line in diagnose(replace(WELL, findings=many)) if line.id == "culprits"]
+    assert (last.message, last.repair) == ("2 more open findings", "genguard findings")

@@ -20,12 +20,15 @@ KEYS = [
     "reconciledGeneration",
     "terminatingReplicas",
     "reasons",
+    "apiVersion",
+    "group",
+    "uid",
 ]
 
 
 def test_a_line_has_its_keys_whatever_is_known():
     for of in ("Deployment", "ConfigMap", "Node"):
-        assert list(assess(changed(of), at=NOW).to_line()) == KEYS
+        assert list(msgspec.to_builtins(assess(changed(of), at=NOW).to_line())) == KEYS
 
 
 def test_a_line_as_json():
@@ -46,8 +49,11 @@ def test_a_line_as_json():
         "reconciledGeneration": None,
         "terminatingReplicas": None,
         "reasons": ["status.availableReplicas 2, want 3"],
+        "apiVersion": "apps/v1",
+        "group": "apps",
+        "uid": document["metadata"].get("uid", ""),
     }
 
 
 def test_what_is_cluster_scoped_has_an_empty_namespace():
-    assert assess(changed("Node"), at=NOW).to_line()["namespace"] == ""
+    assert assess(changed("Node"), at=NOW).to_line().namespace == ""

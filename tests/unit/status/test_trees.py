@@ -131,3 +131,13 @@ def test_a_cell_has_the_tone_of_what_it_means():
     roots = build_trees([document("good"), document("bad", kind="Pod", status=pod)], at=0.0)
     rows = drawn(roots, wide=False)
     assert [row[3].tone for row in rows if len(row) == 6] == [Tone.FAINT, Tone.GOOD, Tone.BAD]
+
+
+def test_who_is_to_blame_is_a_row_below_the_object():
+    document = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x", "uid": "u"}}
+    rows = drawn(
+        build_trees([document], at=0.0),
+        wide=False,
+        blame=lambda view: [f"mmm (certain): {view.uid}"],
+    )
+    assert [cell.text for cell in rows[-1]] == ["  ! mmm (certain): u"]

@@ -16,6 +16,7 @@ from webhook.status.wait_goal import (
     WaitTracker,
     measure_progress,
     parse_goal,
+    parse_goals,
 )
 
 GOOD = {"type": "Available", "status": "True"}
@@ -145,7 +146,7 @@ def test_of_an_application_whose_members_go_on_nothing_has_failed():
 def test_what_keeps_health_from_green_and_blocks_nothing_is_told():
     (node,) = build_trees([web()], past=lambda _: Past(0.0, 0.0, 3, FLAPPING_FLIPS), at=0.0)
     found = measure_progress(node, [parse_goal("health=green")], 3)
-    assert found[1:] == (
+    assert found[1:3] == (
         WaitState.WAITING,
         f"Ready {FLAPPING_FLIPS}: changes within 10 minutes: flapping",
     )
@@ -205,3 +206,79 @@ def test_a_selector_that_matches_nothing_yet_is_waited_for_but_not_beside_others
     assert take(tracker("ready", SELECTED, NAMED), [web()], both) == [
         ("Deployment/web", WaitState.REACHED, "")
     ]
+
+
+def condition(status="True", **more):
+    return {"type": "Synced", "status": status, **more}
+
+
+@pytest.mark.parametrize(
+    ("conditions", "goal", "why"),
+    [
+        # As kubectl compares: pkg/cmd/wait/condition.go:checkCondition.
+        ([condition()], "condition=Synced", None),
+        ([condition()], "condition=synced=true", None),
+        ([condition("False")], "condition=Synced=False", None),
+        ([condition(observedGeneration=3)], "condition=Synced", None),
+        ([], "condition=Synced", "status.conditions[Synced] absent, want true"),
+        (
+            [condition("Unknown")],
+            "condition=Synced=True",
+            "status.conditions[Synced] Unknown, want True",
+        ),
+        (
+            [condition(observedGeneration=2)],
+            "condition=Synced",
+            "status.conditions[Synced] is of generation 2, want 3",
+        ),
+    ],
+)
+def test_a_condition_is_reached_as_for_kubectl(conditions, goal, why):
+    found = judged(web(2, 3, 3, *conditions), goal)
+    assert found.why == (why or "")
+    assert found.state is (WaitState.WAITING if why else WaitState.REACHED)
+
+
+def test_a_condition_of_an_old_status_does_not_count():
+    found = judged(web(2, 3, 2, condition()), "condition=Synced")
+    assert found.why == "status.conditions[Synced] is of generation 2, want 3"
+
+
+def test_a_failure_does_not_end_the_wait_for_a_condition():
+    assert judged(job(Failed="True"), "condition=failed").state is WaitState.REACHED
+    assert judged(job(Failed="True"), "condition=complete").state is WaitState.WAITING
+
+
+def removed(tracker, document, uids):
+    return tracker.update(build_trees([document], at=0.0), {WEB: frozenset(uids)})
+
+
+WEB = WatchTarget(DEPLOYMENTS, "n", "web")
+
+
+def test_a_deletion_is_reached_when_the_first_objects_are_gone_whatever_comes_after_them():
+    tracker = WaitTracker([WEB], parse_goals(["delete"]))
+    (one,) = removed(tracker, web(), ["web"])
+    assert one.state is WaitState.WAITING
+    assert one.why == "metadata.deletionTimestamp absent: nobody has deleted it"
+    held = web(deletionTimestamp="2026-01-01T00:00:00Z", finalizers=["example.org/keep"])
+    assert removed(tracker, held, ["web"])[0].why == "metadata.finalizers example.org/keep"
+    again = web(uid="another")
+    assert [one.state for one in removed(tracker, again, ["another"])] == [WaitState.REACHED]
+
+
+def test_what_does_not_exist_is_deleted():
+    tracker = WaitTracker([WEB], parse_goals(["delete"]))
+    assert [one.state for one in tracker.update([], {WEB: frozenset()})] == [WaitState.REACHED]
+
+
+@pytest.mark.parametrize("goals", [["delete", "ready"], ["delete", "delete"]])
+def test_delete_is_a_goal_of_its_own(goals):
+    with pytest.raises(BadGoalError, match="delete is a goal of its own"):
+        parse_goals(goals)
+
+
+@pytest.mark.parametrize("goal", ["condition", "condition="])
+def test_a_condition_needs_its_type(goal):
+    with pytest.raises(BadGoalError, match="condition=TYPE"):
+        parse_goal(goal)

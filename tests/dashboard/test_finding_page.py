@@ -1,0 +1,181 @@
+"""The page of one finding: what happened, and steps that fit mode and actors, ready to copy."""
+
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.contract.service import serving
+from tests.dashboard.browser import Visitor, visiting
+from tests.dashboard.stories import UP, Story, suspects
+from webhook.detection.suspects import Suspects, read_configurations
+from webhook.review_setup import GenerationPatch, ReviewOptions
+
+ENFORCE = "genguard install --ha --image registry.example.org/genguard:1"
+RULE = {
+    "apiGroups": ["*"],
+    "apiVersions": ["*"],
+    "operations": ["UPDATE"],
+    "resources": ["deployments", "deployments/status"],
+}
+
+
+def two_suspects() -> Suspects:
+    names = ("0--genguard-intent", "mmm-one", "mmm-two", "zzzzzz-genguard-mutate")
+    paths = ("/intent", "/one", "/two", "/mutate")
+    hooks = ("intent.genguard.io", "one.example.org", "two.example.org", "mutate.genguard.io")
+    return Suspects(
+        read_configurations(
+            {
+                "kind": "MutatingWebhookConfiguration",
+                "metadata": {"name": name},
+                "webhooks": [
+                    {
+                        "name": hook,
+                        "clientConfig": {
+                            "service": {"namespace": "some", "name": "some", "path": path}
+                        },
+                        "rules": [RULE],
+                    }
+                ],
+            }
+            for name, path, hook in zip(names, paths, hooks, strict=True)
+        )
+    )
+
+
+@pytest.fixture
+async def look(tmp_path: Path, browser: Any) -> AsyncIterator[Any]:
+    """Start a server in a mode, and return its story and a visitor."""
+    open_now: list[Any] = []
+
+    async def start(mode: str, known: Suspects | None = None) -> tuple[Story, Visitor]:
+        options = ReviewOptions(
+            audit_only=mode == "audit-only", generation_patch=GenerationPatch.NEVER
+        )
+        server = serving(tmp_path, options=options, suspects=known or suspects(), enforce=ENFORCE)
+        run = await server.__aenter__()
+        open_now.append(server)
+        visit = visiting(browser, run.service.ops_port)
+        visitor = await visit.__aenter__()
+        open_now.append(visit)
+        return Story(run), visitor
+
+    yield start
+    for one in reversed(open_now):
+        await one.__aexit__(None, None, None)
+
+
+async def open_only_finding(visitor: Visitor, detector: str) -> str:
+    await visitor.open("/")
+    links = await visitor.page.eval_on_selector_all(
+        "a[href^='/findings/']",
+        "all => all.map(one => [one.textContent, one.getAttribute('href')])",
+    )
+    found = {href.partition("#")[0] for text, href in links}
+    for href in sorted(found):
+        await visitor.open(href)
+        if detector in await visitor.page.title():
+            return await visitor.text()
+    raise AssertionError(f"no finding of {detector} among {links}")
+
+
+async def cleared(story: Story, *, is_restored: bool) -> None:
+    for turn in range(6):
+        conditions = [
+            {"type": "Progressing", "status": "True", "reason": "NewReplicaSetAvailable"},
+            {
+                "type": "Available",
+                "status": "False",
+                "reason": "pw: hunter2",
+                "message": "my secret",
+            },
+        ]
+        stored = {"observedGeneration": 4, "replicas": turn, "conditions": conditions}
+        sent = {
+            "observedGeneration": 5,
+            "replicas": turn + 1,
+            "conditions": [conditions[0], {**conditions[1], "status": "True", "message": "other"}],
+        }
+        came = {key: value for key, value in sent.items() if key != "observedGeneration"}
+        await story.write(
+            generation=5, stored=stored, sent=sent, came=came, out=sent if is_restored else came
+        )
+    await story.caught_up()
+
+
+@pytest.mark.parametrize("mode", ["enforcing", "audit-only"])
+async def test_it_shows_the_values_and_the_steps_of_its_mode(look: Any, mode: str) -> None:
+    story, visitor = await look(mode)
+    await cleared(story, is_restored=mode == "enforcing")
+    text = await open_only_finding(visitor, "observed-generation-cleared")
+    rows = await visitor.page.locator(".diff tbody tr").all_inner_texts()
+    shown = {row.split()[0]: row.split("\t")[1:] for row in rows}
+    end = "5" if mode == "enforcing" else "absent"
+    assert shown["status.observedGeneration"] == ["4", "5", "absent", end]
+    assert shown["status.conditions[Available].status"] == ['"False"', *['"True"'] * 3]
+    assert shown["status.conditions[Available].message"] == ["value A", *["value B"] * 3]
+    assert "hunter2" not in text
+    assert "my secret" not in text
+    assert '{"op":"remove","path":"/status/observedGeneration"}' in text
+    assert not re.search(r"\b(KIND|NAMESPACE|RESOURCE|NAME|WEBHOOK_CONFIGURATION)\b", text)
+    steps = await visitor.page.locator(".fix li").all_inner_texts()
+    if mode == "enforcing":
+        assert steps[0].startswith("Nothing has to be stopped at once")
+        assert "audit-only" not in text
+    else:
+        assert steps[0].startswith("Let genguard restore the value")
+        assert ENFORCE in steps[0]
+        assert "this can wait" not in text
+    assert "kubectl patch mutatingwebhookconfiguration mmm-old-operator" in steps[1]
+    assert await visitor.page.locator(".fix .copy:visible").count() >= 1
+    assert "At 3 a.m." not in text, "the steps say all of it"
+    await visitor.inspect(f"finding-cleared-{mode}")
+
+
+async def test_of_several_webhooks_the_first_step_proves_which_it_is(look: Any) -> None:
+    story, visitor = await look("enforcing", two_suspects())
+    await cleared(story, is_restored=True)
+    text = await open_only_finding(visitor, "observed-generation-cleared")
+    assert "genguard trace deployments.apps/web -n shop" in text
+    assert "kubectl patch" not in text
+    await visitor.inspect("finding-possible")
+
+
+async def test_a_user_who_writes_too_often_is_named_with_what_to_mend(look: Any) -> None:
+    story, visitor = await look("audit-only")
+    for turn in range(120):
+        times = [
+            {
+                "type": "Available",
+                "status": "True",
+                "lastUpdateTime": f"2026-11-23T10:{turn // 60:02d}:{turn % 60:02d}Z",
+            }
+        ]
+        was = [{**times[0], "lastUpdateTime": "2026-11-23T09:00:00Z"}]
+        base = {key: value for key, value in UP.items() if key != "conditions"}
+        await story.write(stored={**base, "conditions": was}, sent={**base, "conditions": times})
+    await story.caught_up()
+    text = await open_only_finding(visitor, "status-write-storm")
+    assert "2026-11-23T09:00:00Z" in text
+    assert "status.conditions[Available].lastUpdateTime" in text
+    await visitor.inspect("finding-storm")
+
+
+async def test_the_timeline_of_an_object_shows_the_same_in_its_table_and_on_hover(
+    look: Any,
+) -> None:
+    story, visitor = await look("audit-only")
+    await cleared(story, is_restored=False)
+    await visitor.open(
+        "/object?group=apps&resource=deployments&namespace=shop&name=web&uid=uid-web"
+    )
+    text = await visitor.text()
+    assert "status.observedGeneration 4 → 5 → absent" in " ".join(text.split())
+    assert "status.conditions[Available].message value A → value B" in " ".join(text.split())
+    titles = await visitor.page.locator("svg.plot title").all_text_contents()
+    assert any("status.observedGeneration: 4 → 5 → absent" in one for one in titles)
+    assert "my secret" not in "".join([text, *titles])
+    await visitor.inspect("object-values")

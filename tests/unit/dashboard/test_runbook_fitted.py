@@ -1,0 +1,80 @@
+"""On the page of a finding its runbook has what applies, with names instead of placeholders."""
+
+import re
+
+import pytest
+
+from tests.unit.detection.test_fix import finding
+from webhook.dashboard.runbook import runbook, runbook_of
+from webhook.detection.detectors import ALL
+
+ENFORCE = "genguard install --ha --image registry.example.org/genguard:1"
+
+
+def text(page):
+    blocks = [*page.intro, *(block for section in page.sections for block in section.blocks)]
+    return "\n".join("".join(span.text for span in item) for one in blocks for item in one.items)
+
+
+def found(detector, actor, **more):
+    return finding({"detector": detector, "actors": [actor], **more})
+
+
+@pytest.mark.parametrize("detector", ALL, ids=lambda one: one.name)
+@pytest.mark.parametrize("mode", ["enforcing", "audit-only"])
+@pytest.mark.parametrize("confidence", ["certain", "likely", "possible"])
+@pytest.mark.parametrize("sort", ["webhook", "user", "policy"])
+def test_the_page_fits_the_mode_and_the_actor(detector, mode, confidence, sort):
+    name = "mmm/old.example.org" if sort == "webhook" else "somebody"
+    page = runbook_of(found(detector.name, f"{sort} {name} {confidence}"), mode, ENFORCE)
+    told = text(page)
+    leads = {line.partition(" ")[0] for line in told.splitlines()}
+    assert "Enforcing:" not in leads or mode == "enforcing"
+    assert "Audit-only:" not in leads or mode == "audit-only"
+    assert "this can wait" not in told or mode == "enforcing" or "If not, this can wait" in told
+    for lead, of in (("Webhook:", "webhook"), ("User:", "user"), ("Policy:", "policy")):
+        assert lead not in leads or (sort == of and confidence != "possible")
+    others = {"WEBHOOK_CONFIGURATION", "POLICY", "USER"}
+    left = set(re.findall(r"\b[A-Z][A-Z_]{3,}\b", told))
+    assert not left & {"NAMESPACE", "KIND", "RESOURCE", "NAME"}
+    assert sort != "webhook" or not left & (others - {"POLICY", "USER"})
+
+
+def test_each_lead_is_used_and_the_whole_page_has_all_of_them():
+    told = "\n".join(text(runbook(one.name)) for one in ALL)
+    for lead in ("Audit-only:", "Enforcing:", "Webhook:", "User:"):
+        assert lead in told
+
+
+def test_the_command_that_enforces_is_that_of_the_installation():
+    cleared = found("observed-generation-cleared", "webhook mmm/old.example.org certain")
+    assert ENFORCE in text(runbook_of(cleared, "audit-only", ENFORCE))
+
+
+def test_an_object_outside_of_namespaces_needs_no_flag_for_one():
+    where = {
+        "group": "",
+        "version": "v1",
+        "resource": "nodes",
+        "namespace": "",
+        "name": "n1",
+        "uid": "u",
+    }
+    told = text(runbook_of(found("status-clobbered", "user a certain", object=where), "enforcing"))
+    assert "-n NAMESPACE" not in told
+    assert "kubectl get nodes n1" in told
+
+
+@pytest.mark.parametrize("name", ["$(reboot)", "a;b", "--all", "a b", "w\x1b[2J"])
+def test_a_name_that_means_something_to_a_shell_is_not_filled_in(name):
+    where = {
+        "group": "apps",
+        "version": "v1",
+        "resource": "deployments",
+        "namespace": "shop",
+        "name": name,
+        "uid": "u",
+    }
+    told = text(runbook_of(found("status-clobbered", "user a certain", object=where), "enforcing"))
+    assert name not in told
+    assert " NAME " in told

@@ -1,0 +1,210 @@
+"""A finding shows one of its writes: the values that were before, asked, left and stored."""
+
+import json
+
+import msgspec
+import pytest
+
+from tests.unit.detection.builders import INTENT, MUTATE, OUTCOME, Judging, feed, joined, update
+from webhook.detection.detection import Detection
+from webhook.detection.finding_state import SECONDS_BETWEEN_SAMPLES
+from webhook.detection.sample import (
+    MOST_BYTES,
+    MOST_FIELDS,
+    Letters,
+    sample_of,
+    shown_diff,
+    values_of,
+)
+from webhook.detection.values import Shows
+
+
+def write(stored, asked, left=None, came=None, **more):
+    """The three phases of one write of status."""
+    left = asked if left is None else left
+    came = left if came is None else came
+    kind = {"subresource": "status", **more}
+    phases = ((INTENT, asked), (MUTATE, left), (OUTCOME, came))
+    return [(phase, update({"status": one}, {"status": stored}, **kind)) for phase, one in phases]
+
+
+def values(stored, asked, left=None, came=None, **more):
+    (one,) = joined(*write(stored, asked, left, came, **more))
+    return {row.field: states(row) for row in values_of(one, Letters())}
+
+
+def states(row):
+    return row.before, row.asked, row.left, row.stored
+
+
+@pytest.mark.parametrize(
+    ("because", "given", "shown"),
+    [
+        ("a webhook zeroes what was asked", ({"n": 1}, {"n": 2}, {"n": 0}), ("1", "2", "0", "0")),
+        ("genguard puts it back", ({"n": 1}, {"n": 2}, {}, {"n": 2}), ("1", "2", "", "2")),
+        ("a webhook adds a field", ({}, {}, {"n": 3}), ("", "", "3", "3")),
+        ("the API server drops a field", ({}, {"n": 3}, {"n": 3}, {}), ("", "3", "3", "")),
+        ("a requester removes a field", ({"n": 3}, {}), ("3", "", "", "")),
+        ("a webhook undoes a write", ({"n": 1}, {"n": 2}, {"n": 1}), ("1", "2", "1", "1")),
+        (
+            "texts are compared, not shown",
+            ({"n": "x"}, {"n": "y"}, {"n": "x"}),
+            ("#A", "#B", "#A", "#A"),
+        ),
+        ("null is as good as absent", ({"n": 1}, {"n": None}), ("1", "", "", "")),
+    ],
+)
+def test_the_four_values_of_a_field(because, given, shown):
+    assert values(*given)["status.n"] == shown, because
+
+
+def test_what_was_not_seen_is_not_known():
+    _, mutate, outcome = write({"n": 1}, {"n": 2}, {"n": 0})
+    (one,) = joined(mutate, outcome)
+    (row,) = values_of(one, Letters())
+    assert states(row) == ("1", None, None, "0")
+
+
+def condition(name, **fields):
+    return {"type": name, "status": "True", **fields}
+
+
+def test_conditions_are_named_by_type_wherever_they_are_in_the_list():
+    stored = {"conditions": [condition("Ready", n=1), condition("Healthy", n=1)]}
+    asked = {"conditions": [condition("Healthy", n=2), condition("Ready", n=1)]}
+    assert values(stored, asked) == {"status.conditions[Healthy].n": ("1", "2", "2", "2")}
+
+
+def test_an_item_whose_type_is_no_name_is_named_by_its_place():
+    stored = {"conditions": [condition("my secret", n=1)]}
+    asked = {"conditions": [condition("my secret", n=2)]}
+    assert list(values(stored, asked)) == ["status.conditions[0].n"]
+
+
+def test_items_that_have_a_name_are_named_by_their_place():
+    stored = {"parts": [{"name": "db-password", "n": 1}]}
+    asked = {"parts": [{"name": "db-password", "n": 2}]}
+    assert list(values(stored, asked)) == ["status.parts[0].n"]
+
+
+def test_keys_that_are_no_plain_names_stand_in_brackets():
+    assert list(values({"a.b/c": 1}, {"a.b/c": 2})) == ['status["a.b/c"]']
+
+
+def found(shows=Shows.PLAIN, resource="deployments", times=8, seconds=1.0):
+    detection = Detection(compares_all=True, shows=shows)
+    stored = {"observedGeneration": 4, "note": "old", "n": 1}
+    for number in range(times):
+        asked = {"observedGeneration": 5, "note": "my secret", "n": 2}
+        left = {"note": "my secret", "n": 2}
+        for phase, one in write(stored, asked, left, base=str(number), resource=resource):
+            feed(detection, phase, one, 100.0 + number * seconds)
+    (finding, *_) = detection.findings()
+    (raw,) = detection.ledger.samples({finding.id}).values()
+    return detection, finding, raw
+
+
+def test_a_finding_has_one_of_its_writes_with_the_patch_of_the_webhooks():
+    _, _, raw = found()
+    diff = shown_diff(raw)
+    assert diff is not None
+    assert json.loads(msgspec.json.encode(diff))["fields"] == [
+        {
+            "field": "status.observedGeneration",
+            "path": "/status/observedGeneration",
+            "before": {"value": 4},
+            "asked": {"value": 5},
+            "left": {"absent": True},
+            "stored": {"absent": True},
+        },
+        {
+            "field": "status.n",
+            "path": "/status/n",
+            "before": {"value": 1},
+            "asked": {"value": 2},
+            "left": {"value": 2},
+            "stored": {"value": 2},
+        },
+        {
+            "field": "status.note",
+            "path": "/status/note",
+            "before": {"hidden": "A"},
+            "asked": {"hidden": "B"},
+            "left": {"hidden": "B"},
+            "stored": {"hidden": "B"},
+        },
+    ]
+    assert json.loads(msgspec.json.encode(diff))["patch"] == [
+        {"op": "remove", "path": "/status/observedGeneration"}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("shows", "resource", "is_shown"),
+    [
+        (Shows.PLAIN, "deployments", False),
+        (Shows.ALL, "deployments", True),
+        (Shows.ALL, "secrets", False),
+    ],
+)
+def test_texts_are_shown_with_the_flag_and_those_of_secrets_never(shows, resource, is_shown):
+    _, _, raw = found(shows, resource)
+    assert (b"my secret" in raw) is is_shown
+    if resource == "secrets":
+        diff = shown_diff(raw)
+        assert diff is not None
+        states = [state for one in diff.fields for state in one.states if state is not None]
+        assert all(one.hidden or one.absent for one in states), "numbers of a Secret, too"
+
+
+def test_the_sample_survives_an_export_and_is_merged_with_another():
+    detection, finding, raw = found()
+    other = Detection()
+    other.restore(detection.rows(), ())
+    assert other.ledger.samples({finding.id}) == {finding.id: raw}
+    other.absorb(detection.rows())
+    assert other.ledger.samples({finding.id}) == {finding.id: raw}
+
+
+def test_a_sample_is_replaced_by_a_later_one_at_most_once_in_a_while():
+    def time_of(times, seconds):
+        diff = shown_diff(found(times=times, seconds=seconds)[2])
+        assert diff is not None
+        return diff.time
+
+    early = time_of(4, 1.0)
+    assert time_of(40, 1.0) == early, "40 s are no minute"
+    assert time_of(40, SECONDS_BETWEEN_SAMPLES / 10) > early
+
+
+@pytest.mark.parametrize("raw", [b"", b"\xc1", b"\x80", msgspec.msgpack.encode([1, 2])])
+def test_a_sample_of_another_version_is_left_out(raw):
+    assert shown_diff(raw) is None
+
+
+@pytest.mark.parametrize("longest", [1, 250, 5_000])
+def test_a_sample_is_bounded_in_fields_and_bytes(longest):
+    detection = Judging(compares_all=True, shows=Shows.ALL)
+    stored = {f"{'k' * longest}{number}": "x" * 250 for number in range(100)}
+    asked = dict.fromkeys(stored, "y" * 250)
+    for phase, one in write(stored, asked, stored):
+        feed(detection, phase, one, 100.0)
+    raw = sample_of(detection.writes[0], ())
+    assert raw is not None
+    assert len(raw) <= MOST_BYTES
+    diff = shown_diff(raw)
+    assert diff is not None
+    assert 0 < len(diff.fields) <= MOST_FIELDS
+    assert len(diff.fields) + diff.more == 100
+
+
+def test_hidden_values_get_letters_without_an_end():
+    letters = Letters()
+    cell = type("Cell", (), {"shown": None})
+    names = []
+    for digest in range(30):
+        cell.digest = digest
+        names.append(letters.value(("a",), cell))
+    assert names[0] == "#A"
+    assert names[25:28] == ["#Z", "#AA", "#AB"]
+    assert len(set(names)) == 30

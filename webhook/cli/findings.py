@@ -1,0 +1,309 @@
+"""`genguard findings`: what a running server has found, and who causes it."""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import click
+
+from webhook.audit.event import ObjectReference
+from webhook.blame.audited import kind_in_log
+from webhook.cli import output as terminal
+from webhook.cli.errors import one_line_errors
+from webhook.cli.formats import Format, output_option, print_objects
+from webhook.cli.options import CONTEXT, KUBECONFIG, asks_server
+from webhook.cli.output import tell
+from webhook.detection.causes import beneath_causes
+from webhook.detection.detectors import ALL
+from webhook.detection.finding import Finding, FoundObject, Severity
+from webhook.flags import duration
+from webhook.generation.table import load_rows
+from webhook.objects.instant import parse_time
+from webhook.objects.pointer import from_pointer, to_field_path
+from webhook.objects.served import UnknownTargetError, split_target
+from webhook.objects.shown import printable
+from webhook.status.drawing import Cell, Row, Tone
+
+if TYPE_CHECKING:
+    from webhook.cli.asking_server import Server, ServerChoice
+
+_AGAIN_SECONDS: Final = 2.0
+_OUTPUTS: Final = ("table", "wide", "json", "yaml", "name", "jsonpath")
+_STATES: Final = ("open", "quiet", "resolved", "all")
+_NARROW: Final = ("ID", "SEVERITY", "STATE", "DETECTOR", "OBJECT", "COUNT", "LAST", "CULPRIT")
+_WIDE: Final = (*_NARROW[:-1], "FIRST", "FIELDS", "CULPRIT", "MESSAGE")
+_TONES: Final = {
+    Severity.CRITICAL: Tone.BAD,
+    Severity.WARNING: Tone.MILD,
+    Severity.INFO: Tone.FAINT,
+}
+_UNITS: Final = ((86_400.0, "d"), (3_600.0, "h"), (60.0, "m"))
+_SHOWN_UNITS: Final = 2
+IsMeant = Callable[[FoundObject], bool]
+
+
+class FindingFilter(NamedTuple):
+    """The flags that choose findings; an empty value is no filter.
+
+    severity  the least one
+    seconds   the latest sign was within so many; None: at any time
+    """
+
+    namespace: str
+    state: str
+    severity: str
+    detector: str
+    seconds: float | None
+    object: IsMeant | None
+    name: str
+
+    @property
+    def query(self) -> dict[str, str]:
+        """What the server filters by itself."""
+        return {"namespace": self.namespace, "state": self.state, "detector": self.detector}
+
+    def select(self, findings: Sequence[Finding], now: float) -> list[Finding]:
+        """Return those that are meant, each that follows from another directly beneath it."""
+        return beneath_causes(one for one in findings if self._is_meant(one, now))
+
+    def _is_meant(self, one: Finding, now: float) -> bool:
+        least = list(Severity).index(Severity(self.severity)) if self.severity else 0
+        return (
+            list(Severity).index(one.severity) >= least
+            and (self.object is None or self.object(one.object))
+            and self.name in ("", one.object.name)
+            and (self.seconds is None or _age(one.last_seen, now) <= self.seconds)
+        )
+
+    def __str__(self) -> str:
+        """`open findings in namespace shop`."""
+        state = "" if self.state == "all" else f"{self.state} "
+        where = f" in namespace {self.namespace}" if self.namespace else ""
+        others = (self.severity, self.detector, self.object, self.seconds)
+        more = " that match the other flags" if any(others) else ""
+        return f"{state}findings{where}{more}"
+
+
+@click.command()
+@click.option("-n", "--namespace", default="", metavar="NAME", help="Of objects in this namespace.")
+@click.option(
+    "-A", "--all-namespaces", is_flag=True, help="In every namespace, which is the default."
+)
+@click.option(
+    "--state",
+    type=click.Choice(_STATES),
+    default=_STATES[0],
+    show_default=True,
+    help="open: with those that are quiet, but still broken.",
+)
+@click.option(
+    "--severity",
+    type=click.Choice([one.value for one in Severity]),
+    help="The least severity.  [default: all]",
+)
+@click.option(
+    "--detector",
+    type=click.Choice(sorted(one.name for one in ALL)),
+    metavar="DETECTOR",
+    help="Of this detector alone, such as observed-generation-cleared.",
+)
+@click.option(
+    "--since",
+    "seconds",
+    metavar="DURATION",
+    type=duration(24 * 365),
+    help="Whose latest sign is so long ago at most: 90s, 10m, 1h30m, 2d.",
+)
+@click.option("-w", "--watch", is_flag=True, help="Again after every change, until interrupted.")
+@output_option(
+    *_OUTPUTS,
+    text="json, yaml, name and jsonpath: a line or document for each finding; 'genguard schema "
+    "findings' has the fields.",
+)
+@KUBECONFIG
+@CONTEXT
+@asks_server
+@click.argument("target", metavar="[KIND|KIND/NAME]", default="")
+def findings(
+    target: str,
+    *,
+    namespace: str,
+    all_namespaces: bool,
+    state: str,
+    severity: str | None,
+    detector: str | None,
+    seconds: float | None,
+    watch: bool,
+    output: Format,
+    kubeconfig: str | None,
+    context: str | None,
+    server: str | None,
+    token_file: Path | None,
+) -> None:
+    """Tell what a running genguard has found, and who causes it.
+
+    It asks the genguard that is installed in the cluster, through the API server (which takes the
+    right to list pods and to get and create pods/portforward in its namespace), or the one of
+    --server. The worst and latest findings come first; what follows from another finding is
+    beneath it. genguard explain finding/ID says what ends one.
+
+    The exit code is 0 whatever is found, 1 when no server could be asked, 2 when the command line
+    is wrong.
+    """
+    from webhook.cli.asking_server import ServerChoice  # noqa: PLC0415
+
+    if namespace and all_namespaces:
+        raise click.UsageError("give either -n or -A")
+    meant, name = _meant(target)
+    filters = (severity or "", detector or "", seconds, meant, name)
+    wanted = FindingFilter(namespace, state, *filters)
+    with one_line_errors():
+        choice = ServerChoice.of(server, token_file)
+        run = _follow if watch else _once
+        asyncio.run(run(wanted, choice, kubeconfig, context, output))
+
+
+def _meant(target: str) -> tuple[IsMeant | None, str]:
+    """Read KIND or KIND/NAME; no cluster is asked what it has."""
+    if not target:
+        return None, ""
+    try:
+        kind, name = split_target(target) if "/" in target else (target, "")
+    except UnknownTargetError as error:
+        raise click.UsageError(str(error)) from error
+    is_kind = kind_in_log(kind, load_rows())
+    return lambda where: is_kind(_reference(where)), name
+
+
+def _reference(where: FoundObject) -> ObjectReference:
+    return ObjectReference(
+        api_group=where.group, api_version=where.version, resource=where.resource
+    )
+
+
+async def _once(
+    wanted: FindingFilter,
+    choice: "ServerChoice",
+    kubeconfig: str | None,
+    context: str | None,
+    output: Format,
+) -> None:
+    from webhook.cli.asking_server import server_of  # noqa: PLC0415
+
+    async with server_of(choice, kubeconfig, context) as server:
+        found = await _ask(server, wanted)
+    if found:
+        _print(found, output)
+    else:
+        tell(f"No {wanted}.")
+
+
+async def _follow(
+    wanted: FindingFilter,
+    choice: "ServerChoice",
+    kubeconfig: str | None,
+    context: str | None,
+    output: Format,
+) -> None:
+    """Show findings after every change; a server that is lost is looked for again, for ever."""
+    from webhook.cli.asking_server import NoServerError, server_of  # noqa: PLC0415
+    from webhook.cluster.rest import UNREACHED, RefusedError  # noqa: PLC0415
+
+    show = _shown_again(output)
+    was_reached, told = False, ""
+    while True:
+        try:
+            async with server_of(choice, kubeconfig, context) as server:
+                async for _ in server.turns():
+                    show(await _ask(server, wanted))
+                    was_reached, told = True, ""
+        except (NoServerError, RefusedError, *UNREACHED) as error:
+            if not was_reached:
+                raise
+            reason = str(error) or type(error).__name__
+            if reason != told:
+                tell(f"trying again: {reason}")
+                told = reason
+        await asyncio.sleep(_AGAIN_SECONDS)
+
+
+async def _ask(server: "Server", wanted: FindingFilter) -> list[Finding]:
+    from webhook.cli.culprits import FindingsAnswer  # noqa: PLC0415
+
+    found = await server.ask("/api/findings", wanted.query, FindingsAnswer)
+    return wanted.select(found.findings if found else (), time.time())
+
+
+def _shown_again(output: Format) -> Callable[[Sequence[Finding]], None]:
+    """On a terminal a table is drawn over the last one; elsewhere, what changed is printed."""
+    if output.is_table and terminal.is_terminal():
+        screen = terminal.Screen()
+        return lambda found: screen.draw(_rows(found, output))
+    told: dict[str, Finding] = {}
+
+    def show(found: Sequence[Finding]) -> None:
+        changed = [one for one in found if told.get(one.id) != one]
+        _print(changed, output, headless=bool(told))
+        told.clear()
+        told.update({one.id: one for one in found})
+
+    return show
+
+
+def _print(found: Sequence[Finding], output: Format, *, headless: bool = False) -> None:
+    if not output.is_table:
+        print_objects(found, output, lambda one: f"finding/{one.id}")
+    elif found:
+        for text in terminal.lines(_rows(found, output))[headless:]:
+            click.echo(text)
+
+
+def _rows(found: Sequence[Finding], output: Format) -> list[Row]:
+    now, wide = time.time(), output.name == "wide"
+    header = tuple(Cell(title, Tone.FAINT) for title in (_WIDE if wide else _NARROW))
+    ids = {one.id for one in found}
+    return [header, *(_row(one, now, wide=wide, below=one.caused_by in ids) for one in found)]
+
+
+def _row(one: Finding, now: float, *, wide: bool, below: bool) -> Row:
+    """`below`: the row stands beneath that of its cause."""
+    where = one.object
+    place = "/".join(part for part in (where.namespace, where.name) if part)
+    kind = f"{where.resource}.{where.group}".rstrip(".")
+    who = ", ".join(actor.told for actor in one.actors) or "not known"
+    cells = [
+        Cell(one.id),
+        Cell(one.severity, _TONES[one.severity]),
+        Cell(one.state),
+        Cell(f"{'└ ' if below else ''}{one.detector}"),
+        Cell(printable(f"{kind} {place}{f' /{one.subresource}' if one.subresource else ''}")),
+        Cell(str(one.count)),
+        Cell(_shown_age(_age(one.last_seen, now))),
+    ]
+    if not wide:
+        return (*cells, Cell(printable(who)))
+    fields = ", ".join(to_field_path(from_pointer(path)) for path in one.paths)
+    first = Cell(_shown_age(_age(one.first_seen, now)))
+    return (
+        *cells,
+        first,
+        Cell(printable(fields)),
+        Cell(printable(who)),
+        Cell(printable(one.message)),
+    )
+
+
+def _age(text: str, now: float) -> float:
+    """Return how many seconds ago a time was; 0 for one that cannot be read."""
+    at = parse_time(text)
+    return max(0.0, now - at.timestamp()) if at is not None else 0.0
+
+
+def _shown_age(seconds: float) -> str:
+    """`90s`, `5m`, `3h` or `2d`: as kubectl shows ages, a unit begins at two of it."""
+    for unit, name in _UNITS:
+        if seconds >= _SHOWN_UNITS * unit:
+            return f"{int(seconds // unit)}{name}"
+    return f"{int(seconds)}s"

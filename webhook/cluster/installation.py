@@ -1,0 +1,136 @@
+"""How a genguard in a cluster was installed, and the command that makes it enforcing."""
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import manifests
+from certs import PairSnapshot
+from webhook.cluster.apply import find, list_objects
+from webhook.cluster.rest import UNREACHED, RefusedError, Rest
+from webhook.doctor.facts import Facts
+from webhook.lint.hook import MUTATING
+from webhook.manifest.documents import AUDIT_ONLY, HEAL, arguments_of, path_of
+from webhook.manifest.kustomize import Document
+from webhook.manifest.rendering import (
+    INJECTED,
+    REGISTRATIONS,
+    Choices,
+    SharedStore,
+    pair_files,
+    render,
+    store_of,
+)
+from webhook.manifest.static_webhooks import NONE, given_of
+from webhook.telemetry.logs import LOGGER
+
+NO_PAIR: Final = PairSnapshot(b"", b"", None)
+_ADMISSION: Final = "admissionregistration.k8s.io/v1"
+_PARTS: Final = ("Deployment", "StatefulSet", "NetworkPolicy")
+"""What the flags of `genguard install` can be read from."""
+_TRIES: Final = 5
+_SECONDS_BETWEEN: Final = 30.0
+
+
+class OwnInstallation:
+    """Reads once, in the background, how this server was installed."""
+
+    def __init__(self, rest: Rest, namespace: str) -> None:
+        self._rest: Final = rest
+        self._namespace: Final = namespace
+        self._command = ""
+
+    def enforce(self) -> str:
+        """The command that makes it enforcing; "" as long as it is not known."""
+        return self._command
+
+    async def read(self) -> None:
+        """Read it; what the API server refuses is tried again a few times, and then left."""
+        for _ in range(_TRIES):
+            try:
+                self._command = await enforcing_command(self._rest, self._namespace)
+            except (RefusedError, *UNREACHED) as error:
+                facts = {"reason": type(error).__name__}
+                LOGGER.debug("the installation is not known", extra={"facts": facts})
+                await asyncio.sleep(_SECONDS_BETWEEN)
+            else:
+                return
+
+
+async def enforcing_command(rest: Rest, namespace: str) -> str:
+    """Return the command that makes the genguard of a namespace enforcing, "" without one there.
+
+    Raises RefusedError or UNREACHED.
+    """
+    metadata = {"name": "genguard", "namespace": namespace}
+    head = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata}
+    deployment = await find(rest, head)
+    if deployment is None:
+        return ""
+    deployment = {**head, **deployment}
+    if given_of(deployment) not in ("", NONE):
+        # The files of --static-webhooks are with whoever installed it.
+        return _without_the_flag(deployment, namespace)
+    configurations = await list_objects(rest, {"apiVersion": _ADMISSION, "kind": MUTATING})
+    choices = replace(choices_of(deployment, namespace), cert_manager=is_injected(configurations))
+    expected = await asyncio.to_thread(render, choices, manifests.read, pair_files(NO_PAIR))
+    parts = [one for one in expected if one["kind"] in _PARTS]
+    live = {path_of(one): await find(rest, one) for one in parts}
+    facts = Facts(
+        at=datetime.now(UTC),
+        namespace=namespace,
+        version="",
+        expected=tuple(expected),
+        live={path: one and {**_head(parts, path), **one} for path, one in live.items()},
+        configurations=tuple(configurations),
+    )
+    return facts.install_enforcing
+
+
+def _head(parts: Iterable[Document], path: str) -> dict[str, Any]:
+    """Return type and name of the part at a path: answers may lack the type."""
+    found = next(one for one in parts if path_of(one) == path)
+    return {"apiVersion": found["apiVersion"], "kind": found["kind"]}
+
+
+def _without_the_flag(deployment: Document, namespace: str) -> str:
+    """Return the command that takes --audit-only out of the Deployment."""
+    arguments = list(arguments_of(deployment))
+    if AUDIT_ONLY not in arguments:
+        return ""
+    place = f"/spec/template/spec/containers/0/args/{arguments.index(AUDIT_ONLY)}"
+    patch = (
+        f'[{{"op":"test","path":"{place}","value":"{AUDIT_ONLY}"}},'
+        f'{{"op":"remove","path":"{place}"}}]'
+    )
+    return f"kubectl -n {namespace} patch deployment genguard --type=json -p '{patch}'"
+
+
+def choices_of(deployment: Document, namespace: str) -> Choices:
+    """Reconstruct the flags of install from a Deployment, as far as they decide on objects."""
+    address = store_of(deployment)
+    own = next(
+        store_of(one)
+        for one in render(
+            Choices(namespace=namespace, ha=True), manifests.read, pair_files(NO_PAIR)
+        )
+        if one["kind"] == "Deployment"
+    )
+    arguments = arguments_of(deployment)
+    return Choices(
+        namespace=namespace,
+        audit_only=AUDIT_ONLY in arguments,
+        heal=HEAL in arguments,
+        ha=bool(address),
+        # Where it is matters to nothing that is looked at here.
+        store=SharedStore(address, "", 0) if address not in ("", own) else None,
+    )
+
+
+def is_injected(configurations: Iterable[Document]) -> bool:
+    """Whether cert-manager writes the CA bundles of genguard's registrations."""
+    names = {name for _, name in REGISTRATIONS}
+    ours = [one["metadata"] for one in configurations if one["metadata"]["name"] in names]
+    return any(INJECTED in (one.get("annotations") or {}) for one in ours)

@@ -1,0 +1,166 @@
+"""Reaches the ops port of an installed genguard through the API server: `kubectl port-forward`.
+
+The ops port shows findings to connections from within the pod alone. A forwarded port is such a
+connection; the API server's pod proxy is not, and it removes tokens. What it takes is the right to
+`list` pods in the namespace of genguard, and to `get` and `create` pods/portforward there. (A
+WebSocket is a GET; Kubernetes 1.35 and newer ask for `create` as well, kubernetes
+pkg/registry/core/pod/rest/subresources.go.)
+
+Each connection is one WebSocket of the protocol v4.channel.k8s.io: channel 0 is the data, channel 1
+an error in words; the first message of each is the port (cri-streaming portforward/websocket.go).
+The near end is a socket in a folder that only this user may enter. TLS needs a TCP port of this
+host, which is reached by other users of the host, too, as a port of kubectl is.
+"""
+
+import asyncio
+import tempfile
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import aiohttp
+
+from webhook.cluster.rest import UNREACHED, RefusedError, Rest
+
+LABEL: Final = "app.kubernetes.io/name=genguard"
+_PROTOCOL: Final = "v4.channel.k8s.io"
+_DATA: Final = 0
+_PORT_BYTES: Final = 2
+_PIECE: Final = 1 << 16
+_OPS: Final = "ops"
+_USUAL_PORT: Final = 8080
+_TLS: Final = "--ops-tls"
+_LONGEST_REASON: Final = 300
+
+
+class OpsPort(NamedTuple):
+    """The ops port of one pod."""
+
+    namespace: str
+    pod: str
+    port: int
+    tls: bool
+
+    def __str__(self) -> str:
+        return f"pod {self.pod} in namespace {self.namespace}"
+
+
+class Forward:
+    """A forwarded port."""
+
+    def __init__(self, rest: Rest, to: OpsPort) -> None:
+        self._rest: Final = rest
+        self._to: Final = to
+        self.near: Path | int = 0
+        """Each connection to it reaches the port: a Unix socket or, with TLS, a TCP port."""
+        self.trouble = ""
+        """Why the last connection failed, "" if it did not."""
+
+    async def carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Carry one connection until one of its sides ends it."""
+        where = f"/api/v1/namespaces/{self._to.namespace}/pods/{self._to.pod}/portforward"
+        try:
+            far = await self._rest.websocket(where, _PROTOCOL, ports=str(self._to.port))
+            try:
+                await _either(self._send(reader, far), self._receive(far, writer))
+            finally:
+                await far.close()
+        except RefusedError as error:
+            self.trouble = str(error)
+        except UNREACHED as error:
+            self.trouble = str(error) or type(error).__name__
+        finally:
+            writer.close()
+            with suppress(OSError):
+                await writer.wait_closed()
+
+    async def _send(
+        self, reader: asyncio.StreamReader, far: aiohttp.ClientWebSocketResponse
+    ) -> None:
+        while piece := await reader.read(_PIECE):
+            await far.send_bytes(bytes((_DATA,)) + piece)
+
+    async def _receive(
+        self, far: aiohttp.ClientWebSocketResponse, writer: asyncio.StreamWriter
+    ) -> None:
+        skipped: dict[int, int] = {}
+        async for message in far:
+            if message.type is not aiohttp.WSMsgType.BINARY or not message.data:
+                continue
+            channel, piece = message.data[0], message.data[1:]
+            left = _PORT_BYTES - skipped.get(channel, 0)
+            skipped[channel] = skipped.get(channel, 0) + min(left, len(piece))
+            piece = piece[left:]
+            if channel == _DATA:
+                writer.write(piece)
+                await writer.drain()
+            elif piece:
+                self.trouble = piece.decode(errors="replace")[:_LONGEST_REASON]
+
+
+async def find_ops_port(rest: Rest, namespace: str) -> OpsPort | None:
+    """Find a pod of genguard that is ready; None where there is none. Raises as Rest does."""
+    listed = await rest.get(f"/api/v1/namespaces/{namespace}/pods", labelSelector=LABEL)
+    usable = [one for one in listed.get("items") or () if _is_ready(one)]
+    if not usable:
+        return None
+    pod = min(usable, key=lambda one: str(one["metadata"]["name"]))
+    containers = (pod.get("spec") or {}).get("containers") or ()
+    ports = [
+        int(port["containerPort"])
+        for container in containers
+        for port in container.get("ports") or ()
+        if port.get("name") == _OPS
+    ]
+    tls = any(_TLS in (container.get("args") or ()) for container in containers)
+    return OpsPort(namespace, pod["metadata"]["name"], (ports or [_USUAL_PORT])[0], tls)
+
+
+@asynccontextmanager
+async def forwarded(rest: Rest, to: OpsPort) -> AsyncIterator[Forward]:
+    """Forward the port while the context is entered. Raises OSError."""
+    with tempfile.TemporaryDirectory(prefix="genguard-") as folder:
+        found = Forward(rest, to)
+        carried: set[asyncio.Task[None]] = set()
+
+        async def carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            task = asyncio.current_task()
+            assert task is not None  # noqa: S101 - asyncio runs this in a task
+            carried.add(task)
+            task.add_done_callback(carried.discard)
+            with suppress(asyncio.CancelledError):  # by us, when the context ends
+                await found.carry(reader, writer)
+
+        if to.tls:
+            server = await asyncio.start_server(carry, "127.0.0.1", 0)
+            found.near = server.sockets[0].getsockname()[1]
+        else:
+            found.near = Path(folder) / "ops"
+            server = await asyncio.start_unix_server(carry, found.near)
+        try:
+            yield found
+        finally:
+            server.close()
+            for task in tuple(carried):
+                task.cancel()
+            await asyncio.gather(*carried, return_exceptions=True)
+
+
+def _is_ready(pod: Mapping[str, Any]) -> bool:
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    is_ready = any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+    return is_ready and "deletionTimestamp" not in pod["metadata"]
+
+
+async def _either(*ends: Any) -> None:
+    """Run until one of them ends, and end the others; raises what that one raised."""
+    tasks = [asyncio.ensure_future(one) for one in ends]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
