@@ -97,7 +97,7 @@ ROWS: Final[dict[str, Row]] = {
             (("deploy", "--crd=x"), "Did you mean --crds?"),
             (("deploy", "--server-version=new"), "is no Kubernetes version"),
             (("deploy", "--server=http://h"), "--server is for finding/ID"),
-            (("finding/a", "--crds=x"), "give --server alone"),
+            (("finding/a", "--crds=x"), "leave out what is of kinds"),
             (("finding/../a",), "is not finding/ID"),
         ),
     ),
@@ -148,8 +148,22 @@ ROWS: Final[dict[str, Row]] = {
             (("--kubeconfig=k", "x"), "give either FILEs or"),
         ),
     ),
+    "findings": Row(
+        None,  # it needs a cluster
+        cluster=(),
+        waits=((_ASKS,), 130),
+        flags=(
+            (("--sverity=warning",), "Did you mean --severity?"),
+            (("--severity=all",), "is not one of"),
+            (("--since=soon",), "is not a time"),
+        ),
+    ),
+    "schema": Row(
+        ("findings",),
+        flags=((("finding",), "is not one of"), (("--outptu",), "No such option")),
+    ),
     "version": Row(
-        (), flags=((("-o", "yaml"), "is not one of"), (("please",), "unexpected extra argument"))
+        (), flags=((("-o", "xml"), "is not one of"), (("please",), "unexpected extra argument"))
     ),
     "completion": Row(
         ("bash",), flags=((("tcsh",), "is not one of"), ((), "Missing argument"))
@@ -161,8 +175,9 @@ ROWS: Final[dict[str, Row]] = {
 }  # fmt: skip
 NO_CLUSTER: Final = {
     "replay": "it reads recordings",
+    "schema": "it prints a schema",
     "version": "it prints what it knows",
     "completion": "it prints a script",
     "man": "it prints a page",
 }
-NOTHING_TO_WAIT_FOR: Final = ("version", "completion", "man")
+NOTHING_TO_WAIT_FOR: Final = ("schema", "version", "completion", "man")

@@ -20,7 +20,7 @@ from webhook.cli.options import USUAL_SERVER
 from webhook.cluster.connection import connected, default_kubeconfig
 from webhook.cluster.kubeconfig import NoClusterError
 from webhook.cluster.port_forward import Forward, find_ops_port, forwarded
-from webhook.cluster.rest import UNREACHED, RefusedError, Rest
+from webhook.cluster.rest import UNREACHED, RefusedError, Rest, unreached
 from webhook.objects.shown import printable
 
 _SECONDS: Final = 15.0
@@ -237,10 +237,11 @@ async def _in(choice: ServerChoice, rest: Rest) -> AsyncIterator[Server]:
     try:
         found = await find_ops_port(rest, namespace)
     except RefusedError as error:
+        if error.status == HTTPStatus.UNAUTHORIZED:
+            raise  # of no namespace: nobody is logged in
         raise NoServerError(f"genguard in namespace {namespace}: {error}") from error
     except UNREACHED as error:
-        reason = str(error) or type(error).__name__
-        raise NoServerError(f"genguard in namespace {namespace}: {reason}") from error
+        raise NoServerError(f"genguard in namespace {namespace}: {unreached(error)}") from error
     if found is None:
         raise NotInstalledError(f"no pod of genguard is ready in namespace {namespace}")
     async with (

@@ -94,7 +94,7 @@ def _expanded(files: tuple[str, ...], *, recursive: bool) -> Iterator[str]:
     try:
         yield from expand(files, MANIFESTS, recursive=recursive)
     except OSError as error:
-        raise click.UsageError(f"{error.filename}: {error.strerror}") from error
+        raise click.ClickException(f"{error.filename}: {error.strerror}") from error
 
 
 def _documents(name: str, max_line: int) -> Iterator[Any]:
