@@ -12,7 +12,7 @@ QUICK := tests/unit tests/architecture tests/scenarios/test_recorded.py \
 	--ignore=tests/architecture/test_recipes.py
 KIND_TEST := $(PY) -m pytest --timeout=1800
 
-.PHONY: help shipped install run demo demo-picture dashboard-picture quick quick-tests test kind-test check controlplane bench bench-check memory memory-attack soak coverage mutate fuzz faults wheel sbom audit docs clean lock
+.PHONY: help shipped install run demo demo-picture dashboard-picture quick quick-tests test kind-test check controlplane bench bench-check memory memory-attack soak coverage mutate fuzz faults wheel chart krew sbom audit docs clean lock
 
 help: ## what people do here
 	@awk 'BEGIN{FS=":.*## "} /^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -69,6 +69,8 @@ controlplane: install ## build kube-apiserver of three minors, etcd and friends 
 	$(PY) -m tests.store.binaries
 	$(PY) -m tests.dashboard.binaries
 	$(PY) -m tests.supply.sandbox
+	$(PY) -m tests.supply.binaries
+	$(PY) -m tests.supply.krew
 	$(PY) -m tests.faults.faketime
 
 # Tests of real servers mostly wait, so there are two workers for each of the JOBS.
@@ -117,6 +119,12 @@ soak: install controlplane ## load and trouble, and whether anything grows by it
 wheel: install ## the wheel in dist/, the same bytes wherever this commit is built
 	$(PY) -m tests.supply.wheel
 
+chart: install ## write charts/genguard out of manifests/ and the flags
+	$(PY) -m tests.supply.chart
+
+krew: install ## the krew archive of this platform in dist/
+	$(PY) -m tests.supply.krew archive dist
+
 sbom: install ## what it is made of, as CycloneDX, in dist/; IMAGE=genguard:0.1.0: that image as well
 	$(PY) -m tests.supply.sbom
 	$(if $(IMAGE),$(PY) -m tests.supply.image_sbom $(IMAGE))
@@ -130,6 +138,7 @@ docs: ## the documents as a site, in build/site: it needs no internet, and no li
 lock: ## pin the dependencies again, with hashes (needs pip-tools in .venv)
 	$(PIN) --extra uvloop -o requirements.lock pyproject.toml
 	$(PIN) --extra dev --extra uvloop -c requirements.lock -o requirements-dev.lock pyproject.toml
+	$(PIN) -o requirements-krew.lock requirements-krew.in
 	$(PY) -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["dependency-groups"]["docs"], sep="\n")' \
 		| $(PIN) -o requirements-docs.lock -
 

@@ -26,6 +26,7 @@ KINDS = {
     "secrets": ("", "v1", "secrets", "Secret"),
     "deployments": ("apps", "v1", "deployments", "Deployment"),
     "replicasets": ("apps", "v1", "replicasets", "ReplicaSet"),
+    "jobs": ("batch", "v1", "jobs", "Job"),
     "widgets": ("example.org", "v1", "widgets", "Widget"),
     "gadgets": ("example.org", "v1", "gadgets", "Gadget"),
 }

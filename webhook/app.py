@@ -617,7 +617,7 @@ async def _repair_findings(
         saved = cluster.saved_findings(name, detecting, leadership=leader, metrics=metrics)
         await stack.enter_async_context(saved)
     healer = leader if settings.heal else None
-    checks = cluster.rechecks(detecting.detection.ledger, healer, metrics)
+    checks = cluster.rechecks(detecting, healer, metrics)
     await stack.enter_async_context(checks)
 
 

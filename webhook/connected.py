@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Final
 
 import certs
@@ -37,9 +38,9 @@ from webhook.cluster.rechecking import Rechecking
 from webhook.cluster.rest import Rest
 from webhook.cluster.saved_findings import FindingsConfigMap, FindingsPersister
 from webhook.cluster.stored_objects import ObjectLookup, StoredObjects, event_creator
+from webhook.cluster.stuck_objects import StuckObjects
 from webhook.cluster.token_review import TokenReviews
-from webhook.cluster.watch import follow_objects
-from webhook.detection.ledger import Ledger
+from webhook.cluster.watch import collection_path, follow_objects
 from webhook.detection.suspects import Suspects
 from webhook.review_setup import ReviewSetup
 from webhook.running import running
@@ -132,9 +133,11 @@ class ConnectedCluster:
 
     @asynccontextmanager
     async def rechecks(
-        self, ledger: Ledger, healer: Leadership | None, metrics: Metrics
+        self, detecting: Detecting, healer: Leadership | None, metrics: Metrics
     ) -> AsyncIterator[None]:
-        """Read damaged objects again and again while the context is entered, and heal them.
+        """Read damaged and stuck objects again and again while the context is entered.
+
+        Damaged objects are healed.
 
         healer  whether this replica heals; None where nothing is healed
         """
@@ -143,8 +146,9 @@ class ConnectedCluster:
         if healer is not None:
             healing = Healing(objects, healer, self.create_event)
             metrics.counts(declarations.HEALS, healing.counts)
-        rechecking = Rechecking(ledger, objects, healing)
-        async with running((rechecking.run(),)):
+        rechecking = Rechecking(detecting.detection.ledger, objects, healing)
+        stuck = StuckObjects(detecting.tracking, self.rest, partial(collection_path, self.rest))
+        async with running((rechecking.run(), stuck.run())):
             yield
 
 

@@ -174,3 +174,19 @@ async def test_only_attempts_to_heal_that_came_to_nothing_are_trouble(running):
     troubles = (await running.ops("/api/server")).json["troubles"]
     told = {"what": "attempts to restore a value: failed", "count": 2.0, "runbook": ""}
     assert [one for one in troubles if "restore a value" in one["what"]] == [told]
+
+
+async def test_findings_are_a_table_for_spreadsheets_too(running):
+    answer = await running.ops("/api/findings.csv")
+    assert answer.headers["content-type"] == "text/csv; charset=utf-8"
+    assert 'filename="findings.csv"' in answer.headers["content-disposition"]
+    assert answer.body.startswith(b"id,severity,state,detector,culprit,")
+    bad = await running.ops("/api/findings.csv?since=soon")
+    assert (bad.status, set(bad.json)) == (400, {"error"})
+
+
+async def test_what_is_broken_has_json_of_its_own(running):
+    found = (await running.ops("/api/broken")).json
+    assert found["verdict"] == "unknown"
+    assert found["notSettled"] == []
+    assert (await running.ops("/api/broken?x=1")).status == 400

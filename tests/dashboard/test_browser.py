@@ -17,8 +17,8 @@ async def test_a_finding_says_what_where_who_since_when_and_what_to_do(visitor, 
     text = await visitor.text(".finding")
     for told in ("observed-generation-cleared", "shop/web", "mmm-old-operator/status.example.org"):
         assert told in text
-    await visitor.page.click("text=All steps")
-    assert "#what-to-do" in visitor.page.url
+    await visitor.page.click(".finding .headline")
+    assert "/findings/" in visitor.page.url
     await visitor.inspect("finding")
 
 
@@ -142,7 +142,7 @@ async def test_a_search_that_finds_nothing_says_so(visitor, story):
 async def test_what_ends_a_finding_is_copied_by_one_click(visitor, story):
     await story.cleared(4)
     await visitor.open("/")
-    await visitor.page.click("text=All steps")
+    await visitor.page.click(".finding .headline")
     await visitor.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     await visitor.page.locator(".fix .copy").first.click()
     await visitor.page.wait_for_selector("text=Copied")
@@ -157,7 +157,7 @@ async def test_what_ends_a_finding_is_copied_by_one_click(visitor, story):
 async def test_where_a_browser_gives_no_clipboard_the_text_is_selected(visitor, story):
     await story.cleared(4)
     await visitor.open("/")
-    await visitor.page.click("text=All steps")
+    await visitor.page.click(".finding .headline")
     refuse = "() => { navigator.clipboard.writeText = () => Promise.reject(new Error()); }"
     await visitor.page.evaluate(refuse)
     await visitor.page.locator(".fix .copy").first.click()

@@ -3,6 +3,7 @@
 from playwright.async_api import expect
 
 from tests.dashboard.browser import visiting
+from tests.dashboard.stories import OLD_OPERATOR
 
 PATIENCE = 60_000.0
 """Milliseconds."""
@@ -49,7 +50,7 @@ async def test_without_javascript_everything_is_there(running, story, browser):
     async with visiting(browser, port, java_script_enabled=False) as visitor:
         await visitor.open("/")
         assert "Reload the page" in await visitor.text("footer")
-        await visitor.page.click("text=shop/web")
+        await visitor.page.click(".finding .about a")
         assert await visitor.page.locator("svg.plot").count() == 1
         await visitor.page.click("nav >> text=Server")
         assert "This server" in await visitor.text()
@@ -64,12 +65,12 @@ async def test_by_keyboard_one_comes_to_the_content_at_once_and_to_each_control(
     await keyboard.press("Enter")
     assert await visitor.page.evaluate("document.activeElement.id") == "main"
     seen = []
-    for _ in range(14):
+    for _ in range(30):
         await keyboard.press("Tab")
         seen.append(await focused(visitor))
     for control in ("Search", "Severity", "Detector", "Namespace", "State", "Show"):
         assert control in seen
-    assert "observed-generation-cleared" in seen
+    assert f"{OLD_OPERATOR} clears observedGeneration of Deployment shop/web" in seen
 
 
 async def focused(visitor):

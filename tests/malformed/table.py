@@ -136,6 +136,18 @@ ROWS: Final[dict[str, Row]] = {
             ((), "give KIND/NAME"),
         ),
     ),
+    "findings": Row(
+        None,  # it asks a server
+        cluster=(),
+        waits=((_ASKS,), 130),
+        flags=(
+            (("--sevrity=info",), "Did you mean --severity?"),
+            (("--since=soon",), "is not a time"),
+            (("--state=new",), "is not one of"),
+            (("-o", "csv"), "csv"),
+            (("--server=a b",), "is neither a URL"),
+        ),
+    ),
     "lint": Row(
         ("FILE",),
         cluster=(),
@@ -148,23 +160,10 @@ ROWS: Final[dict[str, Row]] = {
             (("--kubeconfig=k", "x"), "give either FILEs or"),
         ),
     ),
-    "findings": Row(
-        None,  # it needs a cluster
-        cluster=(),
-        waits=((_ASKS,), 130),
-        flags=(
-            (("--sverity=warning",), "Did you mean --severity?"),
-            (("--severity=all",), "is not one of"),
-            (("--since=soon",), "is not a time"),
-        ),
-    ),
-    "schema": Row(
-        ("findings",),
-        flags=((("finding",), "is not one of"), (("--outptu",), "No such option")),
-    ),
     "version": Row(
         (), flags=((("-o", "xml"), "is not one of"), (("please",), "unexpected extra argument"))
     ),
+    "schema": Row((), flags=((("serve",), "is not one of"), (("--out=x",), "No such option"))),
     "completion": Row(
         ("bash",), flags=((("tcsh",), "is not one of"), ((), "Missing argument"))
     ),
@@ -175,9 +174,9 @@ ROWS: Final[dict[str, Row]] = {
 }  # fmt: skip
 NO_CLUSTER: Final = {
     "replay": "it reads recordings",
-    "schema": "it prints a schema",
     "version": "it prints what it knows",
+    "schema": "the same",
     "completion": "it prints a script",
     "man": "it prints a page",
 }
-NOTHING_TO_WAIT_FOR: Final = ("schema", "version", "completion", "man")
+NOTHING_TO_WAIT_FOR: Final = ("version", "schema", "completion", "man")

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webhook.dashboard import findings, objects, terminating, webhooks
+from webhook.dashboard.broken import Broken, NotSettled, Verdict
 from webhook.dashboard.object_page import Branch, ObjectPage
 from webhook.dashboard.page import BadQueryError
 from webhook.dashboard.rendering import render
@@ -126,18 +127,25 @@ def step(text):
     )  # fmt: skip
 
 
+def not_settled(text):
+    return NotSettled(
+        group=text, resource=text or "r", kind=text, namespace=text or "n", name=text, uid=text,
+        health=Health.RED, since=THEN, blocks=text or "b", blocked_object=text or "o", more=1,
+        stuck=True, finding=text or "f", culprit=text, relation="owned",
+    )  # fmt: skip
+
+
 def findings_page(text):
-    asked = findings.FindingQuery(text or "q", "", text or "n", "", "open", 1, 1)
-    page = findings.FindingsPage(
-        (found(text),), 2, {"critical": 0, "warning": 2, "info": 0}, 2, 1, 2
-    )
-    choices = {
-        "states": findings.STATES,
-        "detectors": findings.DETECTORS,
-        "severities": findings.SEVERITIES,
-    }
-    below = {text: [found(text)]}
-    return shown("findings.html", page, asked=asked, follows=below, **choices)
+    asked = {"q": "", "namespace": text[:20].strip() or "n", "culprit": "c", "group": "none"}
+    asked = findings.parse(asked, state="open", limit=1)
+    known = [msgspec.structs.replace(found(text), id=one) for one in (text or "f", "another")]
+    thing = not_settled(text)
+    things = (thing,) * 6
+    broken = Broken(Verdict.BROKEN, THEN, 3, 2, 6, 1, things, things, ("no cluster",))
+    wanted = msgspec.structs.replace(asked, namespace="", culprit="")
+    data = findings.home(known, wanted, broken, NOW)
+    values = {**data.values, "asked": asked, "tracked": 1}
+    return shown("findings.html", data.model, **values)
 
 
 def finding_page(text):
@@ -204,14 +212,18 @@ def test_a_message_of_what_is_wrong_is_text(text):
     assert "script" not in {tag[0] for tag in Shape(page).tags if len(tag) == 1}
 
 
-@given(st.dictionaries(st.sampled_from(["q", "severity", "state", "page", "limit", "x"]), NASTY))
+@given(
+    st.dictionaries(
+        st.sampled_from(["q", "severity", "state", "since", "page", "limit", "x"]), NASTY
+    )
+)
 def test_any_query_is_answered_or_said_to_be_wrong(query):
     try:
         asked = findings.parse(query, state="open", limit=100)
     except BadQueryError as error:
         assert str(error)
         return
-    assert findings.select((found("a"),), asked).total in (0, 1)
+    assert findings.select((found("a"),), asked, NOW).total in (0, 1)
 
 
 @given(
@@ -226,11 +238,11 @@ def test_every_finding_is_on_one_page_the_worst_first(kinds, limit):
         for number, (severity, is_open, name) in enumerate(kinds)
     ]
     asked = findings.parse({"state": "all", "limit": str(limit)}, state="open", limit=100)
-    pages = findings.select(every, asked).pages
+    pages = findings.select(every, asked, NOW).pages
     seen = [
         one
         for page in range(1, pages + 1)
-        for one in findings.select(every, msgspec.structs.replace(asked, page=page)).findings
+        for one in findings.select(every, msgspec.structs.replace(asked, page=page), NOW).findings
     ]
     assert sorted(one.id for one in seen) == sorted(one.id for one in every)
     ranks = [(one.state != "open", findings.SEVERITIES.index(one.severity)) for one in seen]

@@ -39,6 +39,9 @@ PORTS = "-p 127.0.0.1:8443:8443 -p 127.0.0.1:8080:8080"
 IMAGE = "tests/kind/core/test_image.py"
 PAGES = "tests/kind/whole/test_pages.py"
 STATIC = "tests/e2e/test_install.py"
+CHART = "tests/e2e/test_chart.py, with the chart of this folder"
+KREW = "tests/supply/test_krew.py, with the archive of these sources"
+OCI = "oci://registry.example.com/charts/genguard -n genguard-system"
 ELSEWHERE = {
     "make demo": "tests/demo/test_demo.py",
     "make test": "this run",
@@ -55,6 +58,11 @@ ELSEWHERE = {
     "genguard install --static-webhooks none": STATIC,
     "genguard install --static-webhooks mutating-webhooks": STATIC,
     "scp -r control-plane:/etc/kubernetes/admission/mutating-webhooks .": "a control-plane node",
+    f"helm upgrade --install genguard {OCI} --create-namespace --wait --set auditOnly=true": CHART,
+    f"helm upgrade genguard {OCI} --reuse-values --set register=true": CHART,
+    "genguard doctor": "tests/e2e/test_doctor.py",
+    "kubectl krew install --manifest=genguard.yaml": KREW,
+    "kubectl genguard status -A": KREW,
     "kubectl -n genguard-system port-forward deployment/genguard 8080": "by a kubelet alone; that "
     "the port is there is seen below",
 }

@@ -10,7 +10,8 @@ unprivileged user namespaces, or root; where neither is, it says so and the test
 
 import os
 import sys
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.debian import Packages
@@ -24,24 +25,34 @@ PACKAGES = Packages(
 )
 USER = 65532
 """As in the Dockerfile and in the Deployment."""
-_SYSTEM = ("/usr", "/bin", "/lib", "/lib64")
+_SYSTEM = ("/usr", "/bin", "/lib", "/lib64", sys.base_prefix)
+C_LIBRARY = ("/lib/x86_64-linux-gnu", "/lib/aarch64-linux-gnu", "/lib64")
+"""What an empty container has: no shell, no Python."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sandbox:
-    """A virtual environment in which programs run; `certs` outside is /tmp/certs within."""
+    """A virtual environment in which programs run; `certs` outside is /tmp/certs within.
+
+    system     the folders of this machine that are there, too
+    folder     where the programs are started
+    variables  more variables of their environment
+    """
 
     environment: Path
     certs: Path
+    system: tuple[str, ...] = _SYSTEM
+    folder: str = "/tmp"
+    variables: Mapping[str, str] = field(default_factory=dict)
 
     def command(self, program: str, *arguments: str) -> list[str]:
         """The command line that runs a program of the environment."""
-        paths = (*_SYSTEM, sys.base_prefix)
-        system = [word for path in paths for word in ("--ro-bind-try", path, path)]
+        system = [word for path in self.system for word in ("--ro-bind-try", path, path)]
         env = {
             "HOME": "/tmp",
             "PATH": f"{self.environment}/bin:/usr/bin:/bin",
             "PYTHONDONTWRITEBYTECODE": "1",
+            **self.variables,
         }
         return [
             str(PACKAGES.binary("bwrap")),
@@ -52,7 +63,7 @@ class Sandbox:
             *("--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"),
             *("--ro-bind", str(self.environment), str(self.environment)),
             *("--bind", str(self.certs), "/tmp/certs"),
-            *("--remount-ro", "/", "--chdir", "/tmp"),
+            *("--remount-ro", "/", "--chdir", self.folder),
             f"{self.environment}/bin/{program}",
             *arguments,
         ]

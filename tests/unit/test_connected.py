@@ -52,6 +52,7 @@ def in_cluster(cluster: Cluster) -> ConnectedCluster:
         tell_store=unused,
         tokens=unused,
         exists=unused,
+        is_own=unused,
     )
 
 
@@ -88,7 +89,7 @@ async def test_what_an_audit_only_pod_saw_is_healed_by_the_enforcing_pod_that_co
             connected.saved_findings(NAME, looking_on, leadership=leads, metrics=metrics)
         )
         ledger = looking_on.detection.ledger
-        await first.enter_async_context(connected.rechecks(ledger, None, metrics))
+        await first.enter_async_context(connected.rechecks(looking_on, None, metrics))
         see_loss(looking_on.detection, cluster)
         (before,) = ledger.damaged()
         await until(lambda: cluster.configmaps.found)
@@ -101,7 +102,7 @@ async def test_what_an_audit_only_pod_saw_is_healed_by_the_enforcing_pod_that_co
         )
         ledger = enforcing.detection.ledger
         assert list(ledger.damaged()) == [before], "known before it serves"
-        await second.enter_async_context(connected.rechecks(ledger, leads, metrics))
+        await second.enter_async_context(connected.rechecks(enforcing, leads, metrics))
         await until(lambda: not list(ledger.damaged()))
     assert cluster.objects.status(WEB) == {"replicas": 1, "observedGeneration": 3}
     (event,) = cluster.events

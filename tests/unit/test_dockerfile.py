@@ -188,5 +188,11 @@ def test_the_context_holds_what_is_copied_and_nothing_else():
     lines = (REPOSITORY / ".dockerignore").read_text().splitlines()
     kept = {line[1:] for line in lines if line.startswith("!")}
     copied = {name for rest in values(BUILD, "COPY") for name in rest.split()[:-1]}
+    action = (REPOSITORY / "Dockerfile.action").read_text()
+    copied |= {
+        name
+        for rest in re.findall(r"^COPY (.+)$", action, re.MULTILINE)
+        for name in rest.split()[:-1]
+    }
     assert lines[1] == "*"
     assert kept == copied

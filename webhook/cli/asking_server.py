@@ -19,7 +19,7 @@ import msgspec
 from webhook.cli.options import USUAL_SERVER
 from webhook.cluster.connection import connected, default_kubeconfig
 from webhook.cluster.kubeconfig import NoClusterError
-from webhook.cluster.port_forward import Forward, find_ops_port, forwarded
+from webhook.cluster.port_forward import Forward, OpsPort, find_ops_port, forwarded
 from webhook.cluster.rest import UNREACHED, RefusedError, Rest, unreached
 from webhook.objects.shown import printable
 
@@ -49,15 +49,6 @@ class ServerChoice(NamedTuple):
 
     server: str | None
     token: str
-
-    @classmethod
-    def of(cls, server: str | None, token_file: Path | None) -> "ServerChoice":
-        """Read the token; raises NoServerError."""
-        try:
-            return cls(server, token_file.read_text().strip() if token_file else "")
-        except (OSError, UnicodeDecodeError) as error:
-            reason = getattr(error, "strerror", None) or "no text"
-            raise NoServerError(f"--token-file {token_file}: {reason}") from error
 
     @property
     def url(self) -> str:
@@ -184,7 +175,18 @@ async def server_beside(choice: ServerChoice, rest: Rest) -> AsyncIterator[Serve
 
     Raises NoServerError.
     """
-    async with _at(choice.url, choice.token) if choice.url else _in(choice, rest) as server:
+    if choice.url:
+        async with _at(choice.url, choice.token) as server:
+            yield server
+        return
+    namespace = choice.namespace
+    try:
+        found = await find_ops_port(rest, namespace)
+    except RefusedError as error:
+        raise NoServerError(f"genguard in namespace {namespace}: {error}") from error
+    except UNREACHED as error:
+        raise NoServerError(f"genguard in namespace {namespace}: {unreached(error)}") from error
+    async with _in(choice, rest, found) as server:
         yield server
 
 
@@ -203,12 +205,12 @@ async def server_of(
         return
     named = choice.server or kubeconfig or context
     try:
-        async with (
-            connected(kubeconfig or default_kubeconfig(), context) as api,
-            _in(choice, Rest(api)) as server,
-        ):
-            yield server
-            return
+        async with connected(kubeconfig or default_kubeconfig(), context) as api:
+            rest = Rest(api)
+            found = await find_ops_port(rest, choice.namespace)
+            async with _in(choice, rest, found) as server:
+                yield server
+                return
     except (NoClusterError, NotInstalledError) as error:
         if named:
             raise
@@ -232,18 +234,9 @@ async def _at(url: str, token: str) -> AsyncIterator[Server]:
 
 
 @asynccontextmanager
-async def _in(choice: ServerChoice, rest: Rest) -> AsyncIterator[Server]:
-    namespace = choice.namespace
-    try:
-        found = await find_ops_port(rest, namespace)
-    except RefusedError as error:
-        if error.status == HTTPStatus.UNAUTHORIZED:
-            raise  # of no namespace: nobody is logged in
-        raise NoServerError(f"genguard in namespace {namespace}: {error}") from error
-    except UNREACHED as error:
-        raise NoServerError(f"genguard in namespace {namespace}: {unreached(error)}") from error
+async def _in(choice: ServerChoice, rest: Rest, found: OpsPort | None) -> AsyncIterator[Server]:
     if found is None:
-        raise NotInstalledError(f"no pod of genguard is ready in namespace {namespace}")
+        raise NotInstalledError(f"no pod of genguard is ready in namespace {choice.namespace}")
     async with (
         forwarded(rest, found) as forward,
         aiohttp.ClientSession(

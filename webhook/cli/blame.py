@@ -6,7 +6,6 @@ import zlib
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from http import HTTPStatus
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
@@ -64,7 +63,7 @@ class _ClusterOptions(NamedTuple):
     context: str | None
     namespace: str | None
     server: str | None
-    token_file: Path | None
+    token: str
 
 
 @click.command()
@@ -104,7 +103,7 @@ def blame(
     kubeconfig: str | None,
     context: str | None,
     server: str | None,
-    token_file: Path | None,
+    token: str,
     max_line: int,
 ) -> None:
     """Say who wrote each field of an object last, and which webhooks changed it.
@@ -139,7 +138,7 @@ def blame(
         sys.exit(1 if unread else 0)
     with one_line_errors():
         try:
-            options = _ClusterOptions(kubeconfig, context, namespace, server, token_file)
+            options = _ClusterOptions(kubeconfig, context, namespace, server, token)
             found, document = asyncio.run(_of_cluster(kind, name, field, options))
         except (NoSuchFieldError, UnreadableFieldsError) as error:
             raise click.ClickException(str(error)) from error
@@ -199,7 +198,7 @@ async def _of_cluster(
         rest = Rest(api)
         server: Server | None = None
         if options.server:
-            choice = ServerChoice.of(options.server, options.token_file)
+            choice = ServerChoice(options.server, options.token)
             server = await opened.enter_async_context(server_beside(choice, rest))
         served = find(kind, await discover(rest))
         within = options.namespace or default_namespace(kubeconfig, options.context)

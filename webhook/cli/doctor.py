@@ -11,7 +11,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from itertools import product
-from pathlib import Path
 from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
@@ -76,7 +75,7 @@ def doctor(
     kubeconfig: str | None,
     context: str | None,
     server: str | None,
-    token_file: Path | None,
+    token: str,
 ) -> None:
     """Tell whether genguard is well in a cluster.
 
@@ -89,7 +88,7 @@ def doctor(
     asked, 2 when the command line is wrong.
     """
     with one_line_errors():
-        choice = ServerChoice.of(server or namespace, token_file)
+        choice = ServerChoice(server or namespace, token)
     lines = _diagnosed(kubeconfig, context, namespace, choice)
     for line in lines:
         click.echo(json_line(line) if output == "json" else _row(line))

@@ -80,7 +80,8 @@ def system_errors() -> Iterator[None]:
 
 def _give_up_output() -> None:
     """Let what is left of the output go nowhere: Python would write it at its end, and complain."""
-    for stream in (sys.stdout, sys.stderr):
+    # A stream that was closed before the start is None.
+    for stream in filter(None, (sys.stdout, sys.stderr)):
         try:
             stream.flush()
         except (OSError, ValueError):
@@ -88,8 +89,6 @@ def _give_up_output() -> None:
             with suppress(OSError, ValueError):
                 os.dup2(nowhere, stream.fileno())
             os.close(nowhere)
-        except AttributeError:
-            pass  # it was closed before the start
 
 
 def carry_out(work: Coroutine[Any, Any, None]) -> None:

@@ -58,7 +58,7 @@ def explain(
     resource: str,
     *,
     server: str | None,
-    token_file: Path | None,
+    token: str,
     server_version: str | None,
     crds: Path | None,
     kubeconfig: str | None,
@@ -80,10 +80,10 @@ def explain(
             raise click.UsageError("a finding is asked for at a server: leave out what is of kinds")
         with one_line_errors():
             name = resource.removeprefix(_FINDING)
-            finding = _finding(name, server, token_file, kubeconfig, context)
+            finding = _finding(name, server, token, kubeconfig, context)
         _print_finding(finding, output)
         return
-    if server or token_file:
+    if server or token:
         raise click.UsageError("--server is for finding/ID")
     try:
         definitions = list(read_definitions(crds)) if crds else []
@@ -112,7 +112,7 @@ def explain(
 def _finding(
     name: str,
     server: str | None,
-    token_file: Path | None,
+    token: str,
     kubeconfig: str | None,
     context: str | None,
 ) -> Finding:
@@ -121,7 +121,7 @@ def _finding(
     from webhook.cli.asking_server import ServerChoice, server_of  # noqa: PLC0415
 
     async def ask() -> Finding | None:
-        choice = ServerChoice.of(server, token_file)
+        choice = ServerChoice(server, token)
         async with server_of(choice, kubeconfig, context) as found:
             return await found.ask(f"/api/findings/{name}", {}, Finding)
 

@@ -3,7 +3,6 @@
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
@@ -140,7 +139,7 @@ def findings(
     kubeconfig: str | None,
     context: str | None,
     server: str | None,
-    token_file: Path | None,
+    token: str,
 ) -> None:
     """Tell what a running genguard has found, and who causes it.
 
@@ -160,7 +159,7 @@ def findings(
     filters = (severity or "", detector or "", seconds, meant, name)
     wanted = FindingFilter(namespace, state, *filters)
     with one_line_errors():
-        choice = ServerChoice.of(server, token_file)
+        choice = ServerChoice(server, token)
         run = _follow if watch else _once
         asyncio.run(run(wanted, choice, kubeconfig, context, output))
 

@@ -2,21 +2,25 @@
 
 import asyncio
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Final
 
 import click
 
+from webhook import __version__
 from webhook.cli.errors import one_line_errors
 from webhook.cli.files import MANIFESTS, advice, expand, open_named
-from webhook.cli.options import CONTEXT, MAX_LINE, OUTPUT
+from webhook.cli.options import CONTEXT, MAX_LINE
 from webhook.cli.output import tell
 from webhook.lint.check import (
     Level,
     LintFinding,
 )
+from webhook.lint.lint import CHECKS
 from webhook.lint.lint import lint as look
+from webhook.lint.sarif import Sources, to_sarif
 from webhook.objects.documents import Unreadable, read_documents
 from webhook.objects.lines import bounded
 from webhook.objects.shown import json_line, printable
@@ -26,7 +30,14 @@ _REGISTERED: Final = "/apis/admissionregistration.k8s.io/v1"
 
 
 @click.command()
-@OUTPUT
+@click.option(
+    "-o",
+    "output",
+    type=click.Choice(["json", "table", "sarif"]),
+    default="table",
+    show_default=True,
+    help="A table for people, JSON for programs (an object a line), or SARIF for code scanning.",
+)
 @click.option(
     "--kubeconfig", metavar="FILE|in-cluster", help="Check those of a cluster instead of FILEs."
 )
@@ -62,13 +73,23 @@ def lint(
     of_cluster = bool(kubeconfig or context)
     if bool(files) == of_cluster:
         raise click.UsageError("give either FILEs or --kubeconfig or --context")
-    documents = [
-        one for name in _expanded(files, recursive=recursive) for one in _documents(name, max_line)
-    ]
+    names = tuple(_expanded(files, recursive=recursive))
+    documents = [one for name in names for one in _documents(name, max_line)]
     if of_cluster:
         with one_line_errors():
             documents = asyncio.run(_of_cluster(kubeconfig, context))
     found = look(documents, at=datetime.now(UTC), live=of_cluster)
+    if output == "sarif":
+        click.echo(json_line(to_sarif(found, CHECKS, Sources(_texts(names)), __version__)))
+    else:
+        _print_findings(found, output)
+    if not any(_is_configuration(one) for one in documents):
+        where = "the cluster" if of_cluster else ", ".join(files)
+        tell(f"No webhook configuration found in {where}.")
+    sys.exit(any(one.severity.rank <= Level(fail_on).rank for one in found))
+
+
+def _print_findings(found: Sequence[LintFinding], output: str) -> None:
     for one in found:
         click.echo(json_line(one) if output == "json" else _row(one))
     counts = {level.value: sum(one.severity is level for one in found) for level in Level}
@@ -76,10 +97,17 @@ def lint(
         click.echo(json_line({"type": "summary", **counts}))
     else:
         click.echo(", ".join(f"{count} {name}" for name, count in counts.items()))
-    if not any(_is_configuration(one) for one in documents):
-        where = "the cluster" if of_cluster else ", ".join(files)
-        tell(f"No webhook configuration found in {where}.")
-    sys.exit(any(one.severity.rank <= Level(fail_on).rank for one in found))
+
+
+def _texts(names: Sequence[str]) -> dict[str, str]:
+    """The text of each file, for the lines of its fields.
+
+    Standard input cannot be read again, and a URL is not asked twice: they have no lines.
+    """
+    return {
+        name: Path(name).read_text("utf-8", errors="replace") if Path(name).is_file() else ""
+        for name in names
+    }
 
 
 def _is_configuration(document: Any) -> bool:

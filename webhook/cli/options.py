@@ -15,6 +15,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 USUAL_SERVER: Final = "http://127.0.0.1:8080"
 """Where the ops port is on the server's own host, and after `kubectl port-forward ... 8080`."""
 _LABEL: Final = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
+_TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/-]{1,65536}=*")
+"""RFC 6750 section 2.1: b64token."""
 KUBECONFIG: Final = click.option(
     "--kubeconfig",
     metavar="FILE|in-cluster",
@@ -37,6 +39,21 @@ def _server(_: click.Context, __: click.Parameter, text: str | None) -> str | No
     )
 
 
+def _token(_: click.Context, __: click.Parameter, path: Path | None) -> str:
+    """Read the token of a file; "" without one."""
+    if path is None:
+        return ""
+    try:
+        token = path.read_text().strip()
+    except OSError as error:
+        raise click.BadParameter(f"{path}: {error.strerror or error}") from error
+    except UnicodeDecodeError:
+        token = ""
+    if not _TOKEN.fullmatch(token):
+        raise click.BadParameter(f"{path}: no token; kubectl create token ACCOUNT prints one")
+    return token
+
+
 SERVER: Final = (
     click.option(
         "--server",
@@ -47,8 +64,10 @@ SERVER: Final = (
     ),
     click.option(
         "--token-file",
+        "token",
         metavar="FILE",
         type=click.Path(path_type=Path),
+        callback=_token,
         help="A token for a server that runs with --ops-auth.",
     ),
 )

@@ -31,8 +31,6 @@ from webhook.status.trees import (
 )
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from webhook.cli.asking_server import Memory, ServerChoice
     from webhook.cli.culprits import Culprits, FollowedLine
     from webhook.cli.following import Sight
@@ -192,7 +190,7 @@ def _of_cluster(
     all_namespaces: bool,
     selector: str,
     server: str | None,
-    token_file: "Path | None",
+    token: str,
 ) -> int:
     asked = _asked(words, selector)
     from webhook.cli.asking_server import ServerChoice  # noqa: PLC0415
@@ -206,7 +204,7 @@ def _of_cluster(
         tuple(asked),
         within,
         selector,
-        ServerChoice.of(server, token_file),
+        ServerChoice(server, token),
         everything=not words,
     )
     show = _shown_again(output) if watch else _shown_once(output, within)

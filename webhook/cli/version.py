@@ -23,7 +23,7 @@ class VersionFacts(msgspec.Struct, frozen=True):
     *("table", "json", "yaml", "jsonpath"), text="A line for people, or an object for programs."
 )
 def version(*, output: Format) -> None:
-    """Tell the version of genguard, and which versions of Kubernetes it knows the rules of.
+    """Print the version of genguard, and which versions of Kubernetes it knows.
 
     The exit code is 0, 2 when the command line is wrong.
     """

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from http import HTTPStatus
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -312,7 +311,7 @@ def _run(
     namespace: str | None,
     all_namespaces: bool,
     server: str | None,
-    token_file: Path | None,
+    token: str,
     **flags: Any,
 ) -> int:
     kubeconfig = kubeconfig or default_kubeconfig()
@@ -322,7 +321,7 @@ def _run(
         context=context,
         asked=asked,
         namespace=within,
-        server=ServerChoice.of(server, token_file),
+        server=ServerChoice(server, token),
         **flags,
     )
     return asyncio.run(_wait(options, _tell))

@@ -17,8 +17,8 @@ from webhook.detection.finding import FoundObject
 from webhook.detection.ledger import Damaged
 from webhook.telemetry.logs import LOGGER
 
-AGAIN_SECONDS: Final = 30.0
-"""The pause between two reads of one object."""
+AGAIN_SECONDS: Final = 5.0
+"""The pause between two reads of one object: within 10 s the dashboard shows that it is whole."""
 FRESH_SECONDS: Final = 5.0
 """An object is left alone for so long after its last signal: its writer is often about to write
 again. Controllers answer a conflict or a change of their own within a second or two, and a value

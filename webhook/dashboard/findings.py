@@ -1,16 +1,29 @@
-"""The pages of findings: filtered, the worst and latest first.
+"""The home page and the findings: filtered, sorted, in groups, as JSON and as CSV."""
 
-Each comes with what happened in one of its writes, and with the change that ends it.
-"""
-
+import csv
+import io
+import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
 from msgspec import structs
 
+from webhook.dashboard.broken import Broken, find_broken
+from webhook.dashboard.grouping import (
+    GROUPINGS,
+    ORDERS,
+    SORTS,
+    USUAL_ORDER,
+    GroupedPage,
+    Grouping,
+    arrange,
+    sorted_findings,
+)
+from webhook.dashboard.headlines import KindOf, culprit, kinds
 from webhook.dashboard.page import (
+    BadQueryError,
     MissingError,
     PageContext,
     PageData,
@@ -18,6 +31,7 @@ from webhook.dashboard.page import (
     choice,
     number,
 )
+from webhook.dashboard.rendering import parse_time
 from webhook.dashboard.runbook import runbook_of
 from webhook.detection.causes import by_cause
 from webhook.detection.detectors import ALL
@@ -29,30 +43,50 @@ STATES: Final = ("open", "quiet", "resolved", "all")
 """`open` includes quiet findings: they are not resolved, but show no new signal."""
 DETECTORS: Final = tuple(sorted(one.name for one in ALL))
 SEVERITIES: Final = tuple(reversed(Severity))
+RANGES: Final = ("15m", "1h", "6h", "24h", "7d")
+"""Time ranges that the page offers; a URL may have any other number of s, m, h or d."""
 MOST_WITH_FIX: Final = 1_000
 """Findings of one answer that come with their fix and diff: for more it would take seconds and
 megabytes."""
 _ROWS: Final = 100
-_PARAMETERS: Final = ("q", "severity", "namespace", "detector", "state", "page", "limit")
-_SEVERITY_RANK: Final = {severity: rank for rank, severity in enumerate(SEVERITIES)}
+_FILTERS: Final = ("q", "severity", "namespace", "detector", "culprit", "state", "since")
+_ARRANGED: Final = ("group", "sort", "order")
+_PARAMETERS: Final = (*_FILTERS, *_ARRANGED, "page", "limit")
+_DURATION: Final = re.compile(r"([0-9]{1,6})([smhd])")
+_SECONDS_OF: Final = {"s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
+_NO_KINDS: Final[KindOf] = kinds(())
 
 
 class FindingQuery(msgspec.Struct, frozen=True):
-    """The filters of a request; an empty value is no filter. `q` searches all shown text."""
+    """The filters of a request; an empty value is no filter. `q` searches all shown text.
+
+    culprit  as webhook/dashboard/headlines.py names it
+    since    findings with a sign within this time, such as 24h
+    group    what the page groups by; sort and order: by which column, in which direction
+    """
 
     q: str
     severity: str
     namespace: str
     detector: str
+    culprit: str
     state: str
+    since: str
+    group: str
+    sort: str
+    order: str
     page: int
     limit: int
 
     @property
     def filters(self) -> dict[str, str]:
         """The parameters of links to other pages of the same findings."""
-        names = ("q", "severity", "namespace", "detector", "state")
-        return {name: getattr(self, name) for name in names}
+        return {name: getattr(self, name) for name in (*_FILTERS, *_ARRANGED)}
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether a filter other than the state leaves findings out."""
+        return any(getattr(self, name) for name in _FILTERS if name != "state")
 
 
 class FindingsPage(msgspec.Struct, frozen=True):
@@ -66,56 +100,83 @@ class FindingsPage(msgspec.Struct, frozen=True):
     pages: int
 
 
+class HomePage(msgspec.Struct, frozen=True):
+    """The findings of the home page in groups; see FindingsPage."""
+
+    groups: GroupedPage
+    total: int
+    open: dict[str, int]
+    known: int
+
+
 def parse(query: Mapping[str, str], *, state: str, limit: int) -> FindingQuery:
     """Check the URL parameters; `state` and `limit` are the defaults.
 
     Raises BadQueryError.
     """
     check_parameters(query, _PARAMETERS)
+    sort = choice(query, "sort", SORTS, SORTS[0])
+    since = query.get("since", "").strip()
+    if since and _DURATION.fullmatch(since) is None:
+        raise BadQueryError("since must be a number with s, m, h or d, such as 24h")
     return FindingQuery(
         q=query.get("q", "").strip(),
         severity=choice(query, "severity", SEVERITIES),
         namespace=query.get("namespace", "").strip(),
         detector=choice(query, "detector", DETECTORS),
+        culprit=query.get("culprit", "").strip(),
         state=choice(query, "state", STATES, state),
+        since=since,
+        group=choice(query, "group", GROUPINGS, GROUPINGS[0]),
+        sort=sort,
+        order=choice(query, "order", ORDERS, USUAL_ORDER[sort]),
         page=number(query, "page", 1, MOST_FINDINGS),
         limit=number(query, "limit", limit, MOST_FINDINGS),
     )
 
 
 def select(
-    findings: Sequence[Finding], asked: FindingQuery, *, folds: bool = False
+    findings: Sequence[Finding], asked: FindingQuery, now: float, kind_of: KindOf = _NO_KINDS
 ) -> FindingsPage:
-    """Select one page. Up to 20 ms for the maximum of findings: run it in a thread.
-
-    folds  leave out those that follow from a finding that is selected as well
-    """
-    found = sorted(_matching(findings, asked), key=lambda one: one.last_seen, reverse=True)
-    if folds:
-        ids = {one.id for one in found}
-        found = [one for one in found if one.caused_by not in ids]
-    found.sort(key=lambda one: (one.state == "resolved", _SEVERITY_RANK[one.severity]))
+    """Select one page. Up to 50 ms for the maximum of findings: run it in a thread."""
+    found = _found(findings, asked, now, kind_of)
     pages = max(1, -(-len(found) // asked.limit))
     first = (min(asked.page, pages) - 1) * asked.limit
-    is_open = Counter(one.severity for one in findings if one.state != "resolved")
     return FindingsPage(
         findings=tuple(found[first : first + asked.limit]),
         total=len(found),
-        open={severity.value: is_open[severity] for severity in SEVERITIES},
+        open=_count_open(findings),
         known=len(findings),
         page=min(asked.page, pages),
         pages=pages,
     )
 
 
-def _matching(findings: Sequence[Finding], asked: FindingQuery) -> Iterator[Finding]:
+def _found(
+    findings: Iterable[Finding], asked: FindingQuery, now: float, kind_of: KindOf
+) -> list[Finding]:
+    matching = _matching(findings, asked, now)
+    return sorted_findings(matching, asked.sort, asked.order, kind_of)
+
+
+def _count_open(findings: Iterable[Finding]) -> dict[str, int]:
+    is_open = Counter(one.severity for one in findings if one.state != "resolved")
+    return {severity.value: is_open[severity] for severity in SEVERITIES}
+
+
+def _matching(findings: Iterable[Finding], asked: FindingQuery, now: float) -> Iterator[Finding]:
     words = asked.q.casefold().split()
+    oldest = 0.0
+    if found := _DURATION.fullmatch(asked.since):
+        oldest = now - int(found[1]) * _SECONDS_OF[found[2]]
     for one in findings:
         if (
             _has_state(one, asked.state)
             and asked.severity in ("", one.severity)
             and asked.detector in ("", one.detector)
             and asked.namespace in ("", one.object.namespace)
+            and (not oldest or parse_time(one.last_seen) >= oldest)
+            and (not asked.culprit or culprit(one).name == asked.culprit)
             and (not words or _contains(one, words))
         ):
             yield one
@@ -130,6 +191,7 @@ def _contains(one: Finding, words: Sequence[str]) -> bool:
     text = " ".join(
         (
             *(where.namespace, where.name, where.resource, where.group, where.uid),
+            *(f"{where.namespace}/{where.name}", one.state),
             *(one.id, one.detector, one.severity, one.message, one.caused_by),
             *one.paths,
             *(f"{actor.name} {actor.field_manager}" for actor in one.actors),
@@ -138,18 +200,86 @@ def _contains(one: Finding, words: Sequence[str]) -> bool:
     return all(word in text for word in words)
 
 
-async def load_open(context: PageContext, query: Mapping[str, str], _: float) -> PageData:
-    """Return the HTML page: open findings by default, 100 on a page."""
-    return await _seen(context, parse(query, state="open", limit=_ROWS), folds=True)
+async def load_home(context: PageContext, query: Mapping[str, str], now: float) -> PageData:
+    """Return the home page: what is broken, and open findings in groups by default."""
+    asked = parse(query, state="open", limit=_ROWS)
+    sources = context.sources
+    known = sources.detecting.findings()
+    broken = await find_broken(sources, known, context.queue, now)
+    kind_of, tracked = _kinds(context), len(sources.detecting.tracking)
+    data = await context.queue.in_thread(lambda: home(known, asked, broken, now, kind_of))
+    return data._replace(values={**data.values, "tracked": tracked})
 
 
-async def load_all(context: PageContext, query: Mapping[str, str], _: float) -> PageData:
+def home(
+    known: Sequence[Finding],
+    asked: FindingQuery,
+    broken: Broken,
+    now: float,
+    kind_of: KindOf = _NO_KINDS,
+) -> PageData:
+    """Return the home page of these findings. Up to 100 ms: run it in a thread."""
+    found = _found(known, asked, now, kind_of)
+    how = Grouping(asked.group, asked.sort, asked.order, asked.page)
+    groups = arrange(found, known, how, broken.not_settled, kind_of)
+    values = {
+        "asked": asked,
+        "broken": broken,
+        "given": {name: getattr(asked, name) for name in _FILTERS},
+        "states": STATES,
+        "detectors": DETECTORS,
+        "severities": SEVERITIES,
+        "groupings": GROUPINGS,
+        "ranges": RANGES if asked.since in ("", *RANGES) else (*RANGES, asked.since),
+        "usual_order": USUAL_ORDER,
+    }
+    return PageData(HomePage(groups, len(found), _count_open(known), len(known)), values)
+
+
+async def load_all(context: PageContext, query: Mapping[str, str], now: float) -> PageData:
     """Return the JSON: all findings by default, with fix and diff where they are not too many."""
-    data = await _seen(context, parse(query, state="all", limit=MOST_FINDINGS))
-    page: FindingsPage = data.model
+    page = await _selected(context, query, now)
     if len(page.findings) > MOST_WITH_FIX:
-        return data
-    return data._replace(model=structs.replace(page, findings=await _whole(context, page.findings)))
+        return PageData(page, {})
+    return PageData(structs.replace(page, findings=await _whole(context, page.findings)), {})
+
+
+async def load_csv(context: PageContext, query: Mapping[str, str], now: float) -> bytes:
+    """Return the findings of `load_all` as CSV (RFC 4180), with a header line."""
+    page = await _selected(context, query, now)
+    return await context.queue.in_thread(lambda: to_csv(page.findings))
+
+
+async def _selected(context: PageContext, query: Mapping[str, str], now: float) -> FindingsPage:
+    asked = parse(query, state="all", limit=MOST_FINDINGS)
+    known, kind_of = context.sources.detecting.findings(), _kinds(context)
+    return await context.queue.in_thread(lambda: select(known, asked, now, kind_of))
+
+
+_COLUMNS: Final = (
+    "id", "severity", "state", "detector", "culprit", "confidence", "group", "resource",
+    "namespace", "name", "uid", "subresource", "count", "firstSeen", "lastSeen", "causedBy",
+    "message",
+)  # fmt: skip
+_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
+"""A spreadsheet takes a cell that begins so for a formula, and names come from the cluster."""
+
+
+def to_csv(findings: Iterable[Finding]) -> bytes:
+    """Return a line for each finding, after a header line."""
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow(_COLUMNS)
+    for one in findings:
+        who, where = culprit(one), one.object
+        confidence = one.actors[0].confidence.value if one.actors else ""
+        cells = (
+            one.id, one.severity.value, one.state, one.detector, who.full, confidence, where.group,
+            where.resource, where.namespace, where.name, where.uid, one.subresource, str(one.count),
+            one.first_seen, one.last_seen, one.caused_by, one.message,
+        )  # fmt: skip
+        writer.writerow(f"'{cell}" if cell.startswith(_FORMULA) else cell for cell in cells)
+    return text.getvalue().encode()
 
 
 async def load_finding(context: PageContext, query: Mapping[str, str], _: float) -> PageData:
@@ -186,10 +316,6 @@ async def _whole(context: PageContext, found: Sequence[Finding]) -> tuple[Findin
     )
 
 
-async def _seen(context: PageContext, asked: FindingQuery, *, folds: bool = False) -> PageData:
-    known = context.sources.detecting.findings()
-    page, follows = await context.queue.in_thread(
-        lambda: (select(known, asked, folds=folds), by_cause(known) if folds else {})
-    )
-    choices = {"states": STATES, "detectors": DETECTORS, "severities": SEVERITIES}
-    return PageData(page, {"asked": asked, "follows": follows, **choices})
+def _kinds(context: PageContext) -> KindOf:
+    """Return the kinds of all resources that this server knows."""
+    return kinds(kind for kind, _ in context.sources.detecting.tracking.counts_by_kind)

@@ -30,7 +30,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    made.filters.update(span=span, stamp=stamp, count=count, json=json_line)
+    made.filters.update(span=span, stamp=stamp, count=count, json=json_line, lasts=lasts)
     made.globals.update(ago=ago, link=link, runbook_of=runbook_of)
     return made
 
@@ -78,12 +78,22 @@ def ago(at: str | float, now: float) -> str:
     return "just now"
 
 
+def lasts(at: str, now: float) -> str:
+    """Format the time since an RFC 3339 time: `3 min`."""
+    return span(max(now - parse_time(at), 0.0) // 1)
+
+
 def stamp(at: str | float) -> str:
     """Format a time as RFC 3339 in UTC and whole seconds."""
     moment = (
         datetime.fromtimestamp(at, UTC) if isinstance(at, float) else datetime.fromisoformat(at)
     )
     return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def parse_time(text: str) -> float:
+    """Return the Unix seconds of an RFC 3339 time."""
+    return datetime.fromisoformat(text).timestamp()
 
 
 def stamp_exactly(at: float) -> str:

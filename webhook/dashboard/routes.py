@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 from aiohttp import web
 
 from webhook.dashboard import (
+    broken,
     durations,
     findings,
     object_page,
@@ -46,7 +47,7 @@ class Page(NamedTuple):
 
 
 PAGES: Final = (
-    Page("/", "findings.html", findings.load_open, "/api/findings", findings.load_all),
+    Page("/", "findings.html", findings.load_home, "/api/findings", findings.load_all),
     Page("/findings/{id}", "finding.html", findings.load_finding, "/api/findings/{id}"),
     Page("/objects", "objects.html", objects.load, "/api/objects", objects.load_all),
     Page("/object", "object.html", object_page.load, "/api/object"),
@@ -85,6 +86,8 @@ class Dashboard:
                 web.get(one.api, partial(self._json, context, one.load_json or one.load))
                 for one in PAGES
             ),
+            web.get("/api/broken", partial(self._json, context, broken.load)),
+            web.get("/api/findings.csv", partial(self._csv, context)),
             web.get("/events", self._stream.listen, allow_head=False),
             web.get("/static/{name}", _static),
             web.get("/{path:.*}", self._not_found),
@@ -115,6 +118,16 @@ class Dashboard:
             status, why = _status_and_message(error)
             return _json(status, json_line({"error": why}).encode())
         return _json(HTTPStatus.OK, body)
+
+    async def _csv(self, context: PageContext, request: web.Request) -> web.Response:
+        try:
+            async with self._queue.wait_turn():
+                body = await findings.load_csv(context, request.query, time.time())
+        except (BadQueryError, BusyError) as error:
+            status, why = _status_and_message(error)
+            return _json(status, json_line({"error": why}).encode())
+        named = {"Content-Disposition": 'attachment; filename="findings.csv"'}
+        return web.Response(body=body, content_type="text/csv", charset="utf-8", headers=named)
 
     async def _not_found(self, request: web.Request) -> web.Response:
         why = "This page does not exist."

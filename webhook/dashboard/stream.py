@@ -1,7 +1,8 @@
 """GET /events: server-sent events that tell a page when to reload its data.
 
-`turn` when findings have changed, with the number of open ones; `beat` every few seconds otherwise,
-so that a page notices a lost connection. Events hold nothing of any object.
+`turn` when findings have changed, with the number of open ones; `move` when objects have become
+settled or unsettled; `beat` every few seconds otherwise, so that a page notices a lost connection.
+Events hold nothing of any object.
 """
 
 import asyncio
@@ -58,7 +59,9 @@ class Stream:
 
     async def _send(self, request: web.Request, response: web.StreamResponse) -> None:
         clock = asyncio.get_running_loop().time
+        tracking = self._detecting.tracking
         known, told = self._detecting.latest, clock()
+        moved = tracking.blocking_changes
         # A browser that does not read blocks write(): the timeout ends it, too.
         async with asyncio.timeout(LIFETIME_SECONDS):
             await response.write(_event("beat", known))
@@ -68,6 +71,9 @@ class Stream:
                 if found is not known:
                     known, told = found, clock()
                     await response.write(_event("turn", known))
+                elif tracking.blocking_changes != moved:
+                    moved, told = tracking.blocking_changes, clock()
+                    await response.write(_event("move", known))
                 elif clock() - told >= _BEAT_SECONDS:
                     told = clock()
                     await response.write(_event("beat", known))

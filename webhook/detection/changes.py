@@ -199,15 +199,16 @@ class _Found(list[Change]):
 
     def note(self, at: PathNode, before: Any, after: Any) -> None:
         """Add a leaf."""
+        path, shows = at.path, self.shows
         self.append(
             Change(
-                at.path,
+                path,
                 at.pointer,
-                _digest(before),
-                _digest(after),
+                None if before is _ABSENT else zlib.crc32(_encode(before)),
+                None if after is _ABSENT else zlib.crc32(_encode(after)),
                 at.salt,
-                shown(before, at.path, self.shows),
-                shown(after, at.path, self.shows),
+                None if before is _ABSENT else shown(before, path, shows),
+                None if after is _ABSENT else shown(after, path, shows),
             )
         )
 
@@ -220,7 +221,8 @@ _pointer: Final = attrgetter("pointer")
 def size_of(leaves: Leaves) -> int:
     """Return about how many bytes of memory leaves take, with paths and pointers of their own."""
     names = sys.getsizeof("".join([one.pointer for one in leaves]))
-    values = [text for one in leaves for text in (one.shown_before, one.shown_after) if text]
+    values = [one.shown_before for one in leaves if one.shown_before is not None]
+    values += [one.shown_after for one in leaves if one.shown_after is not None]
     shown = _BYTES_OF_SHOWN * len(values) + len("".join(values))
     return _BYTES_OF_CHANGE * len(leaves) + 2 * names + shown
 
@@ -354,10 +356,6 @@ def _every_leaf(at: PathNode, value: Any, found: _Found, *, is_gone: bool) -> No
 
 def _lone(value: Any, *, is_gone: bool) -> tuple[Any, Any]:
     return (value, _ABSENT) if is_gone else (_ABSENT, value)
-
-
-def _digest(value: Any) -> int | None:
-    return None if value is _ABSENT else zlib.crc32(_encode(value))
 
 
 def _same(one: Any, other: Any) -> bool:

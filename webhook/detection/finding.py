@@ -78,6 +78,8 @@ class Finding(
     state   open; quiet: no new sign for a while, but what is wrong in the stored object is still
             wrong; resolved
     fix     the steps that end the loop, where they were asked for: see webhook/detection/fix.py
+    repaired  what was wrong in the stored object is right again, and no sign came since: it is
+            resolved after a while without a sign
     repair  the command that puts lost values back by hand; "" where there is none
     diff    what happened in one of its writes, where it was asked for: webhook/detection/sample.py
     caused_by  the id of the finding that this one follows from; "" where it stands alone
@@ -99,4 +101,5 @@ class Finding(
     fix: tuple[FixStep, ...] = ()
     repair: str = ""
     caused_by: str = ""
+    repaired: bool = False
     diff: WriteDiff | None = None

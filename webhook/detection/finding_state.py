@@ -203,6 +203,8 @@ class FindingState(msgspec.Struct, gc=False):
     quiet: bool = False
     """There was no signal for a while, but the damage is still there."""
     damage: Damage | None = None
+    repaired: bool = False
+    """The damage was there and is gone, and there was no signal since."""
     looked: Seconds = 0.0
     """When the stored object was last looked at and the damage was still there; 0: never."""
     reopened: int = 0
@@ -299,6 +301,7 @@ class FindingState(msgspec.Struct, gc=False):
             self.is_whole = other.is_whole
         if other.last >= self.last:
             self.message, self.damage = other.message, other.damage
+            self.repaired = other.repaired
         self.quiet = self.quiet and other.quiet
         self.looked = max(self.looked, other.looked)
         self.resolved = self.resolved and other.resolved

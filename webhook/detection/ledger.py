@@ -110,7 +110,7 @@ class Ledger:
         # Where outcomes are not registered nobody knows what was stored: genguard may have
         # repaired the write itself.
         entry.damage = sign.damage if write.has_outcome or write.missing else None
-        entry.quiet = False
+        entry.quiet = entry.repaired = False
         self._note_damage(entry)
         for path in sign.paths[:MOST_PATHS]:
             if len(entry.paths) < MOST_PATHS:
@@ -189,7 +189,7 @@ class Ledger:
         if is_broken:
             entry.looked = now
             return
-        entry.damage = None
+        entry.damage, entry.repaired = None, True
         if entry.quiet:
             entry.quiet, entry.resolved = False, True
 
@@ -385,6 +385,7 @@ class Ledger:
             evidence=(*entry.evidence, *self._notes(actors, entry.first)),
             repair=repair_command(where, entry.subresource, entry.damage) if entry.damage else "",
             caused_by=cause,
+            repaired=entry.repaired and not entry.resolved,
         )
         entry.told, entry.accused = found, accused
         return found

@@ -16,7 +16,7 @@ from webhook.objects.pointer import Path
 
 LONGEST_SHOWN: Final = 256
 """Characters of a value as JSON. A longer one is not shown: a part would look like the whole."""
-_LONGEST_NUMBER: Final = 40
+_LARGEST: Final = 10**40
 _LONGEST_TIME: Final = 40
 _SECRETS: Final = ("", "secrets")
 _CONDITIONS: Final = "conditions"
@@ -47,18 +47,20 @@ def shows_of(group: str, resource: str, most: Shows) -> Shows:
 
 def shown(value: Any, path: Path, shows: Shows) -> str | None:
     """Return a value as JSON; None where it must not be shown, or is absent."""
+    kind = type(value)
     if value is None or shows is Shows.NOTHING:
         return None
-    if type(value) is bool:
-        return "true" if value else "false"
-    if type(value) is str:
+    if kind is str:
         return _shown_text(value, path, shows)
-    if not value and type(value) in (dict, list):
-        return "{}" if type(value) is dict else "[]"
-    if type(value) in (int, float):
-        text = _encode(value).decode()
-        return text if len(text) <= _LONGEST_NUMBER else None
-    return None  # too deep an object is one value
+    if kind is int:
+        return str(value) if -_LARGEST < value < _LARGEST else None
+    if kind is bool:
+        return "true" if value else "false"
+    if kind is float:
+        return _encode(value).decode()
+    if not value:
+        return "{}" if kind is dict else "[]"
+    return None  # what is too deep is one value
 
 
 def _shown_text(value: str, path: Path, shows: Shows) -> str | None:

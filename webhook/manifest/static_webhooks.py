@@ -44,8 +44,14 @@ def give_files(document: dict[str, Any], files: Mapping[str, str] | None) -> Non
         template = document["spec"]["template"]
         volume = {"name": _VOLUME, "configMap": {"name": CONFIGMAP}}
         template["spec"]["volumes"] = [*template["spec"]["volumes"], volume]
-        digest = hashlib.blake2b(repr(sorted(files.items())).encode(), digest_size=8).hexdigest()
-        template["metadata"].setdefault("annotations", {})[_HASH] = digest
+        template["metadata"].setdefault("annotations", {})[_HASH] = _digest(files)
+
+
+def _digest(files: Mapping[str, str]) -> str:
+    """Return what other files make different. The Helm chart computes it in the same way."""
+    contents = {name: hashlib.sha256(text.encode()).hexdigest() for name, text in files.items()}
+    lines = "".join(f"{name} {content}\n" for name, content in sorted(contents.items()))
+    return hashlib.sha256(lines.encode()).hexdigest()[:16]
 
 
 def given_of(deployment: Mapping[str, Any]) -> str:

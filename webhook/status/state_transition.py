@@ -21,6 +21,7 @@ from webhook.admission.review import ReviewedObject
 from webhook.objects.fields import Fields
 from webhook.objects.metadata import version_number
 from webhook.objects.owners import read_owner_uid
+from webhook.status.blocking import find_blocking_text
 from webhook.status.evaluate import GRACE_SECONDS, evaluate
 from webhook.status.tracked_state import MOST_FLIPS, TrackedState
 from webhook.status.view import Health, Past, StatusView
@@ -117,6 +118,8 @@ class StateTransition(msgspec.Struct, frozen=True, gc=False):
     observation: float | None = None
     reconcile: float | None = None
     flipped: bool = False
+    blocked_by: str = ""
+    """What keeps it from being settled: see webhook/status/blocking.py."""
 
 
 def compute_transition(
@@ -195,7 +198,12 @@ def compute_transition(
         snapshot.read_owner_uid(),
     )
     return StateTransition(
-        after, intent_changed=False, observation=observation, reconcile=reconcile, flipped=flipped
+        after,
+        intent_changed=False,
+        observation=observation,
+        reconcile=reconcile,
+        flipped=flipped,
+        blocked_by="" if view.settled else find_blocking_text(view.reasons),
     )
 
 
@@ -237,7 +245,9 @@ def _new_intent(
         flips=flips,
         owner=snapshot.read_owner_uid(),
     )
-    return StateTransition(after, intent_changed)
+    return StateTransition(
+        after, intent_changed, blocked_by="" if view.settled else find_blocking_text(view.reasons)
+    )
 
 
 def as_unobserved(after: TrackedState, before: TrackedState | None, at: float) -> TrackedState:

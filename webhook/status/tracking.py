@@ -31,6 +31,7 @@ from webhook.generation.prediction import Prediction
 from webhook.objects.fields import Fields
 from webhook.objects.metadata import ObjectMeta
 from webhook.objects.owners import LONGEST_UID
+from webhook.status.blocking import Blocking, guess_blocking, stuck_at
 from webhook.status.evaluate import GRACE_SECONDS
 from webhook.status.kind_counts import CountsByKind, ResourceKind
 from webhook.status.state_transition import (
@@ -110,6 +111,7 @@ MOST_UNCONFIRMED: Final = 20_000
 
 _BYTES_OF_OBJECT: Final = 300
 _BYTES_OF_UNCONFIRMED: Final = 350
+_BYTES_OF_BLOCKING: Final = 250
 
 
 class Tracked(NamedTuple):
@@ -131,6 +133,10 @@ class Tracking:
     def __init__(self, most_objects: int = MOST_OBJECTS, most_bytes: int = MOST_BYTES) -> None:
         self._objects: Final[OrderedDict[str, bytes]] = OrderedDict()
         self._unconfirmed: Final[OrderedDict[str, UnconfirmedWrite]] = OrderedDict()
+        self._blocking: Final[dict[str, Blocking]] = {}
+        """Of each object that is not settled."""
+        self.blocking_changes = 0
+        """How often what blocks any object has changed: equal numbers mean that nothing has."""
         self._watched: Final[set[int]] = set()
         self._most_objects: Final = most_objects
         self._most_bytes: Final = most_bytes
@@ -152,6 +158,21 @@ class Tracking:
             return None
         state = unpack(data)
         return Tracked(uid, self.counts_by_kind.kind(state.kind), state, uid in self._unconfirmed)
+
+    def unsettled(self) -> Iterator[tuple[str, Blocking]]:
+        """Yield the uid of each object that is not settled, and what blocks it."""
+        for uid in list(self._blocking):
+            if (found := self._blocking.get(uid)) is not None:
+                yield uid, found
+
+    def blocking(self, uid: str) -> Blocking | None:
+        """Return what blocks an object; None when it is settled or not tracked."""
+        return self._blocking.get(uid)
+
+    def stuck_at(self, found: Tracked, blocking: Blocking) -> float | None:
+        """Return the time from which an unsettled object counts as stuck; None: no time tells."""
+        observes = self.counts_by_kind.counts(found.state.kind).always_observes
+        return stuck_at(found.state, blocking, always_observes=observes)
 
     def objects(self) -> Iterator[Tracked]:
         """Yield every tracked object, in the order of uids()."""
@@ -200,6 +221,26 @@ class Tracking:
         snapshot = ObjectSnapshot(ReviewedObject.of(document), api_version, kind)
         if _fits(snapshot):
             self._record_stored(position, snapshot, at, is_base=False)
+
+    def record_read(self, uid: str, document: Fields, at: float) -> None:
+        """Record the state of a tracked object as it was read; another object of its name is none.
+
+        Raises KeyError without apiVersion or metadata, and msgspec.MsgspecError or RecursionError
+        when the object cannot be decoded.
+        """
+        found = self.find(uid)
+        if found is None:
+            return
+        api_version = msgspec.json.decode(document["apiVersion"], type=str)
+        snapshot = ObjectSnapshot(ReviewedObject.of(document), api_version, found.kind.kind)
+        if snapshot.metadata.uid != uid:
+            self.forget(uid)
+        elif _fits(snapshot):
+            self._record_stored(found.state.kind, snapshot, at, is_base=False)
+
+    def is_watched(self, found: Tracked) -> bool:
+        """Whether a watch shows every change of objects of its kind."""
+        return found.state.kind in self._watched
 
     def record_write(
         self,
@@ -340,6 +381,7 @@ class Tracking:
             after = pack(found.after) if found.intent_changed else None
             self._set_unconfirmed(uid, UnconfirmedWrite(at, self._objects.get(uid), after, stored))
         self._put(uid, before, shown)
+        self._block(uid, shown, found.blocked_by, at)
         self.milestones.record(uid, shown)
         counts = self.counts_by_kind.counts(shown.kind)
         if found.observation is not None:
@@ -377,6 +419,26 @@ class Tracking:
         elif before is not None:
             del self._unconfirmed[uid]
 
+    def _block(self, uid: str, state: TrackedState, text: str, at: float) -> None:
+        """Remember what blocks an object since now, unless it was blocked by the same before."""
+        known = self._blocking.get(uid)
+        if known is None:
+            return
+        if not text:
+            text = guess_blocking(state).text
+        if known.text != text:
+            self._set_blocking(uid, Blocking(at, text))
+            self._shrink()
+
+    def _set_blocking(self, uid: str, blocking: Blocking | None) -> None:
+        self.blocking_changes += 1
+        before = self._blocking.pop(uid, None)
+        if before is not None:
+            self.bytes -= _BYTES_OF_BLOCKING + len(before.text)
+        if blocking is not None:
+            self.bytes += _BYTES_OF_BLOCKING + len(blocking.text)
+            self._blocking[uid] = blocking
+
     def _get(self, uid: str) -> TrackedState | None:
         data = self._objects.get(uid)
         return None if data is None else unpack(data)
@@ -387,10 +449,18 @@ class Tracking:
         self.counts_by_kind.change(before if old is not None else None, after)
         if old is not None:
             self.bytes -= _BYTES_OF_OBJECT + len(old)
+        if after is None or after.settled:
+            if uid in self._blocking:
+                self._set_blocking(uid, None)
+        elif uid not in self._blocking:
+            self._set_blocking(uid, guess_blocking(after))
         if after is None:
             return
         data = self._objects[uid] = pack(after)
         self.bytes += _BYTES_OF_OBJECT + len(data)
+        self._shrink()
+
+    def _shrink(self) -> None:
         while len(self._objects) > self._most_objects or self.bytes > self._most_bytes:
             self.forget(next(iter(self._objects)))
 

@@ -218,7 +218,7 @@ def test_a_finding_is_explained_with_what_happened():
         (["finding/../x", "--server", "SERVER"], 2, "is not finding/ID"),
         (["finding/f1", "--kubeconfig", "x"], 1, "--kubeconfig x: no such file"),
         (["finding/f1", "--crds", "README.md"], 2, "leave out what is of kinds"),
-        (["finding/f1", "--token-file", "x"], 1, "--token-file x: No such file"),
+        (["finding/f1", "--token-file", "x"], 2, "'--token-file': x: No such file"),
         (["pods", "--server", "SERVER"], 2, "--server is for finding/ID"),
     ],
 )

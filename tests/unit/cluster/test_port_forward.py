@@ -42,7 +42,7 @@ class Node:
 
     async def pods(self, request: web.Request) -> web.Response:
         assert request.query["labelSelector"] == "app.kubernetes.io/name=genguard"
-        return web.json_response({"items": self._pods})
+        return web.json_response({"kind": "PodList", "items": self._pods})
 
     async def forward(self, request: web.Request) -> web.StreamResponse:
         self.asked.append(f"{request.match_info['pod']}:{request.query['ports']}")

@@ -15,7 +15,7 @@ from webhook.cluster.stored_objects import StoredObjects, event_creator
 from webhook.detection.finding import FoundObject
 
 WEB = deployment("web")
-FOUND = {"metadata": {"uid": WEB.uid, "resourceVersion": "7"}, "status": {}}
+FOUND = {"kind": "Deployment", "metadata": {"uid": WEB.uid, "resourceVersion": "7"}, "status": {}}
 
 
 class Api:

@@ -8,6 +8,7 @@ from tests.unit.detection.test_fix import finding
 from webhook.dashboard import findings
 from webhook.dashboard.page import MissingError, PageContext, Sources
 from webhook.detection.finding import Finding
+from webhook.status.tracking import Tracking
 
 CLEARED = finding(
     {
@@ -28,7 +29,7 @@ def context(*found: Finding, mode="enforcing", samples=()):
     ledger = SimpleNamespace(samples=lambda ids: {k: v for k, v in samples if k in ids})
     detection = SimpleNamespace(ledger=ledger)
     sources = Sources(
-        detecting=SimpleNamespace(findings=lambda: found, detection=detection),
+        detecting=SimpleNamespace(findings=lambda: found, detection=detection, tracking=Tracking()),
         suspects=SimpleNamespace(registered=()),
         watching=None,
         metrics=None,

@@ -5,8 +5,11 @@ const PATIENCE = 12000; // milliseconds: more than two beats of the server
 const LOST = 4000; // a shorter interruption is not reported
 const main = document.getElementById("main");
 const live = document.getElementById("live");
-const follows = main.dataset.live; // "findings", "always", or "" for a page that stays as it is
+const help = document.getElementById("help");
+// "home" and "always" also show what no finding says; "" is a page that stays as it is.
+const follows = main.dataset.live; // "home", "findings", "always" or ""
 const APART = follows === "always" ? 9000 : 3000; // milliseconds between two updates
+const AGED = { home: 20000, always: APART }[follows] ?? Infinity; // ages grow, and objects get stuck
 
 let paused = false;
 let waiting = false; // new data is not shown yet
@@ -28,11 +31,32 @@ function name() {
   button.textContent = paused ? "Resume updates" : "Pause updates";
 }
 
-// Do not replace the page while the user selects text or fills in a form.
+// Do not replace the page while the user selects text or fills in a form. A link or a summary that
+// has the focus gets it back.
 function inUse() {
   const at = document.activeElement;
   const selected = document.getSelection();
-  return (at && at !== main && main.contains(at)) || (selected && !selected.isCollapsed);
+  const filled = at && at !== main && main.contains(at) && !at.matches("a, summary");
+  return filled || help.open || (selected && !selected.isCollapsed);
+}
+
+// What has the focus, and which details are open: both survive a replaced page.
+function remember() {
+  const at = document.activeElement;
+  const selector = at && main.contains(at) && at.matches("a[href]") ? "a[href]" : "summary";
+  const alike = [...main.querySelectorAll(selector)];
+  const same = (one) => (selector === "summary" ? one.textContent : one.href + one.className);
+  const focused = alike.includes(at) ? same(at) : undefined;
+  const opened = new Set([...main.querySelectorAll("details[open][data-key]")].map((one) => one.dataset.key));
+  const all = main.querySelector("details[open]:not([data-key])");
+  return () => {
+    for (const one of main.querySelectorAll("details")) {
+      if (one.dataset.key ? opened.has(one.dataset.key) : all) one.open = true;
+    }
+    if (focused === undefined) return;
+    const found = [...main.querySelectorAll(selector)].find((one) => same(one) === focused);
+    if (found) found.focus({ preventScroll: true });
+  };
 }
 
 async function show() {
@@ -51,9 +75,9 @@ async function show() {
       waiting = true;
       return;
     }
-    const unfolded = main.querySelector("details[open]");
+    const restore = remember();
     main.replaceChildren(...page.getElementById("main").childNodes);
-    for (const one of unfolded ? main.querySelectorAll("details") : []) one.open = true;
+    restore();
     offerCopies();
     document.title = page.title;
     say(open);
@@ -93,6 +117,41 @@ async function copy(from) {
   }
 }
 
+// Keys: / to search, j and k from row to row, ? for help. None acts while a field is filled in.
+function move(by) {
+  const rows = [...main.querySelectorAll("[data-row] > a")].filter((one) => !one.closest("details:not([open])"));
+  const at = rows.indexOf(document.activeElement);
+  const next = rows[at < 0 ? (by > 0 ? 0 : rows.length - 1) : at + by];
+  if (next) next.focus();
+}
+
+function showHelp() {
+  if (!help.open) help.showModal();
+}
+
+const keys = {
+  "/": () => main.querySelector("input[type=search]")?.focus(),
+  "?": showHelp,
+  g: () => { location.href = "/"; },
+  j: () => move(1),
+  k: () => move(-1),
+};
+
+document.addEventListener("keydown", (event) => {
+  const at = event.target;
+  if (event.ctrlKey || event.metaKey || event.altKey || help.open) return;
+  if (at.matches?.("input, select, textarea, [contenteditable]")) {
+    if (event.key === "Escape") at.blur();
+    return;
+  }
+  if (keys[event.key]) {
+    event.preventDefault();
+    keys[event.key]();
+  }
+});
+document.querySelector(".keys").hidden = false;
+document.querySelector("[data-help]").addEventListener("click", showHelp);
+
 main.addEventListener("click", (event) => {
   const from = event.target.closest(".copy");
   if (from) copy(from);
@@ -111,9 +170,13 @@ if (follows) {
   main.addEventListener("focusout", () => { if (waiting) setTimeout(show, 0); });
   const events = new EventSource("/events");
   events.addEventListener("turn", (event) => { heard(event); show(); });
+  events.addEventListener("move", (event) => {
+    heard(event);
+    if (follows === "home") show();
+  });
   events.addEventListener("beat", (event) => {
     heard(event);
-    if (waiting || follows === "always") show();
+    if (waiting || (!inUse() && Date.now() - lastShown > AGED)) show();
   });
   events.addEventListener("error", () => {
     if (failing) return; // every retry reports the same error

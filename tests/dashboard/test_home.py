@@ -1,0 +1,140 @@
+"""The home page in a real browser: its verdict, groups, columns, keys and downloads."""
+
+import csv
+import io
+import json
+
+import pytest
+from playwright.async_api import expect
+
+from tests.dashboard.crowd import crowd
+from tests.dashboard.stories import OLD_OPERATOR, UP
+
+PATIENCE = 60_000.0
+"""Milliseconds."""
+THREE = ("cart", "checkout", "web")
+
+
+@pytest.fixture
+async def three(story):
+    """Three Deployments whose observedGeneration one webhook clears."""
+    for name in THREE:
+        await story.cleared(4, name=name)
+
+
+async def settled(story) -> None:
+    await story.write(name="calm", stored={}, sent={"observedGeneration": 1, **UP})
+
+
+async def test_findings_of_one_culprit_are_one_group_that_says_what_it_does(visitor, three):
+    await visitor.open("/")
+    groups = visitor.page.locator("tr.group")
+    await expect(groups).to_contain_text([f"{OLD_OPERATOR} clears observedGeneration of 3 Deplo"])
+    assert await visitor.page.locator(".finding").count() == len(THREE)
+    assert "3 objects are broken" in await visitor.text("h1")
+    await visitor.inspect("home-three")
+
+
+async def test_it_is_green_where_nothing_is_broken(visitor, running, story):
+    await settled(story)
+    for resource in running.watching.states():
+        running.watching.current(resource, is_current=True)
+    await visitor.open("/")
+    assert await visitor.text("h1") == "Nothing is broken"
+    await visitor.inspect("home-good")
+
+
+async def test_without_a_cluster_it_does_not_say_that_nothing_is_broken(stranger):
+    await stranger.open("/")
+    assert await stranger.text("h1") == "Not known whether something is broken"
+    assert "--kubeconfig" in await stranger.text(".verdict")
+    await stranger.inspect("home-unknown")
+
+
+@pytest.mark.parametrize(
+    ("grouping", "words"),
+    [
+        ("culprit", f"{OLD_OPERATOR} clears observedGeneration of 3 Deployments"),
+        ("detector", "3 Deployments with observed-generation-cleared"),
+    ],
+)
+async def test_findings_are_grouped_as_asked(visitor, three, grouping, words):
+    await visitor.open("/")
+    await visitor.page.get_by_label("Group by").select_option(grouping)
+    await visitor.page.get_by_role("button", name="Show").click()
+    await expect(visitor.page.locator("tr.group")).to_contain_text([words])
+    assert f"group={grouping}" in visitor.page.url
+
+
+async def test_rows_are_sorted_by_the_column_that_is_clicked(visitor, three):
+    await visitor.open("/?group=none")
+    page = visitor.page
+    for order, arrow, names in (("asc", "ascending", THREE), ("desc", "descending", THREE[::-1])):
+        await page.click("thead >> text=Who does what")
+        assert f"sort=what&order={order}" in page.url
+        assert await page.locator(f"[aria-sort={arrow}]").inner_text() == "Who does what"
+        shown = await page.locator(".finding .headline").all_inner_texts()
+        assert [one.rpartition("/")[2] for one in shown] == list(names)
+
+
+async def test_each_row_opens_by_the_keyboard_alone(visitor, three):
+    await visitor.open("/?group=none&sort=what")
+    page = visitor.page
+    await page.keyboard.press("?")
+    await expect(page.locator("#help")).to_be_visible()
+    await visitor.inspect("home-help")
+    await page.keyboard.press("Escape")
+    await expect(page.locator("#help")).to_be_hidden()
+    focused = "document.activeElement.textContent"
+    for key, name in (("j", "cart"), ("j", "checkout"), ("j", "web"), ("k", "checkout")):
+        await page.keyboard.press(key)
+        assert (await page.evaluate(focused)).endswith(f"shop/{name}")
+    await page.keyboard.press("/")
+    await page.keyboard.type("j/k?")
+    assert await page.get_by_label("Search").input_value() == "j/k?"
+    await page.keyboard.press("Escape")
+    await page.keyboard.press("k")
+    await page.keyboard.press("Enter")
+    await page.wait_for_url("**/findings/*")
+
+
+async def test_a_row_keeps_the_focus_while_the_page_updates_itself(visitor, story):
+    await story.cleared(4, name="cart")
+    await visitor.open("/?group=none")
+    page = visitor.page
+    await page.keyboard.press("j")
+    await story.cleared(4, name="web")
+    await expect(page.locator(".finding")).to_have_count(2, timeout=PATIENCE)
+    assert (await page.evaluate("document.activeElement.textContent")).endswith("shop/cart")
+
+
+async def test_what_is_shown_is_downloaded_as_json_and_csv(visitor, three):
+    await visitor.open("/?q=shop/web")
+    page = visitor.page
+    async with page.expect_download() as started:
+        await page.click("text=CSV")
+    file = await (await started.value).path()
+    (line,) = csv.DictReader(io.StringIO(file.read_text()))
+    assert (line["namespace"], line["name"], line["count"]) == ("shop", "web", "4")
+    assert line["culprit"] == f"{OLD_OPERATOR}/status.example.org"
+    async with page.expect_download() as started:
+        await page.click("text=JSON")
+    file = await (await started.value).path()
+    (found,) = json.loads(file.read_text())["findings"]
+    assert found["id"] == line["id"]
+
+
+@pytest.mark.parametrize("findings", [500, 10_000])
+async def test_very_many_findings_are_rows_of_which_each_is_within_reach(
+    running, visitor, findings
+):
+    crowd(running, findings=findings, objects=1_000)
+    await visitor.open("/")
+    page = visitor.page
+    assert 20 <= await page.locator(".finding").count() <= 200
+    assert f"{findings:,} findings" in await visitor.text()
+    await visitor.inspect(f"home-{findings}")
+    await page.get_by_label("Search").fill(f"web-{findings - 1}")
+    await page.get_by_label("State").select_option("all")  # they are resolved when they are quiet
+    await page.get_by_role("button", name="Show").click()
+    assert f"/web-{findings - 1}" in await visitor.text("table.findings")

@@ -1,0 +1,318 @@
+"""The Helm chart makes what kustomize makes, and refuses what `install` refuses."""
+
+import json
+import subprocess
+from collections.abc import Mapping
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+import yaml
+from jsonschema import Draft7Validator
+
+import manifests
+from tests.controlplane.build import binary as control_plane_binary
+from tests.manifests_copied import copied
+from tests.supply.binaries import binary
+from tests.supply.chart import (
+    CHART,
+    ELSEWHERE,
+    HEAD,
+    generated,
+    option_values,
+    serve_flags,
+    values,
+    write,
+)
+from webhook.cli.install import install
+from webhook.manifest.rendering import Choices, Outside, SharedStore, render
+
+PAIR = {"tls.crt": b"a certificate\n", "tls.key": b"a key\n", "ca.crt": b"an authority\n"}
+GIVEN = {"crt": "a certificate\n", "key": "a key\n", "ca": "an authority\n"}
+STORE = (
+    "valkeys://me@valkey.shop.svc:6380/0?password-file=/etc/genguard/store/password"
+    "&key-file=/etc/genguard/store/key"
+)
+Documents = dict[tuple[str, str], Any]
+
+
+def keyed(documents: Any) -> Documents:
+    found = [one for one in documents if one]
+    by_name = {(one["kind"], one["metadata"]["name"]): one for one in found}
+    assert len(by_name) == len(found)
+    return by_name
+
+
+def helm(given: Mapping[str, Any], *more: str, namespace: str = "genguard-system") -> Any:
+    return subprocess.run(
+        [binary("helm"), "template", "genguard", CHART, "-n", namespace, "-f", "-", *more],
+        input=json.dumps(given),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def made(given: Mapping[str, Any], namespace: str = "genguard-system") -> Documents:
+    """What the chart makes, with the registrations and the namespace."""
+    done = helm({"register": True, "createNamespace": True, **given}, namespace=namespace)
+    assert done.returncode == 0, done.stderr
+    return keyed(yaml.load_all(done.stdout, Loader=yaml.CSafeLoader))
+
+
+def test_the_committed_chart_is_what_make_chart_writes() -> None:
+    wanted = generated()
+    assert {name: (CHART / name).read_text() for name in wanted} == wanted
+    others = {path for path in CHART.rglob("*") if str(path.relative_to(CHART)) not in wanted}
+    assert [path for path in others if path.is_file() and path.read_text().startswith(HEAD)] == []
+
+
+@pytest.mark.parametrize(
+    ("overlay", "given"),
+    [
+        ("audit-only", {"auditOnly": True, "certificate": GIVEN}),
+        ("enforce", {"certificate": GIVEN}),
+        ("ha", {"ha": True, "certificate": GIVEN}),
+        ("cert-manager", {"certManager": True}),
+    ],
+)
+def test_each_overlay_is_what_kubectl_makes_of_it(
+    tmp_path: Path, overlay: str, given: dict[str, Any]
+) -> None:
+    folder = copied(tmp_path)
+    for name, content in PAIR.items():
+        (folder / "tls" / name).write_bytes(content)
+    command = [control_plane_binary("kubectl"), "kustomize", folder / "overlays" / overlay]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert made(given) == keyed(yaml.load_all(done.stdout, Loader=yaml.CSafeLoader))
+
+
+MODES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "enforce": ({}, {}),
+    "no-heal": ({"heal": False}, {"heal": False}),
+    "audit-only": ({"auditOnly": True}, {"audit_only": True, "heal": False}),
+}
+CERTIFICATES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "own": ({"certificate": GIVEN}, {}),
+    "cert-manager": ({"certManager": True}, {"cert_manager": True}),
+}
+STORES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "one": ({}, {}),
+    "valkey": ({"ha": True}, {"ha": True}),
+    "store": (
+        {"ha": True, "store": STORE},
+        {"ha": True, "store": SharedStore(STORE, "valkey.shop.svc", 6380)},
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("mode", "certificate", "store"), list(product(MODES, CERTIFICATES, STORES))
+)
+def test_each_combination_is_what_install_renders(mode: str, certificate: str, store: str) -> None:
+    parts = (MODES[mode], CERTIFICATES[certificate], STORES[store])
+    given = {key: value for values_, _ in parts for key, value in values_.items()}
+    choices = Choices(**{key: value for _, chosen in parts for key, value in chosen.items()})
+    assert made(given) == keyed(render(choices, manifests.read, PAIR))
+
+
+@pytest.mark.parametrize(
+    ("given", "chosen"),
+    [
+        (
+            {"image": {"repository": "registry.example.com/genguard", "tag": "0.2.0"}},
+            {"image": "registry.example.com/genguard:0.2.0"},
+        ),
+        (
+            {"image": {"repository": "registry.example.com/g", "digest": "sha256:" + "0" * 64}},
+            {"image": "registry.example.com/g@sha256:" + "0" * 64},
+        ),
+        ({"ha": True, "replicas": 12}, {"ha": True, "replicas": 12}),
+        ({"ha": True, "replicas": 2}, {"ha": True, "replicas": 2}),
+        (
+            {"ha": True, "storeImage": "registry.example.com/valkey:9"},
+            {"ha": True, "store_image": "registry.example.com/valkey:9"},
+        ),
+        (
+            {"ha": True, "store": "valkey://10.0.0.7/0?key-file=/etc/genguard/store/key"},
+            {
+                "ha": True,
+                "store": SharedStore(
+                    "valkey://10.0.0.7/0?key-file=/etc/genguard/store/key", "10.0.0.7", 6379
+                ),
+            },
+        ),
+        (
+            {"apiServerCidrs": ["10.0.0.0/28", "2001:db8::/64"]},
+            {"api_servers": ("10.0.0.0/28", "2001:db8::/64")},
+        ),
+        *(
+            ({"alertmanagers": list(urls)}, {"alertmanagers": urls})
+            for urls in (
+                ("http://alertmanager.monitoring.svc:9093",),
+                ("https://alerts.example.org", "http://alerts.example.org/am/"),
+                ("http://10.1.2.3:9093", "https://[2001:db8::7]:9443"),
+            )
+        ),
+        ({"staticWebhooks": "none"}, {"static": {}}),
+        (
+            {"staticWebhooks": {"b.yaml": "kind: A <&>\n", "a.yaml": "ü: '{{ 1 }}'\n"}},
+            {"static": {"b.yaml": "kind: A <&>\n", "a.yaml": "ü: '{{ 1 }}'\n"}},
+        ),
+    ],
+)
+def test_each_option_of_install_is_a_value(given: dict[str, Any], chosen: dict[str, Any]) -> None:
+    wanted = render(Choices(**chosen), manifests.read, PAIR)
+    assert made({"certificate": GIVEN, **given}) == keyed(wanted)
+
+
+def test_another_namespace_is_in_every_name() -> None:
+    wanted = render(Choices(namespace="guard", ha=True), manifests.read, PAIR)
+    found = made({"certificate": GIVEN, "ha": True}, namespace="guard")
+    assert found == keyed(wanted)
+    assert "genguard-system" not in str(found)
+
+
+def test_a_server_outside_the_cluster_is_only_registered() -> None:
+    outside = Outside("https://192.0.2.1:8443", b"an authority\n")
+    given = {"outside": {"url": "https://192.0.2.1:8443", "caBundle": "an authority\n"}}
+    wanted = keyed(render(Choices(outside=outside), manifests.read, {}))
+    assert made(given) == wanted
+    assert len(wanted) == 3
+
+
+def test_every_option_of_install_is_a_value_or_helm_has_it() -> None:
+    names = {one.name for one in install.params if isinstance(one, click.Option)}
+    assert set(ELSEWHERE) <= names
+    assert set(option_values()) <= {one.name for one in values()}
+    for place in ELSEWHERE.values():
+        assert "helm" in place or place.partition(".")[0] in {one.name for one in values()}
+
+
+def test_without_a_given_pair_the_chart_sets_no_field_that_the_server_renews() -> None:
+    """So that an upgrade, a rollback or a GitOps controller never writes an old one back."""
+    found = made({})
+    assert "data" not in found["Secret", "genguard-tls"]
+    for (kind, _), document in found.items():
+        if kind.endswith("WebhookConfiguration"):
+            (webhook,) = document["webhooks"]
+            assert "caBundle" not in webhook["clientConfig"]
+            assert webhook["failurePolicy"] == "Ignore"
+
+
+def test_by_default_nothing_is_registered_and_nothing_is_made_twice() -> None:
+    done = helm({})
+    found = keyed(yaml.safe_load_all(done.stdout))
+    assert {kind for kind, _ in found if "Webhook" in kind or kind == "Namespace"} == set()
+    assert helm({}).stdout == done.stdout, "no certificate or password is drawn by chance"
+
+
+def test_flags_of_serve_are_arguments() -> None:
+    given = {
+        "serve": {
+            "log-level": "DEBUG",
+            "shadow-generation": ["services", "configmaps"],
+            "dns-name": ["a.example.org", "b.example.org"],
+            "object-metrics": 1_000_000,
+        },
+        "watch": True,
+    }
+    before = made({"watch": True})["Deployment", "genguard"]
+    after = made(given)["Deployment", "genguard"]
+    (container,) = after["spec"]["template"]["spec"]["containers"]
+    (plain,) = before["spec"]["template"]["spec"]["containers"]
+    assert container["args"][len(plain["args"]) :] == [
+        "--dns-name=a.example.org",
+        "--dns-name=b.example.org",
+        "--log-level=DEBUG",
+        "--object-metrics=1000000",
+        "--shadow-generation=services,configmaps",
+    ]
+
+
+def test_custom_resources_are_watched_and_deletions_by_the_one_that_sends_no_patch() -> None:
+    widget = {"group": "example.com", "version": "v1", "resource": "widgets"}
+    found = made({"customResources": [{**widget, "subresources": ["status"]}]})
+    for (kind, _), document in found.items():
+        if kind.endswith("WebhookConfiguration"):
+            rules = document["webhooks"][0]["rules"][-2:]
+            deletes = ["DELETE"] if kind.startswith("Validating") else []
+            assert [(rule["resources"], rule["operations"]) for rule in rules] == [
+                (["widgets"], ["CREATE", "UPDATE", *deletes]),
+                (["widgets/status"], ["UPDATE"]),
+            ]
+
+
+def test_parts_for_pods_and_dashboards_are_where_they_belong() -> None:
+    pod = {
+        "imagePullSecrets": [{"name": "pull"}],
+        "nodeSelector": {"disk": "ssd"},
+        "tolerations": [{"operator": "Exists"}],
+        "affinity": {"nodeAffinity": {}},
+    }
+    more = {"podAnnotations": {"a": "b"}, "resources": {"limits": {"memory": "2Gi"}}}
+    found = made({**pod, **more, "monitoring": True, "opsAuth": True, "ha": True})
+    for key in (("Deployment", "genguard"), ("StatefulSet", "genguard-valkey")):
+        spec = found[key]["spec"]["template"]["spec"]
+        assert {name: spec[name] for name in pod} == pod
+    template = found["Deployment", "genguard"]["spec"]["template"]
+    assert template["metadata"]["annotations"] == {"a": "b"}
+    assert template["spec"]["containers"][0]["resources"] == {"limits": {"memory": "2Gi"}}
+    rules = yaml.safe_load(manifests.read("monitoring/rules.yaml"))
+    assert found["PrometheusRule", "genguard"] == rules
+    dashboard = found["ConfigMap", "genguard-dashboard"]["data"]["genguard.json"]
+    assert dashboard == manifests.read("monitoring/grafana/genguard.json").decode()
+    (endpoint,) = found["PodMonitor", "genguard"]["spec"]["podMetricsEndpoints"]
+    assert endpoint["scheme"] == "https"
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"heal": True, "auditOnly": True}, "heal: auditOnly changes nothing"),
+        ({"replicas": 2}, "replicas: more than one pod needs a shared store"),
+        ({"store": STORE}, "store: it is what replicas share"),
+        ({"storeImage": "valkey"}, "storeImage: it is of the Valkey"),
+        ({"ha": True, "store": "valkey://a/0"}, "store: add ?key-file="),
+        ({"ha": True, "store": STORE.replace("me@", "me:pw@")}, "would see the password"),
+        ({"certificate": {"ca": "a"}}, "certificate: give ca, crt and key"),
+        ({"certificate": GIVEN, "certManager": True}, "certificate: certManager makes it"),
+        ({"outside": {"url": "https://a"}, "register": True}, "outside.caBundle: give"),
+        ({"outside": {"url": "https://a", "caBundle": "a"}}, "register: for a server outside"),
+        ({"auditonly": True}, "auditonly"),
+        ({"auditOnly": "yes"}, "auditOnly"),
+        ({"serve": {"log-level": "LOUD"}}, "log-level"),
+        ({"serve": {"audit-only": True}}, "audit-only"),
+        ({"outside": {"url": "http://a"}}, "outside"),
+    ],
+)
+def test_values_that_cannot_be_are_refused_by_name(given: dict[str, Any], said: str) -> None:
+    done = helm(given)
+    assert done.returncode != 0
+    assert said in done.stderr
+
+
+def test_the_schema_knows_every_value_and_accepts_the_defaults() -> None:
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    Draft7Validator.check_schema(schema)
+    defaults = yaml.safe_load((CHART / "values.yaml").read_text())
+    Draft7Validator(schema).validate(defaults)
+    assert set(defaults) == set(schema["properties"]) - {"global"}
+    readme = (CHART / "README.md").read_text()
+    assert all(f"| `{name}` |" in readme for name in defaults)
+    assert all(f"| `{name}` |" in readme for name, _, _ in serve_flags())
+
+
+def test_helm_finds_nothing_to_complain_about_and_packs_it(tmp_path: Path) -> None:
+    run = [binary("helm"), "lint", "--strict", CHART]
+    done = subprocess.run(run, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+    write(tmp_path / "genguard", repository="registry.example.com/g", digest="sha256:" + "1" * 64)
+    run = [binary("helm"), "package", tmp_path / "genguard", "-d", tmp_path]
+    subprocess.run(run, capture_output=True, check=True)
+    (archive,) = tmp_path.glob("genguard-*.tgz")
+    shown = [binary("helm"), "template", "genguard", archive]
+    out = subprocess.run(shown, capture_output=True, text=True, check=True).stdout
+    assert "registry.example.com/g@sha256:" + "1" * 64 in out

@@ -1,0 +1,257 @@
+"""What is broken now: findings, objects that are stuck, and who is to blame for them."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import pytest
+
+from tests.unit.alerts.findings import finding
+from webhook.dashboard.broken import SETTLES_SECONDS, Broken, Verdict, find_broken, is_broken
+from webhook.dashboard.page import PageQueue, Sources
+from webhook.detection.detection import Detection
+from webhook.detection.finding import Actor, Confidence, Finding, FoundObject, Severity
+from webhook.detection.suspects import Suspects
+from webhook.server.detecting import Detecting
+from webhook.server.watching import Watching
+from webhook.status.blocking import FAILED_SECONDS, OBSERVES_SECONDS, PROGRESS_SECONDS
+from webhook.status.evaluate import GRACE_SECONDS
+from webhook.status.kind_counts import ResourceKind
+from webhook.status.tracked_state import TrackedState
+from webhook.status.tracking import Tracking
+from webhook.status.view import Health
+from webhook.telemetry.metrics import Metrics
+
+NOW = 1_800_000_000.0
+DEPLOYMENT = ResourceKind("apps", "deployments", "Deployment")
+REPLICA_SET = ResourceKind("apps", "replicasets", "ReplicaSet")
+POD = ResourceKind("", "pods", "Pod")
+
+
+def stamp(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).isoformat()
+
+
+def about(kind: ResourceKind, name: str, **changes) -> Finding:
+    """A finding about an object that has begun a minute ago and just gave a sign."""
+    where = FoundObject(kind.group, "v1", kind.resource, "shop", name, f"uid-{name}")
+    times = {"first_seen": stamp(NOW - 60), "last_seen": stamp(NOW)}
+    return finding(**{"id": f"f-{name}", "object": where, **times, **changes})
+
+
+class Scene:
+    """Objects that are tracked, and a server that knows them."""
+
+    def __init__(self) -> None:
+        self.tracking = Tracking()
+        metrics = Metrics(lambda *_: True)
+        metrics.last_review = NOW
+        self.watching = Watching(("pods",), self.tracking)
+        self.watching.current("pods", is_current=True)
+        suspects = Suspects()
+        detecting = Detecting(Detection(suspects), (), self.tracking)
+        self.sources = Sources(detecting, suspects, self.watching, metrics, dict, connected=True)
+
+    def put(
+        self,
+        kind: ResourceKind,
+        name: str,
+        *,
+        owner: str = "",
+        seconds: float = 3_600.0,
+        settled: bool = False,
+        observed: int = 1,
+        health: Health = Health.YELLOW,
+    ) -> None:
+        """Track an object of generation 2 that has been as it is for so many seconds."""
+        state = TrackedState(
+            kind=0, namespace="shop", name=name, version=1, digest=1, generation=2,
+            observed=observed, reconciled=1, intent_at=NOW - seconds, intent_seen=True,
+            observed_at=None, settled_at=None, changed_at=NOW - seconds, ready=False,
+            settled=settled, health=health, has_been_ready=True, flips=(),
+            owner=f"uid-{owner}" if owner else "",
+        )  # fmt: skip
+        self.tracking.restore(f"uid-{name}", kind, state)
+
+    async def broken(self, *findings: Finding, now: float = NOW) -> Broken:
+        queue = PageQueue()
+        try:
+            return await find_broken(self.sources, findings, queue, now)
+        finally:
+            queue.close()
+
+
+async def test_it_is_green_only_where_nothing_is_broken():
+    scene = Scene()
+    scene.put(DEPLOYMENT, "web", settled=True)
+    found = await scene.broken(about(DEPLOYMENT, "web", state="resolved"))
+    assert (found.verdict, found.since, found.objects) == (Verdict.GOOD, None, 0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "broken", "because"),
+    [
+        ({}, True, "an open warning"),
+        ({"severity": Severity.CRITICAL}, True, "an open critical finding"),
+        ({"severity": Severity.INFO}, False, "once is an anomaly"),
+        ({"severity": Severity.INFO, "state": "quiet"}, True, "the damage is still there"),
+        ({"state": "quiet", "last_seen": stamp(NOW - 86_000)}, True, "however long it is quiet"),
+        ({"state": "resolved"}, False, "it is over"),
+        (
+            {"repaired": True, "last_seen": stamp(NOW - SETTLES_SECONDS)},
+            False,
+            "the damage is gone, and no sign has come since",
+        ),
+        ({"repaired": True}, True, "its writer may be about to write again"),
+    ],
+)
+async def test_a_finding_is_broken_while_its_damage_is_there(changes, broken, because):
+    found = about(DEPLOYMENT, "web", **changes)
+    assert is_broken(found, NOW) is broken, because
+    verdict = (await Scene().broken(found)).verdict
+    assert (verdict is Verdict.BROKEN) is broken, because
+
+
+@pytest.mark.parametrize(
+    ("state", "stuck", "because"),
+    [
+        ({"seconds": OBSERVES_SECONDS}, True, "nobody observes the spec"),
+        ({"seconds": OBSERVES_SECONDS - 1}, False, "a rollout has begun"),
+        ({"observed": 2, "seconds": PROGRESS_SECONDS}, True, "nothing changes any more"),
+        ({"observed": 2, "seconds": PROGRESS_SECONDS - 1}, False, "a slow start"),
+        (
+            {"observed": 2, "seconds": FAILED_SECONDS, "health": Health.RED},
+            True,
+            "its controller has given up",
+        ),
+        ({"settled": True, "health": Health.RED}, False, "it is settled"),
+    ],
+)
+async def test_an_object_that_is_not_settled_is_red_once_nothing_changes(state, stuck, because):
+    scene = Scene()
+    scene.put(DEPLOYMENT, "web", **state)
+    found = await scene.broken()
+    assert (found.verdict is Verdict.BROKEN) is stuck, because
+    assert found.stuck == stuck
+    assert found.in_progress == (not stuck and not state.get("settled", False))
+    assert [one.name for one in found.not_settled] == ["web"] * stuck
+
+
+async def test_a_lost_observed_generation_is_no_rollout_where_a_finding_says_so():
+    scene = Scene()
+    scene.put(DEPLOYMENT, "web", seconds=GRACE_SECONDS)
+    assert (await scene.broken()).stuck == 0
+    found = await scene.broken(about(DEPLOYMENT, "web", severity=Severity.INFO))
+    assert found.verdict is Verdict.BROKEN
+    (web,) = found.not_settled
+    assert web.blocks == "status.observedGeneration 1, want 2"
+    assert (web.culprit, web.finding, web.relation) == ("old-operator", "f-web", "object")
+
+
+async def test_it_says_since_when_it_is_broken_without_a_break():
+    scene = Scene()
+    scene.put(DEPLOYMENT, "web", seconds=600)
+    found = await scene.broken(about(DEPLOYMENT, "cart", first_seen=stamp(NOW - 120)))
+    assert found.since is not None
+    assert datetime.fromisoformat(found.since).timestamp() == NOW - 600
+    assert (found.objects, found.findings, found.stuck) == (2, 1, 1)
+
+
+async def test_objects_that_own_each_other_are_one_entry_with_the_one_that_blocks():
+    scene = Scene()
+    scene.put(DEPLOYMENT, "web", observed=2)
+    scene.put(REPLICA_SET, "web-1", owner="web", observed=2)
+    scene.put(POD, "web-1-a", owner="web-1", observed=2, health=Health.RED, seconds=60)
+    found = await scene.broken()
+    (web,) = found.not_settled
+    assert (web.kind, web.name, web.blocked_object) == ("Deployment", "web", "Pod web-1-a")
+    assert (web.more, web.health, found.objects) == (1, Health.RED, 1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "relation"),
+    [
+        (DEPLOYMENT, "web", "object"),
+        (REPLICA_SET, "web-1", "owned"),
+        (POD, "web-1-a", "owned"),
+        (POD, "web-1-b", "owned"),
+    ],
+)
+async def test_the_finding_about_it_or_what_it_owns_is_to_blame(kind, name, relation):
+    scene = Scene()
+    scene.put(DEPLOYMENT, "web")
+    scene.put(REPLICA_SET, "web-1", owner="web")
+    scene.put(POD, "web-1-a", owner="web-1")
+    scene.put(POD, "web-1-b", owner="web-1", settled=True)
+    (web,) = (await scene.broken(about(kind, name))).not_settled
+    assert (web.name, web.culprit, web.relation) == ("web", "old-operator", relation)
+
+
+async def test_the_finding_about_its_owner_is_to_blame():
+    scene = Scene()
+    scene.put(DEPLOYMENT, "web", settled=True)
+    scene.put(REPLICA_SET, "web-1", owner="web")
+    (found,) = (await scene.broken(about(DEPLOYMENT, "web"))).not_settled
+    assert (found.name, found.relation) == ("web-1", "owner")
+
+
+async def test_where_a_finding_follows_from_another_that_one_is_to_blame():
+    scene = Scene()
+    scene.put(DEPLOYMENT, "web")
+    by_alice = (Actor("user", "alice", "", Confidence.CERTAIN),)
+    cause = about(DEPLOYMENT, "cart", actors=by_alice)
+    follows = about(DEPLOYMENT, "web", caused_by=cause.id, severity=Severity.INFO)
+    (found,) = (await scene.broken(cause, follows)).not_settled
+    assert (found.finding, found.culprit) == (cause.id, "alice")
+
+
+async def test_of_what_nobody_is_blamed_for_that_is_said():
+    scene = Scene()
+    scene.put(DEPLOYMENT, "web")
+    (found,) = (await scene.broken(about(DEPLOYMENT, "cart"))).not_settled
+    assert (found.finding, found.culprit, found.relation) == ("", "", "")
+
+
+async def test_owners_in_a_circle_end():
+    scene = Scene()
+    scene.put(DEPLOYMENT, "a", owner="b")
+    scene.put(DEPLOYMENT, "b", owner="a")
+    assert (await scene.broken()).stuck >= 1
+
+
+async def no_write(scene: Scene) -> None:
+    scene.sources.metrics.last_review = 0.0
+
+
+async def no_cluster(scene: Scene) -> None:
+    scene.sources = scene.sources._replace(connected=False)
+
+
+async def lost_watch(scene: Scene) -> None:
+    scene.watching.current("pods", is_current=False)
+
+
+@pytest.mark.parametrize(
+    ("lose", "words"),
+    [
+        (no_write, "No write has been seen"),
+        (no_cluster, "--kubeconfig"),
+        (lost_watch, "The watch of pods is not current"),
+    ],
+)
+async def test_what_the_server_cannot_know_is_not_green_and_what_is_broken_stays_red(lose, words):
+    scene = Scene()
+    await lose(scene)
+    found = await scene.broken()
+    assert found.verdict is Verdict.UNKNOWN
+    assert words in found.missing[0]
+    assert (await scene.broken(about(DEPLOYMENT, "web"))).verdict is Verdict.BROKEN
+
+
+async def test_of_many_those_that_wait_for_longest_are_listed_and_all_are_counted():
+    scene = Scene()
+    names: Sequence[str] = [f"web-{number}" for number in range(150)]
+    for number, name in enumerate(names):
+        scene.put(DEPLOYMENT, name, seconds=1_000 + number)
+    found = await scene.broken()
+    assert (found.stuck, len(found.not_settled)) == (150, 100)
+    assert found.not_settled[0].name == "web-149"

@@ -1,0 +1,77 @@
+"""Findings are filtered by who is to blame and by time, and written as CSV."""
+
+import csv
+import io
+
+import pytest
+
+from tests.unit.alerts.findings import finding, on
+from webhook.dashboard.findings import parse, select, to_csv
+from webhook.dashboard.page import BadQueryError
+from webhook.detection.finding import Actor, Confidence
+
+NOW = 1_767_323_100.0  # a minute after the last sign of tests/unit/alerts/findings.py
+
+
+def shown(found, **asked):
+    return [one.id for one in select(found, parse(asked, state="open", limit=100), NOW).findings]
+
+
+@pytest.mark.parametrize(
+    ("since", "ids"),
+    [
+        ("", ["new", "old"]),
+        ("5m", ["new"]),
+        ("300s", ["new"]),
+        ("3h", ["new", "old"]),
+        ("1d", ["new", "old"]),
+    ],
+)
+def test_a_time_range_is_counted_back_from_now(since, ids):
+    old = finding(id="old", last_seen="2026-01-02T01:05:00Z")
+    assert shown([old, finding(id="new")], since=since) == ids
+
+
+@pytest.mark.parametrize("since", ["soon", "5", "-1h", "1w", "1.5h", "9999999h", "1h\n"])
+def test_a_time_range_that_is_none_is_refused_with_an_example(since):
+    if since.strip() == "1h":
+        parse({"since": since}, state="open", limit=1)
+        return
+    with pytest.raises(BadQueryError, match="such as 24h"):
+        parse({"since": since}, state="open", limit=1)
+
+
+@pytest.mark.parametrize(
+    "query", [{"group": "colour"}, {"sort": "colour"}, {"order": "up"}, {"page": "0"}]
+)
+def test_what_cannot_be_asked_is_refused(query):
+    with pytest.raises(BadQueryError):
+        parse(query, state="open", limit=1)
+
+
+def test_those_of_one_culprit_are_found_by_its_name():
+    other = (Actor("webhook", "other/hook", "", Confidence.CERTAIN),)
+    found = [finding(id="a"), finding(id="b", actors=other), finding(id="c", actors=())]
+    assert shown(found, culprit="old-operator") == ["a"]
+    assert shown(found, culprit="not known") == ["c"]
+
+
+@pytest.mark.parametrize("q", ["shop/web", "WEB quiet", "old-operator quiet"])
+def test_words_are_searched_in_names_states_and_actors(q):
+    found = [finding(id="a", state="quiet"), finding(id="b", object=on("cart"))]
+    assert shown(found, q=q) == ["a"]
+
+
+def test_csv_has_a_line_for_each_and_nothing_that_a_spreadsheet_would_run():
+    who = (Actor("user", "=HYPERLINK(1)", "", Confidence.LIKELY),)
+    lines = list(
+        csv.DictReader(
+            io.StringIO(
+                to_csv([finding(), finding(id="b", actors=who, message='a, "b"\nc')]).decode()
+            )
+        )
+    )
+    assert [one["culprit"] for one in lines] == ["old-operator/hook", "'=HYPERLINK(1)"]
+    assert lines[1]["message"] == 'a, "b"\nc'
+    assert lines[0]["confidence"] == "certain"
+    assert "canary" not in to_csv([finding()]).decode(), "evidence may hold values"

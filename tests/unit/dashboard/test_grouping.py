@@ -1,0 +1,164 @@
+"""Findings of one cause are one group, with what follows beneath; large groups stay usable."""
+
+import pytest
+
+from tests.unit.alerts.findings import finding, on
+from webhook.dashboard.broken import NotSettled
+from webhook.dashboard.grouping import (
+    LEAST_ROWS,
+    MOST_GROUPS,
+    ROWS,
+    Grouping,
+    arrange,
+    sorted_findings,
+)
+from webhook.dashboard.headlines import kinds
+from webhook.detection.finding import Actor, Confidence, Severity
+from webhook.status.view import Health
+
+KIND_OF = kinds(())
+WORST = Grouping("culprit", "severity", "desc", 1)
+
+
+def by(name: str) -> tuple[Actor, ...]:
+    return (Actor("webhook", f"{name}/hook", "", Confidence.CERTAIN),)
+
+
+def many(count: int, culprits: int = 1):
+    return [
+        finding(id=f"f{n}", object=on(f"web-{n}"), actors=by(f"operator-{n % culprits}"))
+        for n in range(count)
+    ]
+
+
+def not_settled(name: str, blamed: str) -> NotSettled:
+    return NotSettled(
+        group="apps",
+        resource="replicasets",
+        kind="ReplicaSet",
+        namespace="shop",
+        name=name,
+        uid=name,
+        health=Health.YELLOW,
+        since="2026-01-02T03:04:05Z",
+        blocks="status.observedGeneration 0, want 1",
+        blocked_object="",
+        more=0,
+        stuck=True,
+        finding=blamed,
+    )
+
+
+def test_findings_of_one_culprit_are_one_group_with_a_sentence():
+    shown = arrange(
+        [
+            finding(id="a", object=on("web"), actors=by("old")),
+            finding(id="b", object=on("db"), actors=by("other")),
+            finding(id="c", object=on("cart"), actors=by("old")),
+        ],
+        (),
+        WORST,
+        (),
+        KIND_OF,
+    )
+    assert [[row.finding.id for row in group.rows] for group in shown.groups] == [["a", "c"], ["b"]]
+    assert shown.groups[0].headline == "old clears observedGeneration of 2 Deployments"
+    assert shown.groups[0].rows[0].headline == "clears observedGeneration of Deployment shop/web"
+    assert shown.groups[1].headline == ""
+    assert shown.groups[1].rows[0].headline.startswith("other clears")
+
+
+def test_what_follows_stands_beneath_its_cause_whoever_is_blamed_for_it():
+    root = finding(id="root", actors=by("old"))
+    child = finding(id="child", actors=by("controller"), caused_by="root", severity=Severity.INFO)
+    shown = arrange([root, child], [root, child], WORST, (), KIND_OF)
+    ((row,),) = (group.rows for group in shown.groups)
+    assert [one.id for one in row.consequences] == ["child"]
+
+
+def test_where_the_cause_is_filtered_out_what_follows_stands_alone():
+    root = finding(id="root")
+    child = finding(id="child", caused_by="root")
+    shown = arrange([child], [root, child], WORST, (), KIND_OF)
+    assert [row.finding.id for group in shown.groups for row in group.rows] == ["child"]
+
+
+def test_objects_that_are_not_settled_stand_beneath_the_finding_that_is_to_blame():
+    found = [finding(id="a", object=on("web")), finding(id="b", object=on("cart"))]
+    things = [not_settled("web-1", "b"), not_settled("alone", "")]
+    shown = arrange(found, found, WORST, things, KIND_OF)
+    ((first, second),) = (group.rows for group in shown.groups)
+    assert (first.finding.id, [one.name for one in first.not_settled]) == ("b", ["web-1"])
+    assert not second.not_settled
+
+
+def test_of_equal_severity_what_keeps_objects_from_being_settled_comes_first():
+    found = [
+        finding(id="bad", severity=Severity.CRITICAL, actors=by("bad")),
+        finding(id="latest", actors=by("latest")),
+        finding(id="blamed", actors=by("blamed")),
+    ]
+    shown = arrange(found, found, WORST, [not_settled("web-1", "blamed")], KIND_OF)
+    ids = [row.finding.id for group in shown.groups for row in group.rows]
+    assert ids == ["bad", "blamed", "latest"]
+
+
+def test_a_large_group_shows_its_worst_rows_and_says_how_many_there_are():
+    found = [*many(500), *many(20, culprits=20)]
+    shown = arrange(found, (), WORST, (), KIND_OF)
+    assert len(shown.groups) == MOST_GROUPS
+    assert len(shown.groups[0].rows) == LEAST_ROWS
+    assert shown.groups[0].more == 501 - LEAST_ROWS
+    assert shown.groups[0].key == ("culprit", "operator-0")
+
+
+def test_all_of_one_group_are_on_pages():
+    found = many(250)
+    pages = [arrange(found, (), WORST._replace(page=page), (), KIND_OF) for page in (1, 2, 3, 99)]
+    assert [page.shown for page in pages] == [ROWS, ROWS, 50, 50]
+    assert {page.pages for page in pages} == {3}
+    ids = [row.finding.id for page in pages[:3] for group in page.groups for row in group.rows]
+    assert sorted(ids) == sorted(one.id for one in found)
+    assert all(group.more == 0 for page in pages for group in page.groups)
+
+
+@pytest.mark.parametrize("grouping", ["culprit", "object", "detector", "none"])
+def test_no_finding_is_lost_in_groups(grouping):
+    found = many(60, culprits=3)
+    shown = arrange(found, (), WORST._replace(by=grouping), (), KIND_OF)
+    pages = [
+        arrange(found, (), WORST._replace(by=grouping, page=page + 1), (), KIND_OF)
+        for page in range(shown.pages)
+    ]
+    counted = sum(len(g.rows) + g.more for page in pages for g in page.groups)
+    assert counted == len(found)
+
+
+@pytest.mark.parametrize(
+    ("sort", "order", "first"),
+    [
+        ("severity", "desc", "worst"),
+        ("severity", "asc", "named"),
+        ("what", "asc", "named"),
+        ("since", "asc", "oldest"),
+        ("last", "desc", "latest"),
+        ("last", "asc", "named"),
+        ("count", "desc", "often"),
+    ],
+)
+def test_rows_are_sorted_by_a_column(sort, order, first):
+    info = {"severity": Severity.INFO, "last_seen": "2026-01-02T00:00:00Z"}
+    warning = {"last_seen": "2026-01-02T01:00:00Z", "object": on("web")}
+    found = [
+        finding(id="worst", severity=Severity.CRITICAL, **warning),
+        finding(id="named", object=on("a"), **info),
+        finding(id="oldest", first_seen="2025-01-01T00:00:00Z", **warning),
+        finding(id="latest", last_seen="2026-01-03T00:00:00Z"),
+        finding(id="often", count=1_000, **warning),
+    ]
+    assert sorted_findings(found, sort, order, KIND_OF)[0].id == first
+
+
+def test_what_is_resolved_comes_last_whatever_the_column():
+    found = [finding(id="over", state="resolved", count=9), finding(id="open", count=1)]
+    assert [one.id for one in sorted_findings(found, "count", "desc", KIND_OF)] == ["open", "over"]

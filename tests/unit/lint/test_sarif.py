@@ -1,0 +1,176 @@
+"""`genguard lint -o sarif`: what code scanning services need of SARIF 2.1.0."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner
+from jsonschema import Draft202012Validator
+
+from tests.unit.lint.test_checks import configuration
+from webhook import __version__
+from webhook.cli import main
+from webhook.lint.lint import CHECKS
+
+SLOW = configuration("slow", {"timeoutSeconds": 20, "rule": {"resources": ["gadgets"]}})
+BAD = configuration("bad", {"sideEffects": "Some"})
+TEXT = {"type": "object", "required": ["text"], "properties": {"text": {"minLength": 1}}}
+ESSENTIALS: dict[str, Any] = {
+    "type": "object",
+    "required": ["$schema", "version", "runs"],
+    "additionalProperties": False,
+    "properties": {
+        "$schema": {"pattern": "sarif-2.1.0.json$"},
+        "version": {"const": "2.1.0"},
+        "runs": {
+            "minItems": 1,
+            "maxItems": 1,
+            "items": {
+                "required": ["tool", "results", "columnKind"],
+                "properties": {
+                    "columnKind": {"enum": ["utf16CodeUnits", "unicodeCodePoints"]},
+                    "tool": {
+                        "required": ["driver"],
+                        "properties": {
+                            "driver": {
+                                "required": ["name", "semanticVersion", "rules"],
+                                "properties": {
+                                    "rules": {
+                                        "uniqueItems": True,
+                                        "items": {
+                                            "required": ["id", "shortDescription", "help"],
+                                            "properties": {
+                                                "shortDescription": TEXT,
+                                                "fullDescription": TEXT,
+                                                "help": TEXT,
+                                            },
+                                        },
+                                    }
+                                },
+                            }
+                        },
+                    },
+                    "results": {
+                        "items": {
+                            "required": ["ruleId", "ruleIndex", "level", "message", "locations"],
+                            "properties": {
+                                "level": {"enum": ["none", "note", "warning", "error"]},
+                                "message": TEXT,
+                                "locations": {
+                                    "minItems": 1,
+                                    "items": {
+                                        "properties": {
+                                            "physicalLocation": {
+                                                "required": ["artifactLocation"],
+                                                "properties": {
+                                                    "artifactLocation": {
+                                                        "required": ["uri"],
+                                                        "properties": {
+                                                            "uri": {"pattern": r"^[^\s\\]+$"}
+                                                        },
+                                                    },
+                                                    "region": {
+                                                        "properties": {"startLine": {"minimum": 1}}
+                                                    },
+                                                },
+                                            }
+                                        }
+                                    },
+                                },
+                                "partialFingerprints": {
+                                    "additionalProperties": {"type": "string", "minLength": 1}
+                                },
+                            },
+                        }
+                    },
+                },
+            },
+        },
+    },
+}
+"""Of the standard (3.13, 3.14, 3.19, 3.27, 3.28), and what GitHub asks for beyond it."""
+
+
+def sarif(*arguments: str | Path, stdin: str | None = None, code: int = 0) -> Any:
+    done = CliRunner().invoke(main, ["lint", "-o", "sarif", *map(str, arguments)], input=stdin)
+    assert done.exit_code == code, done.output
+    log = json.loads(done.stdout)
+    Draft202012Validator(ESSENTIALS).validate(log)
+    (run,) = log["runs"]
+    assert run["tool"]["driver"]["semanticVersion"] == __version__
+    for result in run["results"]:
+        assert run["tool"]["driver"]["rules"][result["ruleIndex"]]["id"] == result["ruleId"]
+    return run
+
+
+def physical(result: Any) -> Any:
+    return result["locations"][0]["physicalLocation"]
+
+
+def test_each_check_is_a_rule(tmp_path):
+    (tmp_path / "none.yaml").write_text("kind: ConfigMap\n")
+    run = sarif(tmp_path / "none.yaml")
+    assert [rule["id"] for rule in run["tool"]["driver"]["rules"]] == [one.id for one in CHECKS]
+    assert run["results"] == []
+
+
+def test_a_result_names_file_and_line_of_the_field_in_any_document(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = "# a comment\n---\nkind: ConfigMap\n---\n" + yaml.safe_dump(SLOW)
+    Path("my hooks.yaml").write_text(text)
+    (result,) = sarif("my hooks.yaml")["results"]
+    line = 1 + text.splitlines().index(
+        next(one for one in text.splitlines() if "timeoutSeconds" in one)
+    )
+    assert result["level"] == "warning"
+    assert physical(result) == {
+        "artifactLocation": {"uri": "my%20hooks.yaml"},
+        "region": {"startLine": line},
+    }
+
+
+def test_a_field_that_is_left_out_has_the_line_of_what_it_is_missing_in(tmp_path):
+    hook = configuration("bare", {})
+    del hook["webhooks"][0]["sideEffects"]
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps({"kind": "List", "items": [hook]}, indent=1))
+    results = sarif(path, code=1)["results"]
+    lines = path.read_text().splitlines()
+    (found,) = (one for one in results if one["ruleId"] == "side-effects")
+    line = physical(found)["region"]["startLine"]
+    assert [one.strip() for one in lines[line - 1 : line + 1]] == [
+        "{",
+        '"name": "sound.example.org",',
+    ]
+
+
+@pytest.mark.parametrize("fail_on", ["error", "info"])
+def test_exit_codes_are_those_of_the_other_outputs(tmp_path, fail_on):
+    path = tmp_path / "a.yaml"
+    path.write_text(yaml.safe_dump(SLOW))
+    sarif("--fail-on", fail_on, path, code=int(fail_on == "info"))
+
+
+def test_standard_input_has_no_lines():
+    (result,) = sarif("-", stdin=yaml.safe_dump(BAD), code=1)["results"]
+    assert physical(result) == {"artifactLocation": {"uri": "stdin"}}
+    assert result["level"] == "error"
+
+
+def test_a_problem_keeps_its_fingerprint_when_it_moves(tmp_path):
+    path, seen = tmp_path / "a.yaml", []
+    for before in ("", "# one\n# two\n"):
+        path.write_text(before + yaml.safe_dump(SLOW))
+        (result,) = sarif(path)["results"]
+        seen.append((result["partialFingerprints"], physical(result)["region"]["startLine"]))
+    assert seen[0][0] == seen[1][0]
+    assert seen[1][1] == seen[0][1] + 2
+
+
+def test_nothing_of_a_certificate_or_of_other_documents_is_in_it(tmp_path):
+    secret = {"kind": "Secret", "metadata": {"name": "s"}, "stringData": {"key": "hunter2"}}
+    path = tmp_path / "a.yaml"
+    path.write_text(yaml.safe_dump_all([secret, SLOW]))
+    assert "hunter2" not in json.dumps(sarif(path))

@@ -1,0 +1,151 @@
+"""What blocks an object is known with its time, and tells a rollout that proceeds from one stuck.
+
+Each row tells a story as tests/unit/status/story.py plays it, and what is true at a time after it.
+"""
+
+import pytest
+
+from tests.unit.status.story import Story
+from webhook.status.blocking import FAILED_SECONDS, OBSERVES_SECONDS, PROGRESS_SECONDS
+from webhook.status.tracking import Tracking, TrackingRows
+
+THREE = {"replicas": 3}
+PULLING = {"containerStatuses": [{"name": "c", "state": {"waiting": {"reason": "ErrImagePull"}}}]}
+NOT_READY = {"conditions": [{"type": "Ready", "status": "False"}], **PULLING}
+AVAILABLE = [{"type": "Available", "status": "True"}]
+
+
+def counts(available: int, observed: int = 1, **more):
+    return {"observedGeneration": observed, **THREE, "updatedReplicas": 3, "readyReplicas": 3,
+            "availableReplicas": available, "conditions": AVAILABLE, **more}  # fmt: skip
+
+
+CREATED = {"at": 0, "create": {"spec": THREE}}
+STORED = {"at": 0, "watched": -1}
+RUNNING = {"at": 0, "create": {"spec": {"completions": 1}}}
+
+ROWS = [
+    ("deployments", [CREATED, STORED], OBSERVES_SECONDS - 1, False, "its controller will act"),
+    ("deployments", [CREATED, STORED], OBSERVES_SECONDS, True, "nobody observes it"),
+    (
+        "deployments",
+        [CREATED, {"at": 5, "status": counts(1)}],
+        5 + PROGRESS_SECONDS - 1,
+        False,
+        "a slow start takes minutes",
+    ),
+    (
+        "deployments",
+        [CREATED, {"at": 5, "status": counts(1)}],
+        5 + PROGRESS_SECONDS,
+        True,
+        "nothing has come since",
+    ),
+    (
+        "deployments",
+        [CREATED, {"at": 5, "status": counts(1)}, {"at": 500, "status": counts(2)}],
+        5 + PROGRESS_SECONDS,
+        False,
+        "one more replica has come",
+    ),
+    (
+        "deployments",
+        [
+            CREATED,
+            {"at": 5, "status": counts(1)},
+            {"at": 500, "status": counts(1, collisionCount=1)},
+        ],
+        5 + PROGRESS_SECONDS,
+        True,
+        "status is written, and the same field still blocks with the same value",
+    ),
+    (
+        "deployments",
+        [
+            CREATED,
+            {"at": 5, "status": counts(3)},
+            {"at": 900, "spec": {"replicas": 4}},
+        ],
+        900 + OBSERVES_SECONDS - 1,
+        False,
+        "a new spec begins anew, however old the object is",
+    ),
+    ("jobs", [RUNNING, {"at": 1, "status": {"active": 1}}], 86_400, False, "a Job runs for hours"),
+    (
+        "pods",
+        [{"at": 0, "create": {}}, {"at": 1, "status": NOT_READY}],
+        FAILED_SECONDS,
+        False,
+        "an image is often there at the second try",
+    ),
+    (
+        "pods",
+        [{"at": 0, "create": {}}, {"at": 1, "status": NOT_READY}],
+        1 + FAILED_SECONDS,
+        True,
+        "it does not come",
+    ),
+    (
+        "widgets",
+        [{"at": 0, "create": {}}, {"at": 1, "status": {"observedGeneration": -1}}],
+        OBSERVES_SECONDS,
+        False,
+        "some controllers observe only what they have finished",
+    ),
+]
+
+
+@pytest.mark.parametrize(("resource", "steps", "at", "stuck", "because"), ROWS)
+def test_an_object_is_stuck_where_the_same_value_blocks_for_too_long(
+    resource, steps, at, stuck, because
+):
+    story = Story(resource)
+    for step in steps:
+        story.play(step)
+    story.play({"at": at, "quiet": None})
+    assert is_stuck(story.tracking, at) is stuck, because
+
+
+def is_stuck(tracking: Tracking, at: float) -> bool:
+    ((uid, blocking),) = tracking.unsettled()
+    found = tracking.find(uid)
+    assert found is not None
+    stuck_at = tracking.stuck_at(found, blocking)
+    return stuck_at is not None and at >= stuck_at
+
+
+def test_the_field_that_blocks_is_named_with_what_it_has_and_what_is_wanted():
+    story = Story()
+    story.play(CREATED)
+    story.play({"at": 5, "status": counts(1)})
+    ((_, blocking),) = story.tracking.unsettled()
+    assert (blocking.since, blocking.text) == (5, "status.availableReplicas 1, want 3")
+
+
+def test_what_is_settled_or_gone_blocks_nothing_and_takes_no_memory():
+    story = Story()
+    story.play(CREATED)
+    story.play({"at": 5, "status": counts(3)})
+    assert not list(story.tracking.unsettled())
+    story.play({"at": 6, "spec": {"replicas": 4}})
+    assert len(list(story.tracking.unsettled())) == 1
+    story.play({"at": 7, "delete": None})
+    assert not list(story.tracking.unsettled())
+    assert story.tracking.bytes == 0
+
+
+def test_after_a_restart_it_is_known_since_when_and_what_numbers_tell():
+    story = Story()
+    story.play(CREATED)
+    story.play({"at": 5, "status": counts(3)})
+    story.play({"at": 20, "spec": {"replicas": 4}})
+    story.play({"at": 40, "quiet": None})
+    rows = TrackingRows(story.tracking)
+    after = Tracking()
+    data = rows.export("object-1")
+    assert data is not None
+    TrackingRows(after).restore([("object-1", data)])
+    ((_, blocking),) = after.unsettled()
+    assert blocking.text == "status.observedGeneration 1, want 2"
+    assert is_stuck(after, 20 + OBSERVES_SECONDS)
+    assert not is_stuck(after, 20 + OBSERVES_SECONDS - 1)

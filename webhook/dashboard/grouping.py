@@ -1,0 +1,221 @@
+"""Findings in groups: of one culprit, one object or one detector, with what follows beneath. Pure.
+
+A finding that follows from another is a consequence: it stands beneath its cause, in the group of
+that cause. Objects that are not settled stand beneath the finding that is to blame.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeVar
+
+from webhook.dashboard.broken import NotSettled
+from webhook.dashboard.headlines import (
+    KindOf,
+    count_objects,
+    culprit,
+    group_headline,
+    headline,
+    object_name,
+    predicate,
+)
+from webhook.detection.causes import by_cause
+from webhook.detection.finding import Finding, Severity
+
+GROUPINGS: Final = ("culprit", "object", "detector", "none")
+SORTS: Final = ("severity", "what", "since", "last", "count")
+ORDERS: Final = ("asc", "desc")
+USUAL_ORDER: Final[Mapping[str, str]] = {
+    "severity": "desc",
+    "what": "asc",
+    "since": "asc",
+    "last": "desc",
+    "count": "desc",
+}
+ROWS: Final = 100
+"""Rows of a page."""
+MOST_GROUPS: Final = 20
+LEAST_ROWS: Final = 5
+"""Rows that each group shows at least; the rest of a large one is a link away."""
+_MOST_BENEATH: Final = 5
+_SEVERITY_RANK: Final = {severity: rank for rank, severity in enumerate(Severity)}
+
+
+class FindingRow(NamedTuple):
+    """One finding and what comes of it; of much the first, and a number.
+
+    consequences  findings that follow from it
+    not_settled   objects that are not settled, for which it is to blame
+    """
+
+    finding: Finding
+    headline: str
+    consequences: tuple[Finding, ...]
+    more_consequences: int
+    not_settled: tuple[NotSettled, ...]
+    more_not_settled: int
+
+
+class FindingGroup(NamedTuple):
+    """Findings that belong together, worst first; `more` of them are not shown.
+
+    key       the filter that shows the whole group: name and value of a URL parameter
+    headline  "" for a finding that stands alone
+    """
+
+    key: tuple[str, str]
+    headline: str
+    rows: tuple[FindingRow, ...]
+    more: int
+
+    @property
+    def severity(self) -> Severity:
+        """The worst severity in it."""
+        return max((row.finding.severity for row in self.rows), key=_SEVERITY_RANK.__getitem__)
+
+
+class GroupedPage(NamedTuple):
+    """One page of groups; `shown` findings of it are rows."""
+
+    groups: tuple[FindingGroup, ...]
+    page: int
+    pages: int
+    shown: int
+
+
+class Grouping(NamedTuple):
+    """How findings are arranged: see GROUPINGS, SORTS and ORDERS; `page` counts from 1."""
+
+    by: str
+    sort: str
+    order: str
+    page: int
+
+
+def sorted_findings(
+    findings: Iterable[Finding], sort: str, order: str, kind_of: KindOf
+) -> list[Finding]:
+    """Sort findings: unresolved first, then by one column, then the worst and latest first."""
+    found = sorted(findings, key=lambda one: one.last_seen, reverse=True)
+    if sort != "severity":
+        found.sort(key=lambda one: -_SEVERITY_RANK[one.severity])
+    found.sort(key=_key_of(sort, kind_of), reverse=order == "desc")
+    found.sort(key=lambda one: one.state == "resolved")
+    return found
+
+
+def _badness(one: Finding) -> tuple[bool, int]:
+    return one.state == "resolved", -_SEVERITY_RANK[one.severity]
+
+
+def _key_of(sort: str, kind_of: KindOf) -> Callable[[Finding], Any]:
+    if sort == "what":
+        return lambda one: object_name(one.object, kind_of)
+    if sort == "since":
+        return lambda one: one.first_seen
+    if sort == "last":
+        return lambda one: one.last_seen
+    if sort == "count":
+        return lambda one: one.count
+    return lambda one: _SEVERITY_RANK[one.severity]
+
+
+def arrange(
+    found: Sequence[Finding],
+    known: Sequence[Finding],
+    asked: Grouping,
+    not_settled: Sequence[NotSettled],
+    kind_of: KindOf,
+) -> GroupedPage:
+    """Arrange findings that are sorted already into one page of groups.
+
+    known        all findings: consequences are shown whether the filters match them or not
+    not_settled  objects to show beneath the findings that are to blame
+    """
+    ids = {one.id for one in found}
+    # Where the cause is filtered out, what follows from it stands alone.
+    heads = [one for one in found if not one.caused_by or one.caused_by not in ids]
+    if asked.sort == "severity" and asked.order == "desc":
+        # Of equal severity, what keeps objects from being settled comes first.
+        blamed = {thing.finding for thing in not_settled}
+        heads.sort(key=lambda one: (*_badness(one), one.id not in blamed))
+    maker = _GroupMaker(asked.by, by_cause(known), not_settled, kind_of)
+    if asked.by == "none":
+        page, pages, shown = _page_of(heads, asked.page, ROWS)
+        return GroupedPage(tuple(map(maker.alone, shown)), page, pages, len(shown))
+    groups: dict[str, list[Finding]] = {}
+    for one in heads:
+        groups.setdefault(_group_of(one, asked.by, kind_of), []).append(one)
+    if len(groups) == 1:
+        (key,) = groups
+        page, pages, shown = _page_of(heads, asked.page, ROWS)
+        whole = maker.group(key, heads, shown)._replace(more=0)
+        return GroupedPage((whole,), page, pages, len(shown))
+    page, pages, chosen = _page_of(list(groups.items()), asked.page, MOST_GROUPS)
+    most = max(LEAST_ROWS, ROWS // max(len(chosen), 1))
+    made = tuple(maker.group(key, members, members[:most]) for key, members in chosen)
+    return GroupedPage(made, page, pages, sum(len(one.rows) for one in made))
+
+
+_Item = TypeVar("_Item")
+
+
+def _page_of(items: Sequence[_Item], page: int, size: int) -> tuple[int, int, Sequence[_Item]]:
+    """Return the number of the page that there is, how many there are, and what is on it."""
+    pages = max(1, -(-len(items) // size))
+    page = min(page, pages)
+    return page, pages, items[(page - 1) * size : page * size]
+
+
+class _GroupMaker:
+    """Makes groups and rows of findings."""
+
+    def __init__(
+        self,
+        by: str,
+        follows: Mapping[str, Sequence[Finding]],
+        not_settled: Iterable[NotSettled],
+        kind_of: KindOf,
+    ) -> None:
+        self._by: Final = by
+        self._follows: Final = follows
+        self._kind_of: Final = kind_of
+        self._blamed: Final[dict[str, list[NotSettled]]] = {}
+        for thing in not_settled:
+            self._blamed.setdefault(thing.finding, []).append(thing)
+
+    def alone(self, one: Finding) -> FindingGroup:
+        """Return a group of one finding, whose row says all."""
+        row = self._row(one, headline(one, self._kind_of))
+        return FindingGroup((self._by, ""), "", (row,), 0)
+
+    def group(self, key: str, members: Sequence[Finding], shown: Sequence[Finding]) -> FindingGroup:
+        """Return a group of which some members are shown."""
+        if len(members) == 1:
+            return self.alone(members[0])
+        say = headline
+        if self._by == "culprit":
+            title, say = group_headline(members, self._kind_of), predicate
+        elif self._by == "object":
+            title = f"{key}: {len(members):,} findings"
+        else:
+            title = f"{count_objects(members, self._kind_of)} with {key}"
+        rows = tuple(self._row(one, say(one, self._kind_of)) for one in shown)
+        return FindingGroup((self._by, key), title, rows, len(members) - len(shown))
+
+    def _row(self, one: Finding, words: str) -> FindingRow:
+        below, things = self._follows.get(one.id, ()), self._blamed.get(one.id, ())
+        return FindingRow(
+            one,
+            words,
+            tuple(below[:_MOST_BENEATH]),
+            max(0, len(below) - _MOST_BENEATH),
+            tuple(things[:_MOST_BENEATH]),
+            max(0, len(things) - _MOST_BENEATH),
+        )
+
+
+def _group_of(one: Finding, by: str, kind_of: KindOf) -> str:
+    if by == "culprit":
+        return culprit(one).name
+    if by == "object":
+        return object_name(one.object, kind_of)
+    return one.detector

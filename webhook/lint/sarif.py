@@ -1,0 +1,138 @@
+"""Write lint findings as SARIF 2.1.0, the format that code scanning services show beside the code.
+
+Reads   findings, and the text of the files that were checked, to find the line of each field
+Result  one log with one run; a field that is in no readable file has no line. A configuration that
+        several files have is shown in the first one
+Source  OASIS, Static Analysis Results Interchange Format 2.1.0
+"""
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import Any, Final, NamedTuple
+from urllib.parse import quote
+
+import yaml
+
+from webhook.lint.check import Check, Level, LintFinding
+
+_SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
+_LEVELS: Final = {Level.ERROR: "error", Level.WARNING: "warning", Level.INFO: "note"}
+_STEP: Final = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
+
+
+class Place(NamedTuple):
+    """Where a field is: the file as it was named, and the line, from 1; 0 if it is not known."""
+
+    file: str
+    line: int
+
+
+class Sources:
+    """The webhook configurations of files, by name, with the lines of their fields."""
+
+    def __init__(self, texts: Mapping[str, str]) -> None:
+        """`texts` holds each file by its name; a text that is no YAML or JSON has no lines."""
+        self._files: Final = tuple(texts)
+        self._found: Final[dict[str, tuple[str, yaml.Node]]] = {}
+        for file, text in texts.items():
+            for node in _documents(text):
+                name = _text(_child(_child(node, "metadata"), "name"))
+                self._found.setdefault(name, (file, node))
+
+    def place(self, finding: LintFinding) -> Place | None:
+        """Return the place of a finding's field, or of the nearest field above it that is there.
+
+        None where there are no files, as for the configurations of a cluster.
+        """
+        configuration = finding.webhook.partition("/")[0]
+        if configuration in self._found:
+            file, node = self._found[configuration]
+            return Place(file, _deepest(node, finding.field).start_mark.line + 1)
+        return Place(self._files[0], 0) if self._files else None
+
+
+def to_sarif(
+    findings: Iterable[LintFinding], checks: Sequence[Check], sources: Sources, version: str
+) -> dict[str, Any]:
+    """Return the log; `version` is genguard's."""
+    rules = [
+        {
+            "id": one.id,
+            "shortDescription": {"text": one.id.replace("-", " ")},
+            "fullDescription": {"text": one.reason},
+            "help": {"text": one.reason},
+        }
+        for one in checks
+    ]
+    index = {one.id: number for number, one in enumerate(checks)}
+    driver = {"name": "genguard", "semanticVersion": version, "rules": rules}
+    results = [_result(one, index[one.id], sources.place(one)) for one in findings]
+    return {
+        "$schema": _SCHEMA,
+        "version": "2.1.0",
+        "runs": [
+            {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}
+        ],
+    }
+
+
+def _result(finding: LintFinding, rule: int, place: Place | None) -> dict[str, Any]:
+    logical = {"fullyQualifiedName": f"{finding.webhook}/{finding.field}", "kind": "member"}
+    location: dict[str, Any] = {"logicalLocations": [logical]}
+    if place is not None:
+        physical: dict[str, Any] = {"artifactLocation": {"uri": _uri(place.file)}}
+        if place.line:
+            physical["region"] = {"startLine": place.line}
+        location["physicalLocation"] = physical
+    # The same problem keeps its identity when lines above it are added.
+    told = f"{finding.id}\n{finding.webhook}\n{finding.field}".encode()
+    return {
+        "ruleId": finding.id,
+        "ruleIndex": rule,
+        "level": _LEVELS[finding.severity],
+        "message": {"text": f"{finding.webhook} {finding.field}: {finding.message}"},
+        "locations": [location],
+        "partialFingerprints": {"genguardLint/v1": hashlib.sha256(told).hexdigest()[:32]},
+    }
+
+
+def _uri(file: str) -> str:
+    """Return a relative reference, or a file URI for an absolute path; - is standard input."""
+    path = PurePosixPath(file.replace("\\", "/"))
+    if file == "-":
+        return "stdin"
+    return f"file://{quote(str(path))}" if path.is_absolute() else quote(str(path))
+
+
+def _documents(text: str) -> Iterator[yaml.Node]:
+    """Yield each document of a file, and each item of a List, as far as it can be read."""
+    try:
+        for node in yaml.compose_all(text, Loader=yaml.CSafeLoader):
+            items = _child(node, "items")
+            yield from items.value if isinstance(items, yaml.SequenceNode) else [node]
+    except yaml.YAMLError:
+        return
+
+
+def _deepest(node: yaml.Node, path: str) -> yaml.Node:
+    for index, name in _STEP.findall(path):
+        found = _child(node, int(index) if index else name)
+        if found is None:
+            break
+        node = found
+    return node
+
+
+def _child(node: yaml.Node | None, step: str | int) -> yaml.Node | None:
+    if isinstance(node, yaml.MappingNode):
+        return next((value for key, value in node.value if _text(key) == step), None)
+    if isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
+        found: yaml.Node = node.value[step]
+        return found
+    return None
+
+
+def _text(node: yaml.Node | None) -> str:
+    return node.value if isinstance(node, yaml.ScalarNode) else ""
