@@ -26,11 +26,13 @@ from webhook.alerts.leader import (
     running_for_leader,
 )
 from webhook.alerts.log import LogSink
+from webhook.alerts.silencing import AlertmanagerSilencer
 from webhook.alerts.verified import Verification, VerifiedSink
 from webhook.cel.evaluator import Evaluator
 from webhook.dashboard.page import Sources
 from webhook.dashboard.routes import Dashboard
 from webhook.detection.detection import Detection
+from webhook.detection.silences import Silences
 from webhook.detection.suspects import Suspects
 from webhook.detection.values import Shows
 from webhook.flags import ALERTMANAGER_URL, FILE, FOLDER, NAMES, PATH, duration, flag
@@ -201,6 +203,12 @@ class Settings:
         "Who may see dashboard and /api: connections from this host, or clients with a token. "
         "With a token, /metrics needs it too.",
         metavar="loopback|kubernetes|token-file=FILE",
+    )
+    ops_read_only: bool = flag(
+        default=False,
+        text="Let nobody acknowledge or silence a finding on the dashboard.",
+        note="Without it, those may whom --ops-auth lets see the dashboard; with `kubernetes` they "
+        "must also have the verb `post` on `/genguard`.",
     )
     ops_tls: bool = flag(
         default=False, text="Serve the ops port over TLS, with the same certificate."
@@ -407,13 +415,14 @@ async def build(settings: Settings) -> AsyncIterator[App]:
             compares_all=isinstance(store, ValkeyAddress),
             shows=Shows.ALL if settings.show_values else Shows.PLAIN,
         )
+        silences = Silences()
         tracking = Tracking()
         watching = Watching(watched, tracking)
 
         # How reviews are judged; with a shared store, by what other replicas have seen as well.
         replicas = None
         if isinstance(store, ValkeyAddress):
-            replicas = Replicas(store, detection, review_options.restored)
+            replicas = Replicas(store, detection, review_options.restored, silences)
         writes = None if replicas is None else replicas.writes
         setup = ReviewSetup(review_options, writes)
 
@@ -457,10 +466,11 @@ async def build(settings: Settings) -> AsyncIterator[App]:
         )
 
         # Detection, who is told about findings, and what is kept of them.
-        sinks = _sinks(settings, cluster, setup, replicas, leader)
+        sinks = _sinks(settings, cluster, setup, replicas, leader, silences=silences)
         if isinstance(store, SqliteAddress):
             kept: dict[str, PersistentPart] = {
                 "findings": detection.ledger,
+                "silences": silences,
                 "objects": TrackingRows(tracking),
             }
             keeping = StatePersister(SqliteFile(store.path), kept)
@@ -488,7 +498,9 @@ async def build(settings: Settings) -> AsyncIterator[App]:
             metrics,
             setup.dependencies.about,
             cluster is not None,
+            silences,
             await _how_to_enforce(stack, settings, cluster),
+            settings.ops_read_only,
         )
         service = AdmissionService(
             options,
@@ -569,6 +581,8 @@ def _sinks(
     setup: ReviewSetup,
     replicas: Replicas | None,
     leader: LeaderElection | None,
+    *,
+    silences: Silences,
 ) -> list[Sink]:
     """Who is told about findings: the log, Kubernetes Events and Alertmanagers."""
     sinks: list[Sink] = [LogSink()]
@@ -588,6 +602,11 @@ def _sinks(
         # Every replica sends alerts: a finding has the same labels everywhere, so that it is one
         # alert, and a finding that only one replica has seen is not lost.
         sinks += _verified([AlertmanagerSink(settings.alertmanager)], verification)
+        # Only the leader mirrors silences: each replica would create its own.
+        silencer = AlertmanagerSilencer(settings.alertmanager, silences)
+        sinks.append(
+            silencer if replicas is None or leader is None else LeaderSink(silencer, leader)
+        )
     return sinks
 
 

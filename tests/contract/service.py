@@ -12,6 +12,7 @@ from typing import Any
 from webhook.dashboard.page import Sources
 from webhook.dashboard.routes import Dashboard
 from webhook.detection.detection import Detection
+from webhook.detection.silences import Silences
 from webhook.detection.suspects import Suspects
 from webhook.review_setup import GenerationPatch, ReviewOptions, ReviewSetup
 from webhook.server.access import Access
@@ -116,6 +117,7 @@ class Running:
     detecting: Detecting
     watching: Watching
     dashboard: Dashboard
+    silences: Silences
     _wires: list[Wire] = field(default_factory=list)
 
     async def connect(self) -> Wire:
@@ -177,6 +179,7 @@ async def serving(
     client_names: Iterable[str] = (),
     remote_intents: RemoteIntents | None = None,
     shutdown_delay: float = 0.0,
+    ops_read_only: bool = False,
     enforce: str = "",
 ) -> AsyncIterator[Running]:
     """Start a service on free ports, with a certificate of its own in `folder`."""
@@ -199,6 +202,7 @@ async def serving(
     setup.describe_server(lambda: about(metrics, "memory", detecting.detection.completeness, 0))
     watching = Watching(watched, detecting.tracking)
     shown = [TrackedMetrics(detecting.tracking, setup.knows)]
+    silences = Silences()
     sources = Sources(
         detecting,
         suspects,
@@ -206,7 +210,9 @@ async def serving(
         metrics,
         setup.dependencies.about,
         connected,
+        silences,
         lambda: enforce,
+        ops_read_only,
     )
     dashboard = Dashboard(sources)
     service = AdmissionService(
@@ -221,7 +227,7 @@ async def serving(
     )
     await service.start()
     trust = ssl.create_default_context(cafile=str(folder / "ca.crt"))
-    running = Running(service, setup, metrics, trust, detecting, watching, dashboard)
+    running = Running(service, setup, metrics, trust, detecting, watching, dashboard, silences)
     try:
         yield running
     finally:

@@ -1,6 +1,7 @@
 """What a server sees before somebody looks at its dashboard."""
 
 import json
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -173,7 +174,7 @@ def watched(run: Running, *, pods: int) -> None:
     _see(run, "deployments.apps", "Deployment", "web", "", selector=selector, status=status)
     _see(run, "replicasets.apps", "ReplicaSet", "web-7d9", "Deployment/web", selector=selector)
     for number in range(pods):
-        _see(run, "pods", "Pod", f"web-7d9-{number}", "ReplicaSet/web-7d9", going=True)
+        _see(run, "pods", "Pod", f"web-7d9-{number}", "ReplicaSet/web-7d9", going=number)
 
 
 def _see(
@@ -185,7 +186,7 @@ def _see(
     *,
     selector: dict[str, Any] | None = None,
     status: dict[str, Any] | None = None,
-    going: bool = False,
+    going: int | None = None,
 ) -> None:
     above, _, whose = owner.partition("/")
     references = [{"kind": above, "uid": f"uid-{whose}", "controller": True}] if owner else []
@@ -197,13 +198,23 @@ def _see(
         "resourceVersion": "100",
         "labels": {"app": "web"},
         "ownerReferences": references,
-        "deletionTimestamp": "2026-01-01T00:00:00Z" if going else None,
     }
+    spec: dict[str, Any] = {"selector": selector or {}, "replicas": 0}
+    if going is not None:
+        # One has time left, the next two are overdue, of which one has a finalizer; and so on.
+        late = datetime.now(UTC) + timedelta(seconds=20 - going % 3 * 600)
+        metadata |= {
+            "creationTimestamp": "2026-01-01T00:00:00Z",
+            "deletionTimestamp": f"{late:%Y-%m-%dT%H:%M:%SZ}",
+            "deletionGracePeriodSeconds": 30,
+            "finalizers": ["example.org/cleanup"] if going % 3 == 1 else [],
+        }
+        spec["nodeName"] = f"node-{going % 7}.example.org"
     document = {
         "apiVersion": "v1" if resource == "pods" else "apps/v1",
         "kind": kind,
         "metadata": metadata,
-        "spec": {"selector": selector or {}, "replicas": 0},
+        "spec": spec,
         "status": status or {},
     }
     raw = {key: msgspec.Raw(msgspec.json.encode(value)) for key, value in document.items()}

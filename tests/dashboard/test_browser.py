@@ -48,14 +48,20 @@ async def test_an_objects_timeline_shows_each_write_and_marks_what_was_mended(vi
     assert await visitor.page.locator("svg.plot .mended").count() == 3
 
 
-async def test_webhooks_stand_in_the_order_of_calls_and_suspects_are_marked(visitor):
+async def test_webhooks_stand_in_the_order_of_calls_and_suspects_are_marked(visitor, story):
+    await visitor.open("/webhooks")
+    assert await visitor.page.locator(".chain .suspect").count() == 0, "no finding names any"
+    await story.cleared(4)
     await visitor.open("/webhooks?resource=deployments.apps&subresource=status")
     await visitor.inspect("webhooks")
     names = await visitor.page.locator(".chain > li:not(.aside) h2").all_inner_texts()
     words = [name.split()[1] for name in names]
     own = "0--genguard-intent", "zzzzzz-genguard-mutate"
     assert words == [own[0], "mmm-old-operator", own[1], "zzzzzzz-late"]
-    assert await visitor.page.locator(".chain .suspect").count() == 1
+    suspect = await visitor.text(".chain .suspect")
+    for told in ("mmm-old-operator", "4\u00d7", "certain", "the write fails (Fail)", "10 s"):
+        assert told in suspect
+    assert "4 for certain" in suspect
     await visitor.page.get_by_label("Operation").select_option("DELETE")
     await visitor.page.get_by_role("button", name="Show").click()
     assert "No webhook is called for this write" in await visitor.text()
@@ -78,7 +84,12 @@ async def test_durations_are_shown_by_kind(visitor, story):
     await story.write(generation=2, stored={}, sent={"observedGeneration": 2, **UP})
     await story.family()
     await visitor.open("/durations")
-    assert "1 measured" in await visitor.text()
+    assert "1 change, mean" in await visitor.text()
+    plot = visitor.page.locator("svg.bars").first
+    assert await plot.locator("text.axis").inner_html() == "changes"
+    assert await plot.locator("text.across").count() > 4
+    legend = await visitor.text(".legend >> nth=0")
+    assert "half ≤" in legend, "of a share of all changes only the bucket is known"
     await visitor.inspect("durations")
 
 
@@ -91,7 +102,15 @@ async def test_terminating_pods_are_counted_beside_what_status_says(visitor, run
     running.watching.current("pods", is_current=False)
     await visitor.open("/terminating")
     assert "3 of ReplicaSet" in await visitor.text()
-    assert "differs" in await visitor.text("table")
+    assert "2 overdue" in await visitor.text()
+    rows = await visitor.page.locator("table >> nth=0 >> tbody tr").all_inner_texts()
+    longest, second, last = rows
+    assert "web-7d9-2" in longest
+    assert "overdue by 19 min" in longest or "overdue by 20 min" in longest
+    assert "node-2.example.org" in longest
+    assert "example.org/cleanup" in second
+    assert "of 30 s" in last
+    assert "differs" in await visitor.text("table >> nth=1")
     await visitor.inspect("terminating")
 
 

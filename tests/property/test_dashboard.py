@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from webhook.dashboard import findings, objects, terminating, webhooks
 from webhook.dashboard.broken import Broken, NotSettled, Verdict
-from webhook.dashboard.object_page import Branch, ObjectPage
+from webhook.dashboard.object_page import Branch, ObjectPage, commands
 from webhook.dashboard.page import BadQueryError
 from webhook.dashboard.rendering import render
 from webhook.dashboard.runbook import runbook_of
@@ -24,6 +24,7 @@ from webhook.detection.finding import (
 )
 from webhook.detection.matching import Matched
 from webhook.detection.sample import PatchedField, ShownField, ShownValue, WriteDiff
+from webhook.detection.silences import Action, Silence
 from webhook.status.terminating_pods import Agreement, Count
 from webhook.status.view import Health
 
@@ -70,6 +71,9 @@ class Shape(HTMLParser):
 
 def shown(template, model, **values):
     common = {"now": NOW, "path": "/", "last_review": NOW, "about": ABOUT}
+    text = values.pop("held", "known")
+    held = Silence(text, Action.SILENCED, text, text or "ana", NOW, NOW + 60, Severity.WARNING)
+    common |= {"silence_of": lambda _: held, "read_only": False, "silence_durations": ()}
     page = render(template, {"model": model, **values, **common})
     text = page.decode()
     assert all(one.isprintable() or one == "\n" for one in text), "nothing that cannot be seen"
@@ -158,13 +162,16 @@ def finding_page(text):
         diff=WriteDiff(THEN, text, text or "m", (field(text),), (patched(text),), 1),
     )
     page = runbook_of(model, "audit-only", text)
-    return shown("finding.html", model, page=page, cause=found(text), follows=[found(text)])
+    return shown(
+        "finding.html", model, page=page, cause=found(text), follows=[found(text)], held=text
+    )
 
 
 def objects_page(text):
     page = objects.ObjectsPage((tracked(text),), "00", 2, 1)
     asked = {"q": text or "q", "namespace": text or "n"}
     values = {"asked": asked, "healths": (), "kinds": ["Pod"], "known": 2, "limit": 1}
+    values |= {"since": "", "order": "worst", "shown": asked, "ranges": (), "orders": (), "most": 1}
     return shown("objects.html", page, **values)
 
 
@@ -172,13 +179,21 @@ def object_page(text):
     one = tracked(text)
     tree = Branch(one, (Branch(msgspec.structs.replace(one, uid="child"), (), 1),), 0)
     page = ObjectPage(
-        text or "g", text, text or "n", text or "name", text, one, (step(text),), (), (), tree
-    )
-    return shown("object.html", page, plot=plot(page.writes, (), NOW))
+        text or "g", text, text or "n", text or "name", text, one, (step(text),), (),
+        (found(text),), tree,
+    )  # fmt: skip
+    names = {"name": text or "name"}
+    return shown(
+        "object.html", page, plot=plot(page.writes, (), NOW), since="", ranges=(), earlier=0,
+        names=names, commands=tuple(commands(page)), held=text,
+    )  # fmt: skip
 
 
 def webhooks_page(text):
-    link = webhooks.ListedWebhook(1, text, text, webhooks.Role.SUSPECT, "", True, (text,), (text,))
+    named = webhooks.NamedBy(text, text, Severity.WARNING, Confidence.CERTAIN, 1)
+    link = webhooks.ListedWebhook(
+        1, text, text, webhooks.Role.SUSPECT, "", True, (text,), (text,), text, 10, 1, 1, (named,)
+    )
     write = Matched("", "v1", text or "r", text or "s", "UPDATE", text or "n", "", {}, {})
     page = webhooks.WebhooksPage((text,), (link,), 1, True)
     return shown("webhooks.html", page, write=write, named=True, operations=webhooks.OPERATIONS)
@@ -186,8 +201,11 @@ def webhooks_page(text):
 
 def terminating_page(text):
     kind = terminating.KindCounts("Deployment", Agreement(0, 1, 0), (Count(text, text, 1, 2),), 1)
-    page = terminating.TerminatingPage({text or "Job": 1}, (kind,), {text: False}, ())
-    return shown("terminating.html", page)
+    pod = terminating.ListedPod(text, text, text, text, THEN, THEN, 30, -1.0, text, (text,), text)
+    page = terminating.TerminatingPage(
+        {text or "Job": 1}, {text: 1}, 1, (pod,), 1, 1, 2, (kind,), {text: False}, ()
+    )
+    return shown("terminating.html", page, q=text)
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,8 @@ STATIC = "tests/e2e/test_install.py"
 CHART = "tests/e2e/test_chart.py, with the chart of this folder"
 KREW = "tests/supply/test_krew.py, with the archive of these sources"
 OCI = "oci://registry.example.com/charts/genguard -n genguard-system"
+SILENCE = "tests/contract/test_silencing.py"
+RIGHTS = "tests/integration/test_ops_tokens.py"
 ELSEWHERE = {
     "make demo": "tests/demo/test_demo.py",
     "make test": "this run",
@@ -63,6 +65,12 @@ ELSEWHERE = {
     "genguard doctor": "tests/e2e/test_doctor.py",
     "kubectl krew install --manifest=genguard.yaml": KREW,
     "kubectl genguard status -A": KREW,
+    "curl -sS http://localhost:8080/api/findings/ID/silence "
+    "-H 'Content-Type: application/json' \\\n"
+    '  --data \'{"action": "silence", "reason": "GG-17", "by": "ana", "seconds": 14400}\'': SILENCE,
+    "kubectl create clusterrole genguard-silence --verb=post --non-resource-url=/genguard": RIGHTS,
+    "kubectl create clusterrolebinding alice-silence --clusterrole=genguard-silence "
+    "--user=alice@example.org": RIGHTS,
     "kubectl -n genguard-system port-forward deployment/genguard 8080": "by a kubelet alone; that "
     "the port is there is seen below",
 }

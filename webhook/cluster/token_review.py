@@ -1,4 +1,4 @@
-"""Asks the API server who has a token, and whether that user may get a non-resource URL.
+"""Asks the API server who has a token, and whether that user may use a non-resource URL.
 
 Source: k8s.io/api authentication/v1/types.go:TokenReview, authorization/v1/types.go:
 SubjectAccessReview; the ClusterRole system:auth-delegator grants both.
@@ -39,7 +39,7 @@ class TokenReviews:
         """`rest` must have the right to create both reviews."""
         self._rest: Final = rest
 
-    async def review(self, token: str, path: str) -> tuple[str, bool] | None:
+    async def review(self, token: str, verb: str, path: str) -> tuple[str, bool] | None:
         """Return the user of a token and whether access is allowed.
 
         The user is "" for an invalid token. None when the API server cannot be asked.
@@ -54,7 +54,7 @@ class TokenReviews:
                 "uid": user.uid,
                 "groups": user.groups,
                 "extra": user.extra,
-                "nonResourceAttributes": {"path": path, "verb": "get"},
+                "nonResourceAttributes": {"path": path, "verb": verb},
             }
             access = await self._ask(_ACCESS, "SubjectAccessReview", spec)
         except (RefusedError, msgspec.MsgspecError, *UNREACHED) as error:

@@ -1,12 +1,17 @@
-"""The page of durations: how long changes take by kind, from the histograms of the metrics."""
+"""The page of durations: how long changes take by kind, from the histograms of the metrics.
+
+A histogram counts by buckets. So of a single change, and of a share of them, only an upper bound is
+known: "≤ 500 ms".
+"""
 
 from collections.abc import Mapping, Sequence
-from itertools import accumulate
-from typing import Final
+from itertools import accumulate, pairwise
+from typing import Final, NamedTuple
 
 import msgspec
 
 from webhook.dashboard.page import PageContext, PageData, check_parameters, number
+from webhook.dashboard.rendering import span
 from webhook.status.kind_counts import (
     DurationHistogram,
     KindCounts,
@@ -14,7 +19,7 @@ from webhook.status.kind_counts import (
 )
 
 _PARAMETERS: Final = ("q", "page")
-_ROWS: Final = 50
+_ROWS: Final = 20
 _MOST_PAGES: Final = 100
 
 
@@ -53,6 +58,91 @@ class DurationsPage(msgspec.Struct, frozen=True):
     pages: int
 
 
+class Bar(NamedTuple):
+    """One bucket: its count of changes, and what it holds in words."""
+
+    x: float
+    y: float
+    height: float
+    changes: int
+    told: str
+
+
+class Tick(NamedTuple):
+    """A position at an axis and its text."""
+
+    at: float
+    text: str
+
+
+class Limit(NamedTuple):
+    """The bucket below whose bound a share of all changes is, as a vertical line."""
+
+    x: float
+    number: int
+
+
+class Bars(NamedTuple):
+    """A plot of a histogram: counts upwards, the bounds of the buckets across; see WIDTH."""
+
+    bars: tuple[Bar, ...]
+    across: tuple[Tick, ...]
+    up: tuple[Tick, ...]
+    limits: tuple[Limit, ...]
+    beyond: str
+
+
+WIDTH: Final = 360
+HEIGHT: Final = 170
+LEFT: Final = 44
+BOTTOM: Final = 122
+_TOP: Final = 10
+_BAR: Final = 28
+_ROUND: Final = tuple(lead * 10**power for power in range(16) for lead in (1, 2, 5))
+_EVERY: Final = 2
+"""Of the bounds, every second one has room for its text."""
+
+
+def draw(found: Histogram) -> Bars:
+    """Lay out the plot of a histogram that counts at least one change."""
+    ticks = _ticks(max(found.counts))
+    high = ticks[-1]
+
+    def y(count: float) -> float:
+        return round(BOTTOM - (BOTTOM - _TOP) * count / high, 1)
+
+    bounds = [span(bound) for bound in found.bounds]
+    beyond = f"> {bounds[-1]}"
+    names = [f"≤ {bounds[0]}", *(f"{low} to {top}" for low, top in pairwise(bounds)), beyond]
+    shares = (found.half, 1), (found.most, 2)
+    return Bars(
+        tuple(
+            Bar(LEFT + _BAR * number + 1, y(count), round(BOTTOM - y(count), 1), count, name)
+            for number, (count, name) in enumerate(zip(found.counts, names, strict=True))
+        ),
+        tuple(
+            Tick(LEFT + _BAR * (number + 1), text)
+            for number, text in enumerate(bounds)
+            if number % _EVERY == 0
+        ),
+        tuple(Tick(y(tick), f"{tick:,}") for tick in ticks),
+        tuple(
+            Limit(LEFT + _BAR * (found.bounds.index(bound) + 1) + 2 * (number - 1), number)
+            for bound, number in shares
+            if bound is not None
+        ),
+        beyond,
+    )
+
+
+def _ticks(most: int) -> tuple[int, ...]:
+    """Return three or fewer whole numbers from 0 to a round number that is not less than `most`."""
+    if most <= 1:
+        return (0, 1)
+    step = next(one for one in _ROUND if 2 * one >= most)
+    return (0, step, 2 * step)
+
+
 async def load(context: PageContext, query: Mapping[str, str], _: float) -> PageData:
     """Return the kinds with tracked objects."""
     check_parameters(query, _PARAMETERS)
@@ -68,7 +158,7 @@ async def load(context: PageContext, query: Mapping[str, str], _: float) -> Page
     page = min(number(query, "page", 1, _MOST_PAGES), pages)
     shown = tuple(found[(page - 1) * _ROWS : page * _ROWS])
     model = DurationsPage(shown, len(found), page, pages)
-    return PageData(model, {"q": query.get("q", "")})
+    return PageData(model, {"q": query.get("q", ""), "draw": draw})
 
 
 def _of_kind(kind: ResourceKind, counts: KindCounts) -> KindDurations:

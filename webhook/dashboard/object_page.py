@@ -1,7 +1,8 @@
 """The page of one object: its status, its writes over time, its findings, its owners."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Final
 
@@ -9,11 +10,13 @@ import msgspec
 
 from webhook.dashboard.objects import TrackedObject, show
 from webhook.dashboard.page import (
+    RANGES,
     BadQueryError,
     MissingError,
     PageContext,
     PageData,
     PageQueue,
+    begin_of_range,
     check_parameters,
 )
 from webhook.dashboard.timeline import Step, plot, steps
@@ -22,7 +25,8 @@ from webhook.detection.write import ObjectKey
 from webhook.status.tracked_state import read_owner
 from webhook.status.tracking import Milestone, Tracked, Tracking
 
-_PARAMETERS = ("group", "resource", "namespace", "name", "uid")
+_NAMES = ("group", "resource", "namespace", "name", "uid")
+_PARAMETERS = (*_NAMES, "since")
 MOST_CHILDREN: Final = 50
 MOST_NODES: Final = 300
 MOST_DEEP: Final = 8
@@ -55,7 +59,8 @@ class ObjectPage(msgspec.Struct, frozen=True):
 async def load(context: PageContext, query: Mapping[str, str], now: float) -> PageData:
     """Return the page of an object by uid, or by its names if it has none; raises MissingError."""
     check_parameters(query, _PARAMETERS)
-    group, resource, namespace, name, uid = (query.get(one, "") for one in _PARAMETERS)
+    group, resource, namespace, name, uid = (query.get(one, "") for one in _NAMES)
+    begin = begin_of_range(query, now)
     if not resource or not (name or uid):
         raise BadQueryError("the parameters resource, and name or uid, are required")
     detecting = context.sources.detecting
@@ -69,6 +74,7 @@ async def load(context: PageContext, query: Mapping[str, str], now: float) -> Pa
             "This object is not known. Objects without writes for an hour may be forgotten, and "
             "after a restart only the state in --store is known."
         )
+    known = () if remembered is None else steps(remembered)
     model = ObjectPage(
         group=group,
         resource=resource,
@@ -76,13 +82,34 @@ async def load(context: PageContext, query: Mapping[str, str], now: float) -> Pa
         name=name,
         uid=uid,
         tracked=None if found is None else show(found, now),
-        writes=() if remembered is None else steps(remembered),
-        reconciled=tracking.milestones.find(uid),
+        writes=tuple(one for one in known if one.time >= begin),
+        reconciled=tuple(one for one in tracking.milestones.find(uid) if one.at >= begin),
         findings=about,
         tree=await tree(tracking, context.queue, uid, now),
     )
     drawn = plot(model.writes, model.reconciled, now) if model.writes else None
-    return PageData(model, {"plot": drawn})
+    values = {
+        "plot": drawn,
+        "since": query.get("since", ""),
+        "ranges": tuple(RANGES),
+        "earlier": len(known) - len(model.writes),
+        "names": {one: query.get(one, "") for one in _NAMES},
+        "commands": tuple(commands(model)),
+    }
+    return PageData(model, values)
+
+
+def commands(model: ObjectPage) -> Iterator[tuple[str, str]]:
+    """Yield shell commands about the object, each with what it shows."""
+    if not model.name:
+        return
+    group = f".{model.group}" if model.group else ""
+    what = shlex.quote(f"{model.resource}{group}/{model.name}")
+    where = f" -n {shlex.quote(model.namespace)}" if model.namespace else ""
+    yield f"kubectl get {what}{where} -o yaml --show-managed-fields", "the object as it is stored"
+    yield f"kubectl describe {what}{where}", "its status and events"
+    yield f"genguard status {what}{where}", "which field blocks it"
+    yield f"genguard blame {what}{where}", "who wrote each field last"
 
 
 def _is_about(found: Finding, key: ObjectKey) -> bool:

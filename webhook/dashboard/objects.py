@@ -9,9 +9,11 @@ from typing import Final, NamedTuple
 import msgspec
 
 from webhook.dashboard.page import (
+    RANGES,
     BadQueryError,
     PageContext,
     PageData,
+    begin_of_range,
     check_parameters,
     choice,
     number,
@@ -28,7 +30,9 @@ from webhook.status.tracking import Tracked, Tracking
 from webhook.status.view import Health
 
 _FILTERS: Final = ("group", "kind", "namespace", "name", "uid", "health", "q")
-_PARAMETERS: Final = (*_FILTERS, "limit", "continue")
+_PARAMETERS: Final = (*_FILTERS, "since", "order", "limit", "continue")
+ORDERS: Final = ("worst", "latest")
+"""The worst and oldest first, or the latest change of ready, settled or health first."""
 _ROWS: Final = 100
 _LIMIT: Final = 500
 _MOST: Final = 1_000
@@ -76,11 +80,22 @@ class ObjectsPage(msgspec.Struct, frozen=True, rename={"next": "continue"}):
 
 
 class ObjectQuery(NamedTuple):
-    """The filters of a request. An empty filter is none, except group: "" is the core group."""
+    """The filters of a request. An empty filter is none, except group: "" is the core group.
+
+    since  how long ago ready, settled or health changed at most: one of RANGES, "" for any time
+    """
 
     filters: Mapping[str, str]
     limit: int
     after: _Rank | None
+    since: str = ""
+    order: str = ORDERS[0]
+
+    @property
+    def shown(self) -> dict[str, str]:
+        """The parameters of links to other pages of the same objects."""
+        order = self.order if self.order != ORDERS[0] else ""
+        return {**self.filters, "since": self.since, "order": order}
 
 
 def parse(query: Mapping[str, str], limit: int = _LIMIT) -> ObjectQuery:
@@ -95,12 +110,18 @@ def parse(query: Mapping[str, str], limit: int = _LIMIT) -> ObjectQuery:
             raise BadQueryError("continue must be the value from an earlier answer") from error
     filters = {key: query[key].strip() for key in _FILTERS if query.get(key) is not None}
     given = {key: value for key, value in filters.items() if value or key == "group"}
-    return ObjectQuery(given, number(query, "limit", limit, _MOST), after)
+    return ObjectQuery(
+        given,
+        number(query, "limit", limit, _MOST),
+        after,
+        choice(query, "since", RANGES),
+        choice(query, "order", ORDERS, ORDERS[0]),
+    )
 
 
 async def page(tracking: Tracking, asked: ObjectQuery, at: float) -> ObjectsPage:
     """Return one page. An object that changes between two requests may be missed or repeated."""
-    ranking = _Ranking(tracking, asked)
+    ranking = _Ranking(tracking, asked, begin_of_range({"since": asked.since}, at))
     packed = tracking.packed()
     while batch := list(islice(packed, _BATCH_SIZE)):
         ranking.add(batch)
@@ -121,7 +142,17 @@ async def load(context: PageContext, query: Mapping[str, str], now: float) -> Pa
     tracking = context.sources.detecting.tracking
     model = await page(tracking, asked, now)
     kinds = sorted({kind.kind for kind, _ in tracking.counts_by_kind if kind.resource != "other"})
-    values = {"asked": asked.filters, "healths": tuple(reversed(_HEALTHS)), "kinds": kinds}
+    values = {
+        "asked": asked.filters,
+        "since": asked.since,
+        "order": asked.order,
+        "shown": asked.shown,
+        "healths": tuple(reversed(_HEALTHS)),
+        "kinds": kinds,
+        "ranges": tuple(RANGES),
+        "orders": ORDERS,
+        "most": _MOST,
+    }
     return PageData(model, values | {"known": len(tracking), "limit": asked.limit})
 
 
@@ -133,8 +164,11 @@ async def load_all(context: PageContext, query: Mapping[str, str], now: float) -
 class _Ranking:
     """Filters and ranks all tracked objects, of which it decodes little: there may be 200,000."""
 
-    def __init__(self, tracking: Tracking, asked: ObjectQuery) -> None:
+    def __init__(self, tracking: Tracking, asked: ObjectQuery, begin: float) -> None:
+        """`begin`: objects that did not change since are left out."""
         filters = asked.filters
+        self._begin: Final = begin
+        self._is_latest_first: Final = asked.order == "latest"
         self._limit: Final = asked.limit
         self._after: Final = asked.after
         self._health: Final = _HEALTHS.get(filters.get("health", ""))
@@ -156,14 +190,18 @@ class _Ranking:
             data = packed if isinstance(packed, bytes) else packed[0]
             kind, changed_at, settled, health = read_summary(data)
             if (
-                (self._health is not None and health != self._health)
+                changed_at < self._begin
+                or (self._health is not None and health != self._health)
                 or (self._kinds is not None and kind not in self._kinds)
                 or (self._uid is not None and uid != self._uid)
                 or (self._by_name and not self._is_named(uid, kind, data))
             ):
                 continue
             self.total += 1
-            rank = (_RED - health, settled, changed_at, uid)
+            if self._is_latest_first:
+                rank: _Rank = (0, False, -changed_at, uid)
+            else:
+                rank = (_RED - health, settled, changed_at, uid)
             if self._after is not None and rank <= self._after:
                 self.before += 1
             elif worst is None or rank < worst:

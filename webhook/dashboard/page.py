@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 from urllib.parse import urlencode
 
+from webhook.detection.silences import Silences
 from webhook.detection.suspects import Suspects
 from webhook.server.detecting import Detecting
 from webhook.server.watching import Watching
@@ -41,6 +42,7 @@ class Sources(NamedTuple):
     """The state that pages show. `about` returns mode, version, store and instance as text.
 
     enforce  returns the command that makes this installation enforcing; "" where none is known
+    read_only  nobody may acknowledge or silence a finding
     """
 
     detecting: Detecting
@@ -49,7 +51,9 @@ class Sources(NamedTuple):
     metrics: Metrics
     about: Callable[[], Mapping[str, str]]
     connected: bool  # to a cluster
+    silences: Silences
     enforce: Callable[[], str] = str
+    read_only: bool = False
 
 
 class Server(Protocol):
@@ -138,6 +142,22 @@ def number(query: Mapping[str, str], name: str, default: int, most: int) -> int:
     if not text.isascii() or not text.isdecimal() or not 0 < int(text[:9]) <= most:
         raise BadQueryError(f"{name} must be a number from 1 to {most}")
     return int(text)
+
+
+RANGES: Final[Mapping[str, float]] = {
+    "5m": 300.0,
+    "15m": 900.0,
+    "1h": 3_600.0,
+    "6h": 21_600.0,
+    "24h": 86_400.0,
+}
+"""The choices of a time range: how far it goes back, in seconds."""
+
+
+def begin_of_range(query: Mapping[str, str], now: float) -> float:
+    """Return when the time range of the parameter `since` begins; long ago without one."""
+    chosen = choice(query, "since", RANGES)
+    return now - RANGES[chosen] if chosen else float("-inf")
 
 
 def link(path: str, query: Mapping[str, object], **changed: object) -> str:

@@ -1,5 +1,6 @@
 """Render templates to HTML, and format values for people. Undefined variables are errors."""
 
+import shlex
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cache
@@ -16,6 +17,7 @@ from webhook.objects.shown import json_line
 _MINUTE, _HOUR, _DAY = 60.0, 3_600.0, 86_400.0
 
 _FEW: Final = 10
+_FEW_SIZES: Final = 100
 _UNITS: Final = ((_DAY, "d"), (_HOUR, "h"), (_MINUTE, "min"), (1.0, "s"), (0.001, "ms"))
 
 
@@ -30,7 +32,8 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    made.filters.update(span=span, stamp=stamp, count=count, json=json_line, lasts=lasts)
+    made.filters.update(span=span, stamp=stamp, count=count, moment=moment, size=size)
+    made.filters.update(seconds=seconds, shell=shlex.quote, json=json_line, lasts=lasts)
     made.globals.update(ago=ago, link=link, runbook_of=runbook_of)
     return made
 
@@ -99,6 +102,29 @@ def parse_time(text: str) -> float:
 def stamp_exactly(at: float) -> str:
     """Format Unix seconds as RFC 3339 with microseconds."""
     return datetime.fromtimestamp(at, UTC).isoformat().replace("+00:00", "Z")
+
+
+def moment(at: str | float, now: float) -> str:
+    """Format a time that people plan with: `18:30 UTC (in 4 h)`; with the date on another day."""
+    then_seconds = at if isinstance(at, float) else seconds(at)
+    then, today = datetime.fromtimestamp(then_seconds, UTC), datetime.fromtimestamp(now, UTC)
+    clock = f"{then:%H:%M} UTC" if then.date() == today.date() else f"{then:%Y-%m-%d %H:%M} UTC"
+    away = f"in {span(then_seconds - now)}" if then_seconds > now else ago(then_seconds, now)
+    return f"{clock} ({away})"
+
+
+def size(number: float) -> str:
+    """Format a number of bytes: `12345678` → `11.8 MiB`."""
+    for power, unit in ((3, "GiB"), (2, "MiB"), (1, "KiB")):
+        if number >= 1024**power:
+            many = number / 1024**power
+            return f"{many:.1f} {unit}" if many < _FEW_SIZES else f"{many:,.0f} {unit}"
+    return f"{number:,.0f} B"
+
+
+def seconds(at: str | None) -> float:
+    """Return the Unix seconds of an RFC 3339 time; 0 for none."""
+    return datetime.fromisoformat(at).timestamp() if at else 0.0
 
 
 def count(number: float) -> str:

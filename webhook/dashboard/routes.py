@@ -16,9 +16,11 @@ from webhook.dashboard import (
     objects,
     runbook,
     server,
+    silencing,
     terminating,
     webhooks,
 )
+from webhook.dashboard.csv_rows import to_csv
 from webhook.dashboard.page import (
     BadQueryError,
     BusyError,
@@ -37,23 +39,29 @@ Load = Callable[[PageContext, Mapping[str, str], float], Awaitable[PageData]]
 
 
 class Page(NamedTuple):
-    """One page: `load` returns its data, `load_json` that of its JSON where it differs."""
+    """One page: `load` returns its data, `load_json` that of its JSON where it differs.
+
+    rows  the field of the data that holds the rows of its CSV; "" for a page without CSV
+    """
 
     path: str
     template: str
     load: Load
     api: str
     load_json: Load | None = None
+    rows: str = ""
 
 
 PAGES: Final = (
     Page("/", "findings.html", findings.load_home, "/api/findings", findings.load_all),
     Page("/findings/{id}", "finding.html", findings.load_finding, "/api/findings/{id}"),
-    Page("/objects", "objects.html", objects.load, "/api/objects", objects.load_all),
+    Page("/objects", "objects.html", objects.load, "/api/objects", objects.load_all, "objects"),
     Page("/object", "object.html", object_page.load, "/api/object"),
-    Page("/webhooks", "webhooks.html", webhooks.load, "/api/webhooks"),
-    Page("/durations", "durations.html", durations.load, "/api/durations"),
-    Page("/terminating", "terminating.html", terminating.load, "/api/terminating"),
+    Page("/webhooks", "webhooks.html", webhooks.load, "/api/webhooks", rows="webhooks"),
+    Page("/durations", "durations.html", durations.load, "/api/durations", rows="kinds"),
+    Page(
+        "/terminating", "terminating.html", terminating.load, "/api/terminating", rows="terminating"
+    ),
     Page("/server", "server.html", server.load, "/api/server"),
     Page("/runbooks/{name}", "runbook.html", runbook.load, "/api/runbooks/{name}"),
 )
@@ -88,6 +96,13 @@ class Dashboard:
             ),
             web.get("/api/broken", partial(self._json, context, broken.load)),
             web.get("/api/findings.csv", partial(self._csv, context)),
+            *(
+                web.get(f"{one.api}.csv", partial(self._rows_as_csv, context, one))
+                for one in PAGES
+                if one.rows
+            ),
+            web.get("/api/silences", partial(self._json, context, silencing.load)),
+            web.post("/api/findings/{id}/silence", partial(self._change, context)),
             web.get("/events", self._stream.listen, allow_head=False),
             web.get("/static/{name}", _static),
             web.get("/{path:.*}", self._not_found),
@@ -110,14 +125,43 @@ class Dashboard:
         return web.Response(body=body, content_type="text/html", charset="utf-8")
 
     async def _json(self, context: PageContext, load: Load, request: web.Request) -> web.Response:
+        return await self._data(
+            context, load, request, lambda model: json_line(model).encode(), "application/json"
+        )
+
+    async def _rows_as_csv(
+        self, context: PageContext, page: Page, request: web.Request
+    ) -> web.Response:
+        return await self._data(
+            context,
+            page.load_json or page.load,
+            request,
+            lambda model: to_csv(getattr(model, page.rows)),
+            "text/csv",
+        )
+
+    async def _data(
+        self,
+        context: PageContext,
+        load: Load,
+        request: web.Request,
+        encode: Callable[[Any], bytes],
+        content_type: str,
+    ) -> web.Response:
         try:
             async with self._queue.wait_turn():
                 seen = await load(context, {**request.query, **request.match_info}, time.time())
-                body = await self._queue.in_thread(lambda: json_line(seen.model).encode())
+                body = await self._queue.in_thread(lambda: encode(seen.model))
         except (BadQueryError, MissingError, BusyError) as error:
             status, why = _status_and_message(error)
             return _json(status, json_line({"error": why}).encode())
-        return _json(HTTPStatus.OK, body)
+        return web.Response(body=body, content_type=content_type)
+
+    async def _change(self, context: PageContext, request: web.Request) -> web.Response:
+        if self._sources.read_only:
+            why = "nobody may change anything here: the server runs with --ops-read-only"
+            return _json(HTTPStatus.FORBIDDEN, json_line({"error": why}).encode())
+        return await silencing.change(context, request)
 
     async def _csv(self, context: PageContext, request: web.Request) -> web.Response:
         try:
@@ -144,7 +188,15 @@ class Dashboard:
         """Return the template variables of every page."""
         last = self._sources.metrics.last_review or None
         about = self._sources.about()
-        return {"now": now, "path": request.path, "last_review": last, "about": about}
+        return {
+            "now": now,
+            "path": request.path,
+            "last_review": last,
+            "about": about,
+            "silence_of": lambda finding: self._sources.silences.find(finding, now),
+            "read_only": self._sources.read_only,
+            "silence_durations": silencing.DURATIONS,
+        }
 
 
 def _status_and_message(error: Exception) -> tuple[HTTPStatus, str]:

@@ -1,13 +1,19 @@
-"""The page of this server: its readiness, certificate, memory, problems and metrics."""
+"""The page of this server: its readiness, certificate, memory, problems and metrics.
 
+Metrics are shown in groups, with units for people. The JSON has their plain values.
+"""
+
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from math import inf
 from typing import Final, NamedTuple
 
 import msgspec
+from prometheus_client.metrics_core import Metric
 
 from webhook.dashboard.page import PageContext, PageData, check_parameters
+from webhook.dashboard.rendering import ago, count, size, span
 
 
 class Trouble(msgspec.Struct, frozen=True):
@@ -125,6 +131,81 @@ _BOUNDS: Final = (
 )
 
 
+class Row(NamedTuple):
+    """A metric as people read it: its value with a unit, and parts of it by label."""
+
+    name: str
+    told: str
+    value: str
+    parts: tuple[tuple[str, str], ...]
+
+
+class Group(NamedTuple):
+    """Metrics that answer one question."""
+
+    title: str
+    rows: tuple[Row, ...]
+
+
+class _Section(NamedTuple):
+    """A group of metrics: the beginnings of their names."""
+
+    title: str
+    names: tuple[str, ...]
+
+
+_SECTIONS: Final = (
+    _Section(
+        "Answers to the API server",
+        (
+            "genguard_reviews",
+            "genguard_review_seconds",
+            "genguard_last_review",
+            "genguard_mends",
+            "genguard_predictions",
+            "genguard_shed",
+            "genguard_refused",
+            "genguard_dropped_edits",
+            "genguard_event_loop",
+            "genguard_open_connections",
+        ),
+    ),
+    _Section(
+        "Detection and repair",
+        (
+            "genguard_findings",
+            "genguard_detection",
+            "genguard_writes",
+            "genguard_incomplete",
+            "genguard_heals",
+            "genguard_costly",
+            "genguard_flip",
+            "genguard_remembered",
+        ),
+    ),
+    _Section(
+        "Certificate, cluster and replicas",
+        ("genguard_certificate", "genguard_cluster", "genguard_leader", "genguard_store"),
+    ),
+)
+_REST: Final = "Other"
+_YES_OR_NO: Final = frozenset(
+    {
+        "genguard_certificate_rotation_failing",
+        "genguard_cluster_known",
+        "genguard_leader",
+        "genguard_store_shared",
+        "genguard_store_up",
+    }
+)
+_LEFT_OUT: Final = frozenset({"genguard_objects", "genguard_generation_lag_objects"})
+"""They are on the pages of objects and durations."""
+_MOST_PARTS: Final = 6
+_BY: Final = {"genguard_reviews": "decision", "genguard_findings_open": "severity"}
+"""The label by which a metric is broken down; the first one for all others."""
+_SHARES: Final = ((0.5, "half"), (0.99, "99 %"))
+
+
 async def load(context: PageContext, query: Mapping[str, str], now: float) -> PageData:
     """Return the state of this replica."""
     check_parameters(query, ())
@@ -151,7 +232,81 @@ async def load(context: PageContext, query: Mapping[str, str], now: float) -> Pa
         writes=seen.joined,
         incomplete=seen.incomplete,
     )
-    return PageData(model, {})
+    return PageData(
+        model, {"groups": _groups(context, now), "silences": context.sources.silences.current(now)}
+    )
+
+
+def _groups(context: PageContext, now: float) -> tuple[Group, ...]:
+    """Return all metrics of this server, in groups, without those of single objects."""
+    rows: dict[str, list[Row]] = defaultdict(list)
+    for family in context.sources.metrics.collect():
+        if family.name in _LEFT_OUT or not family.samples:
+            continue
+        if family.type == "histogram":
+            row = _of_histogram(family)
+        elif family.type in ("gauge", "counter"):
+            row = _of_values(family, now)
+        else:
+            row = None
+        if row is not None:
+            starts = (one for one in _SECTIONS if family.name.startswith(one.names))
+            rows[next(starts, _Section(_REST, ())).title].append(row)
+    titles = (*(one.title for one in _SECTIONS), _REST)
+    return tuple(Group(title, tuple(rows[title])) for title in titles if rows[title])
+
+
+def _of_values(family: Metric, now: float) -> Row | None:
+    """Return a gauge or counter: its sum, and the largest parts of that by one label."""
+    found = [one for one in family.samples if not one.name.endswith("_created")]
+    if not found:
+        return None
+    parts: dict[str, float] = defaultdict(float)
+    for sample in found:
+        if sample.labels:
+            label = _BY.get(family.name, next(iter(sample.labels)))
+            parts[sample.labels.get(label, "")] += sample.value
+    largest = sorted(((name, value) for name, value in parts.items() if value), key=_by_value)
+    shown = tuple((name, count(value)) for name, value in largest[:_MOST_PARTS])
+    value = shown_value(family.name, sum(one.value for one in found), now)
+    return Row(found[0].name, family.documentation, value, shown)
+
+
+def _by_value(part: tuple[str, float]) -> tuple[float, str]:
+    return -part[1], part[0]
+
+
+def shown_value(name: str, value: float, now: float) -> str:
+    """Format the value of a metric by the unit in its name."""
+    if name in _YES_OR_NO:
+        return "yes" if value else "no"
+    if name.endswith("_timestamp_seconds"):
+        return ago(value, now) if value else "never"
+    if name.endswith("_seconds"):
+        return span(value)
+    return size(value) if name.endswith("_bytes") else count(value)
+
+
+def _of_histogram(family: Metric) -> Row | None:
+    """Return a histogram in seconds without labels: what half and nearly all of it stay within."""
+    buckets = [one for one in family.samples if one.name.endswith("_bucket")]
+    if any(set(one.labels) != {"le"} for one in buckets):
+        return None
+    total = max((one.value for one in buckets), default=0.0)
+    if not total:
+        return Row(family.name, family.documentation, "not measured yet", ())
+    parts = []
+    for share, words in _SHARES:
+        bounds = (float(one.labels["le"]) for one in buckets if one.value >= share * total)
+        bound = min(bounds, default=inf)
+        last = max(float(one.labels["le"]) for one in buckets if one.labels["le"] != "+Inf")
+        parts.append((words, f"> {span(last)}" if bound == inf else f"≤ {_exactly(bound)}"))
+    return Row(family.name, family.documentation, count(total), tuple(parts))
+
+
+def _exactly(seconds: float) -> str:
+    """Format a bound, which may be far below a millisecond."""
+    return f"{seconds * 1000:g} ms" if seconds < 1.0 else span(seconds)
 
 
 class _Sample(NamedTuple):

@@ -1,13 +1,21 @@
-"""The page of terminating pods: counted pods against status.terminatingReplicas."""
+"""The page of terminating pods: by name, and counted against status.terminatingReplicas."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from itertools import islice
 from typing import Final
 
 import msgspec
 
-from webhook.dashboard.page import PageContext, PageData, check_parameters
-from webhook.status.terminating_pods import DEPLOYMENT, REPLICA_SET, Agreement, Count
+from webhook.dashboard.page import PageContext, PageData, check_parameters, number
+from webhook.status.terminating_pods import (
+    DEPLOYMENT,
+    REPLICA_SET,
+    Agreement,
+    Count,
+    TerminatingPod,
+)
 
 _NEEDED: Final = {
     DEPLOYMENT: ("deployments.apps", "replicasets.apps", "pods"),
@@ -15,6 +23,30 @@ _NEEDED: Final = {
 }
 MOST_SHOWN: Final = 100
 _MOST_COMPARED: Final = 5_000
+_MOST_PODS: Final = 100_000
+_MOST_NODES: Final = 8
+_PARAMETERS: Final = ("q", "page")
+_EPOCH: Final = datetime.fromtimestamp(0, UTC)
+
+
+class ListedPod(msgspec.Struct, frozen=True, rename="camel"):
+    """One terminating pod; times are RFC 3339, null if unknown.
+
+    left         seconds until its grace period ends, negative once that is over
+    waiting_for  what it waits for, in words
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    controller: str
+    created: str | None
+    deleted: str | None
+    grace_seconds: int
+    left: float | None
+    node: str
+    finalizers: tuple[str, ...]
+    waiting_for: str
 
 
 class KindCounts(msgspec.Struct, frozen=True):
@@ -27,17 +59,29 @@ class KindCounts(msgspec.Struct, frozen=True):
 
 
 class TerminatingPage(msgspec.Struct, frozen=True):
-    """The data of the page; `pods` counts by controller kind, null if pods are not watched."""
+    """The data of the page.
+
+    pods         their number by controller kind, null if pods are not watched
+    nodes        their number by node, the nodes with most of them
+    overdue      the number of those whose grace period is over
+    terminating  one page of them by name, the longest overdue first; `total` match
+    """
 
     pods: dict[str, int] | None
+    nodes: dict[str, int]
+    overdue: int
+    terminating: tuple[ListedPod, ...]
+    total: int
+    page: int
+    pages: int
     kinds: tuple[KindCounts, ...]
     watches: dict[str, bool]
     missing: tuple[str, ...]
 
 
-async def load(context: PageContext, query: Mapping[str, str], _: float) -> PageData:
-    """Return the counts from watched objects."""
-    check_parameters(query, ())
+async def load(context: PageContext, query: Mapping[str, str], now: float) -> PageData:
+    """Return the pods and counts of watched objects."""
+    check_parameters(query, _PARAMETERS)
     watching = context.sources.watching
     found = watching.terminating
     states = dict(watching.states())
@@ -50,5 +94,80 @@ async def load(context: PageContext, query: Mapping[str, str], _: float) -> Page
             shown = tuple(notable[:MOST_SHOWN])
             kinds.append(KindCounts(kind, found.agreement(kind), shown, len(notable)))
     pods = dict(found.pods().most_common()) if watching.knows("pods") else None
-    missing = tuple(one for one in wanted if one not in states)
-    return PageData(TerminatingPage(pods, tuple(kinds), states, missing), {})
+    known = tuple(islice(found.terminating(), _MOST_PODS))
+    words = query.get("q", "").casefold().split()
+    matching, nodes, overdue = await context.queue.in_thread(lambda: _select(known, words, now))
+    pages = max(1, -(-len(matching) // MOST_SHOWN))
+    page = min(number(query, "page", 1, _MOST_PODS), pages)
+    rows = matching[(page - 1) * MOST_SHOWN : page * MOST_SHOWN]
+    model = TerminatingPage(
+        pods=pods,
+        nodes=nodes,
+        overdue=overdue,
+        terminating=tuple(_listed(one, now) for one in rows),
+        total=len(matching),
+        page=page,
+        pages=pages,
+        kinds=tuple(kinds),
+        watches=states,
+        missing=tuple(one for one in wanted if one not in states),
+    )
+    return PageData(model, {"q": query.get("q", "")})
+
+
+def _select(
+    known: Iterable[TerminatingPod], words: Sequence[str], now: float
+) -> tuple[list[TerminatingPod], dict[str, int], int]:
+    """Return the matching pods, the nodes with most of them, and how many are overdue."""
+    found = [one for one in known if not words or _contains(one, words)]
+    found.sort(key=lambda one: (_moment(one.due), one.namespace, one.name))
+    nodes = Counter(one.node or "no node" for one in found)
+    overdue = sum(_moment(one.due).timestamp() < now for one in found)
+    return found, dict(nodes.most_common(_MOST_NODES)), overdue
+
+
+def _contains(one: TerminatingPod, words: Sequence[str]) -> bool:
+    names = one.namespace, one.name, one.node, one.controller, *one.finalizers
+    text = " ".join(names).casefold()
+    return all(word in text for word in words)
+
+
+def _listed(one: TerminatingPod, now: float) -> ListedPod:
+    due = _moment(one.due)
+    left = None if due == _EPOCH else due.timestamp() - now
+    deleted = None if left is None else _stamp(due.timestamp() - one.grace)
+    return ListedPod(
+        one.namespace,
+        one.name,
+        one.uid,
+        one.controller,
+        one.created if _moment(one.created) != _EPOCH else None,
+        deleted,
+        one.grace,
+        left,
+        one.node,
+        one.finalizers,
+        _waiting_for(one, left),
+    )
+
+
+def _waiting_for(one: TerminatingPod, left: float | None) -> str:
+    """Say what a pod waits for. Finalizers block it only once its containers have stopped."""
+    if left is not None and left > 0:
+        return "its containers to stop"
+    if one.finalizers:
+        return "its finalizers, or its node"
+    return "its node to confirm that it stopped" if one.node else "the API server to remove it"
+
+
+def _moment(text: str) -> datetime:
+    """Return a time of the API; what is none counts as 1970."""
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        return _EPOCH
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+def _stamp(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

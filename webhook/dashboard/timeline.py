@@ -28,6 +28,9 @@ _MOST_LANES: Final = 6
 
 _QUIET_SHARE, _LEAST = 0.25, 1.0
 
+_SHORT: Final = 10.0
+"""Seconds: in a shorter plot two ticks may be in the same second."""
+
 _APART: Final = 3.0
 """The offset of each curve, since curves with the same number would hide each other."""
 
@@ -183,7 +186,7 @@ def plot(steps: Sequence[Step], reconciled: Sequence[Milestone], now: float) -> 
         marks=tuple(marks),
         lanes=tuple(Label(place, name) for name, place in places.items()),
         across=tuple(
-            Label(x(at), ago(at, now))
+            Label(x(at), ago(at, now) if wide >= _SHORT else f"{max(now - at, 0.0):.1f} s ago")
             for at in (begin + wide * tick / _TICKS for tick in range(_TICKS + 1))
             if at <= max(now, end)
         ),

@@ -1,11 +1,14 @@
 """The page of webhooks: those called for a resource, in call order, with suspects marked.
 
+A suspect is a webhook that a finding names which is not resolved; that a webhook is called between
+/intent and /mutate does not make it one.
+
 Order: policies, then static webhooks, then mutating webhooks by the name of their configuration,
 then the kind's strategy, then validating webhooks. A URL has no labels, user or object, so the
 page lists what else a call depends on.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from typing import Any, Final
@@ -14,6 +17,7 @@ import msgspec
 from msgspec import structs
 
 from webhook.dashboard.page import PageContext, PageData, check_parameters, choice
+from webhook.detection.finding import Confidence, Finding, Severity
 from webhook.detection.matching import NAME_LABEL, Matched, matches_rules
 from webhook.detection.policies import Policy
 from webhook.detection.suspects import Registered
@@ -22,18 +26,40 @@ from webhook.objects.selectors import Truth, matches_labels
 OPERATIONS: Final = ("UPDATE", "CREATE", "DELETE", "CONNECT")
 _PARAMETERS: Final = ("resource", "subresource", "operation", "namespace")
 _MOST: Final = 500
+_MOST_NAMED: Final = 5
+"""Findings shown for one webhook."""
+_SURE: Final = {confidence: rank for rank, confidence in enumerate(Confidence)}
 
 
 class Role(StrEnum):
-    """The role of a webhook: genguard's own, between /intent and /mutate, or outside."""
+    """The role of a webhook: genguard's own, between /intent and /mutate, or outside.
+
+    A suspect is one in between that an unresolved finding names.
+    """
 
     OWN = "genguard"
     SUSPECT = "suspect"
+    BETWEEN = "between"
     OUTSIDE = "outside"
 
 
+class NamedBy(msgspec.Struct, frozen=True):
+    """An unresolved finding that names a webhook: how surely, and how often it happened."""
+
+    id: str
+    detector: str
+    severity: Severity
+    confidence: Confidence
+    count: int
+
+
 class ListedWebhook(msgspec.Struct, frozen=True, rename="camel"):
-    """One webhook; `position` counts all mutating webhooks from 1."""
+    """One webhook; `position` counts all mutating webhooks from 1.
+
+    unchanged  writes that it was called for and that came through unchanged
+    changed    writes that it changed as far as findings know, those that are resolved too
+    findings   the unresolved findings that name it, the surest and most frequent first
+    """
 
     position: int
     configuration: str
@@ -43,6 +69,11 @@ class ListedWebhook(msgspec.Struct, frozen=True, rename="camel"):
     reinvoked: bool
     rules: tuple[str, ...]
     depends_on: tuple[str, ...]
+    failure_policy: str
+    timeout_seconds: int
+    unchanged: int
+    changed: int
+    findings: tuple[NamedBy, ...]
 
 
 class WebhooksPage(msgspec.Struct, frozen=True, rename="camel"):
@@ -76,8 +107,17 @@ async def load(context: PageContext, query: Mapping[str, str], now: float) -> Pa
     )
     suspects = context.sources.suspects
     others = {one.name for one in suspects.others}
+    findings = context.sources.detecting.findings()
+    named = await context.queue.in_thread(lambda: _named(findings))
     links = [
-        _link(position, one, is_suspect=one.name in others, write=write)
+        _link(
+            position,
+            one,
+            is_between=one.name in others,
+            write=write,
+            named=named.get(one.name, ()),
+            unchanged=suspects.unharmed(one.name),
+        )
         for position, one in enumerate(suspects.registered, 1)
         if not resource or _is_called(one, write)
     ]
@@ -117,12 +157,45 @@ def _scopes(write: Matched) -> tuple[Matched, ...]:
     return (write,) if write.namespace else (write, structs.replace(write, namespace="any"))
 
 
-def _link(position: int, one: Registered, *, is_suspect: bool, write: Matched) -> ListedWebhook:
+_Named = tuple[Finding, Confidence]
+
+
+def _named(findings: Iterable[Finding]) -> Mapping[str, Sequence[_Named]]:
+    """Return the findings that name a webhook, with the confidence, by the webhook's name."""
+    found: dict[str, list[_Named]] = {}
+    for finding in findings:
+        for actor in finding.actors:
+            if actor.type == "webhook":
+                found.setdefault(actor.name, []).append((finding, actor.confidence))
+    return found
+
+
+def _link(
+    position: int,
+    one: Registered,
+    *,
+    is_between: bool,
+    write: Matched,
+    named: Sequence[_Named],
+    unchanged: int,
+) -> ListedWebhook:
+    is_open = [pair for pair in named if pair[0].state != "resolved"]
+    is_open.sort(key=lambda pair: (_SURE[pair[1]], -pair[0].count))
+    certain = (found.count for found, confidence in named if confidence is Confidence.CERTAIN)
+    role = Role.SUSPECT if is_open else Role.BETWEEN if is_between else Role.OUTSIDE
     return ListedWebhook(
         position=position,
         configuration=one.configuration,
         webhook=one.webhook,
-        role=Role.OWN if one.phase else Role.SUSPECT if is_suspect else Role.OUTSIDE,
+        role=Role.OWN if one.phase else role,
+        failure_policy=one.failure_policy,
+        timeout_seconds=one.timeout_seconds,
+        unchanged=unchanged,
+        changed=sum(certain),
+        findings=tuple(
+            NamedBy(found.id, found.detector, found.severity, confidence, found.count)
+            for found, confidence in is_open[:_MOST_NAMED]
+        ),
         phase=one.phase,
         reinvoked=one.reinvoked,
         rules=tuple(_rule_text(rule) for rule in one.rules),

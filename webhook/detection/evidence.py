@@ -83,6 +83,10 @@ class Evidence:
                 if key in counter or len(counter) < MOST_PLACES:
                     counter[key] += 1  # type: ignore[index]
 
+    def unharmed(self, name: str) -> int:
+        """Return how many writes this webhook left unchanged, of status and of everything else."""
+        return self._anywhere[True, name] + self._anywhere[False, name]
+
     def weigh(
         self,
         names: Iterable[str],

@@ -38,6 +38,8 @@ from webhook.objects.selectors import Truth, every
 TRACE_LABEL: Final = "genguard.io/trace"
 """On the observers that `genguard trace` registers for a while."""
 _STATUS: Final = "/status"
+_DEFAULT_TIMEOUT: Final = 10
+"""Seconds (admissionregistration/v1/types.go:MutatingWebhook.TimeoutSeconds)."""
 _MOST_POLICIES: Final = 8
 """Of one write."""
 _MOST_CALLED: Final = 1_000
@@ -63,6 +65,8 @@ class Registered:
     phase: str
     reinvoked: bool = False
     age: Age = UNKNOWN_AGE
+    failure_policy: str = "Fail"
+    timeout_seconds: int = _DEFAULT_TIMEOUT
 
     @property
     def name(self) -> str:
@@ -156,6 +160,8 @@ def _read(configuration: str, phase: str, hook: Mapping[str, Any], age: Age) -> 
         phase=phase,
         reinvoked=hook.get("reinvocationPolicy") == "IfNeeded",
         age=age,
+        failure_policy=hook.get("failurePolicy") or "Fail",
+        timeout_seconds=hook.get("timeoutSeconds") or _DEFAULT_TIMEOUT,
     )
 
 
@@ -308,6 +314,10 @@ class Suspects:
             answer = every((covered, holds))
             if answer is not Truth.FALSE:
                 yield Acted(one.name, answer is Truth.TRUE)
+
+    def unharmed(self, name: str) -> int:
+        """Return how many writes came through unchanged for which this webhook was called."""
+        return self._evidence.unharmed(name)
 
     def acquit(self, names: Iterable[str], where: ResourceKind) -> None:
         """Count a write that the called webhooks left unchanged."""

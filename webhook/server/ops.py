@@ -19,6 +19,7 @@ _REGISTRY: Final = web.AppKey("registry", CollectorRegistry)
 _READY: Final[web.AppKey[Callable[[], str | None]]] = web.AppKey("ready")
 _OPEN: Final = frozenset({"/livez", "/readyz"})
 _METRICS: Final = "/metrics"
+_READS: Final = frozenset({"GET", "HEAD"})
 
 SECURITY: Final = {
     # What is shown comes from objects of others: nothing of it may run, load or be framed.
@@ -84,8 +85,7 @@ def _guard(access: Access) -> Middleware:
                 crowded = web.Response(status=503, text=_CROWDED, headers={"Retry-After": "2"})
                 crowded.force_close()
                 return crowded
-            part = Part.METRICS if request.path == _METRICS else Part.OBSERVED
-            refusal = await access.refuses(request, part)
+            refusal = await access.refuses(request, _part(request))
             if refusal is not None:
                 response = web.Response(status=refusal.status, text=refusal.why)
                 for challenge in _CHALLENGES if refusal.asks else ():
@@ -96,6 +96,12 @@ def _guard(access: Access) -> Middleware:
         return await handler(request)
 
     return guard
+
+
+def _part(request: web.Request) -> Part:
+    if request.method not in _READS:
+        return Part.CHANGES
+    return Part.METRICS if request.path == _METRICS else Part.OBSERVED
 
 
 async def _secure(_: web.Request, response: web.StreamResponse) -> None:

@@ -1,10 +1,11 @@
 """The tokens of the ops port: those of a cluster, or a single token in a file.
 
 A cluster is asked as kube-rbac-proxy asks it: TokenReview, then SubjectAccessReview of a
-non-resource URL with the verb get. The path is /metrics for metrics, which the usual roles of
-Prometheus grant, and /genguard for all the rest: a right to `/*` would open pages of the API server
-itself. Answers are kept for a moment, so that a page with its style and script is one question; a
-right that is taken away lasts for no longer than that.
+non-resource URL, with the verb get to look and the verb post to change something. The path is
+/metrics for metrics, which the usual roles of Prometheus grant, and /genguard for all the rest: a
+right to `/*` would open pages of the API server itself. Answers are kept for a moment, so that a
+page with its style and script is one question; a right that is taken away lasts for no longer than
+that.
 
 A token file is read again when it has changed, and never where others can read it. A Secret that is
 mounted with `defaultMode: 0440` and an `fsGroup` is readable to that group; what the rest of the
@@ -32,14 +33,19 @@ MOST_ASKED: Final = 4
 """Questions at once: clients with made-up tokens must not have genguard flood the API server."""
 MOST_WAITING: Final = 64
 
-PATHS: Final = {Part.METRICS: "/metrics", Part.OBSERVED: "/genguard"}
+ASKED: Final = {
+    Part.METRICS: ("get", "/metrics"),
+    Part.OBSERVED: ("get", "/genguard"),
+    Part.CHANGES: ("post", "/genguard"),
+}
+"""The verb and the non-resource URL that a user must have for each part."""
 _UNREACHED: Final = Refusal(503, "genguard: the API server, which knows tokens, does not answer.\n")
 _BUSY: Final = Refusal(503, "genguard: too many tokens are being checked; try again.\n")
 _UNKNOWN: Final = Refusal(401, "genguard: the cluster does not know this token.\n", asks=True)
 
 
 class _Reviewed(NamedTuple):
-    """The user of a token, "" for nobody, and whether that user may get the path."""
+    """The user of a token, "" for nobody, and whether that user may do what is asked."""
 
     user: str
     is_allowed: bool
@@ -48,8 +54,8 @@ class _Reviewed(NamedTuple):
 class Reviewer(Protocol):
     """Asks the API server."""
 
-    async def review(self, token: str, path: str) -> tuple[str, bool] | None:
-        """The user of a token, and whether that user may get `path`.
+    async def review(self, token: str, verb: str, path: str) -> tuple[str, bool] | None:
+        """The user of a token, and whether that user may `verb` the path.
 
         None where the API server does not answer. Never raises.
         """
@@ -84,13 +90,13 @@ class ReviewedTokens:
         return await asyncio.shield(asking)  # others wait for the same answer
 
     async def _ask(self, key: _Key, token: str) -> Refusal | None:
-        path = PATHS[key[1]]
+        verb, path = ASKED[key[1]]
         async with self._turns:
-            found = await self._reviewer.review(token, path)
+            found = await self._reviewer.review(token, verb, path)
         if found is None:
             return _UNREACHED
         reviewed = _Reviewed(*found)
-        refusal = None if reviewed.is_allowed else _not_granted(reviewed.user, path)
+        refusal = None if reviewed.is_allowed else _not_granted(reviewed.user, verb, path)
         seconds = REFUSED_SECONDS if refusal else ALLOWED_SECONDS
         self._kept[key] = self._clock() + seconds, refusal
         self._kept.move_to_end(key)
@@ -99,15 +105,16 @@ class ReviewedTokens:
         return refusal
 
 
-def _not_granted(user: str, path: str) -> Refusal:
+def _not_granted(user: str, verb: str, path: str) -> Refusal:
     if not user:
         return _UNKNOWN
+    role = "genguard-view" if verb == "get" else "genguard-silence"
     return Refusal(
         403,
-        f"genguard: {user} may not get the non-resource URL {path}.\n\n"
+        f"genguard: {user} may not {verb} the non-resource URL {path}.\n\n"
         "Who may grant it:\n"
-        f"  kubectl create clusterrole genguard-view --verb=get --non-resource-url={path}\n"
-        "  kubectl create clusterrolebinding NAME --clusterrole=genguard-view --user=USER\n",
+        f"  kubectl create clusterrole {role} --verb={verb} --non-resource-url={path}\n"
+        f"  kubectl create clusterrolebinding NAME --clusterrole={role} --user=USER\n",
     )
 
 
@@ -132,7 +139,7 @@ class TokenFile:
         self._last_error = ""
 
     async def refuses(self, token: str, part: Part) -> Refusal | None:
-        """None for the token of the file, which shows everything."""
+        """None for the token of the file, which is good for everything."""
         del part
         try:
             if self._state() != self._seen:

@@ -23,6 +23,7 @@ from webhook.objects.selectors import Truth, matches_labels
 REPLICA_SET: Final = "ReplicaSet"
 DEPLOYMENT: Final = "Deployment"
 _ENDED: Final = frozenset({"Failed", "Succeeded"})
+_MOST_FINALIZERS: Final = 8
 
 
 class Controller(NamedTuple):
@@ -41,6 +42,26 @@ class Count(NamedTuple):
     """status.terminatingReplicas, or None. Absent is not 0: an older API server or controller, or
     one whose feature gate is off, does not report it."""
     counted: int
+
+
+class TerminatingPod(NamedTuple):
+    """One terminating pod by name; times are RFC 3339, as the API has them, "" if unknown.
+
+    controller  the kind of its controller, "" for none
+    due         metadata.deletionTimestamp: when its grace period ends
+    grace       seconds of that period
+    finalizers  the first _MOST_FINALIZERS
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    controller: str
+    created: str
+    due: str
+    grace: int
+    node: str
+    finalizers: tuple[str, ...]
 
 
 class Agreement(NamedTuple):
@@ -74,6 +95,16 @@ class _Metadata(msgspec.Struct, frozen=True, rename="camel"):
         return Controller()
 
 
+class _PodMetadata(_Metadata, frozen=True, rename="camel"):
+    creation_timestamp: str | None = None
+    deletion_grace_period_seconds: int | None = None
+    finalizers: tuple[str, ...] | None = None
+
+
+class _PodSpec(msgspec.Struct, frozen=True, rename="camel"):
+    node_name: str | None = None
+
+
 class _PodStatus(msgspec.Struct, frozen=True):
     phase: str | None = None
 
@@ -87,6 +118,8 @@ class _Status(msgspec.Struct, frozen=True, rename="camel"):
 
 
 _metadata: Final = msgspec.json.Decoder(_Metadata)
+_pod_metadata: Final = msgspec.json.Decoder(_PodMetadata)
+_pod_spec: Final = msgspec.json.Decoder(_PodSpec)
 _pod_status: Final = msgspec.json.Decoder(_PodStatus)
 _spec: Final = msgspec.json.Decoder(_Spec)
 _status: Final = msgspec.json.Decoder(_Status)
@@ -95,6 +128,7 @@ _status: Final = msgspec.json.Decoder(_Status)
 class _Pod(NamedTuple):
     controller: Controller
     labels: Mapping[str, str]
+    shown: TerminatingPod
 
 
 class _Owner(NamedTuple):
@@ -125,12 +159,12 @@ class Terminating:
 
     def record_pod(self, fields: Fields) -> None:
         """Record the state of a pod; raises KeyError or msgspec.MsgspecError when malformed."""
-        metadata = _metadata.decode(fields["metadata"])
+        metadata = _pod_metadata.decode(fields["metadata"])
         phase = _pod_status.decode(fields["status"]).phase if "status" in fields else None
         self._forget_pod(metadata.uid)
         if metadata.deletion_timestamp is None or phase in _ENDED:
             return
-        pod = _Pod(metadata.controller, metadata.labels or {})
+        pod = _Pod(metadata.controller, metadata.labels or {}, _shown(metadata, fields))
         self._pods[metadata.uid] = pod
         self._pods_of.setdefault(pod.controller.uid, set()).add(metadata.uid)
 
@@ -171,6 +205,11 @@ class Terminating:
     def pods(self) -> Counter[str]:
         """Return the number of terminating pods by the kind of their controller ("" for none)."""
         return Counter(pod.controller.kind for pod in self._pods.values())
+
+    def terminating(self) -> Iterator[TerminatingPod]:
+        """Yield every terminating pod by name."""
+        for pod in self._pods.values():
+            yield pod.shown
 
     def agreement(self, kind: str) -> Agreement:
         """Compare the reported and counted numbers of all ReplicaSets or all Deployments."""
@@ -216,6 +255,21 @@ class Terminating:
             matches_labels(selector, self._pods[pod].labels, complete=True) is Truth.TRUE
             for pod in pods
         )
+
+
+def _shown(metadata: _PodMetadata, fields: Fields) -> TerminatingPod:
+    spec = _pod_spec.decode(fields["spec"]) if "spec" in fields else _PodSpec()
+    return TerminatingPod(
+        metadata.namespace,
+        metadata.name,
+        metadata.uid,
+        metadata.controller.kind,
+        metadata.creation_timestamp or "",
+        metadata.deletion_timestamp or "",
+        metadata.deletion_grace_period_seconds or 0,
+        spec.node_name or "",
+        (metadata.finalizers or ())[:_MOST_FINALIZERS],
+    )
 
 
 def _discard(sets: dict[str, set[str]], key: str, member: str) -> None:

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Final, TypeVar
 
 from webhook.alerts.leader import Leadership
+from webhook.detection.silences import Silences
 from webhook.objects.intended import Restored
 from webhook.running import running
 from webhook.store.address import ValkeyAddress
@@ -20,6 +21,7 @@ from webhook.store.shared_detection import (
     SharedDetection,
     SharedStore,
 )
+from webhook.store.shared_silences import SharedSilences
 from webhook.store.shared_writes import REPLICA_BYTES, Scripts, SharedWrites
 from webhook.telemetry import declarations
 from webhook.telemetry.logs import LOGGER
@@ -41,12 +43,17 @@ class Replicas:
     """What the replicas of one store share. Before `joined`, nothing is shared."""
 
     def __init__(
-        self, address: ValkeyAddress, detection: ReplicatedDetection, restored: Restored
+        self,
+        address: ValkeyAddress,
+        detection: ReplicatedDetection,
+        restored: Restored,
+        silences: Silences,
     ) -> None:
         """Prepare without connecting.
 
         detection  it is shown what all replicas see
         restored   the fields that this server restores
+        silences   those of findings, which all replicas share
         """
         # Imported when needed: a server without a shared store does without valkey-py.
         from webhook.store.client import (  # noqa: PLC0415
@@ -68,6 +75,7 @@ class Replicas:
         )
         self.circuit: Final = CircuitBreaker(access, self._states.put_nowait)
         self.writes: Final = SharedWrites(self.circuit, scripts, seal, restored)
+        self._silences: Final = SharedSilences(self.circuit, address.prefix, seal, silences)
         store = SharedStore(
             lambda: self._with_key(open_stream_client),
             lambda: self._with_key(open_pipeline),
@@ -97,7 +105,12 @@ class Replicas:
         LOGGER.info("joining replicas", extra={"facts": {"store": str(self._address)}})
         if self._keys is None:
             LOGGER.warning("what replicas share is not sealed", extra={"facts": _UNSEALED})
-        work = (self.circuit.run(self.writes), self._pass_on(tell), self._renew_keys())
+        work = (
+            self.circuit.run(self.writes),
+            self._silences.run(),
+            self._pass_on(tell),
+            self._renew_keys(),
+        )
         async with running(work):
             yield
 

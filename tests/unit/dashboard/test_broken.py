@@ -10,6 +10,7 @@ from webhook.dashboard.broken import SETTLES_SECONDS, Broken, Verdict, find_brok
 from webhook.dashboard.page import PageQueue, Sources
 from webhook.detection.detection import Detection
 from webhook.detection.finding import Actor, Confidence, Finding, FoundObject, Severity
+from webhook.detection.silences import Silences
 from webhook.detection.suspects import Suspects
 from webhook.server.detecting import Detecting
 from webhook.server.watching import Watching
@@ -49,7 +50,9 @@ class Scene:
         self.watching.current("pods", is_current=True)
         suspects = Suspects()
         detecting = Detecting(Detection(suspects), (), self.tracking)
-        self.sources = Sources(detecting, suspects, self.watching, metrics, dict, connected=True)
+        self.sources = Sources(
+            detecting, suspects, self.watching, metrics, dict, connected=True, silences=Silences()
+        )
 
     def put(
         self,

@@ -8,6 +8,7 @@ from tests.unit.detection.test_fix import finding
 from webhook.dashboard import findings
 from webhook.dashboard.page import MissingError, PageContext, Sources
 from webhook.detection.finding import Finding
+from webhook.detection.silences import Silences
 from webhook.status.tracking import Tracking
 
 CLEARED = finding(
@@ -35,6 +36,7 @@ def context(*found: Finding, mode="enforcing", samples=()):
         metrics=None,
         about=lambda: {"mode": mode},
         connected=True,
+        silences=Silences(),
         enforce=lambda: "genguard install --replicas 3 --ha",
     )
     return PageContext(sources, server=None, queue=Queue())

@@ -4,7 +4,7 @@ import pytest
 from markupsafe import Markup
 
 from webhook.dashboard.page import BadQueryError, check_parameters, choice, link, number
-from webhook.dashboard.rendering import ago, count, plain, span, stamp
+from webhook.dashboard.rendering import ago, count, moment, plain, size, span, stamp
 
 
 @pytest.mark.parametrize(
@@ -58,6 +58,30 @@ def test_what_cannot_be_seen_is_written_out(text, seen):
 def test_what_is_a_part_of_the_page_already_is_left_as_it_is():
     markup = Markup("<b>\n</b>")
     assert plain(markup) is markup
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (0, "0 B"), (1023, "1,023 B"), (1024, "1.0 KiB"), (12_345_678, "11.8 MiB"),
+        (500 * 1024**2, "500 MiB"), (3 * 1024**3, "3.0 GiB"), (9_999 * 1024**3, "9,999 GiB"),
+    ],
+)  # fmt: skip
+def test_a_number_of_bytes(number, text):
+    assert size(number) == text
+
+
+@pytest.mark.parametrize(
+    ("at", "text"),
+    [
+        (7_200.0, "02:00 UTC (in 2 h)"),
+        (100_000.0, "1970-01-02 03:46 UTC (in 1.2 d)"),
+        ("1970-01-01T02:00:00Z", "02:00 UTC (in 2 h)"),
+        (0.0, "00:00 UTC (1 min ago)"),
+    ],
+)
+def test_a_time_to_plan_with(at, text):
+    assert moment(at, 60.0) == text
 
 
 def test_a_link_leaves_out_what_is_empty_and_escapes_the_rest():

@@ -1,42 +1,86 @@
 """Which webhooks are called for a resource, in which order, and who of them is a suspect."""
 
+from types import SimpleNamespace
+
 import pytest
 
+from tests.unit.alerts.findings import finding
 from tests.unit.detection.policies import binding, policy, rule
 from tests.unit.detection.test_suspects import OWN, hook
 from webhook.dashboard.page import BadQueryError, PageContext
 from webhook.dashboard.webhooks import Role, load
+from webhook.detection.evidence import ResourceKind
+from webhook.detection.finding import Actor, Confidence
 from webhook.detection.policies import read_policies
 from webhook.detection.static_manifests import read_static
 from webhook.detection.suspects import Suspects, read_configurations
 
+WHERE = ResourceKind("apps", "deployments", "status")
 STATUS = {"resource": "deployments.apps", "subresource": "status", "namespace": "shop"}
 
 
 class Sources:
-    def __init__(self, suspects, *, connected=True) -> None:
+    def __init__(self, suspects, *, connected=True, findings=()) -> None:
         self.suspects = suspects
         self.connected = connected
+        self.detecting = SimpleNamespace(findings=lambda: findings)
+
+
+class Queue:
+    async def in_thread(self, make):
+        return make()
 
 
 async def chain(*hooks: dict, query=STATUS, policies=(), static=(), **more):
     suspects = Suspects(
         read_configurations([*OWN, *hooks]), read_policies(policies), static=read_static(static)
     )
-    seen = await load(PageContext(Sources(suspects, **more), None, None), query, 0.0)
+    suspects.acquit(["mmm/h.example.org"], WHERE)
+    seen = await load(PageContext(Sources(suspects, **more), None, Queue()), query, 0.0)
     return seen.model
 
 
-async def test_the_order_is_that_of_calls_and_only_those_in_between_are_suspects():
+async def test_the_order_is_that_of_calls_and_nobody_is_a_suspect_without_a_finding():
     found = await chain(hook("zzzzzzzz"), hook("mmm"), hook("0"), hook("pods", ("pods",)))
     assert [(one.position, one.configuration, one.role) for one in found.webhooks] == [
         (1, "0", Role.OUTSIDE),
         (2, "0--genguard-intent", Role.OWN),
-        (3, "mmm", Role.SUSPECT),
+        (3, "mmm", Role.BETWEEN),
         (5, "zzzzzz-genguard-mutate", Role.OWN),
         (6, "zzzzzzzz", Role.OUTSIDE),
     ]
     assert found.registered == 6
+
+
+def names(*actors: str, **changed):
+    """A finding that names these webhooks, all of them for certain."""
+    found = tuple(Actor("webhook", one, "", Confidence.CERTAIN) for one in actors)
+    return finding(actors=found, **changed)
+
+
+@pytest.mark.parametrize(
+    ("given", "role", "ids", "changed"),
+    [
+        (names("mmm/h.example.org", id="a", count=7), Role.SUSPECT, ["a"], 7),
+        (names("mmm/h.example.org", id="a", state="quiet"), Role.SUSPECT, ["a"], 3),
+        (names("mmm/h.example.org", state="resolved", count=7), Role.BETWEEN, [], 7),
+        (names("other/h.example.org"), Role.BETWEEN, [], 0),
+        (finding(actors=(Actor("user", "mmm/h.example.org", "", Confidence.CERTAIN),)),
+         Role.BETWEEN, [], 0),
+    ],
+)  # fmt: skip
+async def test_a_suspect_is_named_by_a_finding_that_is_not_resolved(given, role, ids, changed):
+    page = await chain(hook("mmm"), findings=(given,))
+    (one,) = [one for one in page.webhooks if one.configuration == "mmm"]
+    assert (one.role, [found.id for found in one.findings]) == (role, ids)
+    assert (one.changed, one.unchanged) == (changed, 1)
+
+
+async def test_policy_and_timeout_are_shown_with_the_defaults_of_the_api_server():
+    given = hook("aaa"), hook("mmm", failurePolicy="Ignore", timeoutSeconds=3)
+    found = {one.configuration: one for one in (await chain(*given)).webhooks}
+    assert (found["aaa"].failure_policy, found["aaa"].timeout_seconds) == ("Fail", 10)
+    assert (found["mmm"].failure_policy, found["mmm"].timeout_seconds) == ("Ignore", 3)
 
 
 @pytest.mark.parametrize(

@@ -29,8 +29,8 @@ class Api:
         self.open.set()
         self.at_once = self.most = 0
 
-    async def review(self, token, path):
-        self.asked.append((token, path))
+    async def review(self, token, verb, path):
+        self.asked.append((token, verb, path))
         self.at_once += 1
         self.most = max(self.most, self.at_once)
         await self.open.wait()
@@ -62,12 +62,22 @@ async def test_who_it_is_decides(token, expected, told):
     assert refusal is None or refusal.asks is (expected == 401)
 
 
-async def test_metrics_are_a_right_of_their_own():
+async def test_to_scrape_to_look_and_to_change_are_rights_of_their_own():
     api = Api(a=ALICE)
     tokens = ReviewedTokens(api)
-    await status(tokens, "a", Part.METRICS)
-    await status(tokens, "a", Part.OBSERVED)
-    assert api.asked == [("a", "/metrics"), ("a", "/genguard")]
+    for part in Part:
+        await status(tokens, "a", part)
+    assert api.asked == [
+        ("a", "get", "/metrics"),
+        ("a", "get", "/genguard"),
+        ("a", "post", "/genguard"),
+    ]
+
+
+async def test_who_may_not_change_something_is_told_how_it_is_granted():
+    refusal = await ReviewedTokens(Api(b=BOB)).refuses("b", Part.CHANGES)
+    assert "bob may not post the non-resource URL /genguard" in refusal.why
+    assert "--verb=post" in refusal.why
 
 
 @pytest.mark.parametrize(("token", "seconds"), [("a", ALLOWED_SECONDS), ("b", REFUSED_SECONDS)])

@@ -187,3 +187,86 @@ if (follows) {
   losing = setTimeout(lose, PATIENCE);
   document.addEventListener("visibilitychange", () => { if (!document.hidden && waiting) show(); });
 }
+
+// The form of silence.html: acknowledge, silence or end.
+main.addEventListener("submit", async (event) => {
+  const form = event.target.closest("form[data-silence]");
+  if (!form) return;
+  event.preventDefault();
+  const answered = form.parentElement.querySelector(".silence-answer");
+  const action = event.submitter ? event.submitter.value : "acknowledge";
+  const asked = { action, by: form.elements.by.value };
+  if (action !== "end") {
+    asked.reason = form.elements.reason.value;
+    asked.seconds = Number(form.elements.seconds.value);
+  }
+  try {
+    const answer = await fetch(form.dataset.silence, {
+      method: "POST",
+      headers: { "Content-Type": "application/json" },
+      body: JSON.stringify(asked),
+    });
+    if (answer.ok) {
+      location.reload();
+      return;
+    }
+    const text = await answer.text();
+    answered.textContent = answer.headers.get("Content-Type") === "application/json" ? JSON.parse(text).error : text;
+  } catch {
+    answered.textContent = "The server did not answer. Try again.";
+  }
+});
+
+// Tables whose headers have data-sort="text" or "number" are sorted by a click on a header. Only the
+// rows that are shown are sorted. A cell may have its value in data-value.
+const sortings = new Map(); // by the label of the table's region: the column, and 1 or -1
+
+function cellValue(row, column, sort) {
+  const cell = row.cells[column];
+  const text = cell.dataset.value ?? cell.textContent.trim();
+  if (sort === "text") return text;
+  const value = Number(text.replaceAll(",", ""));
+  return Number.isNaN(value) ? -Infinity : value;
+}
+
+function sortTable(table, column, direction) {
+  const header = table.tHead.rows[0].cells[column];
+  const sort = header.dataset.sort;
+  const rows = [...table.tBodies[0].rows].map((row) => [cellValue(row, column, sort), row]);
+  const compare = sort === "text" ? (a, b) => a.localeCompare(b, "en", { numeric: true }) : (a, b) => a - b || 0;
+  rows.sort((a, b) => direction * compare(a[0], b[0]));
+  table.tBodies[0].append(...rows.map((pair) => pair[1]));
+  for (const other of table.tHead.rows[0].cells) other.removeAttribute("aria-sort");
+  header.setAttribute("aria-sort", direction > 0 ? "ascending" : "descending");
+}
+
+function nameOf(table) {
+  return table.parentElement.getAttribute("aria-label") ?? "";
+}
+
+// Headers become buttons here: without JavaScript they could do nothing.
+function offerSorting() {
+  for (const table of main.querySelectorAll("table.sortable")) {
+    for (const header of table.tHead.rows[0].cells) {
+      if (!header.dataset.sort || header.querySelector("button")) continue;
+      const sorter = document.createElement("button");
+      sorter.type = "button";
+      sorter.className = "sorter";
+      sorter.append(...header.childNodes);
+      header.append(sorter);
+    }
+    const chosen = sortings.get(nameOf(table));
+    if (chosen) sortTable(table, chosen.column, chosen.direction);
+  }
+}
+
+main.addEventListener("click", (event) => {
+  const header = event.target.closest("table.sortable th[data-sort]");
+  if (!header || !header.closest("thead")) return;
+  const table = header.closest("table");
+  const direction = header.getAttribute("aria-sort") === "ascending" ? -1 : 1;
+  sortings.set(nameOf(table), { column: header.cellIndex, direction });
+  sortTable(table, header.cellIndex, direction);
+});
+new MutationObserver(() => { if (main.querySelector("table.sortable th[data-sort]:not(:has(button))")) offerSorting(); }).observe(main, { childList: true });
+offerSorting();

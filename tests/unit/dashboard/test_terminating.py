@@ -1,0 +1,97 @@
+"""Terminating pods by name: the longest overdue first, and what each waits for."""
+
+from datetime import UTC, datetime
+from types import SimpleNamespace
+
+import pytest
+
+from webhook.dashboard.page import BadQueryError, PageContext
+from webhook.dashboard.terminating import MOST_SHOWN, load
+from webhook.status.terminating_pods import TerminatingPod
+
+NOW = datetime(2026, 1, 1, 12, 0, tzinfo=UTC).timestamp()
+CREATED = "2026-01-01T11:00:00Z"
+
+
+def pod(name: str, due: str = "2026-01-01T12:00:30Z", **changed) -> TerminatingPod:
+    made = TerminatingPod("shop", name, f"uid-{name}", "Job", CREATED, due, 30, "node-1", ())
+    return made._replace(**changed)
+
+
+class Queue:
+    async def in_thread(self, make):
+        return make()
+
+
+class Watching:
+    """Watches pods alone."""
+
+    def __init__(self, *pods: TerminatingPod) -> None:
+        self.terminating = SimpleNamespace(
+            terminating=lambda: iter(pods), pods=lambda: SimpleNamespace(most_common=list)
+        )
+
+    def knows(self, *resources: str) -> bool:
+        return set(resources) == {"pods"}
+
+    def states(self):
+        return {"pods": True}
+
+
+async def shown(*pods: TerminatingPod, **query: str):
+    sources = SimpleNamespace(watching=Watching(*pods))
+    return (await load(PageContext(sources, None, Queue()), query, NOW)).model
+
+
+@pytest.mark.parametrize(
+    ("given", "left", "deleted", "waiting_for"),
+    [
+        (pod("a"), 30.0, "2026-01-01T12:00:00Z", "its containers to stop"),
+        (pod("a", finalizers=("x/y",)), 30.0, "2026-01-01T12:00:00Z", "its containers to stop"),
+        (pod("a", "2026-01-01T11:00:00Z"), -3_600.0, "2026-01-01T10:59:30Z",
+         "its node to confirm that it stopped"),
+        (pod("a", "2026-01-01T11:00:00Z", finalizers=("x/y",)), -3_600.0, "2026-01-01T10:59:30Z",
+         "its finalizers, or its node"),
+        (pod("a", "2026-01-01T11:00:00Z", node="", grace=0), -3_600.0, "2026-01-01T11:00:00Z",
+         "the API server to remove it"),
+        (pod("a", "no time"), None, None, "its node to confirm that it stopped"),
+        (pod("a", "2026-01-01T13:00:30+01:00"), 30.0, "2026-01-01T12:00:00Z",
+         "its containers to stop"),
+    ],
+)  # fmt: skip
+async def test_what_is_left_of_the_grace_period(given, left, deleted, waiting_for):
+    (one,) = (await shown(given)).terminating
+    assert (one.left, one.deleted, one.waiting_for) == (left, deleted, waiting_for)
+    assert one.created == CREATED
+
+
+async def test_the_longest_overdue_comes_first_and_nodes_are_counted():
+    page = await shown(
+        pod("later", "2026-01-01T11:30:00Z", node="node-2"),
+        pod("first", "2026-01-01T11:00:00Z"),
+        pod("in time"),
+    )
+    assert [one.name for one in page.terminating] == ["first", "later", "in time"]
+    assert page.overdue == 2
+    assert page.nodes == {"node-1": 2, "node-2": 1}
+
+
+async def test_of_many_there_are_pages():
+    many = [pod(f"p-{number:03}") for number in range(MOST_SHOWN + 5)]
+    page = await shown(*many, page="2")
+    assert (len(page.terminating), page.total, page.page, page.pages) == (5, MOST_SHOWN + 5, 2, 2)
+    assert page.terminating[0].name == f"p-{MOST_SHOWN:03}"
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [("NODE-2", ["b"]), ("x/y", ["a"]), ("shop a", ["a"]), ("none", []), ("", ["a", "b"])],
+)
+async def test_a_search_looks_at_names_nodes_and_finalizers(text, names):
+    page = await shown(pod("a", finalizers=("x/y",)), pod("b", node="node-2"), q=text)
+    assert [one.name for one in page.terminating] == names
+
+
+async def test_an_unknown_parameter_is_told():
+    with pytest.raises(BadQueryError, match="unknown parameter"):
+        await shown(x="1")
