@@ -79,21 +79,6 @@ def test_a_file_that_is_read_is_told_in_a_line_and_the_code_is_1(verb, name, tmp
     assert "canary" not in done.stderr or name == "another kind"
 
 
-TOKEN: Final = "--token-file"  # noqa: S105 - the name of a flag
-"""It is read when a server is asked, as an input; any text may be a token."""
-
-
-@pytest.mark.parametrize("name", ["missing", "a folder", "binary"])
-@pytest.mark.parametrize("words", [("findings",), ("explain", "finding/a"), ("doctor",)])
-def test_a_token_that_cannot_be_read_is_told_in_a_line(words, name, tmp_path):
-    path = tmp_path / "file"
-    BAD[name](path)
-    done = CliRunner().invoke(main, [*words, "--server=http://127.0.0.1:1", f"{TOKEN}={path}"])
-    assert (done.exit_code, len(lines_of(done))) == (1, 1)
-    assert f"{TOKEN} {path}: " in done.stderr
-    assert "canary" not in done.stderr
-
-
 def flags_of_files() -> list[tuple[str, str]]:
     """Every flag of a verb that names a file or folder."""
     found = []
@@ -103,9 +88,7 @@ def flags_of_files() -> list[tuple[str, str]]:
         found += [
             (verb, parameter.opts[-1])
             for parameter in command.params
-            if isinstance(parameter, click.Option)
-            and isinstance(parameter.type, click.Path)
-            and parameter.opts[-1] != TOKEN
+            if isinstance(parameter, click.Option) and isinstance(parameter.type, click.Path)
         ]
     return found
 
