@@ -4,6 +4,7 @@ A process that has loaded every verb forks for each run: the child has real file
 signals and Python's real end, as `genguard VERB` has.
 """
 
+import ctypes
 import json
 import os
 import resource
@@ -71,6 +72,7 @@ def _child(job: dict[str, Any], ready: int) -> None:
     stdin   "closed", "held" (nothing ever comes), or the path of a file; without it nothing
     stdout  "closed", "unread" (a pipe whose reader has gone), or a path such as /dev/full
     limit   most bytes that a file may get: 0 is a disk that is full
+    obeys   the modes of files hold, for root too
     """
     given = job.get("stdin", os.devnull)
     if given == "closed":
@@ -96,9 +98,21 @@ def _child(job: dict[str, Any], ready: int) -> None:
     sys.stderr = os.fdopen(2, "w", buffering=1)
     if "limit" in job:
         resource.setrlimit(resource.RLIMIT_FSIZE, (job["limit"], job["limit"]))
+    if job.get("obeys"):
+        _drop_capabilities()
     os.environ.update(job.get("environment", {}))
     os.write(ready, b"+")
     os.close(ready)
+
+
+_CAPABILITY_VERSION: Final = 0x20080522
+"""linux/capability.h: _LINUX_CAPABILITY_VERSION_3, which has two times three sets of 32 bits."""
+
+
+def _drop_capabilities() -> None:
+    header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0)
+    if ctypes.CDLL(None, use_errno=True).capset(header, (ctypes.c_uint32 * 6)()):
+        raise OSError(ctypes.get_errno(), "capset")
 
 
 def _run(job: dict[str, Any]) -> int | None:
