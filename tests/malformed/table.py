@@ -6,7 +6,8 @@ from typing import Final, NamedTuple
 class Row(NamedTuple):
     """How a verb is called in each trial; a test enforces that every verb has a row.
 
-    quick    a run that ends well and prints something; FILE is replaced by a file of one object
+    quick    a run that ends well and prints something; FILE is replaced by a file of one
+             object, HOOKS by one of a webhook configuration
     cluster  the words of a run that asks a cluster, without --kubeconfig; None for other verbs
     reads    the words before a FILE that it reads; none where it reads no file but those of flags
     waits    the words of a run that waits until it is interrupted, with its exit code; None where
@@ -149,7 +150,7 @@ ROWS: Final[dict[str, Row]] = {
         ),
     ),
     "lint": Row(
-        ("FILE",),
+        ("HOOKS",),
         cluster=(),
         reads=("--max-line=1",),
         waits=(("-",), 130),

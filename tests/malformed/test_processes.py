@@ -20,6 +20,12 @@ pytestmark = pytest.mark.slow
 PRINTS = [verb for verb, row in ROWS.items() if row.quick is not None]
 WAITS = [verb for verb, row in ROWS.items() if row.waits is not None]
 POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "namespace": "shop"}}
+HOOKS = {
+    "apiVersion": "admissionregistration.k8s.io/v1",
+    "kind": "MutatingWebhookConfiguration",
+    "metadata": {"name": "hooks"},
+    "webhooks": [],
+}
 EVENT = {
     "kind": "Event",
     "apiVersion": "audit.k8s.io/v1",
@@ -42,6 +48,7 @@ class Trial:
         self.folder = folder
         self._forking = forking
         (folder / "FILE").write_text(json.dumps(POD))
+        (folder / "HOOKS").write_text(json.dumps(HOOKS))
         (folder / "LOG").write_text(json.dumps(EVENT) + "\n")
 
     def run(self, *words: str, **job: object) -> Ended:
@@ -51,7 +58,7 @@ class Trial:
         return self.run(verb, *(ROWS[verb].quick or ()), **job)
 
     def _given(self, word: str) -> str:
-        for name in ("FILE", "LOG", "CERTS", "CLUSTER"):
+        for name in ("FILE", "HOOKS", "LOG", "CERTS", "CLUSTER"):
             word = word.replace(name, str(self.folder / name))
         return word
 
