@@ -38,6 +38,7 @@ _BROKEN: Final = frozenset(
 """Reasons of a waiting container that seldom pass without help (kubernetes pkg/kubelet/
 images/types.go, container/sync_result.go and kuberuntime/kuberuntime_container.go)."""
 _LONGEST_LABEL: Final = 63
+_NOTE: Final = "its restartPolicy is not Always, so it runs to its end"
 _RESIZES: Final = ("PodResizePending", "PodResizeInProgress")
 _LISTS: Final = ("initContainerStatuses", "containerStatuses")
 
@@ -62,9 +63,8 @@ def evaluate_pod(obj: CheckedObject) -> KindVerdict:
         return _explain_unready(obj, conditions, blocked)
     policy = obj.word("spec", "restartPolicy", "Always")
     if policy != "Always":
-        note = f"with restartPolicy {short_word(policy)} it runs to its end"
         return KindVerdict(
-            (Reason("status.phase", short_word(phase), "Succeeded", note, Blocks.SETTLED),)
+            (Reason("status.phase", short_word(phase), "Succeeded", _NOTE, Blocks.SETTLED),)
         )
     for name in _RESIZES:
         resize = conditions.true(name)
