@@ -166,7 +166,7 @@ def test_status_wait_and_doctor_name_the_culprit_of_a_rollout_that_hangs(broken:
     assert (web["apiVersion"], web["group"], len(web["uid"])) == ("apps/v1", "apps", 36)
     assert f"! {_CULPRIT} (certain)" in run(broken.plane, "status", *here).out
 
-    waited = run(broken.plane, "wait", *here, "--timeout", "5s", code=2).out
+    waited = run(broken.plane, "wait", *here, "--timeout", "5s", code=3).out
     assert re.search(rf"timed out after 5 s: .*; blamed: {_CULPRIT} \(certain\)", waited)
 
     with Verb(broken.plane, "doctor", "-o", "json") as verb:
@@ -286,7 +286,7 @@ def test_conditions_and_deletions_are_waited_for_as_kubectl_does(
     plane.kubectl("wait", "--for=condition=available", *here, "--timeout=60s")
     done = run(plane, "wait", "--for=condition=available", *here, "--timeout=60s").out
     assert done.startswith("reached condition=available: Deployment/web")
-    late = run(plane, "wait", "--for=condition=Available=False", *here, "--timeout=1s", code=2).out
+    late = run(plane, "wait", "--for=condition=Available=False", *here, "--timeout=1s", code=3).out
     assert "status.conditions[Available] True, want False" in late
     with Verb(plane, "wait", "--for=delete", *here, "--timeout=60s") as verb:
         assert verb.process.stdout is not None

@@ -134,7 +134,7 @@ def test_a_second_one_is_refused_and_each_verb_says_where_the_first_is(
     assert f"the registrations lead to namespace {SYSTEM} and not to elsewhere" in refused.err
     lines = [
         json.loads(line)
-        for line in run(clean, "doctor", "-n", "elsewhere", "-o", "json", code=2).out.splitlines()
+        for line in run(clean, "doctor", "-n", "elsewhere", "-o", "json", code=1).out.splitlines()
     ]
     (alone,) = (line for line in lines if line.get("id") == "alone")
     assert (alone["level"], alone["mend"]) == ("fail", f"genguard doctor -n {SYSTEM}")
@@ -377,7 +377,7 @@ def test_replicas_that_share_a_store_are_installed_examined_and_taken_out(
         assert told["store"]["message"] == "shared by all replicas"
         clean.client.delete(REGISTRATIONS["intent"])
         lines = [
-            json.loads(line) for line in run(clean, "doctor", "-o", "json", code=2).out.splitlines()
+            json.loads(line) for line in run(clean, "doctor", "-o", "json", code=1).out.splitlines()
         ]
         (mend,) = {line["mend"] for line in lines if line.get("mend")}
         assert mend == f"genguard install --ha --store '{store[8:]}' --replicas 4"

@@ -108,7 +108,7 @@ class StuckObjects:
         except UNREACHED:
             return False
         except (KeyError, ValueError, RecursionError):
-            pass  # what cannot be read stays as it was seen
+            return True  # what cannot be read stays as it was seen
         return True
 
     async def _path(self, found: Tracked) -> str:

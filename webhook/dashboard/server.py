@@ -148,7 +148,7 @@ class Group(NamedTuple):
 
 
 class _Section(NamedTuple):
-    """A group of metrics: the beginnings of their names."""
+    """A group of metrics: the beginnings of their names, without `genguard_`."""
 
     title: str
     names: tuple[str, ...]
@@ -158,34 +158,34 @@ _SECTIONS: Final = (
     _Section(
         "Answers to the API server",
         (
-            "genguard_reviews",
-            "genguard_review_seconds",
-            "genguard_last_review",
-            "genguard_mends",
-            "genguard_predictions",
-            "genguard_shed",
-            "genguard_refused",
-            "genguard_dropped_edits",
-            "genguard_event_loop",
-            "genguard_open_connections",
+            "reviews",
+            "review_seconds",
+            "last_review",
+            "mends",
+            "predictions",
+            "shed",
+            "refused",
+            "dropped_edits",
+            "event_loop",
+            "open_connections",
         ),
     ),
     _Section(
         "Detection and repair",
         (
-            "genguard_findings",
-            "genguard_detection",
-            "genguard_writes",
-            "genguard_incomplete",
-            "genguard_heals",
-            "genguard_costly",
-            "genguard_flip",
-            "genguard_remembered",
+            "findings",
+            "detection",
+            "writes",
+            "incomplete",
+            "heals",
+            "costly",
+            "flip",
+            "remembered",
         ),
     ),
     _Section(
         "Certificate, cluster and replicas",
-        ("genguard_certificate", "genguard_cluster", "genguard_leader", "genguard_store"),
+        ("certificate", "cluster", "leader", "store"),
     ),
 )
 _REST: Final = "Other"
@@ -250,7 +250,8 @@ def _groups(context: PageContext, now: float) -> tuple[Group, ...]:
         else:
             row = None
         if row is not None:
-            starts = (one for one in _SECTIONS if family.name.startswith(one.names))
+            name = family.name.removeprefix("genguard_")
+            starts = (one for one in _SECTIONS if name.startswith(one.names))
             rows[next(starts, _Section(_REST, ())).title].append(row)
     titles = (*(one.title for one in _SECTIONS), _REST)
     return tuple(Group(title, tuple(rows[title])) for title in titles if rows[title])
