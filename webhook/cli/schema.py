@@ -16,6 +16,7 @@ from webhook.detection.finding import Finding, FoundObject
 from webhook.doctor.result import CheckResult
 from webhook.explain.explanation import Explanation
 from webhook.lint.check import LintFinding
+from webhook.trace.report import Verdict
 
 _DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 
@@ -138,10 +139,21 @@ class TracedCulprit(msgspec.Struct, rename="camel"):
     webhooks: tuple[str, ...] = ()
 
 
+class TracedCarried(msgspec.Struct):
+    """An observedGeneration, and how many writes carried it."""
+
+    path: str
+    writes: int
+
+
 class TraceReport(msgspec.Struct, rename="camel", tag="trace", tag_field="type"):
     """The report of `genguard trace -o json`."""
 
     id: str
+    verdict: Verdict
+    dry_runs: int
+    status_writes: int
+    carried: tuple[TracedCarried, ...]
     object: FoundObject
     writes: TracedWrites
     culprits: tuple[TracedCulprit, ...]
