@@ -151,7 +151,7 @@ class TraceReport(msgspec.Struct, rename="camel", tag="trace", tag_field="type")
 
     id: str
     verdict: Verdict
-    dry_runs: int
+    dry_runs: bool
     status_writes: int
     carried: tuple[TracedCarried, ...]
     object: FoundObject
