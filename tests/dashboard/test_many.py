@@ -20,20 +20,24 @@ async def test_with_very_many_rows_a_page_shows_a_hundred_and_says_how_many_ther
     await visitor.open("/")
     assert await page.locator(".finding").count() == ROWS
     assert f"1 to {ROWS} of {FINDINGS:,} findings" in await visitor.text()
-    await page.click("nav.pages >> text=Next")
+    async with page.expect_navigation():
+        await page.click("nav.pages >> text=Next")
     assert f"{ROWS + 1} to {2 * ROWS} of" in await visitor.text()
     await page.get_by_label("Search").fill("web-777 team-27")
-    await page.get_by_role("button", name="Show").click()
+    async with page.expect_navigation():
+        await page.get_by_role("button", name="Show").click()
     assert "team-27/web-7777" in await visitor.text()
     assert await page.locator(".finding").count() < ROWS
 
     await visitor.open("/objects")
     assert await page.locator("tbody tr").count() == ROWS
     assert f"1 to {ROWS} of {OBJECTS:,} objects" in await visitor.text()
-    await page.click("nav.pages >> text=Next")
+    async with page.expect_navigation():
+        await page.click("nav.pages >> text=Next")
     assert f"{ROWS + 1} to {2 * ROWS} of" in await visitor.text()
     await page.get_by_label("Search").fill("team-6/thing-54356")
-    await page.get_by_role("button", name="Show").click()
+    async with page.expect_navigation():
+        await page.get_by_role("button", name="Show").click()
     assert "1 object," in await visitor.text()
     await page.click("text=thing-54356")
     assert await page.locator(".tree li").count() == 4
