@@ -115,10 +115,14 @@ def test_the_dashboard_shows_the_finding_through_the_readmes_port_forward(
 async def _look(port: int) -> str:
     async with chromium() as browser, visiting(browser, port) as visitor:
         assert await visitor.open("/") == 200
+        title = await visitor.page.title()
+        assert "broken" in title
+        assert ACTOR.partition("/")[0] in await visitor.text()
+        assert await visitor.open(f"/?namespace={SHOP}") == 200
         text = await visitor.text()
-        assert "shop/web" in text
+        assert f"{SHOP}/web" in text
         assert ACTOR in text
-        return await visitor.page.title()
+        return title
 
 
 @pytest.mark.usefixtures("shop")
