@@ -17,7 +17,7 @@ from tests.unit.manifest_files import MANIFESTS, registrations, webhook_of
 from webhook.cli.serve import serve
 from webhook.manifest.rendering import KEY, PASSWORD, REGISTRATIONS
 from webhook.server.access import Part
-from webhook.server.tokens import PATHS
+from webhook.server.tokens import ASKED
 from webhook.server.watching import parse_watched
 
 NOW = datetime.now(UTC)
@@ -288,8 +288,8 @@ def test_with_ops_auth_people_and_prometheus_show_a_token_over_tls_and_probes_no
         if "nonResourceURLs" in rule
     }
     assert paths == {
-        "genguard-view": [PATHS[Part.OBSERVED]],
-        "genguard-metrics": [PATHS[Part.METRICS]],
+        "genguard-view": [ASKED[Part.OBSERVED][1]],
+        "genguard-metrics": [ASKED[Part.METRICS][1]],
     }
     bound = {one["roleRef"]["name"] for one in of_kind(found, "ClusterRoleBinding").values()}
     assert bound == {"genguard", "genguard-heal", "genguard-metrics", "system:auth-delegator"}

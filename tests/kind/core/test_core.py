@@ -118,7 +118,7 @@ async def _look(port: int) -> str:
         title = await visitor.page.title()
         assert "broken" in title
         assert ACTOR.partition("/")[0] in await visitor.text()
-        assert await visitor.open(f"/?namespace={SHOP}") == 200
+        assert await visitor.open(f"/?group=none&namespace={SHOP}") == 200
         text = await visitor.text()
         assert f"{SHOP}/web" in text
         assert ACTOR in text
