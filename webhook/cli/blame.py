@@ -20,7 +20,7 @@ from webhook.blame.report import Blame, BlamedObject, blame_live
 from webhook.blame.seen import ObjectAnswer, Seen, WebhooksAnswer, seen
 from webhook.cli import output as terminal
 from webhook.cli.errors import one_line_errors
-from webhook.cli.files import LOGS, expand, open_unpacked
+from webhook.cli.files import LOGS, expand_or_fail, open_unpacked
 from webhook.cli.options import (
     CONTEXT,
     FILENAME_HELP,
@@ -123,10 +123,7 @@ def blame(
         raise click.UsageError("-f needs no cluster and no server: leave them out")
     if files:
         log = AuditBlame(kind_in_log(kind, load_rows()), name, namespace or "")
-        try:
-            named = tuple(expand(files, LOGS, recursive=recursive))
-        except OSError as error:
-            raise click.ClickException(f"{error.filename}: {error.strerror}") from error
+        named = expand_or_fail(files, LOGS, recursive=recursive)
         unread = _read(log, named, max_line)
         try:
             story = log.find()

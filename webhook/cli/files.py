@@ -104,6 +104,16 @@ def expand(names: Sequence[str], endings: Sequence[str], *, recursive: bool) -> 
         yield from found
 
 
+def expand_or_fail(
+    names: Sequence[str], endings: Sequence[str], *, recursive: bool
+) -> tuple[str, ...]:
+    """Do as `expand` for a verb that ends where a folder cannot be used."""
+    try:
+        return tuple(expand(names, endings, recursive=recursive))
+    except OSError as error:
+        raise click.ClickException(f"{error.filename}: {error.strerror}") from error
+
+
 def open_named(name: str) -> AbstractContextManager[BinaryIO]:
     """Open a file, an https URL, or standard input for `-`. Raises OSError."""
     return nullcontext(_standard_input()) if name == "-" else _open(name)

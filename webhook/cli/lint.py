@@ -11,7 +11,7 @@ import click
 
 from webhook import __version__
 from webhook.cli.errors import one_line_errors
-from webhook.cli.files import MANIFESTS, advice, expand, open_named
+from webhook.cli.files import MANIFESTS, advice, expand_or_fail, open_named
 from webhook.cli.options import CONTEXT, MAX_LINE
 from webhook.cli.output import tell
 from webhook.lint.check import (
@@ -73,7 +73,7 @@ def lint(
     of_cluster = bool(kubeconfig or context)
     if bool(files) == of_cluster:
         raise click.UsageError("give either FILEs or --kubeconfig or --context")
-    names = tuple(_expanded(files, recursive=recursive))
+    names = expand_or_fail(files, MANIFESTS, recursive=recursive)
     documents = [one for name in names for one in _documents(name, max_line)]
     if of_cluster:
         with one_line_errors():
@@ -116,13 +116,6 @@ def _is_configuration(document: Any) -> bool:
 
 def _row(one: LintFinding) -> str:
     return printable(f"{one.severity.value:8} {one.id:26} {one.webhook} {one.field}: {one.message}")
-
-
-def _expanded(files: tuple[str, ...], *, recursive: bool) -> Iterator[str]:
-    try:
-        yield from expand(files, MANIFESTS, recursive=recursive)
-    except OSError as error:
-        raise click.ClickException(f"{error.filename}: {error.strerror}") from error
 
 
 def _documents(name: str, max_line: int) -> Iterator[Any]:
