@@ -108,8 +108,8 @@ class ObjectHistory(msgspec.Struct, gc=False):
         self.writes = self.writes[:place] + self.writes[place + 1 :]
         self.bytes -= dropped.size
         self.leaf_bytes -= self._own_leaf_bytes(dropped)
-        self.stored = tuple([one for one in self.stored if one is not dropped])
-        self.stored_metadata = tuple([one for one in self.stored_metadata if one is not dropped])
+        self.stored = _without(self.stored, dropped)
+        self.stored_metadata = _without(self.stored_metadata, dropped)
 
     def forget_leaves(self) -> None:
         """Drop the leaves of all writes; who, when, digests and numbers stay."""
@@ -175,6 +175,13 @@ class ObjectHistory(msgspec.Struct, gc=False):
                 if change.key == leaf and change.after is not None:
                     return write.requester if write.requester.user != user else None
         return None
+
+
+def _without(writes: tuple[Write, ...], dropped: Write) -> tuple[Write, ...]:
+    """Leave out a write, which is nearly always the oldest."""
+    if writes and writes[0] is dropped:
+        return writes[1:]
+    return tuple([one for one in writes if one is not dropped])
 
 
 class History:
