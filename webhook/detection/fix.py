@@ -257,8 +257,9 @@ def _of_genguard(plan: Plan, installation: Installation) -> FixStep:
     mend = "It assumed another version of Kubernetes: give it --kubeconfig or --server-version."
     if installation.connected:
         mend = (
-            "It knows the version of this cluster, so a feature gate is set otherwise, or its "
-            "table of kinds is wrong: please open an issue."
+            "It knows the version of the API server that it is connected to. During an upgrade "
+            "another one is older or newer: wait for its end. Otherwise a feature gate is set "
+            "otherwise, or its table of kinds is wrong: please open an issue."
         )
     return FixStep("Change nothing in the cluster", f"{plan.writer} {mend}")
 

@@ -130,6 +130,15 @@ def known_versions() -> tuple[str, str]:
     return min(told, key=parse_version), max(told, key=parse_version)
 
 
+def counted_since(group: str, resource: str) -> str | None:
+    """The Kubernetes since which a built-in kind has a generation; None if always, or never."""
+    for row in load_rows():
+        if (row.group, row.resource) == (group, resource):
+            counts = [bool(entry.compare) for entry in row.behaviour]
+            return row.behaviour[counts.index(True)].since or None if any(counts) else None
+    return None
+
+
 @cache
 def load_rows() -> tuple[Row, ...]:
     """Read and check kinds.json; raises BadTableError."""
