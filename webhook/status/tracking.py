@@ -113,6 +113,8 @@ _BYTES_OF_OBJECT: Final = 300
 _BYTES_OF_UNCONFIRMED: Final = 350
 _BYTES_OF_BLOCKING: Final = 250
 _BYTES_OF_IMAGES: Final = 150
+_BYTES_OF_GAP: Final = 150
+"""Of an object whose observedGeneration is behind."""
 
 
 class Tracked(NamedTuple):
@@ -475,7 +477,8 @@ class Tracking:
     def _put(self, uid: str, before: TrackedState | None, after: TrackedState | None) -> None:
         """Replace the state of an object, count it, and forget objects beyond the bounds."""
         old = self._objects.pop(uid, None)
-        self.counts_by_kind.change(before if old is not None else None, after)
+        gaps = self.counts_by_kind.change(uid, before if old is not None else None, after)
+        self.bytes += gaps * _BYTES_OF_GAP
         if old is not None:
             self.bytes -= _BYTES_OF_OBJECT + len(old)
         if after is None or after.settled:
@@ -539,6 +542,8 @@ def record_outcome(
             tracking.forget(new.metadata.uid or "")
             return
         kind = ResourceKind(wire.resource.group, wire.resource.resource, wire.kind.kind)
+        if request.subresource == "status":
+            tracking.counts_by_kind.note_status_subresource(kind)
         group, version = wire.kind.group, wire.kind.version
         tracking.record_write(kind, f"{group}/{version}" if group else version, old, new, at)
 
