@@ -135,7 +135,17 @@ PLANS: Final[Mapping[str, Plan]] = {
         "one controller without leader election look the same: then let one lead.",
     ),
     "foreign-status-writer": Plan(
-        Scope.STATUS, _PATCH_LESS, "It must leave the status to the controller of the kind."
+        Scope.STATUS,
+        _PATCH_LESS,
+        "It must leave the status to the controller of the kind: the status of a bound pod to its "
+        "kubelet. What it has to say belongs into a condition of its own, which "
+        "spec.readinessGates names.",
+    ),
+    "condition-generation-missing": Plan(
+        Scope.STATUS,
+        _PATCH_LESS,
+        "It must set observedGeneration of each condition that it writes to the "
+        "metadata.generation that it has read.",
     ),
     "status-write-storm": Plan(
         Scope.STATUS,

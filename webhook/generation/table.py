@@ -76,6 +76,7 @@ class Row(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=Tru
     observed_generation_gate: dict[str, dict[str, bool]] = {}
     observed_by: Writer | None = None
     observed_kept: Keeper | None = None
+    condition_writers: tuple[Writer, ...] = ()
     short_names: tuple[str, ...] = ()
     note: str = ""
 

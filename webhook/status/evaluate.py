@@ -27,6 +27,7 @@ from webhook.status.checked_object import (
 from webhook.status.kind_rule import KindRule, KindVerdict
 from webhook.status.kinds import find_rule
 from webhook.status.kinds.generic import GENERIC
+from webhook.status.pod_images import find_old_containers
 from webhook.status.ready_table import amendment, table_ready
 from webhook.status.view import Blocks, Health, Past, Reason, StatusView, remark, type_word
 
@@ -60,6 +61,8 @@ def evaluate(
     gap = None if obj.deleting else _why_status_is_old(obj, rule, past)
     verdict = _apply_rule(obj, rule, gap, past)
     reasons = list(verdict.reasons)
+    if past is not None and past.images and gap is None and not (obj.deleting or verdict.finished):
+        reasons += find_old_containers(past.images, document)
     terminating = _read_reported_terminating(obj)
     if children or terminating:
         terminating = _add_terminating(obj, rule, terminating, children, reasons)
