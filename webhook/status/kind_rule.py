@@ -45,6 +45,8 @@ class KindRule(NamedTuple):
     """No controller writes a status: what is stored is in force."""
     counts_replicas: bool = False
     """Status counts finished replicas. Counts of an older generation are no progress."""
+    decides_alone: bool = False
+    """Conditions Reconciling and Stalled add nothing to its verdict: it knows of them."""
 
 
 KindRules = Mapping[tuple[str, str], KindRule]

@@ -1,0 +1,110 @@
+"""Rules for custom kinds, given as a file (--rules) or as the texts of a ConfigMap."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from webhook.given_files import BadFileError
+from webhook.objects.documents import Unreadable, read_documents
+from webhook.objects.lines import LONGEST_LINE, bounded
+from webhook.status.health_rules import LISTS, BadRuleError, HealthRule, Key, parse_rules
+from webhook.status.rule_cases import CASES, Case, parse_cases
+
+RULES: Final = "--rules"
+_BESIDE: Final = ".cases"
+"""Before the last suffix of the file with the cases of a file: widgets.cases.yaml."""
+Refusal = Callable[[str, Key], str]
+"""Why an expression cannot be used, with line and column; "" where it can."""
+
+
+class RuleFile(NamedTuple):
+    """What a file has."""
+
+    rules: tuple[HealthRule, ...]
+    cases: tuple[Case, ...]
+
+
+def load_rules(path: Path, refusal: Refusal) -> tuple[HealthRule, ...]:
+    """Read the rules of a file, and have each expression compiled. Raises BadFileError."""
+    found = read_rule_file(path).rules
+    if not found:
+        raise BadFileError(f"{RULES} {path}: no list `{LISTS[0]}` is in it")
+    for why in refusals(found, refusal):
+        raise BadFileError(f"{RULES} {path}: {why}")
+    return found
+
+
+def refusals(rules: Iterable[HealthRule], refusal: Refusal) -> Iterator[str]:
+    """Yield a line for each expression that cannot be used: its kind, key, line and column."""
+    for rule in rules:
+        for key, expression in rule.expressions.items():
+            if why := refusal(expression, key):
+                yield f"{rule}: `{key}`: {why}"
+
+
+def read_rule_file(path: Path) -> RuleFile:
+    """Read rules and cases of a file, and cases of NAME.cases.yaml beside NAME.yaml.
+
+    The file is YAML or JSON, one or several documents: ours, a Kustomization or HelmRelease of
+    Flux, or a ConfigMap that has such documents. Raises BadFileError.
+    """
+    found = _read(path)
+    beside = path.with_name(f"{path.stem}{_BESIDE}{path.suffix}")
+    if not beside.is_file():
+        return found
+    more = _read(beside)
+    if more.rules:
+        raise BadFileError(f"{beside}: rules are in {path}, and cases alone here")
+    return RuleFile(found.rules, (*found.cases, *more.cases))
+
+
+def parse_texts(texts: Mapping[str, str]) -> tuple[HealthRule, ...]:
+    """Read the rules of the files that a ConfigMap has. Raises BadFileError, with the key."""
+    found: list[HealthRule] = []
+    for name, text in sorted(texts.items()):
+        found += _parse(read_documents(text.encode().splitlines(keepends=True)), name).rules
+    return _distinct(found)
+
+
+def _read(path: Path) -> RuleFile:
+    try:
+        with path.open("rb") as stream:
+            return _parse(read_documents(bounded(stream, LONGEST_LINE)), str(path))
+    except OSError as error:
+        raise BadFileError(f"{RULES} {path}: {error.strerror}") from error
+
+
+def _parse(documents: Iterable[Any], source: str) -> RuleFile:
+    rules: list[HealthRule] = []
+    cases: list[Case] = []
+    for one in documents:
+        if isinstance(one, Unreadable):
+            raise BadFileError(f"{RULES} {source}: {one}")
+        place = f"{source}:{one.line}"
+        if one.value.get("kind") == "ConfigMap":
+            rules += parse_texts(_texts(one.value, place))
+            continue
+        try:
+            if CASES not in one.value or any(key in one.value for key in LISTS):
+                rules += parse_rules(one.value, source)
+            cases += parse_cases(one.value)
+        except BadRuleError as error:
+            raise BadFileError(f"{RULES} {place}: {error}") from error
+    return RuleFile(_distinct(rules), tuple(cases))
+
+
+def _texts(document: Mapping[str, Any], place: str) -> Mapping[str, str]:
+    data = document.get("data")
+    if not isinstance(data, Mapping) or not all(isinstance(one, str) for one in data.values()):
+        raise BadFileError(f"{RULES} {place}: a ConfigMap without texts in data")
+    return data
+
+
+def _distinct(rules: list[HealthRule]) -> tuple[HealthRule, ...]:
+    found: dict[tuple[str, str], HealthRule] = {}
+    for rule in rules:
+        known = found.setdefault((rule.group, rule.kind), rule)
+        if known is not rule:
+            told = f"a second rule for {rule}: there is one in {known.source}: remove one of them"
+            raise BadFileError(f"{RULES} {rule.source}: {told}")
+    return tuple(found.values())
