@@ -124,9 +124,7 @@ class Evaluator:
         )
         if len(answers) < len(keys):
             return RuleAnswers(rule, {})
-        values = {
-            key: decode_rule_answer(answers[text]) for key, text in rule.expressions.items()
-        }
+        values = {key: decode_rule_answer(answers[text]) for key, text in rule.expressions.items()}
         return RuleAnswers(rule, values)
 
     def refusal(self, expression: str, key: Key) -> str:
@@ -279,6 +277,10 @@ class RuleJudge:
     def __call__(self, document: Mapping[str, Any]) -> RuleAnswers | None:
         """Return what the rule of an object's kind says of it; None without a rule."""
         return self.judge(*group_and_kind(document), document)
+
+    def covers(self, group: str, kind: str) -> bool:
+        """Whether a kind has a rule."""
+        return self.rules.find(group, kind) is not None
 
     def judge(self, group: str, kind: str, document: Mapping[str, Any]) -> RuleAnswers | None:
         """Do the same for an object whose fields may not be decoded."""

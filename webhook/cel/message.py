@@ -7,8 +7,8 @@ import msgspec
 
 from webhook.admission.review import AdmissionRequest, ReviewedObject
 from webhook.objects.selectors import Truth
-from webhook.status.health_rules import Key, NoAnswer
 from webhook.status.health_rules import Answer as RuleAnswer
+from webhook.status.health_rules import Key, NoAnswer
 from webhook.status.view import Health
 
 MOST_BYTES: Final = 128 * 1024

@@ -54,6 +54,7 @@ async def following(
     wanted: Iterable[WatchTarget],
     tell: Tell,
     memories: Mapping[str, Memory],
+    *,
     judge: Judge = judge_nothing,
 ) -> AsyncIterator["Following"]:
     """Watch objects while the context is entered; `tell` prints what cannot be watched, and why.
@@ -61,7 +62,7 @@ async def following(
     memories  what was seen before, by uid.
     judge     evaluates rules in CEL.
     """
-    found = Following(rest, kinds, tuple(dict.fromkeys(wanted)), tell, memories, judge)
+    found = Following(rest, kinds, tuple(dict.fromkeys(wanted)), tell, memories, judge=judge)
     try:
         yield found
     finally:
@@ -78,6 +79,7 @@ class Following:
         wanted: tuple[WatchTarget, ...],
         tell: Tell,
         memories: Mapping[str, Memory],
+        *,
         judge: Judge,
     ) -> None:
         self._judge: Final = judge
@@ -202,7 +204,12 @@ class Following:
         self._seen[one][uid] = document
         served = one.served
         self._tracking.record_stored(
-            served.group, served.resource, served.kind, fields, time.time()
+            served.group,
+            served.resource,
+            served.kind,
+            fields,
+            time.time(),
+            answers=self._judge(document),
         )
         if one not in self._wanted:
             return

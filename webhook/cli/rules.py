@@ -29,10 +29,10 @@ _Cases = Sequence[tuple[str, Case]]
 def rules(action: str, files: tuple[Path, ...]) -> None:
     """Check and test rules that say in CEL when custom objects are ready, settled and healthy.
 
-    test runs the cases of each FILE, and of NAME.cases.yaml beside NAME.yaml: objects, and what must
-    be said of them. check only has every expression compiled. list prints for which kinds there are
-    rules, and where each is. Without a FILE, all three are about the rules that genguard has for
-    well-known kinds.
+    test runs the cases of each FILE, and of NAME.cases.yaml beside NAME.yaml: objects, and what
+    must be said of them. check only has every expression compiled. list prints for which kinds
+    there are rules, and where each is. Without a FILE, all three are about the rules that genguard
+    has for well-known kinds.
 
     The exit code is 0 when all is well, 1 when a case fails or a file or a rule cannot be used, 2
     when the command line is wrong.
@@ -82,7 +82,7 @@ def _nothing(files: Sequence[Path]) -> _Cases:
 
 def _list(found: Sequence[HealthRule]) -> None:
     for rule in sorted(found, key=lambda one: (one.group, one.kind)):
-        click.echo(printable(f"{str(rule):52} {rule.source}"))
+        click.echo(printable(f"{rule!s:52} {rule.source}"))
 
 
 def _test(cases: _Cases, judge: RuleJudge) -> list[str]:

@@ -90,7 +90,7 @@ async def _show(
                 memories = await server.memories(options.namespace)
         within = options.namespace if all(one.namespace for one in found) else ""
         async with (
-            following(rest, kinds, found, tell, memories, options.judge) as objects,
+            following(rest, kinds, found, tell, memories, judge=options.judge) as objects,
             CulpritWatch(options.server, rest, kinds, within, tell) as culprits,
         ):
             while True:
@@ -179,7 +179,9 @@ def status(
         objects = FileObjects(files, max_line, recursive=recursive)
         if not output.is_table:
             # At once and without a tree: a file may be longer than the memory.
-            lines = (assess(document, at=time.time(), judge=judge).to_line() for document in objects)
+            lines = (
+                assess(document, at=time.time(), judge=judge).to_line() for document in objects
+            )
             print_objects(lines, output, _name)
         else:
             _print(build_trees(list(objects), at=time.time(), judge=judge), output)

@@ -107,7 +107,9 @@ class _Waiting:
                 known = await server.memories(within)
         within = within if all(one.namespace for one in found) else ""
         async with (
-            following(self._rest, kinds, found, self._tell, known, self._options.judge) as objects,
+            following(
+                self._rest, kinds, found, self._tell, known, judge=self._options.judge
+            ) as objects,
             CulpritWatch(choice, self._rest, kinds, within, self._tell) as culprits,
         ):
             return await self._follow(objects, WaitTracker(found, self._options.goals), culprits)

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from webhook.objects.fields import Fields
 from webhook.status.evaluate import evaluate
 from webhook.status.health_rules import RuleAnswers
 from webhook.status.view import Health, Past, StatusView
@@ -13,12 +14,19 @@ from webhook.status.views.disagreement import disagreement
 from webhook.status.views.kstatus import Kstatus, kstatus
 from webhook.status.views.rollout import Rollout, rollout
 
-
 Judge = Callable[[Mapping[str, Any]], RuleAnswers | None]
-"""Has the rule in CEL for an object's kind evaluated; None without one. It may block for seconds."""
+"""Evaluates the rule in CEL for an object's kind; None without one. It may block for seconds."""
 
 
 def judge_nothing(_: Mapping[str, Any]) -> None:
+    """Where nobody evaluates rules in CEL."""
+
+
+JudgeFields = Callable[[str, str, Fields], RuleAnswers | None]
+"""The same by group and kind, for an object whose fields are not decoded."""
+
+
+def judge_no_fields(_: str, __: str, ___: Fields) -> None:
     """Where nobody evaluates rules in CEL."""
 
 

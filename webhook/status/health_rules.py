@@ -9,7 +9,6 @@ Source  Flux RFC 0009 and fluxcd/pkg runtime/cel/status_evaluator.go for current
 """
 
 import re
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import StrEnum
 from functools import cached_property
@@ -84,8 +83,8 @@ class HealthRule(msgspec.Struct, frozen=True):
     """The file or ConfigMap that it comes from, or the name of its project in the library."""
 
     def __str__(self) -> str:
-        """`Rollout.argoproj.io`."""
-        return f"{self.kind or '*'}.{self.group}"
+        """`Rollout.argoproj.io`; `every kind of rabbitmq.com`."""
+        return f"{self.kind}.{self.group}" if self.kind else f"every kind of {self.group}"
 
 
 class RuleAnswers(NamedTuple):
@@ -93,11 +92,6 @@ class RuleAnswers(NamedTuple):
 
     rule: HealthRule
     values: Mapping[Key, Answer]
-
-    @property
-    def digest(self) -> int:
-        """A number that differs where the answers do."""
-        return zlib.crc32(repr([(self.rule.source, *self.values.items())]).encode())
 
 
 class HealthRules:
@@ -108,7 +102,7 @@ class HealthRules:
         own: Iterable[HealthRule] = (),
         library: Callable[[], Iterable[HealthRule]] = tuple,
     ) -> None:
-        """`library` is called when a rule is looked for first: to read it takes a tenth of a second."""
+        """`library` is read when a rule is looked for: that takes a tenth of a second."""
         self.own: Final = tuple(own)
         self._own: Final = {(rule.group, rule.kind): rule for rule in self.own}
         self._read: Final = library
@@ -127,14 +121,12 @@ class HealthRules:
         return _find(self._own, group, kind) or _find(self._library, group, kind)
 
 
-def _find(
-    rules: Mapping[tuple[str, str], HealthRule], group: str, kind: str
-) -> HealthRule | None:
+def _find(rules: Mapping[tuple[str, str], HealthRule], group: str, kind: str) -> HealthRule | None:
     """Return the rule for a kind, else for its group, else for the nearest domain above it."""
     places = [(group, kind), (group, "")]
     domain = group
     while domain := domain.partition(".")[2]:
-        places.append((f"{_EVERY}{domain}", ""))
+        places += [(f"{_EVERY}{domain}", kind), (f"{_EVERY}{domain}", "")]
     return next((rules[place] for place in places if place in rules), None)
 
 
@@ -174,35 +166,43 @@ _KEYS: Final = frozenset({"apiVersion", "kind", *_EXPRESSIONS})
 def _parse_rule(item: Any, path: str, source: str) -> HealthRule:
     if not isinstance(item, Mapping):
         raise BadRuleError(f"{path}: not a mapping with apiVersion, kind and current")
+    group, kind = _parse_kind(item, path)
+    name = f"{path} ({kind or '*'}.{group})"
+    if unknown := sorted(set(map(str, item)) - _KEYS):
+        allowed = ", ".join(key.value for key in Key)
+        raise BadRuleError(f"{name}: unknown key {short_word(unknown[0])}; there are {allowed}")
+    found = {
+        key: _parse_expression(item[key.value], f"{name}.{key}")
+        for key in Key
+        if item.get(key.value) not in (None, "")
+    }
+    if Key.CURRENT not in found:
+        raise BadRuleError(f"{name}: no expression `current`")
+    return HealthRule(group, kind, found, source)
+
+
+def _parse_kind(item: Mapping[Any, Any], path: str) -> tuple[str, str]:
+    """Return group and kind; "" is every kind of the group."""
     version, kind = item.get("apiVersion"), item.get("kind", "")
     if not isinstance(version, str) or not version:
         raise BadRuleError(f"{path}.apiVersion: give the group and a version: example.org/v1")
     if not isinstance(kind, str):
         raise BadRuleError(f"{path}.kind: not a text")
     group = version.rpartition("/")[0]
-    if group.startswith(_EVERY) and kind:
-        raise BadRuleError(f"{path}: {group} stands for many groups: leave out kind")
-    name = f"{path} ({kind or '*'}.{group})"
-    if (group, kind) in KINDS or not group:
-        raise BadRuleError(f"{name}: a built-in kind, which genguard judges itself: remove it")
-    if unknown := sorted(set(map(str, item)) - _KEYS):
-        allowed = ", ".join(key.value for key in Key)
-        raise BadRuleError(f"{name}: unknown key {short_word(unknown[0])}; there are {allowed}")
-    found: dict[Key, str] = {}
-    for key in Key:
-        text = item.get(key.value)
-        if text is None or text == "":
-            continue
-        if isinstance(text, bool) or (isinstance(text, int) and key is Key.PROGRESS):
-            text = str(text).lower()  # YAML's own true is CEL's
-        if not isinstance(text, str):
-            raise BadRuleError(f"{name}.{key}: not a text: put the expression in quotes")
-        if len(text) > LONGEST:
-            raise BadRuleError(f"{name}.{key}: more than {LONGEST} characters")
-        found[key] = text
-    if Key.CURRENT not in found:
-        raise BadRuleError(f"{name}: no expression `current`")
-    return HealthRule(group, kind, found, source)
+    if (group, kind) in KINDS or "." not in group:
+        told = "built in, and judged by genguard itself: remove this rule"
+        raise BadRuleError(f"{path}: {kind or 'this group'} of {version} is {told}")
+    return group, kind
+
+
+def _parse_expression(text: Any, name: str) -> str:
+    if isinstance(text, bool):
+        return str(text).lower()  # YAML's own true is CEL's
+    if not isinstance(text, str):
+        raise BadRuleError(f"{name}: not a text: put the expression in quotes")
+    if len(text) > LONGEST:
+        raise BadRuleError(f"{name}: more than {LONGEST} characters")
+    return text
 
 
 def judge_by_rule(answers: RuleAnswers, obj: CheckedObject) -> KindVerdict:
@@ -236,7 +236,8 @@ def judge_by_rule(answers: RuleAnswers, obj: CheckedObject) -> KindVerdict:
     reasons: list[Reason] = []
     if failed or not (ready and settled):
         blocks = _BLOCKS[ready, settled]
-        reasons = list(_reasons(answers, key, obj, blocks))
+        is_error = isinstance(held, NoAnswer) or isinstance(values.get(key), NoAnswer)
+        reasons = list(_reasons(answers.rule, key, obj, blocks, is_error=is_error))
     return KindVerdict(
         reasons,
         failed=failed,
@@ -259,22 +260,23 @@ def _decides(answer: Answer) -> bool:
 
 
 def _reasons(
-    answers: RuleAnswers, key: Key, obj: CheckedObject, blocks: Blocks
+    rule: HealthRule, key: Key, obj: CheckedObject, blocks: Blocks, *, is_error: bool
 ) -> Iterator[Reason]:
     """Yield the fields that the deciding expression reads, with their values; else its name."""
     wanted = "false" if key in (Key.IN_PROGRESS, Key.FAILED) else "true"
     want = f"`{key}` {wanted}" if blocks else ""
-    facts = _facts(answers.rule.expressions[key], key, obj)
+    facts = _facts(rule.expressions[key], key, obj)
     for path, have, note in facts[:_MOST_FACTS]:
         yield Reason(path, have, want, note, blocks)
     if not facts:
-        answer = answers.values.get(key, False)
-        have = "cannot be evaluated" if answer is NoAnswer.ERROR else str(answer).lower()
-        yield Reason(f"`{key}` of its rule", have, wanted if blocks else "", "", blocks)
+        have = "cannot be evaluated" if is_error else str(wanted == "false").lower()
+        note = "a field that its rule reads is not there" if is_error else ""
+        yield Reason(f"`{key}` of its rule", have, wanted if blocks else "", note, blocks)
 
 
 _TYPE_IS: Final = re.compile(r"""\.type\s*==\s*(['"])([\w./-]+)\1""")
 _PATH: Final = re.compile(r"(?<![\w.'\"])status(?:\.\??[A-Za-z_]\w*)+(?!\w*\s*\()")
+_CONDITIONS: Final = re.compile(r"(?<![\w.])status\.\??conditions\b")
 _Fact = tuple[str, Any, str]
 
 
@@ -302,6 +304,8 @@ def _facts(expression: str, key: Key, obj: CheckedObject) -> list[_Fact]:
 
 
 def _names(expression: str) -> Iterable[str]:
+    if _CONDITIONS.search(expression) is None:
+        return ()  # it reads those of listeners or parents
     return dict.fromkeys(name for _, name in _TYPE_IS.findall(expression))
 
 

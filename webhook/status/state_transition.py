@@ -23,6 +23,7 @@ from webhook.objects.metadata import version_number
 from webhook.objects.owners import read_owner_uid
 from webhook.status.blocking import find_blocking_text
 from webhook.status.evaluate import GRACE_SECONDS, evaluate
+from webhook.status.health_rules import RuleAnswers
 from webhook.status.tracked_state import MOST_FLIPS, TrackedState
 from webhook.status.view import Health, Past, StatusView
 
@@ -47,6 +48,7 @@ class ObjectSnapshot:
     __slots__ = (
         "_spec",
         "_status",
+        "answers",
         "api_version",
         "digest",
         "generation",
@@ -55,7 +57,15 @@ class ObjectSnapshot:
         "version",
     )
 
-    def __init__(self, reviewed: ReviewedObject, api_version: str, kind: str) -> None:
+    def __init__(
+        self,
+        reviewed: ReviewedObject,
+        api_version: str,
+        kind: str,
+        answers: RuleAnswers | None = None,
+    ) -> None:
+        """`answers` are what a rule in CEL says of the object; None without such a rule."""
+        self.answers: Final = answers
         self._spec: Final = reviewed.spec
         self._status: Final = reviewed.status
         self.api_version: Final = api_version
@@ -150,7 +160,7 @@ def compute_transition(
     silent = before.observed is None and not always_observes
     acted = before.observed_at or (at if silent else None)
     past = Past(before.intent_at, acted, before.reconciled, len(flips))
-    view = evaluate(document, past, at=at, with_table=False)
+    view = evaluate(document, past, answers=snapshot.answers, at=at, with_table=False)
     flipped = (
         before.has_been_ready
         and before.ready is not view.ready
@@ -160,7 +170,7 @@ def compute_transition(
     if flipped:
         flips = (*flips, max(int(at), 0))[-MOST_FLIPS:]
         past = Past(before.intent_at, acted, before.reconciled, len(flips))
-        view = evaluate(document, past, at=at, with_table=False)
+        view = evaluate(document, past, answers=snapshot.answers, at=at, with_table=False)
     observed = _observed(view)
     observed_at, settled_at = before.observed_at, before.settled_at
     measures = before.intent_seen and generation > 0
@@ -220,7 +230,7 @@ def _new_intent(
     reconciled = before.reconciled if before else None
     flips = before.flips_since(at) if before else ()
     past = Past(at - GRACE_SECONDS, None, reconciled, len(flips)) if is_new else None
-    view = evaluate(snapshot.decode(), past, at=at, with_table=False)
+    view = evaluate(snapshot.decode(), past, answers=snapshot.answers, at=at, with_table=False)
     generation, observed = snapshot.generation, _observed(view)
     is_observed = observed is not None and observed >= generation
     intent_changed = is_new and not is_observed and generation > 0

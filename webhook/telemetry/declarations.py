@@ -101,6 +101,10 @@ COSTLY_CONDITIONS: Final = Gauge(
     "genguard_costly_conditions",
     "matchConditions that cost too much to evaluate; their webhooks stay possible.",
 )
+RULES_REFUSED: Final = Gauge(
+    "genguard_rules_refused",
+    "1 while the ConfigMap of --rules has rules that cannot be used; earlier ones are kept.",
+)
 
 # The server.
 SHED: Final = Counter(
