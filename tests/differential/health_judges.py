@@ -1,4 +1,4 @@
-"""What Argo CD's health checks and Flux' evaluator say of custom resources: a run of healthjudges."""
+"""What Argo CD's health checks and Flux' evaluator say: a run of the program healthjudges."""
 
 import json
 import subprocess

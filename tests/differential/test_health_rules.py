@@ -194,7 +194,7 @@ def _argo_word(view):
 
 
 def _agree(argo, ours):
-    """Suspended and Unknown have no counterpart: the first is no failure, the second not current."""
+    """Suspended and Unknown are no words of ours: no failure, and not current."""
     if argo == "Suspended":
         return ours != "Degraded"
     return ours != "Healthy" if argo == "Unknown" else ours == argo

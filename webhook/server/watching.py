@@ -18,8 +18,8 @@ from webhook.status.tracking import Tracking
 from webhook.telemetry.logs import LOGGER
 from webhook.threads import in_thread
 
-MOST_WAITING: Final = 5_000
-MOST_WAITING_BYTES: Final = 24 * 1024 * 1024
+MOST_WAITING: Final = 1_500
+MOST_WAITING_BYTES: Final = 6 * 1024 * 1024
 
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 
@@ -96,6 +96,9 @@ class JudgedObjects:
         self.bytes += _size(seen)
         while len(self._waiting) > MOST_WAITING or self.bytes > MOST_WAITING_BYTES:
             self._take(next(iter(self._waiting)))
+            if not self.dropped:
+                facts = {"effect": "they are tracked with their next change"}
+                LOGGER.warning("objects not judged: too many at once", extra={"facts": facts})
             self.dropped += 1
         self._wake.set()
 
