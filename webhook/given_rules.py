@@ -47,8 +47,8 @@ def parse_place(text: str) -> RulesPlace | None:
     kind, colon, rest = text.partition(":")
     if kind != _CONFIGMAP or not colon:
         return RulesPlace(Path(text), "", "") if text else None
-    namespace, _, name = rest.rpartition("/")
-    if not all(_NAME.fullmatch(one) for one in (name, namespace or name)):
+    namespace, slash, name = rest.rpartition("/")
+    if not all(_NAME.fullmatch(one) for one in ((namespace, name) if slash else (name,))):
         told = "write configmap:NAME or configmap:NAMESPACE/NAME"
         raise BadFileError(f"{RULES} {text}: {told}")
     return RulesPlace(None, namespace, name)
