@@ -86,17 +86,17 @@ def refusals(rules: Iterable[HealthRule], refusal: Refusal) -> Iterator[str]:
                 yield f"{rule}: `{key}`: {why}"
 
 
-def read_rule_file(path: Path) -> RuleFile:
+def read_rule_file(path: Path, max_line: int = LONGEST_LINE) -> RuleFile:
     """Read rules and cases of a file, and cases of NAME.cases.yaml beside NAME.yaml.
 
     The file is YAML or JSON, one or several documents: ours, a Kustomization or HelmRelease of
-    Flux, or a ConfigMap that has such documents. Raises BadFileError.
+    Flux, or a ConfigMap that has such documents. `max_line` is in MiB. Raises BadFileError.
     """
-    found = _read(path)
+    found = _read(path, max_line)
     beside = path.with_name(f"{path.stem}{_BESIDE}{path.suffix}")
     if not beside.is_file():
         return found
-    more = _read(beside)
+    more = _read(beside, max_line)
     if more.rules:
         raise BadFileError(f"{beside}: rules are in {path}, and cases alone here")
     return RuleFile(found.rules, (*found.cases, *more.cases))
@@ -110,12 +110,15 @@ def parse_texts(texts: Mapping[str, str]) -> tuple[HealthRule, ...]:
     return _distinct(found)
 
 
-def _read(path: Path) -> RuleFile:
+def _read(path: Path, max_line: int) -> RuleFile:
     try:
         with path.open("rb") as stream:
-            return _parse(read_documents(bounded(stream, LONGEST_LINE)), str(path))
+            found = _parse(read_documents(bounded(stream, max_line)), str(path))
     except OSError as error:
         raise BadFileError(f"{RULES} {path}: {error.strerror}") from error
+    if not found.rules and not found.cases:
+        raise BadFileError(f"{RULES} {path}: neither rules nor cases are in it")
+    return found
 
 
 def _parse(documents: Iterable[Any], source: str) -> RuleFile:

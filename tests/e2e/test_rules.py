@@ -1,4 +1,4 @@
-"""`serve --rules configmap:...` against a real API server: followed, and the last good rules kept."""
+"""`serve --rules configmap:...` at a real API server: followed, and the last good rules kept."""
 
 import json
 from typing import Any

@@ -55,7 +55,7 @@ def test_cases_are_in_the_file_or_beside_it(tmp_path):
         ("a: b", "rules.yaml:1: no list `rules` (or `healthCheckExprs`, as Flux calls it)"),
         (f"{GOOD}\n---\n{GOOD}", "a second rule for Widget.example.org"),
         ("{", "rules.yaml: neither JSON nor YAML at line 1"),
-        ("cases: []", "rules.yaml: no list `rules` is in it"),
+        ("cases: []", "rules.yaml: neither rules nor cases are in it"),
         ("rules: [{apiVersion: v1, kind: Pod, current: 'true'}]", "rules.yaml:1: rules[0]: Pod"),
         ("kind: ConfigMap\ndata: {a: {b: c}}", "a ConfigMap without texts in data"),
     ],

@@ -9,7 +9,8 @@ from typing import Final
 import click
 
 from webhook.cel.evaluator import Evaluator, RuleJudge
-from webhook.flags import FILE
+from webhook.cli.options import MAX_LINE
+from webhook.flags import PATH
 from webhook.given_files import BadFileError
 from webhook.given_rules import RuleFile, read_rule_file, refusals
 from webhook.objects.shown import printable
@@ -25,8 +26,9 @@ _Cases = Sequence[tuple[str, Case]]
 
 @click.command()
 @click.argument("action", metavar="test|check|list", type=click.Choice(_ACTIONS))
-@click.argument("files", metavar="[FILE...]", nargs=-1, type=FILE)
-def rules(action: str, files: tuple[Path, ...]) -> None:
+@MAX_LINE
+@click.argument("files", metavar="[FILE...]", nargs=-1, type=PATH)
+def rules(action: str, files: tuple[Path, ...], *, max_line: int) -> None:
     """Check and test rules that say in CEL when custom objects are ready, settled and healthy.
 
     test runs the cases of each FILE, and of NAME.cases.yaml beside NAME.yaml: objects, and what
@@ -37,7 +39,7 @@ def rules(action: str, files: tuple[Path, ...]) -> None:
     The exit code is 0 when all is well, 1 when a case fails or a file or a rule cannot be used, 2
     when the command line is wrong.
     """
-    own, cases = _read(files)
+    own, cases = _read(files, max_line)
     found = own if files else load_library()
     if action == "list":
         _list(found)
@@ -54,12 +56,12 @@ def rules(action: str, files: tuple[Path, ...]) -> None:
     sys.exit(1 if wrong else 0)
 
 
-def _read(files: Sequence[Path]) -> tuple[tuple[HealthRule, ...], _Cases]:
+def _read(files: Sequence[Path], max_line: int) -> tuple[tuple[HealthRule, ...], _Cases]:
     """The rules and cases of all files; without files, the cases of the library."""
     if not files:
         return (), list(load_library_cases())
     try:
-        found = [(str(path), read_rule_file(path)) for path in files]
+        found = [(str(path), read_rule_file(path, max_line)) for path in files]
     except BadFileError as error:
         raise click.ClickException(str(error)) from error
     return _rules(found), [(name, case) for name, file in found for case in file.cases]
