@@ -5,6 +5,7 @@ status must belong to the current generation. Only then does the rule of the kin
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -24,6 +25,7 @@ from webhook.status.checked_object import (
     read_observed_generation,
     why_unobserved,
 )
+from webhook.status.health_rules import RuleAnswers, judge_by_rule
 from webhook.status.kind_rule import KindRule, KindVerdict
 from webhook.status.kinds import find_rule
 from webhook.status.kinds.generic import GENERIC
@@ -44,6 +46,7 @@ def evaluate(
     document: Mapping[str, Any],
     past: Past | None = None,
     children: Sequence[StatusView] = (),
+    answers: RuleAnswers | None = None,
     *,
     at: float,
     with_table: bool = True,
@@ -53,11 +56,14 @@ def evaluate(
     past        what is known from earlier writes; None: only the object itself counts.
     children    the views of the objects that it owns. The answer is aggregated over them, and
                 their terminating pods count where status has no count.
+    answers     what a rule in CEL says of the object; None where its kind has no such rule.
     at          now, in Unix seconds.
     with_table  whether to fill `table_ready` too; the Ready table never changes `ready`.
     """
     obj = check_object(document, at)
     rule = find_rule(obj.group, obj.kind)
+    if answers is not None and rule is GENERIC:
+        rule = KindRule(partial(judge_by_rule, answers), needs_spec=False, decides_alone=True)
     gap = None if obj.deleting else _why_status_is_old(obj, rule, past)
     verdict = _apply_rule(obj, rule, gap, past)
     reasons = list(verdict.reasons)
@@ -139,7 +145,7 @@ def _apply_rule(
     try:
         if gap is None:
             verdict = rule.evaluate(obj)
-            return verdict if rule is GENERIC else _add_declared_conditions(obj, verdict)
+            return verdict if rule.decides_alone else _add_declared_conditions(obj, verdict)
         failures = _find_current_failures(obj)
     except WrongTypeError as error:
         return KindVerdict((error.reason,))

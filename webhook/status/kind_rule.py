@@ -48,6 +48,8 @@ class KindRule(NamedTuple):
     most_pods: Callable[[CheckedObject], int | None] | None = None
     """How many pods the object may have at a time, where terminating ones are left out of account;
     None where that cannot be read."""
+    decides_alone: bool = False
+    """Conditions Reconciling and Stalled add nothing to its verdict: it knows of them."""
 
 
 KindRules = Mapping[tuple[str, str], KindRule]

@@ -23,6 +23,7 @@ from webhook.objects.metadata import version_number
 from webhook.objects.owners import read_owner_uid
 from webhook.status.blocking import find_blocking_text
 from webhook.status.evaluate import GRACE_SECONDS, evaluate
+from webhook.status.health_rules import RuleAnswers
 from webhook.status.pod_images import remember_images
 from webhook.status.tracked_state import MOST_FLIPS, TrackedState
 from webhook.status.view import Health, Past, StatusView
@@ -60,6 +61,7 @@ class ObjectSnapshot:
     __slots__ = (
         "_spec",
         "_status",
+        "answers",
         "api_version",
         "digest",
         "generation",
@@ -68,7 +70,15 @@ class ObjectSnapshot:
         "version",
     )
 
-    def __init__(self, reviewed: ReviewedObject, api_version: str, kind: str) -> None:
+    def __init__(
+        self,
+        reviewed: ReviewedObject,
+        api_version: str,
+        kind: str,
+        answers: RuleAnswers | None = None,
+    ) -> None:
+        """`answers` are what a rule in CEL says of the object; None without such a rule."""
+        self.answers: Final = answers
         self._spec: Final = reviewed.spec
         self._status: Final = reviewed.status
         self.api_version: Final = api_version
@@ -179,7 +189,7 @@ def compute_transition(
     acted = before.observed_at or (at if silent else None)
     images = remember_images(images, document)
     past = Past(before.intent_at, acted, before.reconciled, len(flips), images)
-    view = evaluate(document, past, at=at, with_table=False)
+    view = evaluate(document, past, answers=snapshot.answers, at=at, with_table=False)
     flipped = (
         before.has_been_ready
         and before.ready is not view.ready
@@ -189,7 +199,7 @@ def compute_transition(
     if flipped:
         flips = (*flips, max(int(at), 0))[-MOST_FLIPS:]
         past = Past(before.intent_at, acted, before.reconciled, len(flips), images)
-        view = evaluate(document, past, at=at, with_table=False)
+        view = evaluate(document, past, answers=snapshot.answers, at=at, with_table=False)
     observed = _observed(view)
     observed_at, settled_at = before.observed_at, before.settled_at
     measures = before.intent_seen and generation > 0
@@ -253,7 +263,7 @@ def _new_intent(
     document = snapshot.decode()
     images = remember_images(images, document)
     past = Past(at - GRACE_SECONDS, None, reconciled, len(flips), images) if is_new else None
-    view = evaluate(document, past, at=at, with_table=False)
+    view = evaluate(document, past, answers=snapshot.answers, at=at, with_table=False)
     generation, observed = snapshot.generation, _observed(view)
     is_observed = observed is not None and observed >= generation
     intent_changed = is_new and not is_observed and generation > 0

@@ -33,6 +33,7 @@ from webhook.objects.metadata import ObjectMeta
 from webhook.objects.owners import LONGEST_UID
 from webhook.status.blocking import Blocking, guess_blocking, stuck_at
 from webhook.status.evaluate import GRACE_SECONDS
+from webhook.status.health_rules import RuleAnswers
 from webhook.status.kind_counts import CountsByKind, ResourceKind
 from webhook.status.state_transition import (
     ObjectSnapshot,
@@ -115,6 +116,17 @@ _BYTES_OF_BLOCKING: Final = 250
 _BYTES_OF_IMAGES: Final = 150
 _BYTES_OF_GAP: Final = 150
 """Of an object whose observedGeneration is behind."""
+
+
+class Judged(NamedTuple):
+    """What a rule in CEL says of the old and the new object of a write."""
+
+    old: RuleAnswers | None = None
+    new: RuleAnswers | None = None
+
+
+NOT_JUDGED: Final = Judged()
+"""Of kinds without a rule in CEL."""
 
 
 class Tracked(NamedTuple):
@@ -215,9 +227,18 @@ class Tracking:
             self._put(uid, None, replace(state, kind=self.counts_by_kind.position(*kind)))
 
     def record_stored(
-        self, group: str, resource: str, kind: str, document: Fields, at: float
+        self,
+        group: str,
+        resource: str,
+        kind: str,
+        document: Fields,
+        at: float,
+        *,
+        answers: RuleAnswers | None = None,
     ) -> None:
         """Record the state that a watch shows; its kind counts as watched from now on.
+
+        `answers` are what a rule in CEL says of it; None for kinds without such a rule.
 
         Raises KeyError without apiVersion or metadata, and msgspec.MsgspecError or RecursionError
         when the object cannot be decoded.
@@ -225,11 +246,13 @@ class Tracking:
         position = self.counts_by_kind.position(group, resource, kind)
         self._watched.add(position)
         api_version = msgspec.json.decode(document["apiVersion"], type=str)
-        snapshot = ObjectSnapshot(ReviewedObject.of(document), api_version, kind)
+        snapshot = ObjectSnapshot(ReviewedObject.of(document), api_version, kind, answers)
         if _fits(snapshot):
             self._record_stored(position, snapshot, at, is_base=False)
 
-    def record_read(self, uid: str, document: Fields, at: float) -> None:
+    def record_read(
+        self, uid: str, document: Fields, at: float, answers: RuleAnswers | None = None
+    ) -> None:
         """Record the state of a tracked object as it was read; another object of its name is none.
 
         Raises KeyError without apiVersion or metadata, and msgspec.MsgspecError or RecursionError
@@ -239,7 +262,8 @@ class Tracking:
         if found is None:
             return
         api_version = msgspec.json.decode(document["apiVersion"], type=str)
-        snapshot = ObjectSnapshot(ReviewedObject.of(document), api_version, found.kind.kind)
+        reviewed = ReviewedObject.of(document)
+        snapshot = ObjectSnapshot(reviewed, api_version, found.kind.kind, answers)
         if snapshot.metadata.uid != uid:
             self.forget(uid)
         elif _fits(snapshot):
@@ -256,22 +280,23 @@ class Tracking:
         old: ReviewedObject | None,
         new: ReviewedObject,
         at: float,
+        *,
+        judged: Judged = NOT_JUDGED,
     ) -> None:
         """Record an allowed write of a whole object; `old` is None for a creation.
 
         Raises msgspec.MsgspecError or RecursionError when an object cannot be decoded.
         """
         position = self.counts_by_kind.position(*kind)
-        snapshot = ObjectSnapshot(new, api_version, kind.kind)
+        snapshot = ObjectSnapshot(new, api_version, kind.kind, judged.new)
         uid = snapshot.metadata.uid or ""
         if not _fits(snapshot) or (old is not None and old.metadata.uid != uid):
             return
         if old is None:
             before = self._get(uid)
         else:
-            before = self._record_stored(
-                position, ObjectSnapshot(old, api_version, kind.kind), at, is_base=True
-            )
+            base = ObjectSnapshot(old, api_version, kind.kind, judged.old)
+            before = self._record_stored(position, base, at, is_base=True)
             if before is None:
                 return  # a write from an old copy: the API server rejects or repeats it
         if before and snapshot.generation < before.generation:
@@ -515,10 +540,25 @@ _SHOWS_OBJECT: Final = frozenset({"", "status", "resize", "ephemeralcontainers"}
 """Subresources whose reviews carry the object itself."""
 
 
+def shows_object(request: AdmissionRequest) -> bool:
+    """Whether a review of the phase outcome carries an object whose state is tracked."""
+    return (
+        request.operation in (Operation.CREATE, Operation.UPDATE)
+        and request.subresource in _SHOWS_OBJECT
+        and not request.wire.dry_run
+    )
+
+
 def record_outcome(
-    tracking: Tracking, request: AdmissionRequest, prediction: Prediction, at: float
+    tracking: Tracking,
+    request: AdmissionRequest,
+    prediction: Prediction,
+    at: float,
+    judged: Judged = NOT_JUDGED,
 ) -> None:
     """Record an admission review of the phase outcome.
+
+    `judged` is what a rule in CEL says of its objects.
 
     Only this phase shows the object as all mutating webhooks and the strategy left it. Writes at
     /intent and /mutate may never reach it, or carry an old status. A dry run is ignored. An object
@@ -545,7 +585,8 @@ def record_outcome(
         if request.subresource == "status":
             tracking.counts_by_kind.note_status_subresource(kind)
         group, version = wire.kind.group, wire.kind.version
-        tracking.record_write(kind, f"{group}/{version}" if group else version, old, new, at)
+        api_version = f"{group}/{version}" if group else version
+        tracking.record_write(kind, api_version, old, new, at, judged=judged)
 
 
 def _is_removed(new: ObjectMeta, old: ObjectMeta) -> bool:

@@ -99,7 +99,11 @@ FLIP_STATUS_REFUSED: Final = Gauge(
 )
 COSTLY_CONDITIONS: Final = Gauge(
     "genguard_costly_conditions",
-    "matchConditions that cost too much to evaluate; their webhooks stay possible.",
+    "matchConditions and rules that cost too much to evaluate; neither is evaluated again.",
+)
+RULES_REFUSED: Final = Gauge(
+    "genguard_rules_refused",
+    "1 while the ConfigMap of --rules has rules that cannot be used; earlier ones are kept.",
 )
 
 # The server.
