@@ -117,3 +117,35 @@ def test_the_table_tells_of_the_versions_that_the_documents_name():
 def test_what_no_table_lists_is_not_built_in():
     assert load_table().find("example.org", "deployments") is None
     assert load_table().find("", "deployments") is None
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "versions", "is_on", "observed"),
+    [
+        ("podgroups", "1.36", ("v1alpha2",), False, 1),
+        ("podgroups", "1.37", ("v1beta1", "v1alpha3"), False, 1),
+        ("podgroups", "1.28", ("v1alpha2",), False, 1),
+        ("podcertificaterequests", "1.36", ("v1beta1",), False, 1),
+        ("podcertificaterequests", "1.37", ("v1", "v1beta1"), True, 1),
+        ("horizontalpodautoscalers", "1.36", ("v1", "v2"), True, 1),
+        ("horizontalpodautoscalers", "1.37", ("v1", "v2"), True, 2),
+        ("evictions", "1.37", ("v1alpha1",), False, 2),
+    ],
+)
+def test_a_server_has_of_a_row_what_its_version_has(name, version, versions, is_on, observed):
+    (row,) = (row for row in load_rows() if row.resource == name)
+    table = load_table(version)
+    assert table.versions(row) == versions
+    assert table.enables(row) is is_on
+    assert len(table.observed(row)) == observed
+
+
+def test_all_versions_are_told_where_a_server_has_none_of_them():
+    row = msgspec.convert({**SHIPPED[0], "versionsSince": {"v1": "1.37"}}, Row)
+    assert load_table("1.36").versions(row) == ("v1",)
+
+
+@pytest.mark.parametrize(("version", "is_there"), [("1.36", False), ("1.37", True)])
+def test_a_subresource_that_came_later_is_of_later_servers(version, is_there):
+    found = load_table(version).find("storage.k8s.io", "csinodes")
+    assert ("status" in found.subresources) is is_there
