@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from tests.versions.published import PublishedKind, Release
+from tests.versions.published import PublishedKind, Release, preference
 from webhook.generation.strategy import OnCreate
 from webhook.generation.table import GenerationTable, Row, check_rows
 
@@ -113,7 +113,7 @@ def _bring_up(row: dict[str, Any], kind: PublishedKind, release: Release, field:
         gone = row.get("versionsUntil", {})
         new = [name for name in kind.versions if name not in row["versions"]]
         past = [name for name in row["versions"] if name not in kind.versions and name not in gone]
-        row["versions"] = [*new, *row["versions"]]
+        row["versions"] = sorted([*new, *row["versions"]], key=preference)
         _tell(row, "versionsSince", dict.fromkeys(new, minor))
         _tell(row, "versionsUntil", dict.fromkeys(past, _before(minor)))
     elif field == "subresources":

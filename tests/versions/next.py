@@ -2,10 +2,10 @@
 
     python -m tests.versions.next 1.38.0 [--write] [--without-server]
 
-Three parts, each of which prints what differs: the files of the release (discovery, schemas,
-strategies); an API server of it with its defaults, which fills the next column of the table in
-docs/concepts.md; the same server with every API on, which stores an object of each kind. The exit
-code is 1 if the table or the samples are not as the release has it.
+Four parts, each of which prints what differs: the files of the release (discovery, schemas,
+strategies); its Go types, which say how fields are compared; an API server of it with its defaults,
+which fills the next column of the table in docs/concepts.md; the same server with every API on,
+which stores an object of each kind. The exit code is 1 if something differs and is not written.
 """
 
 import argparse
@@ -27,6 +27,7 @@ from tests.versions.columns import differences, with_column, written
 from tests.versions.facts import FACTS, GUARDED, Server
 from tests.versions.probe import every_api, probe
 from tests.versions.published import KUBERNETES, NoReleaseError, Release, find_release
+from tests.versions.shapes import SHAPES, merged, missing, shapes_of, written_shapes
 from webhook.generation.table import load_rows, load_table
 
 ROOT: Final = Path(__file__).parents[2]
@@ -52,7 +53,7 @@ def main(arguments: list[str]) -> int:
             folder = _FOLDERS / release.minor
             if given.write or not folder.exists():
                 pin(release, folder)
-            differs += _servers(release)
+            differs += [*_types(release, folder, write=given.write), *_servers(release)]
     except (NoReleaseError, build.BuildError) as error:
         print(f"next: {error}", file=sys.stderr)
         return 2
@@ -73,6 +74,21 @@ def _files(release: Release, *, write: bool) -> Iterator[str]:
         print(f"written to {KINDS.relative_to(ROOT)}: read what it drafted")
         found = [*differences(release, load_table(release.minor))]
     yield from map(str, found)
+
+
+def _types(release: Release, folder: Path, *, write: bool) -> Iterator[str]:
+    """Print and yield what differs from the Go types of the release; perhaps write it."""
+    print(f"# Go types of {release.version}")
+    shipped = json.loads(SHAPES.read_text())
+    found = shapes_of(load_table(release.minor), folder)
+    told = [*missing(shipped, found)]
+    for one in told:
+        print(one)
+    if write and told:
+        SHAPES.write_text(written_shapes(merged(shipped, found)))
+        print(f"written to {SHAPES.relative_to(ROOT)}")
+        return
+    yield from told
 
 
 def _servers(release: Release) -> Iterator[str]:

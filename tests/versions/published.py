@@ -1,6 +1,6 @@
 """What a release of k8s.io/kubernetes says of its kinds: its files, no server.
 
-Reads    api/discovery/aggregated_v2.json and api/openapi-spec/swagger.json, which Kubernetes
+Reads    api/discovery and api/openapi-spec/swagger.json, which Kubernetes
          writes with every API served; the strategies in pkg/registry; the list of feature gates in
          test/compatibility_lifecycle; types.go of k8s.io/api.
 """
@@ -156,30 +156,33 @@ class Release:
         return False
 
     def _discovered(self) -> Iterator[tuple[str, list[Mapping[str, Any]]]]:
+        """Yield each group with its versions, the preferred one first."""
+        groups: dict[str, list[Mapping[str, Any]]] = {}
         folder = self._folders[KUBERNETES] / "api" / "discovery"
-        core = json.loads((folder / "api__v1.json").read_text())
-        yield "", [{"version": "v1", "resources": list(_nested(core["resources"]))}]
-        for group in json.loads((folder / "aggregated_v2.json").read_text())["items"]:
-            if group["metadata"].get("name"):
-                yield group["metadata"]["name"], group["versions"]
+        for path in folder.glob("*__*.json"):
+            served = json.loads(path.read_text())
+            if served["kind"] != "APIResourceList":
+                continue
+            group, _, version = served["groupVersion"].rpartition("/")
+            resources = list(_nested(served["resources"]))
+            groups.setdefault(group, []).append({"version": version, "resources": resources})
+        for group, versions in sorted(groups.items()):
+            yield group, sorted(versions, key=lambda one: preference(one["version"]))
 
     def _kind(self, group: str, resource: str, entries: list[tuple[str, Any]]) -> PublishedKind:
         first = entries[0][1]
-        kind = first["responseKind"]["kind"]
         versions = tuple(version for version, _ in entries)
         observed = {
-            path for version in versions for path in self._observed(group, version, kind)
-        }  # fmt: skip
+            path for version in versions for path in self._observed(group, version, first["kind"])
+        }
         return PublishedKind(
             group=group,
             resource=resource,
-            kind=kind,
+            kind=first["kind"],
             versions=versions,
-            namespaced=first["scope"] == "Namespaced",
+            namespaced=first["namespaced"],
             short_names=tuple(first.get("shortNames", ())),
-            subresources=frozenset(
-                one["subresource"] for _, entry in entries for one in entry.get("subresources", ())
-            ),
+            subresources=frozenset(name for _, entry in entries for name in entry["subresources"]),
             persisted={"create", "get", "delete"} <= set(first["verbs"]),
             observed_generation=tuple(sorted(observed)),
         )
@@ -246,31 +249,28 @@ def _download(module: str, version: str) -> Path:
     return Path(told["Dir"])
 
 
+def preference(version: str) -> tuple[bool, bool, list[int]]:
+    """Sort API versions as the API server prefers them: v2, v1, v1beta2, v1alpha1."""
+    numbers = [-int(one) for one in re.findall(r"[0-9]+", version)]
+    return "alpha" in version, "beta" in version, numbers
+
+
 def _by_resource(versions: list[Mapping[str, Any]]) -> dict[str, list[tuple[str, Any]]]:
     found: dict[str, list[tuple[str, Any]]] = {}
     for version in versions:
         for entry in version["resources"]:
-            found.setdefault(entry["resource"], []).append((version["version"], entry))
+            found.setdefault(entry["name"], []).append((version["version"], entry))
     return found
 
 
 def _nested(resources: list[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    """The core group as aggregated discovery has the others."""
+    """Yield the resources of an APIResourceList, each with the names of its subresources."""
     for one in resources:
         name = one["name"]
         if "/" not in name:
-            yield {
-                "resource": name,
-                "responseKind": {"kind": one["kind"]},
-                "scope": "Namespaced" if one["namespaced"] else "Cluster",
-                "verbs": one["verbs"],
-                "shortNames": one.get("shortNames", ()),
-                "subresources": [
-                    {"subresource": other["name"].partition("/")[2]}
-                    for other in resources
-                    if other["name"].startswith(f"{name}/")
-                ],
-            }
+            others = (other["name"] for other in resources)
+            below = [other.partition("/")[2] for other in others if other.startswith(f"{name}/")]
+            yield {**one, "subresources": below}
 
 
 def _struct(text: str, name: str) -> str:

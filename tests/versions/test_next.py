@@ -15,6 +15,7 @@ from tests.versions import next as command
 from tests.versions.columns import differences, with_column, written
 from tests.versions.next import KINDS, pin
 from tests.versions.published import NoReleaseError, Release, find_release
+from tests.versions.shapes import SHAPES, merged, missing, shapes_of, written_shapes
 from webhook.generation.table import GenerationTable, Row, check_rows, load_table
 
 NEWEST = PROGRAMS["kube-apiserver-1.37"]
@@ -23,9 +24,12 @@ UNREADABLE = {"enabledByDefault", "enabledSince", "observedBy", "note"}
 """What only a server or a person says, so that files alone cannot bring it back."""
 
 
+WHEN = {"versionsSince", "versionsUntil", "subresourcesSince", "observedSince"}
+
+
 @cache
 def release(minor: str) -> Release:
-    folder = MODULE if minor == "1.36" else NEWEST
+    folder = MODULE if minor == "1.36" else PROGRAMS[f"kube-apiserver-{minor}"]
     return find_release(pinned("k8s.io/kubernetes", folder))
 
 
@@ -52,8 +56,11 @@ def as_of_1_36(row: Mapping[str, Any]) -> dict[str, Any]:
         ],
         "behaviour": [one for one in row["behaviour"] if one.get("since") != "1.37"],
     }
-    gone = {"versionsSince", "versionsUntil", "subresourcesSince", "observedSince"}
-    return {key: value for key, value in kept.items() if key not in gone}
+    for key in ("versionsSince", "subresourcesSince", "observedSince"):
+        kept[key] = {name: told for name, told in row.get(key, {}).items() if told != "1.37"}
+    until = row.get("versionsUntil", {})
+    kept["versionsUntil"] = {name: told for name, told in until.items() if told != "1.36"}
+    return {key: value for key, value in kept.items() if value or key not in WHEN}
 
 
 OLD = [as_of_1_36(row) for row in SHIPPED if row["servedSince"] != "1.37"]
@@ -65,7 +72,7 @@ def table_of(rows: list[dict[str, Any]], version: str) -> GenerationTable:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("minor", ["1.36", "1.37"])
+@pytest.mark.parametrize("minor", ["1.30", "1.36", "1.37"])
 def test_the_table_is_as_discovery_schemas_and_strategies_of_the_release_say(minor: str) -> None:
     found = [str(one) for one in differences(release(minor), load_table(minor))]
     assert found == []
@@ -111,6 +118,25 @@ def test_what_is_drafted_is_what_was_read() -> None:
             if key == "versions":
                 made, wanted = set(made), set(wanted)
             assert made == wanted, (row["resource"], key)
+
+
+@pytest.mark.slow
+def test_fields_are_compared_as_the_go_types_of_the_newest_release_are() -> None:
+    shipped = json.loads(SHAPES.read_text())
+    found = shapes_of(load_table("1.37"), NEWEST)
+    assert [*missing(shipped, found)] == []
+    assert written_shapes(merged(shipped, found)) == SHAPES.read_text()
+    poorer = {
+        "roots": {name: at for name, at in shipped["roots"].items() if "lifecycle" not in name},
+        "types": {**shipped["types"], "resource/v1.ResourceSliceSpec": {}},
+    }
+    told = [*missing(poorer, found)]
+    assert "type_shapes.json: lifecycle.k8s.io/v1alpha1/Eviction is not there" in told
+    assert (
+        "type_shapes.json: resource/v1.ResourceSliceSpec skipNodeOperations is None, not []value"
+        in told
+    )
+    assert merged(poorer, found) == shipped
 
 
 @pytest.mark.parametrize("given", ["1.38", "latest", "2.0.0", "v1.38.0.1"])

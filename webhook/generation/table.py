@@ -63,8 +63,8 @@ class Row(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=Tru
     """One resource of the API server, on all its versions together.
 
     What not every version has is named in a mapping beside it: from its name to the first version
-    that has it (`...since`), or to the last (`...until`). `versions` are those of 1.36 and newer.
-    GenerationTable says what one server has.
+    that has it (`...since`), or to the last (`...until`). What 1.29 has is taken for that of 1.28,
+    too. GenerationTable says what one server has.
     """
 
     group: str
