@@ -163,23 +163,23 @@ def explain_row(row: Row, table: GenerationTable) -> Explanation:
     strategy = table.find(row.group, row.resource)
     if strategy is None:
         raise KeyError(row.name)
-    has_status = "status" in row.subresources
+    has_status = "status" in strategy.subresources
     return Explanation(
         resource=row.name,
         kind=row.kind,
-        versions=row.versions,
+        versions=table.versions(row),
         short_names=row.short_names,
         namespaced=row.namespaced,
         server_version=table.server_version,
         served=table.serves(row),
         served_since=row.served_since,
         served_until=row.served_until,
-        enabled_by_default=row.enabled_by_default,
+        enabled_by_default=table.enables(row),
         custom=False,
         generation=_generation(strategy, strategy.subresources, row.behaviour),
         status_subresource=StatusSubresource.PRESENT if has_status else StatusSubresource.ABSENT,
         observed_generation=Observed(
-            row.observed_generation,
+            table.observed(row),
             row.observed_generation_gate,
             row.observed_by,
             row.observed_kept,

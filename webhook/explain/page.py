@@ -55,6 +55,10 @@ SUBRESOURCE_OF_STATUS: Final = {
     StatusSubresource.UNKNOWN: "its status subresource is not known",
 }
 NO_STATUS: Final = "by nobody: the kind has no /status"
+KEPT: Final = {
+    "kept": "kept by the API server",
+    "refused": "refused by the API server: the write that clears or lowers it fails",
+}
 TRAILS: Final = (
     "every write of status also raises generation, so observedGeneration is always one behind"
 )
@@ -195,7 +199,7 @@ def _status(found: Explanation) -> Iterator[tuple[str, str]]:
         yield "writer", "its controller" if found.custom else "no component of Kubernetes"
     if observed.kept is not None:
         kept = observed.kept
-        yield "cleared", f"kept by the API server since {kept.since}; {kept.source}"
+        yield "cleared", f"{KEPT[kept.how]} since {kept.since}; {kept.source}"
     else:
         yield "cleared", f"lost in the API server; {_RESTORED}"
     yield from _condition_writers(observed.condition_writers)
