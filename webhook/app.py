@@ -75,6 +75,7 @@ from webhook.store.state import (
 from webhook.telemetry import declarations
 from webhook.telemetry.logs import LOGGER, logging_to_stderr
 from webhook.telemetry.metrics import Metrics
+from webhook.telemetry.spans import exporting_spans
 from webhook.telemetry.tracked import TrackedMetrics
 
 if TYPE_CHECKING:
@@ -511,6 +512,7 @@ async def build(settings: Settings) -> AsyncIterator[App]:
             access=access,
             collectors=collectors,
             remote_intents=writes,
+            spans=await stack.enter_async_context(exporting_spans(metrics)),
         )
         yield App(service)
 

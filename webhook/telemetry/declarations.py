@@ -97,6 +97,11 @@ REMEMBERED_DROPPED: Final = Counter(
 FLIP_STATUS_REFUSED: Final = Gauge(
     "genguard_flip_status_refused", "Resources of --flip-status whose status cannot be flipped."
 )
+SPANS: Final = Counter(
+    "genguard_spans_total",
+    "Spans of reviews for OpenTelemetry: sent, failed to be sent, or dropped from a full queue.",
+    ("result",),
+)
 COSTLY_CONDITIONS: Final = Gauge(
     "genguard_costly_conditions",
     "matchConditions that cost too much to evaluate; their webhooks stay possible.",
