@@ -31,6 +31,7 @@ from webhook.cluster.facts import (
     ClusterListeners,
     follow_cluster,
 )
+from webhook.cluster.finding_reports import FindingReports
 from webhook.cluster.healing import Healing
 from webhook.cluster.installation import OwnInstallation
 from webhook.cluster.lease import LeaseElection
@@ -123,6 +124,16 @@ class ConnectedCluster:
         await carrying.load()
         async with carrying.running(leadership, detecting.know, metrics):
             yield
+
+    @asynccontextmanager
+    async def finding_reports(
+        self, setup: ReviewSetup, *, leadership: Leadership, metrics: Metrics
+    ) -> AsyncIterator[FindingReports]:
+        """Write findings as Reports of OpenReports while the context is entered."""
+        reports = FindingReports(self.rest, setup.kind_of, leadership)
+        metrics.counts(declarations.REPORT_WRITES, reports.counts)
+        async with running((reports.run(),)):
+            yield reports
 
     @asynccontextmanager
     async def installation(self) -> AsyncIterator[OwnInstallation]:

@@ -6,6 +6,8 @@ Cost         a review hands a span to a bounded queue; a thread exports. No answ
 Content      names and counts; of the objects nothing
 """
 
+import asyncio
+import contextlib
 import logging
 import os
 import threading
@@ -21,7 +23,6 @@ from webhook.pipeline import Reply
 from webhook.telemetry import declarations
 from webhook.telemetry.logs import LOGGER
 from webhook.telemetry.metrics import Metrics, decision_of
-from webhook.threads import in_thread
 
 MOST_SPANS: Final = 1_024
 """Spans that wait for the exporter, each up to 8 KiB, unless OTEL_BSP_MAX_QUEUE_SIZE is set."""
@@ -153,7 +154,7 @@ class ExportedSpans:
             attributes |= {
                 key: printable(value[:_LONGEST_NAME]) for key, value in names.items() if value
             }
-            attributes["genguard.dry_run"] = wire.dry_run
+            attributes["genguard.dry_run"] = bool(wire.dry_run)
         if verdict.skipped is not None:
             attributes["genguard.reason"] = verdict.skipped.value
         self._end(span, attributes, reply.status)
@@ -164,7 +165,7 @@ class ExportedSpans:
         """Record a review that was refused before its body was decoded."""
         span = self._begin(headers, arrived, phase)
         if span is not None:
-            attributes = {
+            attributes: dict[str, str | int | bool] = {
                 "genguard.decision": "rejected",
                 "genguard.edits": 0,
                 "genguard.reason": reason,
@@ -183,9 +184,17 @@ class ExportedSpans:
 
     async def close(self) -> None:
         """Send the last spans. A collector that hangs is waited for CLOSE_SECONDS at most."""
-        ending = threading.Thread(target=self._provider.shutdown, daemon=True)
-        ending.start()
-        await in_thread(ending.join, CLOSE_SECONDS)
+        loop, ended = asyncio.get_running_loop(), asyncio.Event()
+
+        def end() -> None:
+            self._provider.shutdown()
+            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+                loop.call_soon_threadsafe(ended.set)
+
+        threading.Thread(target=end, daemon=True).start()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE_SECONDS):
+                await ended.wait()
 
     def _begin(self, headers: Mapping[str, str], arrived: int, phase: Phase) -> Any | None:
         """Return a span under that of the client; None where it is not sampled or has no room."""
