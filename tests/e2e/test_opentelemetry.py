@@ -2,16 +2,20 @@
 
 import json
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
 from tests.collector import SeenSpan, collecting
 from tests.controlplane.client import wait_until
 from tests.controlplane.fixtures import NamespaceFactory
+from tests.controlplane.granting import SYSTEM
 from tests.controlplane.options import Options
 from tests.controlplane.plane import ControlPlane
-from tests.e2e.genguard import Genguard
+from tests.e2e.genguard import ROOT, Genguard
 from tests.e2e.registrations import registered
+from tests.readme.commands import Shell, commands_of
+from webhook.telemetry.spans import asks_for_spans
 
 pytestmark = pytest.mark.xdist_group("apiserver")
 
@@ -81,6 +85,26 @@ def test_each_span_has_that_of_the_api_server_as_its_parent(
             assert CONTENT.encode() not in own
             wait_until(lambda: guard.metric("genguard_spans_total", result="sent") >= 3)
             assert guard.metric("genguard_spans_total", result="failed") == 0
+
+
+def test_the_documented_commands_point_the_pods_at_a_collector(tmp_path: Path) -> None:
+    with ControlPlane() as plane:
+        plane.client.post("/api/v1/namespaces", {"metadata": {"name": SYSTEM}})
+        for name in ("deployment", "network"):
+            plane.kubectl(
+                "apply", "-f", str(ROOT / "manifests" / "base" / "server" / f"{name}.yaml")
+            )
+        shell = Shell(tmp_path, plane.kubeconfig)
+        for command in commands_of("traces.md"):
+            shell.run(command)
+        path = f"/apis/apps/v1/namespaces/{SYSTEM}/deployments/genguard"
+        (container,) = plane.client.get(path).body["spec"]["template"]["spec"]["containers"]
+        environment = {one["name"]: one["value"] for one in container["env"]}
+        assert asks_for_spans(environment)
+        path = f"/apis/networking.k8s.io/v1/namespaces/{SYSTEM}/networkpolicies/genguard"
+        *_, last = plane.client.get(path).body["spec"]["egress"]
+        port = urlsplit(environment["OTEL_EXPORTER_OTLP_ENDPOINT"]).port
+        assert last["ports"] == [{"port": port, "protocol": "TCP"}]
 
 
 def deployment() -> dict[str, object]:
