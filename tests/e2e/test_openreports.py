@@ -20,6 +20,7 @@ from tests.openreports import definitions
 from tests.unit.lint.test_checks import configuration
 from webhook.cli import main
 from webhook.manifest.documents import path_of
+from webhook.objects.open_report import report_of
 
 pytestmark = pytest.mark.xdist_group("cluster")
 
@@ -128,6 +129,18 @@ def test_without_the_rights_it_says_so_and_serves_on(cluster: ControlPlane, owne
             assert guard.ops("/readyz")[0] == 200
     finally:
         cluster.client.post(binding, bound)
+
+
+def test_a_report_for_a_namespace_that_is_gone_is_refused_as_the_writer_expects(
+    cluster: ControlPlane, owner: Account
+) -> None:
+    path = f"{API}/namespaces/never-there/reports/genguard?fieldManager=genguard&force=true"
+    body = report_of("never-there", "genguard", [])
+    refused = owner.client.patch(
+        path, body, content_type="application/apply-patch+yaml", check=False
+    )
+    assert refused.status == 404
+    assert 'namespaces "never-there" not found' in refused.body["message"]
 
 
 def test_kubectl_applies_what_lint_prints(cluster: ControlPlane, tmp_path: Path) -> None:

@@ -39,6 +39,7 @@ COUNT_SECONDS: Final = 300.0
 AGAIN_SECONDS: Final = 60.0
 """How long to wait after a refusal, or when the API is not there."""
 _CALL_SECONDS: Final = 5.0
+_BATCH: Final = 50
 _APPLY: Final = "application/apply-patch+yaml"
 _PLURALS: Final = ("reports", "clusterreports")
 _RANKS: Final = {severity: rank for rank, severity in enumerate(Severity)}
@@ -122,7 +123,7 @@ class FindingReports:
         written = self._written
         if written is None:
             return
-        wanted = self._wanted(findings)
+        wanted = await self._wanted(findings)
         now = self._clock()
         calls = 0
         for namespace in [*wanted, *(one for one in written if one not in wanted)]:
@@ -138,14 +139,19 @@ class FindingReports:
                 else:
                     written.pop(namespace, None)
 
-    def _wanted(self, findings: Iterable[Finding]) -> dict[str, list[ReportResult]]:
-        """The results of each namespace; those with the worst come first, and in each the worst."""
+    async def _wanted(self, findings: Iterable[Finding]) -> dict[str, list[ReportResult]]:
+        """The results of each namespace; those with the worst come first, and in each the worst.
+
+        There may be thousands of findings: reviews are answered in between.
+        """
         open_ones = [
             one for one in findings if one.state != "resolved" and one.severity in _VERDICTS
         ]
         open_ones.sort(key=lambda one: (-_RANKS[one.severity], one.first_seen, one.id))
         wanted: dict[str, list[ReportResult]] = {}
-        for one in open_ones:
+        for count, one in enumerate(open_ones, start=1):
+            if count % _BATCH == 0:
+                await asyncio.sleep(0)
             namespace = one.object.namespace
             if namespace in wanted or len(wanted) < MOST_REPORTS:
                 wanted.setdefault(namespace, []).append(self._result(one))
@@ -254,6 +260,8 @@ class FindingReports:
         if len(self._not_before) > MOST_REPORTS:
             self._not_before.clear()
         self._not_before[namespace] = self._clock() + AGAIN_SECONDS
+        if _is_of_no_namespace(error):
+            return  # it was deleted, and its findings will be over
         if isinstance(error, RefusedError):
             reason = str(error.status)
             if error.status == HTTPStatus.NOT_FOUND and namespace == "*":
@@ -264,6 +272,12 @@ class FindingReports:
             facts = {"reason": reason, "namespace": namespace}
             LOGGER.warning("reports not written", extra={"facts": facts})
         self._fails = True
+
+
+def _is_of_no_namespace(error: Exception) -> bool:
+    """Whether a write was refused since its namespace is not there, and not the API."""
+    is_missing = isinstance(error, RefusedError) and error.status == HTTPStatus.NOT_FOUND
+    return is_missing and 'namespaces "' in str(error)
 
 
 def _news(results: list[ReportResult]) -> list[Any]:

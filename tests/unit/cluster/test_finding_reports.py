@@ -1,5 +1,6 @@
 """Reports of findings: what is in them, when they are written, and that they end."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -233,6 +234,30 @@ async def test_one_report_that_is_refused_holds_up_no_other(reports, server, clo
     await reports.write((found("a", "leaving"), found("b")))
     assert server.reports.keys() == {place("shop"), place("leaving")}
     assert dict(reports.counts())["failed",] == 1
+
+
+async def test_a_namespace_that_is_gone_is_no_trouble_to_log(reports, server, caplog):
+    await reports.write(())
+    server.refusal = RefusedError(404, 'namespaces "shop" not found')
+    await reports.write((found(),))
+    assert dict(reports.counts())["failed",] == 1
+    assert [one.message for one in caplog.records] == []
+
+
+async def test_reviews_are_answered_while_thousands_of_findings_are_sorted_out(reports):
+    many = [found(f"f{number}", f"ns-{number % 300}") for number in range(3_000)]
+    turns = 0
+
+    async def count_turns() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    other = asyncio.create_task(count_turns())
+    await reports.write(many)
+    other.cancel()
+    assert turns > 3_000 / 50 - 2
 
 
 async def test_a_replica_that_no_longer_leads_writes_nothing(server, clock):
