@@ -6,6 +6,7 @@ What needs a cluster is in webhook/connected.py, which loads the client of the K
 # ruff: noqa: RUF009 - flag() makes a dataclasses.field
 
 import os
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
@@ -74,7 +75,7 @@ from webhook.store.state import (
 )
 from webhook.telemetry import declarations
 from webhook.telemetry.logs import LOGGER, logging_to_stderr
-from webhook.telemetry.metrics import Metrics
+from webhook.telemetry.metrics import Counts, Metrics
 from webhook.telemetry.spans import exporting_spans
 from webhook.telemetry.tracked import TrackedMetrics
 
@@ -436,7 +437,7 @@ async def build(settings: Settings) -> AsyncIterator[App]:
 
         # What is counted, and what a probe is answered.
         metrics = Metrics(setup.knows)
-        metrics.counts(declarations.REMEMBERED_DROPPED, setup.dropped)
+        _count(metrics, setup, detection)
         if settings.flip_status:
             not_flipped = setup.not_flipped
             metrics.gauge(declarations.FLIP_STATUS_REFUSED, lambda: float(len(not_flipped())))
@@ -695,6 +696,24 @@ def _own_user(kubeconfig: str | None) -> str:
     from webhook.connected import server_user  # noqa: PLC0415 - it loads for half a second
 
     return server_user(kubeconfig)
+
+
+def _count(metrics: Metrics, setup: ReviewSetup, detection: Detection) -> None:
+    """Export what reviews and detection have counted."""
+    metrics.counts(declarations.REMEMBERED_DROPPED, setup.dropped)
+    metrics.counts(
+        declarations.UNCHANGED_STATUS_WRITES,
+        lambda: _unchanged_status_writes(detection, setup.knows),
+    )
+
+
+def _unchanged_status_writes(detection: Detection, knows: Callable[[str, str], bool]) -> Counts:
+    """Yield how often an update of a status changed nothing; unknown resources are "other"."""
+    found: Counter[str] = Counter()
+    for kind, count in list(detection.unchanged_status_writes.items()):
+        name = f"{kind.resource}.{kind.group}" if kind.group else kind.resource
+        found[name if knows(kind.group, kind.resource) else "other"] += count
+    return [((name,), count) for name, count in found.items()]
 
 
 def _store_state(store: StoreAddress, replicas: Replicas | None) -> str:

@@ -116,6 +116,7 @@ class Observed(msgspec.Struct, frozen=True, rename="camel"):
     gate: dict[str, dict[str, bool]] = {}
     by: Writer | None = None
     kept: Keeper | None = None
+    condition_writers: tuple[Writer, ...] = ()
 
 
 class Explanation(msgspec.Struct, frozen=True, rename="camel"):
@@ -165,6 +166,7 @@ def explain_row(row: Row, table: GenerationTable) -> Explanation:
             row.observed_generation_gate,
             row.observed_by,
             row.observed_kept,
+            row.condition_writers,
         ),
         judged=describe_status_rule(row.group, row.kind),
     )

@@ -112,6 +112,9 @@ MOST_UNCONFIRMED: Final = 20_000
 _BYTES_OF_OBJECT: Final = 300
 _BYTES_OF_UNCONFIRMED: Final = 350
 _BYTES_OF_BLOCKING: Final = 250
+_BYTES_OF_IMAGES: Final = 150
+_BYTES_OF_GAP: Final = 150
+"""Of an object whose observedGeneration is behind."""
 
 
 class Tracked(NamedTuple):
@@ -135,6 +138,8 @@ class Tracking:
         self._unconfirmed: Final[OrderedDict[str, UnconfirmedWrite]] = OrderedDict()
         self._blocking: Final[dict[str, Blocking]] = {}
         """Of each object that is not settled."""
+        self._images: Final[dict[str, bytes]] = {}
+        """Of each pod, what is remembered of its containers (pod_images.py)."""
         self.blocking_changes = 0
         """How often what blocks any object has changed: equal numbers mean that nothing has."""
         self._watched: Final[set[int]] = set()
@@ -187,7 +192,9 @@ class Tracking:
         acted = state.observed_at
         if acted is None and state.ready is not None and state.observed is None:
             acted = state.changed_at  # status was written, without an observedGeneration
-        return Past(state.intent_at, acted, state.reconciled, len(state.flips_since(at)))
+        flips = len(state.flips_since(at))
+        images = self._images.get(uid, b"")
+        return Past(state.intent_at, acted, state.reconciled, flips, images)
 
     def packed(self) -> Iterator[tuple[str, bytes | tuple[bytes, bool]]]:
         """Yield the uid of each object and a value that changes with its state_to_persist()."""
@@ -275,7 +282,14 @@ class Tracking:
         version = before.version if before else 0
         observes = self.counts_by_kind.counts(position).always_observes
         found = compute_transition(
-            position, snapshot, before, at, version, always_observes=observes, created=old is None
+            position,
+            snapshot,
+            before,
+            at,
+            version,
+            always_observes=observes,
+            created=old is None,
+            images=self._images.get(uid, b""),
         )
         self._apply(uid, before, found, at, stored=False)
 
@@ -345,7 +359,13 @@ class Tracking:
                 return now
         observes = self.counts_by_kind.counts(kind).always_observes
         found = compute_transition(
-            kind, snapshot, before, at, snapshot.version, always_observes=observes
+            kind,
+            snapshot,
+            before,
+            at,
+            snapshot.version,
+            always_observes=observes,
+            images=self._images.get(uid, b""),
         )
         return self._apply(uid, before, found, at, stored=True)
 
@@ -381,6 +401,7 @@ class Tracking:
             after = pack(found.after) if found.intent_changed else None
             self._set_unconfirmed(uid, UnconfirmedWrite(at, self._objects.get(uid), after, stored))
         self._put(uid, before, shown)
+        self._set_images(uid, found.images)
         self._block(uid, shown, found.blocked_by, at)
         self.milestones.record(uid, shown)
         counts = self.counts_by_kind.counts(shown.kind)
@@ -439,6 +460,16 @@ class Tracking:
             self.bytes += _BYTES_OF_BLOCKING + len(blocking.text)
             self._blocking[uid] = blocking
 
+    def _set_images(self, uid: str, images: bytes) -> None:
+        """Remember what is known of the containers of a tracked pod; b"": nothing."""
+        before = self._images.pop(uid, None)
+        if before is not None:
+            self.bytes -= _BYTES_OF_IMAGES + len(before)
+        if images and uid in self._objects:
+            self.bytes += _BYTES_OF_IMAGES + len(images)
+            self._images[uid] = images
+            self._shrink()
+
     def _get(self, uid: str) -> TrackedState | None:
         data = self._objects.get(uid)
         return None if data is None else unpack(data)
@@ -446,7 +477,8 @@ class Tracking:
     def _put(self, uid: str, before: TrackedState | None, after: TrackedState | None) -> None:
         """Replace the state of an object, count it, and forget objects beyond the bounds."""
         old = self._objects.pop(uid, None)
-        self.counts_by_kind.change(before if old is not None else None, after)
+        gaps = self.counts_by_kind.change(uid, before if old is not None else None, after)
+        self.bytes += gaps * _BYTES_OF_GAP
         if old is not None:
             self.bytes -= _BYTES_OF_OBJECT + len(old)
         if after is None or after.settled:
@@ -455,6 +487,7 @@ class Tracking:
         elif uid not in self._blocking:
             self._set_blocking(uid, guess_blocking(after))
         if after is None:
+            self._set_images(uid, b"")
             return
         data = self._objects[uid] = pack(after)
         self.bytes += _BYTES_OF_OBJECT + len(data)
@@ -509,6 +542,8 @@ def record_outcome(
             tracking.forget(new.metadata.uid or "")
             return
         kind = ResourceKind(wire.resource.group, wire.resource.resource, wire.kind.kind)
+        if request.subresource == "status":
+            tracking.counts_by_kind.note_status_subresource(kind)
         group, version = wire.kind.group, wire.kind.version
         tracking.record_write(kind, f"{group}/{version}" if group else version, old, new, at)
 
