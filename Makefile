@@ -139,8 +139,8 @@ docs: ## the documents as a site, in build/site: it needs no internet, and no li
 	@python3 -m tests.site
 
 lock: ## pin the dependencies again, with hashes (needs pip-tools in .venv)
-	$(PIN) --extra uvloop -o requirements.lock pyproject.toml
-	$(PIN) --extra dev --extra uvloop -c requirements.lock -o requirements-dev.lock pyproject.toml
+	$(PIN) --extra uvloop --extra otel -o requirements.lock pyproject.toml
+	$(PIN) --extra dev --extra uvloop --extra otel -c requirements.lock -o requirements-dev.lock pyproject.toml
 	$(PIN) -o requirements-krew.lock requirements-krew.in
 	$(PY) -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["dependency-groups"]["docs"], sep="\n")' \
 		| $(PIN) -o requirements-docs.lock -

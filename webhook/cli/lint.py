@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -20,6 +20,7 @@ from webhook.lint.check import (
 )
 from webhook.lint.lint import CHECKS
 from webhook.lint.lint import lint as look
+from webhook.lint.openreports import to_open_report
 from webhook.lint.sarif import Sources, to_sarif
 from webhook.objects.documents import Unreadable, read_documents
 from webhook.objects.lines import bounded
@@ -33,10 +34,11 @@ _REGISTERED: Final = "/apis/admissionregistration.k8s.io/v1"
 @click.option(
     "-o",
     "output",
-    type=click.Choice(["json", "table", "sarif"]),
+    type=click.Choice(["json", "table", "sarif", "openreports"]),
     default="table",
     show_default=True,
-    help="A table for people, JSON for programs (an object a line), or SARIF for code scanning.",
+    help="A table for people, JSON for programs (an object a line), SARIF for code scanning, or a "
+    "ClusterReport of OpenReports for kubectl apply.",
 )
 @click.option(
     "--kubeconfig", metavar="FILE|in-cluster", help="Check those of a cluster instead of FILEs."
@@ -81,6 +83,8 @@ def lint(
     found = look(documents, at=datetime.now(UTC), live=of_cluster)
     if output == "sarif":
         click.echo(json_line(to_sarif(found, CHECKS, Sources(_texts(names)), __version__)))
+    elif output == "openreports":
+        click.echo(json_line(to_open_report(found, _kinds(documents))))
     else:
         _print_findings(found, output)
     if not any(_is_configuration(one) for one in documents):
@@ -112,6 +116,16 @@ def _texts(names: Sequence[str]) -> dict[str, str]:
 
 def _is_configuration(document: Any) -> bool:
     return isinstance(document, dict) and document.get("kind") in _CONFIGURATIONS
+
+
+def _kinds(documents: Iterable[Any]) -> dict[str, str]:
+    """The kind of each webhook configuration, by name."""
+    metadata = ((one.get("metadata"), one["kind"]) for one in documents if _is_configuration(one))
+    return {
+        found["name"]: kind
+        for found, kind in metadata
+        if isinstance(found, dict) and isinstance(found.get("name"), str)
+    }
 
 
 def _row(one: LintFinding) -> str:

@@ -97,6 +97,11 @@ REMEMBERED_DROPPED: Final = Counter(
 FLIP_STATUS_REFUSED: Final = Gauge(
     "genguard_flip_status_refused", "Resources of --flip-status whose status cannot be flipped."
 )
+SPANS: Final = Counter(
+    "genguard_spans_total",
+    "Spans of reviews for OpenTelemetry: sent, failed to be sent, or dropped from a full queue.",
+    ("result",),
+)
 COSTLY_CONDITIONS: Final = Gauge(
     "genguard_costly_conditions",
     "matchConditions and rules that cost too much to evaluate; neither is evaluated again.",
@@ -158,6 +163,11 @@ INCOMPLETE_WRITES: Final = Counter(
     ("missing",),
 )
 DETECTION_OBJECTS: Final = Gauge("genguard_detection_objects", "Objects that detection remembers.")
+REPORT_WRITES: Final = Counter(
+    "genguard_report_writes_total",
+    "Reports of --reports that the leader has written or deleted, or failed to.",
+    ("result",),
+)
 HEALS: Final = Counter(
     "genguard_heals_total", "Attempts to put lost values back into stored objects.", ("result",)
 )

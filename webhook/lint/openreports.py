@@ -1,0 +1,41 @@
+"""Findings of `genguard lint` as a ClusterReport of OpenReports, for `kubectl apply`."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from webhook.lint.check import Level, LintFinding
+from webhook.objects.open_report import Outcome, ReportResult, report_of
+
+NAME: Final = "genguard-lint"
+_CATEGORY: Final = "Webhook configuration"
+_API_VERSION: Final = "admissionregistration.k8s.io/v1"
+_VERDICTS: Final = {
+    Level.ERROR: (Outcome.FAIL, "high"),
+    Level.WARNING: (Outcome.WARN, "medium"),
+    Level.INFO: (Outcome.WARN, "info"),
+}
+
+
+def to_open_report(found: Iterable[LintFinding], kinds: Mapping[str, str]) -> dict[str, Any]:
+    """Return the ClusterReport of all findings, the worst first.
+
+    kinds  of the configurations, by name
+    """
+    worst = sorted(found, key=lambda one: one.severity.rank)
+    return report_of("", NAME, [_result(one, kinds) for one in worst])
+
+
+def _result(one: LintFinding, kinds: Mapping[str, str]) -> ReportResult:
+    outcome, severity = _VERDICTS[one.severity]
+    configuration, _, webhook = one.webhook.partition("/")
+    kind = kinds.get(configuration, "")
+    resource = {"apiVersion": _API_VERSION, "kind": kind, "name": configuration}
+    return ReportResult(
+        policy=one.id,
+        category=_CATEGORY,
+        outcome=outcome,
+        severity=severity,
+        message=one.message,
+        resources=(resource,) if kind else (),
+        properties={"webhook": webhook, "field": one.field, "reason": one.reason},
+    )
