@@ -18,7 +18,7 @@ from typing import Any, Final
 import msgspec
 
 from webhook.admission.review import ReviewedObject
-from webhook.objects.fields import Fields
+from webhook.objects.fields import Fields, get
 from webhook.objects.metadata import version_number
 from webhook.objects.owners import read_owner_uid
 from webhook.status.blocking import find_blocking_text
@@ -34,7 +34,19 @@ _LEFT_OUT: Final = frozenset({
     "preemptionPolicy", "priority", "priorityClassName", "schedulerName", "schedulingGates",
     "securityContext", "serviceAccount", "serviceAccountName", "terminationGracePeriodSeconds",
 })  # fmt: skip
-"""Fields of spec that no rule of status reads; they are most of a pod or pod template."""
+"""Fields of spec that no rule of status reads; they are most of a pod or pod template. What ends
+is an exception: its node, or the grace period of its pods, says for how long that is normal."""
+
+
+class _PodSpec(msgspec.Struct, frozen=True, rename="camel"):
+    termination_grace_period_seconds: Any = None
+
+
+class _PodTemplate(msgspec.Struct, frozen=True):
+    spec: _PodSpec | None = None
+
+
+_template: Final = msgspec.json.Decoder(_PodTemplate)
 _raw_fields: Final = msgspec.json.Decoder(Fields | None)
 
 
@@ -80,30 +92,51 @@ class ObjectSnapshot:
         """Return the object as evaluate() needs it, without the fields that no rule reads."""
         known = self.metadata
         metadata: dict[str, Any] = {}
-        document = {"apiVersion": self.api_version, "kind": self.kind, "metadata": metadata}
+        document: dict[str, Any] = {"apiVersion": self.api_version, "kind": self.kind, "metadata": metadata}
         if known.generation is not msgspec.UNSET:
             metadata["generation"] = known.generation
         if known.creation_timestamp is not None:
             metadata["creationTimestamp"] = known.creation_timestamp
         if known.deletion_timestamp is not None:
             metadata["deletionTimestamp"] = known.deletion_timestamp
+            metadata["deletionGracePeriodSeconds"] = known.deletion_grace_period_seconds
+            metadata["finalizers"] = list(known.finalizers or ())
+        status = None if self._status is None else msgspec.json.decode(self._status)
         if self._spec is not None:
-            document["spec"] = _spec(self._spec)
+            deleted = known.deletion_timestamp is not None
+            pods_end = bool(get(status, "terminatingReplicas"))
+            document["spec"] = _spec(self._spec, with_node=deleted, with_grace=pods_end)
         if self._status is not None:
-            document["status"] = msgspec.json.decode(self._status)
+            document["status"] = status
         return document
 
 
-def _spec(raw: msgspec.Raw) -> Any:
+def _spec(raw: msgspec.Raw, *, with_node: bool, with_grace: bool) -> Any:
+    """Return spec without what no rule reads of such an object."""
     try:
         fields = _raw_fields.decode(raw)
     except msgspec.ValidationError:
         return msgspec.json.decode(raw)  # not an object: evaluate() reports it
     if fields is None:
         return None
-    return {
+    found = {
         key: msgspec.json.decode(value) for key, value in fields.items() if key not in _LEFT_OUT
     }
+    if with_node and "nodeName" in fields:
+        found["nodeName"] = msgspec.json.decode(fields["nodeName"])
+    if with_grace and "template" in fields:
+        found["template"] = _grace_of(fields["template"])
+    return found
+
+
+def _grace_of(template: msgspec.Raw) -> dict[str, Any]:
+    """Return a pod template with its grace period alone; the rest is skipped, not decoded."""
+    try:
+        spec = _template.decode(template).spec
+    except msgspec.ValidationError:  # evaluate() takes what is unreadable as not set
+        return {}
+    grace = None if spec is None else spec.termination_grace_period_seconds
+    return {"spec": {"terminationGracePeriodSeconds": grace}}
 
 
 _MAX_INT64: Final = 2**63 - 1
