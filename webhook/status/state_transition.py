@@ -92,7 +92,11 @@ class ObjectSnapshot:
         """Return the object as evaluate() needs it, without the fields that no rule reads."""
         known = self.metadata
         metadata: dict[str, Any] = {}
-        document: dict[str, Any] = {"apiVersion": self.api_version, "kind": self.kind, "metadata": metadata}
+        document: dict[str, Any] = {
+            "apiVersion": self.api_version,
+            "kind": self.kind,
+            "metadata": metadata,
+        }
         if known.generation is not msgspec.UNSET:
             metadata["generation"] = known.generation
         if known.creation_timestamp is not None:
