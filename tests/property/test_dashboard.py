@@ -200,7 +200,7 @@ def webhooks_page(text):
 
 
 def terminating_page(text):
-    count = Count(text, text, 1, 2, 1.0, text)
+    count = Count(text, text, 1, 2, 1.0, "TerminationComplete")
     kind = terminating.KindCounts("Deployment", Agreement(0, 1, 0), (count,), 1)
     pod = terminating.ListedPod(text, text, text, text, THEN, THEN, 30, -1.0, text, (text,), text)
     page = terminating.TerminatingPage(
