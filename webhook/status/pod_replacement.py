@@ -20,12 +20,13 @@ import re
 from typing import Any, Final, NamedTuple
 
 from webhook.objects.fields import get
-from webhook.status.checked_object import DEFAULT_DEADLINE, CheckedObject
+from webhook.status.checked_object import DEFAULT_DEADLINE, CheckedObject, WrongTypeError
 from webhook.status.terminating_pods import POLICIES, STARTS_AT_ONCE, WAITS_FOR_OLD_PODS
 
 _DEFAULT_GRACE: Final = 30
 _DEFAULT_SURGE: Final = "25%"
-_PERCENT: Final = re.compile(r"([0-9]{1,9})%")
+_PERCENT: Final = re.compile(r"[0-9]{1,9}%")
+_ROLLING: Final = "RollingUpdate"
 STOPS_WITHIN: Final = re.compile(r"up to ([0-9]{1,9}) s to stop")
 """In the text of a reason: how long nothing but the end of pods may be waited for."""
 
@@ -73,7 +74,31 @@ def say_grace(seconds: int) -> str:
     return f"up to {seconds} s to stop" if seconds > DEFAULT_DEADLINE else ""
 
 
-def note_terminating(obj: CheckedObject) -> str:
+def most_pods(obj: CheckedObject) -> int | None:
+    """Return spec.replicas + maxSurge: how many pods that do not terminate there may be.
+
+    None where it cannot be read. Unless the policy is TerminationComplete, the controller leaves
+    terminating pods out of account, so there may be more pods than this (KEP-3973). maxSurge is 25%
+    by default, and rounded up (kubernetes pkg/apis/apps/v1/defaults.go,
+    pkg/controller/deployment/util: ResolveFenceposts).
+    """
+    try:
+        desired = obj.desired()
+        if (obj.inner("spec", "strategy").get("type") or _ROLLING) != _ROLLING:
+            return desired
+        surge = obj.inner("spec", "strategy", "rollingUpdate").get("maxSurge")
+    except WrongTypeError:
+        return None
+    if surge is None:
+        surge = _DEFAULT_SURGE
+    if isinstance(surge, str):
+        if not _PERCENT.fullmatch(surge):
+            return None
+        surge = -(-desired * int(surge[:-1]) // 100)
+    return desired + surge if type(surge) is int and surge >= 0 else None
+
+
+def note_terminating(obj: CheckedObject) -> list[str]:
     """Say what terminating pods mean for a workload, by its policy and grace period."""
     policy = obj.spec.get("podReplacementPolicy")
     notes = []
@@ -85,7 +110,7 @@ def note_terminating(obj: CheckedObject) -> str:
         notes.append(
             "podReplacementPolicy TerminationStarted: they run beside the pods of spec.replicas"
         )
-    return "; ".join(notes)
+    return notes
 
 
 def _why_waiting(obj: CheckedObject, policy: str, terminating: int) -> str:
@@ -99,24 +124,17 @@ def _why_waiting(obj: CheckedObject, policy: str, terminating: int) -> str:
     recreates = get(obj.spec, "strategy", "type") == "Recreate"
     if recreates and not updated and policy != STARTS_AT_ONCE:
         cause = f"podReplacementPolicy {policy}" if policy else "strategy Recreate"
-    elif policy == WAITS_FOR_OLD_PODS and replicas + terminating >= desired + _surge(obj, desired):
+    elif (
+        policy == WAITS_FOR_OLD_PODS
+        and (most := most_pods(obj)) is not None
+        and replicas + terminating >= most
+    ):
         cause = f"podReplacementPolicy {policy}"
     else:
         return ""
     why = f"{cause}: new pods wait until {terminating} terminating have stopped"
     allowed = say_grace(read_grace(obj))
     return f"{why}, which have {allowed}" if allowed else why
-
-
-def _surge(obj: CheckedObject, desired: int) -> int:
-    """Return how many pods there may be beyond spec.replicas; a share is rounded up."""
-    if get(obj.spec, "strategy", "type") == "Recreate":
-        return 0
-    given = get(obj.spec, "strategy", "rollingUpdate", "maxSurge")
-    if type(given) is int:
-        return max(0, given)
-    share = _PERCENT.fullmatch(given if isinstance(given, str) else _DEFAULT_SURGE)
-    return -(-desired * int(share[1]) // 100) if share else 0
 
 
 def _count(value: Any, default: int) -> int:

@@ -13,7 +13,7 @@
 """
 
 import zlib
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 
 import msgspec
 
@@ -23,6 +23,8 @@ from webhook.objects.metadata import version_number
 from webhook.objects.owners import read_owner_uid
 from webhook.status.blocking import find_blocking_text
 from webhook.status.evaluate import GRACE_SECONDS, evaluate
+from webhook.status.health_rules import RuleAnswers
+from webhook.status.pod_images import remember_images
 from webhook.status.tracked_state import MOST_FLIPS, TrackedState
 from webhook.status.view import Health, Past, StatusView
 
@@ -47,6 +49,18 @@ class _PodTemplate(msgspec.Struct, frozen=True):
 
 
 _template: Final = msgspec.json.Decoder(_PodTemplate)
+_CONTAINERS: Final = ("containers", "initContainers")
+
+
+class _Container(TypedDict, total=False):
+    """What is read of the containers of a Pod."""
+
+    name: str
+    image: str
+    restartPolicy: str
+
+
+_containers_decoder: Final = msgspec.json.Decoder(list[_Container] | None)
 _raw_fields: Final = msgspec.json.Decoder(Fields | None)
 
 
@@ -59,6 +73,7 @@ class ObjectSnapshot:
     __slots__ = (
         "_spec",
         "_status",
+        "answers",
         "api_version",
         "digest",
         "generation",
@@ -67,7 +82,15 @@ class ObjectSnapshot:
         "version",
     )
 
-    def __init__(self, reviewed: ReviewedObject, api_version: str, kind: str) -> None:
+    def __init__(
+        self,
+        reviewed: ReviewedObject,
+        api_version: str,
+        kind: str,
+        answers: RuleAnswers | None = None,
+    ) -> None:
+        """`answers` are what a rule in CEL says of the object; None without such a rule."""
+        self.answers: Final = answers
         self._spec: Final = reviewed.spec
         self._status: Final = reviewed.status
         self.api_version: Final = api_version
@@ -109,13 +132,16 @@ class ObjectSnapshot:
         if self._spec is not None:
             deleted = known.deletion_timestamp is not None
             pods_end = bool(get(status, "terminatingReplicas"))
-            document["spec"] = _spec(self._spec, with_node=deleted, with_grace=pods_end)
+            is_pod = self.kind == "Pod"
+            document["spec"] = _spec(
+                self._spec, is_pod=is_pod, with_node=deleted, with_grace=pods_end
+            )
         if self._status is not None:
             document["status"] = status
         return document
 
 
-def _spec(raw: msgspec.Raw, *, with_node: bool, with_grace: bool) -> Any:
+def _spec(raw: msgspec.Raw, *, is_pod: bool, with_node: bool, with_grace: bool) -> Any:
     """Return spec without what no rule reads of such an object."""
     try:
         fields = _raw_fields.decode(raw)
@@ -126,6 +152,8 @@ def _spec(raw: msgspec.Raw, *, with_node: bool, with_grace: bool) -> Any:
     found = {
         key: msgspec.json.decode(value) for key, value in fields.items() if key not in _LEFT_OUT
     }
+    if is_pod:
+        found |= {key: _containers(fields[key]) for key in _CONTAINERS if key in fields}
     if with_node and "nodeName" in fields:
         found["nodeName"] = msgspec.json.decode(fields["nodeName"])
     if with_grace and "template" in fields:
@@ -143,6 +171,14 @@ def _grace_of(template: msgspec.Raw) -> dict[str, Any]:
     return {"spec": {"terminationGracePeriodSeconds": grace}}
 
 
+def _containers(raw: msgspec.Raw) -> list[_Container] | None:
+    try:
+        found: list[_Container] | None = _containers_decoder.decode(raw)
+    except msgspec.ValidationError:
+        return None  # the API server stores no such containers
+    return found
+
+
 _MAX_INT64: Final = 2**63 - 1
 
 
@@ -157,6 +193,8 @@ class StateTransition(msgspec.Struct, frozen=True, gc=False):
     flipped: bool = False
     blocked_by: str = ""
     """What keeps it from being settled: see webhook/status/blocking.py."""
+    images: bytes = b""
+    """Of a Pod: what is remembered of its containers now (pod_images.py)."""
 
 
 def compute_transition(
@@ -168,26 +206,29 @@ def compute_transition(
     *,
     always_observes: bool,
     created: bool = False,
+    images: bytes = b"",
 ) -> StateTransition:
     """Return what a snapshot changes in the state of an object; call it only for a new snapshot.
 
     version          the resourceVersion of the latest state known to be stored
     always_observes  its controller always writes observedGeneration
     created          it is the first state of a new object
+    images           what is remembered of its containers
     Raises msgspec.MsgspecError or RecursionError when the object cannot be decoded.
     """
     if before is None or before.generation != snapshot.generation:
         # A generation that goes back was believed but never stored. Of the earlier one no more is
         # known than of an object that is seen for the first time.
         is_new = created or (before is not None and before.generation < snapshot.generation)
-        return _new_intent(kind, snapshot, before, at, version, is_new=is_new)
+        return _new_intent(kind, snapshot, before, at, version, images=images, is_new=is_new)
     flips = before.flips_since(at)
     document, generation = snapshot.decode(), snapshot.generation
     # Where observedGeneration is written, it alone decides: see evaluate().
     silent = before.observed is None and not always_observes
     acted = before.observed_at or (at if silent else None)
-    past = Past(before.intent_at, acted, before.reconciled, len(flips))
-    view = evaluate(document, past, at=at, with_table=False)
+    images = remember_images(images, document)
+    past = Past(before.intent_at, acted, before.reconciled, len(flips), images)
+    view = evaluate(document, past, answers=snapshot.answers, at=at, with_table=False)
     flipped = (
         before.has_been_ready
         and before.ready is not view.ready
@@ -196,8 +237,8 @@ def compute_transition(
     )
     if flipped:
         flips = (*flips, max(int(at), 0))[-MOST_FLIPS:]
-        past = Past(before.intent_at, acted, before.reconciled, len(flips))
-        view = evaluate(document, past, at=at, with_table=False)
+        past = Past(before.intent_at, acted, before.reconciled, len(flips), images)
+        view = evaluate(document, past, answers=snapshot.answers, at=at, with_table=False)
     observed = _observed(view)
     observed_at, settled_at = before.observed_at, before.settled_at
     measures = before.intent_seen and generation > 0
@@ -241,6 +282,7 @@ def compute_transition(
         reconcile=reconcile,
         flipped=flipped,
         blocked_by="" if view.settled else find_blocking_text(view.reasons),
+        images=images,
     )
 
 
@@ -251,13 +293,16 @@ def _new_intent(
     at: float,
     version: int,
     *,
+    images: bytes,
     is_new: bool,
 ) -> StateTransition:
     """Return the transition for the first snapshot of a generation, or of an object."""
     reconciled = before.reconciled if before else None
     flips = before.flips_since(at) if before else ()
-    past = Past(at - GRACE_SECONDS, None, reconciled, len(flips)) if is_new else None
-    view = evaluate(snapshot.decode(), past, at=at, with_table=False)
+    document = snapshot.decode()
+    images = remember_images(images, document)
+    past = Past(at - GRACE_SECONDS, None, reconciled, len(flips), images) if is_new else None
+    view = evaluate(document, past, answers=snapshot.answers, at=at, with_table=False)
     generation, observed = snapshot.generation, _observed(view)
     is_observed = observed is not None and observed >= generation
     intent_changed = is_new and not is_observed and generation > 0
@@ -282,9 +327,8 @@ def _new_intent(
         flips=flips,
         owner=snapshot.read_owner_uid(),
     )
-    return StateTransition(
-        after, intent_changed, blocked_by="" if view.settled else find_blocking_text(view.reasons)
-    )
+    blocked_by = "" if view.settled else find_blocking_text(view.reasons)
+    return StateTransition(after, intent_changed, blocked_by=blocked_by, images=images)
 
 
 def as_unobserved(after: TrackedState, before: TrackedState | None, at: float) -> TrackedState:

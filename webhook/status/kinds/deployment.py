@@ -1,7 +1,7 @@
 """Deployments: every pod is updated and available, no old pod is left, the rollout is complete.
 
-Reads    spec.replicas, paused, progressDeadlineSeconds; status counts, conditions Available,
-         Progressing, ReplicaFailure; what webhook/status/pod_replacement.py reads.
+Reads    spec.replicas, strategy, paused, progressDeadlineSeconds; status counts, conditions
+         Available, Progressing, ReplicaFailure; what webhook/status/pod_replacement.py reads.
 Amends   the Ready table: updatedReplicas counts too, as in kstatus and kubectl; other conditions,
          and a ReplicaFailure that is not True, do not.
 Source   kubernetes pkg/controller/deployment/progress.go:syncRolloutStatus, sync.go:
@@ -25,7 +25,7 @@ from webhook.status.kind_rule import (
     require_at_least,
     require_exactly,
 )
-from webhook.status.pod_replacement import PodReplacement, read_replacement
+from webhook.status.pod_replacement import PodReplacement, most_pods, read_replacement
 from webhook.status.view import Blocks, Reason, remark, short_word
 
 _NO_DEADLINE: Final = 2**31 - 1
@@ -130,6 +130,7 @@ _DEPLOYMENT: Final = KindRule(
     always_observed=True,
     counts_replicas=True,
     waits_for_terminating=True,
+    most_pods=most_pods,
 )
 RULES: Final[KindRules] = {
     ("apps", "Deployment"): _DEPLOYMENT,
