@@ -22,7 +22,7 @@ from webhook.status.trees import group_and_kind
 from webhook.status.view import Health
 
 pytestmark = pytest.mark.xdist_group("healthjudges")
-_CASES = Path(__file__).parents[1] / "cases" / "rules"
+_CASES = Path(__file__).parents[1] / "cases" / "health_rules"
 _WORDS = {"current": "Healthy", "inProgress": "Progressing"}
 _FLUX = {"current": "Current", "inProgress": "InProgress", "failed": "Failed"}
 # Kinds with a wildcard in Argo CD's folder, which the program does not look for.

@@ -18,7 +18,7 @@ from webhook.detection.correlate import Correlator, FactQueue, Unanswered
 from webhook.detection.damage import survives
 from webhook.detection.detectors import ALL, Detector, DetectorRunner, Signal
 from webhook.detection.diff import Comparer
-from webhook.detection.evidence import MOST_PLACES, ResourceKind
+from webhook.detection.evidence import ResourceKind
 from webhook.detection.fact import Fact, encode_fact
 from webhook.detection.finding import Finding
 from webhook.detection.history import History, ObjectHistory
@@ -52,6 +52,8 @@ COUNTED_WRITES: Final = 3
 """Of an object of which nothing else is known. A loop repeats: what these did not show, the next
 ones do. Most objects are written no more often, and comparing is a third of what detection takes.
 """
+MOST_RESOURCES: Final = 500
+"""Whose unchanged status writes are counted."""
 _NO_PAST: Final = ObjectHistory()
 
 
@@ -109,7 +111,7 @@ class Detection:
         self._comparer: Final = Comparer(shows)
         self._unreadable = 0
         self.unchanged_status_writes: Final[Counter[ResourceKind]] = Counter()
-        """How many updates of a status changed nothing, by resource; MOST_PLACES of them."""
+        """How many updates of a status changed nothing, by resource; MOST_RESOURCES of them."""
 
     @property
     def completeness(self) -> Completeness:
@@ -353,7 +355,7 @@ class Detection:
         if write.changed_something or write.changed_metadata:
             return
         counts, kind = self.unchanged_status_writes, write.kind
-        if kind in counts or len(counts) < MOST_PLACES:
+        if kind in counts or len(counts) < MOST_RESOURCES:
             counts[kind] += 1
 
     def _judge_life(self, fact: LifeFact) -> None:

@@ -56,7 +56,8 @@ NOBODY: Final = Called((), ())
 
 _BYTES_OF_WRITE: Final = 370
 _BYTES_OF_METADATA: Final = 400
-_BYTES_OF_POINTER: Final = 60
+_BYTES_OF_POINTERS: Final = 64
+"""Of a tuple of pointers; its texts are shared with other writes."""
 _OBSERVED_OF_WRITE: Final = 2_000
 """Bytes of its observedGeneration values that are shared with other writes, or counted above."""
 
@@ -194,6 +195,6 @@ class Write(msgspec.Struct, frozen=True, array_like=True, gc=False):
         if sent is not after and sent is not asked:
             observed += sent.size
         metadata = 0 if self.metadata.before is None else _BYTES_OF_METADATA
-        for pointer in (*self.foreign, *self.unobserved):
-            metadata += _BYTES_OF_POINTER + len(pointer)
+        for pointers in (self.foreign, self.unobserved):
+            metadata += _BYTES_OF_POINTERS + 8 * len(pointers) if pointers else 0
         return _BYTES_OF_WRITE + metadata + max(0, observed - _OBSERVED_OF_WRITE)

@@ -25,7 +25,7 @@ def judge(evaluator, document, **expressions):
     return evaluator.judge(rule, document).values
 
 
-@table("rules/expressions.yaml", "key", "expression", "over", "gives")
+@table("health_rules/expressions.yaml", "key", "expression", "over", "gives")
 def test_an_expression_gives_what_flux_would_have_of_it(case):
     found = RulePrograms().answer(Key(case["key"]), case["expression"], case["over"])
     gives = case["gives"]
@@ -33,7 +33,7 @@ def test_an_expression_gives_what_flux_would_have_of_it(case):
     assert (found, type(found)) == (wanted, type(wanted)), case.because
 
 
-@table("rules/mistakes.yaml", "key", "expression", "told")
+@table("health_rules/mistakes.yaml", "key", "expression", "told")
 def test_an_expression_that_cannot_be_used_is_told_with_its_place(case, evaluator):
     assert evaluator.refusal(case["expression"], Key(case["key"])) == case["told"], case.because
 

@@ -41,7 +41,7 @@ def view(document, values, **changed):
     return evaluate(document, answers=answers, at=0.0)
 
 
-@table("rules/answers.yaml", "answers", "expect")
+@table("health_rules/answers.yaml", "answers", "expect")
 def test_the_first_true_expression_decides(case):
     values = {
         key: {"error": NoAnswer.ERROR, **{one.value: one for one in Health}}.get(value, value)
@@ -143,7 +143,7 @@ def test_flux_lists_are_read_as_they_are(key):
     assert (found.group, found.kind) == ("example.org", "Widget")
 
 
-@table("rules/refused.yaml", "rule", "told")
+@table("health_rules/refused.yaml", "rule", "told")
 def test_a_rule_that_cannot_be_used_is_refused_in_one_line(case):
     listed = case["rule"] if isinstance(case["rule"], list) else [case["rule"]]
     with pytest.raises(BadRuleError) as error:
