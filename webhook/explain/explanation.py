@@ -7,6 +7,7 @@ from typing import Final
 import msgspec
 
 from webhook.explain.definition import Column, Version
+from webhook.explain.predicate import GenerationPredicate, judge_predicate
 from webhook.generation.custom import StatusSubresource, custom_strategy
 from webhook.generation.strategy import (
     Equality,
@@ -154,6 +155,7 @@ class Explanation(msgspec.Struct, frozen=True, rename="camel"):
     status_subresource: StatusSubresource
     observed_generation: Observed
     judged: StatusRule
+    generation_predicate: GenerationPredicate
     columns: tuple[Column, ...] = ()
     other_versions: dict[str, StatusSubresource] = {}
 
@@ -164,6 +166,7 @@ def explain_row(row: Row, table: GenerationTable) -> Explanation:
     if strategy is None:
         raise KeyError(row.name)
     has_status = "status" in strategy.subresources
+    status = StatusSubresource.PRESENT if has_status else StatusSubresource.ABSENT
     return Explanation(
         resource=row.name,
         kind=row.kind,
@@ -177,7 +180,7 @@ def explain_row(row: Row, table: GenerationTable) -> Explanation:
         enabled_by_default=table.enables(row),
         custom=False,
         generation=_generation(strategy, strategy.subresources, row.behaviour),
-        status_subresource=StatusSubresource.PRESENT if has_status else StatusSubresource.ABSENT,
+        status_subresource=status,
         observed_generation=Observed(
             table.observed(row),
             row.observed_generation_gate,
@@ -186,6 +189,7 @@ def explain_row(row: Row, table: GenerationTable) -> Explanation:
             row.condition_writers,
         ),
         judged=describe_status_rule(row.group, row.kind),
+        generation_predicate=judge_predicate(strategy, strategy.subresources, status),
     )
 
 
@@ -213,6 +217,7 @@ def explain_version(
         status_subresource=custom.status,
         observed_generation=Observed(version.observed),
         judged=describe_status_rule(custom.group, custom.kind),
+        generation_predicate=judge_predicate(strategy, rules, custom.status),
         columns=version.columns,
         other_versions={
             one.custom.version: one.custom.status for one in others if one is not version

@@ -8,7 +8,6 @@ from webhook.objects.open_report import Outcome, ReportResult, report_of
 
 NAME: Final = "genguard-lint"
 _CATEGORY: Final = "Webhook configuration"
-_API_VERSION: Final = "admissionregistration.k8s.io/v1"
 _VERDICTS: Final = {
     Level.ERROR: (Outcome.FAIL, "high"),
     Level.WARNING: (Outcome.WARN, "medium"),
@@ -16,26 +15,27 @@ _VERDICTS: Final = {
 }
 
 
-def to_open_report(found: Iterable[LintFinding], kinds: Mapping[str, str]) -> dict[str, Any]:
+def to_open_report(
+    found: Iterable[LintFinding], resources: Mapping[str, Mapping[str, str]]
+) -> dict[str, Any]:
     """Return the ClusterReport of all findings, the worst first.
 
-    kinds  of the configurations, by name
+    resources  references to what was checked, by name
     """
     worst = sorted(found, key=lambda one: one.severity.rank)
-    return report_of("", NAME, [_result(one, kinds) for one in worst])
+    return report_of("", NAME, [_result(one, resources) for one in worst])
 
 
-def _result(one: LintFinding, kinds: Mapping[str, str]) -> ReportResult:
+def _result(one: LintFinding, resources: Mapping[str, Mapping[str, str]]) -> ReportResult:
     outcome, severity = _VERDICTS[one.severity]
     configuration, _, webhook = one.webhook.partition("/")
-    kind = kinds.get(configuration, "")
-    resource = {"apiVersion": _API_VERSION, "kind": kind, "name": configuration}
+    resource = resources.get(configuration)
     return ReportResult(
         policy=one.id,
         category=_CATEGORY,
         outcome=outcome,
         severity=severity,
         message=one.message,
-        resources=(resource,) if kind else (),
+        resources=(resource,) if resource else (),
         properties={"webhook": webhook, "field": one.field, "reason": one.reason},
     )

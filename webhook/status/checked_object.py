@@ -107,10 +107,13 @@ class CheckedObject(msgspec.Struct, frozen=True, gc=False):
                 raise WrongTypeError(path, found, "an object")
         return found  # type: ignore[no-any-return]  # checked at each step
 
-    def overdue(self, since: Any) -> bool:
-        """Whether an RFC 3339 time is more than DEFAULT_DEADLINE ago; False when it is no time."""
+    def overdue(self, since: Any, more: float = 0.0) -> bool:
+        """Whether an RFC 3339 time is more than DEFAULT_DEADLINE ago; False when it is no time.
+
+        `more` seconds are added to the deadline.
+        """
         time = parse_time(since) if isinstance(since, str) else None
-        return time is not None and self.at - time.timestamp() > DEFAULT_DEADLINE
+        return time is not None and self.at - time.timestamp() > DEFAULT_DEADLINE + more
 
 
 def check_object(document: Mapping[str, Any], at: float) -> CheckedObject:

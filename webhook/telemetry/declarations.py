@@ -214,6 +214,18 @@ TERMINATING_PODS: Final = Gauge(
     "Pods with a deletionTimestamp that have not ended, by the kind of their controller.",
     ("controller",),
 )
+TERMINATING_POD_AGE: Final = Gauge(
+    "genguard_terminating_pod_age_seconds",
+    "Since the deletion of the oldest terminating pod was asked for, by the kind of its "
+    "controller; 0 without such a pod.",
+    ("controller",),
+)
+TERMINATING_POD_OVERDUE: Final = Gauge(
+    "genguard_terminating_pod_overdue_seconds",
+    "Since the grace period of a terminating pod ended, of the pod where that is longest ago, by "
+    "the kind of its controller; 0 while no grace period has ended.",
+    ("controller",),
+)
 TERMINATING_REPLICAS_OBJECTS: Final = Gauge(
     "genguard_terminating_replicas_objects",
     "Objects whose status.terminatingReplicas agrees with their pods, differs, or is absent.",
@@ -227,6 +239,11 @@ REPLICASET_TERMINATING_REPLICAS: Final = Gauge(
 REPLICASET_TERMINATING_PODS: Final = Gauge(
     "genguard_replicaset_terminating_pods",
     "Terminating pods of a ReplicaSet, counted.",
+    ("namespace", "replicaset"),
+)
+REPLICASET_TERMINATING_POD_AGE: Final = Gauge(
+    "genguard_replicaset_terminating_pod_age_seconds",
+    "Since the deletion of the oldest terminating pod of a ReplicaSet was asked for.",
     ("namespace", "replicaset"),
 )
 REPLICASETS_WITHOUT_SERIES: Final = Gauge(
@@ -248,6 +265,11 @@ DEPLOYMENT_TERMINATING_REPLICAS: Final = Gauge(
 DEPLOYMENT_TERMINATING_PODS: Final = Gauge(
     "genguard_deployment_terminating_pods",
     "Terminating pods of a Deployment, counted.",
+    ("namespace", "deployment"),
+)
+DEPLOYMENT_TERMINATING_POD_AGE: Final = Gauge(
+    "genguard_deployment_terminating_pod_age_seconds",
+    "Since the deletion of the oldest terminating pod of a Deployment was asked for.",
     ("namespace", "deployment"),
 )
 DEPLOYMENTS_WITHOUT_SERIES: Final = Gauge(
