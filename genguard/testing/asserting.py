@@ -62,7 +62,8 @@ def assert_converges(
                                without a write must come within `timeout` seconds
     ready                      the objects must be ready too; False where the test wants a failure
 
-    A write that changes nothing is no write: the API server does not store it.
+    Where status is a subresource, somebody must have written it: an object that no controller has
+    looked at is not settled. A write that changes nothing is no write: the API server does not store it.
 
     Raises NotConvergedError, an AssertionError that names the last writes and what blocks;
     LookupError for a resource that is not served.
@@ -148,7 +149,11 @@ def _find_blocking(
     if not found:
         return (f"no {resource} {name} in {namespace}".replace("  ", " "),)
     blocking = []
+    reports = server.has_status(resource)
     for one in found:
+        if reports and not one.get("status"):
+            blocking.append(f"{resource} {one['metadata']['name']}: no controller wrote its status")
+            continue
         view = evaluate(one, at=time.time())
         if view.settled and (view.ready is not False or not ready):
             continue

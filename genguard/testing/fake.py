@@ -170,6 +170,10 @@ class FakeApiServer:
         place = self._place(resource, name, namespace)
         self._cluster.delete(place, options or {}, self._call(user))
 
+    def has_status(self, resource: str) -> bool:
+        """Whether status is a subresource of a resource. Raises LookupError."""
+        return self._cluster.resource(resource).has_status
+
     @property
     def writes(self) -> tuple[Write, ...]:
         """The log: the last 20,000 writes, oldest first, those that were refused too."""

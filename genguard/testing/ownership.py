@@ -121,7 +121,7 @@ def apply(
     others = frozenset().union(*(paths for one, paths in owned.items() if one != writer))
     dropped = owned.get(writer, frozenset()) - wanted.keys() - others
     kept_below = {path[:end] for path in (*others, *wanted) for end in range(1, len(path))}
-    for path in sorted(dropped, key=len, reverse=True):
+    for path in sorted(dropped, key=len):  # an item before its keys, by which it is found
         if path not in kept_below:
             _remove(shape, merged, path)
     before = find_leaves(shape, live)

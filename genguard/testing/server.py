@@ -39,9 +39,9 @@ class HttpServer:
         """`user` is who writes where a request does not say it."""
         self._cluster: Final = cluster
         self._user: Final = user
-        self._loop: Final = asyncio.new_event_loop()
         self._thread: Final = threading.Thread(target=self._run, name="fake-api", daemon=True)
         self._started: Final = threading.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._stopping: asyncio.Event | None = None
         self._changed: asyncio.Event | None = None
         self.port = 0
@@ -54,17 +54,15 @@ class HttpServer:
 
     def stop(self) -> None:
         """End watches, close the port and wait for the thread."""
-        if self._thread.is_alive() and self._stopping is not None:
+        if self._thread.is_alive() and self._loop is not None and self._stopping is not None:
             self._loop.call_soon_threadsafe(self._stopping.set)
             self._thread.join()
 
     def _run(self) -> None:
-        try:
-            self._loop.run_until_complete(self._serve())
-        finally:
-            self._loop.close()
+        asyncio.run(self._serve())
 
     async def _serve(self) -> None:
+        self._loop = asyncio.get_running_loop()
         self._stopping, self._changed = asyncio.Event(), asyncio.Event()
         app = web.Application(client_max_size=_LARGEST_BODY)
         app.router.add_route("*", "/{path:.*}", self._answer)
@@ -83,7 +81,8 @@ class HttpServer:
             await runner.cleanup()
 
     def _wake(self) -> None:
-        self._loop.call_soon_threadsafe(self._notice)
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._notice)
 
     def _notice(self) -> None:
         """Wake every watch; those that begin to wait after it wait for the next change."""

@@ -71,11 +71,15 @@ def test_an_old_generation_is_told_with_the_field(server):
 
 
 def test_a_failure_converges_only_where_the_test_wants_one(server):
-    def fail():
-        report(server, ready="False")
+    stalled = [{"type": "Stalled", "status": "True"}]
+    status = {"observedGeneration": 1, "conditions": stalled}
 
-    with pytest.raises(NotConvergedError, match=r"conditions\[Ready\]"):
+    def fail():
+        server.patch(WIDGETS, "one", {"status": status}, subresource="status")
+
+    with pytest.raises(NotConvergedError, match=r"conditions\[Stalled\]"):
         assert_converges(server, WIDGETS, "one", step=fail)
+    assert_converges(server, WIDGETS, "one", step=fail, ready=False)
 
 
 def test_an_object_that_is_not_there_has_not_converged(server):
@@ -83,6 +87,11 @@ def test_an_object_that_is_not_there_has_not_converged(server):
         assert_converges(server, WIDGETS, "two", step=lambda: None)
     with pytest.raises(LookupError, match="write it as kubectl does"):
         assert_converges(server, "things", "two", step=lambda: None)
+
+
+def test_an_object_that_no_controller_has_looked_at_has_not_converged(server):
+    with pytest.raises(NotConvergedError, match="no controller wrote its status"):
+        assert_converges(server, WIDGETS, "one", step=lambda: None)
 
 
 def test_without_a_step_it_waits_until_it_is_quiet(server):
