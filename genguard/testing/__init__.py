@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     )
     from genguard.testing.cluster import Write
     from genguard.testing.fake import Definition, FakeApiServer
-    from genguard.testing.refusals import RefusedError
+    from genguard.testing.refusals import RequestRefusedError
 
 __all__ = [
     "Definition",
@@ -33,7 +33,7 @@ __all__ = [
     "LoopError",
     "NotConvergedError",
     "Recording",
-    "RefusedError",
+    "RequestRefusedError",
     "Write",
     "assert_converges",
     "assert_no_loop",
@@ -46,7 +46,7 @@ _MODULES: Final = {
     "LoopError": "asserting",
     "NotConvergedError": "asserting",
     "Recording": "asserting",
-    "RefusedError": "refusals",
+    "RequestRefusedError": "refusals",
     "Write": "cluster",
     "assert_converges": "asserting",
     "assert_no_loop": "asserting",

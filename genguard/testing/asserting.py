@@ -63,7 +63,8 @@ def assert_converges(
     ready                      the objects must be ready too; False where the test wants a failure
 
     Where status is a subresource, somebody must have written it: an object that no controller has
-    looked at is not settled. A write that changes nothing is no write: the API server does not store it.
+    looked at is not settled. A write that changes nothing is no write: the API server does not
+    store it.
 
     Raises NotConvergedError, an AssertionError that names the last writes and what blocks;
     LookupError for a resource that is not served.

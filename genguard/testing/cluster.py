@@ -47,7 +47,7 @@ from genguard.testing.preparing import (
 )
 from genguard.testing.refusals import (
     MODIFIED,
-    RefusedError,
+    RequestRefusedError,
     bad_request,
     conflict,
     exists,
@@ -214,7 +214,7 @@ class Cluster:
         return found
 
     def get(self, place: Place) -> Document:
-        """Return a copy of an object, or its Scale. Raise RefusedError."""
+        """Return a copy of an object, or its Scale. Raise RequestRefusedError."""
         with self.lock:
             document = self._shown(place.resource, self._stored(place).document)
             return (
@@ -232,7 +232,7 @@ class Cluster:
             ]
 
     def events_since(self, version: int) -> list[Event]:
-        """Return the changes after a resourceVersion. Raise RefusedError for one too old."""
+        """Return the changes after a resourceVersion. Raise RequestRefusedError for one too old."""
         with self.lock:
             oldest = self._events[0].version if self._events else self.version + 1
             if version + 1 < oldest and version != self.version:
@@ -243,7 +243,7 @@ class Cluster:
     # Writing.
 
     def create(self, place: Place, body: Document, call: Call) -> Answer:
-        """POST an object. Raise RefusedError."""
+        """POST an object. Raise RequestRefusedError."""
         resource = place.resource
         with self.lock:
             if place.subresource:
@@ -252,7 +252,7 @@ class Cluster:
             metadata = document["metadata"]
             self._check_namespace(place, metadata)
             if metadata.get("resourceVersion"):
-                raise RefusedError(
+                raise RequestRefusedError(
                     500, "", "resourceVersion should not be set on objects to be created"
                 )
             name = self._new_name(resource, metadata)
@@ -274,7 +274,7 @@ class Cluster:
             return Answer(_CREATED, self._shown(resource, stored), tuple(warnings))
 
     def update(self, place: Place, body: Document, call: Call) -> Answer:
-        """PUT an object or a subresource. Raise RefusedError."""
+        """PUT an object or a subresource. Raise RequestRefusedError."""
         resource = place.resource
         with self.lock:
             if place.subresource == "scale":
@@ -304,7 +304,7 @@ class Cluster:
             return self._replace(place, stored, document, call)
 
     def patch(self, place: Place, patch: Any, content_type: str, call: Call) -> Answer:
-        """PATCH an object or a subresource. Raise RefusedError."""
+        """PATCH an object or a subresource. Raise RequestRefusedError."""
         resource = place.resource
         with self.lock:
             if content_type == APPLY_PATCH:
@@ -330,10 +330,12 @@ class Cluster:
             return self._replace(place, stored, patched, call)
 
     def delete(self, place: Place, options: Mapping[str, Any], call: Call) -> Answer:
-        """DELETE an object. Raise RefusedError."""
+        """DELETE an object. Raise RequestRefusedError."""
         resource = place.resource
         if place.subresource:
-            raise RefusedError(405, "MethodNotAllowed", "the server does not allow this method")
+            raise RequestRefusedError(
+                405, "MethodNotAllowed", "the server does not allow this method"
+            )
         with self.lock:
             stored = self._stored(place)
             asked = _read_delete_options(options)
@@ -380,7 +382,7 @@ class Cluster:
         return found.get((place.namespace, place.name))
 
     def _shown(self, resource: Resource, document: Document) -> Document:
-        """Return a copy of an object in the version of a resource. Raise RefusedError."""
+        """Return a copy of an object in the version of a resource. Raise RequestRefusedError."""
         stored = document["apiVersion"]
         if stored != resource.api_version and (resource.converted or not resource.is_custom):
             raise not_implemented(
@@ -426,7 +428,7 @@ class Cluster:
         if space is None:
             raise not_found("namespaces", place.namespace)
         if "deletionTimestamp" in space.document["metadata"]:
-            raise RefusedError(
+            raise RequestRefusedError(
                 403,
                 "Forbidden",
                 f"{place.resource.name} is forbidden: unable to create new content in namespace "
@@ -500,7 +502,7 @@ class Cluster:
         version = metadata.pop("resourceVersion", None)
         if version and not str(version).isdecimal():
             text = f'strconv.ParseUint: parsing "{version}": invalid syntax'
-            raise RefusedError(500, "", text)
+            raise RequestRefusedError(500, "", text)
         warnings = complete(resource, document, call.validation)
         if version and version not in ("0", old["metadata"]["resourceVersion"]):
             metadata["resourceVersion"] = version  # by which detectors know a stale write
@@ -526,7 +528,7 @@ class Cluster:
         try:
             check_finalizers(resource, old, document)
             validate(resource, document)
-        except RefusedError as error:
+        except RequestRefusedError as error:
             self._log_refused(place, old, document, call, error.status)
             raise
         shown_old, shown_new = old, document
@@ -616,7 +618,7 @@ class Cluster:
                 for one in clashes
             ]
             message = f"Apply failed with {count}: conflict{'s' * (len(clashes) > 1)} with {named}"
-            raise RefusedError(409, "Conflict", message, {"causes": causes})
+            raise RequestRefusedError(409, "Conflict", message, {"causes": causes})
         merged, owned = apply(resource.shape, old, applied, stored.owned, writer)
         complete(resource, merged, "Ignore")
         document = prepare_update(resource, place.subresource, old, merged)
@@ -829,7 +831,7 @@ class Cluster:
         self.catalogue.forget(definition["metadata"]["name"])
 
     def _establish(self, definition: Document) -> None:
-        """Serve what a definition declares, and say so in its status. Raise RefusedError."""
+        """Serve what a definition declares, and say so in its status. Raise RequestRefusedError."""
         try:
             self.catalogue.define(definition)
         except (BadDefinitionError, KeyError, TypeError) as error:

@@ -104,14 +104,14 @@ class FakeApiServer:
             self.create(one)
 
     def create(self, document: Mapping[str, Any], *, user: str = "") -> dict[str, Any]:
-        """POST an object, which has apiVersion and kind. Raises RefusedError, LookupError."""
+        """POST an object, which has apiVersion and kind. Raises RequestRefusedError, LookupError."""
         place = self._place_of(document)
         return self._cluster.create(place, dict(document), self._call(user)).body
 
     def get(self, resource: str, name: str, namespace: str = "default") -> dict[str, Any]:
         """GET an object; `resource` as kubectl writes it: `deployments.apps`.
 
-        Raises RefusedError where it is not there, LookupError for a resource that is not served.
+        Raises RequestRefusedError where it is not there, LookupError for a resource that is not served.
         """
         return self._cluster.get(self._place(resource, name, namespace))
 
@@ -124,7 +124,7 @@ class FakeApiServer:
     ) -> dict[str, Any]:
         """PUT an object or its status; a resourceVersion in it must be the stored one.
 
-        Raises RefusedError, LookupError.
+        Raises RequestRefusedError, LookupError.
         """
         place = self._place_of(document)._replace(
             name=document["metadata"]["name"], subresource=subresource
@@ -144,7 +144,7 @@ class FakeApiServer:
     ) -> dict[str, Any]:
         """PATCH an object, as a merge patch where `content_type` says nothing else.
 
-        Raises RefusedError, LookupError.
+        Raises RequestRefusedError, LookupError.
         """
         place = self._place(resource, name, namespace)._replace(subresource=subresource)
         return self._cluster.patch(place, patch, content_type, self._call(user)).body
@@ -152,7 +152,7 @@ class FakeApiServer:
     def apply(
         self, document: Mapping[str, Any], manager: str, *, force: bool = False, user: str = ""
     ) -> dict[str, Any]:
-        """Server-side apply. Raises RefusedError, for one where another manager owns a field."""
+        """Server-side apply. Raises RequestRefusedError, for one where another manager owns a field."""
         place = self._place_of(document)._replace(name=document["metadata"]["name"])
         call = Call(user or self._user, manager, force=force)
         return self._cluster.patch(place, dict(document), APPLY_PATCH, call).body
@@ -166,7 +166,7 @@ class FakeApiServer:
         options: Mapping[str, Any] | None = None,
         user: str = "",
     ) -> None:
-        """DELETE an object; `options` is a DeleteOptions. Raises RefusedError, LookupError."""
+        """DELETE an object; `options` is a DeleteOptions. Raises RequestRefusedError, LookupError."""
         place = self._place(resource, name, namespace)
         self._cluster.delete(place, options or {}, self._call(user))
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from genguard.testing.refusals import RefusedError, bad_request, invalid_object
+from genguard.testing.refusals import RequestRefusedError, bad_request, invalid_object
 from genguard.testing.resources import Resource
 from genguard.testing.schema import fill_defaults, find_problems
 from genguard.testing.shapes import BuiltIn, drop_unknown, fill_builtin_defaults
@@ -29,7 +29,7 @@ SERVER_FIELDS: Final = (
 
 
 def check_name(resource: Resource, name: str) -> None:
-    """Raise RefusedError for a name that the API server refuses."""
+    """Raise RequestRefusedError for a name that the API server refuses."""
     if resource.group in _FREE_NAMES:
         fits = name not in (".", "..") and not set(name) & {"/", "%"}
     else:
@@ -47,7 +47,7 @@ def complete(resource: Resource, document: Document, validation: str) -> list[st
     """Drop unknown fields and fill in defaults, in place; return what to warn of.
 
     validation  what the request has as fieldValidation: `Strict` refuses unknown fields.
-    Raise RefusedError.
+    Raise RequestRefusedError.
     """
     _convert_text_of_secret(resource, document)
     unknown = drop_unknown(resource.shape, document)
@@ -62,7 +62,7 @@ def complete(resource: Resource, document: Document, validation: str) -> list[st
 
 
 def validate(resource: Resource, document: Document) -> None:
-    """Raise RefusedError where the schema of a custom resource forbids what is there.
+    """Raise RequestRefusedError where the schema of a custom resource forbids what is there.
 
     Built-in kinds are not validated.
     """
@@ -218,7 +218,7 @@ _TAKEN: Final[dict[str, Callable[[Mapping[str, Any], Document], Document]]] = {
 
 
 def check_finalizers(resource: Resource, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
-    """Raise RefusedError where a finalizer is added to an object that is being deleted."""
+    """Raise RequestRefusedError where a finalizer is added to an object that is being deleted."""
     if "deletionTimestamp" not in old["metadata"]:
         return
     before, after = (set(one["metadata"].get("finalizers") or ()) for one in (old, new))
@@ -233,7 +233,9 @@ def read_scale(resource: Resource, document: Mapping[str, Any]) -> Document:
     """Return the Scale of an object, as autoscaling/v1 has it."""
     paths = resource.scale
     if paths is None:
-        raise RefusedError(404, "NotFound", "the server could not find the requested resource")
+        raise RequestRefusedError(
+            404, "NotFound", "the server could not find the requested resource"
+        )
     metadata = document["metadata"]
     shown = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
     status: Document = {"replicas": read_path(document, paths.status_replicas) or 0}

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 
-class RefusedError(Exception):
+class RequestRefusedError(Exception):
     """A request that the fake API server refuses.
 
     status    the HTTP status
@@ -42,32 +42,34 @@ def _about(resource: str, name: str) -> dict[str, Any]:
     return {"name": name, **({"group": group} if group else {}), "kind": plural}
 
 
-def bad_request(message: str) -> RefusedError:
+def bad_request(message: str) -> RequestRefusedError:
     """Return 400: the request has a form that the API does not know."""
-    return RefusedError(400, "BadRequest", message)
+    return RequestRefusedError(400, "BadRequest", message)
 
 
-def not_found(resource: str, name: str) -> RefusedError:
+def not_found(resource: str, name: str) -> RequestRefusedError:
     """Return 404 for an object."""
-    return RefusedError(404, "NotFound", f'{resource} "{name}" not found', _about(resource, name))
+    return RequestRefusedError(
+        404, "NotFound", f'{resource} "{name}" not found', _about(resource, name)
+    )
 
 
-def no_such_path() -> RefusedError:
+def no_such_path() -> RequestRefusedError:
     """Return 404 for a path or a resource that is not served."""
     message = "the server could not find the requested resource"
-    return RefusedError(404, "NotFound", message, {})
+    return RequestRefusedError(404, "NotFound", message, {})
 
 
-def exists(resource: str, name: str) -> RefusedError:
+def exists(resource: str, name: str) -> RequestRefusedError:
     """Return 409 for a name that is taken."""
     message = f'{resource} "{name}" already exists'
-    return RefusedError(409, "AlreadyExists", message, _about(resource, name))
+    return RequestRefusedError(409, "AlreadyExists", message, _about(resource, name))
 
 
-def conflict(resource: str, name: str, why: str) -> RefusedError:
+def conflict(resource: str, name: str, why: str) -> RequestRefusedError:
     """Return 409 for a write of an object that is no longer what the client has read."""
     message = f'Operation cannot be fulfilled on {resource} "{name}": {why}'
-    return RefusedError(409, "Conflict", message, _about(resource, name))
+    return RequestRefusedError(409, "Conflict", message, _about(resource, name))
 
 
 MODIFIED = (
@@ -75,17 +77,17 @@ MODIFIED = (
 )
 
 
-def invalid(message: str, causes: Sequence[tuple[str, str]] = ()) -> RefusedError:
+def invalid(message: str, causes: Sequence[tuple[str, str]] = ()) -> RequestRefusedError:
     """Return 422; `causes` are fields, each with what is wrong."""
     found = [
         {"reason": "FieldValueInvalid", "message": text, "field": field} for field, text in causes
     ]
-    return RefusedError(422, "Invalid", message, {"causes": found} if found else None)
+    return RequestRefusedError(422, "Invalid", message, {"causes": found} if found else None)
 
 
 def invalid_object(
     kind: str, name: str, causes: Sequence[tuple[str, str]], group: str = ""
-) -> RefusedError:
+) -> RequestRefusedError:
     """Return 422 for an object, with the fields that are wrong."""
     listed = ", ".join(f"{field}: {text}" for field, text in causes)
     listed = f"[{listed}]" if len(causes) > 1 else listed
@@ -93,21 +95,23 @@ def invalid_object(
     return invalid(f'{full} "{name}" is invalid: {listed}', causes)
 
 
-def unsupported_media(known: Sequence[str]) -> RefusedError:
+def unsupported_media(known: Sequence[str]) -> RequestRefusedError:
     """Return 415: a patch of a type that the resource does not take."""
     message = (
         "the body of the request was in an unknown format - accepted media types include: "
         + ", ".join(known)
     )
-    return RefusedError(415, "UnsupportedMediaType", message)
+    return RequestRefusedError(415, "UnsupportedMediaType", message)
 
 
-def not_implemented(what: str) -> RefusedError:
+def not_implemented(what: str) -> RequestRefusedError:
     """Return 501: the fake does not do this, and says so instead of guessing."""
     message = f"the fake API server of genguard does not do this: {what}"
-    return RefusedError(501, "NotImplemented", message)
+    return RequestRefusedError(501, "NotImplemented", message)
 
 
-def expired() -> RefusedError:
+def expired() -> RequestRefusedError:
     """Return 410: a watch from a resourceVersion that is no longer remembered."""
-    return RefusedError(410, "Expired", "The resourceVersion for the provided watch is too old.")
+    return RequestRefusedError(
+        410, "Expired", "The resourceVersion for the provided watch is too old."
+    )

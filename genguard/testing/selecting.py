@@ -37,7 +37,7 @@ _SELECTABLE: Final[dict[tuple[str, str], tuple[str, ...]]] = {
 
 
 def parse_selectors(resource: Resource, labels: str, fields: str) -> Match:
-    """Return a function that says whether an object is selected. Raise RefusedError."""
+    """Return a function that says whether an object is selected. Raise RequestRefusedError."""
     wanted = [_parse_label(one.strip()) for one in _split(labels)]
     found = [_parse_field(resource, one.strip()) for one in fields.split(",") if one.strip()]
 

@@ -14,7 +14,7 @@ from aiohttp import web
 from genguard.testing.cluster import Answer, Call, Cluster, Event, Place
 from genguard.testing.patches import APPLY_PATCH
 from genguard.testing.refusals import (
-    RefusedError,
+    RequestRefusedError,
     bad_request,
     no_such_path,
     not_implemented,
@@ -93,7 +93,7 @@ class HttpServer:
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         try:
             return await self._route(request)
-        except RefusedError as error:
+        except RequestRefusedError as error:
             return web.json_response(error.body, status=error.status)
 
     async def _route(self, request: web.Request) -> web.StreamResponse:
@@ -237,7 +237,7 @@ class HttpServer:
                 if not place.resource.persisted:
                     return _review_access(place.resource, body)
                 if place.resource.namespaced and not place.namespace:
-                    raise RefusedError(405, "MethodNotAllowed", "give a namespace")
+                    raise RequestRefusedError(405, "MethodNotAllowed", "give a namespace")
                 return cluster.create(place, body, call)
             case "PUT" if place.name:
                 return cluster.update(place, body, call)
@@ -248,7 +248,7 @@ class HttpServer:
             case "DELETE":
                 return self._delete_all(place, params, body or {}, call)
         message = "the server does not allow this method on the requested resource"
-        raise RefusedError(405, "MethodNotAllowed", message)
+        raise RequestRefusedError(405, "MethodNotAllowed", message)
 
     def _delete_all(
         self, place: Place, params: "_Params", options: Mapping[str, Any], call: Call
@@ -323,7 +323,7 @@ class HttpServer:
             changed = self._changed
             try:
                 events = self._cluster.events_since(version)
-            except RefusedError as error:
+            except RequestRefusedError as error:
                 await _send(response, [("ERROR", error.body)])
                 return
             shown = [one for event in events for one in _seen(event, place, matches)]

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from genguard.testing import FakeApiServer, RefusedError
+from genguard.testing import FakeApiServer, RequestRefusedError
 from genguard.testing.patches import JSON_PATCH, STRATEGIC_MERGE_PATCH
 from tests.differential.samples import definitions
 
@@ -88,7 +88,7 @@ def test_a_finalizer_keeps_an_object_and_deletion_counts_once(server):
     for _ in range(2):
         server.delete(WIDGETS, "one")
         assert generation(server.get(WIDGETS, "one")) == 2
-    with pytest.raises(RefusedError, match="no new finalizers can be added"):
+    with pytest.raises(RequestRefusedError, match="no new finalizers can be added"):
         server.patch(WIDGETS, "one", {"metadata": {"finalizers": ["example.org/hold", "a.b/c"]}})
     server.patch(WIDGETS, "one", {"metadata": {"finalizers": None}})
     assert server.list(WIDGETS) == []
@@ -209,10 +209,10 @@ def test_a_custom_resource_is_completed_pruned_and_validated(server):
     same = server.patch("stricts.example.com", "one", {"spec": {"other": 2, "size": 3}})
     assert generation(same) == 1
     for spec, field in (({"mode": "odd"}, "spec.mode"), ({"size": 0}, "spec.size")):
-        with pytest.raises(RefusedError) as caught:
+        with pytest.raises(RequestRefusedError) as caught:
             server.patch("stricts.example.com", "one", {"spec": spec})
         assert (caught.value.status, field in caught.value.message) == (422, True)
-    with pytest.raises(RefusedError, match=r"spec\.mode: Required value"):
+    with pytest.raises(RequestRefusedError, match=r"spec\.mode: Required value"):
         server.create({**kind, "metadata": {"name": "two"}, "spec": {}})
 
 
@@ -236,7 +236,7 @@ def test_apply_removes_what_its_manager_no_longer_wants(server):
 
 def test_apply_takes_no_field_of_another_manager_unless_it_is_forced(server):
     server.create(widget(), user="maker")
-    with pytest.raises(RefusedError, match=r'conflict with "maker": \.spec\.size') as caught:
+    with pytest.raises(RequestRefusedError, match=r'conflict with "maker": \.spec\.size') as caught:
         server.apply(widget(spec={"size": 2}), "taker")
     assert caught.value.status == 409
     forced = server.apply(widget(spec={"size": 2}), "taker", force=True)
@@ -272,7 +272,7 @@ def test_a_definition_that_cannot_be_used_is_refused_with_its_field(tmp_path):
     path = tmp_path / "crds.yaml"
     path.write_text("kind: CustomResourceDefinition\napiVersion: apiextensions.k8s.io/v1\n"
                     "metadata: {name: a.b.c}\nspec: {names: {plural: a, kind: A}}\n")  # fmt: skip
-    with pytest.raises(RefusedError, match=r"spec\.group is missing"):
+    with pytest.raises(RequestRefusedError, match=r"spec\.group is missing"):
         FakeApiServer(path)
     with pytest.raises(LookupError, match="give its CustomResourceDefinition"):
         FakeApiServer().create({"apiVersion": "a.b/v1", "kind": "A", "metadata": {"name": "a"}})
@@ -297,7 +297,7 @@ def test_many_threads_lose_no_update(server):
                 found["spec"]["size"] += 1
                 try:
                     server.update(found)
-                except RefusedError as error:
+                except RequestRefusedError as error:
                     assert error.status == 409
                 else:
                     break

@@ -43,6 +43,7 @@ CHART = "tests/e2e/test_chart.py, with the chart of this folder"
 KREW = "tests/supply/test_krew.py, with the archive of these sources"
 OCI = "oci://registry.example.com/charts/genguard -n genguard-system"
 SILENCE = "tests/contract/test_silencing.py"
+FOLLOWS = "tests/e2e/test_rules.py, with every right"
 RIGHTS = "tests/integration/test_ops_tokens.py"
 ELSEWHERE = {
     "make demo": "tests/demo/test_demo.py",
@@ -71,6 +72,15 @@ ELSEWHERE = {
     "kubectl create clusterrole genguard-silence --verb=post --non-resource-url=/genguard": RIGHTS,
     "kubectl create clusterrolebinding alice-silence --clusterrole=genguard-silence "
     "--user=alice@example.org": RIGHTS,
+    "genguard rules test databases.yaml": "tests/unit/cli/test_rules.py",
+    "genguard status db -A --rules databases.yaml": "tests/unit/cli/test_rules.py, of a file",
+    "genguard serve --rules databases.yaml": "tests/unit/cli/test_serve.py",
+    "kubectl -n genguard-system create configmap genguard-rules "
+    "--from-file=databases.yaml": FOLLOWS,
+    "kubectl -n genguard-system create role genguard-rules --verb=get,list,watch "
+    "--resource=configmaps --resource-name=genguard-rules": FOLLOWS,
+    "kubectl -n genguard-system create rolebinding genguard-rules --role=genguard-rules "
+    "--serviceaccount=genguard-system:genguard": FOLLOWS,
     "kubectl -n genguard-system port-forward deployment/genguard 8080": "by a kubelet alone; that "
     "the port is there is seen below",
 }

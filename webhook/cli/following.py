@@ -17,6 +17,7 @@ from webhook.objects.fields import ABSENT, Fields, get
 from webhook.objects.instant import parse_time
 from webhook.objects.metadata import version_number
 from webhook.objects.served import Served
+from webhook.status.assessment import Judge, judge_nothing
 from webhook.status.targets import WatchTarget
 from webhook.status.tracking import Tracking
 from webhook.status.trees import (
@@ -53,12 +54,15 @@ async def following(
     wanted: Iterable[WatchTarget],
     tell: Tell,
     memories: Mapping[str, Memory],
+    *,
+    judge: Judge = judge_nothing,
 ) -> AsyncIterator["Following"]:
     """Watch objects while the context is entered; `tell` prints what cannot be watched, and why.
 
     memories  what was seen before, by uid.
+    judge     evaluates rules in CEL.
     """
-    found = Following(rest, kinds, tuple(dict.fromkeys(wanted)), tell, memories)
+    found = Following(rest, kinds, tuple(dict.fromkeys(wanted)), tell, memories, judge=judge)
     try:
         yield found
     finally:
@@ -75,7 +79,10 @@ class Following:
         wanted: tuple[WatchTarget, ...],
         tell: Tell,
         memories: Mapping[str, Memory],
+        *,
+        judge: Judge,
     ) -> None:
+        self._judge: Final = judge
         self._rest: Final = rest
         self._kinds: Final = kinds
         self._wanted: Final = wanted
@@ -142,7 +149,8 @@ class Following:
                 ready_flips=max(found.ready_flips, memory.ready_flips),
             )
 
-        return Sight(at, build_trees(list(documents.values()), asked, past, at=at), there)
+        trees = build_trees(list(documents.values()), asked, past, at=at, judge=self._judge)
+        return Sight(at, trees, there)
 
     def _past(self, uid: str, document: Document, at: float) -> Past | None:
         found, past = self._tracking.find(uid), self._tracking.past(uid, at)
@@ -196,7 +204,12 @@ class Following:
         self._seen[one][uid] = document
         served = one.served
         self._tracking.record_stored(
-            served.group, served.resource, served.kind, fields, time.time()
+            served.group,
+            served.resource,
+            served.kind,
+            fields,
+            time.time(),
+            answers=self._judge(document),
         )
         if one not in self._wanted:
             return

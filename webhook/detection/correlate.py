@@ -408,6 +408,8 @@ def assemble(
         missing=missing,
         metadata=_metadata(intent, mutates, last) if tells_metadata else _metadata(None, (), last),
         owner=last.owner,
+        foreign=asking.foreign,
+        unobserved=asking.unobserved,
     )
 
 

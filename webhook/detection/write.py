@@ -56,6 +56,7 @@ NOBODY: Final = Called((), ())
 
 _BYTES_OF_WRITE: Final = 370
 _BYTES_OF_METADATA: Final = 400
+_BYTES_OF_POINTER: Final = 60
 _OBSERVED_OF_WRITE: Final = 2_000
 """Bytes of its observedGeneration values that are shared with other writes, or counted above."""
 
@@ -77,6 +78,7 @@ class Write(msgspec.Struct, frozen=True, array_like=True, gc=False):
     missing             phases that were not seen here: another replica may have seen them
     metadata            what differs in labels, annotations, finalizers and owners
     owner               the uid of the controller that owns the object; its history keeps it
+    foreign, unobserved  of the status of a pod: see PodStatusChange
     """
 
     time: float
@@ -109,6 +111,8 @@ class Write(msgspec.Struct, frozen=True, array_like=True, gc=False):
     missing: tuple[str, ...] = ()
     metadata: MetadataDiffs = SAME_METADATA
     owner: str = ""
+    foreign: tuple[str, ...] = ()
+    unobserved: tuple[str, ...] = ()
 
     @property
     def kind(self) -> ResourceKind:
@@ -190,4 +194,6 @@ class Write(msgspec.Struct, frozen=True, array_like=True, gc=False):
         if sent is not after and sent is not asked:
             observed += sent.size
         metadata = 0 if self.metadata.before is None else _BYTES_OF_METADATA
+        for pointer in (*self.foreign, *self.unobserved):
+            metadata += _BYTES_OF_POINTER + len(pointer)
         return _BYTES_OF_WRITE + metadata + max(0, observed - _OBSERVED_OF_WRITE)

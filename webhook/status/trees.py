@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from webhook.generation.table import load_rows
 from webhook.objects.fields import ABSENT, get
 from webhook.objects.selectors import Truth, matches_labels
-from webhook.status.assessment import Assessment, assess
+from webhook.status.assessment import Assessment, Judge, assess, judge_nothing
 from webhook.status.view import Past
 
 Resource = tuple[str, str]
@@ -72,12 +72,14 @@ def build_trees(
     past: Callable[[str], Past | None] = lambda _: None,
     *,
     at: float,
+    judge: Judge = judge_nothing,
 ) -> tuple[Node, ...]:
     """Build the trees of all documents, in their order. Children are sorted by kind and name.
 
     shown  uids of the objects to show; one below another of them appears only there. None: all.
     past   returns what is known from earlier writes of the object with a uid.
     at     now, in Unix seconds.
+    judge  evaluates rules in CEL.
     """
     parents = _find_parents(documents)
     below: dict[int, list[int]] = {}
@@ -89,7 +91,8 @@ def build_trees(
         found = [nodes.pop(one) for one in below.get(index, ()) if one in nodes]
         children = tuple(sorted(found, key=lambda node: _sort_key(node.assessment.document)))
         views = [child.assessment.view for child in children]
-        nodes[index] = Node(assess(document, past(read_uid(document)), views, at=at), children)
+        known = past(read_uid(document))
+        nodes[index] = Node(assess(document, known, views, at=at, judge=judge), children)
     return tuple(nodes[index] for index in sorted(nodes))
 
 
