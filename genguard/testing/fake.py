@@ -104,14 +104,18 @@ class FakeApiServer:
             self.create(one)
 
     def create(self, document: Mapping[str, Any], *, user: str = "") -> dict[str, Any]:
-        """POST an object, which has apiVersion and kind. Raises RequestRefusedError, LookupError."""
+        """POST an object, which has apiVersion and kind.
+
+        Raises RequestRefusedError, LookupError.
+        """
         place = self._place_of(document)
         return self._cluster.create(place, dict(document), self._call(user)).body
 
     def get(self, resource: str, name: str, namespace: str = "default") -> dict[str, Any]:
         """GET an object; `resource` as kubectl writes it: `deployments.apps`.
 
-        Raises RequestRefusedError where it is not there, LookupError for a resource that is not served.
+        Raises RequestRefusedError where it is not there, LookupError where its resource is not
+        served.
         """
         return self._cluster.get(self._place(resource, name, namespace))
 
@@ -152,7 +156,10 @@ class FakeApiServer:
     def apply(
         self, document: Mapping[str, Any], manager: str, *, force: bool = False, user: str = ""
     ) -> dict[str, Any]:
-        """Server-side apply. Raises RequestRefusedError, for one where another manager owns a field."""
+        """Server-side apply.
+
+        Raises LookupError, and RequestRefusedError, for one where another manager owns a field.
+        """
         place = self._place_of(document)._replace(name=document["metadata"]["name"])
         call = Call(user or self._user, manager, force=force)
         return self._cluster.patch(place, dict(document), APPLY_PATCH, call).body
@@ -166,7 +173,10 @@ class FakeApiServer:
         options: Mapping[str, Any] | None = None,
         user: str = "",
     ) -> None:
-        """DELETE an object; `options` is a DeleteOptions. Raises RequestRefusedError, LookupError."""
+        """DELETE an object; `options` is a DeleteOptions.
+
+        Raises RequestRefusedError, LookupError.
+        """
         place = self._place(resource, name, namespace)
         self._cluster.delete(place, options or {}, self._call(user))
 

@@ -21,7 +21,10 @@ _RETAIN: Final = "$retainKeys"
 
 
 def json_patch(document: Mapping[str, Any], operations: Any) -> Any:
-    """Return a document after an RFC 6902 patch. Raise RequestRefusedError where it does not apply."""
+    """Return a document after an RFC 6902 patch.
+
+    Raise RequestRefusedError where it does not apply.
+    """
     if not isinstance(operations, list):
         raise bad_request("a JSON Patch is a list of operations")
     try:
