@@ -36,12 +36,19 @@ CLEAN_UP = "customresourcecleanup.apiextensions.k8s.io"
 OWN_WORDS = {"stale put", "stale patch", "missing", "taken name", "no version", "own uid"}
 
 
+class PlainConnection(http.client.HTTPConnection):
+    """Closes itself when the thread that kept it is gone; otherwise that is a ResourceWarning."""
+
+    def __del__(self) -> None:
+        self.close()
+
+
 class PlainClient(Client):
     """The same client, over HTTP."""
 
     def _connect(self, timeout: float) -> Any:
         at = self._endpoint
-        return http.client.HTTPConnection(at.host, at.port, timeout=timeout)
+        return PlainConnection(at.host, at.port, timeout=timeout)
 
     def as_user(self, name: str, groups: Any = ()) -> Client:
         return self
