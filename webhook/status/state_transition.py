@@ -48,6 +48,8 @@ class _PodTemplate(msgspec.Struct, frozen=True):
     spec: _PodSpec | None = None
 
 
+_UNNAMED: Final = "(named at /terminating)"
+"""Instead of finalizers: what is tracked is shown to more people than that page."""
 _template: Final = msgspec.json.Decoder(_PodTemplate)
 _CONTAINERS: Final = ("containers", "initContainers")
 
@@ -127,7 +129,7 @@ class ObjectSnapshot:
         if known.deletion_timestamp is not None:
             metadata["deletionTimestamp"] = known.deletion_timestamp
             metadata["deletionGracePeriodSeconds"] = known.deletion_grace_period_seconds
-            metadata["finalizers"] = list(known.finalizers or ())
+            metadata["finalizers"] = [_UNNAMED] if known.finalizers else []
         status = None if self._status is None else msgspec.json.decode(self._status)
         if self._spec is not None:
             deleted = known.deletion_timestamp is not None
@@ -155,7 +157,7 @@ def _spec(raw: msgspec.Raw, *, is_pod: bool, with_node: bool, with_grace: bool) 
     if is_pod:
         found |= {key: _containers(fields[key]) for key in _CONTAINERS if key in fields}
     if with_node and "nodeName" in fields:
-        found["nodeName"] = msgspec.json.decode(fields["nodeName"])
+        found["nodeName"] = "its node" if msgspec.json.decode(fields["nodeName"]) else ""
     if with_grace and "template" in fields:
         found["template"] = _grace_of(fields["template"])
     return found
