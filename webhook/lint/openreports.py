@@ -7,7 +7,8 @@ from webhook.lint.check import Level, LintFinding
 from webhook.objects.open_report import Outcome, ReportResult, report_of
 
 NAME: Final = "genguard-lint"
-_CATEGORY: Final = "Webhook configuration"
+_WEBHOOKS: Final = "Webhook configuration"
+_DEFINITIONS: Final = "CustomResourceDefinition"
 _VERDICTS: Final = {
     Level.ERROR: (Outcome.FAIL, "high"),
     Level.WARNING: (Outcome.WARN, "medium"),
@@ -28,14 +29,15 @@ def to_open_report(
 
 def _result(one: LintFinding, resources: Mapping[str, Mapping[str, str]]) -> ReportResult:
     outcome, severity = _VERDICTS[one.severity]
-    configuration, _, webhook = one.webhook.partition("/")
-    resource = resources.get(configuration)
+    name, _, webhook = one.subject.partition("/")
+    resource = resources.get(name)
+    where = {"webhook": webhook} if webhook else {}
     return ReportResult(
         policy=one.id,
-        category=_CATEGORY,
+        category=_DEFINITIONS if one.definition else _WEBHOOKS,
         outcome=outcome,
         severity=severity,
         message=one.message,
         resources=(resource,) if resource else (),
-        properties={"webhook": webhook, "field": one.field, "reason": one.reason},
+        properties={**where, "field": one.field, "reason": one.reason},
     )

@@ -70,3 +70,46 @@ def test_without_a_finding_the_report_is_empty(tmp_path):
     (report,) = printed(empty, "openreports")
     assert report["results"] == []
     assert set(report["summary"].values()) == {0}
+
+
+def test_a_definition_is_named_as_what_it_is(tmp_path):
+    path = tmp_path / "definition.yaml"
+    path.write_text(
+        yaml.safe_dump(
+            {
+                "apiVersion": "apiextensions.k8s.io/v1",
+                "kind": "CustomResourceDefinition",
+                "metadata": {"name": "widgets.example.org"},
+                "spec": {
+                    "group": "example.org",
+                    "names": {"plural": "widgets", "kind": "Widget"},
+                    "scope": "Namespaced",
+                    "versions": [
+                        {
+                            "name": "v1",
+                            "served": True,
+                            "storage": True,
+                            "schema": {
+                                "openAPIV3Schema": {
+                                    "type": "object",
+                                    "properties": {"status": {"type": "object"}},
+                                }
+                            },
+                        }
+                    ],
+                },
+            }
+        )
+    )
+    (report,) = printed(path, "openreports")
+    Draft202012Validator(SCHEMA).validate(report)
+    assert {one["category"] for one in report["results"]} == {"CustomResourceDefinition"}
+    assert [one["resources"] for one in report["results"]] == [
+        [
+            {
+                "apiVersion": "apiextensions.k8s.io/v1",
+                "kind": "CustomResourceDefinition",
+                "name": "widgets.example.org",
+            }
+        ]
+    ] * len(report["results"])
