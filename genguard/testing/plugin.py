@@ -10,11 +10,11 @@ from genguard import testing
 if TYPE_CHECKING:
     from genguard.testing.fake import FakeApiServer
 
-_OPTION = "genguard_crds"
+_OPTION = "fake_api_server_crds"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Declare the setting `genguard_crds`."""
+    """Declare the setting `fake_api_server_crds`."""
     parser.addini(
         _OPTION,
         "CustomResourceDefinitions that the fixture fake_api_server serves: YAML or JSON files",
@@ -27,7 +27,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def fake_api_server(request: pytest.FixtureRequest) -> "Iterator[FakeApiServer]":
     """A Kubernetes API server in memory, of this test alone, that counts generation.
 
-    It serves built-in kinds and the custom resources of the setting `genguard_crds`;
+    It serves built-in kinds and the custom resources of the setting `fake_api_server_crds`;
     `fake_api_server.define()` adds others.
     """
     with testing.FakeApiServer(*request.config.getini(_OPTION)) as server:

@@ -49,7 +49,7 @@ def test_pytest_loads_the_plugin_without_the_server():
 
 def test_the_fixture_serves_the_definitions_of_the_setting(tmp_path: Path):
     (tmp_path / "crd.yaml").write_text((ROOT / "examples/controller/crd.yaml").read_text())
-    (tmp_path / "pytest.ini").write_text("[pytest]\ngenguard_crds = crd.yaml\n")
+    (tmp_path / "pytest.ini").write_text("[pytest]\nfake_api_server_crds = crd.yaml\n")
     (tmp_path / "test_it.py").write_text(
         "def test_it(fake_api_server):\n"
         "    assert fake_api_server.list('backups.example.org') == []\n"
