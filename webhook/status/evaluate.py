@@ -22,11 +22,13 @@ from webhook.status.checked_object import (
     parse_generation,
     read_conditions,
     read_observed_generation,
+    read_reconciled_generation,
     why_unobserved,
 )
 from webhook.status.kind_rule import KindRule, KindVerdict
 from webhook.status.kinds import find_rule
 from webhook.status.kinds.generic import GENERIC
+from webhook.status.probes import read_probes
 from webhook.status.ready_table import amendment, table_ready
 from webhook.status.view import Blocks, Health, Past, Reason, StatusView, remark, type_word
 
@@ -43,6 +45,7 @@ def evaluate(
     document: Mapping[str, Any],
     past: Past | None = None,
     children: Sequence[StatusView] = (),
+    dependents: Sequence[StatusView] = (),
     *,
     at: float,
     with_table: bool = True,
@@ -52,6 +55,8 @@ def evaluate(
     past        what is known from earlier writes; None: only the object itself counts.
     children    the views of the objects that it owns. The answer is aggregated over them, and
                 their terminating pods count where status has no count.
+    dependents  the views of other objects that it depends on; they count as children do, but one
+                that is being deleted is missing: nobody replaces it.
     at          now, in Unix seconds.
     with_table  whether to fill `table_ready` too; the Ready table never changes `ready`.
     """
@@ -59,7 +64,8 @@ def evaluate(
     rule = find_rule(obj.group, obj.kind)
     gap = None if obj.deleting else _why_status_is_old(obj, rule, past)
     verdict = _apply_rule(obj, rule, gap, past)
-    reasons = list(verdict.reasons)
+    probes = read_probes(obj)
+    reasons = [*verdict.reasons, *probes.reasons]
     terminating = _read_reported_terminating(obj)
     if children or terminating:
         terminating = _add_terminating(rule, terminating, children, reasons)
@@ -76,6 +82,7 @@ def evaluate(
     if table is not None and table is not ready:
         reasons.append(_explain_table(obj, table=table))
     down = rule.counts_replicas and verdict.progress == 0.0 and _is_overdue(obj, past)
+    sound = flaps < FLAPPING_FLIPS and not probes.failing
     unknown = gap is not None and past is not None and past.observed_since is None
     view = StatusView(
         obj.group,
@@ -86,7 +93,7 @@ def evaluate(
         obj.uid,
         None if unknown else ready,
         settled,
-        _health(verdict, down=down, good=ready and settled and flaps < FLAPPING_FLIPS),
+        _health(verdict, down=down, good=ready and settled and sound),
         verdict.progress,
         obj.generation,
         read_observed_generation(obj),
@@ -97,10 +104,13 @@ def evaluate(
         obj.deleting,
         verdict.failed,
         verdict.finished,
+        probes.traffic_ready,
+        probes.application_qualified,
     )
-    if not children:
+    if not children and not dependents:
         return view
-    whole = aggregate(view, children)
+    kept = [msgspec.structs.replace(one, deleting=False) for one in dependents]
+    whole = aggregate(view, [*children, *kept])
     if whole.settled is settled:
         return whole
     reconciled = _reconciled_generation(obj, past, settled=False)
@@ -203,8 +213,8 @@ def _reconciled_generation(obj: CheckedObject, past: Past | None, *, settled: bo
         return obj.generation
     if past is not None:
         return past.reconciled_generation
-    written = obj.status.get("reconciledGeneration")
-    return written if type(written) is int else None
+    written = read_reconciled_generation(obj)
+    return None if written is None else written[1]
 
 
 def _add_declared_conditions(obj: CheckedObject, verdict: KindVerdict) -> KindVerdict:
