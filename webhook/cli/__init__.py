@@ -20,6 +20,7 @@ VERBS: Final = {
     "uninstall": "Remove genguard from a cluster.",
     "status": "Say whether objects are ready, settled and healthy.",
     "wait": "Wait until objects are ready and settled.",
+    "publish-status": "Write Ready and Settled into custom resources.",
     "findings": "Tell what a running genguard has found, and who causes it.",
     "explain": "Say when a kind's generation grows, or explain a finding.",
     "blame": "Say who wrote each field last, and who changed it.",
@@ -57,7 +58,8 @@ class _Verbs(click.Group):
     def get_command(self, _: click.Context, name: str) -> click.Command | None:
         if name not in VERBS:
             return None
-        found: click.Command = getattr(import_module(f"webhook.cli.{name}"), name)
+        module = name.replace("-", "_")
+        found: click.Command = getattr(import_module(f"webhook.cli.{module}"), module)
         return found
 
     def resolve_command(
