@@ -77,7 +77,7 @@ async def open_only_finding(visitor: Visitor, detector: str) -> str:
     found = {href.partition("#")[0] for text, href in links}
     for href in sorted(found):
         await visitor.open(href)
-        if detector in await visitor.page.title():
+        if await visitor.text(".where .detector") == detector:
             return await visitor.text()
     raise AssertionError(f"no finding of {detector} among {links}")
 

@@ -1,10 +1,14 @@
 """10,000 findings and 100,000 objects: few rows at a time, all of them within reach."""
 
+import json
+
 import pytest
 
 from tests.dashboard.crowd import FINDINGS, OBJECTS, crowd
+from tests.dashboard.stories import watched
 
 ROWS = 100
+PAGES = ("/", "/objects", "/webhooks", "/durations", "/terminating", "/server")
 
 
 @pytest.fixture
@@ -44,7 +48,7 @@ async def test_with_very_many_rows_a_page_shows_a_hundred_and_says_how_many_ther
     await visitor.inspect("object-of-many")
 
 
-@pytest.mark.parametrize("path", ["/", "/objects", "/durations", "/terminating", "/server"])
+@pytest.mark.parametrize("path", PAGES)
 async def test_no_page_grows_with_what_there_is(crowded, path):
     answer = await crowded.ops(path)
     assert answer.status == 200
@@ -60,3 +64,15 @@ async def test_every_object_is_on_one_page_of_the_api(crowded):
         if not (token := found["continue"]):
             break
     assert seen == found["total"] == OBJECTS // 50
+
+
+@pytest.mark.parametrize("findings", [0, 7, 500, FINDINGS])
+async def test_each_page_fits_a_desk_and_a_phone_in_both_themes(running, visitor, findings):
+    crowd(running, findings=findings, objects=findings)
+    watched(running, pods=min(findings, ROWS))
+    await running.caught_up()
+    found = json.loads((await running.ops("/api/findings?limit=1")).body)["findings"]
+    paths = (*PAGES, *(f"/findings/{one['id']}" for one in found))
+    for path in paths:
+        assert await visitor.open(path) == 200
+        await visitor.photograph(f"{path.split('/')[1] or 'home'}-of-{findings}")

@@ -103,3 +103,19 @@ async def test_objects_within_a_time_and_the_latest_first(visitor, story):
     await visitor.page.locator("form[aria-label='Time range'] button").click()
     assert "4 writes as a table" in await visitor.text()
     assert "kubectl describe deployments.apps/web -n shop" in await visitor.text()
+
+
+async def test_on_a_phone_the_filters_are_one_click_away(visitor, story):
+    await story.cleared(4)
+    page = visitor.page
+    await page.set_viewport_size(PHONE)
+    for path in ("/", "/objects"):
+        await visitor.open(path)
+        namespace = page.get_by_label("Namespace")
+        await expect(page.get_by_label("Search")).to_be_visible()
+        await expect(namespace).to_be_hidden()
+        await page.get_by_role("button", name="More filters").click()
+        await namespace.fill("shop")
+        await page.get_by_role("button", name="Show").click()
+        await expect(namespace).to_have_value("shop")
+        await expect(namespace).to_be_visible()

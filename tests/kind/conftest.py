@@ -47,7 +47,7 @@ def culprit(cluster: Cluster) -> Culprit:
     """A webhook in the cluster that clears observedGeneration where it is registered."""
     if not exists():
         cluster.up(audit_only=True)
-    cluster.load(build("culprit"))
+    cluster.load(build("culprit", ROOT / "examples" / "culprits" / "webhook"))
     found = Culprit(cluster)
     found.run()
     return found

@@ -104,7 +104,11 @@ class Culprit:
             "name": WEBHOOK,
             "rules": [rule],
             "clientConfig": {
-                "service": {"name": _NAME, "namespace": NAMESPACE, "path": f"/{how}"},
+                "service": {
+                    "name": _NAME,
+                    "namespace": NAMESPACE,
+                    "path": f"/{how}-observed-generation",
+                },
                 "caBundle": _base64(self._pair.ca_pem or b""),
             },
             "namespaceSelector": {"matchExpressions": [{**selected, "values": list(namespaces)}]},

@@ -12,7 +12,7 @@ import click
 from webhook import __version__
 from webhook.cli.errors import one_line_errors
 from webhook.cli.files import MANIFESTS, advice, expand_or_fail, open_named
-from webhook.cli.options import CONTEXT, MAX_LINE
+from webhook.cli.options import CONTEXT, MAX_LINE, RECURSIVE
 from webhook.cli.output import tell
 from webhook.lint.check import (
     Level,
@@ -49,7 +49,7 @@ _REGISTERED: Final = "/apis/admissionregistration.k8s.io/v1"
     show_default=True,
     help="The least severity that makes the exit code 1.",
 )
-@click.option("-R", "--recursive", is_flag=True, help="A folder with the folders in it.")
+@RECURSIVE
 @MAX_LINE
 @click.argument("files", nargs=-1, metavar="[FILE|FOLDER|URL...|-]")
 def lint(

@@ -74,7 +74,7 @@ SERVER: Final = (
 """Which server to ask: every verb reaches it as webhook/cli/asking_server.py does."""
 FILENAME_HELP: Final = "a file, a folder, an https URL, or - for standard input"
 RECURSIVE: Final = click.option(
-    "-R", "--recursive", is_flag=True, help="With -f FOLDER: its folders as well."
+    "-R", "--recursive", is_flag=True, help="Of a folder, read its folders as well."
 )
 OUTPUT: Final = click.option(
     "-o",

@@ -1,7 +1,5 @@
 """The home page and the findings: filtered, sorted, in groups, as JSON and as CSV."""
 
-import csv
-import io
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -27,6 +25,7 @@ from webhook.dashboard.page import (
     MissingError,
     PageContext,
     PageData,
+    Sources,
     check_parameters,
     choice,
     number,
@@ -206,7 +205,7 @@ async def load_home(context: PageContext, query: Mapping[str, str], now: float) 
     sources = context.sources
     known = sources.detecting.findings()
     broken = await find_broken(sources, known, context.queue, now)
-    kind_of, tracked = _kinds(context), len(sources.detecting.tracking)
+    kind_of, tracked = kinds_of(context.sources), len(sources.detecting.tracking)
     data = await context.queue.in_thread(lambda: home(known, asked, broken, now, kind_of))
     return data._replace(values={**data.values, "tracked": tracked})
 
@@ -244,42 +243,69 @@ async def load_all(context: PageContext, query: Mapping[str, str], now: float) -
     return PageData(structs.replace(page, findings=await _whole(context, page.findings)), {})
 
 
-async def load_csv(context: PageContext, query: Mapping[str, str], now: float) -> bytes:
-    """Return the findings of `load_all` as CSV (RFC 4180), with a header line."""
+async def load_rows(context: PageContext, query: Mapping[str, str], now: float) -> PageData:
+    """Return the findings of `load_all`, each as the row of a table."""
     page = await _selected(context, query, now)
-    return await context.queue.in_thread(lambda: to_csv(page.findings))
+    rows = await context.queue.in_thread(lambda: tuple(map(to_row, page.findings)))
+    return PageData(FindingRows(rows), {})
 
 
 async def _selected(context: PageContext, query: Mapping[str, str], now: float) -> FindingsPage:
     asked = parse(query, state="all", limit=MOST_FINDINGS)
-    known, kind_of = context.sources.detecting.findings(), _kinds(context)
+    known, kind_of = context.sources.detecting.findings(), kinds_of(context.sources)
     return await context.queue.in_thread(lambda: select(known, asked, now, kind_of))
 
 
-_COLUMNS: Final = (
-    "id", "severity", "state", "detector", "culprit", "confidence", "group", "resource",
-    "namespace", "name", "uid", "subresource", "count", "firstSeen", "lastSeen", "causedBy",
-    "message",
-)  # fmt: skip
-_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
-"""A spreadsheet takes a cell that begins so for a formula, and names come from the cluster."""
+class FindingRow(msgspec.Struct, frozen=True, rename="camel"):
+    """A finding as the row of a table, with one text or number in each cell."""
+
+    id: str
+    severity: str
+    state: str
+    detector: str
+    culprit: str
+    confidence: str
+    group: str
+    resource: str
+    namespace: str
+    name: str
+    uid: str
+    subresource: str
+    count: int
+    first_seen: str
+    last_seen: str
+    caused_by: str
+    message: str
 
 
-def to_csv(findings: Iterable[Finding]) -> bytes:
-    """Return a line for each finding, after a header line."""
-    text = io.StringIO()
-    writer = csv.writer(text)
-    writer.writerow(_COLUMNS)
-    for one in findings:
-        who, where = culprit(one), one.object
-        confidence = one.actors[0].confidence.value if one.actors else ""
-        cells = (
-            one.id, one.severity.value, one.state, one.detector, who.full, confidence, where.group,
-            where.resource, where.namespace, where.name, where.uid, one.subresource, str(one.count),
-            one.first_seen, one.last_seen, one.caused_by, one.message,
-        )  # fmt: skip
-        writer.writerow(f"'{cell}" if cell.startswith(_FORMULA) else cell for cell in cells)
-    return text.getvalue().encode()
+class FindingRows(msgspec.Struct, frozen=True):
+    """The rows of /api/findings.csv."""
+
+    findings: tuple[FindingRow, ...]
+
+
+def to_row(found: Finding) -> FindingRow:
+    """Return a finding as a row; the confidence is that of its first actor."""
+    where = found.object
+    return FindingRow(
+        id=found.id,
+        severity=found.severity,
+        state=found.state,
+        detector=found.detector,
+        culprit=culprit(found).full,
+        confidence=found.actors[0].confidence if found.actors else "",
+        group=where.group,
+        resource=where.resource,
+        namespace=where.namespace,
+        name=where.name,
+        uid=where.uid,
+        subresource=found.subresource,
+        count=found.count,
+        first_seen=found.first_seen,
+        last_seen=found.last_seen,
+        caused_by=found.caused_by,
+        message=found.message,
+    )
 
 
 async def load_finding(context: PageContext, query: Mapping[str, str], _: float) -> PageData:
@@ -316,6 +342,6 @@ async def _whole(context: PageContext, found: Sequence[Finding]) -> tuple[Findin
     )
 
 
-def _kinds(context: PageContext) -> KindOf:
+def kinds_of(sources: Sources) -> KindOf:
     """Return the kinds of all resources that this server knows."""
-    return kinds(kind for kind, _ in context.sources.detecting.tracking.counts_by_kind)
+    return kinds(kind for kind, _ in sources.detecting.tracking.counts_by_kind)

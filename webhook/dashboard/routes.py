@@ -21,6 +21,7 @@ from webhook.dashboard import (
     webhooks,
 )
 from webhook.dashboard.csv_rows import to_csv
+from webhook.dashboard.headlines import headline
 from webhook.dashboard.page import (
     BadQueryError,
     BusyError,
@@ -41,7 +42,8 @@ Load = Callable[[PageContext, Mapping[str, str], float], Awaitable[PageData]]
 class Page(NamedTuple):
     """One page: `load` returns its data, `load_json` that of its JSON where it differs.
 
-    rows  the field of the data that holds the rows of its CSV; "" for a page without CSV
+    rows       the field of the data that holds the rows of its CSV; "" for a page without CSV
+    load_rows  returns the data of the CSV where it differs from that of the JSON
     """
 
     path: str
@@ -50,10 +52,19 @@ class Page(NamedTuple):
     api: str
     load_json: Load | None = None
     rows: str = ""
+    load_rows: Load | None = None
 
 
 PAGES: Final = (
-    Page("/", "findings.html", findings.load_home, "/api/findings", findings.load_all),
+    Page(
+        "/",
+        "findings.html",
+        findings.load_home,
+        "/api/findings",
+        findings.load_all,
+        "findings",
+        findings.load_rows,
+    ),
     Page("/findings/{id}", "finding.html", findings.load_finding, "/api/findings/{id}"),
     Page("/objects", "objects.html", objects.load, "/api/objects", objects.load_all, "objects"),
     Page("/object", "object.html", object_page.load, "/api/object"),
@@ -95,7 +106,6 @@ class Dashboard:
                 for one in PAGES
             ),
             web.get("/api/broken", partial(self._json, context, broken.load)),
-            web.get("/api/findings.csv", partial(self._csv, context)),
             *(
                 web.get(f"{one.api}.csv", partial(self._rows_as_csv, context, one))
                 for one in PAGES
@@ -134,7 +144,7 @@ class Dashboard:
     ) -> web.Response:
         return await self._data(
             context,
-            page.load_json or page.load,
+            page.load_rows or page.load_json or page.load,
             request,
             lambda model: to_csv(getattr(model, page.rows)),
             "text/csv",
@@ -163,16 +173,6 @@ class Dashboard:
             return _json(HTTPStatus.FORBIDDEN, json_line({"error": why}).encode())
         return await silencing.change(context, request)
 
-    async def _csv(self, context: PageContext, request: web.Request) -> web.Response:
-        try:
-            async with self._queue.wait_turn():
-                body = await findings.load_csv(context, request.query, time.time())
-        except (BadQueryError, BusyError) as error:
-            status, why = _status_and_message(error)
-            return _json(status, json_line({"error": why}).encode())
-        named = {"Content-Disposition": 'attachment; filename="findings.csv"'}
-        return web.Response(body=body, content_type="text/csv", charset="utf-8", headers=named)
-
     async def _not_found(self, request: web.Request) -> web.Response:
         why = "This page does not exist."
         if request.path.startswith("/api/"):
@@ -194,6 +194,7 @@ class Dashboard:
             "last_review": last,
             "about": about,
             "silence_of": lambda finding: self._sources.silences.find(finding, now),
+            "headline": partial(headline, kind_of=findings.kinds_of(self._sources)),
             "read_only": self._sources.read_only,
             "silence_durations": silencing.DURATIONS,
         }

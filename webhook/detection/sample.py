@@ -307,6 +307,11 @@ class WriteDiff(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True)
     patch: tuple[PatchedField, ...] = ()
     more: int = 0
 
+    @property
+    def has_hidden_values(self) -> bool:
+        """Whether letters stand for some of the values."""
+        return any(one.hidden for field in self.fields for one in field.states if one is not None)
+
 
 def shown_field(one: FieldValues) -> ShownField:
     """Return a field as JSON has it."""

@@ -2,6 +2,8 @@
 
 /zero-observed-generation  writes 0 into status.observedGeneration of every update, as a Go type
                            does whose field is always written
+/remove-observed-generation
+                           removes it, as a Go type does that does not know the field
 /strip-label/NAME          removes the label NAME, as a tool does that removes what it does not know
 
 python webhook.py [--port 8443] [--tls /tls]    the folder has tls.crt and tls.key
@@ -19,9 +21,11 @@ def patch(path, request):
     """The JSON Patch for one request; empty where there is nothing to break."""
     new = request.get("object") or {}
     behaviour, _, argument = path.strip("/").partition("/")
-    zeroes = behaviour == "zero-observed-generation" and request["operation"] == "UPDATE"
-    if zeroes and "status" in new:
+    status = new.get("status") if request["operation"] == "UPDATE" else None
+    if behaviour == "zero-observed-generation" and status is not None:
         return [{"op": "add", "path": "/status/observedGeneration", "value": 0}]
+    if behaviour == "remove-observed-generation" and "observedGeneration" in (status or {}):
+        return [{"op": "remove", "path": "/status/observedGeneration"}]
     if behaviour == "strip-label" and argument in new.get("metadata", {}).get("labels", {}):
         return [{"op": "remove", "path": f"/metadata/labels/{argument}"}]
     return []

@@ -6,7 +6,8 @@ import io
 import pytest
 
 from tests.unit.alerts.findings import finding, on
-from webhook.dashboard.findings import parse, select, to_csv
+from webhook.dashboard.csv_rows import to_csv
+from webhook.dashboard.findings import parse, select, to_row
 from webhook.dashboard.page import BadQueryError
 from webhook.detection.finding import Actor, Confidence
 
@@ -67,11 +68,13 @@ def test_csv_has_a_line_for_each_and_nothing_that_a_spreadsheet_would_run():
     lines = list(
         csv.DictReader(
             io.StringIO(
-                to_csv([finding(), finding(id="b", actors=who, message='a, "b"\nc')]).decode()
+                to_csv(
+                    map(to_row, [finding(), finding(id="b", actors=who, message='a, "b"\nc')])
+                ).decode()
             )
         )
     )
     assert [one["culprit"] for one in lines] == ["old-operator/hook", "'=HYPERLINK(1)"]
     assert lines[1]["message"] == 'a, "b"\nc'
     assert lines[0]["confidence"] == "certain"
-    assert "canary" not in to_csv([finding()]).decode(), "evidence may hold values"
+    assert "canary" not in to_csv([to_row(finding())]).decode(), "evidence may hold values"

@@ -2,6 +2,7 @@
 
 from tests.unit.alerts.findings import finding
 from webhook.dashboard.findings import parse, select
+from webhook.dashboard.headlines import headline, kinds
 from webhook.dashboard.rendering import render
 from webhook.dashboard.runbook import runbook_of
 from webhook.detection.finding import Severity
@@ -19,8 +20,12 @@ ASKED = parse({}, state="open", limit=100)
 ABOUT = {"mode": "enforcing", "version": "1", "instance": "here", "store": "memory"}
 
 
+def of_any_kind(one):
+    return headline(one, kinds(()))
+
+
 def shown(template, model, **values):
-    common = {"now": NOW, "path": "/", "last_review": 1.0, "about": ABOUT}
+    common = {"now": NOW, "path": "/", "last_review": 1.0, "about": ABOUT, "headline": of_any_kind}
     return render(template, {"model": model, **values, **common}).decode()
 
 

@@ -17,6 +17,7 @@ let lastShown = Date.now();
 let failing = false;
 let losing;
 let open = "Live.";
+let unfolded = location.search !== ""; // filters that are in use are shown on a phone, too
 
 const words = document.createElement("span");
 const button = document.createElement("button");
@@ -79,6 +80,7 @@ async function show() {
     main.replaceChildren(...page.getElementById("main").childNodes);
     restore();
     offerCopies();
+    foldFilters();
     document.title = page.title;
     say(open);
   } catch {
@@ -103,6 +105,23 @@ function lose() {
 // Buttons are hidden without JavaScript: there they could do nothing.
 function offerCopies() {
   for (const one of main.querySelectorAll(".copy")) one.hidden = false;
+}
+
+// On a phone only the search and its button are shown at first (dashboard.css).
+function foldFilters() {
+  const form = main.querySelector("form[role=search]");
+  if (unfolded || !form || !form.querySelector("label:not(.wide)")) return;
+  form.classList.add("folded");
+  const more = document.createElement("button");
+  more.type = "button";
+  more.className = "more";
+  more.textContent = "More filters";
+  more.addEventListener("click", () => {
+    unfolded = true;
+    form.classList.remove("folded");
+    more.remove();
+  });
+  form.append(more);
 }
 
 // Browsers give a page the clipboard on HTTPS and localhost only. Elsewhere the text is selected.
@@ -157,6 +176,7 @@ main.addEventListener("click", (event) => {
   if (from) copy(from);
 });
 offerCopies();
+foldFilters();
 
 if (follows) {
   live.replaceChildren(words, button);
