@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
 from importlib import import_module
+from types import ModuleType
 from typing import Any, Final
 
 import click
@@ -36,6 +37,11 @@ VERBS: Final = {
 shell, without loading the modules, some of which load for half a second."""
 
 
+def load(verb: str) -> ModuleType:
+    """Import the module of a verb, in which the verb has the same name: publish_status."""
+    return import_module(f"webhook.cli.{verb.replace('-', '_')}")
+
+
 class _LineError(click.ClickException):
     """An error that is printed in one line."""
 
@@ -58,8 +64,7 @@ class _Verbs(click.Group):
     def get_command(self, _: click.Context, name: str) -> click.Command | None:
         if name not in VERBS:
             return None
-        module = name.replace("-", "_")
-        found: click.Command = getattr(import_module(f"webhook.cli.{module}"), module)
+        found: click.Command = getattr(load(name), name.replace("-", "_"))
         return found
 
     def resolve_command(
