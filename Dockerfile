@@ -40,7 +40,6 @@ RUN cd /opt/genguard/lib/python3*/site-packages \
       kubernetes/aio/client/api/*_api.py \
       kubernetes/aio/client/models/[a-z]*.py \
       cel_expr_python/ext/ext_bindings.* \
-      cel_expr_python/ext/ext_encoders.* \
       cel_expr_python/ext/ext_math.* \
       cel_expr_python/ext/ext_proto.* \
       zstandard/_cffi.* \

@@ -6,6 +6,7 @@ What needs a cluster is in webhook/connected.py, which loads the client of the K
 # ruff: noqa: RUF009 - flag() makes a dataclasses.field
 
 import os
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
@@ -38,8 +39,10 @@ from webhook.detection.values import Shows
 from webhook.flags import ALERTMANAGER_URL, FILE, FOLDER, NAMES, PATH, duration, flag
 from webhook.generation.table import DEFAULT_SERVER_VERSION
 from webhook.given_files import load_definitions, load_static
+from webhook.given_rules import ServerRules, parse_place
 from webhook.objects.intended import CONDITIONS, OWN, parse_restored
 from webhook.review_setup import GenerationPatch, ReviewOptions, ReviewSetup
+from webhook.running import running
 from webhook.server.access import Access, ByToken, WithinHost, is_loopback
 from webhook.server.detecting import Detecting
 from webhook.server.lifecycle import AdmissionService, about
@@ -57,7 +60,8 @@ from webhook.server.options import (
 )
 from webhook.server.terminating_metrics import TerminatingMetrics
 from webhook.server.tokens import ReviewedTokens, TokenFile
-from webhook.server.watching import Watching, parse_watched
+from webhook.server.watching import JudgedObjects, Watching, parse_watched
+from webhook.status.assessment import JudgeFields
 from webhook.status.summaries import MOST_SUMMARIES
 from webhook.status.tracking import Tracking, TrackingRows
 from webhook.store.address import (
@@ -75,7 +79,7 @@ from webhook.store.state import (
 )
 from webhook.telemetry import declarations
 from webhook.telemetry.logs import LOGGER, logging_to_stderr
-from webhook.telemetry.metrics import Metrics
+from webhook.telemetry.metrics import Counts, Metrics
 from webhook.telemetry.tracked import TrackedMetrics
 
 if TYPE_CHECKING:
@@ -225,6 +229,15 @@ class Settings:
         "Watch these objects in all namespaces: pods,replicasets.apps,... Needs a cluster.",
         metavar="RESOURCE,...",
     )
+    rules: str = flag(
+        "",
+        "Rules in CEL that say when objects of custom kinds are ready, settled and healthy; they "
+        "come before those that genguard has for well-known kinds.",
+        note="A list `rules`, or `healthCheckExprs` as Flux has it. A rule that cannot be used "
+        "ends the start; of a ConfigMap that changes, the last good rules are kept. `genguard "
+        "rules test FILE` tries them.",
+        metavar="FILE|configmap:[NAMESPACE/]NAME",
+    )
     object_metrics: int = flag(
         0,
         "How many watched objects of each kind have metrics with their name.",
@@ -342,6 +355,11 @@ class Settings:
                 bool(getattr(self, name)) and bool(self.cert_dir),
                 f"give either --{name.replace('_', '-')} or --cert-dir",
             )
+        place = parse_place(self.rules)
+        yield (
+            place is not None and place.file is None and not has_cluster,
+            "--rules configmap:... needs a cluster: give --kubeconfig, or a file",
+        )
         yield (
             bool(self.object_metrics) and not self.watch,
             "--object-metrics shows what is watched: give --watch",
@@ -425,7 +443,8 @@ async def build(settings: Settings) -> AsyncIterator[App]:
         )
         silences = Silences()
         tracking = Tracking(most_summaries=settings.summary_metrics)
-        watching = Watching(watched, tracking)
+        rules = ServerRules(evaluator, parse_place(settings.rules))
+        watching = await _watch(stack, watched, tracking, rules)
 
         # How reviews are judged; with a shared store, by what other replicas have seen as well.
         replicas = None
@@ -435,12 +454,9 @@ async def build(settings: Settings) -> AsyncIterator[App]:
         setup = ReviewSetup(review_options, writes)
 
         # What is counted, and what a probe is answered.
-        metrics = Metrics(setup.knows)
-        metrics.counts(declarations.REMEMBERED_DROPPED, setup.dropped)
-        if settings.flip_status:
-            not_flipped = setup.not_flipped
-            metrics.gauge(declarations.FLIP_STATUS_REFUSED, lambda: float(len(not_flipped())))
+        metrics = _metrics(settings, setup, detection)
         evaluator.measured(metrics)
+        metrics.gauge(declarations.RULES_REFUSED, lambda: float(rules.is_refused))
         collectors: list[Collector] = [TrackedMetrics(tracking, setup.knows)]
         if watched:
             collectors.append(TerminatingMetrics(watching, settings.object_metrics))
@@ -460,6 +476,7 @@ async def build(settings: Settings) -> AsyncIterator[App]:
             watching=watching,
             metrics=metrics,
         )
+        await _follow_rules(stack, cluster, rules)
         access = _access(options, cluster)
         leader = await _elect(
             stack, settings=settings, cluster=cluster, replicas=replicas, metrics=metrics
@@ -484,7 +501,7 @@ async def build(settings: Settings) -> AsyncIterator[App]:
             keeping = StatePersister(SqliteFile(store.path), kept)
             await stack.enter_async_context(keeping.running(metrics))
         sharing = None if replicas is None else replicas.sharing
-        detecting = Detecting(detection, sinks, tracking, sharing)
+        detecting = Detecting(detection, sinks, tracking, sharing, rules.judge)
         if replicas is not None and leader is not None:
             await stack.enter_async_context(replicas.shared(detecting, leader))
         if cluster is not None:
@@ -496,6 +513,7 @@ async def build(settings: Settings) -> AsyncIterator[App]:
                 detecting=detecting,
                 leader=leader,
                 metrics=metrics,
+                judge=rules.judge.judge,
             )
 
         # The server.
@@ -521,6 +539,39 @@ async def build(settings: Settings) -> AsyncIterator[App]:
             remote_intents=writes,
         )
         yield App(service)
+
+
+async def _watch(
+    stack: AsyncExitStack, watched: tuple[str, ...], tracking: Tracking, rules: ServerRules
+) -> Watching:
+    """Take in what is watched; objects of kinds with a rule in CEL once they are judged."""
+    judged = JudgedObjects(rules.judge, tracking)
+    await stack.enter_async_context(running((judged.run(),)))
+    return Watching(watched, tracking, judged)
+
+
+def _metrics(settings: Settings, setup: ReviewSetup, detection: Detection) -> Metrics:
+    """Export what reviews and detection have counted."""
+    metrics = Metrics(setup.knows)
+    metrics.counts(declarations.REMEMBERED_DROPPED, setup.dropped)
+    metrics.counts(
+        declarations.UNCHANGED_STATUS_WRITES,
+        lambda: _unchanged_status_writes(detection, setup.knows),
+    )
+    if settings.flip_status:
+        not_flipped = setup.not_flipped
+        metrics.gauge(declarations.FLIP_STATUS_REFUSED, lambda: float(len(not_flipped())))
+    return metrics
+
+
+async def _follow_rules(
+    stack: AsyncExitStack, cluster: "ConnectedCluster | None", rules: ServerRules
+) -> None:
+    """Follow the ConfigMap that has the rules, if they are in one."""
+    place = rules.place
+    if cluster is not None and place is not None and place.configmap:
+        followed = cluster.rules(place.namespace, place.configmap, rules.take)
+        await stack.enter_async_context(followed)
 
 
 async def _connect(
@@ -634,6 +685,7 @@ async def _repair_findings(
     detecting: Detecting,
     leader: LeaderElection | None,
     metrics: Metrics,
+    judge: JudgeFields,
 ) -> None:
     """Restore the findings that a ConfigMap keeps, and check and heal damaged objects."""
     name = settings.findings_configmap
@@ -644,7 +696,7 @@ async def _repair_findings(
         saved = cluster.saved_findings(name, detecting, leadership=leader, metrics=metrics)
         await stack.enter_async_context(saved)
     healer = leader if settings.heal else None
-    checks = cluster.rechecks(detecting, healer, metrics)
+    checks = cluster.rechecks(detecting, healer, metrics, judge)
     await stack.enter_async_context(checks)
 
 
@@ -667,6 +719,15 @@ def _own_user(kubeconfig: str | None) -> str:
     from webhook.connected import server_user  # noqa: PLC0415 - it loads for half a second
 
     return server_user(kubeconfig)
+
+
+def _unchanged_status_writes(detection: Detection, knows: Callable[[str, str], bool]) -> Counts:
+    """Yield how often an update of a status changed nothing; unknown resources are "other"."""
+    found: Counter[str] = Counter()
+    for kind, count in list(detection.unchanged_status_writes.items()):
+        name = f"{kind.resource}.{kind.group}" if kind.group else kind.resource
+        found[name if knows(kind.group, kind.resource) else "other"] += count
+    return [((name,), count) for name, count in found.items()]
 
 
 def _store_state(store: StoreAddress, replicas: Replicas | None) -> str:

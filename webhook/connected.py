@@ -36,6 +36,7 @@ from webhook.cluster.installation import OwnInstallation
 from webhook.cluster.lease import LeaseElection
 from webhook.cluster.rechecking import Rechecking
 from webhook.cluster.rest import Rest
+from webhook.cluster.rules_configmap import Take, follow_rules
 from webhook.cluster.saved_findings import FindingsConfigMap, FindingsPersister
 from webhook.cluster.stored_objects import ObjectLookup, StoredObjects, event_creator
 from webhook.cluster.stuck_objects import StuckObjects
@@ -52,6 +53,7 @@ from webhook.server.tls import (
 )
 from webhook.server.tokens import Reviewer
 from webhook.server.watching import Watching
+from webhook.status.assessment import JudgeFields, judge_no_fields
 from webhook.store.replicas import Tell
 from webhook.telemetry import declarations
 from webhook.telemetry.metrics import Metrics
@@ -125,6 +127,12 @@ class ConnectedCluster:
             yield
 
     @asynccontextmanager
+    async def rules(self, namespace: str, name: str, take: Take) -> AsyncIterator[None]:
+        """Use the rules of a ConfigMap while the context is entered; "": the own namespace."""
+        async with follow_rules(self.rest, namespace or self.namespace, name, take):
+            yield
+
+    @asynccontextmanager
     async def installation(self) -> AsyncIterator[OwnInstallation]:
         """Read how this server was installed while the context is entered."""
         found = OwnInstallation(self.rest, self.namespace)
@@ -133,13 +141,18 @@ class ConnectedCluster:
 
     @asynccontextmanager
     async def rechecks(
-        self, detecting: Detecting, healer: Leadership | None, metrics: Metrics
+        self,
+        detecting: Detecting,
+        healer: Leadership | None,
+        metrics: Metrics,
+        judge: JudgeFields = judge_no_fields,
     ) -> AsyncIterator[None]:
         """Read damaged and stuck objects again and again while the context is entered.
 
         Damaged objects are healed.
 
         healer  whether this replica heals; None where nothing is healed
+        judge   evaluates rules in CEL
         """
         objects = StoredObjects(self.rest)
         healing = None
@@ -147,7 +160,8 @@ class ConnectedCluster:
             healing = Healing(objects, healer, self.create_event)
             metrics.counts(declarations.HEALS, healing.counts)
         rechecking = Rechecking(detecting.detection.ledger, objects, healing)
-        stuck = StuckObjects(detecting.tracking, self.rest, partial(collection_path, self.rest))
+        locate = partial(collection_path, self.rest)
+        stuck = StuckObjects(detecting.tracking, self.rest, locate, judge=judge)
         async with running((rechecking.run(), stuck.run())):
             yield
 

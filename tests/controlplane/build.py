@@ -30,6 +30,7 @@ OTHER_MINOR = "kube-apiserver-"
 """Before the minor, in the name of the API server of another one than go.mod's."""
 PROGRAMS = {
     "statusviews": MODULE / "statusviews",
+    "healthjudges": MODULE / "healthjudges",
     "gowebhook": MODULE.parent / "bench" / "gowebhook",
     **{
         f"{OTHER_MINOR}{path.name}": path

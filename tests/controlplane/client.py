@@ -82,6 +82,11 @@ class Client:
         self._tls = ssl.create_default_context(cadata=endpoint.ca)
         self._local = threading.local()
 
+    @property
+    def port(self) -> int:
+        """Where the API server listens."""
+        return self._endpoint.port
+
     def as_user(self, name: str, groups: Sequence[str] = ()) -> "Client":
         """The same API server, seen by another user; connections are shared."""
         other = Client(self._endpoint, User(name, tuple(groups)))

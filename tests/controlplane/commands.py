@@ -16,6 +16,8 @@ class Layout:
 
     folder: Path
     port: int
+    audit: str = "audit.log"
+    """Of one API server: two of them would write over each other."""
 
     @property
     def server(self) -> str:
@@ -81,7 +83,7 @@ def apiserver(at: Layout, options: Options) -> list[str]:
         flags.append(f"--runtime-config={_pairs(options.runtime_config)}")
     if options.audit_level is not None:
         flags.append(f"--audit-policy-file={at.folder}/audit-policy.yaml")
-        flags.append(f"--audit-log-path={at.folder}/audit.log")
+        flags.append(f"--audit-log-path={at.folder}/{at.audit}")
         flags.append("--audit-log-mode=blocking-strict")  # a reader never misses its own write
     return flags + _release(options) + list(options.apiserver_flags)
 

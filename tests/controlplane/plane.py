@@ -7,7 +7,8 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -24,6 +25,11 @@ from tests.controlplane.processes import ProcessGroup
 
 KEEP = "GENGUARD_KEEP_CONTROLPLANE"
 """Set it to keep the folder with every log after the test."""
+_FLAGS: Mapping[str, Callable[[commands.Layout, Options], list[str]]] = {
+    "kube-apiserver": commands.apiserver,
+    "kube-controller-manager": commands.controller_manager,
+    "kube-scheduler": commands.scheduler,
+}
 
 
 class ControlPlane:
@@ -55,7 +61,12 @@ class ControlPlane:
     @property
     def audit_log(self) -> Path:
         """Events of audit.k8s.io/v1, one a line, when `audit_level` is set."""
-        return self.folder / "audit.log"
+        return self.folder / self._at.audit
+
+    @property
+    def second_audit_log(self) -> Path:
+        """The same of the second API server."""
+        return self.folder / "audit-second.log"
 
     def __enter__(self) -> Self:
         try:
@@ -76,24 +87,20 @@ class ControlPlane:
     def start(self) -> None:
         """Starts the parts in the order in which they need each other; returns when all work."""
         options, at = self.options, self._at
-        programs = ["etcd", "kube-apiserver"]
+        programs = ["etcd", apiserver_program(options)]
         programs += ["kube-controller-manager"] * options.controller_manager
         programs += ["kube-scheduler"] * options.scheduler
         programs += ["kwok"] * bool(options.kwok_nodes)
         paths = {name: binary(name) for name in programs}  # first of all: this may build
-        if options.minor is not None:
-            paths["kube-apiserver"] = binary(f"{OTHER_MINOR}{options.minor}")
         self._write_files()
         run = self._processes = ProcessGroup(self.folder)
         run.start("etcd", [paths["etcd"], *commands.etcd(at)])
         self._wait("etcd", (self.folder / "etcd:2379").exists)
-        run.start("kube-apiserver", [paths["kube-apiserver"], *commands.apiserver(at, options)])
+        run.start("kube-apiserver", self._command("kube-apiserver", options))
         self._wait("kube-apiserver", self._serves)
-        if options.controller_manager:
-            flags = commands.controller_manager(at, options)
-            run.start("kube-controller-manager", [paths["kube-controller-manager"], *flags])
-        if options.scheduler:
-            run.start("kube-scheduler", [paths["kube-scheduler"], *commands.scheduler(at, options)])
+        for program in ("kube-controller-manager", "kube-scheduler"):
+            if program in programs:
+                run.start(program, self._command(program, options))
         if options.kwok_nodes:
             for index in range(options.kwok_nodes):
                 self.client.post("/api/v1/nodes", node(index))
@@ -123,6 +130,39 @@ class ControlPlane:
         self._processes.again(program)
         self._wait(program, self._serves)
 
+    def replace(self, program: str, options: Options) -> None:
+        """Ends the API server, controller manager or scheduler, and starts that of other options.
+
+        Everything that is stored stays, as in an upgrade or a rollback. Returns when the API server
+        serves.
+        """
+        assert self._processes is not None
+        command = self._command(program, options)  # this may build
+        self._processes.kill(program)
+        self._processes.start(program, command)
+        self._wait(program, self._serves)
+
+    @contextmanager
+    def second_apiserver(self, options: Options) -> Iterator[Client]:
+        """Another API server over the same storage, at a port of its own, while entered.
+
+        Yields the administrator's client of it.
+        """
+        assert self._processes is not None
+        name, port = "kube-apiserver-second", ReservedPort()
+        at = commands.Layout(self.folder, port.number, self.second_audit_log.name)
+        client = self.client_of(ADMIN, port=port.number)
+        self._processes.start(
+            name, [binary(apiserver_program(options)), *commands.apiserver(at, options)]
+        )
+        try:
+            self._wait(name, lambda: _serves(client))
+            yield client
+        finally:
+            client.close()
+            self._processes.end(name)
+            port.release()
+
     def log(self, program: str) -> str:
         """What a program has logged so far."""
         return (self.folder / f"{program}.log").read_text(errors="replace")
@@ -145,11 +185,15 @@ class ControlPlane:
             raise AssertionError(f"kubectl {' '.join(args)} exited with {done.returncode}:\n{said}")
         return done
 
-    def client_of(self, program: str) -> Client:
+    def client_of(self, program: str, *, port: int | None = None) -> Client:
         """A client with the token of `admin` or of a program, to act as that program does."""
         ca = self.authority.pair.certificate.decode()
         token = self._identities[program].token
-        return Client(Endpoint("127.0.0.1", self._at.port, ca, token))
+        return Client(Endpoint("127.0.0.1", port or self._at.port, ca, token))
+
+    def _command(self, program: str, options: Options) -> list[str | Path]:
+        name = apiserver_program(options) if program == "kube-apiserver" else program
+        return [binary(name), *_FLAGS[program](self._at, options)]
 
     def _write_files(self) -> None:
         folder, ca = self.folder, self.authority.pair
@@ -179,10 +223,7 @@ class ControlPlane:
             time.sleep(0.02)
 
     def _serves(self) -> bool:
-        try:
-            return self.client.get("/readyz", check=False).status == 200
-        except (OSError, http.client.HTTPException):
-            return False
+        return _serves(self.client)
 
     def _nodes_usable(self) -> bool:
         return all(is_usable(each) for each in self.client.get("/api/v1/nodes").body["items"])
@@ -190,3 +231,15 @@ class ControlPlane:
     def _controllers_work(self) -> bool:
         path = "/api/v1/namespaces/default/serviceaccounts/default"
         return self.client.get(path, check=False).status == 200
+
+
+def apiserver_program(options: Options) -> str:
+    """The name of the API server's binary."""
+    return "kube-apiserver" if options.minor is None else f"{OTHER_MINOR}{options.minor}"
+
+
+def _serves(client: Client) -> bool:
+    try:
+        return client.get("/readyz", check=False).status == 200
+    except (OSError, http.client.HTTPException):
+        return False

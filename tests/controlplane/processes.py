@@ -67,6 +67,11 @@ class ProcessGroup:
         self._servers[name].kill()
         self._servers[name].wait()
 
+    def end(self, name: str) -> None:
+        """Ends a server for good: it is not missed any more."""
+        self.kill(name)
+        del self._servers[name], self._commands[name]
+
     def again(self, name: str) -> None:
         """Starts a server that has ended as it was started before."""
         self.start(name, *self._commands[name])

@@ -36,7 +36,7 @@ CHECKS = [
     *("rules", "settings"),
     *("ca-bundle", "order", "static", "reached", "phases"),
     *("mode", "last-seen", "store", "incomplete"),
-    *("conditions", "rights", "clock", "kinds", "culprits"),
+    *("conditions", "rights", "clock", "kinds", "nodes", "culprits"),
 ]
 
 Plant = Callable[[ControlPlane], Any]

@@ -1,18 +1,24 @@
 """Terminating pods counted from watches, beside what the real controllers report or do not."""
 
+import json
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import pytest
 
-from tests.controlplane.client import STRATEGIC_MERGE_PATCH, wait_until
+from tests.controlplane.client import STRATEGIC_MERGE_PATCH, Client, wait_until
 from tests.controlplane.fixtures import NamespaceFactory
 from tests.controlplane.options import FULL_CLUSTER
 from tests.controlplane.plane import ControlPlane
-from tests.e2e.genguard import Genguard
+from tests.e2e.genguard import RECORD, Genguard
+from tests.e2e.player import Player
+from tests.e2e.recordings import judged, wrong_predictions
+from tests.e2e.registrations import registered
+from tests.e2e.statuses import Shop
 
 pytestmark = pytest.mark.xdist_group("cluster")
 
@@ -60,11 +66,11 @@ class Web:
         marks = {"terminates-after": "1h", "ready-after": "0s"} | annotations
         self.marks = {f"genguard.io/test-{key}": value for key, value in marks.items()}
 
-    def create(self, replicas: int, strategy: str = "RollingUpdate") -> None:
+    def create(self, replicas: int, strategy: str = "RollingUpdate", **details: Any) -> None:
         labels = {"app": "web"}
         spec = {
             "replicas": replicas,
-            "strategy": {"type": strategy},
+            "strategy": {"type": strategy, **details},
             "selector": {"matchLabels": labels},
             "template": {
                 "metadata": {"labels": labels, "annotations": self.marks},
@@ -86,7 +92,23 @@ class Web:
         self.plane.client.patch(path, body, content_type=STRATEGIC_MERGE_PATCH)
 
     def roll(self, image: str) -> None:
-        self.change(template={"spec": {"containers": [{"name": "c", "image": image}]}})
+        spec = {"containers": [{"name": "c", "image": image}]}
+        self.change(template={"metadata": {"annotations": self.marks}, "spec": spec})
+
+    def scale(self, replicas: int) -> None:
+        """As kubectl scale and an autoscaler do."""
+        body = {"spec": {"replicas": replicas}}
+        self.plane.client.patch(f"{self.path}/deployments/web/scale", body)
+
+    def sizes(self) -> list[int]:
+        """What the Deployment wants of each of its ReplicaSets."""
+        found = self.plane.client.get(f"{self.path}/replicasets").body["items"]
+        return sorted(one["spec"]["replicas"] for one in found)
+
+    def beyond(self) -> str | None:
+        """What `genguard status` says of the Deployment's own terminating pods."""
+        reasons = Shop(self.plane, self.namespace).status("deploy/web")["reasons"]
+        return next((one for one in reasons if one.startswith("status.terminating")), None)
 
     def names(self) -> list[str]:
         return [one["metadata"]["name"] for one in self.plane.client.get(self.pods).body["items"]]
@@ -135,9 +157,46 @@ class Web:
 
         def settled() -> bool:
             stored, told = self.stored(), self.told(guard)
-            return stored["deployments/web"] == terminating and told == Told(stored, stored)
+            is_so = stored["deployments/web"] == terminating and told == Told(stored, stored)
+            assert is_so, f"{stored} {told}"
+            return True
 
-        wait_until(settled, what=f"{terminating} terminating: {self.stored()} {self.told(guard)}")
+        wait_until(settled, what=f"{terminating} terminating")
+
+
+class Replicas(Player):
+    """Looks at status.replicas of the Deployment `web` again and again."""
+
+    def __init__(self, web: Web) -> None:
+        super().__init__(web.plane)
+        self._path = f"{web.path}/deployments/web"
+        self.seen: list[int] = []
+
+    def look(self, client: Client) -> None:
+        self.seen.append(client.get(self._path).body["status"].get("replicas", 0))
+
+
+def beyond(pods: int, most: int) -> str:
+    return f"{pods} pods in all, {pods - most} more than spec.replicas + maxSurge"
+
+
+def telling(terminating: int, note: str) -> str:
+    return f"status.terminatingReplicas {terminating}, want 0: {note}"
+
+
+@contextmanager
+def recorded(plane: ControlPlane, namespace: str) -> Iterator[Genguard]:
+    """One that counts, judges the writes of a namespace, and keeps them; ended when it is left."""
+    with watching(plane, "--object-metrics=1000", RECORD) as guard:
+        with registered(plane, namespace, guard):
+            yield guard
+            found = json.loads(guard.ops("/api/findings")[1])["findings"]
+            assert [one for one in found if one["object"]["namespace"] == namespace] == []
+        guard.stop(at_once=True)
+        for kind in ("Deployment", "ReplicaSet"):
+            reviews = judged(guard.recording, kind)
+            assert {one.phase for one in reviews} == {"intent", "mutate", "outcome"}
+            assert list(wrong_predictions(reviews)) == []
 
 
 def test_both_counts_agree_while_pods_come_to_their_end_one_way_or_another(
@@ -208,6 +267,55 @@ def test_at_every_quiet_moment_of_a_slow_rollout_the_counts_are_the_controllers_
             if web.versions() == before:
                 seen.append(stored["deployments/web"])
     assert len({*seen}) > 2, seen
+
+
+def test_pods_beyond_spec_replicas_and_max_surge_are_told(
+    cluster: ControlPlane, namespace: NamespaceFactory
+) -> None:
+    web = Web(cluster, namespace(cluster))
+    most = 4 + 1
+    with recorded(cluster, web.namespace) as guard, Replicas(web) as replicas:
+        web.create(4, rollingUpdate={"maxSurge": 1, "maxUnavailable": 0})
+        for image in ("image:2", "image:3"):
+            web.roll(image)
+            web.rolled_out()
+        web.agree(guard, 8)
+        assert web.beyond() == telling(8, beyond(12, most))
+        # A pod that is evicted is replaced at once.
+        evicted = next(one for one in web.names() if one not in web.terminating())
+        body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": evicted}}
+        cluster.client.post(f"{web.pods}/{evicted}/eviction", body)
+        web.rolled_out()
+        web.agree(guard, 9)
+        assert web.beyond() == telling(9, beyond(13, most))
+        for pod in web.terminating():
+            web.force(pod)
+        web.agree(guard, 0)
+        assert web.beyond() is None
+    # What the Deployment itself reports never shows them.
+    assert max(replicas.seen) <= most
+
+
+def test_scaling_in_the_middle_of_a_rollout_is_proportional_whatever_terminates(
+    cluster: ControlPlane, namespace: NamespaceFactory
+) -> None:
+    web = Web(cluster, namespace(cluster))
+    with recorded(cluster, web.namespace) as guard:
+        web.create(10, rollingUpdate={"maxSurge": 3, "maxUnavailable": 2})
+        # The new pods do not become ready, so the rollout stops in the middle.
+        web.marks |= {"genguard.io/test-ready-after": "1h"}
+        web.roll("image:2")
+        wait_until(lambda: web.sizes() == [5, 8], what="the middle of the rollout")
+        web.agree(guard, 2)
+        web.scale(15)
+        wait_until(lambda: web.sizes() == [7, 11], what="five more, in proportion")
+        web.agree(guard, 2)
+        wait_until(lambda: web.beyond() == telling(2, beyond(20, 18)), what="20 pods")
+        web.scale(5)
+        # In proportion 5 of 11 old pods and 3 of 7 new ones stay. The rollout goes on: three old
+        # pods are as many as must be available, so five new ones are wanted again.
+        web.agree(guard, 2 + (11 - 3) + (7 - 3))
+        wait_until(lambda: web.beyond() == telling(14, beyond(22, 8)), what="22 pods")
 
 
 SKEWED = [

@@ -158,6 +158,15 @@ ROWS: Final[dict[str, Row]] = {
             (("--server=a b",), "is neither a URL"),
         ),
     ),
+    "rules": Row(
+        ("check",),
+        reads=("check",),
+        flags=(
+            (("tset",), "is not one of"),
+            ((), "Missing argument"),
+            (("test", "--fiel"), "No such option"),
+        ),
+    ),
     "lint": Row(
         ("HOOKS",),
         cluster=(),

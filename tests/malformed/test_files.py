@@ -104,6 +104,8 @@ BESIDE: Final[dict[tuple[str, str], tuple[str, ...]]] = {
     ("blame", "--token-file"): ("deploy/web",),
     ("status", "--token-file"): ("deploy/web",),
     ("wait", "--token-file"): ("deploy/web",),
+    ("wait", "--rules"): ("deploy/web",),
+    ("explain", "--rules"): ("deploy",),
     ("replay", "--crds"): ("-",),
     ("replay", "--webhooks"): ("-",),
     ("replay", "--static-webhooks"): ("-",),

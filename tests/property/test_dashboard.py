@@ -1,5 +1,6 @@
 """Nothing that comes from an object becomes a part of a page: not a tag, not an attribute."""
 
+from functools import partial
 from html.parser import HTMLParser
 
 import msgspec
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from webhook.dashboard import findings, objects, terminating, webhooks
 from webhook.dashboard.broken import Broken, NotSettled, Verdict
+from webhook.dashboard.headlines import headline, kinds
 from webhook.dashboard.object_page import Branch, ObjectPage, commands
 from webhook.dashboard.page import BadQueryError
 from webhook.dashboard.rendering import render
@@ -74,6 +76,7 @@ def shown(template, model, **values):
     text = values.pop("held", "known")
     held = Silence(text, Action.SILENCED, text, text or "ana", NOW, NOW + 60, Severity.WARNING)
     common |= {"silence_of": lambda _: held, "read_only": False, "silence_durations": ()}
+    common |= {"headline": partial(headline, kind_of=kinds(()))}
     page = render(template, {"model": model, **values, **common})
     text = page.decode()
     assert all(one.isprintable() or one == "\n" for one in text), "nothing that cannot be seen"

@@ -45,6 +45,7 @@ OCI = "oci://registry.example.com/charts/genguard -n genguard-system"
 SILENCE = "tests/contract/test_silencing.py"
 PROBES = "tests/unit/status/test_wait_goal.py"
 PUBLISH = "tests/e2e/test_publish_status.py"
+FOLLOWS = "tests/e2e/test_rules.py, with every right"
 RIGHTS = "tests/integration/test_ops_tokens.py"
 ELSEWHERE = {
     "make demo": "tests/demo/test_demo.py",
@@ -79,6 +80,15 @@ ELSEWHERE = {
     "SQLInstance.sql.example.org/orders,Service/cache": PUBLISH,
     "kubectl label widget one genguard.io/publish-status=true": PUBLISH,
     "genguard publish-status widgets.example.org -n shop": PUBLISH,
+    "genguard rules test databases.yaml": "tests/unit/cli/test_rules.py",
+    "genguard status db -A --rules databases.yaml": "tests/unit/cli/test_rules.py, of a file",
+    "genguard serve --rules databases.yaml": "tests/unit/cli/test_serve.py",
+    "kubectl -n genguard-system create configmap genguard-rules "
+    "--from-file=databases.yaml": FOLLOWS,
+    "kubectl -n genguard-system create role genguard-rules --verb=get,list,watch "
+    "--resource=configmaps --resource-name=genguard-rules": FOLLOWS,
+    "kubectl -n genguard-system create rolebinding genguard-rules --role=genguard-rules "
+    "--serviceaccount=genguard-system:genguard": FOLLOWS,
     "kubectl -n genguard-system port-forward deployment/genguard 8080": "by a kubelet alone; that "
     "the port is there is seen below",
 }

@@ -1,7 +1,7 @@
 """Loops that users and controllers make in status, without any webhook."""
 
 from tests.scenarios.catalogue import scenario
-from tests.scenarios.scene import Json, Scene, condition, set_condition
+from tests.scenarios.scene import Json, Scene, Stored, condition, set_condition
 
 
 @scenario()
@@ -86,4 +86,39 @@ def status_flipped_by_two_replicas_of_a_controller(scene: Scene) -> None:
     for turn in range(16):
         user = ("controller-a", "controller-b")[turn % 2]
         widget.status(user, observedGeneration=1, replicas=(3, 5)[turn % 2])
+        scene.pause(0.1)
+
+
+def _bound_pod(scene: Scene) -> Stored:
+    """A pod on a node of which nobody but the scenario is the kubelet."""
+    spec = {
+        "nodeName": "nowhere",
+        "readinessGates": [{"conditionType": "gate.example.org/up"}],
+        "containers": [{"name": "c", "image": "i"}],
+    }
+    made = scene.create("v1/pods", {"metadata": {"name": "one"}, "spec": spec})
+    ready = condition("Ready", "False", observedGeneration=1)
+
+    def report(status: Json) -> None:
+        status.update(phase="Running", observedGeneration=1, conditions=[ready])
+
+    made.put_status("system:node:nowhere", report)
+    return made
+
+
+@scenario()
+def status_of_a_bound_pod_by_a_stranger(scene: Scene) -> None:
+    made = _bound_pod(scene)
+    for turn in range(8):
+        text = f"seen {turn}"
+        made.put_status("stranger", lambda status, said=text: status.update(message=said))
+        scene.pause(0.1)
+
+
+@scenario()
+def conditions_of_a_pod_without_generation(scene: Scene) -> None:
+    made = _bound_pod(scene)
+    for turn in range(8):
+        new = condition("gate.example.org/up", "True" if turn % 2 else "False")
+        made.put_status("gatekeeper", lambda status, one=new: set_condition(status, one))
         scene.pause(0.1)

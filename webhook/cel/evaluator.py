@@ -1,11 +1,12 @@
-"""Evaluates matchConditions in a worker process, with a limit on CPU, memory and time.
+"""Evaluates matchConditions and rules in a worker process, with a limit on CPU, memory and time.
 
 An expression that the API server accepts can take seconds and gigabytes over an object that a
 tenant made. CEL's C++ runtime counts iterations alone, so a budget of our own would have to know
 the cost of each function. A process has limits that hold whatever runs in it.
 
 What exceeds them is remembered by its text and not evaluated again: its webhook stays a
-possible cause. Calls block: on an event loop they are made in a thread.
+possible cause, and objects of its rule are judged by their conditions. Calls block: on an event
+loop they are made in a thread.
 """
 
 import os
@@ -14,16 +15,27 @@ import subprocess
 import sys
 import time
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from threading import Lock
 from types import TracebackType
-from typing import Final, Self
+from typing import Any, Final, Self
 
 import msgspec
 
 from webhook.admission.review import AdmissionRequest
-from webhook.cel.message import ANSWERS, LENGTH_BYTES, READY, EvaluationRequest, make_message
+from webhook.cel.message import (
+    ANSWERS,
+    LENGTH_BYTES,
+    READY,
+    CompileRequest,
+    Message,
+    decode_rule_answer,
+    make_message,
+    make_rule_message,
+)
 from webhook.objects.selectors import Truth
+from webhook.status.health_rules import HealthRule, HealthRules, Key, RuleAnswers
+from webhook.status.trees import group_and_kind
 from webhook.telemetry import declarations
 from webhook.telemetry.logs import LOGGER
 from webhook.telemetry.metrics import Metrics
@@ -37,6 +49,9 @@ _ANSWER_SECONDS: Final = 5.0
 _START_SECONDS: Final = 10.0
 _RETRY_SECONDS: Final = 60.0
 _TRUTHS: Final = {answer: truth for truth, answer in ANSWERS.items()}
+_CONDITION: Final = ("a matchCondition", "its webhook stays possible")
+_RULE: Final = ("an expression of a rule", "its objects are judged by their conditions")
+"""What is evaluated, and what follows where it costs too much: for the log."""
 
 
 class Evaluator:
@@ -92,28 +107,69 @@ class Evaluator:
         exceeded a limit.
         """
         found = dict.fromkeys(expressions, Truth.UNKNOWN)
+        short = [one for one in found if len(one) <= LONGEST]
+        answers = self._answers(short, lambda left: make_message(left, request), _CONDITION)
+        return found | {one: _TRUTHS[answer] for one, answer in answers.items()}
+
+    def judge(self, rule: HealthRule, document: Mapping[str, Any]) -> RuleAnswers:
+        """What a rule says of an object, which is decoded or has fields that are not.
+
+        Nothing where the object is too large, and where an expression has exceeded a limit.
+        """
+        keys = {text: key for key, text in rule.expressions.items()}
+        answers = self._answers(
+            list(keys),
+            lambda left: make_rule_message({keys[one]: one for one in left}, document),
+            _RULE,
+        )
+        if len(answers) < len(keys):
+            return RuleAnswers(rule, {})
+        values = {key: decode_rule_answer(answers[text]) for key, text in rule.expressions.items()}
+        return RuleAnswers(rule, values)
+
+    def refusal(self, expression: str, key: Key) -> str:
+        """Why an expression of a rule cannot be used, with line and column; "" where it can."""
         with self._lock:
-            left = [one for one in found if len(one) <= LONGEST and one not in self._costly]
+            worker = self._running()
+            if worker is None:
+                return "it cannot be checked: no process for CEL can be started"
+            told = worker.refusal(CompileRequest(key, expression))
+            if told is None:
+                self._end()
+                return "line 1, column 1: it costs too much to compile"
+            return told
+
+    def _answers(
+        self,
+        expressions: Sequence[str],
+        make: Callable[[list[str]], Message | None],
+        told: tuple[str, str],
+    ) -> dict[str, bytes]:
+        """The answer to each expression, without those that could not be evaluated."""
+        found: dict[str, bytes] = {}
+        with self._lock:
+            left = [one for one in expressions if one not in self._costly]
             while left:
-                asked = make_message(left, request)
+                asked = make(left)
                 worker = None if asked is None else self._running()
                 if asked is None or worker is None:
                     break
-                answers = list(worker.answers(asked))
+                answers = list(worker.answers(asked, len(left)))
                 found.update(zip(left, answers, strict=False))
                 if len(answers) == len(left) or self._is_closed:
                     break
                 self._end()
-                self._give_up(left[len(answers)])
+                self._give_up(left[len(answers)], told)
                 left = left[len(answers) + 1 :]
         return found
 
-    def _give_up(self, expression: str) -> None:
+    def _give_up(self, expression: str, told: tuple[str, str]) -> None:
         self._costly[expression] = None
         if len(self._costly) > MOST_REMEMBERED:
             self._costly.popitem(last=False)
-        facts = {"expression": expression[:_TOLD], "effect": "its webhook stays possible"}
-        LOGGER.warning("a matchCondition costs too much to evaluate", extra={"facts": facts})
+        what, effect = told
+        facts = {"expression": expression[:_TOLD], "effect": effect}
+        LOGGER.warning(f"{what} costs too much to evaluate", extra={"facts": facts})
 
     def _running(self) -> "_Worker | None":
         """A worker; None where it cannot be started, which is tried again a minute later."""
@@ -170,19 +226,35 @@ class _Worker:
         if self._socket.recv(len(READY)) != READY:
             raise ConnectionResetError("the worker has ended before it was ready")
 
-    def answers(self, asked: EvaluationRequest) -> Iterator[Truth]:
+    def answers(self, asked: Message, count: int) -> Iterator[bytes]:
         """The answer to each expression as it comes; fewer where a limit was exceeded."""
-        message = msgspec.json.encode(asked)
-        self._socket.settimeout(_ANSWER_SECONDS)
         try:
-            self._socket.sendall(len(message).to_bytes(LENGTH_BYTES) + message)
-            for _ in asked.expressions:
+            self._send(asked)
+            for _ in range(count):
                 answer = self._socket.recv(1)
                 if not answer:
                     return
-                yield _TRUTHS[answer]
+                yield answer
         except OSError:
             return
+
+    def refusal(self, asked: CompileRequest) -> str | None:
+        """Why an expression cannot be used; None where a limit was exceeded."""
+        try:
+            self._send(asked)
+            length = self._socket.recv(LENGTH_BYTES, socket.MSG_WAITALL)
+            if len(length) < LENGTH_BYTES:
+                return None
+            size = int.from_bytes(length)
+            text = self._socket.recv(size, socket.MSG_WAITALL) if size else b""
+        except OSError:
+            return None
+        return text.decode()
+
+    def _send(self, asked: Message) -> None:
+        message = msgspec.json.encode(asked)
+        self._socket.settimeout(_ANSWER_SECONDS)
+        self._socket.sendall(len(message).to_bytes(LENGTH_BYTES) + message)
 
     def kill(self) -> None:
         """End it at once, whatever it does."""
@@ -193,3 +265,24 @@ class _Worker:
         self._process.kill()
         self._process.wait()
         self._socket.close()
+
+
+class RuleJudge:
+    """Judges objects by the rules of a run; the rules may be replaced. Its calls block."""
+
+    def __init__(self, evaluator: Evaluator, rules: HealthRules) -> None:
+        self._evaluator: Final = evaluator
+        self.rules = rules
+
+    def __call__(self, document: Mapping[str, Any]) -> RuleAnswers | None:
+        """Return what the rule of an object's kind says of it; None without a rule."""
+        return self.judge(*group_and_kind(document), document)
+
+    def covers(self, group: str, kind: str) -> bool:
+        """Whether a kind has a rule."""
+        return self.rules.find(group, kind) is not None
+
+    def judge(self, group: str, kind: str, document: Mapping[str, Any]) -> RuleAnswers | None:
+        """Do the same for an object whose fields may not be decoded."""
+        rule = self.rules.find(group, kind)
+        return None if rule is None else self._evaluator.judge(rule, document)

@@ -1,11 +1,15 @@
 """The messages between the server and its worker process."""
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 import msgspec
 
 from webhook.admission.review import AdmissionRequest, ReviewedObject
 from webhook.objects.selectors import Truth
+from webhook.status.health_rules import Answer as RuleAnswer
+from webhook.status.health_rules import Key, NoAnswer
+from webhook.status.view import Health
 
 MOST_BYTES: Final = 128 * 1024
 """Of object and oldObject together, and of the rest: larger requests are not evaluated."""
@@ -14,10 +18,74 @@ READY: Final = b"."
 LENGTH_BYTES: Final = 4
 """Before each message, big endian."""
 ANSWERS: Final = {Truth.TRUE: b"t", Truth.FALSE: b"f", Truth.UNKNOWN: b"u"}
-"""A byte for each expression, as soon as it is known."""
+"""A byte for each condition, as soon as it is known."""
+_PER_CENT: Final = tuple(bytes([number]) for number in range(101))
+RULE_ANSWERS: Final[dict[RuleAnswer, bytes]] = {
+    NoAnswer.ERROR: b"\xff",
+    Health.GREEN: b"\xf0",
+    Health.YELLOW: b"\xf1",
+    Health.RED: b"\xf2",
+}
+"""A byte for what an expression of a rule gives, beside true, false and a number of per cent."""
+RULE_TRUE: Final = b"\xfa"
+RULE_FALSE: Final = b"\xfb"
 
 
-class EvaluationRequest(msgspec.Struct, frozen=True):
+def encode_rule_answer(answer: RuleAnswer) -> bytes:
+    """One byte."""
+    if isinstance(answer, bool):
+        return RULE_TRUE if answer else RULE_FALSE
+    return _PER_CENT[answer] if isinstance(answer, int) else RULE_ANSWERS[answer]
+
+
+_OF_BYTE: Final[dict[bytes, RuleAnswer]] = {
+    RULE_TRUE: True,
+    RULE_FALSE: False,
+    **{code: answer for answer, code in RULE_ANSWERS.items()},
+    **{code: number for number, code in enumerate(_PER_CENT)},
+}
+
+
+def decode_rule_answer(code: bytes) -> RuleAnswer:
+    """What one byte stands for."""
+    return _OF_BYTE[code]
+
+
+class RuleRequest(msgspec.Struct, frozen=True, tag="rule"):
+    """A message to the worker, in JSON: the expressions of a rule over one object.
+
+    expressions  by key, to be evaluated in this order
+    object       whole
+    """
+
+    expressions: dict[Key, str]
+    object: msgspec.Raw
+
+
+class CompileRequest(msgspec.Struct, frozen=True, tag="compile"):
+    """A message to the worker, in JSON. It answers with the length of a text, and the text.
+
+    The text says why the expression of a rule cannot be used, and is empty where it can.
+    """
+
+    key: Key
+    expression: str
+
+
+def make_rule_message(
+    expressions: Mapping[Key, str], document: Mapping[str, Any]
+) -> RuleRequest | None:
+    """The message for an object; None where it is too large or cannot be encoded."""
+    try:
+        encoded = msgspec.json.encode(document)
+    except (msgspec.MsgspecError, TypeError, ValueError, RecursionError):
+        return None
+    if len(encoded) > MOST_BYTES:
+        return None
+    return RuleRequest(dict(expressions), msgspec.Raw(encoded))
+
+
+class EvaluationRequest(msgspec.Struct, frozen=True, tag="review"):
     """A message to the worker, in JSON.
 
     expressions  to be evaluated, in this order
@@ -53,3 +121,6 @@ def _size(found: ReviewedObject | None) -> int:
 
 def _json(found: ReviewedObject | None) -> msgspec.Raw:
     return msgspec.Raw(msgspec.json.encode(None if found is None else found.fields))
+
+
+Message = EvaluationRequest | RuleRequest | CompileRequest

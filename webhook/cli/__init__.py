@@ -27,6 +27,7 @@ VERBS: Final = {
     "blame": "Say who wrote each field last, and who changed it.",
     "replay": "Judge recorded reviews again.",
     "trace": "Prove which webhook changes one object.",
+    "rules": "Test the rules in CEL by which custom kinds are judged.",
     "lint": "Check webhook configurations for what breaks clusters.",
     "schema": "Print the JSON schema of an output.",
     "version": "Print the version, and which Kubernetes versions are known.",

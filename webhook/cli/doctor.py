@@ -58,6 +58,7 @@ _REVIEWS: Final = "/apis/authorization.k8s.io/v1"
 _WATCHED: Final = "default"
 """A namespace that every cluster has and that the registrations include."""
 _PROBES: Final = 20
+_NODES_AT_ONCE: Final = "500"
 _DIAL_SECONDS: Final = 3.0
 _FINDINGS_SECONDS: Final = 10.0
 _NO_PAIR: Final = PairSnapshot(b"", b"", None)
@@ -158,6 +159,7 @@ async def examine(
             skew=_skew(probed, now),
             served=await asked.noted("what is served", asked.served) or frozenset(),
             custom=await asked.noted("custom resources", asked.custom) or (),
+            nodes=await asked.nodes(),
             unread=asked.unread,
         )
         facts = await asked.completed(facts)
@@ -242,6 +244,26 @@ class _Questions:
         path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
         listed_ = await self._rest.get(path)
         return tuple(sorted({pair for one in listed_["items"] for pair in _custom(one)}))
+
+    async def nodes(self) -> dict[str, str] | None:
+        """The version of the kubelet of each node, by name; None when they may not be read.
+
+        genguard itself needs no right to them, so that is no fault.
+        """
+        found: dict[str, str] = {}
+        more = ""
+        while True:
+            asked = {"limit": _NODES_AT_ONCE, "continue": more}
+            try:
+                page = await self._rest.get("/api/v1/nodes", **asked)
+            except RefusedError:
+                return None
+            for one in page["items"]:
+                info = (one.get("status") or {}).get("nodeInfo") or {}
+                found[one["metadata"]["name"]] = info.get("kubeletVersion", "")
+            more = page["metadata"].get("continue", "")
+            if not more:
+                return found
 
     async def completed(self, facts: Facts) -> Facts:
         """Add the facts that depend on where the server runs."""

@@ -10,6 +10,7 @@ import click
 
 from webhook.cli import output as terminal
 from webhook.cli.errors import one_line_errors
+from webhook.cli.judging import RULES, judging
 from webhook.cli.options import CONTEXT, KUBECONFIG, OUTPUT, asks_server
 from webhook.detection.finding import Finding
 from webhook.explain.catalogue import Catalogue
@@ -23,6 +24,7 @@ from webhook.generation.table import DEFAULT_SERVER_VERSION, load_table
 from webhook.given_files import BadFileError, read_definitions
 from webhook.objects.served import UnknownTargetError
 from webhook.objects.shown import json_line, printable
+from webhook.status.health_rules import HealthRules
 
 _WIDEST = 100
 _FINDING = "finding/"
@@ -49,6 +51,7 @@ def _names(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
     type=FILE,
     help="CustomResourceDefinitions, JSON or YAML.",
 )
+@RULES
 @KUBECONFIG
 @CONTEXT
 @asks_server
@@ -61,6 +64,7 @@ def explain(
     token: str,
     server_version: str | None,
     crds: Path | None,
+    rules: Path | None,
     kubeconfig: str | None,
     context: str | None,
     output: str,
@@ -76,7 +80,7 @@ def explain(
     the command line is wrong.
     """
     if resource.startswith(_FINDING):
-        if server_version or crds:
+        if server_version or crds or rules:
             raise click.UsageError("a finding is asked for at a server: leave out what is of kinds")
         with one_line_errors():
             name = resource.removeprefix(_FINDING)
@@ -85,13 +89,16 @@ def explain(
         return
     if server or token:
         raise click.UsageError("--server is for finding/ID")
+    with judging(rules) as judge:
+        health = judge.rules
     try:
         definitions = list(read_definitions(crds)) if crds else []
-        known = Catalogue(load_table(server_version or DEFAULT_SERVER_VERSION), definitions)
+        table = load_table(server_version or DEFAULT_SERVER_VERSION)
+        known = Catalogue(table, definitions, health)
     except (BadFileError, BadDefinitionError, UnknownServerVersionError) as error:
         raise click.UsageError(str(error)) from error
     if kubeconfig or context:
-        found = _of_cluster(resource, server_version, kubeconfig, context)
+        found = _of_cluster(resource, server_version, health, kubeconfig, context)
     else:
         try:
             found = known.explain(resource)
@@ -102,7 +109,7 @@ def explain(
             meant = f"did you mean {close[0]}? " if close else ""
             unknown = _NOT_BUILT_IN.format(resource, meant)
             near = str(error) if known.knows(resource) else unknown
-            found = _of_some_cluster(resource, server_version, near)
+            found = _of_some_cluster(resource, server_version, health, near)
     if output == "json":
         click.echo(json_line(found))
     else:
@@ -153,7 +160,9 @@ def _shown(line: FindingLine) -> str:
     return f"{line.lead}{text}" if line.is_code else _wrapped(line.lead, text)
 
 
-def _of_some_cluster(resource: str, server_version: str | None, unknown: str) -> Explanation:
+def _of_some_cluster(
+    resource: str, server_version: str | None, rules: HealthRules, unknown: str
+) -> Explanation:
     """Explain a kind that is not built in by the cluster that kubectl would ask, if any."""
     from webhook.cluster.connection import default_kubeconfig  # noqa: PLC0415
     from webhook.cluster.kubeconfig import NoClusterError  # noqa: PLC0415
@@ -162,18 +171,23 @@ def _of_some_cluster(resource: str, server_version: str | None, unknown: str) ->
         kubeconfig = default_kubeconfig()
     except NoClusterError as error:
         raise click.ClickException(unknown) from error
-    return _of_cluster(resource, server_version, kubeconfig, None)
+    return _of_cluster(resource, server_version, rules, kubeconfig, None)
 
 
 def _of_cluster(
-    resource: str, server_version: str | None, kubeconfig: str | None, context: str | None
+    resource: str,
+    server_version: str | None,
+    rules: HealthRules,
+    kubeconfig: str | None,
+    context: str | None,
 ) -> Explanation:
     # Imported when wanted: the client of the Kubernetes API takes half a second to load.
     from webhook.cluster.connection import default_kubeconfig  # noqa: PLC0415
 
     with one_line_errors():
         version, definitions = asyncio.run(_ask(kubeconfig or default_kubeconfig(), context))
-        return Catalogue(load_table(server_version or version), definitions).explain(resource)
+        table = load_table(server_version or version)
+        return Catalogue(table, definitions, rules).explain(resource)
 
 
 async def _ask(kubeconfig: str, context: str | None) -> tuple[str, list[dict[str, Any]]]:

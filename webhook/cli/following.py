@@ -17,6 +17,7 @@ from webhook.objects.fields import ABSENT, Fields, fields_of, get
 from webhook.objects.instant import parse_time
 from webhook.objects.metadata import version_number
 from webhook.objects.served import Served, UnknownTargetError, find
+from webhook.status.assessment import Judge, judge_nothing
 from webhook.status.dependents import read_dependents
 from webhook.status.targets import WatchTarget
 from webhook.status.tracking import Tracking
@@ -57,14 +58,24 @@ async def following(
     tell: Tell,
     memories: Mapping[str, Memory],
     *,
+    judge: Judge = judge_nothing,
     on_seen: OnSeen | None = None,
 ) -> AsyncIterator["Following"]:
     """Watch objects while the context is entered; `tell` prints what cannot be watched, and why.
 
     memories  what was seen before, by uid.
+    judge     evaluates rules in CEL.
     on_seen   returns the object as it is to be judged.
     """
-    found = Following(rest, kinds, tuple(dict.fromkeys(wanted)), tell, memories, on_seen=on_seen)
+    found = Following(
+        rest,
+        kinds,
+        tuple(dict.fromkeys(wanted)),
+        tell,
+        memories,
+        judge=judge,
+        on_seen=on_seen,
+    )
     try:
         yield found
     finally:
@@ -82,8 +93,10 @@ class Following:
         tell: Tell,
         memories: Mapping[str, Memory],
         *,
+        judge: Judge,
         on_seen: OnSeen | None = None,
     ) -> None:
+        self._judge: Final = judge
         self._rest: Final = rest
         self._kinds: Final = kinds
         self._wanted: Final = wanted
@@ -151,7 +164,8 @@ class Following:
                 ready_flips=max(found.ready_flips, memory.ready_flips),
             )
 
-        return Sight(at, build_trees(list(documents.values()), asked, past, at=at), there)
+        trees = build_trees(list(documents.values()), asked, past, at=at, judge=self._judge)
+        return Sight(at, trees, there)
 
     def _past(self, uid: str, document: Document, at: float) -> Past | None:
         found, past = self._tracking.find(uid), self._tracking.past(uid, at)
@@ -210,7 +224,12 @@ class Following:
         self._seen[one][uid] = document
         served = one.served
         self._tracking.record_stored(
-            served.group, served.resource, served.kind, fields, time.time()
+            served.group,
+            served.resource,
+            served.kind,
+            fields,
+            time.time(),
+            answers=self._judge(document),
         )
         for named in read_dependents(document).dependents:
             with suppress(UnknownTargetError):  # then it is told as absent

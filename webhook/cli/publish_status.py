@@ -3,13 +3,16 @@
 import asyncio
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from webhook.cli.errors import carry_out, one_line_errors
+from webhook.cli.judging import RULES, judging
 from webhook.cli.options import CONTEXT, KUBECONFIG, NAMESPACE, namespace_of
 from webhook.objects.served import Served
+from webhook.status.assessment import Judge
 from webhook.status.published import LABEL, NotPublishableError, without_published
 from webhook.status.targets import RequestedTarget, WatchTarget, resolve_targets
 from webhook.telemetry.logs import LOGGER, logging_to_stderr
@@ -38,10 +41,11 @@ _SIGTERM_EXIT: Final = 143
     help=f"Where the Lease {LEASE} is, by which one of several replicas is elected. "
     "[default: that of the pod, or of the kubeconfig's context]",
 )
+@RULES
 @KUBECONFIG
 @CONTEXT
 @click.argument("kinds", nargs=-1, required=True, metavar="KIND...")
-def publish_status(kinds: tuple[str, ...], **flags: Any) -> None:
+def publish_status(kinds: tuple[str, ...], *, rules: Path | None, **flags: Any) -> None:
     """Write the conditions Ready and Settled into custom resources that opt in, until interrupted.
 
     KIND is a custom resource with a status subresource: widgets.example.org. An object opts in by
@@ -54,8 +58,8 @@ def publish_status(kinds: tuple[str, ...], **flags: Any) -> None:
     """
     with one_line_errors():
         try:
-            with logging_to_stderr():
-                carry_out(_run(kinds, **flags))
+            with judging(rules) as judge, logging_to_stderr():
+                carry_out(_run(kinds, judge, **flags))
         except NotPublishableError as error:
             raise click.ClickException(str(error)) from error
         except SystemExit as end:
@@ -64,6 +68,7 @@ def publish_status(kinds: tuple[str, ...], **flags: Any) -> None:
 
 async def _run(
     kinds: Sequence[str],
+    judge: Judge,
     *,
     kubeconfig: str | None,
     context: str | None,
@@ -97,7 +102,7 @@ async def _run(
         async with taking_part(election):
             while True:
                 if election.is_leader:
-                    await _lead(rest, served, targets, election)
+                    await _lead(rest, served, targets, election, judge)
                 await asyncio.sleep(_LEADING_APART)
 
 
@@ -116,6 +121,7 @@ async def _lead(
     served: Sequence[Served],
     targets: Sequence[WatchTarget],
     election: "LeaseElection",
+    judge: Judge,
 ) -> None:
     """Follow the objects and publish, as long as this replica leads."""
     from webhook.cli.following import following  # noqa: PLC0415
@@ -128,7 +134,7 @@ async def _lead(
             publisher.see(target.served, uid, document)
         return dict(without_published(document))
 
-    async with following(rest, served, targets, _tell, {}, on_seen=on_seen) as objects:
+    async with following(rest, served, targets, _tell, {}, judge=judge, on_seen=on_seen) as objects:
         while election.is_leader:
             await _publish_all(objects, publisher, election)
             await asyncio.sleep(_APART)

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -14,10 +15,11 @@ from webhook.cli import output as terminal
 from webhook.cli.errors import one_line_errors
 from webhook.cli.files import FileObjects
 from webhook.cli.formats import Format, output_option, print_objects
+from webhook.cli.judging import RULES, judging
 from webhook.cli.options import FILENAME_HELP, MAX_LINE, RECURSIVE, asks_cluster, namespace_of
 from webhook.cli.output import Tell, tell
 from webhook.objects.served import Served, UnknownTargetError
-from webhook.status.assessment import StatusLine, assess
+from webhook.status.assessment import Judge, StatusLine, assess
 from webhook.status.drawing import Row, kstatus_table, table
 from webhook.status.targets import (
     RequestedTarget,
@@ -54,6 +56,7 @@ class _ClusterOptions:
     server: "ServerChoice"
     everything: bool
     """No kind was named: kinds that are not served, or may not be read, are left out."""
+    judge: Judge
 
 
 async def _show(
@@ -87,7 +90,7 @@ async def _show(
                 memories = await server.memories(options.namespace)
         within = options.namespace if all(one.namespace for one in found) else ""
         async with (
-            following(rest, kinds, found, tell, memories) as objects,
+            following(rest, kinds, found, tell, memories, judge=options.judge) as objects,
             CulpritWatch(options.server, rest, kinds, within, tell) as culprits,
         ):
             while True:
@@ -143,6 +146,7 @@ async def _readable(
     text="json, yaml, name and jsonpath: a line or document for each object; 'genguard schema "
     "status' has the fields.",
 )
+@RULES
 @MAX_LINE
 @asks_cluster
 def status(
@@ -153,6 +157,7 @@ def status(
     watch: bool,
     output: Format,
     max_line: int,
+    rules: Path | None,
     **flags: Any,
 ) -> None:
     """Say whether objects are ready, settled and healthy, and which fields block.
@@ -164,18 +169,22 @@ def status(
     The exit code is 0 whatever the answer, 1 when something could not be read, 2 when the command
     line is wrong.
     """
-    if not files:
-        with one_line_errors():
-            sys.exit(_of_cluster(words, output, watch=watch, **flags))
-    if words or watch or any(flags.values()):
-        raise click.UsageError("-f needs no cluster: leave out everything but -o and --max-line")
-    objects = FileObjects(files, max_line, recursive=recursive)
-    if not output.is_table:
-        # At once and without a tree: a file may be longer than the memory.
-        lines = (assess(document, at=time.time()).to_line() for document in objects)
-        print_objects(lines, output, _name)
-    else:
-        _print(build_trees(list(objects), at=time.time()), output)
+    with judging(rules) as judge:
+        if not files:
+            with one_line_errors():
+                sys.exit(_of_cluster(words, output, watch=watch, judge=judge, **flags))
+        if words or watch or any(flags.values()):
+            told = "-f needs no cluster: leave out everything but -o, --rules and --max-line"
+            raise click.UsageError(told)
+        objects = FileObjects(files, max_line, recursive=recursive)
+        if not output.is_table:
+            # At once and without a tree: a file may be longer than the memory.
+            lines = (
+                assess(document, at=time.time(), judge=judge).to_line() for document in objects
+            )
+            print_objects(lines, output, _name)
+        else:
+            _print(build_trees(list(objects), at=time.time(), judge=judge), output)
     sys.exit(1 if objects.unread else 0)
 
 
@@ -184,6 +193,7 @@ def _of_cluster(
     output: Format,
     *,
     watch: bool,
+    judge: Judge,
     kubeconfig: str | None,
     context: str | None,
     namespace: str | None,
@@ -206,6 +216,7 @@ def _of_cluster(
         selector,
         ServerChoice(server, token),
         everything=not words,
+        judge=judge,
     )
     show = _shown_again(output) if watch else _shown_once(output, within)
     missing = asyncio.run(_show(options, show, tell, watch=watch))

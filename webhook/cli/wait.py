@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from http import HTTPStatus
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -17,6 +18,7 @@ from webhook.cli.culprits import CulpritWatch
 from webhook.cli.errors import one_line_errors
 from webhook.cli.files import FileObjects
 from webhook.cli.following import Following, Sight, Tell, following
+from webhook.cli.judging import RULES, judging
 from webhook.cli.options import FILENAME_HELP, MAX_LINE, RECURSIVE, asks_cluster, namespace_of
 from webhook.cluster.connection import connected, default_kubeconfig
 from webhook.cluster.discovery import discover
@@ -24,6 +26,7 @@ from webhook.cluster.rest import RefusedError, Rest
 from webhook.flags import duration
 from webhook.objects.served import Served, UnknownTargetError
 from webhook.objects.shown import printable
+from webhook.status.assessment import Judge
 from webhook.status.targets import (
     RequestedTarget,
     WatchTarget,
@@ -68,6 +71,7 @@ class WaitOptions:
     server: ServerChoice
     goals: tuple[Goal, ...]
     seconds: float
+    judge: Judge
 
     @property
     def goal(self) -> str:
@@ -103,7 +107,9 @@ class _Waiting:
                 known = await server.memories(within)
         within = within if all(one.namespace for one in found) else ""
         async with (
-            following(self._rest, kinds, found, self._tell, known) as objects,
+            following(
+                self._rest, kinds, found, self._tell, known, judge=self._options.judge
+            ) as objects,
             CulpritWatch(choice, self._rest, kinds, within, self._tell) as culprits,
         ):
             return await self._follow(objects, WaitTracker(found, self._options.goals), culprits)
@@ -258,9 +264,10 @@ def _goals(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> tup
     f"{FILENAME_HELP}.",
 )
 @RECURSIVE
+@RULES
 @MAX_LINE
 @asks_cluster
-def wait(words: tuple[str, ...], **flags: Any) -> None:
+def wait(words: tuple[str, ...], *, rules: Path | None, **flags: Any) -> None:
     """Wait until objects are ready and settled, and tell what they lack meanwhile.
 
     Several objects are waited for until all are there at the same moment. What does not exist yet
@@ -278,8 +285,8 @@ def wait(words: tuple[str, ...], **flags: Any) -> None:
     numbered = [goal for goal in flags["goals"] if goal.generation is not None]
     if numbered and (len(asked) > 1 or not asked[0].name):
         raise click.UsageError(f"--for {numbered[0].text} is about one object: give KIND/NAME")
-    with one_line_errors():
-        ending = _run(tuple(asked), **flags)
+    with judging(rules) as judge, one_line_errors():
+        ending = _run(tuple(asked), judge=judge, **flags)
     sys.exit(ending)
 
 

@@ -16,8 +16,10 @@ import msgspec
 
 from webhook.cluster.rest import UNREACHED, RefusedError
 from webhook.objects.fields import Fields
+from webhook.status.assessment import JudgeFields, judge_no_fields
 from webhook.status.tracking import Tracked, Tracking
 from webhook.telemetry.logs import LOGGER
+from webhook.threads import in_thread
 
 AHEAD_SECONDS: Final = 10.0
 """An object is read so long before it counts as stuck: then it is known in time."""
@@ -50,8 +52,10 @@ class StuckObjects:
         calls: Calls,
         locate: Callable[[str], Awaitable[str]],
         clock: Callable[[], float] = time.time,
+        judge: JudgeFields = judge_no_fields,
     ) -> None:
         """`locate` returns the path of `deployments.apps`; see collection_path."""
+        self._judge: Final = judge
         self._tracking: Final = tracking
         self._calls: Final = calls
         self._locate: Final = locate
@@ -101,7 +105,8 @@ class StuckObjects:
             async with asyncio.timeout(_CALL_SECONDS):
                 path = await self._path(found)
                 document = msgspec.json.decode(await self._calls.read(path), type=Fields)
-            self._tracking.record_read(found.uid, document, self._clock())
+            answers = await in_thread(self._judge, found.kind.group, found.kind.kind, document)
+            self._tracking.record_read(found.uid, document, self._clock(), answers)
         except RefusedError as error:
             if error.status == HTTPStatus.NOT_FOUND:
                 self._tracking.forget(found.uid)

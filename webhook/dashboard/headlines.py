@@ -60,6 +60,13 @@ _PHRASES: Final[dict[str, _Phrase]] = {
     "recreation": _Phrase(
         "deletes and creates {} again and again", "create and delete {} again and again"
     ),
+    "foreign-status-writer": _Phrase(
+        "writes the kubelet's status of {}", "write the kubelet's status of {}"
+    ),
+    "condition-generation-missing": _Phrase(
+        "sets conditions of {} without observedGeneration",
+        "set conditions of {} without observedGeneration",
+    ),
     "refused-retry": _Phrase("repeats a refused write of {}", "repeat a refused write of {}"),
     "cross-object-loop": _Phrase(
         "changes {} and others in a circle", "chase each other over {} and others"

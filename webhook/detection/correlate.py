@@ -20,6 +20,7 @@ a rolling update the API server calls two replicas, and each sees a part.
 
 from collections import Counter, OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from heapq import heappop, heappush
 from typing import Final, NamedTuple
 
@@ -55,6 +56,7 @@ once."""
 
 _WHOLE: Final = 10
 """One write in so many may lack a phase. With more of them another replica sees a part."""
+_MOST_POINTERS: Final = 1_000
 _BEFORE_OUTCOME: Final = (Phase.INTENT, Phase.MUTATE)
 
 
@@ -408,6 +410,8 @@ def assemble(
         missing=missing,
         metadata=_metadata(intent, mutates, last) if tells_metadata else _metadata(None, (), last),
         owner=last.owner,
+        foreign=_pointers(asking.foreign),
+        unobserved=_pointers(asking.unobserved),
     )
 
 
@@ -477,6 +481,12 @@ def _is_repair(change: Change) -> bool:
 def _shared(one: Observed, other: Observed) -> Observed:
     """Return `other` for an equal value, so that one of them is kept in memory."""
     return other if one == other else one
+
+
+@lru_cache(_MOST_POINTERS)
+def _pointers(pointers: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the same tuple for equal pointers: writes of a kind of object repeat them."""
+    return pointers
 
 
 def _policies(asking: Fact, mutates: Sequence[Fact], last: Fact) -> tuple[Acted, ...]:

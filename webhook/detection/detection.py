@@ -5,6 +5,7 @@ one write, remembers the write and runs the detectors. The server calls them aft
 replay inline. Replicas that share facts see all of them and find the same.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
@@ -51,6 +52,8 @@ COUNTED_WRITES: Final = 3
 """Of an object of which nothing else is known. A loop repeats: what these did not show, the next
 ones do. Most objects are written no more often, and comparing is a third of what detection takes.
 """
+MOST_RESOURCES: Final = 500
+"""Whose unchanged status writes are counted."""
 _NO_PAST: Final = ObjectHistory()
 
 
@@ -107,6 +110,8 @@ class Detection:
         self._alone: Detection | None = None
         self._comparer: Final = Comparer(shows)
         self._unreadable = 0
+        self.unchanged_status_writes: Final[Counter[ResourceKind]] = Counter()
+        """How many updates of a status changed nothing, by resource; MOST_RESOURCES of them."""
 
     @property
     def completeness(self) -> Completeness:
@@ -336,12 +341,22 @@ class Detection:
             self._suspects.acquit(write.called.first, write.kind)
         if write.has_outcome:
             self._refusals.answered(write)
+            if write.subresource == "status":
+                self._count_unchanged(write)
         if write.has_outcome and write.writes_status:
             name = name_of(write.object)
             for ledger in self._ledgers:
                 if ledger.has_damage(name):
                     ledger.see_object(name, lambda one: survives(one, write), write.time)
         self._enter(self._runner.judge(write, self.history))
+
+    def _count_unchanged(self, write: Write) -> None:
+        """Count an update of a status that leaves the object as it is stored."""
+        if write.changed_something or write.changed_metadata:
+            return
+        counts, kind = self.unchanged_status_writes, write.kind
+        if kind in counts or len(counts) < MOST_RESOURCES:
+            counts[kind] += 1
 
     def _judge_life(self, fact: LifeFact) -> None:
         if not fact.is_deletion:

@@ -22,6 +22,7 @@ VERSION: Final = 4
 
 _MOST_REQUESTERS: Final = 1_000
 BYTES_OF_FACT: Final = 800
+_BYTES_OF_POINTER: Final = 60
 SECONDS_APART: Final = 60.0
 """A time so far before another says that the clock was put back: replicas are not so far apart."""
 Seconds = Annotated[float, msgspec.Meta(ge=0, lt=253_402_300_800)]
@@ -64,6 +65,7 @@ class Fact(msgspec.Struct, frozen=True, array_like=True, gc=False):
     policies         those that may have acted; None where an earlier phase has told
     compared_metadata  labels, annotations, finalizers and owners; None where all are as stored
     owner            the uid of the controller that owns the stored object, "" where none does
+    foreign, unobserved   of the status of a pod: see PodStatusChange
     """
 
     version: Literal[4]
@@ -90,6 +92,8 @@ class Fact(msgspec.Struct, frozen=True, array_like=True, gc=False):
     policies: tuple[Acted, ...] | None
     compared_metadata: Compared | None
     owner: str = ""
+    foreign: tuple[str, ...] = ()
+    unobserved: tuple[str, ...] = ()
 
     @property
     def size(self) -> int:
@@ -102,7 +106,8 @@ class Fact(msgspec.Struct, frozen=True, array_like=True, gc=False):
         seen = self.observed.size
         if self.observed_before is not self.observed:
             seen += self.observed_before.size
-        return BYTES_OF_FACT + self.key.size + differs + seen
+        pointers = sum(_BYTES_OF_POINTER + len(one) for one in (*self.foreign, *self.unobserved))
+        return BYTES_OF_FACT + self.key.size + differs + seen + pointers
 
     def shows_same_as(self, other: "Fact") -> bool:
         """Whether two phases of one write show the same fields and the same metadata."""

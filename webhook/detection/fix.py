@@ -135,7 +135,17 @@ PLANS: Final[Mapping[str, Plan]] = {
         "one controller without leader election look the same: then let one lead.",
     ),
     "foreign-status-writer": Plan(
-        Scope.STATUS, _PATCH_LESS, "It must leave the status to the controller of the kind."
+        Scope.STATUS,
+        _PATCH_LESS,
+        "It must leave the status to the controller of the kind: the status of a bound pod to its "
+        "kubelet. What it has to say belongs into a condition of its own, which "
+        "spec.readinessGates names.",
+    ),
+    "condition-generation-missing": Plan(
+        Scope.STATUS,
+        _PATCH_LESS,
+        "It must set observedGeneration of each condition that it writes to the "
+        "metadata.generation that it has read.",
     ),
     "status-write-storm": Plan(
         Scope.STATUS,
@@ -257,8 +267,9 @@ def _of_genguard(plan: Plan, installation: Installation) -> FixStep:
     mend = "It assumed another version of Kubernetes: give it --kubeconfig or --server-version."
     if installation.connected:
         mend = (
-            "It knows the version of this cluster, so a feature gate is set otherwise, or its "
-            "table of kinds is wrong: please open an issue."
+            "It knows the version of the API server that it is connected to. During an upgrade "
+            "another one is older or newer: wait for its end. Otherwise a feature gate is set "
+            "otherwise, or its table of kinds is wrong: please open an issue."
         )
     return FixStep("Change nothing in the cluster", f"{plan.writer} {mend}")
 

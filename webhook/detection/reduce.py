@@ -16,6 +16,7 @@ from webhook.admission.review import (
 from webhook.detection.diff import Compared, Comparer, digests
 from webhook.detection.fact import VERSION, Fact, States, manager_of
 from webhook.detection.metadata import compare_metadata
+from webhook.detection.pod_status import find_pod_status_change
 from webhook.detection.suspects import Suspects
 from webhook.detection.values import shows_of
 from webhook.detection.write import name_of
@@ -144,6 +145,7 @@ def reduce(
     asks = compared.diff.differs or of_status is not None or taken.writes_status
     asks = asks or metadata is not None
     touches_status = (taken.writes_status or of_status is not None) and old.status != new.status
+    of_pod = find_pod_status_change(request)
     return Fact(
         version=VERSION,
         phase=phase,
@@ -169,6 +171,8 @@ def reduce(
         policies=suspects.policies_in(request) if asks and not facts else None,
         compared_metadata=metadata,
         owner=read_owner_uid(old.metadata.owner_references),
+        foreign=of_pod.foreign,
+        unobserved=of_pod.unobserved,
     )
 
 

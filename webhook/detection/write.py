@@ -56,6 +56,8 @@ NOBODY: Final = Called((), ())
 
 _BYTES_OF_WRITE: Final = 370
 _BYTES_OF_METADATA: Final = 400
+_BYTES_OF_POINTERS: Final = 64
+"""Of a tuple of pointers; its texts are shared with other writes."""
 _OBSERVED_OF_WRITE: Final = 2_000
 """Bytes of its observedGeneration values that are shared with other writes, or counted above."""
 
@@ -77,6 +79,7 @@ class Write(msgspec.Struct, frozen=True, array_like=True, gc=False):
     missing             phases that were not seen here: another replica may have seen them
     metadata            what differs in labels, annotations, finalizers and owners
     owner               the uid of the controller that owns the object; its history keeps it
+    foreign, unobserved  of the status of a pod: see PodStatusChange
     """
 
     time: float
@@ -109,6 +112,8 @@ class Write(msgspec.Struct, frozen=True, array_like=True, gc=False):
     missing: tuple[str, ...] = ()
     metadata: MetadataDiffs = SAME_METADATA
     owner: str = ""
+    foreign: tuple[str, ...] = ()
+    unobserved: tuple[str, ...] = ()
 
     @property
     def kind(self) -> ResourceKind:
@@ -190,4 +195,6 @@ class Write(msgspec.Struct, frozen=True, array_like=True, gc=False):
         if sent is not after and sent is not asked:
             observed += sent.size
         metadata = 0 if self.metadata.before is None else _BYTES_OF_METADATA
+        for pointers in (self.foreign, self.unobserved):
+            metadata += _BYTES_OF_POINTERS + 8 * len(pointers) if pointers else 0
         return _BYTES_OF_WRITE + metadata + max(0, observed - _OBSERVED_OF_WRITE)

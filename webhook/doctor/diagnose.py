@@ -5,6 +5,7 @@ from typing import Final
 from webhook.doctor.certificates import ca_bundle, certificate
 from webhook.doctor.cluster import api_server, heal, installed, kinds, order, pods, rights, static
 from webhook.doctor.facts import Facts
+from webhook.doctor.nodes import nodes
 from webhook.doctor.probes import (
     clock,
     conditions,
@@ -42,6 +43,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     heal,
     clock,
     kinds,
+    nodes,
     culprits,
 )
 """Causes come before their consequences."""

@@ -75,6 +75,7 @@ class Facts:
     rights          the rights that the server needs
     served          group, version and resource of every kind that the API server serves
     custom          group and resource of custom resources with a generation or a status
+    nodes           the version of each node's kubelet; None where they could not be read
     unread          objects that could not be read, with the reason
     findings        the open findings of the server; None where it could not be asked
     unasked         why it could not be asked
@@ -97,6 +98,7 @@ class Facts:
     rights: tuple[Right, ...] = ()
     served: frozenset[tuple[str, str, str]] = frozenset()
     custom: tuple[tuple[str, str], ...] = ()
+    nodes: Mapping[str, str] | None = None
     unread: Mapping[str, str] = field(default_factory=dict)
     findings: tuple[Finding, ...] | None = None
     unasked: str = ""

@@ -3,18 +3,32 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+import msgspec
+
 from webhook.explain.definition import Version, read_versions
-from webhook.explain.explanation import Explanation, explain_row, explain_version
+from webhook.explain.explanation import (
+    Explanation,
+    describe_health_rule,
+    explain_row,
+    explain_version,
+)
 from webhook.generation.custom import StatusSubresource
 from webhook.generation.table import GenerationTable, Row
 from webhook.objects.served import Served, find, nearest
+from webhook.status.health_rules import HealthRules
 
 
 class Catalogue:
     """The kinds of one API server version, and the custom resources of definitions."""
 
-    def __init__(self, table: GenerationTable, definitions: Iterable[Mapping[str, Any]]) -> None:
-        """Raises BadDefinitionError."""
+    def __init__(
+        self,
+        table: GenerationTable,
+        definitions: Iterable[Mapping[str, Any]],
+        rules: HealthRules | None = None,
+    ) -> None:
+        """`rules` judge custom resources, in CEL. Raises BadDefinitionError."""
+        self._rules: Final = HealthRules() if rules is None else rules
         self._table: Final = table
         self._found: Final[dict[Served, Row | Version]] = {}
         for row in table.rows:
@@ -42,7 +56,11 @@ class Catalogue:
         found = self._found[served]
         if isinstance(found, Row):
             return explain_row(found, self._table)
-        return explain_version(found, self._siblings[served], self._table.server_version)
+        explained = explain_version(found, self._siblings[served], self._table.server_version)
+        rule = self._rules.find(served.group, served.kind)
+        if rule is None:
+            return explained
+        return msgspec.structs.replace(explained, judged=describe_health_rule(rule))
 
 
 def _served_row(row: Row, version: str) -> Served:

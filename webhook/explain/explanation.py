@@ -17,6 +17,7 @@ from webhook.generation.strategy import (
     SubresourceRule,
 )
 from webhook.generation.table import Behaviour, GenerationTable, Keeper, Row, Writer
+from webhook.status.health_rules import HealthRule, Key
 from webhook.status.kind_rule import KindRule
 from webhook.status.kinds import find_rule
 from webhook.status.kinds.generic import GENERIC
@@ -54,6 +55,22 @@ def describe_status_rule(group: str, kind: str) -> StatusRule:
         amends=_amendment(group, kind),
         source=module.get("Source", ""),
         generic=rule is GENERIC,
+    )
+
+
+def describe_health_rule(rule: HealthRule) -> StatusRule:
+    """Return how a custom kind is evaluated by a rule in CEL: its expressions."""
+    given = rule.expressions
+    unless = [f"not `{key}`: {given[key]}" for key in (Key.IN_PROGRESS, Key.FAILED) if key in given]
+    current = "; ".join([f"`current`: {given[Key.CURRENT]}", *unless])
+    own = {key: f"`{key}`: {given[key]}" for key in (Key.READY, Key.SETTLED) if key in given}
+    return StatusRule(
+        ready=own.get(Key.READY, current),
+        settled=own.get(Key.SETTLED, current),
+        first=_OBSERVED_IF_WRITTEN,
+        amends="",
+        source=f"rule in CEL ({rule.source})",
+        generic=False,
     )
 
 
@@ -116,6 +133,7 @@ class Observed(msgspec.Struct, frozen=True, rename="camel"):
     gate: dict[str, dict[str, bool]] = {}
     by: Writer | None = None
     kept: Keeper | None = None
+    condition_writers: tuple[Writer, ...] = ()
 
 
 class Explanation(msgspec.Struct, frozen=True, rename="camel"):
@@ -165,6 +183,7 @@ def explain_row(row: Row, table: GenerationTable) -> Explanation:
             row.observed_generation_gate,
             row.observed_by,
             row.observed_kept,
+            row.condition_writers,
         ),
         judged=describe_status_rule(row.group, row.kind),
     )

@@ -13,7 +13,7 @@ from webhook.generation.strategy import (
     Propagation,
     SubresourceRule,
 )
-from webhook.generation.table import Behaviour
+from webhook.generation.table import Behaviour, Writer
 
 ON_CREATE: Final = {
     OnCreate.ONE: "1, whatever was sent",
@@ -61,6 +61,12 @@ TRAILS: Final = (
 
 
 _RESTORED: Final = "genguard restores it: preserve-observed-generation, restore-intent"
+
+
+_OTHER_WRITERS: Final = (
+    "any other writer of a condition should set its observedGeneration to the generation that it "
+    "has read; condition-generation-missing tells who does not"
+)
 
 
 class Section(NamedTuple):
@@ -192,7 +198,16 @@ def _status(found: Explanation) -> Iterator[tuple[str, str]]:
         yield "cleared", f"kept by the API server since {kept.since}; {kept.source}"
     else:
         yield "cleared", f"lost in the API server; {_RESTORED}"
+    yield from _condition_writers(observed.condition_writers)
     yield from _columns(found)
+
+
+def _condition_writers(writers: tuple[Writer, ...]) -> Iterator[tuple[str, str]]:
+    for index, writer in enumerate(writers):
+        label = "" if index else "conditions"
+        yield label, f"{writer.component}, with observedGeneration since {writer.since}"
+    if writers:
+        yield "", _OTHER_WRITERS
 
 
 def _columns(found: Explanation) -> Iterator[tuple[str, str]]:

@@ -76,6 +76,7 @@ class Row(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=Tru
     observed_generation_gate: dict[str, dict[str, bool]] = {}
     observed_by: Writer | None = None
     observed_kept: Keeper | None = None
+    condition_writers: tuple[Writer, ...] = ()
     short_names: tuple[str, ...] = ()
     note: str = ""
 
@@ -128,6 +129,15 @@ def known_versions() -> tuple[str, str]:
     told = {row.served_since for row in rows}
     told |= {entry.since for row in rows for entry in row.behaviour if entry.since}
     return min(told, key=parse_version), max(told, key=parse_version)
+
+
+def counted_since(group: str, resource: str) -> str | None:
+    """The Kubernetes since which a built-in kind has a generation; None if always, or never."""
+    for row in load_rows():
+        if (row.group, row.resource) == (group, resource):
+            counts = [bool(entry.compare) for entry in row.behaviour]
+            return row.behaviour[counts.index(True)].since or None if any(counts) else None
+    return None
 
 
 @cache

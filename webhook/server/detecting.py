@@ -2,7 +2,7 @@
 
 Reviews that do not fit are dropped and counted; no answer waits for detection. A batch takes some
 0.4 ms, about six reviews, and delays answers by no more than that. Reviews of more than 64 KiB, and
-those that evaluate conditions, are compared in a thread.
+those that evaluate conditions, are compared in a thread; rules in CEL are evaluated there too.
 """
 
 import asyncio
@@ -21,8 +21,10 @@ from webhook.detection.fact import encode_fact
 from webhook.detection.finding import Finding
 from webhook.detection.life_fact import AnyFact
 from webhook.detection.reduce import Reviewed
+from webhook.objects.fields import Fields
 from webhook.pipeline import Verdict
-from webhook.status.tracking import Tracking, record_outcome
+from webhook.status.health_rules import RuleAnswers
+from webhook.status.tracking import NOT_JUDGED, Judged, Tracking, record_outcome, shows_object
 from webhook.telemetry.logs import LOGGER
 from webhook.threads import in_thread
 
@@ -53,6 +55,16 @@ class Shared(Protocol):
         """Send a fact; return whether it comes back to all replicas, this one too, to be judged."""
 
 
+class Rules(Protocol):
+    """Rules in CEL."""
+
+    def covers(self, group: str, kind: str) -> bool:
+        """Whether a kind has a rule."""
+
+    def judge(self, group: str, kind: str, document: Fields) -> RuleAnswers | None:
+        """Return what the rule of a kind says of an object; it may block for seconds."""
+
+
 class Detecting:
     """Feeds a Detection and a Tracking, and sends changes of findings to the alert sinks."""
 
@@ -62,7 +74,10 @@ class Detecting:
         sinks: Iterable[Sink],
         tracking: Tracking,
         shared: Shared | None = None,
+        rules: Rules | None = None,
     ) -> None:
+        """`rules` judge objects of kinds that have a rule in CEL; None: no kind has one."""
+        self._rules: Final = rules
         self.detection: Final = detection
         self.tracking: Final = tracking
         self._sinks: Final = tuple(sinks)
@@ -154,7 +169,7 @@ class Detecting:
                     fact = await in_thread(self.detection.fact, phase, reviewed, now)
                 self._take(fact)
             if phase is Phase.OUTCOME:
-                self._track(reviewed, now)
+                self._track(reviewed, now, await self._judged(reviewed.request))
         self.detection.judge()
 
     def _take(self, fact: AnyFact | None) -> None:
@@ -165,9 +180,27 @@ class Detecting:
         elif not self._shared.put(encode_fact(fact)):
             self.detection.see_alone(fact)
 
-    def _track(self, reviewed: Reviewed, now: float) -> None:
+    async def _judged(self, request: AdmissionRequest) -> Judged:
+        """Have the objects of a write judged in a thread, if their kind has a rule in CEL."""
+        rules, kind = self._rules, request.wire.kind
+        if rules is None or not rules.covers(kind.group, kind.kind) or not shows_object(request):
+            return NOT_JUDGED
+
+        def judged() -> Judged:
+            both = (
+                None if one is None else rules.judge(kind.group, kind.kind, one.fields)
+                for one in (request.old_object, request.object)
+            )
+            return Judged(*both)
+
         try:
-            record_outcome(self.tracking, reviewed.request, reviewed.prediction, now)
+            return await in_thread(judged)
+        except (msgspec.MsgspecError, RecursionError):
+            return NOT_JUDGED  # its record cannot be made either
+
+    def _track(self, reviewed: Reviewed, now: float, judged: Judged) -> None:
+        try:
+            record_outcome(self.tracking, reviewed.request, reviewed.prediction, now, judged)
         except (msgspec.MsgspecError, RecursionError):
             self.untracked += 1
 

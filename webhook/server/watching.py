@@ -1,17 +1,25 @@
 """Takes in every object that the watches of `serve --watch` see."""
 
+import asyncio
 import re
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
 from webhook.generation.table import load_rows
 from webhook.objects.fields import Fields
+from webhook.objects.metadata import decode_metadata
+from webhook.server.detecting import Rules
 from webhook.status.terminating_pods import Terminating
 from webhook.status.tracking import Tracking
 from webhook.telemetry.logs import LOGGER
+from webhook.threads import in_thread
+
+MOST_WAITING: Final = 1_500
+MOST_WAITING_BYTES: Final = 6 * 1024 * 1024
 
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 
@@ -44,11 +52,110 @@ def _checked(name: str) -> str:
     return name
 
 
+class Seen(NamedTuple):
+    """An object as a watch has shown it, and the time in Unix seconds."""
+
+    group: str
+    resource: str
+    kind: str
+    object: Fields
+    at: float
+
+
+class JudgedObjects:
+    """Tracks the objects of watches whose kind has a rule in CEL, each once its rule has spoken.
+
+    A rule is evaluated in a thread. Of each object the latest state waits for its turn; of too many
+    objects those that came first are dropped, and tracked with their next change.
+    """
+
+    def __init__(self, rules: Rules, tracking: Tracking) -> None:
+        self._rules: Final = rules
+        self._tracking: Final = tracking
+        self._waiting: Final[OrderedDict[str, Seen]] = OrderedDict()
+        self._now = ""
+        """The uid of the object whose rule is asked."""
+        self._wake: Final = asyncio.Event()
+        self.bytes = 0
+        self.dropped = 0
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def covers(self, group: str, kind: str) -> bool:
+        """Whether a kind has a rule."""
+        return self._rules.covers(group, kind)
+
+    def put(self, seen: Seen) -> None:
+        """Let an object wait for its turn; raises msgspec.MsgspecError and KeyError."""
+        uid = decode_metadata(seen.object).uid or ""
+        self._take(uid)
+        # A copy: the fields of a listed object keep the whole page in memory.
+        copied = {key: msgspec.Raw(bytes(raw)) for key, raw in seen.object.items()}
+        self._waiting[uid] = seen._replace(object=copied)
+        self.bytes += _size(seen)
+        while len(self._waiting) > MOST_WAITING or self.bytes > MOST_WAITING_BYTES:
+            self._take(next(iter(self._waiting)))
+            if not self.dropped:
+                facts = {"effect": "they are tracked with their next change"}
+                LOGGER.warning("objects not judged: too many at once", extra={"facts": facts})
+            self.dropped += 1
+        self._wake.set()
+
+    def drop(self, uid: str) -> None:
+        """Forget an object that was deleted, also while its rule is asked."""
+        self._take(uid)
+        if uid == self._now:
+            self._now = ""
+
+    async def run(self) -> None:
+        """Judge and track what waits, for ever."""
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            while self._waiting:
+                await self._judge(next(iter(self._waiting)))
+
+    def _take(self, uid: str) -> Seen | None:
+        seen = self._waiting.pop(uid, None)
+        if seen is not None:
+            self.bytes -= _size(seen)
+        return seen
+
+    async def _judge(self, uid: str) -> None:
+        seen = self._take(uid)
+        if seen is None:
+            return
+        self._now = uid
+        group, resource, kind, found, at = seen
+        try:
+            answers = await in_thread(self._rules.judge, group, kind, found)
+            if self._now == uid:
+                self._tracking.record_stored(group, resource, kind, found, at, answers=answers)
+        except (KeyError, msgspec.MsgspecError, RecursionError) as error:
+            _tell_unread(f"{resource}.{group}", error)
+
+
+def _size(seen: Seen) -> int:
+    return sum(memoryview(raw).nbytes for raw in seen.object.values())
+
+
+def _tell_unread(resource: str, error: Exception) -> None:
+    facts = {"resource": resource, "reason": type(error).__name__}
+    LOGGER.warning("object not read", extra={"facts": facts})
+
+
 class Watching:
     """The Watcher of cluster.objects. It counts and tracks objects, and keeps none of them."""
 
-    def __init__(self, resources: Iterable[str], tracking: Tracking) -> None:
-        """`resources` are those that are watched, such as pods and deployments.apps."""
+    def __init__(
+        self, resources: Iterable[str], tracking: Tracking, judged: JudgedObjects | None = None
+    ) -> None:
+        """`resources` are those that are watched, such as pods and deployments.apps.
+
+        judged  takes the objects of kinds that have a rule in CEL; None: no kind has one
+        """
+        self._judged: Final = judged
         self.terminating: Final = Terminating()
         self._tracking: Final = tracking
         self._counts: Final[Mapping[str, Callable[[Fields], None]]] = {
@@ -64,16 +171,20 @@ class Watching:
         name, _, group = resource.partition(".")
         try:
             kind = msgspec.json.decode(found["kind"], type=str)
+            if self._judged is not None and self._judged.covers(group, kind):
+                self._judged.put(Seen(group, name, kind, found, time.time()))
+                return
             self._tracking.record_stored(group, name, kind, found, time.time())
             if count := self._counts.get(resource):
                 count(found)
         except (KeyError, msgspec.MsgspecError, RecursionError) as error:
-            facts = {"resource": resource, "reason": type(error).__name__}
-            LOGGER.warning("object not read", extra={"facts": facts})
+            _tell_unread(resource, error)
 
     def gone(self, uid: str) -> None:
         """Take in that an object was deleted."""
         self._tracking.forget(uid)
+        if self._judged is not None:
+            self._judged.drop(uid)
         self.terminating.forget(uid)
 
     def current(self, resource: str, *, is_current: bool) -> None:

@@ -1,16 +1,33 @@
 """One object's status as genguard sees it, beside the answers of kstatus, Argo CD and kubectl."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
+from webhook.objects.fields import Fields
 from webhook.status.evaluate import evaluate
+from webhook.status.health_rules import RuleAnswers
 from webhook.status.view import Health, Past, StatusView
 from webhook.status.views.argo import ArgoHealth, argo
 from webhook.status.views.disagreement import disagreement
 from webhook.status.views.kstatus import Kstatus, kstatus
 from webhook.status.views.rollout import Rollout, rollout
+
+Judge = Callable[[Mapping[str, Any]], RuleAnswers | None]
+"""Evaluates the rule in CEL for an object's kind; None without one. It may block for seconds."""
+
+
+def judge_nothing(_: Mapping[str, Any]) -> None:
+    """Where nobody evaluates rules in CEL."""
+
+
+JudgeFields = Callable[[str, str, Fields], RuleAnswers | None]
+"""The same by group and kind, for an object whose fields are not decoded."""
+
+
+def judge_no_fields(_: str, __: str, ___: Fields) -> None:
+    """Where nobody evaluates rules in CEL."""
 
 
 class StatusLine(msgspec.Struct, frozen=True, rename="camel"):
@@ -94,11 +111,12 @@ def assess(
     dependents: Sequence[StatusView] = (),
     *,
     at: float,
+    judge: Judge = judge_nothing,
 ) -> Assessment:
     """Evaluate an object as evaluate() does, and ask the other tools, which see only the object."""
     return Assessment(
         document,
-        evaluate(document, past, children, dependents, at=at),
+        evaluate(document, past, children, judge(document), dependents=dependents, at=at),
         kstatus(document, at),
         argo(document),
         rollout(document),

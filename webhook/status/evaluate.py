@@ -4,7 +4,8 @@ The order is the same for every kind. A field of the wrong type blocks. Then del
 status must belong to the current generation. Only then does the rule of the kind decide.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -25,9 +26,11 @@ from webhook.status.checked_object import (
     read_reconciled_generation,
     why_unobserved,
 )
+from webhook.status.health_rules import RuleAnswers, judge_by_rule
 from webhook.status.kind_rule import KindRule, KindVerdict
 from webhook.status.kinds import find_rule
 from webhook.status.kinds.generic import GENERIC
+from webhook.status.pod_images import find_old_containers
 from webhook.status.probes import read_probes
 from webhook.status.ready_table import amendment, table_ready
 from webhook.status.view import Blocks, Health, Past, Reason, StatusView, remark, type_word
@@ -45,16 +48,18 @@ def evaluate(
     document: Mapping[str, Any],
     past: Past | None = None,
     children: Sequence[StatusView] = (),
-    dependents: Sequence[StatusView] = (),
+    answers: RuleAnswers | None = None,
     *,
     at: float,
     with_table: bool = True,
+    dependents: Sequence[StatusView] = (),
 ) -> StatusView:
     """Return the status of one decoded object of any kind; never raises, whatever the JSON.
 
     past        what is known from earlier writes; None: only the object itself counts.
     children    the views of the objects that it owns. The answer is aggregated over them, and
                 their terminating pods count where status has no count.
+    answers     what a rule in CEL says of the object; None where its kind has no such rule.
     dependents  the views of other objects that it depends on; they count as children do, but one
                 that is being deleted is missing: nobody replaces it.
     at          now, in Unix seconds.
@@ -62,13 +67,17 @@ def evaluate(
     """
     obj = check_object(document, at)
     rule = find_rule(obj.group, obj.kind)
+    if answers is not None and rule is GENERIC:
+        rule = KindRule(partial(judge_by_rule, answers), needs_spec=False, decides_alone=True)
     gap = None if obj.deleting else _why_status_is_old(obj, rule, past)
     verdict = _apply_rule(obj, rule, gap, past)
     probes = read_probes(obj)
     reasons = [*verdict.reasons, *probes.reasons]
+    if past is not None and past.images and gap is None and not (obj.deleting or verdict.finished):
+        reasons += find_old_containers(past.images, document)
     terminating = _read_reported_terminating(obj)
     if children or terminating:
-        terminating = _add_terminating(rule, terminating, children, reasons)
+        terminating = _add_terminating(obj, rule, terminating, children, reasons)
     elif rule.waits_for_terminating and terminating is None:
         reasons += _find_unreadable_terminating(obj)
     ready = settled = True
@@ -146,7 +155,7 @@ def _apply_rule(
     try:
         if gap is None:
             verdict = rule.evaluate(obj)
-            return verdict if rule is GENERIC else _add_declared_conditions(obj, verdict)
+            return verdict if rule.decides_alone else _add_declared_conditions(obj, verdict)
         failures = _find_current_failures(obj)
     except WrongTypeError as error:
         return KindVerdict((error.reason,))
@@ -183,16 +192,32 @@ def _evaluate_deleting(obj: CheckedObject) -> KindVerdict:
 
 
 def _add_terminating(
-    rule: KindRule, reported: int | None, children: Sequence[StatusView], reasons: list[Reason]
+    obj: CheckedObject,
+    rule: KindRule,
+    reported: int | None,
+    children: Sequence[StatusView],
+    reasons: list[Reason],
 ) -> int | None:
     """Return the number of terminating pods; add the reason while a rule waits for them."""
     counted = _count_terminating_pods(children)
     terminating = max(reported or 0, counted or 0)
     if rule.waits_for_terminating and terminating:
         have = ABSENT if reported is None else reported
-        note = "" if terminating == reported else f"{terminating} counted from pods"
+        notes = [] if terminating == reported else [f"{terminating} counted from pods"]
+        notes += _find_pods_beyond(obj, rule, terminating)
+        note = "; ".join(notes)
         reasons.append(Reason("status.terminatingReplicas", have, "0", note, Blocks.SETTLED))
     return counted if reported is None else reported
+
+
+def _find_pods_beyond(obj: CheckedObject, rule: KindRule, terminating: int) -> Iterator[str]:
+    """Yield how many pods there are where they are more than spec allows."""
+    most = None if rule.most_pods is None else rule.most_pods(obj)
+    replicas = obj.status.get("replicas", 0)
+    if most is None or type(replicas) is not int or replicas + terminating <= most:
+        return
+    pods = replicas + terminating
+    yield f"{pods} pods in all, {pods - most} more than spec.replicas + maxSurge"
 
 
 def _explain_table(obj: CheckedObject, *, table: bool) -> Reason:

@@ -22,6 +22,11 @@ _ALWAYS_OBSERVED: Final = frozenset(
 )
 
 
+_HAVE_STATUS: Final = frozenset(
+    (row.group, row.resource) for row in load_rows() if "status" in row.subresources
+)
+
+
 class ResourceKind(NamedTuple):
     """The kind of tracked objects: `("apps", "deployments", "Deployment")`."""
 
@@ -58,6 +63,16 @@ class KindCounts:
     """Its controller always writes observedGeneration: an object without one counts as behind."""
     healths: dict[Health, int] = field(default_factory=lambda: dict.fromkeys(Health, 0))
     behind: int = 0
+    has_status_subresource: bool = False
+    """Where status is written with the rest, observedGeneration is one behind for ever."""
+    behind_since: dict[str, float] = field(default_factory=dict)
+    """By uid, since when an object has been behind, in Unix seconds."""
+
+    @property
+    def oldest_gap(self) -> float | None:
+        """When the object that has been behind for longest fell behind; None without any."""
+        return min(tuple(self.behind_since.values()), default=None)
+
     flips: int = 0
     observation: DurationHistogram = field(
         default_factory=lambda: DurationHistogram(OBSERVATION_SECONDS)
@@ -86,28 +101,60 @@ class CountsByKind:
                 return 0
             found = self._positions[group, resource] = len(self._kinds)
             self._kinds.append(ResourceKind(group, resource, kind))
-            self._counts.append(KindCounts((group, resource) in _ALWAYS_OBSERVED))
+            counts = KindCounts((group, resource) in _ALWAYS_OBSERVED)
+            counts.has_status_subresource = (group, resource) in _HAVE_STATUS
+            self._counts.append(counts)
         return found
 
     def kind(self, position: int) -> ResourceKind:
         """Return the kind at a position."""
         return self._kinds[position]
 
-    def change(self, before: TrackedState | None, after: TrackedState | None) -> None:
-        """Count an object's new state instead of its old one; None: it did or does not exist."""
+    def change(self, uid: str, before: TrackedState | None, after: TrackedState | None) -> int:
+        """Count an object's new state instead of its old one; None: it did or does not exist.
+
+        Return by how many objects more, or less, are behind.
+        """
+        was_behind = before is not None and self._is_behind(before)
+        is_behind = after is not None and self._is_behind(after)
+        if was_behind or is_behind:
+            self._note_gap(uid, before, after, is_behind=is_behind)
         if (
             before
             and after
             and before.kind == after.kind
             and before.health is after.health
-            and self._is_behind(before) == self._is_behind(after)
+            and was_behind == is_behind
         ):
-            return
+            return 0
         for one, by in ((before, -1), (after, 1)):
             if one is not None:
-                counts = self._counts[one.kind]
-                counts.healths[one.health] += by
-                counts.behind += by * self._is_behind(one)
+                self._counts[one.kind].healths[one.health] += by
+        if before is not None:
+            self._counts[before.kind].behind -= was_behind
+        if after is not None:
+            self._counts[after.kind].behind += is_behind
+        return is_behind - was_behind
+
+    def note_status_subresource(self, kind: ResourceKind) -> None:
+        """Note that the status of a kind is written through /status."""
+        position = self.position(*kind)
+        if position:
+            self._counts[position].has_status_subresource = True
+
+    def _note_gap(
+        self, uid: str, before: TrackedState | None, after: TrackedState | None, *, is_behind: bool
+    ) -> None:
+        """Note since when an object has been behind: observedGeneration that moves begins anew.
+
+        Not of a generation that nobody has seen stored: another webhook may have refused it.
+        """
+        since = None if before is None else self._counts[before.kind].behind_since.pop(uid, None)
+        if after is None or not is_behind or not after.version:
+            return
+        if since is None or before is None or before.observed != after.observed:
+            since = after.intent_at
+        self._counts[after.kind].behind_since[uid] = since
 
     def _is_behind(self, one: TrackedState) -> bool:
         if one.observed is None:

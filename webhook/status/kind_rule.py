@@ -45,6 +45,11 @@ class KindRule(NamedTuple):
     """No controller writes a status: what is stored is in force."""
     counts_replicas: bool = False
     """Status counts finished replicas. Counts of an older generation are no progress."""
+    most_pods: Callable[[CheckedObject], int | None] | None = None
+    """How many pods the object may have at a time, where terminating ones are left out of account;
+    None where that cannot be read."""
+    decides_alone: bool = False
+    """Conditions Reconciling and Stalled add nothing to its verdict: it knows of them."""
 
 
 KindRules = Mapping[tuple[str, str], KindRule]

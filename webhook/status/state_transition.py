@@ -13,7 +13,7 @@
 """
 
 import zlib
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 
 import msgspec
 
@@ -23,6 +23,8 @@ from webhook.objects.metadata import version_number
 from webhook.objects.owners import read_owner_uid
 from webhook.status.blocking import find_blocking_text
 from webhook.status.evaluate import GRACE_SECONDS, evaluate
+from webhook.status.health_rules import RuleAnswers
+from webhook.status.pod_images import remember_images
 from webhook.status.tracked_state import MOST_FLIPS, TrackedState
 from webhook.status.view import Health, Past, StatusView
 
@@ -35,6 +37,18 @@ _LEFT_OUT: Final = frozenset({
     "securityContext", "serviceAccount", "serviceAccountName", "terminationGracePeriodSeconds",
 })  # fmt: skip
 """Fields of spec that no rule of status reads; they are most of a pod or pod template."""
+_CONTAINERS: Final = ("containers", "initContainers")
+
+
+class _Container(TypedDict, total=False):
+    """What is read of the containers of a Pod."""
+
+    name: str
+    image: str
+    restartPolicy: str
+
+
+_containers_decoder: Final = msgspec.json.Decoder(list[_Container] | None)
 _raw_fields: Final = msgspec.json.Decoder(Fields | None)
 
 
@@ -47,6 +61,7 @@ class ObjectSnapshot:
     __slots__ = (
         "_spec",
         "_status",
+        "answers",
         "api_version",
         "digest",
         "generation",
@@ -55,7 +70,15 @@ class ObjectSnapshot:
         "version",
     )
 
-    def __init__(self, reviewed: ReviewedObject, api_version: str, kind: str) -> None:
+    def __init__(
+        self,
+        reviewed: ReviewedObject,
+        api_version: str,
+        kind: str,
+        answers: RuleAnswers | None = None,
+    ) -> None:
+        """`answers` are what a rule in CEL says of the object; None without such a rule."""
+        self.answers: Final = answers
         self._spec: Final = reviewed.spec
         self._status: Final = reviewed.status
         self.api_version: Final = api_version
@@ -88,22 +111,33 @@ class ObjectSnapshot:
         if known.deletion_timestamp is not None:
             metadata["deletionTimestamp"] = known.deletion_timestamp
         if self._spec is not None:
-            document["spec"] = _spec(self._spec)
+            document["spec"] = _spec(self._spec, is_pod=self.kind == "Pod")
         if self._status is not None:
             document["status"] = msgspec.json.decode(self._status)
         return document
 
 
-def _spec(raw: msgspec.Raw) -> Any:
+def _spec(raw: msgspec.Raw, *, is_pod: bool) -> Any:
     try:
         fields = _raw_fields.decode(raw)
     except msgspec.ValidationError:
         return msgspec.json.decode(raw)  # not an object: evaluate() reports it
     if fields is None:
         return None
-    return {
+    found = {
         key: msgspec.json.decode(value) for key, value in fields.items() if key not in _LEFT_OUT
     }
+    if is_pod:
+        found |= {key: _containers(fields[key]) for key in _CONTAINERS if key in fields}
+    return found
+
+
+def _containers(raw: msgspec.Raw) -> list[_Container] | None:
+    try:
+        found: list[_Container] | None = _containers_decoder.decode(raw)
+    except msgspec.ValidationError:
+        return None  # the API server stores no such containers
+    return found
 
 
 _MAX_INT64: Final = 2**63 - 1
@@ -120,6 +154,8 @@ class StateTransition(msgspec.Struct, frozen=True, gc=False):
     flipped: bool = False
     blocked_by: str = ""
     """What keeps it from being settled: see webhook/status/blocking.py."""
+    images: bytes = b""
+    """Of a Pod: what is remembered of its containers now (pod_images.py)."""
 
 
 def compute_transition(
@@ -131,26 +167,29 @@ def compute_transition(
     *,
     always_observes: bool,
     created: bool = False,
+    images: bytes = b"",
 ) -> StateTransition:
     """Return what a snapshot changes in the state of an object; call it only for a new snapshot.
 
     version          the resourceVersion of the latest state known to be stored
     always_observes  its controller always writes observedGeneration
     created          it is the first state of a new object
+    images           what is remembered of its containers
     Raises msgspec.MsgspecError or RecursionError when the object cannot be decoded.
     """
     if before is None or before.generation != snapshot.generation:
         # A generation that goes back was believed but never stored. Of the earlier one no more is
         # known than of an object that is seen for the first time.
         is_new = created or (before is not None and before.generation < snapshot.generation)
-        return _new_intent(kind, snapshot, before, at, version, is_new=is_new)
+        return _new_intent(kind, snapshot, before, at, version, images=images, is_new=is_new)
     flips = before.flips_since(at)
     document, generation = snapshot.decode(), snapshot.generation
     # Where observedGeneration is written, it alone decides: see evaluate().
     silent = before.observed is None and not always_observes
     acted = before.observed_at or (at if silent else None)
-    past = Past(before.intent_at, acted, before.reconciled, len(flips))
-    view = evaluate(document, past, at=at, with_table=False)
+    images = remember_images(images, document)
+    past = Past(before.intent_at, acted, before.reconciled, len(flips), images)
+    view = evaluate(document, past, answers=snapshot.answers, at=at, with_table=False)
     flipped = (
         before.has_been_ready
         and before.ready is not view.ready
@@ -159,8 +198,8 @@ def compute_transition(
     )
     if flipped:
         flips = (*flips, max(int(at), 0))[-MOST_FLIPS:]
-        past = Past(before.intent_at, acted, before.reconciled, len(flips))
-        view = evaluate(document, past, at=at, with_table=False)
+        past = Past(before.intent_at, acted, before.reconciled, len(flips), images)
+        view = evaluate(document, past, answers=snapshot.answers, at=at, with_table=False)
     observed = _observed(view)
     observed_at, settled_at = before.observed_at, before.settled_at
     measures = before.intent_seen and generation > 0
@@ -204,6 +243,7 @@ def compute_transition(
         reconcile=reconcile,
         flipped=flipped,
         blocked_by="" if view.settled else find_blocking_text(view.reasons),
+        images=images,
     )
 
 
@@ -214,13 +254,16 @@ def _new_intent(
     at: float,
     version: int,
     *,
+    images: bytes,
     is_new: bool,
 ) -> StateTransition:
     """Return the transition for the first snapshot of a generation, or of an object."""
     reconciled = before.reconciled if before else None
     flips = before.flips_since(at) if before else ()
-    past = Past(at - GRACE_SECONDS, None, reconciled, len(flips)) if is_new else None
-    view = evaluate(snapshot.decode(), past, at=at, with_table=False)
+    document = snapshot.decode()
+    images = remember_images(images, document)
+    past = Past(at - GRACE_SECONDS, None, reconciled, len(flips), images) if is_new else None
+    view = evaluate(document, past, answers=snapshot.answers, at=at, with_table=False)
     generation, observed = snapshot.generation, _observed(view)
     is_observed = observed is not None and observed >= generation
     intent_changed = is_new and not is_observed and generation > 0
@@ -245,9 +288,8 @@ def _new_intent(
         flips=flips,
         owner=snapshot.read_owner_uid(),
     )
-    return StateTransition(
-        after, intent_changed, blocked_by="" if view.settled else find_blocking_text(view.reasons)
-    )
+    blocked_by = "" if view.settled else find_blocking_text(view.reasons)
+    return StateTransition(after, intent_changed, blocked_by=blocked_by, images=images)
 
 
 def as_unobserved(after: TrackedState, before: TrackedState | None, at: float) -> TrackedState:

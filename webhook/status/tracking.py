@@ -33,6 +33,7 @@ from webhook.objects.metadata import ObjectMeta
 from webhook.objects.owners import LONGEST_UID
 from webhook.status.blocking import Blocking, guess_blocking, stuck_at
 from webhook.status.evaluate import GRACE_SECONDS
+from webhook.status.health_rules import RuleAnswers
 from webhook.status.kind_counts import CountsByKind, ResourceKind
 from webhook.status.state_transition import (
     ObjectSnapshot,
@@ -113,6 +114,20 @@ MOST_UNCONFIRMED: Final = 20_000
 _BYTES_OF_OBJECT: Final = 300
 _BYTES_OF_UNCONFIRMED: Final = 350
 _BYTES_OF_BLOCKING: Final = 250
+_BYTES_OF_IMAGES: Final = 150
+_BYTES_OF_GAP: Final = 150
+"""Of an object whose observedGeneration is behind."""
+
+
+class Judged(NamedTuple):
+    """What a rule in CEL says of the old and the new object of a write."""
+
+    old: RuleAnswers | None = None
+    new: RuleAnswers | None = None
+
+
+NOT_JUDGED: Final = Judged()
+"""Of kinds without a rule in CEL."""
 
 
 class Tracked(NamedTuple):
@@ -143,6 +158,8 @@ class Tracking:
         self._unconfirmed: Final[OrderedDict[str, UnconfirmedWrite]] = OrderedDict()
         self._blocking: Final[dict[str, Blocking]] = {}
         """Of each object that is not settled."""
+        self._images: Final[dict[str, bytes]] = {}
+        """Of each pod, what is remembered of its containers (pod_images.py)."""
         self.blocking_changes = 0
         """How often what blocks any object has changed: equal numbers mean that nothing has."""
         self._watched: Final[set[int]] = set()
@@ -195,7 +212,9 @@ class Tracking:
         acted = state.observed_at
         if acted is None and state.ready is not None and state.observed is None:
             acted = state.changed_at  # status was written, without an observedGeneration
-        return Past(state.intent_at, acted, state.reconciled, len(state.flips_since(at)))
+        flips = len(state.flips_since(at))
+        images = self._images.get(uid, b"")
+        return Past(state.intent_at, acted, state.reconciled, flips, images)
 
     def packed(self) -> Iterator[tuple[str, bytes | tuple[bytes, bool]]]:
         """Yield the uid of each object and a value that changes with its state_to_persist()."""
@@ -216,9 +235,18 @@ class Tracking:
             self._put(uid, None, replace(state, kind=self.counts_by_kind.position(*kind)))
 
     def record_stored(
-        self, group: str, resource: str, kind: str, document: Fields, at: float
+        self,
+        group: str,
+        resource: str,
+        kind: str,
+        document: Fields,
+        at: float,
+        *,
+        answers: RuleAnswers | None = None,
     ) -> None:
         """Record the state that a watch shows; its kind counts as watched from now on.
+
+        `answers` are what a rule in CEL says of it; None for kinds without such a rule.
 
         Raises KeyError without apiVersion or metadata, and msgspec.MsgspecError or RecursionError
         when the object cannot be decoded.
@@ -226,11 +254,13 @@ class Tracking:
         position = self.counts_by_kind.position(group, resource, kind)
         self._watched.add(position)
         api_version = msgspec.json.decode(document["apiVersion"], type=str)
-        snapshot = ObjectSnapshot(ReviewedObject.of(document), api_version, kind)
+        snapshot = ObjectSnapshot(ReviewedObject.of(document), api_version, kind, answers)
         if _fits(snapshot):
             self._record_stored(position, snapshot, at, is_base=False)
 
-    def record_read(self, uid: str, document: Fields, at: float) -> None:
+    def record_read(
+        self, uid: str, document: Fields, at: float, answers: RuleAnswers | None = None
+    ) -> None:
         """Record the state of a tracked object as it was read; another object of its name is none.
 
         Raises KeyError without apiVersion or metadata, and msgspec.MsgspecError or RecursionError
@@ -240,7 +270,8 @@ class Tracking:
         if found is None:
             return
         api_version = msgspec.json.decode(document["apiVersion"], type=str)
-        snapshot = ObjectSnapshot(ReviewedObject.of(document), api_version, found.kind.kind)
+        reviewed = ReviewedObject.of(document)
+        snapshot = ObjectSnapshot(reviewed, api_version, found.kind.kind, answers)
         if snapshot.metadata.uid != uid:
             self.forget(uid)
         elif _fits(snapshot):
@@ -257,22 +288,23 @@ class Tracking:
         old: ReviewedObject | None,
         new: ReviewedObject,
         at: float,
+        *,
+        judged: Judged = NOT_JUDGED,
     ) -> None:
         """Record an allowed write of a whole object; `old` is None for a creation.
 
         Raises msgspec.MsgspecError or RecursionError when an object cannot be decoded.
         """
         position = self.counts_by_kind.position(*kind)
-        snapshot = ObjectSnapshot(new, api_version, kind.kind)
+        snapshot = ObjectSnapshot(new, api_version, kind.kind, judged.new)
         uid = snapshot.metadata.uid or ""
         if not _fits(snapshot) or (old is not None and old.metadata.uid != uid):
             return
         if old is None:
             before = self._get(uid)
         else:
-            before = self._record_stored(
-                position, ObjectSnapshot(old, api_version, kind.kind), at, is_base=True
-            )
+            base = ObjectSnapshot(old, api_version, kind.kind, judged.old)
+            before = self._record_stored(position, base, at, is_base=True)
             if before is None:
                 return  # a write from an old copy: the API server rejects or repeats it
         if before and snapshot.generation < before.generation:
@@ -284,7 +316,14 @@ class Tracking:
         version = before.version if before else 0
         observes = self.counts_by_kind.counts(position).always_observes
         found = compute_transition(
-            position, snapshot, before, at, version, always_observes=observes, created=old is None
+            position,
+            snapshot,
+            before,
+            at,
+            version,
+            always_observes=observes,
+            created=old is None,
+            images=self._images.get(uid, b""),
         )
         self._label(uid, snapshot)
         self._apply(uid, before, found, at, stored=False)
@@ -356,7 +395,13 @@ class Tracking:
                 return now
         observes = self.counts_by_kind.counts(kind).always_observes
         found = compute_transition(
-            kind, snapshot, before, at, snapshot.version, always_observes=observes
+            kind,
+            snapshot,
+            before,
+            at,
+            snapshot.version,
+            always_observes=observes,
+            images=self._images.get(uid, b""),
         )
         self._label(uid, snapshot)
         return self._apply(uid, before, found, at, stored=True)
@@ -393,6 +438,7 @@ class Tracking:
             after = pack(found.after) if found.intent_changed else None
             self._set_unconfirmed(uid, UnconfirmedWrite(at, self._objects.get(uid), after, stored))
         self._put(uid, before, shown)
+        self._set_images(uid, found.images)
         self._block(uid, shown, found.blocked_by, at)
         self.milestones.record(uid, shown)
         counts = self.counts_by_kind.counts(shown.kind)
@@ -455,6 +501,16 @@ class Tracking:
         if self.summaries is not None:
             self.summaries.label(uid, snapshot.metadata.labels)
 
+    def _set_images(self, uid: str, images: bytes) -> None:
+        """Remember what is known of the containers of a tracked pod; b"": nothing."""
+        before = self._images.pop(uid, None)
+        if before is not None:
+            self.bytes -= _BYTES_OF_IMAGES + len(before)
+        if images and uid in self._objects:
+            self.bytes += _BYTES_OF_IMAGES + len(images)
+            self._images[uid] = images
+            self._shrink()
+
     def _get(self, uid: str) -> TrackedState | None:
         data = self._objects.get(uid)
         return None if data is None else unpack(data)
@@ -462,7 +518,8 @@ class Tracking:
     def _put(self, uid: str, before: TrackedState | None, after: TrackedState | None) -> None:
         """Replace the state of an object, count it, and forget objects beyond the bounds."""
         old = self._objects.pop(uid, None)
-        self.counts_by_kind.change(before if old is not None else None, after)
+        gaps = self.counts_by_kind.change(uid, before if old is not None else None, after)
+        self.bytes += gaps * _BYTES_OF_GAP
         if self.summaries is not None:
             self.summaries.change(uid, after)
         if old is not None:
@@ -473,6 +530,7 @@ class Tracking:
         elif uid not in self._blocking:
             self._set_blocking(uid, guess_blocking(after))
         if after is None:
+            self._set_images(uid, b"")
             return
         data = self._objects[uid] = pack(after)
         self.bytes += _BYTES_OF_OBJECT + len(data)
@@ -500,10 +558,25 @@ _SHOWS_OBJECT: Final = frozenset({"", "status", "resize", "ephemeralcontainers"}
 """Subresources whose reviews carry the object itself."""
 
 
+def shows_object(request: AdmissionRequest) -> bool:
+    """Whether a review of the phase outcome carries an object whose state is tracked."""
+    return (
+        request.operation in (Operation.CREATE, Operation.UPDATE)
+        and request.subresource in _SHOWS_OBJECT
+        and not request.wire.dry_run
+    )
+
+
 def record_outcome(
-    tracking: Tracking, request: AdmissionRequest, prediction: Prediction, at: float
+    tracking: Tracking,
+    request: AdmissionRequest,
+    prediction: Prediction,
+    at: float,
+    judged: Judged = NOT_JUDGED,
 ) -> None:
     """Record an admission review of the phase outcome.
+
+    `judged` is what a rule in CEL says of its objects.
 
     Only this phase shows the object as all mutating webhooks and the strategy left it. Writes at
     /intent and /mutate may never reach it, or carry an old status. A dry run is ignored. An object
@@ -527,8 +600,11 @@ def record_outcome(
             tracking.forget(new.metadata.uid or "")
             return
         kind = ResourceKind(wire.resource.group, wire.resource.resource, wire.kind.kind)
+        if request.subresource == "status":
+            tracking.counts_by_kind.note_status_subresource(kind)
         group, version = wire.kind.group, wire.kind.version
-        tracking.record_write(kind, f"{group}/{version}" if group else version, old, new, at)
+        api_version = f"{group}/{version}" if group else version
+        tracking.record_write(kind, api_version, old, new, at, judged=judged)
 
 
 def _is_removed(new: ObjectMeta, old: ObjectMeta) -> bool:

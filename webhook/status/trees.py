@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 from webhook.generation.table import load_rows
 from webhook.objects.fields import ABSENT, get
 from webhook.objects.selectors import Truth, matches_labels
-from webhook.status.assessment import Assessment, assess
+from webhook.status.assessment import Assessment, Judge, assess, judge_nothing
 from webhook.status.dependents import DependentIndex
 from webhook.status.view import Past, StatusView
 
@@ -75,12 +75,14 @@ def build_trees(
     past: Callable[[str], Past | None] = lambda _: None,
     *,
     at: float,
+    judge: Judge = judge_nothing,
 ) -> tuple[Node, ...]:
     """Build the trees of all documents, in their order. Children are sorted by kind and name.
 
     shown  uids of the objects to show; one below another of them appears only there. None: all.
     past   returns what is known from earlier writes of the object with a uid.
     at     now, in Unix seconds.
+    judge  evaluates rules in CEL.
     """
     dependents = DependentIndex(documents)
     parents = _find_parents(documents, dependents)
@@ -98,7 +100,8 @@ def build_trees(
         owned = [node.assessment.view for one, node in found.items() if one not in depended]
         others = [views[one] for one in depended if one in views] + dependents.missing(index)
         children = sorted(found.values(), key=lambda node: _sort_key(node.assessment.document))
-        judged = assess(document, past(read_uid(document)), owned, others, at=at)
+        known = past(read_uid(document))
+        judged = assess(document, known, owned, others, at=at, judge=judge)
         nodes[index], views[index] = Node(judged, tuple(children)), judged.view
     return tuple(nodes[index] for index in sorted(nodes) if index in placed)
 

@@ -73,6 +73,8 @@ class Past(msgspec.Struct, frozen=True, gc=False):
     """The last generation at which the object was settled."""
     ready_flips: int
     """How often Ready changed within the time that counts as flapping."""
+    images: bytes = b""
+    """Of a Pod: which image spec asked for when each container was first seen (pod_images.py)."""
 
 
 class StatusView(msgspec.Struct, frozen=True, gc=False):

@@ -100,7 +100,11 @@ FLIP_STATUS_REFUSED: Final = Gauge(
 )
 COSTLY_CONDITIONS: Final = Gauge(
     "genguard_costly_conditions",
-    "matchConditions that cost too much to evaluate; their webhooks stay possible.",
+    "matchConditions and rules that cost too much to evaluate; neither is evaluated again.",
+)
+RULES_REFUSED: Final = Gauge(
+    "genguard_rules_refused",
+    "1 while the ConfigMap of --rules has rules that cannot be used; earlier ones are kept.",
 )
 
 # The server.
@@ -143,6 +147,11 @@ DETECTION_DROPPED: Final = Counter(
     "Reviews, writes and findings that were dropped, because a queue or table was full.",
 )
 WRITES: Final = Counter("genguard_writes_total", "Updates whose outcome was seen.")
+UNCHANGED_STATUS_WRITES: Final = Counter(
+    "genguard_unchanged_status_writes_total",
+    "Status updates that change nothing of what is stored.",
+    ("resource",),
+)
 INCOMPLETE_WRITES: Final = Counter(
     "genguard_incomplete_writes_total",
     "Updates of which a phase was not seen here: it went to another replica, or was not answered "
@@ -197,6 +206,11 @@ SUMMARIES_WITHOUT_SERIES: Final = Gauge(
     "genguard_summaries_without_series",
     "Objects that are counted as other, because --summary-metrics is too low.",
     ("by",),
+)
+GENERATION_LAG_OLDEST: Final = Gauge(
+    "genguard_generation_lag_oldest_seconds",
+    "For how long the observedGeneration of an object has been behind: the longest of its kind.",
+    _KIND,
 )
 READY_FLIPS: Final = Counter(
     "genguard_ready_flips_total",

@@ -1,5 +1,6 @@
 """Exports tracked objects as metrics: by group and kind, and by namespace only if asked for."""
 
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
@@ -30,14 +31,19 @@ class TrackedMetrics:
             kinds[(kind.group, kind.kind) if known else (OTHER.group, OTHER.kind)].append(counts)
         objects = declarations.OBJECTS.family()
         behind = declarations.GENERATION_LAG_OBJECTS.family()
+        oldest = declarations.GENERATION_LAG_OLDEST.family()
+        now = time.time()
         flips = declarations.READY_FLIPS.family()
         for labels, several in kinds.items():
             for health in Health:
                 count = sum(one.healths[health] for one in several)
                 objects.add_metric((*labels, health.value), count)
             behind.add_metric(labels, sum(one.behind for one in several))
+            gaps = [one.oldest_gap for one in several if one.has_status_subresource]
+            since = min((one for one in gaps if one is not None), default=now)
+            oldest.add_metric(labels, max(0.0, now - since))
             flips.add_metric(labels, sum(one.flips for one in several))
-        yield from (objects, behind, flips)
+        yield from (objects, behind, oldest, flips)
         yield _histogram(
             declarations.OBSERVATION_LAG,
             {labels: [one.observation for one in several] for labels, several in kinds.items()},

@@ -47,6 +47,7 @@ def healthy(**choices: Any) -> Facts:
         probes=(seen,) * 20,
         served=served(),
         findings=(),
+        nodes={"node-1": "v1.36.3"},
         rights=(Right("list", "apiextensions.k8s.io", "customresourcedefinitions", True),),
     )
 

@@ -31,6 +31,7 @@ WELL = healthy()
 SHARED = healthy(ha=True)
 SET_CLOCK = "sudo timedatectl set-ntp true"
 INSTALL = "genguard install"
+GATE = "feature gate PodObservedGenerationTracking"
 KUBECTL = "kubectl -n genguard-system"
 FAIL_OPEN = "kubectl get --raw /metrics | grep 'webhook_fail_open_count.*genguard'"
 TEMPLATE = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "genguard-test-0a1b"}}
@@ -484,6 +485,35 @@ def test_kinds_are_told_as_this_server_has_them():
     (then,) = (line.message for line in diagnose(few) if line.id == "kinds")
     assert "; not served here: servicecidrs; " in then
     assert then.endswith("custom resources that are not watched: widgets.example.com")
+
+
+@pytest.mark.parametrize(
+    ("nodes", "trusted", "told"),
+    [
+        ({"a": "v1.35.0", "b": "v1.36.3-gke.1"}, "2 of 2", ""),
+        ({"a": "v1.35.0", "b": "v1.34.2"}, "1 of 2", f"; unless {GATE} is off on b (1.34)"),
+        ({"a": "v1.33.9+k3s1"}, "0 of 1", f"; only with {GATE} on a (1.33)"),
+        (
+            {"a": "v1.32.1", "b": "v1.36.0"},
+            "1 of 2",
+            "; never on a (before 1.33): pods there have none, or an old one that stays",
+        ),
+        (
+            {"virtual": "acme-7", "new": ""},
+            "0 of 2",
+            "; not known of new, virtual, whose version is none of a kubelet",
+        ),
+    ],
+)
+def test_doctor_says_on_which_nodes_the_numbers_of_pods_can_be_trusted(nodes, trusted, told):
+    (line,) = (one for one in diagnose(replace(WELL, nodes=nodes)) if one.id == "nodes")
+    message = f"observedGeneration of pods can be trusted on {trusted}{told}"
+    assert (line.level, line.message) == (Level.OK, message)
+
+
+@pytest.mark.parametrize("nodes", [None, {}])
+def test_where_no_node_can_be_read_doctor_says_nothing_of_them(nodes):
+    assert "nodes" not in {one.id for one in diagnose(replace(WELL, nodes=nodes))}
 
 
 def test_a_write_that_was_never_seen_is_no_fault_of_a_fresh_server():

@@ -14,6 +14,7 @@ from webhook.generation.table import (
     BadTableError,
     Row,
     check_rows,
+    counted_since,
     known_versions,
     load_rows,
     load_table,
@@ -112,6 +113,22 @@ def test_a_server_serves_a_resource_between_its_versions(name, version, is_there
 
 def test_the_table_tells_of_the_versions_that_the_documents_name():
     assert known_versions() == ("1.28", "1.37")
+
+
+@pytest.mark.parametrize(
+    ("group", "resource", "since"),
+    [
+        ("", "pods", "1.33"),
+        ("autoscaling", "horizontalpodautoscalers", "1.37"),
+        ("apps", "deployments", None),
+        ("", "configmaps", None),
+        ("example.org", "widgets", None),
+    ],
+)
+def test_it_says_since_when_a_kind_has_a_generation_where_it_has_not_always_had_one(
+    group, resource, since
+):
+    assert counted_since(group, resource) == since
 
 
 def test_what_no_table_lists_is_not_built_in():

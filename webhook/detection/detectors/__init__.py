@@ -2,8 +2,10 @@
 
 from typing import Final
 
+from webhook.detection.detectors.condition_generation_missing import ConditionGenerationMissing
 from webhook.detection.detectors.cross_object_loop import CrossObjectLoop
 from webhook.detection.detectors.detector import Blame, Detector, DetectorRunner, Signal
+from webhook.detection.detectors.foreign_status_writer import ForeignStatusWriter
 from webhook.detection.detectors.generation_mismatch import GenerationMismatch
 from webhook.detection.detectors.generation_storm import GenerationStorm
 from webhook.detection.detectors.metadata_clobbered import MetadataClobbered
@@ -37,6 +39,8 @@ ALL: Final[tuple[Detector, ...]] = (
     CrossObjectLoop(),
     Recreation(),
     RefusedRetry(),
+    ForeignStatusWriter(),
+    ConditionGenerationMissing(),
 )
 
 __all__ = ["ALL", "Blame", "Detector", "DetectorRunner", "Signal"]

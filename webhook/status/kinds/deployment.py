@@ -1,19 +1,21 @@
 """Deployments: every pod is updated and available, no old pod is left, the rollout is complete.
 
-Reads    spec.replicas, paused, progressDeadlineSeconds; status counts, conditions Available,
-         Progressing, ReplicaFailure.
+Reads    spec.replicas, strategy, paused, progressDeadlineSeconds; status counts, conditions
+         Available, Progressing, ReplicaFailure.
 Amends   the Ready table: updatedReplicas counts too, as in kstatus and kubectl; other conditions,
          and a ReplicaFailure that is not True, do not.
 Source   kubernetes pkg/controller/deployment/progress.go:syncRolloutStatus, sync.go:
          calculateStatus; kubectl pkg/polymorphichelpers/rollout_status.go.
 """
 
+import re
 from typing import Final
 
 from webhook.status.checked_object import (
     TRUE,
     CheckedObject,
     Conditions,
+    WrongTypeError,
     read_conditions,
     why_not_true,
 )
@@ -29,6 +31,9 @@ from webhook.status.view import Reason, remark, short_word
 
 _NO_DEADLINE: Final = 2**31 - 1
 """kubernetes pkg/controller/deployment/util/deployment_util.go:HasProgressDeadline."""
+_ROLLING: Final = "RollingUpdate"
+_DEFAULT_SURGE: Final = "25%"
+_PERCENT: Final = re.compile(r"[0-9]{1,9}%")
 
 
 def evaluate_deployment(obj: CheckedObject) -> KindVerdict:
@@ -96,11 +101,35 @@ def _add_progressing(
     return False
 
 
+def most_pods(obj: CheckedObject) -> int | None:
+    """Return spec.replicas + maxSurge: how many pods that do not terminate there may be.
+
+    None where it cannot be read. The controller leaves terminating pods out of account, so there
+    may be more pods than this (KEP-3973). maxSurge is 25% by default, and rounded up (kubernetes
+    pkg/apis/apps/v1/defaults.go, pkg/controller/deployment/util: ResolveFenceposts).
+    """
+    try:
+        desired = obj.desired()
+        if (obj.inner("spec", "strategy").get("type") or _ROLLING) != _ROLLING:
+            return desired
+        surge = obj.inner("spec", "strategy", "rollingUpdate").get("maxSurge")
+    except WrongTypeError:
+        return None
+    if surge is None:
+        surge = _DEFAULT_SURGE
+    if isinstance(surge, str):
+        if not _PERCENT.fullmatch(surge):
+            return None
+        surge = -(-desired * int(surge[:-1]) // 100)
+    return desired + surge if type(surge) is int and surge >= 0 else None
+
+
 _DEPLOYMENT: Final = KindRule(
     evaluate_deployment,
     always_observed=True,
     counts_replicas=True,
     waits_for_terminating=True,
+    most_pods=most_pods,
 )
 RULES: Final[KindRules] = {
     ("apps", "Deployment"): _DEPLOYMENT,

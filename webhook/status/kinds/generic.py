@@ -160,6 +160,6 @@ def _add_degraded(conditions: Conditions, decided: Condition | None, reasons: li
     return True
 
 
-GENERIC: Final = KindRule(evaluate_generic, needs_spec=False)
+GENERIC: Final = KindRule(evaluate_generic, needs_spec=False, decides_alone=True)
 RULES: Final[KindRules] = {}
 """None: GENERIC is for every kind that no module of this folder names."""

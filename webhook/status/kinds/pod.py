@@ -17,6 +17,7 @@ from webhook.status.checked_object import (
     why_not_true,
 )
 from webhook.status.kind_rule import NOTHING_BLOCKS, KindRule, KindRules, KindVerdict
+from webhook.status.pod_images import container_key
 from webhook.status.view import Blocks, Reason, short_word
 
 _BROKEN: Final = frozenset(
@@ -37,7 +38,6 @@ _BROKEN: Final = frozenset(
 )
 """Reasons of a waiting container that seldom pass without help (kubernetes pkg/kubelet/
 images/types.go, container/sync_result.go and kuberuntime/kuberuntime_container.go)."""
-_LONGEST_LABEL: Final = 63
 _NOTE: Final = "its restartPolicy is not Always, so it runs to its end"
 _RESIZES: Final = ("PodResizePending", "PodResizeInProgress")
 _LISTS: Final = ("initContainerStatuses", "containerStatuses")
@@ -48,7 +48,7 @@ def evaluate_pod(obj: CheckedObject) -> KindVerdict:
 
     Ready    condition Ready is True, or status.phase is Succeeded
     Settled  phase Succeeded or Failed; with restartPolicy Always also Ready without a resize in
-             progress
+             progress, and without a container that was seen to run the image of an earlier spec
     """
     phase = obj.word("status", "phase")
     if phase == "Succeeded":
@@ -94,15 +94,8 @@ def _find_not_running(status: dict[str, Any]) -> Iterator[Reason]:
                 found = state.get(how) if isinstance(state, dict) else None
                 reason = found.get("reason") if isinstance(found, dict) else None
                 if reason and reason != "Completed":
-                    path = f"status.{key}[{_container_key(item, index)}].state.{how}"
+                    path = f"status.{key}[{container_key(item, index)}].state.{how}"
                     yield Reason(path, short_word(reason), "running")
-
-
-def _container_key(item: dict[str, Any], index: int) -> str:
-    """Return a container's name, or its index when the name is not a DNS label."""
-    name = item.get("name")
-    is_label = isinstance(name, str) and name.isascii() and name.replace("-", "").isalnum()
-    return str(name) if is_label and len(str(name)) <= _LONGEST_LABEL else str(index)
 
 
 RULES: Final[KindRules] = {("", "Pod"): KindRule(evaluate_pod)}

@@ -1,0 +1,111 @@
+"""Expressions of rules: what Flux' environment has, where an error is, and what they may cost."""
+
+import pytest
+
+from tests.cases_loader import table
+from tests.costly_objects import costly_object
+from webhook.cel.evaluator import Evaluator, RuleJudge
+from webhook.cel.message import MOST_BYTES, RULE_ANSWERS, decode_rule_answer, encode_rule_answer
+from webhook.cel.rule_programs import MOST_PROGRAMS, RulePrograms
+from webhook.status.health_rules import HealthRule, HealthRules, Key, NoAnswer
+from webhook.status.view import Health
+
+READY = "status.conditions.exists(c, c.type == 'Ready' && c.status == 'True')"
+COSTLY = "spec.list.all(x, x in spec.list.filter(y, y == x))"
+
+
+@pytest.fixture(scope="module")
+def evaluator():
+    with Evaluator() as made:
+        yield made
+
+
+def judge(evaluator, document, **expressions):
+    rule = HealthRule("example.org", "", {Key(key): one for key, one in expressions.items()}, "f")
+    return evaluator.judge(rule, document).values
+
+
+@table("health_rules/expressions.yaml", "key", "expression", "over", "gives")
+def test_an_expression_gives_what_flux_would_have_of_it(case):
+    found = RulePrograms().answer(Key(case["key"]), case["expression"], case["over"])
+    gives = case["gives"]
+    wanted = {"error": NoAnswer.ERROR, "Red": Health.RED}.get(gives, gives)
+    assert (found, type(found)) == (wanted, type(wanted)), case.because
+
+
+@table("health_rules/mistakes.yaml", "key", "expression", "told")
+def test_an_expression_that_cannot_be_used_is_told_with_its_place(case, evaluator):
+    assert evaluator.refusal(case["expression"], Key(case["key"])) == case["told"], case.because
+
+
+def test_every_answer_has_a_byte_of_its_own():
+    every = [True, False, *range(101), *RULE_ANSWERS]
+    codes = [encode_rule_answer(one) for one in every]
+    assert len(set(codes)) == len(every)
+    assert [(one, type(one)) for one in map(decode_rule_answer, codes)] == [
+        (one, type(one)) for one in every
+    ]
+
+
+def test_all_expressions_of_a_rule_are_evaluated_over_one_object(evaluator):
+    document = {"status": {"conditions": [], "done": 1, "phase": "Bad"}, "spec": {"size": 4}}
+    found = judge(
+        evaluator,
+        document,
+        current=READY,
+        failed="status.phase == 'Bad'",
+        inProgress="status.nothing",
+        health="status.phase == 'Bad' ? 'Red' : 'Green'",
+        progress="double(status.done) / double(spec.size)",
+    )
+    assert found == {
+        Key.CURRENT: False,
+        Key.FAILED: True,
+        Key.IN_PROGRESS: NoAnswer.ERROR,
+        Key.HEALTH: Health.RED,
+        Key.PROGRESS: 25,
+    }
+
+
+@pytest.mark.slow
+def test_a_rule_that_costs_too_much_is_not_asked_again_and_others_are(caplog):
+    with Evaluator() as evaluator:
+        filled = costly_object("numbers")
+        assert judge(evaluator, filled, current=COSTLY) == {}
+        assert evaluator.costly == 1
+        assert "an expression of a rule costs too much" in caplog.text
+        small = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
+        assert judge(evaluator, small, current=READY) == {Key.CURRENT: True}
+        started = evaluator.started
+        assert judge(evaluator, filled, current=COSTLY) == {}
+        assert evaluator.started == started
+
+
+def test_an_object_that_is_too_large_is_not_judged(evaluator):
+    large = {"status": {"text": "x" * MOST_BYTES}}
+    assert judge(evaluator, large, current="true") == {}
+    assert evaluator.costly == 0
+
+
+def test_where_no_process_can_be_started_nothing_is_judged(monkeypatch):
+    monkeypatch.setattr("sys.executable", "/nowhere/python")
+    with Evaluator() as evaluator:
+        assert judge(evaluator, {"status": {}}, current="true") == {}
+        assert "no process for CEL" in evaluator.refusal("true", Key.CURRENT)
+
+
+def test_an_object_is_judged_by_the_rule_of_its_kind_and_by_none_without_one(evaluator):
+    rule = HealthRule("example.org", "Widget", {Key.CURRENT: "true"}, "f")
+    rules = RuleJudge(evaluator, HealthRules([rule]))
+    widget = {"apiVersion": "example.org/v2", "kind": "Widget"}
+    assert rules(widget).values == {Key.CURRENT: True}
+    assert rules({**widget, "kind": "Gadget"}) is None
+
+
+def test_compiled_rules_are_bounded():
+    programs = RulePrograms()
+    for number in range(MOST_PROGRAMS + 5):
+        assert programs.answer(Key.CURRENT, f"status.n == {number}", {"status": {"n": 3}}) is (
+            number == 3
+        )
+    assert len(programs._programs) == MOST_PROGRAMS

@@ -1,0 +1,149 @@
+"""`genguard rules`, and --rules of the verbs that judge."""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from tests.architecture.source import ROOT
+from webhook.cli import main
+
+RULES = """\
+rules:
+- apiVersion: example.org/v1
+  kind: Widget
+  failed: status.phase == 'Broken'
+  current: status.phase == 'Done'
+"""
+DONE = "{apiVersion: example.org/v1, kind: Widget, metadata: {name: a}, status: {phase: Done}}"
+BROKEN = DONE.replace("Done", "Broken")
+CASES = f"""\
+cases:
+- because: it is done
+  object: {DONE}
+  expect: current
+- because: it is broken
+  object: {BROKEN}
+  expect: {{verdict: failed, health: Red}}
+"""
+
+
+def run(*args: str, text=None):
+    return CliRunner().invoke(main, list(args), input=text, env={"KUBECONFIG": "", "HOME": "/no"})
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "widgets.yaml"
+    path.write_text(RULES)
+    (tmp_path / "widgets.cases.yaml").write_text(CASES)
+    return path
+
+
+def test_cases_that_pass(file):
+    result = run("rules", "test", str(file))
+    assert (result.exit_code, result.stdout) == (0, "2 cases: 2 pass, 0 fail\n")
+
+
+def test_a_case_that_fails_says_what_differs_and_what_blocks(file):
+    file.write_text(RULES.replace("'Done'", "'Finished'"))
+    result = run("rules", "test", str(file))
+    assert result.exit_code == 1
+    assert result.stdout == (
+        f"FAILED {file}: case 1, Widget: it is done\n"
+        "  verdict inProgress, want current\n"
+        "  status.phase Done, want `current` true\n"
+        "2 cases: 1 pass, 1 fail\n"
+    )
+
+
+def test_rules_without_a_case_are_named(file):
+    other = "- {apiVersion: example.org/v1, kind: Gadget, current: 'true'}\n"
+    file.write_text(RULES + other)
+    result = run("rules", "test", str(file))
+    assert result.exit_code == 0
+    assert "no case has an object of Gadget.example.org" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "told"),
+    [
+        (["test", "BAD"], 1, "cannot be used: Widget.example.org: `current`: line 1, column 14"),
+        (["check", "BAD"], 1, "1 rules: 0 compile"),
+        (["check", "GOOD"], 0, "1 rules: 1 compile"),
+        (["test", "ALONE"], 1, "no case: give a list `cases`"),
+        (["test", "/nonexistent"], 1, "/nonexistent: No such file"),
+        (["test", "GOOD", "ALONE"], 1, "Widget.example.org is also in"),
+        (["list", "GOOD"], 0, "Widget.example.org"),
+        (["list"], 0, "Rollout.argoproj.io"),
+    ],
+)
+def test_each_action_ends_with_a_code_and_says_what_is_wrong(file, tmp_path, args, code, told):
+    bad, alone = tmp_path / "bad.yaml", tmp_path / "alone.yaml"
+    bad.write_text(RULES.replace("== 'Done'", "="))
+    alone.write_text(RULES)
+    places = {"BAD": str(bad), "GOOD": str(file), "ALONE": str(alone)}
+    result = run("rules", *(places.get(one, one) for one in args))
+    assert result.exit_code == code
+    assert told in result.output
+
+
+def test_the_rule_in_the_documents_passes_its_case(tmp_path):
+    text = (ROOT / "docs" / "status.md").read_text()
+    path = tmp_path / "databases.yaml"
+    path.write_text(text.partition("```yaml\n")[2].partition("```")[0])
+    assert "rules:" in path.read_text()
+    result = run("rules", "test", str(path))
+    assert (result.exit_code, result.stdout) == (0, "1 cases: 1 pass, 0 fail\n")
+
+
+def test_without_a_file_the_library_is_tested():
+    result = run("rules", "test")
+    assert result.exit_code == 0
+    assert result.stdout.endswith(" pass, 0 fail\n")
+
+
+def test_status_judges_by_the_rules_of_a_file(file):
+    result = run("status", "--rules", str(file), "-f", "-", "-o", "json", text=BROKEN)
+    assert result.exit_code == 0
+    found = json.loads(result.stdout)
+    assert (found["ready"], found["health"]) == (False, "Red")
+    assert found["reasons"] == ["status.phase Broken, want `failed` false"]
+
+
+def test_status_judges_by_the_library_without_a_file():
+    paused = (
+        '{"apiVersion": "argoproj.io/v1alpha1", "kind": "Rollout", "metadata": {"name": "a"},'
+        ' "spec": {}, "status": {"phase": "Paused", "availableReplicas": 1}}'
+    )
+    found = json.loads(run("status", "-f", "-", "-o", "json", text=paused).stdout)
+    assert (found["ready"], found["settled"]) == (True, False)
+
+
+@pytest.mark.parametrize("verb", [["status", "-f", "-"], ["wait", "a/b"], ["explain", "po"]])
+def test_a_rule_that_cannot_be_used_ends_the_verb(file, verb):
+    file.write_text(RULES.replace("== 'Done'", "="))
+    result = run(*verb, "--rules", str(file))
+    assert result.exit_code == 2
+    assert f"--rules {file}: Widget.example.org: `current`: line 1, column 14" in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_explain_shows_the_rule_of_a_kind(tmp_path):
+    definition = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "rollouts.argoproj.io"},
+        "spec": {
+            "group": "argoproj.io",
+            "scope": "Namespaced",
+            "names": {"plural": "rollouts", "singular": "rollout", "kind": "Rollout"},
+            "versions": [{"name": "v1alpha1", "served": True, "storage": True}],
+        },
+    }
+    path = tmp_path / "crds.json"
+    path.write_text(json.dumps(definition))
+    found = json.loads(run("explain", "rollouts", "--crds", str(path), "-o", "json").stdout)
+    assert found["judged"]["generic"] is False
+    assert "status.?phase.orValue('') == 'Healthy'" in found["judged"]["settled"]
+    assert found["judged"]["source"] == "rule in CEL (library: argo-rollouts)"

@@ -1,0 +1,52 @@
+"""The rules that genguard ships: each compiles and has cases, and each case passes."""
+
+import time
+
+import pytest
+
+from webhook.cel.evaluator import Evaluator, RuleJudge
+from webhook.status.health_rules import HealthRules
+from webhook.status.library import load_library, load_library_cases
+
+CASES = list(load_library_cases())
+
+
+@pytest.fixture(scope="module")
+def evaluator():
+    with Evaluator() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def judge(evaluator):
+    return RuleJudge(evaluator, HealthRules((), load_library))
+
+
+def test_every_expression_compiles(evaluator):
+    wrong = [
+        (str(rule), key, why)
+        for rule in load_library()
+        for key, expression in rule.expressions.items()
+        if (why := evaluator.refusal(expression, key))
+    ]
+    assert not wrong
+
+
+@pytest.mark.parametrize(
+    ("project", "case"), CASES, ids=[f"{name}: {case.because}"[:70] for name, case in CASES]
+)
+def test_each_case_passes(project, case, judge):
+    assert judge.covers(*case.of), "no rule is for this object"
+    assert case.because
+    assert not case.differences(judge, time.time())
+
+
+def test_there_are_rules_for_thirty_kinds_and_more_each_with_cases():
+    kinds = {case.of for _, case in CASES}
+    projects = {rule.source for rule in load_library()}
+    assert len(kinds) >= 60
+    assert len(projects) >= 29
+    assert projects == {f"library: {name}" for name, _ in CASES}
+    verdicts = {(name, repr(case.expect)) for name, case in CASES}
+    for project in {name for name, _ in CASES}:
+        assert len({expect for name, expect in verdicts if name == project}) >= 2, project

@@ -1,0 +1,200 @@
+"""Which containers of a pod surely run an earlier image, and of which nobody can say so."""
+
+from typing import Any
+
+import pytest
+
+from tests.statuses import NOW
+from tests.unit.status.story import Story
+from webhook.status.evaluate import evaluate
+from webhook.status.pod_images import (
+    MOST_BYTES,
+    MOST_CONTAINERS,
+    canonical_image,
+    find_old_containers,
+    remember_images,
+)
+from webhook.status.tracking import Tracking
+from webhook.status.view import Past
+
+AA = "sha256:" + "a" * 64
+BB = "sha256:" + "b" * 64
+
+
+def pod(wanted: str, **shown: Any) -> dict[str, Any]:
+    status = {"name": "web", "containerID": "containerd://c1", **shown}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "one", "generation": 2},
+        "spec": {"containers": [{"name": "web", "image": wanted}]},
+        "status": {
+            "phase": "Running",
+            "observedGeneration": 2,
+            "conditions": [{"type": "Ready", "status": "True", "observedGeneration": 2}],
+            "containerStatuses": [status],
+        },
+    }
+
+
+def old(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
+    return [one.path for one in find_old_containers(remember_images(b"", before), after)]
+
+
+@pytest.mark.parametrize(
+    ("reference", "canonical"),
+    [
+        ("nginx", "docker.io/library/nginx:latest"),
+        ("nginx:1", "docker.io/library/nginx:1"),
+        ("library/nginx:1", "docker.io/library/nginx:1"),
+        ("docker.io/nginx:1", "docker.io/library/nginx:1"),
+        ("index.docker.io/library/nginx:1", "docker.io/library/nginx:1"),
+        ("bitnami/nginx", "docker.io/bitnami/nginx:latest"),
+        ("quay.io/nginx:1", "quay.io/nginx:1"),
+        ("localhost/nginx:1", "localhost/nginx:1"),
+        ("localhost:5000/nginx", "localhost:5000/nginx:latest"),
+        ("registry:5000/a/b/c:1", "registry:5000/a/b/c:1"),
+        ("[2001:db8::1]:5000/nginx:1", "[2001:db8::1]:5000/nginx:1"),
+        ("UPPER/nginx:1", "UPPER/nginx:1"),
+        (f"nginx@{AA}", f"@{AA}"),
+        (f"nginx:1@{AA}", f"@{AA}"),
+        (f"quay.io/other@{AA}", f"@{AA}"),
+        ("", "docker.io/library/:latest"),
+    ],
+)
+def test_an_image_has_one_full_name(reference: str, canonical: str) -> None:
+    assert canonical_image(reference) == canonical
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "shown", "because"),
+    [
+        ("nginx:1", "nginx:2", {"image": "docker.io/library/nginx:1"}, "containerd's full name"),
+        ("nginx:1", "nginx:2", {"image": "nginx:1"}, "the name as spec had it"),
+        ("nginx:1", "nginx:2", {"image": "quay.io/mirror:7"}, "another tag of the old image"),
+        ("nginx:1", "nginx:2", {"image": AA}, "an image without a tag is shown by its ID"),
+        ("nginx:1", "nginx:2", {}, "the container alone tells"),
+        ("nginx:1", f"nginx@{BB}", {"imageID": f"docker.io/library/nginx@{AA}"}, "by digest"),
+        (f"nginx@{AA}", f"nginx@{BB}", {"imageID": f"docker-pullable://nginx@{AA}"}, "Docker's"),
+    ],
+)
+def test_the_container_that_was_there_before_the_change_is_old(before, after, shown, because):
+    paths = old(pod(before, **shown), pod(after, **shown))
+    assert paths == ["status.containerStatuses[web].image"], because
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "was", "shown", "because"),
+    [
+        ("nginx:1", "nginx:2", {}, {"containerID": "containerd://c2"}, "another container"),
+        ("nginx:1", "nginx:1", {}, {"image": "quay.io/mirror:7"}, "another tag of one image"),
+        ("nginx:1", "docker.io/library/nginx:1", {}, {}, "the same image by its full name"),
+        ("nginx", "nginx:latest", {}, {}, "the tag that is meant"),
+        (f"nginx:1@{AA}", f"quay.io/nginx@{AA}", {}, {}, "the same digest"),
+        ("nginx:1", "nginx:2", {}, {"image": "docker.io/library/nginx:2"}, "it shows the image"),
+        ("nginx:1", f"nginx@{BB}", {}, {"imageID": f"docker.io/library/nginx@{BB}"}, "by digest"),
+        ("nginx:1", f"nginx@{BB}", {}, {"imageID": f"docker-pullable://x@{BB}"}, "as Docker did"),
+        ("nginx:1", "nginx:2", {"containerID": ""}, {"containerID": ""}, "kwok has no IDs"),
+        ("nginx:1", "nginx:2", {"containerID": None}, {"containerID": None}, "none yet"),
+        ("nginx:1", "nginx:2", {"containerID": 7}, {"containerID": 7}, "no text"),
+        ("nginx:1", "nginx:2", {"name": "x"}, {"name": "x"}, "a container that spec has not"),
+    ],
+)
+def test_of_any_other_container_nobody_can_say_so(before, after, was, shown, because):
+    assert old(pod(before, **was), pod(after, **shown)) == [], because
+
+
+def test_what_is_remembered_is_the_image_of_the_first_sight():
+    """Of two changes in a row, the container still is the one from before both."""
+    known = remember_images(b"", pod("nginx:1"))
+    known = remember_images(known, pod("nginx:2"))
+    assert list(find_old_containers(known, pod("nginx:3")))
+    assert not list(find_old_containers(known, pod("nginx:1")))
+
+
+def test_containers_that_are_gone_are_forgotten():
+    known = remember_images(b"", pod("nginx:1"))
+    assert len(remember_images(known, pod("nginx:2", containerID="containerd://c2"))) == len(known)
+    assert remember_images(known, {**pod("nginx:2"), "status": {}}) == b""
+
+
+def test_a_sidecar_is_replaced_as_a_container_is_and_an_init_container_is_not():
+    def with_init(image: str, policy: str | None) -> dict[str, Any]:
+        found = pod("nginx:1")
+        found["spec"]["initContainers"] = [{"name": "i", "image": image, "restartPolicy": policy}]
+        found["status"]["initContainerStatuses"] = [{"name": "i", "containerID": "containerd://i"}]
+        return found
+
+    path = "status.initContainerStatuses[i].image"
+    assert old(with_init("a:1", "Always"), with_init("a:2", "Always")) == [path]
+    assert old(with_init("a:1", None), with_init("a:2", None)) == []
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {},
+        {"apiVersion": "v1", "kind": "Service"},
+        {"apiVersion": "example.org/v1", "kind": "Pod", "spec": {}, "status": {}},
+        {"apiVersion": "v1", "kind": "Pod", "spec": [], "status": {}},
+        {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": 7}, "status": {}},
+        {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": ["x", {}]}, "status": None},
+    ],
+)
+def test_what_is_no_pod_or_a_malformed_one_is_not_judged(document: dict[str, Any]) -> None:
+    assert remember_images(b"", document) == b""
+    assert list(find_old_containers(remember_images(b"", pod("nginx:1")), document)) == []
+
+
+def test_a_pod_with_very_many_containers_takes_a_bounded_memory():
+    found = pod("nginx:1")
+    count = 3 * MOST_CONTAINERS
+    found["spec"]["containers"] = [{"name": f"c{n}", "image": "i"} for n in range(count)]
+    found["status"]["containerStatuses"] = [
+        {"name": f"c{n}", "containerID": f"containerd://{n}"} for n in range(count)
+    ]
+    assert len(remember_images(b"", found)) == MOST_BYTES
+
+
+def judged(images: bytes, document: dict[str, Any]) -> Any:
+    return evaluate(document, Past(NOW - 60, NOW - 50, 1, 0, images), at=NOW)
+
+
+def test_an_old_container_blocks_settled_and_not_ready_and_no_image_is_named():
+    known = remember_images(b"", pod("secret.example.org/a:1"))
+    view = judged(known, pod("secret.example.org/a:2"))
+    assert (view.ready, view.settled) == (True, False)
+    (reason,) = view.reasons
+    assert "example" not in str(reason)
+    assert str(reason).startswith("status.containerStatuses[web].image earlier, want that of spec")
+
+
+@pytest.mark.parametrize(
+    ("change", "because"),
+    [
+        ({"phase": "Succeeded"}, "a pod that has ended starts no container"),
+        ({"phase": "Failed"}, "nor one that has failed"),
+    ],
+)
+def test_a_pod_that_has_ended_waits_for_nothing(change: dict[str, Any], because: str) -> None:
+    document = pod("nginx:2")
+    document["status"] |= change
+    assert judged(remember_images(b"", pod("nginx:1")), document).settled, because
+
+
+def test_without_a_past_a_pod_is_judged_by_what_it_shows():
+    assert evaluate(pod("nginx:2", image="nginx:1"), at=NOW).settled
+
+
+def test_what_is_remembered_goes_with_the_object():
+    tracking = Tracking(most_objects=3)
+    story = Story("pods")
+    story.tracking = tracking
+    found = pod("nginx:1")
+    story.play({"at": 0, "is_there": {"spec": found["spec"], "status": found["status"]}})
+    story.play({"at": 1, "watched": -1})
+    past = tracking.past("object-1", 2.0)
+    assert past is not None
+    assert past.images
+    tracking.forget("object-1")
+    assert tracking.bytes == 0

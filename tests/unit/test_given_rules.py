@@ -1,0 +1,126 @@
+"""Rules in files and ConfigMaps: what is read, what is refused, and what stays in use."""
+
+import json
+
+import pytest
+
+from webhook.cel.evaluator import Evaluator
+from webhook.given_files import BadFileError
+from webhook.given_rules import (
+    RulesPlace,
+    ServerRules,
+    load_rules,
+    parse_place,
+    parse_texts,
+    read_rule_file,
+)
+
+GOOD = "healthCheckExprs: [{apiVersion: example.org/v1, kind: Widget, current: 'has(status.a)'}]"
+BAD = GOOD.replace("has(status.a)", "has(status.a")
+WIDGET = ("example.org", "Widget")
+
+
+def no_refusal(_, __):
+    return ""
+
+
+@pytest.fixture(scope="module")
+def evaluator():
+    with Evaluator() as made:
+        yield made
+
+
+def test_flux_kustomizations_and_configmaps_have_rules(tmp_path):
+    flux = {"kind": "Kustomization", "spec": {"healthCheckExprs": [
+        {"apiVersion": "a.example.org/v1", "kind": "One", "current": "true"}]}}  # fmt: skip
+    held = {"kind": "ConfigMap", "data": {"one.yaml": GOOD}}
+    path = tmp_path / "all.yaml"
+    path.write_text(f"{json.dumps(flux)}\n{json.dumps(held)}\n")
+    found = load_rules(path, no_refusal)
+    assert [str(one) for one in found] == ["One.a.example.org", "Widget.example.org"]
+
+
+def test_cases_are_in_the_file_or_beside_it(tmp_path):
+    case = "cases: [{object: {apiVersion: example.org/v1, kind: Widget}, expect: inProgress}]"
+    path = tmp_path / "widgets.yaml"
+    path.write_text(f"{GOOD}\n---\n{case}\n")
+    (tmp_path / "widgets.cases.yaml").write_text(case)
+    found = read_rule_file(path)
+    assert (len(found.rules), len(found.cases)) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("a: b", "rules.yaml:1: no list `rules` (or `healthCheckExprs`, as Flux calls it)"),
+        (f"{GOOD}\n---\n{GOOD}", "a second rule for Widget.example.org"),
+        ("{", "rules.yaml: neither JSON nor YAML at line 1"),
+        ("cases: []", "rules.yaml: neither rules nor cases are in it"),
+        ("rules: [{apiVersion: v1, kind: Pod, current: 'true'}]", "rules.yaml:1: rules[0]: Pod"),
+        ("kind: ConfigMap\ndata: {a: {b: c}}", "a ConfigMap without texts in data"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_told_with_its_place(tmp_path, text, told):
+    path = tmp_path / "rules.yaml"
+    path.write_text(text)
+    with pytest.raises(BadFileError) as error:
+        load_rules(path, no_refusal)
+    assert str(error.value).startswith("--rules ")
+    assert told in str(error.value)
+
+
+def test_an_expression_that_does_not_compile_is_told_with_kind_key_and_place(tmp_path, evaluator):
+    path = tmp_path / "rules.yaml"
+    path.write_text(BAD)
+    with pytest.raises(BadFileError) as error:
+        load_rules(path, evaluator.refusal)
+    assert str(error.value) == (
+        f"--rules {path}: Widget.example.org: `current`: "
+        "line 1, column 13: Syntax error: missing ')' at '<EOF>'"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("", None),
+        ("configmap:rules", ("", "rules")),
+        ("configmap:shop/rules", ("shop", "rules")),
+    ],
+)
+def test_rules_are_in_a_file_or_a_configmap(text, place):
+    assert parse_place(text) == (place and RulesPlace(None, *place))
+    assert str(parse_place("a/configmap.yaml").file) == "a/configmap.yaml"
+
+
+@pytest.mark.parametrize("text", ["configmap:", "configmap:A", "configmap:a/b/c", "configmap:/a"])
+def test_a_configmap_has_a_name(text):
+    with pytest.raises(BadFileError, match="configmap:NAME"):
+        parse_place(text)
+
+
+def test_the_last_good_rules_stay_in_use_and_the_log_says_why(evaluator, caplog):
+    rules = ServerRules(evaluator, parse_place("configmap:rules"))
+    assert rules.judge.rules.find(*WIDGET) is None
+    rules.take({"widgets.yaml": GOOD})
+    good = rules.judge.rules.find(*WIDGET)
+    assert (good.source, rules.is_refused) == ("widgets.yaml", False)
+    for bad in ({"widgets.yaml": BAD}, {"widgets.yaml": "a: b"}, None):
+        rules.take(bad)
+        assert (rules.judge.rules.find(*WIDGET), rules.is_refused) == (good, True)
+    told = [record.facts["reason"] for record in caplog.records if hasattr(record, "facts")]
+    assert "Widget.example.org: `current`: line 1, column 13" in told[-3]
+    assert "widgets.yaml:1: no list `rules`" in told[-2]
+    assert "was deleted" in told[-1]
+    rules.take({})
+    assert (rules.judge.rules.find(*WIDGET), rules.is_refused) == (None, False)
+
+
+def test_the_library_is_behind_the_rules_of_the_user(evaluator):
+    rules = ServerRules(evaluator, None).judge.rules
+    assert rules.find("argoproj.io", "Rollout").source == "library: argo-rollouts"
+
+
+def test_rules_of_two_keys_may_not_contradict_each_other():
+    with pytest.raises(BadFileError, match=r"b: a second rule .* there is one in a"):
+        parse_texts({"a": GOOD, "b": GOOD})

@@ -1,0 +1,109 @@
+"""`genguard rules`: rules in CEL for custom kinds, checked and tested before a server has them."""
+
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import click
+
+from webhook.cel.evaluator import Evaluator, RuleJudge
+from webhook.cli.options import MAX_LINE
+from webhook.flags import PATH
+from webhook.given_files import BadFileError
+from webhook.given_rules import RuleFile, read_rule_file, refusals
+from webhook.objects.shown import printable
+from webhook.status.health_rules import HealthRule, HealthRules
+from webhook.status.library import load_library, load_library_cases
+from webhook.status.rule_cases import Case
+
+_ACTIONS: Final = ("test", "check", "list")
+_LIBRARY: Final = "library"
+_Cases = Sequence[tuple[str, Case]]
+"""Each with the name of what it is in."""
+
+
+@click.command()
+@click.argument("action", metavar="test|check|list", type=click.Choice(_ACTIONS))
+@MAX_LINE
+@click.argument("files", metavar="[FILE...]", nargs=-1, type=PATH)
+def rules(action: str, files: tuple[Path, ...], *, max_line: int) -> None:
+    """Check and test rules that say in CEL when custom objects are ready, settled and healthy.
+
+    test runs the cases of each FILE, and of NAME.cases.yaml beside NAME.yaml: objects, and what
+    must be said of them. check only has every expression compiled. list prints for which kinds
+    there are rules, and where each is. Without a FILE, all three are about the rules that genguard
+    has for well-known kinds.
+
+    The exit code is 0 when all is well, 1 when a case fails or a file or a rule cannot be used, 2
+    when the command line is wrong.
+    """
+    own, cases = _read(files, max_line)
+    found = own if files else load_library()
+    if action == "list":
+        _list(found)
+        return
+    with Evaluator() as evaluator:
+        wrong = list(refusals(found, evaluator.refusal))
+        for line in wrong:
+            click.echo(printable(f"cannot be used: {line}"))
+        if action == "check":
+            click.echo(f"{len(found)} rules: {len(found) - len(wrong)} compile")
+        elif not wrong:
+            judge = RuleJudge(evaluator, HealthRules(own, load_library))
+            wrong = _test(cases or _nothing(files), judge)
+    sys.exit(1 if wrong else 0)
+
+
+def _read(files: Sequence[Path], max_line: int) -> tuple[tuple[HealthRule, ...], _Cases]:
+    """The rules and cases of all files; without files, the cases of the library."""
+    if not files:
+        return (), list(load_library_cases())
+    try:
+        found = [(str(path), read_rule_file(path, max_line)) for path in files]
+    except BadFileError as error:
+        raise click.ClickException(str(error)) from error
+    return _rules(found), [(name, case) for name, file in found for case in file.cases]
+
+
+def _rules(found: Sequence[tuple[str, RuleFile]]) -> tuple[HealthRule, ...]:
+    known: dict[tuple[str, str], str] = {}
+    for name, file in found:
+        for rule in file.rules:
+            other = known.setdefault((rule.group, rule.kind), name)
+            if other != name:
+                raise click.ClickException(f"{name}: {rule} is also in {other}: remove one of them")
+    return tuple(rule for _, file in found for rule in file.rules)
+
+
+def _nothing(files: Sequence[Path]) -> _Cases:
+    names = ", ".join(map(str, files))
+    raise click.ClickException(f"{names}: no case: give a list `cases` with object and expect")
+
+
+def _list(found: Sequence[HealthRule]) -> None:
+    for rule in sorted(found, key=lambda one: (one.group, one.kind)):
+        click.echo(printable(f"{rule!s:52} {rule.source}"))
+
+
+def _test(cases: _Cases, judge: RuleJudge) -> list[str]:
+    """Run the cases, print those that fail and why, and return their names."""
+    failed: list[str] = []
+    for number, (name, case) in enumerate(cases, start=1):
+        differences = case.differences(judge, time.time())
+        if not differences:
+            continue
+        told = f"{name}: case {number}, {case.of[1]}: {case.because or 'no reason given'}"
+        failed.append(told)
+        click.echo(printable(f"FAILED {told}"))
+        for line in differences:
+            click.echo(printable(f"  {line}"))
+    passed = len(cases) - len(failed)
+    click.echo(f"{len(cases)} cases: {passed} pass, {len(failed)} fail")
+    untested = {str(rule) for rule in judge.rules.own} - {
+        str(rule) for _, case in cases if (rule := judge.rules.find(*case.of)) is not None
+    }
+    if untested:
+        click.echo(printable(f"no case has an object of {', '.join(sorted(untested))}"))
+    return failed

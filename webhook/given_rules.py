@@ -1,0 +1,202 @@
+"""Rules for custom kinds, given as a file (--rules) or as the texts of a ConfigMap."""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from webhook.cel.evaluator import Evaluator, RuleJudge
+from webhook.given_files import BadFileError
+from webhook.objects.documents import Unreadable, read_documents
+from webhook.objects.lines import LONGEST_LINE, bounded
+from webhook.status.health_rules import (
+    LISTS,
+    BadRuleError,
+    HealthRule,
+    HealthRules,
+    Key,
+    parse_rules,
+)
+from webhook.status.library import load_library
+from webhook.status.rule_cases import CASES, Case, parse_cases
+from webhook.telemetry.logs import LOGGER
+
+RULES: Final = "--rules"
+_CONFIGMAP: Final = "configmap"
+_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+_BESIDE: Final = ".cases"
+"""Before the last suffix of the file with the cases of a file: widgets.cases.yaml."""
+Refusal = Callable[[str, Key], str]
+"""Why an expression cannot be used, with line and column; "" where it can."""
+
+
+class RulesPlace(NamedTuple):
+    """Where the rules of a server are: in a file, or in a ConfigMap that it follows."""
+
+    file: Path | None
+    namespace: str
+    """Of the ConfigMap; "" is the server's own."""
+    configmap: str
+
+
+def parse_place(text: str) -> RulesPlace | None:
+    """Read `FILE`, `configmap:NAME` or `configmap:NAMESPACE/NAME`; None for "".
+
+    Raises BadFileError.
+    """
+    kind, colon, rest = text.partition(":")
+    if kind != _CONFIGMAP or not colon:
+        return RulesPlace(Path(text), "", "") if text else None
+    namespace, slash, name = rest.rpartition("/")
+    if not all(_NAME.fullmatch(one) for one in ((namespace, name) if slash else (name,))):
+        told = "write configmap:NAME or configmap:NAMESPACE/NAME"
+        raise BadFileError(f"{RULES} {text}: {told}")
+    return RulesPlace(None, namespace, name)
+
+
+class RuleFile(NamedTuple):
+    """What a file has."""
+
+    rules: tuple[HealthRule, ...]
+    cases: tuple[Case, ...]
+
+
+def load_rules(path: Path, refusal: Refusal) -> tuple[HealthRule, ...]:
+    """Read the rules of a file, and have each expression compiled. Raises BadFileError."""
+    found = read_rule_file(path).rules
+    if not found:
+        raise BadFileError(f"{RULES} {path}: no list `{LISTS[0]}` is in it")
+    return _compiled(found, f"{RULES} {path}", refusal)
+
+
+def _compiled(
+    rules: tuple[HealthRule, ...], place: str, refusal: Refusal
+) -> tuple[HealthRule, ...]:
+    """Return the same rules; raises BadFileError for the first that cannot be compiled."""
+    for why in refusals(rules, refusal):
+        raise BadFileError(f"{place}: {why}")
+    return rules
+
+
+def refusals(rules: Iterable[HealthRule], refusal: Refusal) -> Iterator[str]:
+    """Yield a line for each expression that cannot be used: its kind, key, line and column."""
+    for rule in rules:
+        for key, expression in rule.expressions.items():
+            if why := refusal(expression, key):
+                yield f"{rule}: `{key}`: {why}"
+
+
+def read_rule_file(path: Path, max_line: int = LONGEST_LINE) -> RuleFile:
+    """Read rules and cases of a file, and cases of NAME.cases.yaml beside NAME.yaml.
+
+    The file is YAML or JSON, one or several documents: ours, a Kustomization or HelmRelease of
+    Flux, or a ConfigMap that has such documents. `max_line` is in MiB. Raises BadFileError.
+    """
+    found = _read(path, max_line)
+    beside = path.with_name(f"{path.stem}{_BESIDE}{path.suffix}")
+    if not beside.is_file():
+        return found
+    more = _read(beside, max_line)
+    if more.rules:
+        raise BadFileError(f"{beside}: rules are in {path}, and cases alone here")
+    return RuleFile(found.rules, (*found.cases, *more.cases))
+
+
+def parse_texts(texts: Mapping[str, str]) -> tuple[HealthRule, ...]:
+    """Read the rules of the files that a ConfigMap has. Raises BadFileError, with the key."""
+    found: list[HealthRule] = []
+    for name, text in sorted(texts.items()):
+        found += _parse(read_documents(text.encode().splitlines(keepends=True)), name).rules
+    return _distinct(found)
+
+
+def _read(path: Path, max_line: int) -> RuleFile:
+    try:
+        with path.open("rb") as stream:
+            found = _parse(read_documents(bounded(stream, max_line)), str(path))
+    except OSError as error:
+        raise BadFileError(f"{RULES} {path}: {error.strerror}") from error
+    if not found.rules and not found.cases:
+        raise BadFileError(f"{RULES} {path}: neither rules nor cases are in it")
+    return found
+
+
+def _parse(documents: Iterable[Any], source: str) -> RuleFile:
+    rules: list[HealthRule] = []
+    cases: list[Case] = []
+    for one in documents:
+        if isinstance(one, Unreadable):
+            raise BadFileError(f"{RULES} {source}: {one}")
+        place = f"{source}:{one.line}"
+        if one.value.get("kind") == "ConfigMap":
+            rules += parse_texts(_texts(one.value, place))
+            continue
+        try:
+            if CASES not in one.value or any(key in one.value for key in LISTS):
+                rules += parse_rules(one.value, source)
+            cases += parse_cases(one.value)
+        except BadRuleError as error:
+            raise BadFileError(f"{RULES} {place}: {error}") from error
+    return RuleFile(_distinct(rules), tuple(cases))
+
+
+def _texts(document: Mapping[str, Any], place: str) -> Mapping[str, str]:
+    data = document.get("data")
+    if not isinstance(data, Mapping) or not all(isinstance(one, str) for one in data.values()):
+        raise BadFileError(f"{RULES} {place}: a ConfigMap without texts in data")
+    return data
+
+
+def _distinct(rules: list[HealthRule]) -> tuple[HealthRule, ...]:
+    found: dict[tuple[str, str], HealthRule] = {}
+    for rule in rules:
+        known = found.setdefault((rule.group, rule.kind), rule)
+        if known is not rule:
+            told = f"a second rule for {rule}: there is one in {known.source}: remove one of them"
+            raise BadFileError(f"{RULES} {rule.source}: {told}")
+    return tuple(found.values())
+
+
+class ServerRules:
+    """The rules of a server: those of a file, or those that a ConfigMap has now.
+
+    place       where they are; None: only the library is used
+    is_refused  whether what the ConfigMap has now is not used
+    """
+
+    def __init__(self, evaluator: Evaluator, place: RulesPlace | None) -> None:
+        """Raises BadFileError for a file that cannot be used."""
+        file = None if place is None else place.file
+        own = () if file is None else load_rules(file, evaluator.refusal)
+        self._evaluator: Final = evaluator
+        self.place: Final = place
+        self.judge: Final = RuleJudge(evaluator, _with_library(own))
+        self.is_refused = False
+
+    def take(self, texts: Mapping[str, str] | None) -> None:
+        """Use the rules of a ConfigMap, or keep those in use and log why; None: it was deleted.
+
+        It may block for seconds.
+        """
+        try:
+            own = _compiled(parse_texts(_present(texts)), RULES, self._evaluator.refusal)
+        except BadFileError as error:
+            self.is_refused = True
+            facts = {"reason": str(error), "effect": "the rules in use are kept"}
+            LOGGER.warning("rules not used", extra={"facts": facts})
+            return
+        self.is_refused = False
+        self.judge.rules = _with_library(own)
+        LOGGER.info("rules used", extra={"facts": {"rules": len(own)}})
+
+
+def _present(texts: Mapping[str, str] | None) -> Mapping[str, str]:
+    if texts is None:
+        raise BadFileError(f"{RULES}: the ConfigMap was deleted: make it again, or give a file")
+    return texts
+
+
+def _with_library(own: Iterable[HealthRule]) -> HealthRules:
+    """Rules of which the library is read now: later it would hold up the event loop."""
+    library = load_library()
+    return HealthRules(own, lambda: library)
