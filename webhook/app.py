@@ -62,6 +62,7 @@ from webhook.server.terminating_metrics import TerminatingMetrics
 from webhook.server.tokens import ReviewedTokens, TokenFile
 from webhook.server.watching import JudgedObjects, Watching, parse_watched
 from webhook.status.assessment import JudgeFields
+from webhook.status.summaries import MOST_SUMMARIES
 from webhook.status.tracking import Tracking, TrackingRows
 from webhook.store.address import (
     MemoryAddress,
@@ -243,6 +244,13 @@ class Settings:
         "How many watched objects of each kind have metrics with their name.",
         metavar="MOST",
         type=click.IntRange(0),
+    )
+    summary_metrics: int = flag(
+        0,
+        "How many namespaces, and how many applications, have metrics with their name.",
+        note="An application is the label app.kubernetes.io/part-of, or else .../instance.",
+        metavar="MOST",
+        type=click.IntRange(0, MOST_SUMMARIES),
     )
     server_version: str = flag(
         DEFAULT_SERVER_VERSION, "The version to assume while no cluster is connected."
@@ -442,7 +450,7 @@ async def build(settings: Settings) -> AsyncIterator[App]:
             shows=Shows.ALL if settings.show_values else Shows.PLAIN,
         )
         silences = Silences()
-        tracking = Tracking()
+        tracking = Tracking(most_summaries=settings.summary_metrics)
         rules = ServerRules(evaluator, parse_place(settings.rules))
         watching = await _watch(stack, watched, tracking, rules)
 

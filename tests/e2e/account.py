@@ -20,10 +20,13 @@ _EMPTY = dict.fromkeys(("tls.crt", "tls.key", "ca.crt"), b"")
 class Account:
     """A token of the account, in a kubeconfig that names its namespace."""
 
-    def __init__(self, plane: ControlPlane, namespace: str, kubeconfig: Path) -> None:
+    def __init__(
+        self, plane: ControlPlane, namespace: str, kubeconfig: Path, name: str = "genguard"
+    ) -> None:
+        """`name` of the ServiceAccount."""
         self.namespace = namespace
         self.kubeconfig = kubeconfig
-        path = f"/api/v1/namespaces/{namespace}/serviceaccounts/genguard/token"
+        path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token"
         answer = plane.client.post(path, {"spec": {"expirationSeconds": 3600}})
         token = answer.body["status"]["token"]
         ca = plane.authority.pair.certificate.decode()

@@ -97,7 +97,8 @@ def test_a_deployment_is_waited_for_before_it_exists_and_until_all_is_done(shop:
         "settled": True, "health": "Green", "progress": 1.0, "tableReady": True,
         "kstatus": "Current", "argo": "Healthy", "rollout": "complete", "reconciledGeneration": 1,
         "terminatingReplicas": 0, "reasons": [], "apiVersion": "apps/v1", "group": "apps",
-        "uid": found[0]["uid"], "culprits": None,
+        "uid": found[0]["uid"], "trafficReady": None, "applicationQualified": None,
+        "culprits": None,
     }  # fmt: skip
 
 

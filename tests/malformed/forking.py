@@ -12,7 +12,6 @@ import signal
 import subprocess
 import sys
 import time
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Self
 
@@ -141,7 +140,7 @@ def _run(job: dict[str, Any]) -> int | None:
 def main() -> None:
     """Take a job a line on standard input, and print the exit code of each."""
     for name in cli.VERBS:
-        import_module(f"webhook.cli.{name}")
+        cli.load(name)
     while line := sys.stdin.readline():
         job = json.loads(line)
         code = _run(job)

@@ -90,6 +90,15 @@ ROWS: Final[dict[str, Row]] = {
             (("deploy/web", "-f", "x"), "give either"),
         ),
     ),
+    "publish-status": Row(
+        None,  # it writes until it is ended
+        cluster=("widgets",),
+        waits=(("widgets", _ASKS), 130),
+        flags=(
+            (("widgets", "--lease-namspace=a"), "Did you mean --lease-namespace?"),
+            ((), "Missing argument"),
+        ),
+    ),
     "explain": Row(
         ("deployments",),
         cluster=("widgets",),

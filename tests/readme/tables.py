@@ -21,7 +21,8 @@ _HEAD = "| flag | default | what it does |"
 _METRICS = """# Metrics
 
 Every metric at `/metrics` of the ops port. Those of a part that is switched off are missing.
-Labels never hold the name of an object, except with `--object-metrics`.
+Labels never hold the name of an object, except with `--object-metrics`, nor that of a
+namespace or application, except with `--summary-metrics`.
 
 | metric | type | labels | what it says |
 | --- | --- | --- | --- |

@@ -43,6 +43,8 @@ CHART = "tests/e2e/test_chart.py, with the chart of this folder"
 KREW = "tests/supply/test_krew.py, with the archive of these sources"
 OCI = "oci://registry.example.com/charts/genguard -n genguard-system"
 SILENCE = "tests/contract/test_silencing.py"
+PROBES = "tests/unit/status/test_wait_goal.py"
+PUBLISH = "tests/e2e/test_publish_status.py"
 FOLLOWS = "tests/e2e/test_rules.py, with every right"
 RIGHTS = "tests/integration/test_ops_tokens.py"
 ELSEWHERE = {
@@ -73,6 +75,12 @@ ELSEWHERE = {
     "kubectl create clusterrole genguard-silence --verb=post --non-resource-url=/genguard": RIGHTS,
     "kubectl create clusterrolebinding alice-silence --clusterrole=genguard-silence "
     "--user=alice@example.org": RIGHTS,
+    "genguard wait deploy/web --for traffic-ready": PROBES,
+    "genguard wait application/shop --for ready --for qualified": PROBES,
+    "kubectl annotate deployment web genguard.io/depends-on="
+    "SQLInstance.sql.example.org/orders,Service/cache": PUBLISH,
+    "kubectl label widget one genguard.io/publish-status=true": PUBLISH,
+    "genguard publish-status widgets.example.org -n shop": PUBLISH,
     "genguard rules test databases.yaml": "tests/unit/cli/test_rules.py",
     "genguard status db -A --rules databases.yaml": "tests/unit/cli/test_rules.py, of a file",
     "genguard serve --rules databases.yaml": "tests/unit/cli/test_serve.py",

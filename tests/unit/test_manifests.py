@@ -2,6 +2,7 @@
 
 import itertools
 import tomllib
+from typing import Any
 
 import pytest
 import yaml
@@ -17,6 +18,7 @@ from tests.unit.manifest_files import (
     server_objects,
     webhook_of,
 )
+from webhook.cli.publish_status import LEASE, publish_status
 from webhook.cli.serve import serve
 from webhook.manifest.rendering import FINDINGS
 from webhook.server.limits import Limits
@@ -328,3 +330,41 @@ def test_the_image_has_the_version_of_the_package_and_no_moving_tag():
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
     assert container()["image"] == f"genguard:{project['version']}"
     assert container()["imagePullPolicy"] == "IfNotPresent"
+
+
+def published(name: str) -> list[dict[str, Any]]:
+    return documents(MANIFESTS / "publish-status" / name)
+
+
+def test_publish_status_has_rights_of_its_own_and_writes_nothing_until_a_kind_is_granted():
+    assert kustomization(MANIFESTS / "publish-status")["kind"] == "Component"
+    account, aggregated, base, binding, role, own = published("access.yaml")
+    label = {"genguard.io/publish-status": "true"}
+    assert aggregated["aggregationRule"] == {"clusterRoleSelectors": [{"matchLabels": label}]}
+    assert base["metadata"]["labels"] == label
+    verbs = {verb for rule in base["rules"] for verb in rule["verbs"]}
+    assert verbs == {"get", "list", "watch", "create"}
+    assert sorted(granted(base["rules"], "create")) == [("events.k8s.io", "events")]
+    assert {one["resourceNames"][0] for one in role["rules"] if "resourceNames" in one} == {LEASE}
+    for bound, to in ((binding, aggregated), (own, role)):
+        assert bound["roleRef"]["name"] == to["metadata"]["name"]
+        assert [one["name"] for one in bound["subjects"]] == [account["metadata"]["name"]]
+    assert account["metadata"]["name"] != OBJECTS["ServiceAccount"]["metadata"]["name"]
+
+
+def test_the_pods_of_publish_status_get_no_reviews_and_keep_the_restricted_standard():
+    (workload,) = published("deployment.yaml")
+    template = workload["spec"]["template"]
+    assert template["metadata"]["labels"] == workload["spec"]["selector"]["matchLabels"]
+    assert template["metadata"]["labels"] != OBJECTS["Service"]["spec"]["selector"]
+    pod = template["spec"]
+    (one,) = pod["containers"]
+    assert one["image"] == container()["image"]
+    assert one["securityContext"] == container()["securityContext"]
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    verb, *words = one["args"]
+    assert verb == publish_status.name
+    flags = publish_status.make_context(verb, [*words, "widgets.example.org"]).params
+    assert flags["all_namespaces"] is True
+    assert flags["kinds"] == ("widgets.example.org",)

@@ -51,6 +51,13 @@ class LeaderElection(Leadership, Protocol):
 async def running_for_leader(election: LeaderElection, metrics: Metrics) -> AsyncIterator[None]:
     """Take part in an election while the context is entered, then give up the leadership."""
     metrics.gauge(declarations.LEADER, lambda: float(election.is_leader))
+    async with taking_part(election):
+        yield
+
+
+@asynccontextmanager
+async def taking_part(election: LeaderElection) -> AsyncIterator[None]:
+    """Do the same without a metric."""
     try:
         async with running((_take_part(election),)):
             yield

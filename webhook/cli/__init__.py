@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
 from importlib import import_module
+from types import ModuleType
 from typing import Any, Final
 
 import click
@@ -20,6 +21,7 @@ VERBS: Final = {
     "uninstall": "Remove genguard from a cluster.",
     "status": "Say whether objects are ready, settled and healthy.",
     "wait": "Wait until objects are ready and settled.",
+    "publish-status": "Write Ready and Settled into custom resources.",
     "findings": "Tell what a running genguard has found, and who causes it.",
     "explain": "Say when a kind's generation grows, or explain a finding.",
     "blame": "Say who wrote each field last, and who changed it.",
@@ -34,6 +36,11 @@ VERBS: Final = {
 }
 """The module of each verb in this folder, and its line of --help: it is shown, and completed by a
 shell, without loading the modules, some of which load for half a second."""
+
+
+def load(verb: str) -> ModuleType:
+    """Import the module of a verb, in which the verb has the same name: publish_status."""
+    return import_module(f"webhook.cli.{verb.replace('-', '_')}")
 
 
 class _LineError(click.ClickException):
@@ -58,7 +65,7 @@ class _Verbs(click.Group):
     def get_command(self, _: click.Context, name: str) -> click.Command | None:
         if name not in VERBS:
             return None
-        found: click.Command = getattr(import_module(f"webhook.cli.{name}"), name)
+        found: click.Command = getattr(load(name), name.replace("-", "_"))
         return found
 
     def resolve_command(

@@ -13,11 +13,12 @@ from webhook.cli.asking_server import Memory
 from webhook.cluster.discovery import owned_kinds
 from webhook.cluster.rest import Rest
 from webhook.cluster.watch import Change, ChangeKind, Collection, follow
-from webhook.objects.fields import ABSENT, Fields, get
+from webhook.objects.fields import ABSENT, Fields, fields_of, get
 from webhook.objects.instant import parse_time
 from webhook.objects.metadata import version_number
-from webhook.objects.served import Served
+from webhook.objects.served import Served, UnknownTargetError, find
 from webhook.status.assessment import Judge, judge_nothing
+from webhook.status.dependents import read_dependents
 from webhook.status.targets import WatchTarget
 from webhook.status.tracking import Tracking
 from webhook.status.trees import (
@@ -36,6 +37,8 @@ _APART: Final = 0.1
 """Seconds between two looks: many changes at once are shown together."""
 _SCANS_APART: Final = 2.0
 Tell = Callable[[str], None]
+OnSeen = Callable[[WatchTarget, str, dict[str, Any]], dict[str, Any]]
+"""Called with where an object was seen, its uid and the object."""
 
 
 class Sight(NamedTuple):
@@ -56,13 +59,23 @@ async def following(
     memories: Mapping[str, Memory],
     *,
     judge: Judge = judge_nothing,
+    on_seen: OnSeen | None = None,
 ) -> AsyncIterator["Following"]:
     """Watch objects while the context is entered; `tell` prints what cannot be watched, and why.
 
     memories  what was seen before, by uid.
     judge     evaluates rules in CEL.
+    on_seen   returns the object as it is to be judged.
     """
-    found = Following(rest, kinds, tuple(dict.fromkeys(wanted)), tell, memories, judge=judge)
+    found = Following(
+        rest,
+        kinds,
+        tuple(dict.fromkeys(wanted)),
+        tell,
+        memories,
+        judge=judge,
+        on_seen=on_seen,
+    )
     try:
         yield found
     finally:
@@ -81,6 +94,7 @@ class Following:
         memories: Mapping[str, Memory],
         *,
         judge: Judge,
+        on_seen: OnSeen | None = None,
     ) -> None:
         self._judge: Final = judge
         self._rest: Final = rest
@@ -88,6 +102,7 @@ class Following:
         self._wanted: Final = wanted
         self._tell: Final = tell
         self._memories: Final = memories
+        self._on_seen: Final = on_seen
         self._told: Final[set[str]] = set()
         self._seen: Final[dict[WatchTarget, dict[str, Document]]] = {}
         self._listed: Final[set[WatchTarget]] = set()
@@ -201,6 +216,11 @@ class Following:
 
     def _see(self, one: WatchTarget, uid: str, fields: Fields) -> None:
         document = {key: msgspec.json.decode(raw) for key, raw in fields.items()}
+        if self._on_seen is not None:
+            judged = self._on_seen(one, uid, document)
+            if judged.get("status") is not document.get("status"):
+                fields = fields_of(judged)
+            document = judged
         self._seen[one][uid] = document
         served = one.served
         self._tracking.record_stored(
@@ -211,6 +231,10 @@ class Following:
             time.time(),
             answers=self._judge(document),
         )
+        for named in read_dependents(document).dependents:
+            with suppress(UnknownTargetError):  # then it is told as absent
+                kind = find(named.qualified_kind, self._kinds)
+                self._follow_kinds({kind.of}, one.namespace)
         if one not in self._wanted:
             return
         if (served.group, served.kind) == APPLICATION:

@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from webhook.status.probes import combine
 from webhook.status.view import Blocks, Health, Reason, StatusView, remark
 
 STEP: Final = " › "
@@ -79,6 +80,10 @@ def aggregate(view: StatusView, children: Sequence[StatusView]) -> StatusView:
         settled=view.settled and summary.settled and not leaving,
         health=health,
         reasons=tuple(reasons),
+        traffic_ready=combine([view.traffic_ready, *(one.traffic_ready for one in counted)]),
+        application_qualified=combine(
+            [view.application_qualified, *(one.application_qualified for one in counted)]
+        ),
     )
 
 

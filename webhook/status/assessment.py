@@ -53,6 +53,8 @@ class StatusLine(msgspec.Struct, frozen=True, rename="camel"):
     api_version: str
     group: str
     uid: str
+    traffic_ready: bool | None
+    application_qualified: bool | None
 
 
 class Assessment(NamedTuple):
@@ -97,6 +99,8 @@ class Assessment(NamedTuple):
             api_version=f"{view.group}/{view.version}" if view.group else view.version,
             group=view.group,
             uid=view.uid,
+            traffic_ready=view.traffic_ready,
+            application_qualified=view.application_qualified,
         )
 
 
@@ -104,6 +108,7 @@ def assess(
     document: Mapping[str, Any],
     past: Past | None = None,
     children: Sequence[StatusView] = (),
+    dependents: Sequence[StatusView] = (),
     *,
     at: float,
     judge: Judge = judge_nothing,
@@ -111,7 +116,7 @@ def assess(
     """Evaluate an object as evaluate() does, and ask the other tools, which see only the object."""
     return Assessment(
         document,
-        evaluate(document, past, children, judge(document), at=at),
+        evaluate(document, past, children, judge(document), dependents=dependents, at=at),
         kstatus(document, at),
         argo(document),
         rollout(document),

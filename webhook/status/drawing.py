@@ -140,7 +140,9 @@ def _row(node: Node, lead: str, *, wide: bool) -> Row:
         Cell(_NOTHING if view.progress is None else f"{view.progress:.0%}"),
     )
     if not wide:
-        reasons = blocking_reasons(view)
+        # What is Yellow although nothing blocks says why in a remark.
+        remarks = [] if view.health is Health.GREEN else list(view.reasons)
+        reasons = blocking_reasons(view) or remarks
         return (*answers, Cell(printable(shorten(reasons)) if reasons else ""))
     return (
         *answers,

@@ -24,6 +24,7 @@ from webhook.status.checked_object import (
     parse_generation,
     read_conditions,
     read_observed_generation,
+    read_reconciled_generation,
     why_unobserved,
 )
 from webhook.status.health_rules import RuleAnswers, judge_by_rule
@@ -32,6 +33,7 @@ from webhook.status.kinds import find_rule
 from webhook.status.kinds.generic import GENERIC
 from webhook.status.pod_images import find_old_containers
 from webhook.status.pod_replacement import note_terminating, say_grace
+from webhook.status.probes import read_probes
 from webhook.status.ready_table import amendment, table_ready
 from webhook.status.terminating_pods import MOST_NAMED, waits_for
 from webhook.status.view import Blocks, Health, Past, Reason, StatusView, remark, type_word
@@ -53,6 +55,7 @@ def evaluate(
     *,
     at: float,
     with_table: bool = True,
+    dependents: Sequence[StatusView] = (),
 ) -> StatusView:
     """Return the status of one decoded object of any kind; never raises, whatever the JSON.
 
@@ -60,6 +63,8 @@ def evaluate(
     children    the views of the objects that it owns. The answer is aggregated over them, and
                 their terminating pods count where status has no count.
     answers     what a rule in CEL says of the object; None where its kind has no such rule.
+    dependents  the views of other objects that it depends on; they count as children do, but one
+                that is being deleted is missing: nobody replaces it.
     at          now, in Unix seconds.
     with_table  whether to fill `table_ready` too; the Ready table never changes `ready`.
     """
@@ -69,7 +74,8 @@ def evaluate(
         rule = KindRule(partial(judge_by_rule, answers), needs_spec=False, decides_alone=True)
     gap = None if obj.deleting else _why_status_is_old(obj, rule, past)
     verdict = _apply_rule(obj, rule, gap, past)
-    reasons = list(verdict.reasons)
+    probes = read_probes(obj)
+    reasons = [*verdict.reasons, *probes.reasons]
     if past is not None and past.images and gap is None and not (obj.deleting or verdict.finished):
         reasons += find_old_containers(past.images, document)
     terminating = _read_reported_terminating(obj)
@@ -92,6 +98,7 @@ def evaluate(
         and verdict.progress == 0.0
         and _is_overdue(obj, past, verdict.patience)
     )
+    sound = flaps < FLAPPING_FLIPS and not probes.failing
     unknown = gap is not None and past is not None and past.observed_since is None
     view = StatusView(
         obj.group,
@@ -102,7 +109,7 @@ def evaluate(
         obj.uid,
         None if unknown else ready,
         settled,
-        _health(verdict, down=down, good=ready and settled and flaps < FLAPPING_FLIPS),
+        _health(verdict, down=down, good=ready and settled and sound),
         verdict.progress,
         obj.generation,
         read_observed_generation(obj),
@@ -113,10 +120,13 @@ def evaluate(
         obj.deleting,
         verdict.failed,
         verdict.finished,
+        probes.traffic_ready,
+        probes.application_qualified,
     )
-    if not children:
+    if not children and not dependents:
         return view
-    whole = aggregate(view, children)
+    kept = [msgspec.structs.replace(one, deleting=False) for one in dependents]
+    whole = aggregate(view, [*children, *kept])
     if whole.settled is settled:
         return whole
     reconciled = _reconciled_generation(obj, past, settled=False)
@@ -254,8 +264,8 @@ def _reconciled_generation(obj: CheckedObject, past: Past | None, *, settled: bo
         return obj.generation
     if past is not None:
         return past.reconciled_generation
-    written = obj.status.get("reconciledGeneration")
-    return written if type(written) is int else None
+    written = read_reconciled_generation(obj)
+    return None if written is None else written[1]
 
 
 def _add_declared_conditions(obj: CheckedObject, verdict: KindVerdict) -> KindVerdict:

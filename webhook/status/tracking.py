@@ -41,6 +41,7 @@ from webhook.status.state_transition import (
     as_unobserved,
     compute_transition,
 )
+from webhook.status.summaries import Summaries
 from webhook.status.tracked_state import LONGEST_NAME, TrackedState, pack, unpack
 from webhook.status.view import Past
 
@@ -145,7 +146,14 @@ class Tracking:
     Bounded in number and bytes: the least recently written object is forgotten first.
     """
 
-    def __init__(self, most_objects: int = MOST_OBJECTS, most_bytes: int = MOST_BYTES) -> None:
+    def __init__(
+        self,
+        most_objects: int = MOST_OBJECTS,
+        most_bytes: int = MOST_BYTES,
+        most_summaries: int = 0,
+    ) -> None:
+        """`most_summaries` namespaces and applications have counts of their own."""
+        self.summaries: Final = Summaries(most_summaries) if most_summaries else None
         self._objects: Final[OrderedDict[str, bytes]] = OrderedDict()
         self._unconfirmed: Final[OrderedDict[str, UnconfirmedWrite]] = OrderedDict()
         self._blocking: Final[dict[str, Blocking]] = {}
@@ -302,6 +310,7 @@ class Tracking:
         if before and snapshot.generation < before.generation:
             return  # the API server never lowers a generation
         if before and before.is_same(snapshot.generation, snapshot.digest):
+            self._label(uid, snapshot)
             self._put(uid, before, before)
             return
         version = before.version if before else 0
@@ -316,6 +325,7 @@ class Tracking:
             created=old is None,
             images=self._images.get(uid, b""),
         )
+        self._label(uid, snapshot)
         self._apply(uid, before, found, at, stored=False)
 
     def record_scale(self, uid: str, at: float) -> None:
@@ -380,6 +390,7 @@ class Tracking:
             if before.is_same(snapshot.generation, snapshot.digest):
                 now = replace(before, version=snapshot.version)
                 if not is_base:  # otherwise the write replaces it at once
+                    self._label(uid, snapshot)
                     self._put(uid, before, now)
                 return now
         observes = self.counts_by_kind.counts(kind).always_observes
@@ -392,6 +403,7 @@ class Tracking:
             always_observes=observes,
             images=self._images.get(uid, b""),
         )
+        self._label(uid, snapshot)
         return self._apply(uid, before, found, at, stored=True)
 
     def _confirm_or_undo(
@@ -485,6 +497,10 @@ class Tracking:
             self.bytes += _BYTES_OF_BLOCKING + len(blocking.text)
             self._blocking[uid] = blocking
 
+    def _label(self, uid: str, snapshot: ObjectSnapshot) -> None:
+        if self.summaries is not None:
+            self.summaries.label(uid, snapshot.metadata.labels)
+
     def _set_images(self, uid: str, images: bytes) -> None:
         """Remember what is known of the containers of a tracked pod; b"": nothing."""
         before = self._images.pop(uid, None)
@@ -504,6 +520,8 @@ class Tracking:
         old = self._objects.pop(uid, None)
         gaps = self.counts_by_kind.change(uid, before if old is not None else None, after)
         self.bytes += gaps * _BYTES_OF_GAP
+        if self.summaries is not None:
+            self.summaries.change(uid, after)
         if old is not None:
             self.bytes -= _BYTES_OF_OBJECT + len(old)
         if after is None or after.settled:

@@ -1,7 +1,9 @@
 """Builds trees of owners and the objects that they own, each assessed after its children.
 
 An object is placed below its controller, or else below the first of its owners that is known. A
-member of an Application (app.k8s.io) that no known object owns is placed below the Application.
+member of an Application (app.k8s.io) that no known object owns is placed below the Application, an
+object that another one depends on (dependents.py) below that one. One that is owned elsewhere stays
+there, and counts for both.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -11,7 +13,8 @@ from webhook.generation.table import load_rows
 from webhook.objects.fields import ABSENT, get
 from webhook.objects.selectors import Truth, matches_labels
 from webhook.status.assessment import Assessment, Judge, assess, judge_nothing
-from webhook.status.view import Past
+from webhook.status.dependents import DependentIndex
+from webhook.status.view import Past, StatusView
 
 Resource = tuple[str, str]
 """Group and resource: `("apps", "deployments")`."""
@@ -81,19 +84,26 @@ def build_trees(
     at     now, in Unix seconds.
     judge  evaluates rules in CEL.
     """
-    parents = _find_parents(documents)
+    dependents = DependentIndex(documents)
+    parents = _find_parents(documents, dependents)
     below: dict[int, list[int]] = {}
     for index, parent in parents.items():
         below.setdefault(parent, []).append(index)
+    order = _order_from_roots(documents, parents, below, shown)
+    placed = set(order)
     nodes: dict[int, Node] = {}
-    for index in reversed(_order_from_roots(documents, parents, below, shown)):
+    views: dict[int, StatusView] = {}
+    for index in _order_of_evaluation(order, below, dependents):
         document = documents[index]
-        found = [nodes.pop(one) for one in below.get(index, ()) if one in nodes]
-        children = tuple(sorted(found, key=lambda node: _sort_key(node.assessment.document)))
-        views = [child.assessment.view for child in children]
+        depended = dependents.of(index)
+        found = {one: nodes.pop(one) for one in below.get(index, ()) if one in nodes}
+        owned = [node.assessment.view for one, node in found.items() if one not in depended]
+        others = [views[one] for one in depended if one in views] + dependents.missing(index)
+        children = sorted(found.values(), key=lambda node: _sort_key(node.assessment.document))
         known = past(read_uid(document))
-        nodes[index] = Node(assess(document, known, views, at=at, judge=judge), children)
-    return tuple(nodes[index] for index in sorted(nodes))
+        judged = assess(document, known, owned, others, at=at, judge=judge)
+        nodes[index], views[index] = Node(judged, tuple(children)), judged.view
+    return tuple(nodes[index] for index in sorted(nodes) if index in placed)
 
 
 def read_uid(document: Document) -> str:
@@ -134,6 +144,28 @@ def _order_from_roots(
     return list(order)
 
 
+def _order_of_evaluation(
+    order: Sequence[int], below: Mapping[int, Sequence[int]], dependents: DependentIndex
+) -> list[int]:
+    """Return the indexes, each after all that its answer needs.
+
+    In a circle of objects that depend on each other, the last one is judged without the first.
+    """
+    found: dict[int, None] = {}
+    entered: set[int] = set()
+    pending = [(index, False) for index in reversed(order)]
+    while pending:
+        index, needs_are_done = pending.pop()
+        if needs_are_done:
+            found[index] = None
+        elif index not in entered:
+            entered.add(index)
+            pending.append((index, True))
+            needed = (*below.get(index, ()), *dependents.of(index))
+            pending += [(one, False) for one in needed if one not in entered]
+    return list(found)
+
+
 def _ancestors(index: int, parents: Mapping[int, int]) -> set[int]:
     found: set[int] = set()
     while (parent := parents.get(index)) is not None and parent not in found:
@@ -142,7 +174,7 @@ def _ancestors(index: int, parents: Mapping[int, int]) -> set[int]:
     return found
 
 
-def _find_parents(documents: Sequence[Document]) -> dict[int, int]:
+def _find_parents(documents: Sequence[Document], dependents: DependentIndex) -> dict[int, int]:
     by_uid = {uid: index for index, one in enumerate(documents) if (uid := read_uid(one))}
     found = {
         index: parent
@@ -154,6 +186,9 @@ def _find_parents(documents: Sequence[Document]) -> dict[int, int]:
             for other, member in enumerate(documents):
                 if other != index and other not in found and is_member(document, member):
                     found[other] = index
+    for index, other in dependents.pairs():
+        if other not in found and other not in _ancestors(index, found):
+            found[other] = index
     return found
 
 

@@ -106,6 +106,10 @@ class StatusView(msgspec.Struct, frozen=True, gc=False):
     """Red. Waiting does not help: the controller gave up, or a deadline of the object passed."""
     finished: bool = False
     """It ran to its end and will not run again: a Succeeded or Failed Pod, a finished Job."""
+    traffic_ready: bool | None = None
+    """What external probes say in the condition TrafficReady; None: nothing of this generation."""
+    application_qualified: bool | None = None
+    """The same for ApplicationQualified. Neither changes ready or settled."""
 
 
 def remark(path: str, *, have: Any, note: str) -> Reason:

@@ -19,6 +19,7 @@ from webhook.objects.fields import get
 from webhook.objects.shown import printable
 from webhook.status.assessment import Assessment
 from webhook.status.drawing import blocking_reasons, object_name, shorten
+from webhook.status.probes import APPLICATION_QUALIFIED, TRAFFIC_READY
 from webhook.status.targets import WatchTarget
 from webhook.status.trees import APPLICATION, Node
 from webhook.status.view import Health, Reason, short_word
@@ -55,6 +56,8 @@ class Goal(NamedTuple):
     """N of `reconciled=N`; None: the generation at the start of the wait."""
     condition: "Condition | None" = None
     """Of `condition=TYPE=STATUS`; None for the other goals."""
+    probe: str = ""
+    """The condition of an external probe that the object, and the objects below it, may carry."""
 
     @property
     def is_deletion(self) -> bool:
@@ -203,6 +206,9 @@ def _explain_waiting(assessment: Assessment, goal: Goal, generation: int | None)
         return _explain_deletion(assessment)
     if goal.condition is not None:
         return _explain_condition(assessment, goal.condition)
+    if goal.probe:
+        said = view.traffic_ready if goal.probe == TRAFFIC_READY else view.application_qualified
+        return f"{goal.probe} is {'not set for this generation' if said is None else 'False'}"
     reasons = [reason for reason in blocking_reasons(view) if goal.concerns(reason)]
     if reasons:
         return shorten(reasons)
@@ -309,6 +315,14 @@ def _is_green(assessment: Assessment, _: int | None) -> bool:
     return assessment.view.health is Health.GREEN
 
 
+def _has_traffic(assessment: Assessment, _: int | None) -> bool:
+    return assessment.view.traffic_ready is True
+
+
+def _is_qualified(assessment: Assessment, _: int | None) -> bool:
+    return assessment.view.application_qualified is True
+
+
 def _is_gone(_: Assessment, __: int | None) -> bool:
     return False
 
@@ -332,6 +346,8 @@ _GOALS: Final = {
         Goal("settled", _is_settled, _blocks_settled),
         Goal("reconciled", _is_reconciled, _blocks_settled),
         Goal("health=green", _is_green, _any_reason),
+        Goal("traffic-ready", _has_traffic, _any_reason, probe=TRAFFIC_READY),
+        Goal("qualified", _is_qualified, _any_reason, probe=APPLICATION_QUALIFIED),
         Goal("delete", _is_gone, _any_reason),
     )
 }

@@ -57,6 +57,7 @@ class Histogram:
 Declaration = Counter | Gauge | Histogram
 
 _KIND: Final = ("group", "kind")
+_SET: Final = ("namespace", "application")
 
 # Reviews.
 REVIEWS: Final = Counter(
@@ -180,6 +181,41 @@ GENERATION_LAG_OBJECTS: Final = Gauge(
     "genguard_generation_lag_objects",
     "Tracked objects whose observedGeneration is behind their generation.",
     _KIND,
+)
+NAMESPACE_OBJECTS: Final = Gauge(
+    "genguard_namespace_objects",
+    "Tracked objects of a namespace; needs --summary-metrics.",
+    (*_SET[:1], "health"),
+)
+NAMESPACE_UNREADY: Final = Gauge(
+    "genguard_namespace_unready_objects",
+    "Tracked objects of a namespace that are not known to be ready.",
+    _SET[:1],
+)
+NAMESPACE_UNSETTLED: Final = Gauge(
+    "genguard_namespace_unsettled_objects",
+    "Tracked objects of a namespace that are not settled.",
+    _SET[:1],
+)
+APPLICATION_OBJECTS: Final = Gauge(
+    "genguard_application_objects",
+    "Tracked objects of an application; needs --summary-metrics.",
+    (*_SET, "health"),
+)
+APPLICATION_UNREADY: Final = Gauge(
+    "genguard_application_unready_objects",
+    "Tracked objects of an application that are not known to be ready.",
+    _SET,
+)
+APPLICATION_UNSETTLED: Final = Gauge(
+    "genguard_application_unsettled_objects",
+    "Tracked objects of an application that are not settled.",
+    _SET,
+)
+SUMMARIES_WITHOUT_SERIES: Final = Gauge(
+    "genguard_summaries_without_series",
+    "Objects that are counted as other, because --summary-metrics is too low.",
+    ("by",),
 )
 GENERATION_LAG_OLDEST: Final = Gauge(
     "genguard_generation_lag_oldest_seconds",

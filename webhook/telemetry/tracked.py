@@ -1,4 +1,4 @@
-"""Exports tracked objects as metrics: by group and kind, never by name."""
+"""Exports tracked objects as metrics: by group and kind, and by namespace only if asked for."""
 
 import time
 from collections import defaultdict
@@ -12,6 +12,7 @@ from webhook.status.kind_counts import OTHER, DurationHistogram, KindCounts
 from webhook.status.tracking import Tracking
 from webhook.status.view import Health
 from webhook.telemetry import declarations
+from webhook.telemetry.summaries import summary_families
 
 
 class TrackedMetrics:
@@ -54,6 +55,8 @@ class TrackedMetrics:
         memory = declarations.TRACKED_BYTES.family()
         memory.add_metric((), self._tracking.bytes)
         yield memory
+        if self._tracking.summaries is not None:
+            yield from summary_families(self._tracking.summaries)
 
 
 def _histogram(

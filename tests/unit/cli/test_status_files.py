@@ -16,7 +16,7 @@ from webhook.cli import main
 KEYS = [
     "kind", "namespace", "name", "ready", "settled", "health", "progress", "tableReady", "kstatus",
     "argo", "rollout", "reconciledGeneration", "terminatingReplicas", "reasons", "apiVersion",
-    "group", "uid",
+    "group", "uid", "trafficReady", "applicationQualified",
 ]  # fmt: skip
 WEB = {
     "apiVersion": "apps/v1",

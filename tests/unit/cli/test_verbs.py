@@ -55,7 +55,7 @@ def test_every_module_with_a_verb_is_listed():
     names = [one.name for one in pkgutil.iter_modules(cli.__path__)]
     found = {name: import_module(f"webhook.cli.{name}") for name in names}
     verbs = {name for name in names if isinstance(vars(found[name]).get(name), click.Command)}
-    assert verbs == set(VERBS)
+    assert verbs == {name.replace("-", "_") for name in VERBS}
 
 
 @pytest.mark.parametrize("name", VERBS)

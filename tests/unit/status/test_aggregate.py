@@ -2,6 +2,9 @@
 
 from typing import Any
 
+import pytest
+from msgspec.structs import replace
+
 from tests.statuses import NOW, changed
 from webhook.status.aggregate import MOST_LEAVES, aggregate, summarize
 from webhook.status.evaluate import evaluate
@@ -183,3 +186,23 @@ def test_a_set_of_none_is_good_and_counts_nothing():
     summary = summarize([])
     assert (summary.ready, summary.settled, summary.health) == (True, True, Health.GREEN)
     assert (summary.total, summary.progress, summary.reasons) == (0, None, ())
+
+
+@pytest.mark.parametrize(
+    ("own", "below", "answer"),
+    [
+        (None, [None, None], None),
+        (None, [True, None], True),
+        (None, [True, False], False),
+        (False, [True], False),
+        (True, [None], True),
+    ],
+)
+def test_what_probes_say_counts_of_those_objects_of_which_they_say_anything(own, below, answer):
+    def probed(traffic: bool | None) -> StatusView:
+        return replace(pod(), traffic_ready=traffic)
+
+    owner = replace(view("ReplicaSet"), traffic_ready=own)
+    whole = aggregate(owner, [probed(one) for one in below])
+    assert whole.traffic_ready is answer
+    assert whole.application_qualified is None

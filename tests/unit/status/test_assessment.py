@@ -23,6 +23,8 @@ KEYS = [
     "apiVersion",
     "group",
     "uid",
+    "trafficReady",
+    "applicationQualified",
 ]
 
 
@@ -52,6 +54,8 @@ def test_a_line_as_json():
         "apiVersion": "apps/v1",
         "group": "apps",
         "uid": document["metadata"].get("uid", ""),
+        "trafficReady": None,
+        "applicationQualified": None,
     }
 
 

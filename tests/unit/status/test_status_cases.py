@@ -21,6 +21,8 @@ FIELDS = {
     "failed": "failed",
     "finished": "finished",
     "deleting": "deleting",
+    "trafficReady": "traffic_ready",
+    "applicationQualified": "application_qualified",
 }
 """What a row says only where it matters."""
 CASES_OF_KINDS = [
@@ -57,6 +59,11 @@ def test_no_kind_has_two_rules():
 
 @table("status/generation.yaml", *KEYS, *FIELDS)
 def test_status_has_to_speak_of_the_generation_of_now(case: Case):
+    assert told(case) == expected(case)
+
+
+@table("status/probes.yaml", *KEYS, *FIELDS)
+def test_probes_make_a_good_object_yellow_and_never_change_ready_or_settled(case: Case):
     assert told(case) == expected(case)
 
 

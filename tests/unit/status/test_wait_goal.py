@@ -282,3 +282,23 @@ def test_delete_is_a_goal_of_its_own(goals):
 def test_a_condition_needs_its_type(goal):
     with pytest.raises(BadGoalError, match="condition=TYPE"):
         parse_goal(goal)
+
+
+@pytest.mark.parametrize(
+    ("conditions", "goal", "why"),
+    [
+        ({"TrafficReady": "True"}, "traffic-ready", ""),
+        ({"TrafficReady": "False"}, "traffic-ready", "TrafficReady is False"),
+        ({}, "traffic-ready", "TrafficReady is not set for this generation"),
+        ({"ApplicationQualified": "True"}, "qualified", ""),
+        (
+            {"TrafficReady": "True"},
+            "qualified",
+            "ApplicationQualified is not set for this generation",
+        ),
+    ],
+)
+def test_what_external_probes_say_can_be_waited_for(conditions, goal, why):
+    progress = judged(widget(Ready="True", **conditions), "ready", goal)
+    expected = WaitState.WAITING if why else WaitState.REACHED
+    assert (progress.state, progress.why) == (expected, why)

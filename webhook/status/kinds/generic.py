@@ -2,7 +2,8 @@
 
 Reads    conditions Ready, or else Available, Succeeded, Complete or Completed; Reconciling,
          Stalled, Progressing, Failed, Degraded; status.phase when none of the first five is
-         present; counters of replicas against spec.replicas; status.reconciledGeneration.
+         present; counters of replicas against spec.replicas; reconciledGeneration of status,
+         status.meta or metadata.status.
 Relies   on the observedGeneration of each condition: Ready=True of another generation is old.
 Source   kstatus (sigs.k8s.io/cli-utils pkg/kstatus/README.md) for Reconciling and Stalled; the API
          conventions, "Typical status properties"; Improve .status, "Standardizing Conditions".
@@ -18,6 +19,7 @@ from webhook.status.checked_object import (
     Condition,
     Conditions,
     read_conditions,
+    read_reconciled_generation,
 )
 from webhook.status.kind_rule import (
     KindRule,
@@ -122,11 +124,10 @@ def _add_unfinished(
     progressing = conditions.get("Progressing")
     if progressing is not None and progressing.status != FALSE and not _is_complete(progressing):
         reasons.append(progressing.blocking(FALSE, blocks))
-    reconciled = obj.status.get("reconciledGeneration")
-    generation = obj.generation
-    if type(reconciled) is int and generation is not None and reconciled != generation:
-        path, want = "status.reconciledGeneration", str(generation)
-        reasons.append(Reason(path, reconciled, want, "", Blocks.SETTLED))
+    reconciled = read_reconciled_generation(obj)
+    if reconciled is not None and obj.generation is not None and reconciled[1] != obj.generation:
+        path, value = reconciled
+        reasons.append(Reason(path, value, str(obj.generation), "", Blocks.SETTLED))
 
 
 def _is_complete(progressing: Condition) -> bool:

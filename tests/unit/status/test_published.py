@@ -1,0 +1,257 @@
+"""What is applied to a custom resource, what is left out when it is judged, and whose it is."""
+
+from typing import Any
+
+import pytest
+
+from tests.statuses import NOW
+from webhook.status.evaluate import evaluate
+from webhook.status.published import (
+    MANAGER,
+    ConditionSchema,
+    NotPublishableError,
+    items_to_apply,
+    items_to_release,
+    read_owners,
+    read_schema,
+    read_stored,
+    verdicts,
+    without_published,
+)
+
+ANY = ConditionSchema(frozenset())
+AT = "2027-01-15T08:00:00Z"
+EARLIER = "2027-01-15T07:00:00Z"
+FULL = ("type", "status", "reason", "message", "lastTransitionTime", "observedGeneration")
+
+
+def condition(name: str, status: str, reason: str = "", generation: int = 3) -> dict[str, Any]:
+    return {
+        "type": name,
+        "status": status,
+        "reason": reason or ("Ready" if name == "Ready" else "Settled"),
+        "message": "as it was then",
+        "lastTransitionTime": EARLIER,
+        "observedGeneration": generation,
+    }
+
+
+def entry(manager: str, *names: str, leaves: tuple[str, ...] = FULL, operation: str = "Update"):
+    fields = {f"f:{leaf}": {} for leaf in leaves}
+    conditions = {f'k:{{"type":"{name}"}}': {".": {}, **fields} for name in names}
+    return {
+        "manager": manager,
+        "operation": operation,
+        "subresource": "status",
+        "fieldsType": "FieldsV1",
+        "fieldsV1": {"f:status": {"f:conditions": conditions}},
+    }
+
+
+def ours(*names: str, leaves: tuple[str, ...] = FULL) -> dict[str, Any]:
+    return entry(MANAGER, *names, leaves=leaves, operation="Apply")
+
+
+def widget(
+    *conditions: dict[str, Any], managers: tuple[Any, ...] = (), **status: Any
+) -> dict[str, Any]:
+    return {
+        "apiVersion": "example.org/v1",
+        "kind": "Widget",
+        "metadata": {"name": "one", "uid": "one", "generation": 3, "managedFields": list(managers)},
+        "status": {"conditions": list(conditions), **status},
+    }
+
+
+def applied(document: dict[str, Any], schema: ConditionSchema = ANY):
+    view = evaluate(without_published(document), at=NOW)
+    return items_to_apply(read_stored(document), verdicts(view), schema, AT)
+
+
+def test_the_first_time_both_conditions_are_applied_with_all_that_a_condition_has():
+    items = applied(widget(observedGeneration=3))
+    assert items == [
+        {
+            "type": "Ready",
+            "status": "True",
+            "reason": "Ready",
+            "message": "Nothing blocks.",
+            "lastTransitionTime": AT,
+            "observedGeneration": 3,
+        },
+        {
+            "type": "Settled",
+            "status": "True",
+            "reason": "Settled",
+            "message": "Nothing blocks.",
+            "lastTransitionTime": AT,
+            "observedGeneration": 3,
+        },
+    ]
+
+
+def test_what_is_stored_already_is_not_written_again_whatever_its_message_says():
+    stored = (condition("Ready", "True"), condition("Settled", "True"))
+    document = widget(*stored, managers=(ours("Ready", "Settled"),), observedGeneration=3)
+    assert applied(document) is None
+
+
+def test_a_verdict_that_stays_the_same_at_a_new_generation_keeps_its_time():
+    stored = (condition("Ready", "True", generation=2), condition("Settled", "True", generation=2))
+    document = widget(*stored, managers=(ours("Ready", "Settled"),), observedGeneration=3)
+    items = applied(document)
+    assert items is not None
+    assert {(one["lastTransitionTime"], one["observedGeneration"]) for one in items} == {
+        (EARLIER, 3)
+    }
+
+
+def test_while_the_controller_is_behind_both_are_false_and_say_which_field_blocks():
+    stored = (condition("Ready", "True"), condition("Settled", "True"))
+    document = widget(*stored, managers=(ours("Ready", "Settled"),), observedGeneration=2)
+    items = applied(document)
+    assert items is not None
+    assert [(one["status"], one["reason"], one["lastTransitionTime"]) for one in items] == [
+        ("False", "NotReady", AT),
+        ("False", "InProgress", AT),
+    ]
+    assert items[0]["message"] == "When this was written, status.observedGeneration blocked."
+
+
+def test_a_published_condition_does_not_keep_itself():
+    stored = (condition("Ready", "False", "NotReady"), condition("Settled", "False", "InProgress"))
+    document = widget(*stored, managers=(ours("Ready", "Settled"),), observedGeneration=3)
+    assert evaluate(document, at=NOW).ready is False
+    assert without_published(document)["status"] == {"observedGeneration": 3}
+    items = applied(document)
+    assert items is not None
+    assert items[0]["status"] == "True"
+
+
+def test_a_status_of_nothing_but_ours_is_none_for_the_judge():
+    document = widget(condition("Ready", "True"), managers=(ours("Ready"),))
+    assert "status" not in without_published(document)
+
+
+@pytest.mark.parametrize(
+    "managers",
+    [
+        (),
+        (entry("its-controller", "Ready"),),
+        (ours("Ready", leaves=("reason", "message")), entry("other", "Ready", leaves=("status",))),
+        (ours("Ready"), entry("other", "Ready", operation="Apply")),
+        (entry(MANAGER, "Ready"),),  # not by server-side apply
+        (
+            {
+                "manager": MANAGER,
+                "operation": "Apply",
+                "fieldsV1": {"f:status": {"f:conditions": 7}},
+            },
+        ),
+        ({"manager": MANAGER, "operation": "Apply", "fieldsV1": None}, "no entry"),
+        (entry(MANAGER, 'Ready"}, {"', operation="Apply"),),
+    ],
+)
+def test_what_anybody_else_wrote_is_judged_and_not_ours(managers):
+    document = widget(condition("Ready", "False"), managers=managers, observedGeneration=3)
+    assert without_published(document) is document
+    assert read_stored(document).who_else("Ready") is not None
+
+
+def test_who_else_is_named():
+    managers = (entry("its-controller", "Ready"), ours("Settled"))
+    document = widget(condition("Ready", "True"), condition("Settled", "True"), managers=managers)
+    stored = read_stored(document)
+    assert stored.who_else("Ready") == "its-controller"
+    assert stored.who_else("Settled") is None
+    assert read_stored(widget()).who_else("Ready") is None
+
+
+def test_an_apply_leaves_what_another_writer_has_taken_as_it_is():
+    """What is left out of an apply would be removed, and the other writer's condition break."""
+    managers = (
+        ours("Settled"),
+        ours("Ready", leaves=("type", "reason", "message")),
+        entry("other", "Ready", leaves=("status",)),
+    )
+    document = widget(
+        condition("Ready", "False"),
+        condition("Settled", "False", "InProgress"),
+        managers=managers,
+        observedGeneration=3,
+    )
+    wanted = verdicts(evaluate(widget(observedGeneration=3), at=NOW))
+    del wanted["Ready"]
+    items = items_to_apply(read_stored(document), wanted, ANY, AT)
+    assert items is not None
+    assert items[0]["type"] == "Settled"
+    assert items[1:] == [{"type": "Ready", "reason": "Ready", "message": "as it was then"}]
+
+
+def test_to_release_ours_is_to_apply_nothing_but_what_others_have_a_part_in():
+    assert items_to_release(read_stored(widget(condition("Ready", "True")))) is None
+    both = widget(
+        condition("Ready", "True"),
+        condition("Settled", "True"),
+        managers=(ours("Settled"), ours("Ready", leaves=("message",)), entry("other", "Ready")),
+    )
+    assert items_to_release(read_stored(both)) == [{"type": "Ready", "message": "as it was then"}]
+
+
+def test_only_fields_that_the_schema_declares_are_sent():
+    items = applied(widget(observedGeneration=3), ConditionSchema(frozenset({"type", "status"})))
+    assert items == [
+        {"type": "Ready", "status": "True"},
+        {"type": "Settled", "status": "True"},
+    ]
+
+
+def definition(conditions: Any, *, subresource: bool = True) -> dict[str, Any]:
+    version: dict[str, Any] = {
+        "name": "v1",
+        "schema": {
+            "openAPIV3Schema": {
+                "properties": {"status": {"properties": {"conditions": conditions}}}
+            }
+        },
+    }
+    if subresource:
+        version["subresources"] = {"status": {}}
+    return {"metadata": {"name": "widgets.example.org"}, "spec": {"versions": [version]}}
+
+
+ITEMS = {"properties": {"type": {}, "status": {}}}
+MAP = {
+    "x-kubernetes-list-type": "map",
+    "x-kubernetes-list-map-keys": ["type"],
+    "items": ITEMS,
+}
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        (definition(MAP, subresource=False), "no status subresource"),
+        (definition({"items": ITEMS}), "no list map"),
+        (definition(MAP | {"x-kubernetes-list-type": "atomic"}), "no list map"),
+        (definition(MAP | {"x-kubernetes-list-map-keys": ["type", "status"]}), "no list map"),
+        (definition(MAP | {"items": {"properties": {"type": {}}}}), "no type or status"),
+        ({"metadata": {"name": "widgets.example.org"}}, "no status subresource"),
+    ],
+)
+def test_a_kind_whose_conditions_cannot_be_shared_is_refused_with_what_to_change(found, said):
+    with pytest.raises(NotPublishableError, match=said) as error:
+        read_schema(found, "v1")
+    assert str(error.value).startswith("widgets.example.org: ")
+
+
+def test_a_schema_says_which_fields_a_condition_takes():
+    assert read_schema(definition(MAP), "v1").takes("status")
+    assert not read_schema(definition(MAP), "v1").takes("observedGeneration")
+    loose = MAP | {"items": ITEMS | {"x-kubernetes-preserve-unknown-fields": True}}
+    assert read_schema(definition(loose), "v1").takes("observedGeneration")
+
+
+def test_owners_of_an_object_without_managers_are_none():
+    assert read_owners({"metadata": {}}) == {}
+    assert read_owners({}) == {}

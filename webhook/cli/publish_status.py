@@ -1,0 +1,158 @@
+"""`genguard publish-status`: keep the conditions Ready and Settled of custom resources."""
+
+import asyncio
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from webhook.cli.errors import carry_out, one_line_errors
+from webhook.cli.judging import RULES, judging
+from webhook.cli.options import CONTEXT, KUBECONFIG, NAMESPACE, namespace_of
+from webhook.objects.served import Served
+from webhook.status.assessment import Judge
+from webhook.status.published import LABEL, NotPublishableError, without_published
+from webhook.status.targets import RequestedTarget, WatchTarget, resolve_targets
+from webhook.telemetry.logs import LOGGER, logging_to_stderr
+
+if TYPE_CHECKING:
+    from webhook.cli.following import Following
+    from webhook.cluster.lease import LeaseElection
+    from webhook.cluster.rest import Rest
+    from webhook.cluster.status_publisher import StatusPublisher
+
+LEASE: Final = "genguard-publish-status"
+_TICK: Final = 5.0
+"""Seconds after which time alone may have changed a verdict."""
+_APART: Final = 1.0
+"""Seconds between two looks: each judges every object that has opted in."""
+_LEADING_APART: Final = 0.5
+_SIGTERM_EXIT: Final = 143
+
+
+@click.command("publish-status")
+@NAMESPACE
+@click.option("-A", "--all-namespaces", is_flag=True, help="In every namespace.")
+@click.option(
+    "--lease-namespace",
+    metavar="NAME",
+    help=f"Where the Lease {LEASE} is, by which one of several replicas is elected. "
+    "[default: that of the pod, or of the kubeconfig's context]",
+)
+@RULES
+@KUBECONFIG
+@CONTEXT
+@click.argument("kinds", nargs=-1, required=True, metavar="KIND...")
+def publish_status(kinds: tuple[str, ...], *, rules: Path | None, **flags: Any) -> None:
+    """Write the conditions Ready and Settled into custom resources that opt in, until interrupted.
+
+    KIND is a custom resource with a status subresource: widgets.example.org. An object opts in by
+    the label genguard.io/publish-status=true. A condition is written when its verdict changes, by
+    a server-side apply without force. One that somebody else writes, or changes back, is left to
+    him, and a log line and an Event say so. Of several replicas only one writes.
+
+    The exit code is 0 after SIGTERM, 1 when a kind cannot be published or the cluster refuses, 2
+    when the command line is wrong, 130 when interrupted.
+    """
+    with one_line_errors():
+        try:
+            with judging(rules) as judge, logging_to_stderr():
+                carry_out(_run(kinds, judge, **flags))
+        except NotPublishableError as error:
+            raise click.ClickException(str(error)) from error
+        except SystemExit as end:
+            sys.exit(0 if end.code == _SIGTERM_EXIT else end.code)
+
+
+async def _run(
+    kinds: Sequence[str],
+    judge: Judge,
+    *,
+    kubeconfig: str | None,
+    context: str | None,
+    namespace: str | None,
+    all_namespaces: bool,
+    lease_namespace: str | None,
+) -> None:
+    # Imported here: the help needs none of it, and the API client loads for half a second.
+    from webhook.alerts.leader import taking_part  # noqa: PLC0415
+    from webhook.cluster.connection import (  # noqa: PLC0415
+        connected,
+        default_kubeconfig,
+        default_namespace,
+        server_identity,
+    )
+    from webhook.cluster.discovery import discover  # noqa: PLC0415
+    from webhook.cluster.lease import LeaseElection  # noqa: PLC0415
+    from webhook.cluster.rest import Rest  # noqa: PLC0415
+
+    kubeconfig = kubeconfig or default_kubeconfig()
+    asked = [RequestedTarget(kind, "") for kind in kinds]
+    within = namespace_of(kubeconfig, context, namespace, asked, every=all_namespaces)
+    async with connected(kubeconfig, context) as api:
+        rest = Rest(api)
+        served = await discover(rest)
+        targets = resolve_targets(asked, served, within, f"{LABEL}=true")
+        for one in targets:
+            _ = await _publisher(rest, [one])  # says at once what can never be published
+        where = lease_namespace or default_namespace(kubeconfig, context)
+        election = LeaseElection(rest, where, LEASE, server_identity())
+        async with taking_part(election):
+            while True:
+                if election.is_leader:
+                    await _lead(rest, served, targets, election, judge)
+                await asyncio.sleep(_LEADING_APART)
+
+
+async def _publisher(rest: "Rest", targets: Sequence[WatchTarget]) -> "StatusPublisher":
+    from webhook.cluster.status_publisher import StatusPublisher  # noqa: PLC0415
+    from webhook.cluster.stored_objects import event_creator  # noqa: PLC0415
+
+    publisher = StatusPublisher(rest, event_creator(rest))
+    for one in targets:
+        await publisher.learn(one.served)
+    return publisher
+
+
+async def _lead(
+    rest: "Rest",
+    served: Sequence[Served],
+    targets: Sequence[WatchTarget],
+    election: "LeaseElection",
+    judge: Judge,
+) -> None:
+    """Follow the objects and publish, as long as this replica leads."""
+    from webhook.cli.following import following  # noqa: PLC0415
+
+    publisher = await _publisher(rest, targets)
+    by_target = dict.fromkeys(targets)
+
+    def on_seen(target: WatchTarget, uid: str, document: dict[str, Any]) -> dict[str, Any]:
+        if target in by_target:
+            publisher.see(target.served, uid, document)
+        return dict(without_published(document))
+
+    async with following(rest, served, targets, _tell, {}, judge=judge, on_seen=on_seen) as objects:
+        while election.is_leader:
+            await _publish_all(objects, publisher, election)
+            await asyncio.sleep(_APART)
+
+
+async def _publish_all(
+    objects: "Following", publisher: "StatusPublisher", election: "LeaseElection"
+) -> None:
+    sight = await objects.sight(_TICK)
+    if sight is None:
+        return
+    await publisher.keep_only(frozenset[str]().union(*sight.there.values()))
+    for root in sight.roots:
+        for node in root.walk():
+            if not election.is_leader:
+                return
+            await publisher.publish(node.assessment)
+
+
+def _tell(text: str) -> None:
+    LOGGER.warning("not watched", extra={"facts": {"reason": text}})
