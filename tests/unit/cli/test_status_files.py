@@ -73,7 +73,7 @@ def test_a_line_has_these_keys_in_this_order():
         "health": "Green", "progress": 1.0, "tableReady": True, "kstatus": "Current",
         "argo": "Healthy", "rollout": "complete", "reconciledGeneration": 4,
         "terminatingReplicas": 0, "reasons": [], "apiVersion": "apps/v1", "group": "apps",
-        "uid": "1",
+        "uid": "1", "trafficReady": None, "applicationQualified": None,
     }  # fmt: skip
     assert (result.exit_code, result.stderr) == (0, "")
 
