@@ -12,7 +12,7 @@ QUICK := tests/unit tests/architecture tests/scenarios/test_recorded.py \
 	--ignore=tests/architecture/test_recipes.py
 KIND_TEST := $(PY) -m pytest --timeout=1800
 
-.PHONY: help shipped install run demo demo-picture dashboard-picture quick quick-tests test kind-test check controlplane bench bench-check memory memory-attack soak coverage mutate fuzz faults wheel chart krew sbom audit docs clean lock
+.PHONY: help shipped install run demo demo-picture dashboard-picture quick quick-tests test kind-test check controlplane bench bench-check memory memory-attack soak coverage mutate fuzz faults next-kubernetes wheel chart krew sbom audit docs clean lock
 
 help: ## what people do here
 	@awk 'BEGIN{FS=":.*## "} /^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -116,6 +116,9 @@ memory-attack: install ## what a server takes under attacks on its memory, and w
 soak: install controlplane ## load and trouble, and whether anything grows by it: TIME=60 minutes
 	$(PY) -m tests.soak --minutes $(or $(TIME),60)
 
+next-kubernetes: install ## what a release has that the table of kinds has not: VERSION=1.38.0, WRITE=1 writes it
+	$(PY) -m tests.versions.next $(VERSION) $(if $(WRITE),--write)
+
 wheel: install ## the wheel in dist/, the same bytes wherever this commit is built
 	$(PY) -m tests.supply.wheel
 
@@ -136,8 +139,8 @@ docs: ## the documents as a site, in build/site: it needs no internet, and no li
 	@python3 -m tests.site
 
 lock: ## pin the dependencies again, with hashes (needs pip-tools in .venv)
-	$(PIN) --extra uvloop -o requirements.lock pyproject.toml
-	$(PIN) --extra dev --extra uvloop -c requirements.lock -o requirements-dev.lock pyproject.toml
+	$(PIN) --extra uvloop --extra otel -o requirements.lock pyproject.toml
+	$(PIN) --extra dev --extra uvloop --extra otel -c requirements.lock -o requirements-dev.lock pyproject.toml
 	$(PIN) -o requirements-krew.lock requirements-krew.in
 	$(PY) -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["dependency-groups"]["docs"], sep="\n")' \
 		| $(PIN) -o requirements-docs.lock -

@@ -92,7 +92,7 @@ def _kind(resource: str) -> tuple[str, str, str, str]:
     plural, _, group = resource.partition(".")
     for row in load_rows():
         if (row.group, row.resource) == (group, plural):
-            return group, row.versions[-1], plural, row.kind
+            return group, row.versions[0], plural, row.kind
     return group, "v1", plural, plural.removesuffix("s").capitalize()
 
 

@@ -80,6 +80,7 @@ from webhook.store.state import (
 from webhook.telemetry import declarations
 from webhook.telemetry.logs import LOGGER, logging_to_stderr
 from webhook.telemetry.metrics import Counts, Metrics
+from webhook.telemetry.spans import exporting_spans
 from webhook.telemetry.tracked import TrackedMetrics
 
 if TYPE_CHECKING:
@@ -307,6 +308,13 @@ class Settings:
         type=ALERTMANAGER_URL,
     )
     events: bool = flag(default=False, text="Make Kubernetes Events of findings; needs a cluster.")
+    reports: bool = flag(
+        default=False,
+        text="Write open findings as Reports of OpenReports (openreports.io/v1alpha1), one for "
+        "each namespace; needs a cluster with their CustomResourceDefinitions.",
+        note="The leader writes them, and deletes a report when its findings are over. The right "
+        "to do so is in `manifests/reports`.",
+    )
     event_loop: str = flag(
         AUTO,
         "The event loop; auto: uvloop if it is installed, because it needs less CPU.",
@@ -333,7 +341,7 @@ class Settings:
             self.ops_auth == KUBERNETES and not has_cluster,
             "--ops-auth kubernetes asks a cluster: give --kubeconfig",
         )
-        for name in ("cert_secret", "events", "watch", "findings_configmap", "heal"):
+        for name in ("cert_secret", "events", "watch", "findings_configmap", "heal", "reports"):
             yield (
                 bool(getattr(self, name)) and not has_cluster,
                 f"--{name.replace('_', '-')} needs a cluster: give --kubeconfig",
@@ -368,7 +376,7 @@ class Settings:
     @property
     def needs_leader(self) -> bool:
         """Whether there is work that only one of several replicas does."""
-        return bool(self.cert_secret or self.findings_configmap or self.heal)
+        return bool(self.cert_secret or self.findings_configmap or self.heal or self.reports)
 
     def review_options(self) -> ReviewOptions:
         """What decides how reviews are judged; reads the file of --crds. Raises BadFileError."""
@@ -491,7 +499,15 @@ async def build(settings: Settings) -> AsyncIterator[App]:
         )
 
         # Detection, who is told about findings, and what is kept of them.
-        sinks = _sinks(settings, cluster, setup, replicas, leader, silences=silences)
+        sinks = _sinks(
+            settings,
+            cluster,
+            setup,
+            replicas,
+            leader,
+            silences=silences,
+            reports=await _reports(stack, settings, cluster, setup, leader, metrics=metrics),
+        )
         if isinstance(store, SqliteAddress):
             kept: dict[str, PersistentPart] = {
                 "findings": detection.ledger,
@@ -537,6 +553,7 @@ async def build(settings: Settings) -> AsyncIterator[App]:
             access=access,
             collectors=collectors,
             remote_intents=writes,
+            spans=await stack.enter_async_context(exporting_spans(metrics)),
         )
         yield App(service)
 
@@ -642,8 +659,9 @@ def _sinks(
     leader: LeaderElection | None,
     *,
     silences: Silences,
+    reports: Sink | None,
 ) -> list[Sink]:
-    """Who is told about findings: the log, Kubernetes Events and Alertmanagers."""
+    """Who is told about findings: the log, Kubernetes Events, Alertmanagers and reports."""
     sinks: list[Sink] = [LogSink()]
     if cluster is not None and settings.events:
         sinks.append(KubeEventSink(cluster.create_event, setup.kind_of))
@@ -657,6 +675,8 @@ def _sinks(
         log, *events = sinks
         logs = LeaderOrAlone(leader, lambda: not replicas.sharing.is_shared)
         sinks = [LeaderSink(log, logs), *(LeaderSink(one, leader) for one in events)]
+    if reports is not None:
+        sinks += _verified([reports], verification)
     if settings.alertmanager:
         # Every replica sends alerts: a finding has the same labels everywhere, so that it is one
         # alert, and a finding that only one replica has seen is not lost.
@@ -667,6 +687,22 @@ def _sinks(
             silencer if replicas is None or leader is None else LeaderSink(silencer, leader)
         )
     return sinks
+
+
+async def _reports(
+    stack: AsyncExitStack,
+    settings: Settings,
+    cluster: "ConnectedCluster | None",
+    setup: ReviewSetup,
+    leader: LeaderElection | None,
+    *,
+    metrics: Metrics,
+) -> Sink | None:
+    """Write findings as Reports of OpenReports, if --reports asks for it."""
+    if not settings.reports or cluster is None or leader is None:
+        return None
+    writing = cluster.finding_reports(setup, leadership=leader, metrics=metrics)
+    return await stack.enter_async_context(writing)
 
 
 def _verified(sinks: list[Sink], verification: Verification | None) -> list[Sink]:

@@ -31,6 +31,7 @@ from webhook.cluster.facts import (
     ClusterListeners,
     follow_cluster,
 )
+from webhook.cluster.finding_reports import FindingReports
 from webhook.cluster.healing import Healing
 from webhook.cluster.installation import OwnInstallation
 from webhook.cluster.lease import LeaseElection
@@ -131,6 +132,16 @@ class ConnectedCluster:
         """Use the rules of a ConfigMap while the context is entered; "": the own namespace."""
         async with follow_rules(self.rest, namespace or self.namespace, name, take):
             yield
+
+    @asynccontextmanager
+    async def finding_reports(
+        self, setup: ReviewSetup, *, leadership: Leadership, metrics: Metrics
+    ) -> AsyncIterator[FindingReports]:
+        """Write findings as Reports of OpenReports while the context is entered."""
+        reports = FindingReports(self.rest, setup.kind_of, leadership)
+        metrics.counts(declarations.REPORT_WRITES, reports.counts)
+        async with running((reports.run(),)):
+            yield reports
 
     @asynccontextmanager
     async def installation(self) -> AsyncIterator[OwnInstallation]:

@@ -34,8 +34,9 @@ class Module:
 
 
 def shipped() -> list[Module]:
-    """Every module of webhook and certs."""
-    paths = [path for folder in ("webhook", "certs") for path in (ROOT / folder).rglob("*.py")]
+    """Every module of webhook, certs and genguard."""
+    folders = ("webhook", "certs", "genguard")
+    paths = [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
     return [Module(path) for path in sorted(paths)]
 
 

@@ -42,7 +42,7 @@ _OWN: Final = re.compile(
     rb"|(?P<digest>[0-9a-f]{64})"
     rb"|(?P<minute>(?<=\"20\d\d-\d\d-\d\dT)\d\d:\d\d(?=:\d\dZ))"
     rb"|(?P<version>(?<=\"resourceVersion\":\")\d+)"
-    rb"|(?P<node>(?:(?<=system:node:)|(?<=\"nodeName\":\"))kwok)"
+    rb"|(?P<node>(?:(?<=system:node:)|(?<=\"nodeName\":\"))(?:kwok|node-\d+))"
     rb"|(?P<host>192\.0\.2\.\d+)"
     rb"|(?P<address>10\.244\.\d+\.\d+)"
     rb"|(?P<container>(?<=\"name\":\")c(?=\")|(?<=\[)c(?=\]))"

@@ -16,7 +16,7 @@ from webhook.detection.silences import Silences
 from webhook.detection.suspects import Suspects
 from webhook.review_setup import GenerationPatch, ReviewOptions, ReviewSetup
 from webhook.server.access import Access
-from webhook.server.admission import RemoteIntents
+from webhook.server.admission import RemoteIntents, ReviewSpans
 from webhook.server.detecting import Detecting
 from webhook.server.lifecycle import AdmissionService, about
 from webhook.server.limits import Limits
@@ -178,6 +178,7 @@ async def serving(
     client_ca_file: Path | None = None,
     client_names: Iterable[str] = (),
     remote_intents: RemoteIntents | None = None,
+    spans: ReviewSpans | None = None,
     shutdown_delay: float = 0.0,
     ops_read_only: bool = False,
     enforce: str = "",
@@ -224,6 +225,7 @@ async def serving(
         access=access,
         collectors=shown,
         remote_intents=remote_intents,
+        spans=spans,
     )
     await service.start()
     trust = ssl.create_default_context(cafile=str(folder / "ca.crt"))

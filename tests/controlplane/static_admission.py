@@ -1,4 +1,4 @@
-"""Files of webhooks that no API lists (KEP-5793), and the flags by which an API server has them."""
+"""Files of webhooks and policies that no API lists (KEP-5793), and the flags that name them."""
 
 import json
 from collections.abc import Mapping
@@ -16,18 +16,15 @@ class StaticAdmission:
 
     def __init__(self, folder: Path) -> None:
         self.webhooks = folder / "mutating-webhooks"
-        self.webhooks.mkdir(parents=True)
+        self.policies = folder / "mutating-policies"
         self._config = folder / "admission.yaml"
-        plugin = {
-            "name": "MutatingAdmissionWebhook",
-            "configuration": {
-                "apiVersion": _CONFIG,
-                "kind": "WebhookAdmissionConfiguration",
-                "kubeConfigFile": "",
-                "staticManifestsDir": str(self.webhooks),
-            },
-        }
-        config = {"apiVersion": _CONFIG, "kind": "AdmissionConfiguration", "plugins": [plugin]}
+        plugins = [
+            _plugin("MutatingAdmissionWebhook", "WebhookAdmissionConfiguration", self.webhooks),
+            _plugin(
+                "MutatingAdmissionPolicy", "MutatingAdmissionPolicyConfiguration", self.policies
+            ),
+        ]
+        config = {"apiVersion": _CONFIG, "kind": "AdmissionConfiguration", "plugins": plugins}
         self._config.write_text(json.dumps(config))
 
     def options(self, options: Options) -> Options:
@@ -40,4 +37,13 @@ class StaticAdmission:
 
     def write(self, manifest: Mapping[str, Any]) -> None:
         """To be called before the API server starts, which watches the folder as well."""
-        (self.webhooks / f"{manifest['metadata']['name']}.json").write_text(json.dumps(manifest))
+        is_webhook = manifest["kind"] == "MutatingWebhookConfiguration"
+        folder = self.webhooks if is_webhook else self.policies
+        name = f"{manifest['kind']}-{manifest['metadata']['name']}.json"
+        (folder / name).write_text(json.dumps(manifest))
+
+
+def _plugin(name: str, kind: str, folder: Path) -> dict[str, Any]:
+    folder.mkdir(parents=True)
+    settings = {"apiVersion": _CONFIG, "kind": kind, "staticManifestsDir": str(folder)}
+    return {"name": name, "configuration": settings}

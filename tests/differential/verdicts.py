@@ -82,8 +82,8 @@ def check(written: Written, reviews: Reviews, *, alone: bool) -> Iterator[str]:
     alone  nobody else wrote to the object: reads before and after belong to this write
     """
     if written.resource.group == _NEVER_REVIEWED:
-        predicted = _by_library(written, reviews.server_version)
-        yield from _compare(predicted, written, alone=alone)
+        predicted = predicted_by_library(written, reviews.server_version)
+        yield from compare(predicted, written, alone=alone)
         return
     if not reviews.phases(written.user) and _deleted_again(written):
         # Answered from the pending deletion, without admission (store.go:Delete, pendingGraceful).
@@ -95,7 +95,7 @@ def check(written: Written, reviews: Reviews, *, alone: bool) -> Iterator[str]:
         return
     for phase in Phase:
         prediction, _ = reviews.last(written.user, phase)
-        yield from (f"{phase}: {text}" for text in _compare(prediction, written, alone=alone))
+        yield from (f"{phase}: {text}" for text in compare(prediction, written, alone=alone))
     _, outcome = reviews.last(written.user, Phase.OUTCOME)
     if written.operation == "UPDATE" and written.subresource != "scale":
         stored, shown = generation(written.answer), generation(outcome["object"])
@@ -108,7 +108,8 @@ def _deleted_again(written: Written) -> bool:
     return written.operation == "DELETE" and "deletionTimestamp" in metadata
 
 
-def _by_library(written: Written, server_version: str) -> Prediction:
+def predicted_by_library(written: Written, server_version: str) -> Prediction:
+    """What the library says of a write, by what the API server answered with."""
     new = None if written.operation == "DELETE" else written.answer
     return predict(
         written.operation,
@@ -121,7 +122,8 @@ def _by_library(written: Written, server_version: str) -> Prediction:
     )
 
 
-def _compare(prediction: Prediction, written: Written, *, alone: bool) -> Iterator[str]:
+def compare(prediction: Prediction, written: Written, *, alone: bool) -> Iterator[str]:
+    """Every way in which a prediction is not what was stored; `alone` as in check()."""
     if written.operation == "DELETE":
         yield from _compare_delete(prediction, written)
         return
@@ -132,7 +134,8 @@ def _compare(prediction: Prediction, written: Written, *, alone: bool) -> Iterat
             yield f"{prediction} but {generation(written.before)} → {generation(written.after)}"
         return
     if written.subresource in ("scale", "binding", "eviction"):
-        if alone and generation(written.after) != generation(written.before):
+        moved = generation(written.after) - generation(written.before)
+        if alone and moved != (prediction.step or 0):
             yield f"{prediction} but {generation(written.before)} → {generation(written.after)}"
         return
     stored = generation(written.answer)

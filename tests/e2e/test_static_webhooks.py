@@ -1,4 +1,4 @@
-"""A real API server with a webhook in a file (KEP-5793), which no API lists: who is named."""
+"""A real API server with a webhook or a policy in a file (KEP-5793), which no API lists."""
 
 import json
 from typing import Any
@@ -10,7 +10,7 @@ from tests.controlplane.options import Options
 from tests.e2e.genguard import Genguard
 from tests.e2e.registrations import registered
 from tests.scenarios.loops_by_static_webhooks import pins_observed_generation
-from tests.scenarios.scene import Scene, StaticHook
+from tests.scenarios.scene import Policy, Scene, StaticHook
 from tests.scenarios.stage import CUSTOM, own_plane
 from webhook.objects.lines import LONGEST_LINE, bounded
 from webhook.replay import Replay
@@ -18,6 +18,17 @@ from webhook.review_setup import ReviewOptions
 
 NAME = "static"
 PINS = StaticHook("pins.static.k8s.io", pins_observed_generation, ("widgets/status",))
+PINNING_POLICY = Policy(
+    "pins-policy.static.k8s.io",
+    ("widgets/status",),
+    "request.operation == 'UPDATE'",
+    {
+        "patchType": "JSONPatch",
+        "jsonPatch": {
+            "expression": '[JSONPatch{op: "add", path: "/status/observedGeneration", value: 1}]'
+        },
+    },
+)
 CULPRIT = ["webhook", "pins.static.k8s.io/reviews.example.org", "likely"]
 
 
@@ -67,3 +78,34 @@ def test_with_its_manifest_it_is_named_and_without_it_nobody_is_certain(minor: s
             list(run.lines(bounded(log, LONGEST_LINE), "audit.log"))
             list(run.findings())
         assert run.summary()["webhooks"][CULPRIT[1]] > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("minor", [None, "1.37"], ids=["1.36", "1.37"])
+def test_a_policy_in_a_file_is_named_with_its_manifest_and_else_the_requester(
+    minor: str | None,
+) -> None:
+    with own_plane([PINNING_POLICY], NAME, Options(minor=minor)) as own:
+        listed = own.plane.client.get(
+            "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies"
+        ).body["items"]
+        assert PINNING_POLICY.name not in {one["metadata"]["name"] for one in listed}
+        flags = "--audit-only", f"--kubeconfig={own.plane.kubeconfig}"
+        with (
+            Genguard(*flags, f"--static-webhooks={own.policies}") as told,
+            Genguard(*flags) as untold,
+            registered(own.plane, NAME, told, rules=CUSTOM),
+            registered(own.plane, NAME, untold, rules=CUSTOM, suffix="-untold"),
+        ):
+            widget = Scene(own.plane, NAME).widget()
+            for size in range(2, 11):
+                seen = widget.spec("deployer", size=size)["metadata"]["generation"]
+                left = widget.status("controller", observedGeneration=seen, replicas=size)
+            assert left["status"]["observedGeneration"] == 1  # the policy acts
+            expected = [
+                ["policy", PINNING_POLICY.name, "likely"],
+                ["user", "controller", "possible"],
+            ]
+            wait_until(lambda: actors(told) == expected, what="the static policy named")
+            expected = [["user", "controller", "likely"]]
+            wait_until(lambda: actors(untold) == expected, what="the controller likely")

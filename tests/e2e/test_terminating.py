@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import pytest
+from click.testing import CliRunner
 
 from tests.controlplane.client import STRATEGIC_MERGE_PATCH, Client, wait_until
 from tests.controlplane.fixtures import NamespaceFactory
@@ -19,6 +20,7 @@ from tests.e2e.player import Player
 from tests.e2e.recordings import judged, wrong_predictions
 from tests.e2e.registrations import registered
 from tests.e2e.statuses import Shop
+from webhook.cli import main
 
 pytestmark = pytest.mark.xdist_group("cluster")
 
@@ -227,6 +229,43 @@ def test_both_counts_agree_while_pods_come_to_their_end_one_way_or_another(
         for pod in web.terminating():
             web.force(pod)
         web.agree(guard, 0)
+
+
+def test_the_oldest_pod_has_an_age_and_status_names_the_node_that_holds_it(
+    cluster: ControlPlane, namespace: NamespaceFactory
+) -> None:
+    web = Web(cluster, namespace(cluster))
+    with watching(cluster, "--object-metrics=1000") as guard:
+        web.create(1)
+        (pod,) = web.names()
+        node = cluster.client.get(f"{web.pods}/{pod}").body["spec"]["nodeName"]
+        cluster.client.patch(f"{web.pods}/{pod}", {"metadata": {"finalizers": ["a.org/held"]}})
+        asked = time.time()
+        # The grace period of one second is over soon, and the node stops nothing for an hour.
+        cluster.client.delete(f"{web.pods}/{pod}", {"gracePeriodSeconds": 1})
+
+        def ages() -> dict[str, float]:
+            names = ("deployment_terminating_pod_age", "replicaset_terminating_pod_age")
+            here = {"namespace": web.namespace}
+            found = {name: guard.metric(f"genguard_{name}_seconds", **here) for name in names}
+            late = "terminating_pod_overdue"
+            return found | {late: guard.metric(f"genguard_{late}_seconds", controller="ReplicaSet")}
+
+        wait_until(lambda: min(ages().values()) >= 2, what=f"ages {ages()}")
+        found = ages()
+        passed = time.time() - asked
+        # A deletionTimestamp has whole seconds.
+        assert found["deployment_terminating_pod_age"] <= passed + 1
+        told = CliRunner().invoke(
+            main,
+            ["status", f"pod/{pod}", "-n", web.namespace, f"--kubeconfig={cluster.kubeconfig}"],
+        )
+        assert f"{node} to confirm that its containers stopped, then for finalizers a.org/held" in (
+            " ".join(told.stdout.split())
+        )
+        web.force(pod)
+        cluster.client.patch(f"{web.pods}/{pod}", {"metadata": {"finalizers": None}})
+        wait_until(lambda: ages()["deployment_terminating_pod_age"] == 0)
 
 
 def test_recreate_waits_for_the_old_pods_and_both_counts_say_for_how_many(

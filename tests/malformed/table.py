@@ -175,6 +175,7 @@ ROWS: Final[dict[str, Row]] = {
         flags=(
             (("--fail-no=error", "x"), "Did you mean --fail-on?"),
             (("--fail-on=all", "x"), "is not one of"),
+            (("--only=pods", "x"), "is not one of"),
             ((), "give either FILEs or"),
             (("--kubeconfig=k", "x"), "give either FILEs or"),
         ),

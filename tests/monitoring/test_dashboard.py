@@ -92,6 +92,8 @@ def test_every_metric_in_it_is_one_that_genguard_exports(exported: set[str]) -> 
     assert exported - own <= {
         # By name beside the one that is shown, or of use to an alert alone.
         "genguard_replicaset_terminating_pods", "genguard_replicasets_without_series",
+        "genguard_replicaset_terminating_pod_age_seconds",
+        "genguard_deployment_terminating_pod_age_seconds",
         "genguard_deployments_without_series", "genguard_flip_status_refused",
         "genguard_costly_conditions", "genguard_remembered_dropped_total",
         "genguard_store_dropped_total", "genguard_ops_refused_connections_total",

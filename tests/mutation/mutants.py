@@ -10,7 +10,7 @@ from mutmut.mutation.file_mutation import MutatedFile, mutate_file_contents
 from mutmut.utils.format_utils import get_mutant_name, mangled_name_from_mutant_name
 
 ROOT: Final = Path(__file__).parents[2]
-_COPIED: Final = ("webhook", "certs", "manifests", "tests")
+_COPIED: Final = ("webhook", "certs", "manifests", "genguard", "tests")
 
 
 class Mutant(NamedTuple):

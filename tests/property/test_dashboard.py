@@ -203,7 +203,8 @@ def webhooks_page(text):
 
 
 def terminating_page(text):
-    kind = terminating.KindCounts("Deployment", Agreement(0, 1, 0), (Count(text, text, 1, 2),), 1)
+    count = Count(text, text, 1, 2, 1.0, "TerminationComplete")
+    kind = terminating.KindCounts("Deployment", Agreement(0, 1, 0), (count,), 1)
     pod = terminating.ListedPod(text, text, text, text, THEN, THEN, 30, -1.0, text, (text,), text)
     page = terminating.TerminatingPage(
         {text or "Job": 1}, {text: 1}, 1, (pod,), 1, 1, 2, (kind,), {text: False}, ()

@@ -41,6 +41,12 @@ def commands(block: str) -> list[str]:
     return found
 
 
+def commands_of(page: str) -> list[str]:
+    """Each command that a page of docs/ shows."""
+    found = _BLOCK.findall((ROOT / "docs" / page).read_text())
+    return [one for name, content in found if name == "sh" for one in commands(content)]
+
+
 class Shell:
     """A folder to type in, with genguard and kubectl on PATH and the kubeconfig of a cluster."""
 

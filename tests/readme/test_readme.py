@@ -17,7 +17,7 @@ from tests.e2e.culprits import deployment
 from tests.e2e.genguard import ROOT
 from tests.e2e.kubelet import PLANE, PORT_LOCK, Kubelet
 from tests.locking import locked
-from tests.readme.commands import Shell, blocks, commands
+from tests.readme.commands import Shell, blocks, commands, commands_of
 
 pytestmark = pytest.mark.xdist_group("cluster")
 
@@ -66,6 +66,7 @@ ELSEWHERE = {
     f"helm upgrade --install genguard {OCI} --create-namespace --wait --set auditOnly=true": CHART,
     f"helm upgrade genguard {OCI} --reuse-values --set register=true": CHART,
     "genguard doctor": "tests/e2e/test_doctor.py",
+    **dict.fromkeys(commands_of("traces.md"), "tests/e2e/test_opentelemetry.py"),
     "kubectl krew install --manifest=genguard.yaml": KREW,
     "kubectl genguard status -A": KREW,
     "curl -sS http://localhost:8080/api/findings/ID/silence "

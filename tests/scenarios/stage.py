@@ -18,9 +18,9 @@ from tests.e2e.audit import AuditTrail
 from tests.e2e.genguard import RECORD, Genguard
 from tests.e2e.registrations import registered, rule
 from tests.scenarios.catalogue import Scenario
-from tests.scenarios.policies import bound
+from tests.scenarios.policies import bound, static_manifests
 from tests.scenarios.recording import DEFINITIONS
-from tests.scenarios.scene import Scene, StaticHook
+from tests.scenarios.scene import Policy, Scene, StaticHook
 
 _WRITES = ["CREATE", "UPDATE"]
 CUSTOM = (
@@ -47,16 +47,17 @@ class Played(NamedTuple):
 
 
 class OwnPlane(NamedTuple):
-    """A control plane with the static webhooks of one scenario, their manifests and folder."""
+    """A control plane with static webhooks and policies, their manifests and folders."""
 
     plane: ControlPlane
     manifests: list[dict[str, Any]]
     folder: Path
+    policies: Path
 
 
 @contextmanager
 def own_plane(
-    statics: Iterable[StaticHook], namespace: str, options: Options | None = None
+    statics: Iterable[StaticHook | Policy], namespace: str, options: Options | None = None
 ) -> Iterator[OwnPlane]:
     """A control plane for one scenario: only the files of an API server make static webhooks."""
     with ExitStack() as undo:
@@ -65,6 +66,11 @@ def own_plane(
         plane = ControlPlane(static.options(options or Options(audit_level="RequestResponse")))
         manifests = []
         for hook in statics:
+            if isinstance(hook, Policy):
+                for manifest in static_manifests(hook, namespace):
+                    static.write(manifest)
+                    manifests.append(manifest)
+                continue
             listener = undo.enter_context(WebhookListener(plane.authority, hook.patch))
             manifest = listener.static(hook.name, namespace, hook.resources, **hook.settings)
             static.write(manifest)
@@ -72,7 +78,7 @@ def own_plane(
         undo.enter_context(plane)
         undo.enter_context(defined(plane))
         plane.client.post("/api/v1/namespaces", {"metadata": {"name": namespace}})
-        yield OwnPlane(plane, manifests, static.webhooks)
+        yield OwnPlane(plane, manifests, static.webhooks, static.policies)
 
 
 @contextmanager

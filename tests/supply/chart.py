@@ -43,6 +43,7 @@ HEAL = 'include "genguard.heals" $'
 HA = "$.Values.ha"
 OWN_STORE = "and $.Values.ha (not $.Values.store)"
 WATCH = "$.Values.watch"
+REPORTS = "$.Values.reports"
 MONITORING = "$.Values.monitoring"
 OPS_AUTH = "$.Values.opsAuth"
 GIVEN_PAIR = "$.Values.certificate.ca"
@@ -140,6 +141,13 @@ def values() -> list[Value]:
             "the registrations are made. caBundle, in PEM, is what it is known by.",
         ),
         Value("watch", False, _FLAG, "Watch workloads and their pods, with the right to do so."),
+        Value(
+            "reports",
+            False,
+            _FLAG,
+            "Write open findings as Reports of OpenReports, with the right to do so. The cluster "
+            "needs the CustomResourceDefinitions of openreports.io.",
+        ),
         Value(
             "opsAuth",
             False,
@@ -239,7 +247,7 @@ def serve_flags() -> Iterator[tuple[str, dict[str, Any], str]]:
 
     Not those that the manifests or other values set, nor those that need a file in the pod.
     """
-    everything = (AUDIT, OWN_PAIR, HEAL, OWN_STORE, HA, WATCH, OPS_AUTH)
+    everything = (AUDIT, OWN_PAIR, HEAL, OWN_STORE, HA, WATCH, REPORTS, OPS_AUTH)
     taken = {
         flag.partition("=")[0]
         for document in _rendered(everything)
@@ -276,6 +284,7 @@ _PARTS = {
     OWN_STORE: "../valkey",
     HA: "../replicas",
     WATCH: "../watch",
+    REPORTS: "../reports",
     OPS_AUTH: "../ops-auth",
 }
 _SENTINELS = {name: f"sentinel {name}".encode() for name in (CERT_FILE, KEY_FILE, CA_FILE)}
@@ -325,6 +334,7 @@ def objects() -> dict[_Key, Any]:
         (OWN_STORE, ()),
         (HA, ()),
         (WATCH, ()),
+        (REPORTS, ()),
         (MONITORING, ()),
         (OPS_AUTH, (MONITORING,)),
     ):

@@ -23,6 +23,8 @@ NAMED = (
     "webhook/py.typed",
     "certs/py.typed",
     "manifests/py.typed",
+    "genguard/py.typed",
+    "genguard/testing/builtin_kinds.json",
 )
 
 
@@ -38,7 +40,7 @@ def test_it_holds_every_module_table_manifest_runbook_and_page(wheel: zipfile.Zi
     kinds = {".py", ".typed", ".json", ".yaml", ".md", ".html", ".css", ".js", ".svg"}
     expected = {
         str(path.relative_to(ROOT))
-        for package in ("webhook", "certs", "manifests")
+        for package in ("webhook", "certs", "manifests", "genguard")
         for path in (ROOT / package).rglob("*")
         if path.suffix in kinds and path.name not in READ_ELSEWHERE
     }

@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-_PARTS = {"webhook", "certs", "manifests", "pyproject.toml", "README.md", "LICENSE"}
+_PARTS = {"webhook", "certs", "manifests", "genguard", "pyproject.toml", "README.md", "LICENSE"}
 _BACKEND = "import sys, setuptools.build_meta as b; print(b.build_wheel(sys.argv[1]))"
 
 

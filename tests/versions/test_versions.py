@@ -79,10 +79,12 @@ def test_it_is_the_version_that_it_is_taken_for(release: Release) -> None:
     assert told.removeprefix("v").split(".")[:2] == release.version.split(".")
 
 
-def test_what_it_stores_is_in_the_table_of_kinds(release: Release) -> None:
+def test_what_it_stores_without_a_flag_is_what_the_table_says(release: Release) -> None:
     table = load_table(release.version)
-    known = {row.name for row in table.rows if row.persisted and table.serves(row)}
-    assert {notation(one) for one in release.stock} <= known
+    known = {
+        row.name for row in table.rows if row.persisted and table.serves(row) and table.enables(row)
+    }
+    assert {notation(one) for one in release.stock} == known
 
 
 def test_every_prediction_is_what_is_stored(release: Release, tmp_path: Path) -> None:

@@ -1,9 +1,10 @@
-"""`genguard lint`: webhook configurations checked for what breaks clusters, before they do."""
+"""`genguard lint`: webhooks and CustomResourceDefinitions checked for what breaks clusters."""
 
 import asyncio
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,8 +19,10 @@ from webhook.lint.check import (
     Level,
     LintFinding,
 )
+from webhook.lint.definition import DEFINITION, is_definition
 from webhook.lint.lint import CHECKS
 from webhook.lint.lint import lint as look
+from webhook.lint.openreports import to_open_report
 from webhook.lint.sarif import Sources, to_sarif
 from webhook.objects.documents import Unreadable, read_documents
 from webhook.objects.lines import bounded
@@ -27,16 +30,24 @@ from webhook.objects.shown import json_line, printable
 
 _CONFIGURATIONS: Final = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 _REGISTERED: Final = "/apis/admissionregistration.k8s.io/v1"
+_WEBHOOKS: Final = "webhooks"
+_CRDS: Final = "crds"
+_WANTED: Final = {
+    _WEBHOOKS: "webhook configuration",
+    _CRDS: "CustomResourceDefinition",
+    None: "webhook configuration or CustomResourceDefinition",
+}
 
 
 @click.command()
 @click.option(
     "-o",
     "output",
-    type=click.Choice(["json", "table", "sarif"]),
+    type=click.Choice(["json", "table", "sarif", "openreports"]),
     default="table",
     show_default=True,
-    help="A table for people, JSON for programs (an object a line), or SARIF for code scanning.",
+    help="A table for people, JSON for programs (an object a line), SARIF for code scanning, or a "
+    "ClusterReport of OpenReports for kubectl apply.",
 )
 @click.option(
     "--kubeconfig", metavar="FILE|in-cluster", help="Check those of a cluster instead of FILEs."
@@ -49,6 +60,11 @@ _REGISTERED: Final = "/apis/admissionregistration.k8s.io/v1"
     show_default=True,
     help="The least severity that makes the exit code 1.",
 )
+@click.option(
+    "--only",
+    type=click.Choice([_WEBHOOKS, _CRDS]),
+    help="Check webhook configurations alone, or CustomResourceDefinitions alone.",
+)
 @RECURSIVE
 @MAX_LINE
 @click.argument("files", nargs=-1, metavar="[FILE|FOLDER|URL...|-]")
@@ -59,13 +75,15 @@ def lint(
     kubeconfig: str | None,
     context: str | None,
     fail_on: str,
+    only: str | None,
     recursive: bool,
     max_line: int,
 ) -> None:
-    """Check webhook configurations for what breaks clusters.
+    """Check webhook configurations and CustomResourceDefinitions for what breaks clusters.
 
-    FILE holds JSON or YAML, one, several documents or a List; what is no webhook configuration or
-    Service is passed over. It is a file, a folder, an https URL, or - for standard input.
+    FILE holds JSON or YAML, one, several documents or a List; what is no webhook configuration,
+    CustomResourceDefinition or Service is passed over. It is a file, a folder, an https URL, or -
+    for standard input.
 
     The exit code is 0 when nothing was found that is severe enough, 1 when something was or the
     input cannot be read, 2 when the command line is wrong.
@@ -77,15 +95,18 @@ def lint(
     documents = [one for name in names for one in _documents(name, max_line)]
     if of_cluster:
         with one_line_errors():
-            documents = asyncio.run(_of_cluster(kubeconfig, context))
+            documents = asyncio.run(_of_cluster(kubeconfig, context, only))
+    documents = [one for one in documents if _is_wanted(one, only)]
     found = look(documents, at=datetime.now(UTC), live=of_cluster)
     if output == "sarif":
         click.echo(json_line(to_sarif(found, CHECKS, Sources(_texts(names)), __version__)))
+    elif output == "openreports":
+        click.echo(json_line(to_open_report(found, _resources(documents))))
     else:
         _print_findings(found, output)
-    if not any(_is_configuration(one) for one in documents):
+    if not any(_is_configuration(one) or is_definition(one) for one in documents):
         where = "the cluster" if of_cluster else ", ".join(files)
-        tell(f"No webhook configuration found in {where}.")
+        tell(f"No {_WANTED[only]} found in {where}.")
     sys.exit(any(one.severity.rank <= Level(fail_on).rank for one in found))
 
 
@@ -114,8 +135,29 @@ def _is_configuration(document: Any) -> bool:
     return isinstance(document, dict) and document.get("kind") in _CONFIGURATIONS
 
 
+def _resources(documents: Iterable[Any]) -> dict[str, dict[str, str]]:
+    """References to the webhook configurations and definitions, by name."""
+    found = {}
+    for one in documents:
+        if not (_is_configuration(one) or is_definition(one)):
+            continue
+        metadata = one.get("metadata")
+        name = metadata.get("name") if isinstance(metadata, dict) else None
+        if isinstance(name, str):
+            version = str(one.get("apiVersion", ""))
+            found[name] = {"apiVersion": version, "kind": one["kind"], "name": name}
+    return found
+
+
+def _is_wanted(document: Any, only: str | None) -> bool:
+    """Whether --only leaves a document in; Services stay, for checks of webhooks use them."""
+    if only == _WEBHOOKS:
+        return not is_definition(document)
+    return only is None or not _is_configuration(document)
+
+
 def _row(one: LintFinding) -> str:
-    return printable(f"{one.severity.value:8} {one.id:26} {one.webhook} {one.field}: {one.message}")
+    return printable(f"{one.severity.value:8} {one.id:26} {one.subject} {one.field}: {one.message}")
 
 
 def _documents(name: str, max_line: int) -> Iterator[Any]:
@@ -129,18 +171,29 @@ def _documents(name: str, max_line: int) -> Iterator[Any]:
         raise click.ClickException(f"{name}: {error.strerror}") from error
 
 
-async def _of_cluster(given: str | None, context: str | None) -> list[Any]:
-    """Read both kinds of webhook configuration from the API server."""
+async def _of_cluster(given: str | None, context: str | None, only: str | None) -> list[Any]:
+    """Read webhook configurations and definitions from the API server, as far as wanted."""
     # Imported when wanted: the client of the Kubernetes API takes half a second to load.
     from webhook.cluster.connection import (  # noqa: PLC0415
         connected,
         default_kubeconfig,
     )
-    from webhook.cluster.rest import Rest  # noqa: PLC0415
+    from webhook.cluster.facts import definitions  # noqa: PLC0415
+    from webhook.cluster.rest import RefusedError, Rest  # noqa: PLC0415
 
     found: list[Any] = []
     async with connected(given or default_kubeconfig(), context) as api:
-        for kind in _CONFIGURATIONS:
-            listed = await Rest(api).get(f"{_REGISTERED}/{kind.lower()}s")
+        rest = Rest(api)
+        for kind in _CONFIGURATIONS if only != _CRDS else ():
+            listed = await rest.get(f"{_REGISTERED}/{kind.lower()}s")
             found += [{**item, "kind": kind} for item in listed["items"]]
+        if only == _WEBHOOKS:
+            return found
+        try:
+            found += [{**item, "kind": DEFINITION} for item in await definitions(rest)]
+        except RefusedError as error:
+            # An account that may read webhooks alone still gets these checked.
+            if only == _CRDS or error.status != HTTPStatus.FORBIDDEN:
+                raise
+            tell(f"CustomResourceDefinitions are not checked: {error}")
     return found

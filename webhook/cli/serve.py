@@ -19,6 +19,7 @@ from webhook.server.options import BadOpsAuthError
 from webhook.server.tokens import BadTokenFileError
 from webhook.server.watching import NotWatchableError
 from webhook.store.address import BadStoreError
+from webhook.telemetry.spans import BadTracingError
 
 _CONFIG = click.Option(
     ["--config"],
@@ -39,6 +40,7 @@ _BAD_FLAG = (
     NotShadowableError,
     NotRestorableError,
     NotWatchableError,
+    BadTracingError,
 )
 """What a flag, or a file that a flag names, can be refused with."""
 

@@ -15,6 +15,7 @@ from webhook.status.terminating_pods import (
     Agreement,
     Count,
     TerminatingPod,
+    waits_for,
 )
 
 _NEEDED: Final = {
@@ -147,17 +148,8 @@ def _listed(one: TerminatingPod, now: float) -> ListedPod:
         left,
         one.node,
         one.finalizers,
-        _waiting_for(one, left),
+        waits_for(one.node, one.finalizers, is_over=left is None or left <= 0),
     )
-
-
-def _waiting_for(one: TerminatingPod, left: float | None) -> str:
-    """Say what a pod waits for. Finalizers block it only once its containers have stopped."""
-    if left is not None and left > 0:
-        return "its containers to stop"
-    if one.finalizers:
-        return "its finalizers, or its node"
-    return "its node to confirm that it stopped" if one.node else "the API server to remove it"
 
 
 def _moment(text: str) -> datetime:

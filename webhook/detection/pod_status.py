@@ -16,7 +16,9 @@ from webhook.admission.review import AdmissionRequest
 from webhook.objects.fields import Fields
 
 NODE_USER: Final = "system:node:"
-"""What the name of a kubelet's user begins with (plugin/pkg/auth/authorizer/node)."""
+"""What the name of a kubelet's user begins with (plugin/pkg/auth/authorizer/node). The API server
+keeps each of them to the pods of its node (plugin/pkg/admission/noderestriction), and a simulated
+kubelet writes those of many nodes: so a user of this name is never somebody else."""
 _SYSTEM: Final = "system:serviceaccount:kube-system:"
 CONTROL_PLANE: Final = frozenset(
     {
@@ -110,10 +112,10 @@ def _find(request: AdmissionRequest) -> PodStatusChange:
     if old is None or new is None or old.spec is None or old.status == new.status:
         return NOTHING_FOREIGN
     user = wire.user_info.username
-    if user.startswith(NODE_USER) and _names_node(old.spec, user.removeprefix(NODE_USER)):
+    if user.startswith(NODE_USER):
         return NOTHING_FOREIGN
     spec = _spec_decoder.decode(old.spec) or _Spec()
-    if not spec.node_name or user == f"{NODE_USER}{spec.node_name}":
+    if not spec.node_name:
         return NOTHING_FOREIGN
     before, after = _fields(old.status), _fields(new.status)
     changed = {key for key in {**before, **after} if before.get(key) != after.get(key)}
@@ -140,14 +142,6 @@ class _Changed(NamedTuple):
     type: str
     place: int | None
     is_observed: bool
-
-
-def _names_node(spec: msgspec.Raw, node: str) -> bool:
-    """Whether a spec visibly names a node: the API server writes JSON without blanks.
-
-    False means only that it has to be decoded.
-    """
-    return f'"nodeName":"{node}"'.encode() in bytes(spec)
 
 
 def _fields(status: msgspec.Raw | None) -> Fields:

@@ -115,8 +115,16 @@ class _Binding(msgspec.Struct):
     spec: _BindingSpec
 
 
-class _Named(msgspec.Struct):
+class _ValidatingSpec(msgspec.Struct, frozen=True, rename="camel"):
+    param_kind: dict[str, Any] | None = None
+    param_ref: dict[str, Any] | None = None
+
+
+class _Validating(msgspec.Struct):
+    """A validating policy or its binding: it changes nothing, so only its parameters are read."""
+
     metadata: _Metadata
+    spec: _ValidatingSpec = _ValidatingSpec()
 
 
 _SHAPES: Final[Mapping[str, Any]] = {
@@ -124,8 +132,8 @@ _SHAPES: Final[Mapping[str, Any]] = {
     _VALIDATING: _Webhooks,
     POLICY: _Policy,
     BINDING: _Binding,
-    "ValidatingAdmissionPolicy": _Named,
-    "ValidatingAdmissionPolicyBinding": _Named,
+    "ValidatingAdmissionPolicy": _Validating,
+    "ValidatingAdmissionPolicyBinding": _Validating,
 }
 
 
@@ -163,9 +171,9 @@ def check_manifest(manifest: Mapping[str, Any]) -> Identity:
                     f"{kind}: a static webhook is called by URL: set "
                     f"webhooks[{index}].clientConfig.url"
                 )
-    if isinstance(found, _Policy) and found.spec.param_kind is not None:
+    if isinstance(found, _Policy | _Validating) and found.spec.param_kind is not None:
         raise BadManifestError(f"{kind}: a static policy takes no parameters: remove paramKind")
-    if isinstance(found, _Binding) and found.spec.param_ref is not None:
+    if isinstance(found, _Binding | _Validating) and found.spec.param_ref is not None:
         raise BadManifestError(f"{kind}: a static policy takes no parameters: remove paramRef")
     return Identity(str(kind), name, found.spec.policy_name if isinstance(found, _Binding) else "")
 

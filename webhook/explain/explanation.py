@@ -7,6 +7,7 @@ from typing import Final
 import msgspec
 
 from webhook.explain.definition import Column, Version
+from webhook.explain.predicate import GenerationPredicate, judge_predicate
 from webhook.generation.custom import StatusSubresource, custom_strategy
 from webhook.generation.strategy import (
     Equality,
@@ -154,6 +155,7 @@ class Explanation(msgspec.Struct, frozen=True, rename="camel"):
     status_subresource: StatusSubresource
     observed_generation: Observed
     judged: StatusRule
+    generation_predicate: GenerationPredicate
     columns: tuple[Column, ...] = ()
     other_versions: dict[str, StatusSubresource] = {}
 
@@ -163,29 +165,31 @@ def explain_row(row: Row, table: GenerationTable) -> Explanation:
     strategy = table.find(row.group, row.resource)
     if strategy is None:
         raise KeyError(row.name)
-    has_status = "status" in row.subresources
+    has_status = "status" in strategy.subresources
+    status = StatusSubresource.PRESENT if has_status else StatusSubresource.ABSENT
     return Explanation(
         resource=row.name,
         kind=row.kind,
-        versions=row.versions,
+        versions=table.versions(row),
         short_names=row.short_names,
         namespaced=row.namespaced,
         server_version=table.server_version,
         served=table.serves(row),
         served_since=row.served_since,
         served_until=row.served_until,
-        enabled_by_default=row.enabled_by_default,
+        enabled_by_default=table.enables(row),
         custom=False,
         generation=_generation(strategy, strategy.subresources, row.behaviour),
-        status_subresource=StatusSubresource.PRESENT if has_status else StatusSubresource.ABSENT,
+        status_subresource=status,
         observed_generation=Observed(
-            row.observed_generation,
+            table.observed(row),
             row.observed_generation_gate,
             row.observed_by,
             row.observed_kept,
             row.condition_writers,
         ),
         judged=describe_status_rule(row.group, row.kind),
+        generation_predicate=judge_predicate(strategy, strategy.subresources, status),
     )
 
 
@@ -213,6 +217,7 @@ def explain_version(
         status_subresource=custom.status,
         observed_generation=Observed(version.observed),
         judged=describe_status_rule(custom.group, custom.kind),
+        generation_predicate=judge_predicate(strategy, rules, custom.status),
         columns=version.columns,
         other_versions={
             one.custom.version: one.custom.status for one in others if one is not version

@@ -5,6 +5,7 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from webhook.explain.explanation import Explanation, Generation
+from webhook.explain.predicate import DELETION, STATUS, GenerationPredicate, PredicateVerdict
 from webhook.generation.custom import StatusSubresource
 from webhook.generation.strategy import (
     Equality,
@@ -54,7 +55,33 @@ SUBRESOURCE_OF_STATUS: Final = {
     StatusSubresource.ABSENT: "without status subresource",
     StatusSubresource.UNKNOWN: "its status subresource is not known",
 }
+PREDICATE: Final = {
+    PredicateVerdict.SAFE: "safe for a controller that acts on spec: it passes each change of it",
+    PredicateVerdict.NOISY: "filters less than it seems: it also passes writes that ask for "
+    "nothing new",
+    PredicateVerdict.PARTLY: "not safe for every controller: it drops some writes that one may "
+    "need, see misses",
+    PredicateVerdict.UNSAFE: "not safe: it drops every update, for no update moves generation",
+    PredicateVerdict.UNKNOWN: "not known: without a status subresource it also passes each write "
+    "of status; give --crds or --kubeconfig",
+    PredicateVerdict.NEVER_STORED: "of no use: objects are never stored, so there are no events",
+}
+INSTEAD: Final = {
+    PredicateVerdict.NOISY: "make sure that the controller's own writes change nothing the second "
+    "time: each write that passes wakes it again",
+    PredicateVerdict.PARTLY: "no predicate, or one that compares the fields that are needed",
+    PredicateVerdict.UNSAFE: "no predicate, or ResourceVersionChangedPredicate",
+}
+WITH_LABELS: Final = (
+    "if labels or annotations matter: predicate.Or with LabelChangedPredicate, "
+    "AnnotationChangedPredicate"
+)
+_PREDICATE_SOURCE: Final = "controller-runtime pkg/predicate/predicate.go"
 NO_STATUS: Final = "by nobody: the kind has no /status"
+KEPT: Final = {
+    "kept": "kept by the API server",
+    "refused": "refused by the API server: the write that clears or lowers it fails",
+}
 TRAILS: Final = (
     "every write of status also raises generation, so observedGeneration is always one behind"
 )
@@ -82,6 +109,7 @@ def page(found: Explanation) -> tuple[Section, ...]:
         Section(_title(found), tuple(_served(found))),
         Section("GENERATION", tuple(_generation(found.generation))),
         Section("STATUS", tuple(_status(found))),
+        Section("GenerationChangedPredicate", tuple(_predicate(found.generation_predicate))),
         Section("JUDGED BY genguard status", tuple(_status_rule(found))),
     )
 
@@ -195,7 +223,7 @@ def _status(found: Explanation) -> Iterator[tuple[str, str]]:
         yield "writer", "its controller" if found.custom else "no component of Kubernetes"
     if observed.kept is not None:
         kept = observed.kept
-        yield "cleared", f"kept by the API server since {kept.since}; {kept.source}"
+        yield "cleared", f"{KEPT[kept.how]} since {kept.since}; {kept.source}"
     else:
         yield "cleared", f"lost in the API server; {_RESTORED}"
     yield from _condition_writers(observed.condition_writers)
@@ -213,6 +241,18 @@ def _condition_writers(writers: tuple[Writer, ...]) -> Iterator[tuple[str, str]]
 def _columns(found: Explanation) -> Iterator[tuple[str, str]]:
     for index, column in enumerate(found.columns):
         yield "" if index else "columns", f"{column.name}  {column.json_path}"
+
+
+def _predicate(found: GenerationPredicate) -> Iterator[tuple[str, str]]:
+    yield "verdict", PREDICATE[found.verdict]
+    if found.verdict is PredicateVerdict.NEVER_STORED:
+        return
+    kept = f"{DELETION} (while the object is kept: finalizers, grace period)"
+    yield "passes", "; ".join(kept if one == DELETION else one for one in found.passes) or "nothing"
+    wiped = f"{STATUS} (also when somebody else overwrites it)"
+    yield "misses", "; ".join(wiped if one == STATUS else one for one in found.misses)
+    yield "instead", INSTEAD.get(found.verdict, WITH_LABELS)
+    yield "source", _PREDICATE_SOURCE
 
 
 def _status_rule(found: Explanation) -> Iterator[tuple[str, str]]:

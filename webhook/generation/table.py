@@ -49,14 +49,23 @@ class Writer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Keeper(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Since when, and where, the API server keeps an observedGeneration that an update clears."""
+    """Since when, and where, the API server does not let an update clear an observedGeneration.
+
+    how  it stores the old value ("kept"), or answers with an error ("refused")
+    """
 
     since: str
     source: str
+    how: Literal["kept", "refused"] = "kept"
 
 
 class Row(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """One resource of the API server."""
+    """One resource of the API server, on all its versions together.
+
+    What not every version has is named in a mapping beside it: from its name to the first version
+    that has it (`...since`), or to the last (`...until`). What 1.29 has is taken for that of 1.28,
+    too. GenerationTable says what one server has.
+    """
 
     group: str
     resource: str
@@ -73,6 +82,11 @@ class Row(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=Tru
     observed_generation: tuple[str, ...]
     source: str
     served_until: str = ""
+    enabled_since: str = ""
+    versions_since: dict[str, str] = {}
+    versions_until: dict[str, str] = {}
+    subresources_since: dict[str, str] = {}
+    observed_since: dict[str, str] = {}
     observed_generation_gate: dict[str, dict[str, bool]] = {}
     observed_by: Writer | None = None
     observed_kept: Keeper | None = None
@@ -101,8 +115,33 @@ class GenerationTable:
 
     def serves(self, row: Row) -> bool:
         """Whether a server of this version has the resource at all, enabled or not."""
-        until = parse_version(row.served_until) if row.served_until else self._reached
-        return parse_version(row.served_since) <= self._reached <= until
+        return self._has(row.served_since) and not self._is_past(row.served_until)
+
+    def enables(self, row: Row) -> bool:
+        """Whether a server of this version has the resource on without a flag."""
+        return row.enabled_by_default and self._has(row.enabled_since)
+
+    def versions(self, row: Row) -> tuple[str, ...]:
+        """API versions of a resource on this server; all that are known where it has none."""
+        found = tuple(
+            name
+            for name in row.versions
+            if self._has(row.versions_since.get(name, ""))
+            and not self._is_past(row.versions_until.get(name, ""))
+        )
+        return found or row.versions
+
+    def observed(self, row: Row) -> tuple[str, ...]:
+        """The fields for observedGeneration that this server stores."""
+        return tuple(
+            name for name in row.observed_generation if self._has(row.observed_since.get(name, ""))
+        )
+
+    def _has(self, since: str) -> bool:
+        return not since or self._reached >= parse_version(since)
+
+    def _is_past(self, until: str) -> bool:
+        return bool(until) and self._reached > parse_version(until)
 
     def find(self, group: str, resource: str) -> Strategy | None:
         """The strategy of a built-in resource, None for everything else."""
@@ -166,10 +205,26 @@ def check_rows(rows: tuple[Row, ...]) -> tuple[Row, ...]:
             raise BadTableError(f"{row.name}: persisted and delete contradict each other")
         if not row.observed_generation and (row.observed_by or row.observed_kept):
             raise BadTableError(f"{row.name}: says who writes an observedGeneration it has not")
+        _check_when(row)
         for entry in row.behaviour:
             if any(not pointer.startswith("/") for pointer in entry.compare):
                 raise BadTableError(f"{row.name}: compare takes JSON Pointers")
     return rows
+
+
+def _check_when(row: Row) -> None:
+    """Refuse a row that says since or until when it has something which it does not list."""
+    for told, named in (
+        (row.versions, row.versions_since | row.versions_until),
+        (row.subresources, row.subresources_since),
+        (row.observed_generation, row.observed_since),
+    ):
+        if not named.keys() <= set(told):
+            unknown = ", ".join(sorted(named.keys() - set(told)))
+            raise BadTableError(f"{row.name}: says when {unknown} came, which it does not list")
+    if row.enabled_since and not row.enabled_by_default:
+        told_twice = "enabledSince and enabledByDefault contradict each other"
+        raise BadTableError(f"{row.name}: {told_twice}")
 
 
 def _resolve(row: Row, reached: tuple[int, int], gates: Mapping[str, bool]) -> Strategy:
@@ -184,7 +239,11 @@ def _resolve(row: Row, reached: tuple[int, int], gates: Mapping[str, bool]) -> S
         on_create=behaviour.create,
         compare=behaviour.compare,
         equality=Equality(behaviour.equality),
-        subresources=row.subresources,
+        subresources={
+            name: rule
+            for name, rule in row.subresources.items()
+            if reached >= parse_version(row.subresources_since.get(name, "0.0"))
+        },
         on_delete=row.delete,
         propagation=row.propagation,
         source=row.source,

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from webhook.lint.definition import DefinedVersion
 from webhook.lint.hook import Hook
 
 
@@ -24,17 +25,32 @@ class Level(StrEnum):
         return list(Level).index(self)
 
 
-class LintFinding(msgspec.Struct, frozen=True, rename="camel", tag="lint", tag_field="type"):
-    """One problem, as `genguard lint` prints it."""
+class LintFinding(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    omit_defaults=True,
+    rename="camel",
+    tag="lint",
+    tag_field="type",
+):
+    """One problem, as `genguard lint` prints it. It has either a webhook or a definition."""
 
     id: str
     severity: Level
-    webhook: str
+    webhook: str = ""
     """`configuration/webhook`."""
+    definition: str = ""
+    """The name of a CustomResourceDefinition: `widgets.example.org`."""
     field: str
-    """The path of the field inside the configuration."""
+    """The path of the field inside the configuration or the definition."""
     message: str
     reason: str
+
+    @property
+    def subject(self) -> str:
+        """The name of what has the problem: `configuration/webhook`, or that of a definition."""
+        return self.webhook or self.definition
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,19 +71,28 @@ class LintContext:
 
 
 class Problem(NamedTuple):
-    """What a check found in one field of a webhook."""
+    """What a check found in one field of a webhook or of a definition."""
 
     level: Level
     field: str
-    """The whole path, as Hook.field() returns it."""
+    """The whole path, as Hook.field() or DefinedVersion.field() returns it."""
     message: str
     """What is wrong, and what to do."""
 
 
 class Check(NamedTuple):
-    """One check. Each module in webhook/lint/checks has one, named CHECK."""
+    """One check of webhooks. Each module in webhook/lint/checks has one, named CHECK."""
 
     id: str
     reason: str
     """Why it matters, with the source."""
     find_problems: Callable[[Hook, LintContext], Iterator[Problem]]
+
+
+class DefinitionCheck(NamedTuple):
+    """One check of custom resources. Each module in webhook/lint/definition_checks has a CHECK."""
+
+    id: str
+    reason: str
+    """Why it matters, with the source."""
+    find_problems: Callable[[DefinedVersion], Iterator[Problem]]

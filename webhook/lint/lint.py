@@ -1,4 +1,4 @@
-"""Runs every check on webhook configurations."""
+"""Runs every check on webhook configurations and on CustomResourceDefinitions."""
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
@@ -7,20 +7,27 @@ from pkgutil import iter_modules
 from typing import Any, Final
 
 from webhook.lint import checks as checks_folder
-from webhook.lint.check import Check, LintContext, LintFinding
+from webhook.lint import definition_checks as definition_checks_folder
+from webhook.lint.check import Check, DefinitionCheck, LintContext, LintFinding
+from webhook.lint.definition import read_versions
 from webhook.lint.hook import mapping, read_hooks, text
 
-CHECKS: Final[tuple[Check, ...]] = tuple(
-    import_module(f"{checks_folder.__name__}.{module.name}").CHECK
-    for module in iter_modules(checks_folder.__path__)
+CHECKS: Final[tuple[Check | DefinitionCheck, ...]] = tuple(
+    import_module(f"{folder.__name__}.{module.name}").CHECK
+    for folder in (checks_folder, definition_checks_folder)
+    for module in iter_modules(folder.__path__)
 )
-"""The check of each module in webhook/lint/checks."""
+"""The check of each module in webhook/lint/checks and webhook/lint/definition_checks."""
 
 
 def lint(
-    documents: Iterable[Any], *, at: datetime, live: bool, checks: tuple[Check, ...] = CHECKS
+    documents: Iterable[Any],
+    *,
+    at: datetime,
+    live: bool,
+    checks: tuple[Check | DefinitionCheck, ...] = CHECKS,
 ) -> tuple[LintFinding, ...]:
-    """Return the problems of every webhook configuration among the documents, the worst first.
+    """Return the problems of webhook configurations and definitions, the worst first.
 
     Services among the documents are used by checks; other documents are ignored.
     """
@@ -28,17 +35,40 @@ def lint(
     context = LintContext(
         hooks=tuple(read_hooks(given)), services=dict(_read_services(given)), at=at, live=live
     )
+    of_webhooks = [check for check in checks if isinstance(check, Check)]
+    of_definitions = [check for check in checks if isinstance(check, DefinitionCheck)]
     found = {
-        LintFinding(check.id, level, hook.name, field, message, check.reason)
+        LintFinding(
+            id=check.id,
+            severity=level,
+            webhook=hook.name,
+            field=field,
+            message=message,
+            reason=check.reason,
+        )
         for hook in context.hooks
-        for check in checks
+        for check in of_webhooks
         for level, field, message in check.find_problems(hook, context)
+    }
+    found |= {
+        LintFinding(
+            id=check.id,
+            severity=level,
+            definition=version.definition,
+            field=field,
+            message=message,
+            reason=check.reason,
+        )
+        for version in read_versions(given)
+        for check in of_definitions
+        for level, field, message in check.find_problems(version)
     }
     return tuple(
         sorted(
             found,
             key=lambda finding: (
                 finding.severity.rank,
+                finding.definition,
                 finding.webhook,
                 finding.id,
                 finding.field,

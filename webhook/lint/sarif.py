@@ -1,8 +1,8 @@
 """Write lint findings as SARIF 2.1.0, the format that code scanning services show beside the code.
 
 Reads   findings, and the text of the files that were checked, to find the line of each field
-Result  one log with one run; a field that is in no readable file has no line. A configuration that
-        several files have is shown in the first one
+Result  one log with one run; a field that is in no readable file has no line. A configuration or
+        definition that several files have is shown in the first one
 Source  OASIS, Static Analysis Results Interchange Format 2.1.0
 """
 
@@ -15,10 +15,13 @@ from urllib.parse import quote
 
 import yaml
 
-from webhook.lint.check import Check, Level, LintFinding
+from webhook.lint.check import Check, DefinitionCheck, Level, LintFinding
+from webhook.lint.definition import DEFINITION
+from webhook.lint.hook import MUTATING, VALIDATING
 
 _SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
 _LEVELS: Final = {Level.ERROR: "error", Level.WARNING: "warning", Level.INFO: "note"}
+_CHECKED: Final = frozenset({DEFINITION, MUTATING, VALIDATING})
 _STEP: Final = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
 
 
@@ -30,31 +33,35 @@ class Place(NamedTuple):
 
 
 class Sources:
-    """The webhook configurations of files, by name, with the lines of their fields."""
+    """What was checked in files, by name, with the lines of its fields."""
 
     def __init__(self, texts: Mapping[str, str]) -> None:
         """`texts` holds each file by its name; a text that is no YAML or JSON has no lines."""
         self._files: Final = tuple(texts)
-        self._found: Final[dict[str, tuple[str, yaml.Node]]] = {}
+        self._found: Final[dict[tuple[bool, str], tuple[str, yaml.Node]]] = {}
         for file, text in texts.items():
-            for node in _documents(text):
+            for kind, node in _documents(text):
                 name = _text(_child(_child(node, "metadata"), "name"))
-                self._found.setdefault(name, (file, node))
+                if kind in _CHECKED:
+                    self._found.setdefault((kind == DEFINITION, name), (file, node))
 
     def place(self, finding: LintFinding) -> Place | None:
         """Return the place of a finding's field, or of the nearest field above it that is there.
 
         None where there are no files, as for the configurations of a cluster.
         """
-        configuration = finding.webhook.partition("/")[0]
-        if configuration in self._found:
-            file, node = self._found[configuration]
+        key = bool(finding.definition), finding.subject.partition("/")[0]
+        if key in self._found:
+            file, node = self._found[key]
             return Place(file, _deepest(node, finding.field).start_mark.line + 1)
         return Place(self._files[0], 0) if self._files else None
 
 
 def to_sarif(
-    findings: Iterable[LintFinding], checks: Sequence[Check], sources: Sources, version: str
+    findings: Iterable[LintFinding],
+    checks: Sequence[Check | DefinitionCheck],
+    sources: Sources,
+    version: str,
 ) -> dict[str, Any]:
     """Return the log; `version` is genguard's."""
     rules = [
@@ -79,7 +86,7 @@ def to_sarif(
 
 
 def _result(finding: LintFinding, rule: int, place: Place | None) -> dict[str, Any]:
-    logical = {"fullyQualifiedName": f"{finding.webhook}/{finding.field}", "kind": "member"}
+    logical = {"fullyQualifiedName": f"{finding.subject}/{finding.field}", "kind": "member"}
     location: dict[str, Any] = {"logicalLocations": [logical]}
     if place is not None:
         physical: dict[str, Any] = {"artifactLocation": {"uri": _uri(place.file)}}
@@ -87,12 +94,12 @@ def _result(finding: LintFinding, rule: int, place: Place | None) -> dict[str, A
             physical["region"] = {"startLine": place.line}
         location["physicalLocation"] = physical
     # The same problem keeps its identity when lines above it are added.
-    told = f"{finding.id}\n{finding.webhook}\n{finding.field}".encode()
+    told = f"{finding.id}\n{finding.subject}\n{finding.field}".encode()
     return {
         "ruleId": finding.id,
         "ruleIndex": rule,
         "level": _LEVELS[finding.severity],
-        "message": {"text": f"{finding.webhook} {finding.field}: {finding.message}"},
+        "message": {"text": f"{finding.subject} {finding.field}: {finding.message}"},
         "locations": [location],
         "partialFingerprints": {"genguardLint/v1": hashlib.sha256(told).hexdigest()[:32]},
     }
@@ -106,12 +113,17 @@ def _uri(file: str) -> str:
     return f"file://{quote(str(path))}" if path.is_absolute() else quote(str(path))
 
 
-def _documents(text: str) -> Iterator[yaml.Node]:
-    """Yield each document of a file, and each item of a List, as far as it can be read."""
+def _documents(text: str) -> Iterator[tuple[str, yaml.Node]]:
+    """Yield each document of a file and each item of a List, with its kind, as far as readable."""
     try:
         for node in yaml.compose_all(text, Loader=yaml.CSafeLoader):
-            items = _child(node, "items")
-            yield from items.value if isinstance(items, yaml.SequenceNode) else [node]
+            items, kind = _child(node, "items"), _text(_child(node, "kind"))
+            if not isinstance(items, yaml.SequenceNode):
+                yield kind, node
+                continue
+            for item in items.value:
+                # The items of a CustomResourceDefinitionList need not say their kind.
+                yield _text(_child(item, "kind")) or kind.removesuffix("List"), item
     except yaml.YAMLError:
         return
 

@@ -33,7 +33,7 @@ class Shapes(msgspec.Struct, frozen=True):
 
 @cache
 def load_shapes() -> Shapes:
-    """The shapes shipped with genguard (k8s.io/api v0.36)."""
+    """The shapes shipped with genguard (k8s.io/api v0.36 and v0.37)."""
     text = resources.files("webhook.objects").joinpath("type_shapes.json").read_bytes()
     return msgspec.json.decode(text, type=Shapes)
 

@@ -56,6 +56,30 @@ class RemoteIntents(Protocol):
         """Put the intent where review() finds it. Never raises, and takes 20 ms at most."""
 
 
+class ReviewSpans(Protocol):
+    """Exports a span for each review. Must neither block nor raise.
+
+    headers  of the request; `traceparent` names the span of the API server
+    arrived  when the request began, in nanoseconds of Unix time
+    """
+
+    def reviewed(
+        self,
+        headers: Mapping[str, str],
+        arrived: int,
+        phase: Phase,
+        reply: Reply,
+        *,
+        audit_only: bool,
+    ) -> None:
+        """Take in one answered review."""
+
+    def rejected(
+        self, headers: Mapping[str, str], arrived: int, phase: Phase, reason: str, status: int
+    ) -> None:
+        """Take in a review that was refused before its body was decoded."""
+
+
 class AdmissionHandler:
     """Answers POST /intent, /mutate and /outcome."""
 
@@ -66,6 +90,8 @@ class AdmissionHandler:
         limits: Limits,
         overload: Overload,
         remote_intents: RemoteIntents | None = None,
+        *,
+        spans: ReviewSpans | None = None,
     ) -> None:
         """`dependencies` is called at each request: they are replaced when the cluster changes."""
         self._dependencies: Final = dependencies
@@ -73,6 +99,7 @@ class AdmissionHandler:
         self._limits: Final = limits
         self._overload: Final = overload
         self._remote_intents: Final = remote_intents
+        self._spans: Final = spans
         self._bodies: Final = Bodies(limits.body_bytes_in_flight)
         self._large_reviews: Final = LargeReviews(limits)
         self.draining = False
@@ -82,13 +109,16 @@ class AdmissionHandler:
         """Answer one HTTP request."""
         connection = connection_of(request)
         connection.headers_complete()
+        arrived = 0 if self._spans is None else time.time_ns()
         try:
-            response = await self._answer(request, connection)
+            response = await self._answer(request, connection, arrived)
         except OverloadedError as error:
             self._overload.count(error.rejected, time.monotonic())
+            self._trace_rejected(request, arrived, error.rejected, error.status)
             response = self._response(request, connection, _OVERLOADED, error.status)
         except BadRequestError as error:
             self._observer.refused(error.code)
+            self._trace_rejected(request, arrived, error.code, error.status)
             response = _refusal(error.status, error.code, str(error))
             response.force_close()  # what is left of the body is not read
         finally:
@@ -97,7 +127,9 @@ class AdmissionHandler:
             response.force_close()
         return response
 
-    async def _answer(self, request: web.BaseRequest, connection: Connection) -> web.Response:
+    async def _answer(
+        self, request: web.BaseRequest, connection: Connection, arrived: int
+    ) -> web.Response:
         if connection.is_untrusted:
             refusal = _refusal(403, Refusal.NOT_ALLOWED, "this client's name is not allowed")
             refusal.force_close()  # what is left of the body is not read
@@ -136,7 +168,16 @@ class AdmissionHandler:
         self._observer.answered(
             phase, body, reply, time.monotonic() - begun, audit_only=deps.audit_only
         )
+        if self._spans is not None:
+            self._spans.reviewed(request.headers, arrived, phase, reply, audit_only=deps.audit_only)
         return self._response(request, connection, reply.body, reply.status)
+
+    def _trace_rejected(
+        self, request: web.BaseRequest, arrived: int, reason: str, status: int
+    ) -> None:
+        phase, _ = _route(request.raw_path)
+        if self._spans is not None and phase is not None:
+            self._spans.rejected(request.headers, arrived, phase, reason, status)
 
     async def _review_in_thread(
         self, body: bytes, phase: Phase, deps: Dependencies, now: float

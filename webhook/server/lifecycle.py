@@ -26,7 +26,7 @@ from webhook import __version__
 from webhook.detection.detection import Completeness
 from webhook.pipeline import Dependencies
 from webhook.server.access import Access, WithinHost
-from webhook.server.admission import AdmissionHandler, RemoteIntents
+from webhook.server.admission import AdmissionHandler, RemoteIntents, ReviewSpans
 from webhook.server.certificate import CertificateKeeper
 from webhook.server.clients import Clients, Refusals
 from webhook.server.connection import Listener, OpenConnections, PortLimits, naming_flags
@@ -105,6 +105,7 @@ class AdmissionService:
         access: Access | None = None,
         collectors: Iterable[Collector] = (),
         remote_intents: RemoteIntents | None = None,
+        spans: ReviewSpans | None = None,
     ) -> None:
         """`collectors`: more to show at /metrics. `access`: to the ops port, if not WithinHost.
 
@@ -129,7 +130,7 @@ class AdmissionService:
         limits = options.limits
         self._overload: Final = Overload(limits.overload_quiet_seconds)
         self._handler: Final = AdmissionHandler(
-            dependencies, observer, limits, self._overload, remote_intents
+            dependencies, observer, limits, self._overload, remote_intents, spans=spans
         )
         self._http: web.Server | None = None
         self._connections: OpenConnections | None = None

@@ -9,10 +9,12 @@
 | part of the ReplicaSets written since             | Deployment: no sample  | the truth       |
 
 The kubelet's version changes neither: both sides read deletionTimestamp and phase of the same pods.
-A number counted from pods is shown only once all pods and ReplicaSets have been seen.
+A number counted from pods is shown only once all pods and ReplicaSets have been seen. Ages are
+those at the scrape; a pod whose deletionTimestamp is no time has none.
 """
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Final, NamedTuple
 
@@ -36,6 +38,7 @@ class _Named(NamedTuple):
     resource: str
     reported: tuple[Gauge, ...]
     counted: Gauge
+    age: Gauge
     without_series: Gauge
 
 
@@ -45,6 +48,7 @@ _NAMED: Final = (
         "replicasets.apps",
         (declarations.REPLICASET_TERMINATING_REPLICAS,),
         declarations.REPLICASET_TERMINATING_PODS,
+        declarations.REPLICASET_TERMINATING_POD_AGE,
         declarations.REPLICASETS_WITHOUT_SERIES,
     ),
     _Named(
@@ -55,6 +59,7 @@ _NAMED: Final = (
             declarations.DEPLOYMENT_TERMINATING_REPLICAS,
         ),
         declarations.DEPLOYMENT_TERMINATING_PODS,
+        declarations.DEPLOYMENT_TERMINATING_POD_AGE,
         declarations.DEPLOYMENTS_WITHOUT_SERIES,
     ),
 )
@@ -63,15 +68,19 @@ _NAMED: Final = (
 class TerminatingMetrics:
     """A collector to register."""
 
-    def __init__(self, watching: Watching, most_named: int) -> None:
+    def __init__(
+        self, watching: Watching, most_named: int, clock: Callable[[], float] = time.time
+    ) -> None:
         """`most_named`: of each kind, so many objects have samples with their names; 0 is none."""
         self._watching: Final = watching
         self._most_named: Final = most_named
+        self._clock: Final = clock
 
     def collect(self) -> Iterator[Metric]:
         """What is known: a family whose resources are not watched, or not seen yet, is empty."""
         yield self._watches()
         yield self._pods()
+        yield from self._ages()
         yield self._agreement()
         if self._most_named:
             for named in _NAMED:
@@ -93,6 +102,22 @@ class TerminatingMetrics:
                 family.add_metric((kind,), count)
         return family
 
+    def _ages(self) -> Iterator[Metric]:
+        age = declarations.TERMINATING_POD_AGE.family()
+        overdue = declarations.TERMINATING_POD_OVERDUE.family()
+        if self._watching.knows("pods"):
+            now = self._clock()
+            ages = dict.fromkeys((*sorted(_CONTROLLERS), "other"), 0.0)
+            late = dict(ages)
+            for kind, (deleted_at, due_at) in self._watching.terminating.oldest().items():
+                label = kind if kind in _CONTROLLERS else "other"
+                ages[label] = max(ages[label], now - deleted_at)
+                late[label] = max(late[label], now - due_at)
+            for label, seconds in ages.items():
+                age.add_metric((label,), seconds)
+                overdue.add_metric((label,), late[label])
+        yield from (age, overdue)
+
     def _agreement(self) -> Metric:
         family = declarations.TERMINATING_REPLICAS_OBJECTS.family()
         for named in _NAMED:
@@ -106,10 +131,11 @@ class TerminatingMetrics:
     def _by_name(self, named: _Named) -> Iterator[Metric]:
         reported = [declared.family() for declared in named.reported]
         counted = named.counted.family()
+        age = named.age.family()
         left_out = named.without_series.family()
         if self._watching.knows(named.resource):
             is_counted = self._watching.knows(*_COUNTED_FROM)
-            terminating = self._watching.terminating
+            terminating, now = self._watching.terminating, self._clock()
             shown = tuple(islice(terminating.counts(named.kind), self._most_named))
             for one in shown:
                 where = (one.namespace, one.name)
@@ -118,8 +144,10 @@ class TerminatingMetrics:
                         family.add_metric(where, one.reported)
                 if is_counted:
                     counted.add_metric(where, one.counted)
+                    if one.oldest is not None:
+                        age.add_metric(where, max(0.0, now - one.oldest))
             left_out.add_metric((), sum(terminating.agreement(named.kind)) - len(shown))
-        yield from (*reported, counted, left_out)
+        yield from (*reported, counted, age, left_out)
 
 
 _COUNTED_FROM: Final = ("pods", "replicasets.apps")

@@ -17,6 +17,7 @@ from webhook.status.view import Blocks, Health, Reason, StatusView, remark
 
 STEP: Final = " › "
 """Between the objects of a path: `ReplicaSet/web-abc › Pod/web-abc-x › status.phase`."""
+_DELETION: Final = "metadata.deletionTimestamp"
 MOST_LEAVES: Final = 5
 """Objects whose blocking reasons are listed; of the others only the number is given."""
 _REPLACE_PODS: Final = frozenset(
@@ -66,7 +67,9 @@ def aggregate(view: StatusView, children: Sequence[StatusView]) -> StatusView:
     reasons = dict.fromkeys(view.reasons)
     reasons.update(dict.fromkeys(summary.reasons))
     for child in leaving[:MOST_LEAVES]:
-        reason = Reason("metadata.deletionTimestamp", "set", "gone", "", Blocks.SETTLED)
+        said = (one.note for one in child.reasons if one.path == _DELETION)
+        note = next(said, "") if child.kind == "Pod" and not child.group else ""
+        reason = Reason(_DELETION, "set", "gone", note, Blocks.SETTLED)
         reasons[_prefix_path(child, reason)] = None
     health = view.health if _WORST[view.health] >= _WORST[summary.health] else summary.health
     if leaving and health is Health.GREEN:

@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from webhook.status.checked_object import DEFAULT_DEADLINE
+from webhook.status.pod_replacement import STOPS_WITHIN
 from webhook.status.tracked_state import TrackedState
 from webhook.status.view import Health, Reason
 
@@ -49,6 +50,12 @@ class Blocking(msgspec.Struct, frozen=True, gc=False):
         """Whether it waits for work whose length nobody knows."""
         return _RUNS.match(self.text) is not None
 
+    @property
+    def stops_within(self) -> float:
+        """The grace period of the pods whose end it waits for, in seconds; 0 if it is short."""
+        found = STOPS_WITHIN.search(self.text)
+        return float(found[1]) if found else 0.0
+
 
 def find_blocking_text(reasons: Iterable[Reason]) -> str:
     """Return the first reason that keeps an object from being settled, as text; "" without one."""
@@ -80,4 +87,4 @@ def stuck_at(state: TrackedState, blocking: Blocking, *, always_observes: bool) 
     seconds = PROGRESS_SECONDS
     if blocking.is_unobserved and always_observes:
         seconds = OBSERVES_SECONDS
-    return blocking.since + seconds
+    return blocking.since + seconds + blocking.stops_within

@@ -107,10 +107,13 @@ class CheckedObject(msgspec.Struct, frozen=True, gc=False):
                 raise WrongTypeError(path, found, "an object")
         return found  # type: ignore[no-any-return]  # checked at each step
 
-    def overdue(self, since: Any) -> bool:
-        """Whether an RFC 3339 time is more than DEFAULT_DEADLINE ago; False when it is no time."""
+    def overdue(self, since: Any, more: float = 0.0) -> bool:
+        """Whether an RFC 3339 time is more than DEFAULT_DEADLINE ago; False when it is no time.
+
+        `more` seconds are added to the deadline.
+        """
         time = parse_time(since) if isinstance(since, str) else None
-        return time is not None and self.at - time.timestamp() > DEFAULT_DEADLINE
+        return time is not None and self.at - time.timestamp() > DEFAULT_DEADLINE + more
 
 
 def check_object(document: Mapping[str, Any], at: float) -> CheckedObject:
@@ -314,19 +317,25 @@ class Conditions:
 
 def read_conditions(obj: CheckedObject) -> Conditions:
     """Index status.conditions by type; raises WrongTypeError when the list is malformed."""
-    items = obj.status.get("conditions")
+    return index_conditions(obj.status.get("conditions"), "status.conditions")
+
+
+def index_conditions(items: Any, at: str) -> Conditions:
+    """Index a list of conditions by type; absent and null are empty.
+
+    at  the path of the list, which WrongTypeError names when the list is malformed
+    """
     found: dict[str, dict[str, Any]] = {}
     if items is None:
         return Conditions(found)
     if not isinstance(items, list):
-        raise WrongTypeError("status.conditions", items, "a list")
+        raise WrongTypeError(at, items, "a list")
     for item in items:
         if not isinstance(item, dict):
-            path = f"status.conditions[{items.index(item)}]"
-            raise WrongTypeError(path, item, "an object")
+            raise WrongTypeError(f"{at}[{items.index(item)}]", item, "an object")
         name = item.get("type")
         if not isinstance(name, str):
-            path = f"status.conditions[{items.index(item)}].type"
+            path = f"{at}[{items.index(item)}].type"
             raise WrongTypeError(path, item.get("type", ABSENT), "a text")
         if name not in found:
             found[name] = item

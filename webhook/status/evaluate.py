@@ -11,6 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from webhook.objects.fields import ABSENT
+from webhook.objects.instant import parse_time
 from webhook.status.aggregate import aggregate
 from webhook.status.checked_object import (
     COUNT,
@@ -31,8 +32,10 @@ from webhook.status.kind_rule import KindRule, KindVerdict
 from webhook.status.kinds import find_rule
 from webhook.status.kinds.generic import GENERIC
 from webhook.status.pod_images import find_old_containers
+from webhook.status.pod_replacement import note_terminating, say_grace
 from webhook.status.probes import read_probes
 from webhook.status.ready_table import amendment, table_ready
+from webhook.status.terminating_pods import MOST_NAMED, waits_for
 from webhook.status.view import Blocks, Health, Past, Reason, StatusView, remark, type_word
 
 FLAPPING_FLIPS: Final = 5
@@ -90,7 +93,11 @@ def evaluate(
     table = table_ready(obj) if with_table else None
     if table is not None and table is not ready:
         reasons.append(_explain_table(obj, table=table))
-    down = rule.counts_replicas and verdict.progress == 0.0 and _is_overdue(obj, past)
+    down = (
+        rule.counts_replicas
+        and verdict.progress == 0.0
+        and _is_overdue(obj, past, verdict.patience)
+    )
     sound = flaps < FLAPPING_FLIPS and not probes.failing
     unknown = gap is not None and past is not None and past.observed_since is None
     view = StatusView(
@@ -168,9 +175,12 @@ def _apply_rule(
     )
 
 
-def _is_overdue(obj: CheckedObject, past: Past | None) -> bool:
-    """Whether the current generation is older than DEFAULT_DEADLINE; False when not known."""
-    return past is not None and obj.at - past.intent_since > DEFAULT_DEADLINE
+def _is_overdue(obj: CheckedObject, past: Past | None, more: float = 0.0) -> bool:
+    """Whether the current generation is older than DEFAULT_DEADLINE; False when not known.
+
+    `more` seconds are added to the deadline.
+    """
+    return past is not None and obj.at - past.intent_since > DEFAULT_DEADLINE + more
 
 
 def _evaluate_deleting(obj: CheckedObject) -> KindVerdict:
@@ -179,16 +189,32 @@ def _evaluate_deleting(obj: CheckedObject) -> KindVerdict:
     A pod's deletionTimestamp already includes its grace period.
     """
     finalizers = obj.metadata.get("finalizers")
-    held = len(finalizers) if isinstance(finalizers, list) else 0
-    reasons = [Reason("metadata.deletionTimestamp", "set", "absent", "it is being deleted")]
+    held = finalizers if isinstance(finalizers, list) else []
+    names = [name for name in held if isinstance(name, str)]
+    is_pod = obj.kind == "Pod" and not obj.group
+    finished = is_pod and obj.status.get("phase") in ("Succeeded", "Failed")
+    note = "it is being deleted"
+    if is_pod and not finished:
+        note = _what_holds_pod(obj, names)
+    reasons = [Reason("metadata.deletionTimestamp", "set", "absent", note)]
     if held:
-        reasons.append(
-            remark("metadata.finalizers", have=held, note="it is deleted when they are removed")
-        )
+        more = f", {len(held) - MOST_NAMED} more" if len(held) > MOST_NAMED else ""
+        told = f": {', '.join(names[:MOST_NAMED])}{more}" if names else ""
+        note = f"it is deleted when they are removed{told}"
+        reasons.append(remark("metadata.finalizers", have=len(held), note=note))
     late = obj.overdue(obj.metadata.get("deletionTimestamp"))
-    phase = obj.status.get("phase")
-    finished = obj.kind == "Pod" and phase in ("Succeeded", "Failed")
     return KindVerdict(reasons, broken=late, finished=finished)
+
+
+def _what_holds_pod(obj: CheckedObject, finalizers: Sequence[str]) -> str:
+    """Say what a terminating pod waits for. The text holds no time that changes as time passes."""
+    due, node = obj.metadata.get("deletionTimestamp"), obj.spec.get("nodeName")
+    time = parse_time(due) if isinstance(due, str) else None
+    is_over = time is None or time.timestamp() <= obj.at
+    holder = waits_for(node if isinstance(node, str) else "", finalizers, is_over=is_over)
+    grace = obj.metadata.get("deletionGracePeriodSeconds")
+    allowed = "" if is_over or type(grace) is not int else say_grace(grace)
+    return f"it has {allowed}, and waits for {holder}" if allowed else f"it waits for {holder}"
 
 
 def _add_terminating(
@@ -204,7 +230,7 @@ def _add_terminating(
     if rule.waits_for_terminating and terminating:
         have = ABSENT if reported is None else reported
         notes = [] if terminating == reported else [f"{terminating} counted from pods"]
-        notes += _find_pods_beyond(obj, rule, terminating)
+        notes += [*_find_pods_beyond(obj, rule, terminating), *note_terminating(obj)]
         note = "; ".join(notes)
         reasons.append(Reason("status.terminatingReplicas", have, "0", note, Blocks.SETTLED))
     return counted if reported is None else reported

@@ -21,6 +21,8 @@ class KindVerdict(NamedTuple):
     """Completed share between 0 and 1; None where status has no counters."""
     finished: bool = False
     """The object ran to its end and will not run again."""
+    patience: float = 0.0
+    """Seconds beyond the deadline for which it is normal that nothing is completed."""
 
 
 NOTHING_BLOCKS = KindVerdict()

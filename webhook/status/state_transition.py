@@ -18,7 +18,7 @@ from typing import Any, Final, TypedDict
 import msgspec
 
 from webhook.admission.review import ReviewedObject
-from webhook.objects.fields import Fields
+from webhook.objects.fields import Fields, get
 from webhook.objects.metadata import version_number
 from webhook.objects.owners import read_owner_uid
 from webhook.status.blocking import find_blocking_text
@@ -36,7 +36,21 @@ _LEFT_OUT: Final = frozenset({
     "preemptionPolicy", "priority", "priorityClassName", "schedulerName", "schedulingGates",
     "securityContext", "serviceAccount", "serviceAccountName", "terminationGracePeriodSeconds",
 })  # fmt: skip
-"""Fields of spec that no rule of status reads; they are most of a pod or pod template."""
+"""Fields of spec that no rule of status reads; they are most of a pod or pod template. What ends
+is an exception: its node, or the grace period of its pods, says for how long that is normal."""
+
+
+class _PodSpec(msgspec.Struct, frozen=True, rename="camel"):
+    termination_grace_period_seconds: Any = None
+
+
+class _PodTemplate(msgspec.Struct, frozen=True):
+    spec: _PodSpec | None = None
+
+
+_UNNAMED: Final = "(named at /terminating)"
+"""Instead of finalizers: what is tracked is shown to more people than that page."""
+_template: Final = msgspec.json.Decoder(_PodTemplate)
 _CONTAINERS: Final = ("containers", "initContainers")
 
 
@@ -103,21 +117,34 @@ class ObjectSnapshot:
         """Return the object as evaluate() needs it, without the fields that no rule reads."""
         known = self.metadata
         metadata: dict[str, Any] = {}
-        document = {"apiVersion": self.api_version, "kind": self.kind, "metadata": metadata}
+        document: dict[str, Any] = {
+            "apiVersion": self.api_version,
+            "kind": self.kind,
+            "metadata": metadata,
+        }
         if known.generation is not msgspec.UNSET:
             metadata["generation"] = known.generation
         if known.creation_timestamp is not None:
             metadata["creationTimestamp"] = known.creation_timestamp
         if known.deletion_timestamp is not None:
             metadata["deletionTimestamp"] = known.deletion_timestamp
+            metadata["deletionGracePeriodSeconds"] = known.deletion_grace_period_seconds
+            metadata["finalizers"] = [_UNNAMED] if known.finalizers else []
+        status = None if self._status is None else msgspec.json.decode(self._status)
         if self._spec is not None:
-            document["spec"] = _spec(self._spec, is_pod=self.kind == "Pod")
+            deleted = known.deletion_timestamp is not None
+            pods_end = bool(get(status, "terminatingReplicas"))
+            is_pod = self.kind == "Pod"
+            document["spec"] = _spec(
+                self._spec, is_pod=is_pod, with_node=deleted, with_grace=pods_end
+            )
         if self._status is not None:
-            document["status"] = msgspec.json.decode(self._status)
+            document["status"] = status
         return document
 
 
-def _spec(raw: msgspec.Raw, *, is_pod: bool) -> Any:
+def _spec(raw: msgspec.Raw, *, is_pod: bool, with_node: bool, with_grace: bool) -> Any:
+    """Return spec without what no rule reads of such an object."""
     try:
         fields = _raw_fields.decode(raw)
     except msgspec.ValidationError:
@@ -129,7 +156,21 @@ def _spec(raw: msgspec.Raw, *, is_pod: bool) -> Any:
     }
     if is_pod:
         found |= {key: _containers(fields[key]) for key in _CONTAINERS if key in fields}
+    if with_node and "nodeName" in fields:
+        found["nodeName"] = "its node" if msgspec.json.decode(fields["nodeName"]) else ""
+    if with_grace and "template" in fields:
+        found["template"] = _grace_of(fields["template"])
     return found
+
+
+def _grace_of(template: msgspec.Raw) -> dict[str, Any]:
+    """Return a pod template with its grace period alone; the rest is skipped, not decoded."""
+    try:
+        spec = _template.decode(template).spec
+    except msgspec.ValidationError:  # evaluate() takes what is unreadable as not set
+        return {}
+    grace = None if spec is None else spec.termination_grace_period_seconds
+    return {"spec": {"terminationGracePeriodSeconds": grace}}
 
 
 def _containers(raw: msgspec.Raw) -> list[_Container] | None:

@@ -9,21 +9,31 @@ The pods of a deleted ReplicaSet no longer count, even while they terminate.
 
 The counts are right once the controllers have processed every change, and only if all pods and
 ReplicaSets have been recorded.
+
+metadata.deletionTimestamp is the time of the DELETE plus metadata.deletionGracePeriodSeconds
+(apiserver pkg/registry/rest/delete.go:BeforeDelete), so the age of a deletion is known from both.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
 
 from webhook.objects.fields import Fields
+from webhook.objects.instant import parse_time
 from webhook.objects.selectors import Truth, matches_labels
 
 REPLICA_SET: Final = "ReplicaSet"
 DEPLOYMENT: Final = "Deployment"
 _ENDED: Final = frozenset({"Failed", "Succeeded"})
 _MOST_FINALIZERS: Final = 8
+MOST_NAMED: Final = 3
+"""Finalizers that are named where an object waits for them."""
+WAITS_FOR_OLD_PODS: Final = "TerminationComplete"
+STARTS_AT_ONCE: Final = "TerminationStarted"
+POLICIES: Final = frozenset({WAITS_FOR_OLD_PODS, STARTS_AT_ONCE})
+"""The values of spec.podReplacementPolicy of a Deployment (KEP-5882)."""
 
 
 class Controller(NamedTuple):
@@ -42,6 +52,19 @@ class Count(NamedTuple):
     """status.terminatingReplicas, or None. Absent is not 0: an older API server or controller, or
     one whose feature gate is off, does not report it."""
     counted: int
+    oldest: float | None = None
+    """When the deletion of the oldest counted pod was asked for, in Unix seconds; None without."""
+    policy: str = ""
+    """spec.podReplacementPolicy of a Deployment (KEP-5882), "" where it is not set."""
+
+
+class Oldest(NamedTuple):
+    """The earliest times of some terminating pods, in Unix seconds."""
+
+    deleted_at: float
+    """When the deletion was asked for."""
+    due_at: float
+    """When the grace period ends."""
 
 
 class TerminatingPod(NamedTuple):
@@ -113,6 +136,10 @@ class _Spec(msgspec.Struct, frozen=True):
     selector: msgspec.Raw
 
 
+class _DeploymentSpec(msgspec.Struct, frozen=True, rename="camel"):
+    pod_replacement_policy: str | None = None
+
+
 class _Status(msgspec.Struct, frozen=True, rename="camel"):
     terminating_replicas: int | None = None
 
@@ -122,6 +149,7 @@ _pod_metadata: Final = msgspec.json.Decoder(_PodMetadata)
 _pod_spec: Final = msgspec.json.Decoder(_PodSpec)
 _pod_status: Final = msgspec.json.Decoder(_PodStatus)
 _spec: Final = msgspec.json.Decoder(_Spec)
+_deployment_spec: Final = msgspec.json.Decoder(_DeploymentSpec)
 _status: Final = msgspec.json.Decoder(_Status)
 
 
@@ -129,6 +157,8 @@ class _Pod(NamedTuple):
     controller: Controller
     labels: Mapping[str, str]
     shown: TerminatingPod
+    times: Oldest | None
+    """None where deletionTimestamp is no time."""
 
 
 class _Owner(NamedTuple):
@@ -138,6 +168,7 @@ class _Owner(NamedTuple):
     reported: int | None
     selector: bytes
     """JSON. Decoding it for the few owners with terminating pods costs less than keeping it."""
+    policy: str
 
 
 class Terminating:
@@ -164,7 +195,8 @@ class Terminating:
         self._forget_pod(metadata.uid)
         if metadata.deletion_timestamp is None or phase in _ENDED:
             return
-        pod = _Pod(metadata.controller, metadata.labels or {}, _shown(metadata, fields))
+        shown = _shown(metadata, fields)
+        pod = _Pod(metadata.controller, metadata.labels or {}, shown, _times(shown))
         self._pods[metadata.uid] = pod
         self._pods_of.setdefault(pod.controller.uid, set()).add(metadata.uid)
 
@@ -174,7 +206,9 @@ class Terminating:
 
     def record_deployment(self, fields: Fields) -> None:
         """Record the state of a Deployment; raises as record_pod() does."""
-        self._record_owner(DEPLOYMENT, fields, b"")
+        spec = _deployment_spec.decode(fields["spec"]) if "spec" in fields else _DeploymentSpec()
+        policy = spec.pod_replacement_policy or ""
+        self._record_owner(DEPLOYMENT, fields, b"", policy if policy in POLICIES else "")
 
     def forget(self, uid: str) -> None:
         """Forget a deleted object of any kind, also one that was never recorded."""
@@ -186,25 +220,31 @@ class Terminating:
     def counts(self, kind: str) -> Iterator[Count]:
         """Yield every ReplicaSet or every Deployment, in the order in which they were recorded."""
         for uid, owner in self._owners[kind].items():
-            yield Count(owner.namespace, owner.name, owner.reported, self.counted(uid))
+            yield self._count(uid, owner)
 
     def counted(self, uid: str) -> int:
         """Return the number of terminating pods of a Deployment, or of a direct owner of pods."""
-        if uid in self._deployments:
-            return sum(map(self._count_claimed, self._sets_of.get(uid, ())))
-        return self._count_claimed(uid)
+        return sum(1 for _ in self._claimed(uid))
 
     def notable(self, kind: str) -> Iterator[Count]:
         """Yield as counts() does, but only owners with a terminating pod, counted or reported."""
         owners = self._owners[kind]
         parents = {self._sets[uid].controller for uid in self._pods_of if uid in self._sets}
         for uid in owners.keys() & {*self._reporting, *self._pods_of, *parents}:
-            owner = owners[uid]
-            yield Count(owner.namespace, owner.name, owner.reported, self.counted(uid))
+            yield self._count(uid, owners[uid])
 
     def pods(self) -> Counter[str]:
         """Return the number of terminating pods by the kind of their controller ("" for none)."""
         return Counter(pod.controller.kind for pod in self._pods.values())
+
+    def oldest(self) -> dict[str, Oldest]:
+        """Return the earliest times of terminating pods by the kind of their controller."""
+        found: dict[str, Oldest] = {}
+        for pod in self._pods.values():
+            if pod.times is not None:
+                kind = pod.controller.kind
+                found[kind] = Oldest(*map(min, found.get(kind, pod.times), pod.times))
+        return found
 
     def terminating(self) -> Iterator[TerminatingPod]:
         """Yield every terminating pod by name."""
@@ -223,13 +263,13 @@ class Terminating:
         if pod is not None:
             _discard(self._pods_of, pod.controller.uid, uid)
 
-    def _record_owner(self, kind: str, fields: Fields, selector: bytes) -> None:
+    def _record_owner(self, kind: str, fields: Fields, selector: bytes, policy: str = "") -> None:
         metadata = _metadata.decode(fields["metadata"])
         status = _status.decode(fields["status"]) if "status" in fields else _Status()
         uid, reported, controller = metadata.uid, status.terminating_replicas, metadata.controller
         self._unindex(kind, uid)
         self._owners[kind][uid] = _Owner(
-            metadata.namespace, metadata.name, controller.uid, reported, selector
+            metadata.namespace, metadata.name, controller.uid, reported, selector, policy
         )
         if kind == REPLICA_SET and controller.uid:
             self._sets_of.setdefault(controller.uid, set()).add(uid)
@@ -246,15 +286,32 @@ class Terminating:
         self._reporting.discard(uid)
         _discard(self._sets_of, owner.controller, uid)
 
-    def _count_claimed(self, uid: str) -> int:
+    def _count(self, uid: str, owner: _Owner) -> Count:
+        pods = list(self._claimed(uid))
+        since = (pod.times.deleted_at for pod in pods if pod.times is not None)
+        oldest = min(since, default=None)
+        return Count(owner.namespace, owner.name, owner.reported, len(pods), oldest, owner.policy)
+
+    def _claimed(self, uid: str) -> Iterator[_Pod]:
+        """Yield the terminating pods that count for a Deployment, or for an owner of pods."""
+        if uid in self._deployments:
+            for one in self._sets_of.get(uid, ()):
+                yield from self._claimed_directly(one)
+        else:
+            yield from self._claimed_directly(uid)
+
+    def _claimed_directly(self, uid: str) -> Iterator[_Pod]:
         pods, owner = self._pods_of.get(uid), self._sets.get(uid)
-        if not pods or owner is None:
-            return len(pods or ())
-        selector = msgspec.json.decode(owner.selector)
-        return sum(
-            matches_labels(selector, self._pods[pod].labels, complete=True) is Truth.TRUE
-            for pod in pods
-        )
+        if not pods:
+            return
+        selector = None if owner is None else msgspec.json.decode(owner.selector)
+        for one in pods:
+            pod = self._pods[one]
+            if (
+                selector is None
+                or matches_labels(selector, pod.labels, complete=True) is Truth.TRUE
+            ):
+                yield pod
 
 
 def _shown(metadata: _PodMetadata, fields: Fields) -> TerminatingPod:
@@ -270,6 +327,26 @@ def _shown(metadata: _PodMetadata, fields: Fields) -> TerminatingPod:
         spec.node_name or "",
         (metadata.finalizers or ())[:_MOST_FINALIZERS],
     )
+
+
+def _times(pod: TerminatingPod) -> Oldest | None:
+    due = parse_time(pod.due)
+    return None if due is None else Oldest(due.timestamp() - pod.grace, due.timestamp())
+
+
+def waits_for(node: str, finalizers: Sequence[str], *, is_over: bool) -> str:
+    """Say what a terminating pod waits for; `is_over` is whether its grace period has ended.
+
+    A kubelet writes the phase Failed or Succeeded when the containers have stopped (kubernetes
+    pkg/kubelet/status/status_manager.go:canBeDeleted), and such a pod does not count any more: so
+    as long as it counts, its node holds it. Without a node nobody runs it, and finalizers alone
+    can hold it.
+    """
+    held = f"finalizers {', '.join(finalizers[:MOST_NAMED])}" if finalizers else ""
+    if not node:
+        return held or "the API server to remove it"
+    what = "to confirm that its containers stopped" if is_over else "to stop its containers"
+    return f"{node} {what}" + (f", then for {held}" if held else "")
 
 
 def _discard(sets: dict[str, set[str]], key: str, member: str) -> None:

@@ -98,6 +98,11 @@ REMEMBERED_DROPPED: Final = Counter(
 FLIP_STATUS_REFUSED: Final = Gauge(
     "genguard_flip_status_refused", "Resources of --flip-status whose status cannot be flipped."
 )
+SPANS: Final = Counter(
+    "genguard_spans_total",
+    "Spans of reviews for OpenTelemetry: sent, failed to be sent, or dropped from a full queue.",
+    ("result",),
+)
 COSTLY_CONDITIONS: Final = Gauge(
     "genguard_costly_conditions",
     "matchConditions and rules that cost too much to evaluate; neither is evaluated again.",
@@ -159,6 +164,11 @@ INCOMPLETE_WRITES: Final = Counter(
     ("missing",),
 )
 DETECTION_OBJECTS: Final = Gauge("genguard_detection_objects", "Objects that detection remembers.")
+REPORT_WRITES: Final = Counter(
+    "genguard_report_writes_total",
+    "Reports of --reports that the leader has written or deleted, or failed to.",
+    ("result",),
+)
 HEALS: Final = Counter(
     "genguard_heals_total", "Attempts to put lost values back into stored objects.", ("result",)
 )
@@ -240,6 +250,18 @@ TERMINATING_PODS: Final = Gauge(
     "Pods with a deletionTimestamp that have not ended, by the kind of their controller.",
     ("controller",),
 )
+TERMINATING_POD_AGE: Final = Gauge(
+    "genguard_terminating_pod_age_seconds",
+    "Since the deletion of the oldest terminating pod was asked for, by the kind of its "
+    "controller; 0 without such a pod.",
+    ("controller",),
+)
+TERMINATING_POD_OVERDUE: Final = Gauge(
+    "genguard_terminating_pod_overdue_seconds",
+    "Since the grace period of a terminating pod ended, of the pod where that is longest ago, by "
+    "the kind of its controller; 0 while no grace period has ended.",
+    ("controller",),
+)
 TERMINATING_REPLICAS_OBJECTS: Final = Gauge(
     "genguard_terminating_replicas_objects",
     "Objects whose status.terminatingReplicas agrees with their pods, differs, or is absent.",
@@ -253,6 +275,11 @@ REPLICASET_TERMINATING_REPLICAS: Final = Gauge(
 REPLICASET_TERMINATING_PODS: Final = Gauge(
     "genguard_replicaset_terminating_pods",
     "Terminating pods of a ReplicaSet, counted.",
+    ("namespace", "replicaset"),
+)
+REPLICASET_TERMINATING_POD_AGE: Final = Gauge(
+    "genguard_replicaset_terminating_pod_age_seconds",
+    "Since the deletion of the oldest terminating pod of a ReplicaSet was asked for.",
     ("namespace", "replicaset"),
 )
 REPLICASETS_WITHOUT_SERIES: Final = Gauge(
@@ -274,6 +301,11 @@ DEPLOYMENT_TERMINATING_REPLICAS: Final = Gauge(
 DEPLOYMENT_TERMINATING_PODS: Final = Gauge(
     "genguard_deployment_terminating_pods",
     "Terminating pods of a Deployment, counted.",
+    ("namespace", "deployment"),
+)
+DEPLOYMENT_TERMINATING_POD_AGE: Final = Gauge(
+    "genguard_deployment_terminating_pod_age_seconds",
+    "Since the deletion of the oldest terminating pod of a Deployment was asked for.",
     ("namespace", "deployment"),
 )
 DEPLOYMENTS_WITHOUT_SERIES: Final = Gauge(

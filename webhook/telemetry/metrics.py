@@ -77,7 +77,7 @@ class Metrics:
             operation, found = wire.operation, wire.resource
             written = (found.group, found.resource, wire.sub_resource)
             place = self._resources.get(written) or self._labels_of(*written)
-        self._reviews[phase, operation, place, _decision(verdict, audit_only=audit_only)] += 1
+        self._reviews[phase, operation, place, decision_of(verdict, audit_only=audit_only)] += 1
         if verdict.prediction is not None and phase is Phase.MUTATE:
             self._causes[verdict.prediction.cause] += 1
         for repair in verdict.repairs:
@@ -133,7 +133,8 @@ class Metrics:
         return family
 
 
-def _decision(verdict: Verdict, *, audit_only: bool) -> str:
+def decision_of(verdict: Verdict, *, audit_only: bool) -> str:
+    """Return what was decided of a review, in one word."""
     if verdict.refused is not None:
         return "undecodable"
     if verdict.skipped is not None:

@@ -78,7 +78,7 @@ def test_lint_reads_a_folder_and_says_when_there_is_no_webhook_configuration(fol
     result = run("lint", folder)
     assert (result.exit_code, result.stderr) == (
         0,
-        f"No webhook configuration found in {folder}.\n",
+        f"No webhook configuration or CustomResourceDefinition found in {folder}.\n",
     )
     (folder / "hooks.json").write_text(json.dumps(HOOKS))
     assert run("lint", folder).stderr == ""

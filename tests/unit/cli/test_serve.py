@@ -44,6 +44,7 @@ from webhook.cli.serve import event_loop
         (["--log-level", "LOUD"], "'LOUD' is not one of"),
         (["--event-loop", "trio"], "'trio' is not one of 'auto', 'asyncio', 'uvloop'"),
         (["--heal"], "--heal needs a cluster: give --kubeconfig"),
+        (["--reports"], "--reports needs a cluster: give --kubeconfig"),
         (["--findings-configmap", "a"], "--findings-configmap needs a cluster: give --kubeconfig"),
         (
             ["--heal", "--audit-only", "--kubeconfig", "k"],

@@ -46,17 +46,20 @@ async def shown(*pods: TerminatingPod, **query: str):
 @pytest.mark.parametrize(
     ("given", "left", "deleted", "waiting_for"),
     [
-        (pod("a"), 30.0, "2026-01-01T12:00:00Z", "its containers to stop"),
-        (pod("a", finalizers=("x/y",)), 30.0, "2026-01-01T12:00:00Z", "its containers to stop"),
+        (pod("a"), 30.0, "2026-01-01T12:00:00Z", "node-1 to stop its containers"),
+        (pod("a", finalizers=("x/y",)), 30.0, "2026-01-01T12:00:00Z",
+         "node-1 to stop its containers, then for finalizers x/y"),
         (pod("a", "2026-01-01T11:00:00Z"), -3_600.0, "2026-01-01T10:59:30Z",
-         "its node to confirm that it stopped"),
+         "node-1 to confirm that its containers stopped"),
         (pod("a", "2026-01-01T11:00:00Z", finalizers=("x/y",)), -3_600.0, "2026-01-01T10:59:30Z",
-         "its finalizers, or its node"),
+         "node-1 to confirm that its containers stopped, then for finalizers x/y"),
+        (pod("a", "2026-01-01T11:00:00Z", node="", finalizers=("x/y",)), -3_600.0,
+         "2026-01-01T10:59:30Z", "finalizers x/y"),
         (pod("a", "2026-01-01T11:00:00Z", node="", grace=0), -3_600.0, "2026-01-01T11:00:00Z",
          "the API server to remove it"),
-        (pod("a", "no time"), None, None, "its node to confirm that it stopped"),
+        (pod("a", "no time"), None, None, "node-1 to confirm that its containers stopped"),
         (pod("a", "2026-01-01T13:00:30+01:00"), 30.0, "2026-01-01T12:00:00Z",
-         "its containers to stop"),
+         "node-1 to stop its containers"),
     ],
 )  # fmt: skip
 async def test_what_is_left_of_the_grace_period(given, left, deleted, waiting_for):

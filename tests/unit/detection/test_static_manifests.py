@@ -83,6 +83,17 @@ def test_a_manifest_that_the_api_server_loads_is_taken(manifest, kind, name, bou
         (changed(POLICY, "spec", "mutations", to=[{"jsonPatch": "x"}]), "jsonPatch"),
         (changed(BINDING, "spec", "policyName", to=None), "`policyName`"),
         (changed(BINDING, "spec", "paramRef", to={"name": "canary"}), "remove paramRef"),
+        (
+            {**changed(POLICY, "spec", "paramKind", to={}), "kind": "ValidatingAdmissionPolicy"},
+            "remove paramKind",
+        ),
+        (
+            {
+                **changed(BINDING, "spec", "paramRef", to={"name": "canary"}),
+                "kind": "ValidatingAdmissionPolicyBinding",
+            },
+            "remove paramRef",
+        ),
     ],
 )
 def test_a_manifest_that_the_api_server_refuses_is_refused_with_its_field(manifest, told):

@@ -7,6 +7,7 @@ from tests.unit.explain.samples import definitions
 from webhook.explain import page as page_module
 from webhook.explain.catalogue import Catalogue
 from webhook.explain.page import page
+from webhook.explain.predicate import PredicateVerdict
 from webhook.generation import predict
 from webhook.generation.strategy import (
     Equality,
@@ -61,6 +62,7 @@ def test_every_rule_of_the_table_has_words():
     assert set(page_module.SUBRESOURCE) == set(SubresourceRule)
     assert set(page_module.ON_DELETE) == set(OnDelete)
     assert set(page_module.PROPAGATION) == set(Propagation)
+    assert set(page_module.PREDICATE) == set(PredicateVerdict)
 
 
 def test_a_definition_may_lack_all_that_only_people_read():

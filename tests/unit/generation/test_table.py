@@ -134,3 +134,39 @@ def test_it_says_since_when_a_kind_has_a_generation_where_it_has_not_always_had_
 def test_what_no_table_lists_is_not_built_in():
     assert load_table().find("example.org", "deployments") is None
     assert load_table().find("", "deployments") is None
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "versions", "is_on", "observed"),
+    [
+        ("podgroups", "1.36", ("v1alpha2",), False, 1),
+        ("podgroups", "1.37", ("v1beta1", "v1alpha3"), False, 1),
+        ("podgroups", "1.28", ("v1alpha2",), False, 1),
+        ("resourceslices", "1.30", ("v1alpha2",), False, 0),
+        ("resourceslices", "1.32", ("v1beta1", "v1alpha3"), False, 0),
+        ("resourceslices", "1.34", ("v1", "v1beta2", "v1beta1"), True, 0),
+        ("pods", "1.32", ("v1",), True, 0),
+        ("podcertificaterequests", "1.36", ("v1beta1",), False, 1),
+        ("podcertificaterequests", "1.37", ("v1", "v1beta1"), True, 1),
+        ("horizontalpodautoscalers", "1.36", ("v2", "v1"), True, 1),
+        ("horizontalpodautoscalers", "1.37", ("v2", "v1"), True, 2),
+        ("evictions", "1.37", ("v1alpha1",), False, 2),
+    ],
+)
+def test_a_server_has_of_a_row_what_its_version_has(name, version, versions, is_on, observed):
+    (row,) = (row for row in load_rows() if row.resource == name)
+    table = load_table(version)
+    assert table.versions(row) == versions
+    assert table.enables(row) is is_on
+    assert len(table.observed(row)) == observed
+
+
+def test_all_versions_are_told_where_a_server_has_none_of_them():
+    row = msgspec.convert({**SHIPPED[0], "versionsSince": {"v1": "1.37"}}, Row)
+    assert load_table("1.36").versions(row) == ("v1",)
+
+
+@pytest.mark.parametrize(("version", "is_there"), [("1.36", False), ("1.37", True)])
+def test_a_subresource_that_came_later_is_of_later_servers(version, is_there):
+    found = load_table(version).find("storage.k8s.io", "csinodes")
+    assert ("status" in found.subresources) is is_there

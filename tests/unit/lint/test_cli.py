@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 
 from certs import ensure, service_names
 from tests.controlplane.build import binary
+from tests.unit.lint.samples import definition
 from tests.unit.lint.test_checks import configuration
 from webhook.cli import main
 
@@ -40,6 +41,53 @@ def test_json_is_one_object_a_line_and_an_error_fails(tmp_path):
     )  # fmt: skip
     assert second["id"] == "timeout-long"
     assert summary == {"type": "summary", "error": 1, "warning": 1, "info": 0}
+
+
+WIDGETS = definition({"version": {"subresources": None}})
+
+
+def test_a_line_about_a_definition_names_it_instead_of_a_webhook(tmp_path):
+    result = lint("-o", "json", written(tmp_path / "a.yaml", WIDGETS, BAD))
+    webhook, found, summary = map(json.loads, result.stdout.splitlines())
+    assert webhook["webhook"] == "bad/sound.example.org"
+    assert found.keys() == {"type", "id", "severity", "definition", "field", "message", "reason"}
+    assert (found["id"], found["definition"]) == ("status-no-subresource", "widgets.example.org")
+    assert summary == {"type": "summary", "error": 1, "warning": 1, "info": 0}
+
+
+def test_a_list_of_definitions_need_not_say_their_kind(tmp_path):
+    item = {key: value for key, value in WIDGETS.items() if key not in ("kind", "apiVersion")}
+    found = {"kind": "CustomResourceDefinitionList", "items": [item]}
+    assert "status-no-subresource" in lint("-", stdin=json.dumps(found)).stdout
+
+
+@pytest.mark.parametrize(
+    ("only", "told"),
+    [
+        ("webhooks", {"side-effects"}),
+        ("crds", {"status-no-subresource"}),
+        (None, {"side-effects", "status-no-subresource"}),
+    ],
+)
+def test_one_sort_alone_is_checked_where_it_is_asked_for(tmp_path, only, told):
+    path = written(tmp_path / "a.yaml", BAD, WIDGETS)
+    flags = ["--only", only] if only else []
+    lines = lint("-o", "json", *flags, path).stdout.splitlines()[:-1]
+    assert {json.loads(line)["id"] for line in lines} == told
+
+
+@pytest.mark.parametrize(
+    ("only", "told"),
+    [
+        ("webhooks", "No webhook configuration found"),
+        ("crds", "No CustomResourceDefinition found"),
+        (None, "No webhook configuration or CustomResourceDefinition found"),
+    ],
+)
+def test_what_is_not_there_is_said(tmp_path, only, told):
+    service = {"kind": "Service", "metadata": {"name": "a"}}
+    flags = ["--only", only] if only else []
+    assert told in lint(*flags, written(tmp_path / "a.yaml", service)).stderr
 
 
 def test_a_table_for_people(tmp_path):

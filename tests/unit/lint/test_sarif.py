@@ -9,6 +9,7 @@ import yaml
 from click.testing import CliRunner
 from jsonschema import Draft202012Validator
 
+from tests.unit.lint.samples import definition
 from tests.unit.lint.test_checks import configuration
 from webhook import __version__
 from webhook.cli import main
@@ -144,6 +145,21 @@ def test_a_field_that_is_left_out_has_the_line_of_what_it_is_missing_in(tmp_path
         "{",
         '"name": "sound.example.org",',
     ]
+
+
+def test_a_definition_has_its_own_lines_whatever_else_has_its_name(tmp_path):
+    widgets = definition({"version": {"subresources": {"scale": {}}}})
+    same_name = {"kind": "ConfigMap", "metadata": {"name": "widgets.example.org"}}
+    path = tmp_path / "a.yaml"
+    path.write_text(yaml.safe_dump_all([same_name, widgets]))
+    (result,) = sarif(path)["results"]
+    lines = path.read_text().splitlines()
+    line = physical(result)["region"]["startLine"]
+    assert [one.strip() for one in lines[line - 2 : line]] == ["subresources:", "scale: {}"]
+    (logical,) = result["locations"][0]["logicalLocations"]
+    assert logical["fullyQualifiedName"] == (
+        "widgets.example.org/spec.versions[0].subresources.status"
+    )
 
 
 @pytest.mark.parametrize("fail_on", ["error", "info"])

@@ -1,6 +1,7 @@
 """Terminating replicas at /metrics: reported and counted side by side, and nothing made up."""
 
 from collections import Counter
+from datetime import UTC, datetime
 from itertools import chain
 
 import pytest
@@ -13,6 +14,9 @@ from webhook.server.watching import Watching
 from webhook.status.tracking import Tracking
 
 ALL = ("pods", "replicasets.apps", "deployments.apps")
+NOW = datetime(2026, 7, 25, 12, 5, tzinfo=UTC).timestamp()
+"""Five minutes after the grace period of the pods of sights.py."""
+AGES = {"genguard_terminating_pod_age_seconds", "genguard_terminating_pod_overdue_seconds"}
 REPORTED = {
     "replicaset": ["kube_replicaset_status_terminating_replicas"],
     "deployment": [
@@ -41,7 +45,8 @@ def watching(*resources: str, says: dict[str, int] | None = None) -> Watching:
 
 
 def families(seen: Watching, most_named: int = 1_000) -> dict[str, Metric]:
-    return {one.name: one for one in TerminatingMetrics(seen, most_named).collect()}
+    metrics = TerminatingMetrics(seen, most_named, lambda: NOW)
+    return {one.name: one for one in metrics.collect()}
 
 
 def by_name(seen: Watching, label: str, names: list[str]) -> list[dict[str, float]]:
@@ -77,10 +82,13 @@ def test_names_and_labels_are_those_of_kube_state_metrics():
 @pytest.mark.parametrize(
     ("resources", "filled"),
     [
-        (("pods",), {"genguard_terminating_pods"}),
+        (("pods",), {"genguard_terminating_pods", *AGES}),
         (("replicasets.apps",), set(REPORTED["replicaset"])),
         (("deployments.apps",), set(REPORTED["deployment"])),
-        (("pods", "deployments.apps"), {"genguard_terminating_pods", *REPORTED["deployment"]}),
+        (
+            ("pods", "deployments.apps"),
+            {"genguard_terminating_pods", *AGES, *REPORTED["deployment"]},
+        ),
         (("replicasets.apps", "deployments.apps"), {*chain(*REPORTED.values())}),
     ],
 )
@@ -102,6 +110,8 @@ def test_before_all_has_been_seen_a_count_is_not_told():
     seen.seen("pods", sight("Pod", "a", of="ReplicaSet/one"))
     found = families(seen)
     assert not found["genguard_terminating_pods"].samples
+    for name in AGES:
+        assert not found[name].samples
     assert not found["genguard_terminating_replicas_objects"].samples
     assert {s.labels["resource"]: s.value for s in found["genguard_watch_current"].samples} == {
         "pods": 0,
@@ -150,3 +160,47 @@ def test_what_is_gone_has_no_sample_left():
     shown = by_name(seen, "replicaset", REPORTED["replicaset"])
     assert shown == [{}]
     assert by_name(seen, "deployment", ["genguard_deployment_terminating_pods"]) == [{"web": 1}]
+
+
+def ages(seen: Watching, name: str, label: str, most_named: int = 1_000) -> dict[str, float]:
+    found = families(seen, most_named)[f"genguard_{name}_seconds"].samples
+    return {sample.labels[label]: sample.value for sample in found}
+
+
+def test_the_oldest_pod_has_the_age_of_its_deletion_and_is_overdue_since_its_grace_ended():
+    seen = watching()
+    seen.seen("pods", sight("Pod", "slow", of="StatefulSet/db", due="12:10:00", grace=3_600))
+    seen.seen("pods", sight("Pod", "next", of="StatefulSet/db", due="12:05:30", grace=30))
+    seen.seen("pods", sight("Pod", "odd", of="Rollout/x", due="12:04:00"))
+    age = ages(seen, "terminating_pod_age", "controller")
+    assert (age["StatefulSet"], age["ReplicaSet"], age["other"], age["Job"]) == (3_300, 330, 90, 0)
+    overdue = ages(seen, "terminating_pod_overdue", "controller")
+    # The StatefulSet's pods are within their grace period, however long it is.
+    assert (overdue["StatefulSet"], overdue["ReplicaSet"], overdue["other"]) == (0, 300, 60)
+
+
+def test_an_age_is_shown_for_each_named_workload_that_has_a_terminating_pod():
+    seen = watching()
+    seen.seen("pods", sight("Pod", "0", of="ReplicaSet/new", due="12:04:00"))
+    assert ages(seen, "replicaset_terminating_pod_age", "replicaset") == {"old": 330, "new": 90}
+    assert ages(seen, "deployment_terminating_pod_age", "deployment") == {"web": 330}
+    for number in range(4):
+        seen.gone(f"Pod/{number}")
+    assert ages(seen, "deployment_terminating_pod_age", "deployment") == {}
+    assert ages(seen, "terminating_pod_age", "controller")["ReplicaSet"] == 0
+
+
+def test_a_pod_whose_time_is_unreadable_counts_and_has_no_age():
+    seen = watching("pods")
+    for number in range(4):
+        seen.seen("pods", sight("Pod", f"{number}", of="Job/j", due="soon"))
+    assert ages(seen, "terminating_pod_age", "controller")["Job"] == 0
+    counts = families(seen)["genguard_terminating_pods"].samples
+    assert {one.labels["controller"]: one.value for one in counts}["Job"] == 4
+
+
+def test_a_clock_that_is_behind_gives_no_negative_age():
+    seen = watching()
+    metrics = TerminatingMetrics(seen, 10, lambda: NOW - 86_400)
+    values = [s.value for one in metrics.collect() for s in one.samples if "age" in one.name]
+    assert min(values) == 0

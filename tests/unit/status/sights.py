@@ -18,8 +18,17 @@ def sight(
     phase: str | None = "Running",
     controller: bool = True,
     says: int | None = None,
+    due: str = "12:00:00",
+    grace: int = 30,
+    policy: str = "",
 ) -> Fields:
-    """`of` is a controller's `Kind/name`, `says` what status.terminatingReplicas is."""
+    """One object.
+
+    of      its controller: `Kind/name`
+    says    what status.terminatingReplicas is
+    due     the time of day at which its grace period ends
+    policy  spec.podReplacementPolicy
+    """
     metadata: dict[str, Any] = {"name": name, "namespace": "shop", "uid": f"{kind}/{name}"}
     metadata["labels"] = {"app": app}
     if of:
@@ -28,10 +37,15 @@ def sight(
     document: dict[str, Any] = {"apiVersion": _API_VERSION[kind], "kind": kind}
     document["metadata"] = metadata
     if kind == "Pod":
-        metadata |= {"deletionTimestamp": "2026-07-25T12:00:00Z"} if ends else {}
+        ending = {
+            "deletionTimestamp": f"2026-07-25T{due}Z",
+            "deletionGracePeriodSeconds": grace,
+        }
+        metadata |= ending if ends else {}
         document |= {} if phase is None else {"status": {"phase": phase}}
     else:
         document["spec"] = {"selector": {"matchLabels": {"app": app}}}
+        document["spec"] |= {"podReplacementPolicy": policy} if policy else {}
         document["status"] = {} if says is None else {"terminatingReplicas": says}
     return fields_of(document)
 

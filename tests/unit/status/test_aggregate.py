@@ -17,6 +17,11 @@ CRASHING = {
     ],
 }
 LEAVING = {"metadata.deletionTimestamp": "2027-01-15T08:00:00Z"}
+REMOVED = (
+    "Pod/leaving › metadata.deletionTimestamp set, want gone: "
+    "it waits for the API server to remove it"
+)
+"""Of a pod that no node runs."""
 ENDED = {"status.phase": "Failed", "status.reason": "Evicted"}
 
 
@@ -95,7 +100,7 @@ def test_a_pod_that_leaves_drags_settled_and_not_ready():
     assert whole.terminating_replicas == 1
     assert texts(whole) == [
         "status.terminatingReplicas absent, want 0: 1 counted from pods",
-        "ReplicaSet/web-7d4 › Pod/leaving › metadata.deletionTimestamp set, want gone",
+        f"ReplicaSet/web-7d4 › {REMOVED}",
     ]
 
 
@@ -167,7 +172,7 @@ def test_without_children_a_parent_speaks_for_itself():
 def test_a_child_that_leaves_keeps_a_good_parent_from_green_and_from_settled_alone():
     whole = view("Widget", pod(), pod("leaving", **LEAVING))
     assert (whole.ready, whole.settled, whole.health) == (True, False, Health.YELLOW)
-    assert texts(whole) == ["Pod/leaving › metadata.deletionTimestamp set, want gone"]
+    assert texts(whole) == [REMOVED]
 
 
 def test_a_set_is_as_good_as_its_worst():

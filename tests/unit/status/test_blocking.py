@@ -24,6 +24,10 @@ CREATED = {"at": 0, "create": {"spec": THREE}}
 STORED = {"at": 0, "watched": -1}
 RUNNING = {"at": 0, "create": {"spec": {"completions": 1}}}
 
+HOUR = {**THREE, "template": {"spec": {"terminationGracePeriodSeconds": 3600, "containers": []}}}
+LEAVING = counts(3, terminatingReplicas=1)
+WAITS = counts(2, updatedReplicas=2, replicas=2, terminatingReplicas=2)
+
 ROWS = [
     ("deployments", [CREATED, STORED], OBSERVES_SECONDS - 1, False, "its controller will act"),
     ("deployments", [CREATED, STORED], OBSERVES_SECONDS, True, "nobody observes it"),
@@ -84,6 +88,47 @@ ROWS = [
         1 + FAILED_SECONDS,
         True,
         "it does not come",
+    ),
+    (
+        "deployments",
+        [CREATED, {"at": 5, "status": LEAVING}],
+        5 + PROGRESS_SECONDS,
+        True,
+        "a pod has half a minute to stop",
+    ),
+    (
+        "deployments",
+        [{"at": 0, "create": {"spec": HOUR}}, {"at": 5, "status": LEAVING}],
+        5 + PROGRESS_SECONDS + 3_599,
+        False,
+        "a pod of this Deployment has an hour to stop",
+    ),
+    (
+        "deployments",
+        [{"at": 0, "create": {"spec": HOUR}}, {"at": 5, "status": LEAVING}],
+        5 + PROGRESS_SECONDS + 3_600,
+        True,
+        "that hour is over",
+    ),
+    (
+        "deployments",
+        [
+            {"at": 0, "create": {"spec": {**HOUR, "podReplacementPolicy": "TerminationComplete"}}},
+            {"at": 5, "status": WAITS},
+        ],
+        5 + PROGRESS_SECONDS + 3_599,
+        False,
+        "a new pod waits for old ones, as it is asked to",
+    ),
+    (
+        "deployments",
+        [
+            {"at": 0, "create": {"spec": {**HOUR, "podReplacementPolicy": "TerminationStarted"}}},
+            {"at": 5, "status": WAITS},
+        ],
+        5 + PROGRESS_SECONDS,
+        True,
+        "new pods do not wait, so something else holds them back",
     ),
     (
         "widgets",

@@ -76,6 +76,25 @@ def test_replicas_of_which_none_is_there_long_after_the_intent_are_red():
     assert judged("StatefulSet", late, status__readyReplicas=1).health is Health.YELLOW
 
 
+@pytest.mark.parametrize(
+    ("policy", "health"),
+    [("TerminationComplete", Health.YELLOW), ("TerminationStarted", Health.RED)],
+)
+def test_updated_pods_may_come_late_while_they_wait_for_old_ones(policy: str, health: Health):
+    """Two of three pods serve, of the old template: the third may start when one has stopped."""
+    late = past(intent_since=NOW - DEFAULT_DEADLINE - 20, observed_since=NOW)
+    with_ = {
+        "spec__podReplacementPolicy": policy,
+        "spec__strategy": {"rollingUpdate": {"maxSurge": 0}},
+        "status__replicas": 2,
+        "status__updatedReplicas": 0,
+        "status__terminatingReplicas": 1,
+    }
+    assert judged("Deployment", late, **with_).health is health
+    over = past(intent_since=NOW - DEFAULT_DEADLINE - 31, observed_since=NOW)
+    assert judged("Deployment", over, **with_).health is Health.RED
+
+
 def test_a_job_may_run_for_long_before_its_first_pod_succeeds():
     late = past(intent_since=NOW - DEFAULT_DEADLINE - 1, observed_since=NOW)
     assert judged("Job", late, status={"active": 1}).health is Health.YELLOW

@@ -5,7 +5,14 @@ import pytest
 
 from tests.cases_loader import table
 from tests.unit.status.sights import see, sight
-from webhook.status.terminating_pods import DEPLOYMENT, REPLICA_SET, Agreement, Count, Terminating
+from webhook.status.terminating_pods import (
+    DEPLOYMENT,
+    REPLICA_SET,
+    Agreement,
+    Count,
+    Terminating,
+    waits_for,
+)
 
 
 @table("status/terminating_counts.yaml", "seen", "counted")
@@ -28,7 +35,8 @@ def test_what_a_controller_reports_stands_beside_the_count(says, reported, becau
     terminating = Terminating()
     see(terminating, kind="ReplicaSet", name="one", of="Deployment/web", says=says)
     see(terminating, kind="Pod", name="a", of="ReplicaSet/one")
-    assert [*terminating.counts(REPLICA_SET)] == [Count("shop", "one", reported, 1)], because
+    (one,) = terminating.counts(REPLICA_SET)
+    assert one._replace(oldest=None) == Count("shop", "one", reported, 1), because
     assert [*terminating.counts(DEPLOYMENT)] == []
 
 
@@ -53,6 +61,39 @@ def test_pods_are_summed_by_the_kind_of_their_controller():
     for number, of in enumerate(["ReplicaSet/one", "ReplicaSet/two", "Job/once", ""]):
         see(terminating, kind="Pod", name=f"{number}", of=of)
     assert terminating.pods() == {"ReplicaSet": 2, "Job": 1, "": 1}
+
+
+@pytest.mark.parametrize(
+    ("given", "policy"),
+    [
+        ("TerminationComplete", "TerminationComplete"),
+        ("TerminationStarted", "TerminationStarted"),
+        ("", ""),
+        ("Later", ""),
+    ],
+)
+def test_a_deployment_shows_when_it_replaces_its_pods(given, policy):
+    terminating = Terminating()
+    see(terminating, kind="Deployment", name="web", says=0, policy=given)
+    (one,) = terminating.counts(DEPLOYMENT)
+    assert (one.policy, one.oldest) == (policy, None)
+
+
+@pytest.mark.parametrize(
+    ("node", "finalizers", "is_over", "told"),
+    [
+        ("n1", (), False, "n1 to stop its containers"),
+        ("n1", (), True, "n1 to confirm that its containers stopped"),
+        ("n1", ("a/b",), False, "n1 to stop its containers, then for finalizers a/b"),
+        ("", ("a/b", "c/d"), True, "finalizers a/b, c/d"),
+        ("", tuple("abcd"), True, "finalizers a, b, c"),
+        ("", (), True, "the API server to remove it"),
+    ],
+)
+def test_a_node_holds_a_pod_until_its_containers_stopped_and_finalizers_after_that(
+    node, finalizers, is_over, told
+):
+    assert waits_for(node, finalizers, is_over=is_over) == told
 
 
 def test_an_object_keeps_its_place_when_it_changes():

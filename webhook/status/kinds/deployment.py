@@ -1,21 +1,19 @@
 """Deployments: every pod is updated and available, no old pod is left, the rollout is complete.
 
 Reads    spec.replicas, strategy, paused, progressDeadlineSeconds; status counts, conditions
-         Available, Progressing, ReplicaFailure.
+         Available, Progressing, ReplicaFailure; what webhook/status/pod_replacement.py reads.
 Amends   the Ready table: updatedReplicas counts too, as in kstatus and kubectl; other conditions,
          and a ReplicaFailure that is not True, do not.
 Source   kubernetes pkg/controller/deployment/progress.go:syncRolloutStatus, sync.go:
          calculateStatus; kubectl pkg/polymorphichelpers/rollout_status.go.
 """
 
-import re
 from typing import Final
 
 from webhook.status.checked_object import (
     TRUE,
     CheckedObject,
     Conditions,
-    WrongTypeError,
     read_conditions,
     why_not_true,
 )
@@ -27,13 +25,11 @@ from webhook.status.kind_rule import (
     require_at_least,
     require_exactly,
 )
-from webhook.status.view import Reason, remark, short_word
+from webhook.status.pod_replacement import PodReplacement, most_pods, read_replacement
+from webhook.status.view import Blocks, Reason, remark, short_word
 
 _NO_DEADLINE: Final = 2**31 - 1
 """kubernetes pkg/controller/deployment/util/deployment_util.go:HasProgressDeadline."""
-_ROLLING: Final = "RollingUpdate"
-_DEFAULT_SURGE: Final = "25%"
-_PERCENT: Final = re.compile(r"[0-9]{1,9}%")
 
 
 def evaluate_deployment(obj: CheckedObject) -> KindVerdict:
@@ -41,9 +37,11 @@ def evaluate_deployment(obj: CheckedObject) -> KindVerdict:
 
     Ready    replicas, readyReplicas and availableReplicas are spec.replicas, updatedReplicas is not
              lower; Available is True, ReplicaFailure is not; Progressing is True with reason
-             NewReplicaSetAvailable, unless the rollout is paused or has no deadline
+             NewReplicaSetAvailable, unless the rollout is paused, has no deadline, or waits for
+             terminating pods alone (podReplacementPolicy TerminationComplete)
     Settled  the same
     """
+    replacement = read_replacement(obj)
     desired = obj.desired()
     replicas = obj.count("replicas")
     updated = obj.count("updatedReplicas")
@@ -57,16 +55,24 @@ def evaluate_deployment(obj: CheckedObject) -> KindVerdict:
         if paused and reasons:
             note = "spec.paused true: the rollout waits until it is resumed"
             reasons[0] = reasons[0]._replace(note=note)
+        elif reasons and replacement.waits_because:
+            reasons[0] = reasons[0]._replace(note=replacement.waits_because)
         require_exactly(reasons, "replicas", replicas, desired)
         require_exactly(reasons, "readyReplicas", ready, desired)
         require_exactly(reasons, "availableReplicas", available, desired)
+    is_complete = not reasons
     broken = False
     blocked = why_not_true(conditions, "Available", obj.generation)
     if blocked is not None:
         reasons.append(blocked)
         available_condition = conditions.get("Available")
-        broken = available_condition is not None and obj.overdue(available_condition.since)
-    failed = _add_progressing(obj, conditions, reasons, paused=paused)
+        broken = available_condition is not None and obj.overdue(
+            available_condition.since, replacement.patience
+        )
+    ends_later = is_complete and replacement.completes_later
+    failed = _add_progressing(
+        obj, conditions, reasons, replacement, paused=paused, ends_later=ends_later
+    )
     failure = conditions.true("ReplicaFailure")
     if failure is not None:
         reasons.append(failure.blocking("False"))
@@ -76,17 +82,35 @@ def evaluate_deployment(obj: CheckedObject) -> KindVerdict:
         note = "complete; later changes wait until it is resumed"
         reasons.append(remark("spec.paused", have=True, note=note))
     return KindVerdict(
-        reasons, failed, broken, progress=completed_share(desired, updated, ready, available)
+        reasons,
+        failed,
+        broken,
+        progress=completed_share(desired, updated, ready, available),
+        patience=replacement.patience,
     )
 
 
 def _add_progressing(
-    obj: CheckedObject, conditions: Conditions, reasons: list[Reason], *, paused: bool
+    obj: CheckedObject,
+    conditions: Conditions,
+    reasons: list[Reason],
+    replacement: PodReplacement,
+    *,
+    paused: bool,
+    ends_later: bool,
 ) -> bool:
-    """Add why the rollout is not complete; return whether it is past its deadline."""
+    """Add why the rollout is not complete; return whether it is past its deadline.
+
+    ends_later  every pod is there, and the controller waits for the end of old ones alone: such an
+                object is ready, and settled when these are gone, as with any other policy
+    """
     progressing = conditions.get("Progressing")
     if progressing is not None and progressing.reason == "ProgressDeadlineExceeded":
-        reasons.append(progressing.blocking(TRUE))
+        exceeded = progressing.blocking(TRUE)
+        if replacement.waits_because:
+            # The deadline of the object has passed all the same: kubectl gives up here too.
+            exceeded = exceeded._replace(note=f"{exceeded.note}; {replacement.waits_because}")
+        reasons.append(exceeded)
         return True
     deadline = obj.spec.get("progressDeadlineSeconds")
     if paused or deadline is None or deadline == _NO_DEADLINE:
@@ -97,31 +121,8 @@ def _add_progressing(
         path = f"{progressing.path}.reason"
         blocked = Reason(path, short_word(progressing.reason), whole)
     if blocked is not None:
-        reasons.append(blocked)
+        reasons.append(blocked._replace(blocks=Blocks.SETTLED) if ends_later else blocked)
     return False
-
-
-def most_pods(obj: CheckedObject) -> int | None:
-    """Return spec.replicas + maxSurge: how many pods that do not terminate there may be.
-
-    None where it cannot be read. The controller leaves terminating pods out of account, so there
-    may be more pods than this (KEP-3973). maxSurge is 25% by default, and rounded up (kubernetes
-    pkg/apis/apps/v1/defaults.go, pkg/controller/deployment/util: ResolveFenceposts).
-    """
-    try:
-        desired = obj.desired()
-        if (obj.inner("spec", "strategy").get("type") or _ROLLING) != _ROLLING:
-            return desired
-        surge = obj.inner("spec", "strategy", "rollingUpdate").get("maxSurge")
-    except WrongTypeError:
-        return None
-    if surge is None:
-        surge = _DEFAULT_SURGE
-    if isinstance(surge, str):
-        if not _PERCENT.fullmatch(surge):
-            return None
-        surge = -(-desired * int(surge[:-1]) // 100)
-    return desired + surge if type(surge) is int and surge >= 0 else None
 
 
 _DEPLOYMENT: Final = KindRule(

@@ -1,0 +1,219 @@
+"""Assertions for the tests of a controller: that it comes to an end, and that nothing loops."""
+
+import time
+from collections.abc import Callable, Collection, Iterable
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from genguard.testing.cluster import Write
+from genguard.testing.fake import FakeApiServer
+from webhook.detection.finding import Finding, Severity
+from webhook.objects.lines import LONGEST_LINE, Line, bounded
+from webhook.replay import Replay, as_row
+from webhook.review_setup import ReviewOptions
+from webhook.status.evaluate import evaluate
+
+_SHOWN: Final = 10
+_PAUSE: Final = 0.02
+_RANKS: Final = list(Severity)
+
+Recording = FakeApiServer | Path | str | Iterable[bytes]
+"""A fake API server, whose log is judged; a file that `genguard serve --record` has written, or an
+audit log; or its lines."""
+
+
+class NotConvergedError(AssertionError):
+    """Writes do not end, or an object is not settled; the message names both."""
+
+
+class LoopError(AssertionError):
+    """Detectors of genguard found a loop.
+
+    findings  what they found, as `genguard findings -o json` prints it
+    """
+
+    def __init__(self, message: str, findings: tuple[Finding, ...]) -> None:
+        """Keep the findings, for tests that look at them."""
+        super().__init__(message)
+        self.findings = findings
+
+
+def assert_converges(
+    server: FakeApiServer,
+    resource: str,
+    name: str = "",
+    namespace: str = "default",
+    *,
+    step: Callable[[], object] | None = None,
+    rounds: int = 20,
+    quiet: float = 0.5,
+    timeout: float = 10.0,
+    ready: bool = True,
+) -> None:
+    """Assert that writes come to an end, and that objects are settled then.
+
+    resource, name, namespace  what must be settled: one object or, without a name, all objects of
+                               a resource in a namespace, of which there must be one
+    step                       calls the controller once, for controllers that are functions. It is
+                               called until a call writes nothing, at most `rounds` times
+    quiet, timeout             without `step` a controller runs beside the test: `quiet` seconds
+                               without a write must come within `timeout` seconds
+    ready                      the objects must be ready too; False where the test wants a failure
+
+    Where status is a subresource, somebody must have written it: an object that no controller has
+    looked at is not settled. A write that changes nothing is no write: the API server does not
+    store it.
+
+    Raises NotConvergedError, an AssertionError that names the last writes and what blocks;
+    LookupError for a resource that is not served.
+    """
+    wait = _Step(server, step, rounds) if step else _Quiet(server, quiet, timeout)
+    blocking: tuple[str, ...] = ()
+    for is_calm in wait.turns():
+        if is_calm or wait.is_over:
+            blocking = _find_blocking(server, resource, name, namespace, ready=ready)
+            if is_calm and not blocking:
+                return
+    said = [] if wait.is_calm else [wait.problem]
+    said += [f"not settled: {one}" for one in blocking]
+    if not wait.is_calm:
+        said += ["the last writes:", *(f"  {one}" for one in _stored(server)[-_SHOWN:])]
+    raise NotConvergedError("\n".join(said))
+
+
+class _Step:
+    """Calls a controller that is a function."""
+
+    def __init__(self, server: FakeApiServer, step: Callable[[], object], rounds: int) -> None:
+        self._server, self._step, self._rounds = server, step, rounds
+        self.is_calm = False
+        self.is_over = True
+
+    @property
+    def problem(self) -> str:
+        return f"it still writes after {self._rounds} rounds"
+
+    def turns(self) -> Iterable[bool]:
+        """Call the controller until a call writes nothing."""
+        for _ in range(self._rounds):
+            before = len(_stored(self._server))
+            self._step()
+            self.is_calm = len(_stored(self._server)) == before
+            if self.is_calm:
+                break
+        yield self.is_calm
+
+
+class _Quiet:
+    """Waits for a controller that runs beside the test."""
+
+    def __init__(self, server: FakeApiServer, quiet: float, timeout: float) -> None:
+        self._server, self._quiet, self._timeout = server, quiet, timeout
+        self.is_calm = False
+        self.is_over = False
+
+    @property
+    def problem(self) -> str:
+        return f"{self._timeout:g} s have no {self._quiet:g} s without a write"
+
+    def turns(self) -> Iterable[bool]:
+        """Yield again and again whether it has been quiet for long enough, until the time is up."""
+        end = time.monotonic() + self._timeout
+        count, since = len(_stored(self._server)), time.monotonic()
+        while not self.is_over:
+            time.sleep(_PAUSE)
+            now = time.monotonic()
+            found = len(_stored(self._server))
+            if found != count:
+                count, since = found, now
+            self.is_calm = now - since >= self._quiet
+            self.is_over = now >= end
+            yield self.is_calm
+
+
+def _stored(server: FakeApiServer) -> list[Write]:
+    return [one for one in server.writes if one.is_stored]
+
+
+def _find_blocking(
+    server: FakeApiServer, resource: str, name: str, namespace: str, *, ready: bool
+) -> tuple[str, ...]:
+    """Return what keeps the objects from being settled; () where nothing does."""
+    found = [
+        one
+        for one in server.list(resource)
+        if name in ("", one["metadata"]["name"])
+        and one["metadata"].get("namespace", namespace) == namespace
+    ]
+    if not found:
+        return (f"no {resource} {name} in {namespace}".replace("  ", " "),)
+    blocking = []
+    reports = server.has_status(resource)
+    for one in found:
+        if reports and not one.get("status"):
+            blocking.append(f"{resource} {one['metadata']['name']}: no controller wrote its status")
+            continue
+        view = evaluate(one, at=time.time())
+        if view.settled and (view.ready is not False or not ready):
+            continue
+        reasons = [
+            str(reason)
+            for reason in view.reasons
+            if reason.against_settled or (ready and reason.against_ready)
+        ]
+        blocking.append(f"{resource} {one['metadata']['name']}: {'; '.join(reasons)}")
+    return tuple(blocking)
+
+
+def assert_no_loop(
+    recording: Recording,
+    *,
+    at_least: Severity | str = Severity.WARNING,
+    ignore: Collection[str] = (),
+) -> None:
+    """Assert that genguard's detectors find nothing in what was written.
+
+    recording  a fake API server, whose log is judged; a file that `genguard serve --record` has
+               written, or an audit log; or the lines of such a file
+    at_least   `info`, `warning` or `critical`: what is less severe is no failure
+    ignore     names of detectors, such as `spec-fight`: docs/findings.md lists them
+
+    Raises LoopError, an AssertionError with one line for each finding; ValueError for a recording
+    in which nothing was written or a line cannot be read; OSError for a file.
+    """
+    wanted = _RANKS.index(Severity(at_least))
+    found = find_loops(recording)
+    worst = tuple(
+        one for one in found if _RANKS.index(one.severity) >= wanted and one.detector not in ignore
+    )
+    if worst:
+        rows = [as_row(msgspec.to_builtins(one)) for one in worst]
+        raise LoopError("\n".join([f"{len(worst)} found:", *rows]), worst)
+
+
+def find_loops(recording: Recording) -> tuple[Finding, ...]:
+    """Return what genguard's detectors find in what was written; see assert_no_loop."""
+    if isinstance(recording, FakeApiServer):
+        options = ReviewOptions(
+            audit_only=True,
+            server_version=recording.server_version,
+            custom_resources=recording.custom_resources,
+        )
+        return _judge(recording.recording(), "the log of the fake API server", options)
+    options = ReviewOptions(audit_only=True)
+    if isinstance(recording, Path | str):
+        with Path(recording).open("rb") as stream:
+            return _judge(bounded(stream, LONGEST_LINE), str(recording), options)
+    return _judge(recording, "the recording", options)
+
+
+def _judge(lines: Iterable[Line], name: str, options: ReviewOptions) -> tuple[Finding, ...]:
+    replay = Replay(options)
+    for line in replay.lines(lines, name):
+        if line["type"] == "error":
+            raise ValueError(f"{line['where']}: {line['message']}")
+    if replay.is_empty:
+        raise ValueError(f"{name}: nothing was written")
+    return tuple(msgspec.convert(one, Finding) for one in replay.findings())

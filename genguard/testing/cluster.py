@@ -1,0 +1,990 @@
+"""The objects of the fake API server, and every write of them. It knows nothing of HTTP.
+
+Generation is counted by genguard's own engine: each write is made into the AdmissionReview that a
+webhook would be sent, and predicted as the server of genguard predicts it.
+"""
+
+import copy
+import threading
+import uuid
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from genguard.testing.ownership import (
+    Manager,
+    Owned,
+    after_update,
+    apply,
+    encode,
+    find_conflicts,
+    find_leaves,
+    text_of,
+)
+from genguard.testing.patches import (
+    APPLY_PATCH,
+    JSON_PATCH,
+    MERGE_PATCH,
+    STRATEGIC_MERGE_PATCH,
+    json_patch,
+    merge_patch,
+    strategic_merge_patch,
+)
+from genguard.testing.preparing import (
+    Document,
+    check_finalizers,
+    check_name,
+    complete,
+    prepare_new,
+    prepare_update,
+    read_scale,
+    take_scale,
+    validate,
+)
+from genguard.testing.refusals import (
+    MODIFIED,
+    RequestRefusedError,
+    bad_request,
+    conflict,
+    exists,
+    expired,
+    invalid,
+    invalid_object,
+    not_found,
+    not_implemented,
+    unsupported_media,
+)
+from genguard.testing.resources import Catalogue, Resource
+from genguard.testing.selecting import selects
+from genguard.testing.shapes import load_builtin_kinds
+from webhook.admission.decode import decode_review
+from webhook.generation.custom import BadDefinitionError
+from webhook.generation.deletion import DeleteOptions, predict_delete, remaining_finalizers
+from webhook.generation.strategy import OnDelete
+from webhook.generation.table import DEFAULT_SERVER_VERSION, load_table
+from webhook.objects.equality import same_json
+from webhook.objects.metadata import ObjectMeta
+
+MOST_EVENTS: Final = 10_000
+"""A watch from an older resourceVersion is answered with 410, as by a real server."""
+MOST_WRITES: Final = 20_000
+NAMESPACES: Final = ("default", "kube-node-lease", "kube-public", "kube-system")
+_DEFINITIONS: Final = ("apiextensions.k8s.io", "customresourcedefinitions")
+_SECONDS_OF_GRACE: Final = 30
+_CREATED: Final = 201
+_ACCEPTED: Final = 202
+_OK: Final = 200
+_REFUSED: Final = 400
+_CONFLICT: Final = 409
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Who writes, and how: what a request says beside the object.
+
+    manager     fieldManager
+    validation  fieldValidation: `Ignore`, `Warn` or `Strict`
+    force       an apply that takes fields from other managers; None where it was not given
+    """
+
+    user: str = "test"
+    manager: str = "test"
+    dry_run: bool = False
+    validation: str = "Warn"
+    force: bool | None = None
+
+
+class Answer(NamedTuple):
+    """What the fake answers: an HTTP status, an object, and warnings."""
+
+    status: int
+    body: Document
+    warnings: tuple[str, ...] = ()
+
+
+class Place(NamedTuple):
+    """An object, or one of its subresources."""
+
+    resource: Resource
+    namespace: str = ""
+    name: str = ""
+    subresource: str = ""
+
+
+class Event(NamedTuple):
+    """A change that watches are told of; `before` is None for a new object."""
+
+    version: int
+    type: str
+    place: Place
+    object: Document
+    before: Document | None
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """One write in the log of the fake: who asked for what, and what was stored.
+
+    asked   the object that was asked for, before generation was counted; None for a delete
+    after   the object that is stored then; None where it is gone, or the write was refused
+    status  the HTTP status of the answer
+    """
+
+    time: datetime
+    user: str
+    manager: str
+    operation: str
+    place: Place
+    before: Document | None
+    asked: Document | None
+    after: Document | None
+    status: int
+    dry_run: bool = False
+    options: Document | None = None
+    review: Document = field(default_factory=dict, repr=False)
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether it changed what is stored: not refused, no dry run, and not the same again."""
+        return not self.is_refused and not self.dry_run and self.before != self.after
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the answer was an error."""
+        return self.status >= _REFUSED
+
+    def __str__(self) -> str:
+        """One line: who did what to which object, and its generation before and after."""
+        place = self.place
+        name = "/".join(part for part in (place.namespace, place.name, place.subresource) if part)
+        steps = [
+            "-" if one is None else str(one["metadata"].get("generation", "-"))
+            for one in (self.before, self.after)
+        ]
+        return (
+            f"{self.user} ({self.manager}) {self.operation} {place.resource.name} {name}: "
+            f"{self.status}, generation {steps[0]} → {steps[1]}"
+        )
+
+
+@dataclass(slots=True)
+class _Stored:
+    document: Document
+    owned: Owned
+    times: dict[Manager, str]
+
+
+class Cluster:
+    """Every object, in memory. Safe to call from several threads."""
+
+    def __init__(
+        self,
+        server_version: str = DEFAULT_SERVER_VERSION,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        """Begin with the namespaces that a new cluster has. Raise UnknownServerVersionError."""
+        self.server_version: Final = server_version
+        self.catalogue: Final = Catalogue(load_table(server_version))
+        self.lock: Final = threading.RLock()
+        self.version = 0
+        self.writes: Final[deque[Write]] = deque(maxlen=MOST_WRITES)
+        self.listeners: Final[list[Callable[[], None]]] = []
+        self._events: Final[deque[Event]] = deque(maxlen=MOST_EVENTS)
+        self._objects: Final[dict[tuple[str, str], dict[tuple[str, str], _Stored]]] = {}
+        self._now: Final = now
+        spaces = self.resource("namespaces")
+        for name in NAMESPACES:
+            self.create(Place(spaces), {"metadata": {"name": name}}, Call("system:apiserver"))
+        self.writes.clear()
+
+    # Reading.
+
+    def resource(self, name: str) -> Resource:
+        """Return a resource as kubectl writes it. Raise LookupError for one that is not served."""
+        found = self.catalogue.named(name)
+        if found is None:
+            raise LookupError(
+                f"{name} is not served: write it as kubectl does (`deployments.apps`), and give "
+                "the CustomResourceDefinition of a custom resource"
+            )
+        return found
+
+    def get(self, place: Place) -> Document:
+        """Return a copy of an object, or its Scale. Raise RequestRefusedError."""
+        with self.lock:
+            document = self._shown(place.resource, self._stored(place).document)
+            return (
+                read_scale(place.resource, document) if place.subresource == "scale" else document
+            )
+
+    def select(self, resource: Resource, namespace: str = "") -> list[Document]:
+        """Return copies of the objects of a namespace, or of all, in the order of their names."""
+        with self.lock:
+            found = self._objects.get(resource.key, {})
+            return [
+                self._shown(resource, found[key].document)
+                for key in sorted(found)
+                if not namespace or key[0] == namespace
+            ]
+
+    def events_since(self, version: int) -> list[Event]:
+        """Return the changes after a resourceVersion. Raise RequestRefusedError for one too old."""
+        with self.lock:
+            oldest = self._events[0].version if self._events else self.version + 1
+            if version + 1 < oldest and version != self.version:
+                raise expired()
+            skipped = max(0, version + 1 - oldest)
+            return [event for index, event in enumerate(self._events) if index >= skipped]
+
+    # Writing.
+
+    def create(self, place: Place, body: Document, call: Call) -> Answer:
+        """POST an object. Raise RequestRefusedError."""
+        resource = place.resource
+        with self.lock:
+            if place.subresource:
+                return self._post_subresource(place, body, call)
+            document = self._read_body(resource, body)
+            metadata = document["metadata"]
+            self._check_namespace(place, metadata)
+            if metadata.get("resourceVersion"):
+                raise RequestRefusedError(
+                    500, "", "resourceVersion should not be set on objects to be created"
+                )
+            name = self._new_name(resource, metadata)
+            place = place._replace(name=name)
+            warnings = complete(resource, document, call.validation)
+            self._fill_metadata(place, metadata)
+            prepare_new(resource, document)
+            if self._find(place) is not None:
+                raise exists(resource.name, name)
+            validate(resource, document)
+            review = self._review("CREATE", place, document, None, call)
+            self._count(document, None, review)
+            leaves = find_leaves(resource.shape, document)
+            owned = after_update({}, self._manager(place, call, document), {}, leaves)
+            stored = self._finish(place, document, None, owned, call)
+            self._log(
+                "CREATE", place, call, (None, document, stored), status=_CREATED, review=review
+            )
+            return Answer(_CREATED, self._shown(resource, stored), tuple(warnings))
+
+    def update(self, place: Place, body: Document, call: Call) -> Answer:
+        """PUT an object or a subresource. Raise RequestRefusedError."""
+        resource = place.resource
+        with self.lock:
+            if place.subresource == "scale":
+                return self._put_scale(place, body, call)
+            document = self._read_body(resource, body)
+            metadata = document["metadata"]
+            if metadata.get("name", "") != place.name:
+                raise bad_request(
+                    f"the name of the object ({metadata.get('name', '')}) does not match the name "
+                    f"on the URL ({place.name})"
+                )
+            stored = self._find(place)
+            if stored is None:
+                if (
+                    resource.name not in load_builtin_kinds().creates_on_update
+                    or place.subresource
+                    or metadata.get("resourceVersion")
+                ):
+                    self._refuse_missing(place, metadata)
+                return self.create(place, body, call)
+            if not metadata.get("resourceVersion") and self._needs_version(resource):
+                cause = (
+                    "metadata.resourceVersion",
+                    "Invalid value: 0: must be specified for an update",
+                )
+                raise invalid_object(resource.kind, place.name, [cause], resource.group)
+            return self._replace(place, stored, document, call)
+
+    def patch(self, place: Place, patch: Any, content_type: str, call: Call) -> Answer:
+        """PATCH an object or a subresource. Raise RequestRefusedError."""
+        resource = place.resource
+        with self.lock:
+            if content_type == APPLY_PATCH:
+                return self._apply(place, patch, call)
+            if call.force is not None:
+                raise invalid(
+                    'PatchOptions.meta.k8s.io "" is invalid: force: Forbidden: may not be '
+                    "specified for non-apply patch"
+                )
+            stored = self._stored(place)
+            current = self._shown(resource, stored.document)
+            is_scale = place.subresource == "scale"
+            if is_scale:
+                current = read_scale(resource, current)
+            patched = self._patched(resource, current, patch, content_type)
+            if is_scale:
+                return self._put_scale(place, patched, call)
+            if patched["metadata"].get("name") != place.name:
+                raise bad_request(
+                    f"the name of the object ({patched['metadata'].get('name', '')}) does not "
+                    f"match the name on the URL ({place.name})"
+                )
+            return self._replace(place, stored, patched, call)
+
+    def delete(self, place: Place, options: Mapping[str, Any], call: Call) -> Answer:
+        """DELETE an object. Raise RequestRefusedError."""
+        resource = place.resource
+        if place.subresource:
+            raise RequestRefusedError(
+                405, "MethodNotAllowed", "the server does not allow this method"
+            )
+        with self.lock:
+            stored = self._stored(place)
+            asked = _read_delete_options(options)
+            self._check_preconditions(place, stored.document, options)
+            document = copy.deepcopy(stored.document)
+            review = self._review("DELETE", place, None, document, call, options=dict(options))
+            gone = self._end(place, document, asked, options)
+            before = stored.document
+            if gone:
+                if not call.dry_run:
+                    self._remove(place, document)
+                after = None
+            else:
+                after = self._finish(place, document, stored, stored.owned, call)
+            self._log(
+                "DELETE",
+                place,
+                call,
+                (before, None, after),
+                status=_OK,
+                review=review,
+                options=dict(options),
+            )
+            if after is not None:
+                status = _ACCEPTED if options.get("orphanDependents") is False else _OK
+                return Answer(status, self._shown(resource, after))
+            about = {"name": place.name, "kind": resource.plural, "uid": before["metadata"]["uid"]}
+            details = {**about, **({"group": resource.group} if resource.group else {})}
+            done = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
+            shown = self._shown(resource, document)
+            is_shown = resource.name in load_builtin_kinds().returns_deleted
+            return Answer(_OK, shown if is_shown else {**done, "details": details})
+
+    # What creates, updates and deletes have in common.
+
+    def _stored(self, place: Place) -> _Stored:
+        found = self._find(place)
+        if found is None:
+            raise not_found(place.resource.name, place.name)
+        return found
+
+    def _find(self, place: Place) -> _Stored | None:
+        found = self._objects.get(place.resource.key, {})
+        return found.get((place.namespace, place.name))
+
+    def _shown(self, resource: Resource, document: Document) -> Document:
+        """Return a copy of an object in the version of a resource. Raise RequestRefusedError."""
+        stored = document["apiVersion"]
+        if stored != resource.api_version and (resource.converted or not resource.is_custom):
+            raise not_implemented(
+                f"{resource.name} was stored as {stored}: it is not converted to "
+                f"{resource.api_version}"
+            )
+        return {**copy.deepcopy(document), "apiVersion": resource.api_version}
+
+    def _read_body(self, resource: Resource, body: Any) -> Document:
+        if not isinstance(body, dict):
+            raise bad_request("the body of the request is not an object")
+        kind, version = body.get("kind"), body.get("apiVersion")
+        if kind not in (None, "", resource.kind) or version not in (
+            None,
+            "",
+            resource.api_version,
+        ):
+            raise bad_request(
+                f"{kind} in version {version!r} cannot be handled as a {resource.kind}: the API "
+                f"version in the data ({version}) or its kind does not match what is expected "
+                f"({resource.api_version} {resource.kind})"
+            )
+        document = copy.deepcopy(body)
+        metadata = document.get("metadata")
+        if metadata is not None and not isinstance(metadata, dict):
+            raise bad_request("metadata is not an object")
+        document["metadata"] = metadata or {}
+        document["apiVersion"], document["kind"] = resource.api_version, resource.kind
+        return document
+
+    def _check_namespace(self, place: Place, metadata: Document) -> None:
+        if not place.resource.namespaced:
+            metadata.pop("namespace", None)
+            return
+        given = metadata.setdefault("namespace", place.namespace)
+        if given != place.namespace:
+            raise bad_request(
+                f"the namespace of the provided object does not match the namespace sent on the "
+                f"request: {given} and {place.namespace}"
+            )
+        spaces = self.catalogue.named("namespaces")
+        space = None if spaces is None else self._find(Place(spaces, "", place.namespace))
+        if space is None:
+            raise not_found("namespaces", place.namespace)
+        if "deletionTimestamp" in space.document["metadata"]:
+            raise RequestRefusedError(
+                403,
+                "Forbidden",
+                f"{place.resource.name} is forbidden: unable to create new content in namespace "
+                f"{place.namespace} because it is being terminated",
+                {"causes": [{"reason": "NamespaceTerminating"}]},
+            )
+
+    def _new_name(self, resource: Resource, metadata: Document) -> str:
+        name = metadata.get("name", "")
+        if not name and metadata.get("generateName"):
+            name = f"{metadata['generateName']}{uuid.uuid4().hex[:5]}"
+        if not name:
+            cause = ("metadata.name", "Required value: name or generateName is required")
+            raise invalid_object(resource.kind, "", [cause], resource.group)
+        check_name(resource, name)
+        metadata["name"] = name
+        return str(name)
+
+    def _fill_metadata(self, place: Place, metadata: Document) -> None:
+        for name in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"):
+            metadata.pop(name, None)
+        metadata.pop("managedFields", None)
+        metadata["uid"] = str(uuid.uuid4())
+        metadata["creationTimestamp"] = self._time()
+        if place.resource.namespaced:
+            metadata["namespace"] = place.namespace
+
+    def _needs_version(self, resource: Resource) -> bool:
+        return resource.is_custom or resource.name in load_builtin_kinds().needs_resource_version
+
+    def _refuse_missing(self, place: Place, metadata: Document) -> None:
+        if metadata.get("uid"):
+            why = (
+                f"StorageError: invalid object, Code: 4, AdditionalErrorMsg: Precondition failed: "
+                f"UID in precondition: {metadata['uid']}, UID in object meta: "
+            )
+            raise conflict(place.resource.name, place.name, why)
+        raise not_found(place.resource.name, place.name)
+
+    def _replace(self, place: Place, stored: _Stored, document: Document, call: Call) -> Answer:
+        """Store what an update or a patch asks for."""
+        resource, old = place.resource, stored.document
+        resets = document["metadata"].get("managedFields") in ([], [{}])
+        warnings = self._settle(place, old, document, call)
+        asked = document
+        document = prepare_update(resource, place.subresource, old, document)
+        before = find_leaves(resource.shape, old)
+        writer = self._manager(place, call, document)
+        owned: Owned = {} if resets else stored.owned
+        owned = after_update(owned, writer, before, find_leaves(resource.shape, document))
+        del asked
+        return self._put(place, stored, document, owned, call, warnings=warnings)
+
+    def _settle(self, place: Place, old: Document, document: Document, call: Call) -> list[str]:
+        """Check what a client sends against what is stored, and complete it; return warnings."""
+        resource, metadata = place.resource, document["metadata"]
+        if resource.namespaced and metadata.setdefault("namespace", place.namespace) != (
+            place.namespace
+        ):
+            raise bad_request(
+                f"the namespace of the object ({metadata['namespace']}) does not match the "
+                f"namespace on the request ({place.namespace})"
+            )
+        uid = metadata.get("uid")
+        if uid and uid != old["metadata"]["uid"]:
+            why = (
+                f"StorageError: invalid object, Code: 4, AdditionalErrorMsg: Precondition failed: "
+                f"UID in precondition: {uid}, UID in object meta: {old['metadata']['uid']}"
+            )
+            raise conflict(resource.name, place.name, why)
+        version = metadata.pop("resourceVersion", None)
+        if version and not str(version).isdecimal():
+            text = f'strconv.ParseUint: parsing "{version}": invalid syntax'
+            raise RequestRefusedError(500, "", text)
+        warnings = complete(resource, document, call.validation)
+        if version and version not in ("0", old["metadata"]["resourceVersion"]):
+            metadata["resourceVersion"] = version  # by which detectors know a stale write
+            self._log_refused(place, old, document, call, _CONFLICT)
+            raise conflict(resource.name, place.name, MODIFIED)
+        metadata.pop("managedFields", None)
+        return warnings
+
+    def _put(
+        self,
+        place: Place,
+        stored: _Stored,
+        document: Document,
+        owned: Owned,
+        call: Call,
+        *,
+        warnings: list[str],
+    ) -> Answer:
+        """Validate, count and store a prepared update."""
+        resource, old = place.resource, stored.document
+        document["metadata"].pop("resourceVersion", None)
+        document["metadata"].pop("managedFields", None)
+        try:
+            check_finalizers(resource, old, document)
+            validate(resource, document)
+        except RequestRefusedError as error:
+            self._log_refused(place, old, document, call, error.status)
+            raise
+        shown_old, shown_new = old, document
+        if place.subresource == "scale":
+            shown_old, shown_new = read_scale(resource, old), read_scale(resource, document)
+        review = self._review("UPDATE", place, shown_new, shown_old, call)
+        self._count(document, old, review)
+        after = self._finish(place, document, stored, owned, call)
+        self._log("UPDATE", place, call, (old, document, after), status=_OK, review=review)
+        shown = self._shown(resource, after)
+        if place.subresource == "scale":
+            shown = read_scale(resource, shown)
+        return Answer(_OK, shown, tuple(warnings))
+
+    def _put_scale(self, place: Place, scale: Document, call: Call) -> Answer:
+        stored = self._stored(place)
+        old = stored.document
+        metadata = scale.get("metadata") or {}
+        if metadata.get("name", place.name) != place.name:
+            raise bad_request("the name of the Scale does not match the name on the URL")
+        version = metadata.get("resourceVersion")
+        if version and version != old["metadata"]["resourceVersion"]:
+            self._log_refused(place, old, old, call, _CONFLICT)
+            raise conflict(place.resource.name, place.name, MODIFIED)
+        document = take_scale(place.resource, old, scale)
+        shape = place.resource.shape
+        before, after = find_leaves(shape, old), find_leaves(shape, document)
+        owned = after_update(stored.owned, self._manager(place, call, document), before, after)
+        return self._put(place, stored, document, owned, call, warnings=[])
+
+    def _patched(
+        self, resource: Resource, current: Document, patch: Any, content_type: str
+    ) -> Document:
+        if content_type == JSON_PATCH:
+            patched = json_patch(current, patch)
+        elif content_type == MERGE_PATCH:
+            patched = merge_patch(current, patch)
+        elif content_type == STRATEGIC_MERGE_PATCH and not resource.is_custom:
+            patched = strategic_merge_patch(resource.shape, current, patch)
+        else:
+            known = [JSON_PATCH, MERGE_PATCH, APPLY_PATCH]
+            raise unsupported_media(
+                known if resource.is_custom else [*known, STRATEGIC_MERGE_PATCH]
+            )
+        if not isinstance(patched, dict) or not isinstance(patched.get("metadata"), dict):
+            raise bad_request("the patch leaves no object with metadata")
+        return copy.deepcopy(patched)
+
+    def _apply(self, place: Place, body: Any, call: Call) -> Answer:
+        """Server-side apply."""
+        resource = place.resource
+        if not call.manager:
+            raise invalid(
+                'PatchOptions.meta.k8s.io "" is invalid: fieldManager: Required value: is required '
+                "for apply patch"
+            )
+        if place.subresource == "scale":
+            raise not_implemented("a server-side apply of /scale")
+        if isinstance(body, dict) and not (body.get("apiVersion") and body.get("kind")):
+            raise bad_request("invalid object type: apiVersion and kind must be set")
+        applied = self._read_body(resource, body)
+        if applied["metadata"].get("managedFields"):
+            raise bad_request("metadata.managedFields must be nil")
+        if applied["metadata"].setdefault("name", place.name) != place.name:
+            raise bad_request(f"the name of the object does not match the URL: {place.name}")
+        stored = self._find(place)
+        if stored is None:
+            if place.subresource:
+                raise not_found(resource.name, place.name)
+            return self._create_applied(place, applied, call)
+        old = stored.document
+        sent = copy.deepcopy(applied)
+        warnings = self._settle_applied(place, old, applied, call)
+        writer = self._manager(place, call, applied, "Apply")
+        leaves = find_leaves(resource.shape, applied)
+        clashes = find_conflicts(stored.owned, writer, find_leaves(resource.shape, old), leaves)
+        if clashes and not call.force:
+            self._log_refused(place, old, sent, call, _CONFLICT)
+            named = ", ".join(f'"{one.manager.name}": {text_of(one.path)}' for one in clashes)
+            count = "1 conflict" if len(clashes) == 1 else f"{len(clashes)} conflicts"
+            causes = [
+                {
+                    "reason": "FieldManagerConflict",
+                    "message": f'conflict with "{one.manager.name}"',
+                    "field": text_of(one.path),
+                }
+                for one in clashes
+            ]
+            message = f"Apply failed with {count}: conflict{'s' * (len(clashes) > 1)} with {named}"
+            raise RequestRefusedError(409, "Conflict", message, {"causes": causes})
+        merged, owned = apply(resource.shape, old, applied, stored.owned, writer)
+        complete(resource, merged, "Ignore")
+        document = prepare_update(resource, place.subresource, old, merged)
+        return self._put(place, stored, document, owned, call, warnings=warnings)
+
+    def _settle_applied(
+        self, place: Place, old: Document, applied: Document, call: Call
+    ) -> list[str]:
+        """Check what is applied against what is stored; it is not completed with defaults."""
+        draft = copy.deepcopy(applied)
+        warnings = self._settle(place, old, draft, call)
+        for name in ("resourceVersion", "uid", "managedFields"):
+            applied["metadata"].pop(name, None)
+        resource = place.resource
+        if place.subresource == "status":
+            for name in [one for one in applied if one not in ("metadata", "status")]:
+                if name not in ("apiVersion", "kind"):
+                    del applied[name]
+        elif resource.has_status:
+            applied.pop("status", None)
+        return warnings
+
+    def _create_applied(self, place: Place, applied: Document, call: Call) -> Answer:
+        uid = applied["metadata"].get("uid")
+        if uid or applied["metadata"].get("resourceVersion"):
+            raise conflict(place.resource.name, place.name, "the object is not there")
+        answer = self.create(place, applied, call)
+        if not call.dry_run:
+            stored = self._stored(place)
+            wanted = copy.deepcopy(applied)
+            if place.resource.has_status:
+                wanted.pop("status", None)
+            writer = self._manager(place, call, applied, "Apply")
+            paths = frozenset(find_leaves(place.resource.shape, wanted))
+            stored.owned = {writer: paths} if paths else {}
+            stored.times = {writer: self._time()}
+            managed = encode(stored.owned, stored.times)
+            stored.document["metadata"]["managedFields"] = managed
+            return answer._replace(body=self._shown(place.resource, stored.document))
+        return answer
+
+    def _post_subresource(self, place: Place, body: Document, call: Call) -> Answer:
+        done = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
+        stored = self._stored(place)
+        old = stored.document
+        name = (body.get("metadata") or {}).get("name", place.name)
+        if name != place.name:
+            raise bad_request("the name in the URL does not match the name in the body")
+        if place.subresource == "binding":
+            if old["spec"].get("nodeName"):
+                why = f"pod {place.name} is already assigned to node"
+                raise conflict("pods/binding", place.name, why)
+            document = copy.deepcopy(old)
+            document["spec"]["nodeName"] = (body.get("target") or {}).get("name", "")
+            ready = {"type": "PodScheduled", "status": "True", "lastTransitionTime": self._time()}
+            document.setdefault("status", {}).setdefault("conditions", []).append(ready)
+            review = self._review("CREATE", place, body, None, call)
+            after = self._finish(place, document, stored, stored.owned, call)
+            self._log("CREATE", place, call, (old, body, after), status=_CREATED, review=review)
+            return Answer(_CREATED, {**done, "code": _CREATED})
+        if place.subresource == "eviction":
+            self._check_budgets(place, old)
+            review = self._review("CREATE", place, body, None, call)
+            options = body.get("deleteOptions") or {}
+            document = copy.deepcopy(old)
+            asked = _read_delete_options(options)
+            left: Document | None = None
+            if self._end(place, document, asked, options):
+                self._remove(place, document)
+            else:
+                left = self._finish(place, document, stored, stored.owned, call)
+            self._log("CREATE", place, call, (old, body, left), status=_CREATED, review=review)
+            return Answer(_CREATED, {**done, "code": _CREATED})
+        raise not_implemented(f"a POST to {place.resource.name}/{place.subresource}")
+
+    def _check_budgets(self, place: Place, pod: Document) -> None:
+        for key, stored in self._objects.get(("policy", "poddisruptionbudgets"), {}).items():
+            selector = (stored.document.get("spec") or {}).get("selector")
+            if key[0] == place.namespace and selects(selector, pod):
+                raise not_implemented(
+                    f"an eviction of a pod that the PodDisruptionBudget {key[1]} selects"
+                )
+
+    def _end(
+        self,
+        place: Place,
+        document: Document,
+        asked: DeleteOptions,
+        options: Mapping[str, Any],
+    ) -> bool:
+        """Make of `document` what a delete leaves of it; True where nothing stays."""
+        metadata = document["metadata"]
+        meta = msgspec.json.decode(msgspec.json.encode(metadata), type=ObjectMeta)
+        strategy = place.resource.strategy
+        finalizers = list(remaining_finalizers(strategy, meta, asked))
+        if place.resource.key == _DEFINITIONS and meta.deletion_timestamp is None:
+            finalizers = list(meta.finalizers or ())  # its first DELETE has code of its own
+        prediction = predict_delete(strategy, meta, asked)
+        grace = _grace(place.resource, document, options)
+        was_deleting = "deletionTimestamp" in metadata
+        waits = place.resource.key == ("", "namespaces") and document["spec"].get("finalizers")
+        until = metadata.get("deletionGracePeriodSeconds", 0)
+        if was_deleting and (waits or (until and grace >= until)):
+            return False
+        metadata.pop("finalizers", None)
+        if finalizers:
+            metadata["finalizers"] = finalizers
+        if was_deleting and grace >= until and (grace or finalizers):
+            return False  # it ends already, and no later than is asked now
+        if prediction.generation is not None:
+            metadata["generation"] = prediction.generation
+        if not was_deleting or grace < until:
+            metadata["deletionTimestamp"] = self._time(grace)
+            metadata["deletionGracePeriodSeconds"] = grace
+        if strategy.on_delete is OnDelete.NEVER and waits:
+            metadata.pop("deletionGracePeriodSeconds")
+            document.setdefault("status", {})["phase"] = "Terminating"
+        return not (grace or metadata.get("finalizers") or waits)
+
+    def _check_preconditions(
+        self, place: Place, document: Document, options: Mapping[str, Any]
+    ) -> None:
+        wanted = options.get("preconditions") or {}
+        metadata = document["metadata"]
+        for name, text in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):
+            if wanted.get(name) and wanted[name] != metadata[name]:
+                why = (
+                    f"Precondition failed: {text} in precondition: {wanted[name]}, {text} in "
+                    f"object meta: {metadata[name]}"
+                )
+                raise conflict(place.resource.name, place.name, why)
+
+    def _manager(
+        self, place: Place, call: Call, document: Document, operation: str = "Update"
+    ) -> Manager:
+        return Manager(call.manager, operation, document["apiVersion"], place.subresource)
+
+    def _finish(
+        self, place: Place, document: Document, stored: _Stored | None, owned: Owned, call: Call
+    ) -> Document:
+        """Store a document where it differs from what is stored; return what is stored then."""
+        metadata = document["metadata"]
+        metadata.pop("managedFields", None)
+        metadata.pop("resourceVersion", None)
+        for name in ("labels", "annotations", "finalizers", "ownerReferences"):
+            if metadata.get(name) in ({}, [], None):
+                metadata.pop(name, None)
+        if stored is not None:
+            before = copy.deepcopy(stored.document)
+            before["metadata"].pop("managedFields", None)
+            before["metadata"].pop("resourceVersion", None)
+            if same_json(before, document) and stored.owned == owned:
+                return stored.document
+        old_owned = {} if stored is None else stored.owned
+        old_times = {} if stored is None else stored.times
+        now = self._time()
+        times = {
+            one: old_times[one] if one in old_times and old_owned.get(one) == paths else now
+            for one, paths in owned.items()
+        }
+        managed = encode(owned, times)
+        if managed:
+            metadata["managedFields"] = managed
+        if call.dry_run:
+            metadata["resourceVersion"] = (
+                "" if stored is None else stored.document["metadata"]["resourceVersion"]
+            )
+            return document
+        if place.resource.key == _DEFINITIONS:
+            self._establish(document)
+        if stored is not None and self._is_over(place, document):
+            self._remove(place, document)
+            return document
+        before_document = None if stored is None else stored.document
+        self.version += 1
+        metadata["resourceVersion"] = str(self.version)
+        objects = self._objects.setdefault(place.resource.key, {})
+        objects[place.namespace, place.name] = _Stored(document, owned, times)
+        kind = "ADDED" if stored is None else "MODIFIED"
+        self._tell(Event(self.version, kind, place, document, before_document))
+        return document
+
+    def _is_over(self, place: Place, document: Document) -> bool:
+        """Whether the last finalizer of an object that is being deleted is gone."""
+        metadata = document["metadata"]
+        if "deletionTimestamp" not in metadata or metadata.get("finalizers"):
+            return False
+        if place.resource.key == ("", "namespaces") and document["spec"].get("finalizers"):
+            return False
+        return not metadata.get("deletionGracePeriodSeconds")
+
+    def _remove(self, place: Place, document: Document) -> None:
+        objects = self._objects.get(place.resource.key, {})
+        before = objects.pop((place.namespace, place.name)).document
+        self.version += 1
+        document["metadata"]["resourceVersion"] = str(self.version)
+        self._tell(Event(self.version, "DELETED", place, document, before))
+        if place.resource.key == _DEFINITIONS:
+            self._forget(document)
+
+    def _forget(self, definition: Document) -> None:
+        """Delete the custom resources of a definition that is gone."""
+        spec = definition["spec"]
+        key = (spec["group"], spec["names"]["plural"])
+        resource = next((one for one in self.catalogue if one.key == key), None)
+        for space, name in list(self._objects.get(key, {})):
+            if resource is not None:
+                place = Place(resource, space, name)
+                self._remove(place, self._stored(place).document)
+        self.catalogue.forget(definition["metadata"]["name"])
+
+    def _establish(self, definition: Document) -> None:
+        """Serve what a definition declares, and say so in its status. Raise RequestRefusedError."""
+        try:
+            self.catalogue.define(definition)
+        except (BadDefinitionError, KeyError, TypeError) as error:
+            name = definition["metadata"].get("name", "")
+            raise invalid(f'CustomResourceDefinition "{name}" is invalid: {error}') from error
+        status = definition.setdefault("status", {})
+        spec = definition["spec"]
+        stored = [one["name"] for one in spec["versions"] if one.get("storage")]
+        known = [one for one in status.get("storedVersions", ()) if one not in stored]
+        status["storedVersions"] = [*known, *stored]
+        status["acceptedNames"] = spec["names"]
+        if not status.get("conditions"):
+            status["conditions"] = [
+                {
+                    "type": kind,
+                    "status": "True",
+                    "reason": reason,
+                    "lastTransitionTime": self._time(),
+                }
+                for kind, reason in (
+                    ("NamesAccepted", "NoConflicts"),
+                    ("Established", "InitialNamesAccepted"),
+                )
+            ]
+
+    def _count(self, document: Document, old: Document | None, review: Document) -> None:
+        """Set metadata.generation to what genguard predicts."""
+        request = decode_review(msgspec.json.encode(review))
+        prediction = self.catalogue.engine.predict(request)
+        metadata = document["metadata"]
+        generation = prediction.generation
+        if generation is None and old is not None:
+            generation = old["metadata"].get("generation", 0) + (prediction.step or 0)
+        metadata.pop("generation", None)
+        if generation:
+            metadata["generation"] = generation
+
+    def _review(
+        self,
+        operation: str,
+        place: Place,
+        new: Document | None,
+        old: Document | None,
+        call: Call,
+        *,
+        options: Document | None = None,
+    ) -> Document:
+        """Return the AdmissionReview that a webhook would be sent."""
+        resource = place.resource
+        shown = [None if one is None else copy.deepcopy(one) for one in (new, old)]
+        of_object = {"group": resource.group, "version": resource.version}
+        kind = {**of_object, "kind": resource.kind}
+        if place.subresource == "scale":
+            kind = {"group": "autoscaling", "version": "v1", "kind": "Scale"}
+        how = {"fieldManager": call.manager, **(options or {})}
+        return {
+            "kind": "AdmissionReview",
+            "apiVersion": "admission.k8s.io/v1",
+            "request": {
+                "uid": str(uuid.uuid4()),
+                "kind": kind,
+                "resource": {**of_object, "resource": resource.plural},
+                **({"subResource": place.subresource} if place.subresource else {}),
+                "name": place.name,
+                **({"namespace": place.namespace} if place.namespace else {}),
+                "operation": operation,
+                "userInfo": {"username": call.user, "groups": ["system:authenticated"]},
+                "object": shown[0],
+                "oldObject": shown[1],
+                "dryRun": call.dry_run,
+                "options": options if operation == "DELETE" else how,
+            },
+        }
+
+    def _log(
+        self,
+        operation: str,
+        place: Place,
+        call: Call,
+        documents: tuple[Document | None, Document | None, Document | None],
+        *,
+        status: int,
+        review: Document,
+        options: Document | None = None,
+    ) -> None:
+        before, asked, after = documents
+        write = Write(
+            time=self._now(),
+            user=call.user,
+            manager=call.manager,
+            operation=operation,
+            place=place,
+            before=before,
+            asked=asked,
+            after=after,
+            status=status,
+            dry_run=call.dry_run,
+            options=options,
+            review=review,
+        )
+        self.writes.append(write)
+
+    def _log_refused(
+        self, place: Place, old: Document, asked: Document, call: Call, status: int
+    ) -> None:
+        """Remember an update that webhooks would have seen, and that was not stored."""
+        review = self._review("UPDATE", place, asked, old, call)
+        self._log("UPDATE", place, call, (old, asked, None), status=status, review=review)
+
+    def _tell(self, event: Event) -> None:
+        self._events.append(event)
+        for listener in self.listeners:
+            listener()
+
+    def _time(self, later: int = 0) -> str:
+        at = self._now().replace(microsecond=0) + timedelta(seconds=later)
+        return at.isoformat().replace("+00:00", "Z")
+
+
+def _is_pod(resource: Resource) -> bool:
+    return resource.key == ("", "pods")
+
+
+def _grace(resource: Resource, document: Document, options: Mapping[str, Any]) -> int:
+    """Return how many seconds an object is given to end; only Pods are given any.
+
+    Source: kubernetes pkg/registry/core/pod/strategy.go:CheckGracefulDelete.
+    """
+    if not _is_pod(resource):
+        return 0
+    spec = document.get("spec") or {}
+    finished = (document.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+    if not spec.get("nodeName") or finished:
+        return 0
+    asked = options.get("gracePeriodSeconds")
+    if type(asked) is int:
+        return max(asked, 0) if asked >= 0 else 1
+    return int(spec.get("terminationGracePeriodSeconds", _SECONDS_OF_GRACE))
+
+
+def _read_delete_options(options: Mapping[str, Any]) -> DeleteOptions:
+    try:
+        found = msgspec.convert(dict(options), DeleteOptions)
+    except msgspec.ValidationError as error:
+        raise bad_request(f"DeleteOptions cannot be read: {error}") from error
+    if found.propagation_policy not in (None, "Orphan", "Background", "Foreground"):
+        raise invalid(
+            'DeleteOptions.meta.k8s.io "" is invalid: propagationPolicy: Invalid value: '
+            f'"{found.propagation_policy}": must be one of Background, Foreground, Orphan'
+        )
+    if found.propagation_policy is not None and found.orphan_dependents is not None:
+        raise invalid(
+            'DeleteOptions.meta.k8s.io "" is invalid: propagationPolicy: Invalid value: '
+            "orphanDependents and deletionPropagation cannot be both set"
+        )
+    return found

@@ -1,0 +1,27 @@
+"""docs/testing.md: what stands there is what runs."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.architecture.source import ROOT
+
+PAGE = (ROOT / "docs" / "testing.md").read_text()
+_NAMED = re.compile(r"^```\w+ (\S+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+_CODE = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+EXAMPLE = ROOT / "examples" / "controller"
+
+
+def test_the_example_is_the_one_that_pytest_runs():
+    shown = dict(_NAMED.findall(PAGE))
+    files = {path.name: path.read_text() for path in EXAMPLE.iterdir() if path.is_file()}
+    assert shown == files
+
+
+@pytest.mark.parametrize("code", _CODE.findall(PAGE))
+def test_a_block_of_code_runs(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "crd.yaml").write_text((EXAMPLE / "crd.yaml").read_text())
+    monkeypatch.chdir(tmp_path)
+    exec(compile(code, "docs/testing.md", "exec"), {})  # noqa: S102 - the page is our own

@@ -1,0 +1,311 @@
+"""What the fake API server does with one request after another.
+
+tests/differential/test_fake_api_server.py holds the same against a real one, with random writes.
+"""
+
+import json
+import threading
+import urllib.error
+import urllib.request
+from typing import Any
+
+import pytest
+
+from genguard.testing import FakeApiServer, RequestRefusedError
+from genguard.testing.patches import JSON_PATCH, STRATEGIC_MERGE_PATCH
+from tests.differential.samples import definitions
+
+WIDGETS = "widgets.example.org"
+
+
+@pytest.fixture
+def server(fake_api_server: FakeApiServer) -> FakeApiServer:
+    for definition in definitions()["items"]:
+        fake_api_server.define(definition)
+    return fake_api_server
+
+
+def widget(**fields: Any) -> dict[str, Any]:
+    kind = {"apiVersion": "example.org/v1", "kind": "Widget", "metadata": {"name": "one"}}
+    return {**kind, "spec": {"size": 1}, **fields}
+
+
+def pod(**spec: Any) -> dict[str, Any]:
+    containers = [{"name": "main", "image": "example.org/app:1"}]
+    kind = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "one"}}
+    return {**kind, "spec": {"containers": containers, **spec}}
+
+
+def generation(document: dict[str, Any]) -> int:
+    return document["metadata"]["generation"]
+
+
+def ask(
+    server: FakeApiServer, method: str, path: str, body: Any = None, kind: str = "application/json"
+) -> tuple[int, Any]:
+    content = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(f"{server.url}{path}", content, {"Content-Type": kind})
+    request.method = method
+    try:
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            return answer.status, json.loads(answer.read())
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, json.loads(error.read())
+
+
+@pytest.mark.parametrize(
+    ("resource", "moves"), [("widgets.example.org", False), ("gadgets.example.org", True)]
+)
+def test_status_counts_where_it_is_no_subresource(server, resource: str, moves: bool):
+    kind = {"widgets.example.org": "Widget", "gadgets.example.org": "Gadget"}[resource]
+    server.create(widget(kind=kind))
+    changed = server.patch(resource, "one", {"status": {"replicas": 1}})
+    assert (generation(changed), "status" in changed) == (1 + moves, moves)
+
+
+def test_a_generation_that_a_client_sends_is_not_stored(server):
+    server.create(widget())
+    sent = {"metadata": {"generation": 77}, "spec": {"size": 2}}
+    assert generation(server.patch(WIDGETS, "one", sent)) == 2
+
+
+def test_scale_counts_and_refuses_a_stale_version(server):
+    made = server.create(widget())
+    path = "/apis/example.org/v1/namespaces/default/widgets/one/scale"
+    status, scale = ask(server, "GET", path)
+    assert (status, scale["kind"], scale["spec"]) == (200, "Scale", {"replicas": 1})
+    assert ask(server, "PUT", path, {**scale, "spec": {"replicas": 4}})[0] == 200
+    stored = server.get(WIDGETS, "one")
+    assert (generation(stored), stored["spec"]["size"]) == (2, 4)
+    stale = {**scale, "metadata": {"name": "one", "resourceVersion": "1"}}
+    assert made["metadata"]["resourceVersion"] != "1"
+    assert ask(server, "PUT", path, stale)[0] == 409
+
+
+def test_a_finalizer_keeps_an_object_and_deletion_counts_once(server):
+    server.create(widget(metadata={"name": "one", "finalizers": ["example.org/hold"]}))
+    for _ in range(2):
+        server.delete(WIDGETS, "one")
+        assert generation(server.get(WIDGETS, "one")) == 2
+    with pytest.raises(RequestRefusedError, match="no new finalizers can be added"):
+        server.patch(WIDGETS, "one", {"metadata": {"finalizers": ["example.org/hold", "a.b/c"]}})
+    server.patch(WIDGETS, "one", {"metadata": {"finalizers": None}})
+    assert server.list(WIDGETS) == []
+
+
+def test_a_bound_pod_is_given_its_grace_period(server):
+    server.create(pod(nodeName="node-1", terminationGracePeriodSeconds=5))
+    server.delete("pods", "one")
+    ending = server.get("pods", "one")
+    assert ending["metadata"]["deletionGracePeriodSeconds"] == 5
+    assert generation(ending) == 2
+    server.delete("pods", "one", options={"gracePeriodSeconds": 0})
+    assert server.list("pods") == []
+
+
+def test_a_dry_run_shows_the_generation_and_stores_nothing(server):
+    server.create(widget())
+    path = "/apis/example.org/v1/namespaces/default/widgets/one?dryRun=All"
+    merge = "application/merge-patch+json"
+    status, shown = ask(server, "PATCH", path, {"spec": {"size": 2}}, merge)
+    assert (status, generation(shown)) == (200, 2)
+    assert generation(server.get(WIDGETS, "one")) == 1
+
+
+@pytest.mark.parametrize(
+    ("patch", "content_type", "containers"),
+    [
+        (
+            {"spec": {"containers": [{"name": "side", "image": "b"}]}},
+            STRATEGIC_MERGE_PATCH,
+            {"main": "example.org/app:1", "side": "b"},
+        ),
+        (
+            {"spec": {"containers": [{"name": "main", "$patch": "delete"}]}},
+            STRATEGIC_MERGE_PATCH,
+            {},
+        ),
+        (
+            {"spec": {"containers": [{"$patch": "replace"}, {"name": "new", "image": "c"}]}},
+            STRATEGIC_MERGE_PATCH,
+            {"new": "c"},
+        ),
+        (
+            [{"op": "replace", "path": "/spec/containers/0/image", "value": "d"}],
+            JSON_PATCH,
+            {"main": "d"},
+        ),
+    ],
+    ids=["joined by name", "deleted", "replaced", "json patch"],
+)
+def test_a_patch_changes_a_list_as_its_type_says(server, patch, content_type, containers):
+    server.create(pod())
+    changed = server.patch("pods", "one", patch, content_type=content_type)
+    found = {each["name"]: each["image"] for each in changed["spec"]["containers"]}
+    assert found == containers
+    assert generation(changed) == 2
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "kind", "status", "says"),
+    [
+        ("PATCH", "/apis/example.org/v1/namespaces/default/widgets/one", {},
+         STRATEGIC_MERGE_PATCH, 415, "accepted media types"),
+        ("GET", "/api/v1/namespaces/default/pods/one/log", None, "a/b", 501, "pods/log"),
+        ("POST", "/apis/authentication.k8s.io/v1/tokenreviews", {}, "application/json", 501,
+         "tokenreviews"),
+        ("POST", "/apis/example.org/v1/namespaces/default/widgets", {"kind": "Pod"},
+         "application/json", 400, "does not match what is expected"),
+        ("GET", "/apis/example.org/v1/namespaces/default/things/one", None, "a/b", 404,
+         "could not find"),
+        ("GET", "/apis/example.org/v1/widgets?fieldSelector=spec.size%3D1", None, "a/b", 400,
+         "field label not supported"),
+        ("GET", "/apis/example.org/v1/widgets?watch=true&resourceVersion=x", None, "a/b", 400,
+         "invalid resource version"),
+        ("DELETE", "/apis/example.org/v1/namespaces/default/widgets/one",
+         {"propagationPolicy": "Never"}, "application/json", 422, "propagationPolicy"),
+    ],
+)  # fmt: skip
+def test_what_it_cannot_do_is_refused_and_says_why(  # noqa: PLR0917 - a column each
+    server, method, path, body, kind, status, says
+):
+    server.create(widget())
+    answered, refusal = ask(server, method, path, body, kind)
+    assert (answered, refusal["kind"], refusal["code"]) == (status, "Status", status)
+    assert says in refusal["message"]
+
+
+def strict(name: str) -> dict[str, Any]:
+    """A definition with defaults, limits and nothing else."""
+    size = {"type": "integer", "minimum": 1, "default": 3}
+    mode = {"type": "string", "enum": ["fast", "slow"]}
+    spec = {"type": "object", "required": ["mode"], "properties": {"size": size, "mode": mode}}
+    version = {
+        "name": "v1",
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}},
+    }
+    names = {"plural": name, "singular": name, "kind": "Strict", "listKind": "StrictList"}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{name}.example.com"},
+        "spec": {
+            "group": "example.com",
+            "scope": "Namespaced",
+            "names": names,
+            "versions": [version],
+        },
+    }
+
+
+def test_a_custom_resource_is_completed_pruned_and_validated(server):
+    server.define(strict("stricts"))
+    kind = {"apiVersion": "example.com/v1", "kind": "Strict", "metadata": {"name": "one"}}
+    made = server.create({**kind, "spec": {"mode": "fast", "unknown": 1}})
+    assert made["spec"] == {"mode": "fast", "size": 3}
+    same = server.patch("stricts.example.com", "one", {"spec": {"other": 2, "size": 3}})
+    assert generation(same) == 1
+    for spec, field in (({"mode": "odd"}, "spec.mode"), ({"size": 0}, "spec.size")):
+        with pytest.raises(RequestRefusedError) as caught:
+            server.patch("stricts.example.com", "one", {"spec": spec})
+        assert (caught.value.status, field in caught.value.message) == (422, True)
+    with pytest.raises(RequestRefusedError, match=r"spec\.mode: Required value"):
+        server.create({**kind, "metadata": {"name": "two"}, "spec": {}})
+
+
+def test_an_unknown_field_is_warned_of_or_refused(server):
+    server.define(strict("stricts"))
+    path = "/apis/example.com/v1/namespaces/default/stricts"
+    body = {"metadata": {"name": "one"}, "spec": {"mode": "fast", "unknown": 1}}
+    assert ask(server, "POST", f"{path}?fieldValidation=Strict", body)[0] == 400
+    request = urllib.request.Request(f"{server.url}{path}", json.dumps(body).encode())
+    with urllib.request.urlopen(request, timeout=10) as answer:
+        assert answer.headers["Warning"] == '299 - "unknown field \\"spec.unknown\\""'
+
+
+def test_apply_removes_what_its_manager_no_longer_wants(server):
+    tags = {"spec": {"size": 1}, "config": {"mode": "fast"}}
+    made = server.apply(widget(**tags), "one")
+    assert generation(made) == 1
+    kept = server.apply(widget(spec={"size": 1}), "one")
+    assert ("config" in kept, generation(kept)) == (False, 2)
+
+
+def test_apply_takes_no_field_of_another_manager_unless_it_is_forced(server):
+    server.create(widget(), user="maker")
+    with pytest.raises(RequestRefusedError, match=r'conflict with "maker": \.spec\.size') as caught:
+        server.apply(widget(spec={"size": 2}), "taker")
+    assert caught.value.status == 409
+    forced = server.apply(widget(spec={"size": 2}), "taker", force=True)
+    assert generation(forced) == 2
+    (entry,) = forced["metadata"]["managedFields"]
+    assert (entry["manager"], entry["operation"]) == ("taker", "Apply")
+    assert entry["fieldsV1"] == {"f:spec": {"f:size": {}}}
+
+
+def test_apply_joins_lists_by_their_keys(server):
+    service = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "web"},
+        "spec": {"ports": [{"name": "http", "port": 80, "protocol": "TCP"}]},
+    }
+    server.apply(service, "one")
+    other = {"ports": [{"name": "https", "port": 443, "protocol": "TCP"}]}
+    server.apply({**service, "spec": other}, "two")
+    left = server.apply({**service, "spec": {"ports": []}}, "one")
+    assert [port["name"] for port in left["spec"]["ports"]] == ["https"]
+
+
+def test_a_kubernetes_without_a_generation_of_pods_is_imitated():
+    with FakeApiServer(server_version="1.32") as server:
+        assert "generation" not in server.create(pod())["metadata"]
+        assert ask(server, "GET", "/version")[1]["minor"] == "32"
+    with pytest.raises(ValueError, match="is no Kubernetes version"):
+        FakeApiServer(server_version="newest")
+
+
+def test_a_definition_that_cannot_be_used_is_refused_with_its_field(tmp_path):
+    path = tmp_path / "crds.yaml"
+    path.write_text("kind: CustomResourceDefinition\napiVersion: apiextensions.k8s.io/v1\n"
+                    "metadata: {name: a.b.c}\nspec: {names: {plural: a, kind: A}}\n")  # fmt: skip
+    with pytest.raises(RequestRefusedError, match=r"spec\.group is missing"):
+        FakeApiServer(path)
+    with pytest.raises(LookupError, match="give its CustomResourceDefinition"):
+        FakeApiServer().create({"apiVersion": "a.b/v1", "kind": "A", "metadata": {"name": "a"}})
+
+
+def test_a_definition_that_is_posted_is_served_until_it_is_deleted(server):
+    path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    status, made = ask(server, "POST", path, strict("stricts"))
+    assert (status, made["status"]["conditions"][1]["type"]) == (201, "Established")
+    assert ask(server, "GET", "/apis/example.com/v1/stricts")[0] == 200
+    assert ask(server, "DELETE", f"{path}/stricts.example.com")[0] == 200
+    assert ask(server, "GET", "/apis/example.com/v1/stricts")[0] == 404
+
+
+def test_many_threads_lose_no_update(server):
+    server.create(widget())
+
+    def write() -> None:
+        for _ in range(20):
+            while True:
+                found = server.get(WIDGETS, "one")
+                found["spec"]["size"] += 1
+                try:
+                    server.update(found)
+                except RequestRefusedError as error:
+                    assert error.status == 409
+                else:
+                    break
+
+    threads = [threading.Thread(target=write) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    stored = server.get(WIDGETS, "one")
+    assert (stored["spec"]["size"], generation(stored)) == (81, 81)
