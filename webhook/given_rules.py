@@ -17,8 +17,8 @@ from webhook.status.health_rules import (
     Key,
     parse_rules,
 )
-from webhook.status.library import load_library
 from webhook.status.rule_cases import CASES, Case, parse_cases
+from webhook.status.rule_library import load_library
 from webhook.telemetry.logs import LOGGER
 
 RULES: Final = "--rules"

@@ -16,8 +16,8 @@ from tests.differential.health_judges import judge, recorded
 from webhook.cel.evaluator import Evaluator, RuleJudge
 from webhook.status.evaluate import evaluate
 from webhook.status.health_rules import HealthRules, parse_rules
-from webhook.status.library import load_library, load_library_cases
 from webhook.status.rule_cases import verdict
+from webhook.status.rule_library import load_library, load_library_cases
 from webhook.status.trees import group_and_kind
 from webhook.status.view import Health
 

@@ -12,7 +12,7 @@ from webhook.flags import FILE
 from webhook.given_files import BadFileError
 from webhook.given_rules import load_rules
 from webhook.status.health_rules import HealthRules
-from webhook.status.library import load_library
+from webhook.status.rule_library import load_library
 
 F = TypeVar("F", bound=Callable[..., Any])
 RULES: Final[Callable[[F], F]] = click.option(

@@ -15,8 +15,8 @@ from webhook.given_files import BadFileError
 from webhook.given_rules import RuleFile, read_rule_file, refusals
 from webhook.objects.shown import printable
 from webhook.status.health_rules import HealthRule, HealthRules
-from webhook.status.library import load_library, load_library_cases
 from webhook.status.rule_cases import Case
+from webhook.status.rule_library import load_library, load_library_cases
 
 _ACTIONS: Final = ("test", "check", "list")
 _LIBRARY: Final = "library"

@@ -6,7 +6,7 @@ import pytest
 
 from webhook.cel.evaluator import Evaluator, RuleJudge
 from webhook.status.health_rules import HealthRules
-from webhook.status.library import load_library, load_library_cases
+from webhook.status.rule_library import load_library, load_library_cases
 
 CASES = list(load_library_cases())
 
