@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol
 
 from webhook.alerts.change import Change
 from webhook.alerts.leader import Leadership
-from webhook.cluster.rest import UNREACHED, RefusedError
+from webhook.cluster.rest import UNREACHED, Calls, RefusedError
 from webhook.detection.finding import Finding, FoundObject, Severity
 from webhook.objects.open_report import (
     API_VERSION,
@@ -51,19 +51,8 @@ _COUNTS: Final = ("count", "lastSeen")
 """The properties that move with each sign: alone they are no news."""
 
 
-class Calls(Protocol):
+class ListedCalls(Calls, Protocol):
     """What is used of a Rest."""
-
-    async def call(
-        self,
-        method: str,
-        path: str,
-        body: Any = None,
-        *,
-        params: dict[str, str] | None = None,
-        content_type: str = "application/json",
-    ) -> Any:
-        """Send one request; raises RefusedError, or one of UNREACHED."""
 
     async def metadata(self, path: str) -> Any:
         """Read the metadata of a list; raises the same."""
@@ -77,7 +66,7 @@ class FindingReports:
 
     def __init__(
         self,
-        calls: Calls,
+        calls: ListedCalls,
         kind_of: Callable[[FoundObject], str],
         leadership: Leadership,
         clock: Callable[[], float] = time.monotonic,

@@ -5,7 +5,7 @@ import os
 import re
 from http import HTTPStatus
 from http.client import responses
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 import aiohttp
 import msgspec
@@ -43,6 +43,21 @@ class RawAnswer(NamedTuple):
     message: str
     warnings: tuple[str, ...]
     date: str
+
+
+class Calls(Protocol):
+    """What many use of a Rest; the tests of those have a plain object in its place."""
+
+    async def call(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        params: dict[str, str] | None = None,
+        content_type: str = "application/json",
+    ) -> Any:
+        """Send one request; raises RefusedError, or one of UNREACHED."""
 
 
 class Rest:

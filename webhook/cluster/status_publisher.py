@@ -10,13 +10,13 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from http import HTTPStatus
-from typing import Any, Final, Protocol
+from typing import Any, Final
 from urllib.parse import quote
 
 import msgspec
 
 from webhook.alerts.event import CLUSTER_NAMESPACE, CreateEvent, event
-from webhook.cluster.rest import UNREACHED, RefusedError
+from webhook.cluster.rest import UNREACHED, Calls, RefusedError
 from webhook.objects.fields import get
 from webhook.objects.metadata import version_number
 from webhook.objects.served import Served
@@ -47,21 +47,6 @@ _DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _CONFLICT: Final = "Apply failed with"
 """How the message of a conflict of fields begins; a conflict of versions has another
 (apimachinery pkg/util/managedfields/internal/conflict.go:NewConflictError)."""
-
-
-class Calls(Protocol):
-    """What is used of a Rest."""
-
-    async def call(
-        self,
-        method: str,
-        path: str,
-        body: Any = None,
-        *,
-        params: dict[str, str] | None = None,
-        content_type: str = "application/json",
-    ) -> Any:
-        """Send one request; raises RefusedError, or one of UNREACHED."""
 
 
 @dataclass(slots=True)

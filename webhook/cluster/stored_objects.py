@@ -8,7 +8,7 @@ from urllib.parse import quote
 import msgspec
 
 from webhook.alerts.event import CreateEvent
-from webhook.cluster.rest import JSON_PATCH, UNREACHED, RefusedError, Rest
+from webhook.cluster.rest import JSON_PATCH, UNREACHED, Calls, RefusedError, Rest
 from webhook.detection.finding import FoundObject
 from webhook.telemetry.logs import LOGGER
 from webhook.threads import in_thread
@@ -21,28 +21,17 @@ _ELSEWHERE: Final = frozenset({".", ".."})
 _EVENTS: Final = "/apis/events.k8s.io/v1/namespaces/{}/events"
 
 
-class Calls(Protocol):
+class ReadCalls(Calls, Protocol):
     """What is used of a Rest."""
 
     async def read(self, path: str) -> bytes:
         """Read one object, undecoded; raises RefusedError, or one of UNREACHED."""
 
-    async def call(
-        self,
-        method: str,
-        path: str,
-        body: Any = None,
-        *,
-        params: dict[str, str] | None = None,
-        content_type: str = "application/json",
-    ) -> Any:
-        """Send one request; raises RefusedError, or one of UNREACHED."""
-
 
 class StoredObjects:
     """Reads objects and patches their status. Needs the rights to `get` and `patch` them."""
 
-    def __init__(self, calls: Calls) -> None:
+    def __init__(self, calls: ReadCalls) -> None:
         self._calls: Final = calls
 
     async def read(self, thing: FoundObject) -> dict[str, Any] | None:
