@@ -16,7 +16,7 @@ from tests.controlplane.plane import ControlPlane
 from tests.e2e.custom import served
 from tests.e2e.genguard import ROOT
 from webhook.cli import main
-from webhook.generation.table import load_rows
+from webhook.generation.table import load_table
 from webhook.objects.served import read_resources
 
 pytestmark = pytest.mark.xdist_group("apiserver")
@@ -57,7 +57,8 @@ def test_the_rules_are_those_of_the_clusters_version(apiserver: ControlPlane) ->
 
 
 def test_names_and_scopes_of_the_table_are_those_of_discovery(apiserver: ControlPlane) -> None:
-    rows = {(row.group, row.resource): row for row in load_rows() if row.persisted}
+    table = load_table()
+    rows = {(row.group, row.resource): row for row in table.rows if row.persisted}
     groups = apiserver.client.get("/apis").body["groups"]
     built_in = {group for group, _ in rows}  # a definition that is going away may be listed still
     versions = [
@@ -72,7 +73,9 @@ def test_names_and_scopes_of_the_table_are_those_of_discovery(apiserver: Control
                 expected = (one.kind, one.singular, set(one.short_names), one.namespaced)
                 names = (row.kind, row.kind.lower(), set(row.short_names), row.namespaced)
                 assert names == expected, row.name
-                assert one.has_status is ("status" in row.subresources), row.name
+                strategy = table.find(*one.of)
+                assert strategy is not None
+                assert one.has_status is ("status" in strategy.subresources), row.name
                 compared.add(one.of)
     assert len(compared) >= 60
 

@@ -8,7 +8,7 @@ import pytest
 from tests.architecture.source import ROOT
 
 PAGE = (ROOT / "docs" / "testing.md").read_text()
-_NAMED = re.compile(r"^```\w+ (\S+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+_NAMED = re.compile(r'^```\w+ title="(\S+)"\n(.*?)^```$', re.DOTALL | re.MULTILINE)
 _CODE = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 EXAMPLE = ROOT / "examples" / "controller"
 
