@@ -111,6 +111,13 @@ def _containers(document: Mapping[str, Any]) -> Iterator[_Shown]:
     if not isinstance(spec, Mapping) or not isinstance(status, Mapping):
         return
     for in_spec, in_status in _LISTS:
+        started = [
+            (index, item, item["containerID"])
+            for index, item in enumerate(_objects(status.get(in_status)))
+            if item.get("containerID")
+        ]
+        if not started:
+            continue
         wanted = {
             one["name"]: one["image"]
             for one in _objects(spec.get(in_spec))
@@ -118,10 +125,10 @@ def _containers(document: Mapping[str, Any]) -> Iterator[_Shown]:
             and isinstance(one.get("image"), str)
             and (in_spec == "containers" or one.get("restartPolicy") == "Always")
         }
-        for index, item in enumerate(_objects(status.get(in_status))):
-            name, container = item.get("name"), item.get("containerID") or ""
+        for index, item, container in started:
+            name = item.get("name")
             image = wanted.get(name) if isinstance(name, str) else None
-            if image is not None and container and isinstance(container, str):
+            if image is not None and isinstance(container, str):
                 path = f"status.{in_status}[{container_key(item, index)}].image"
                 yield _Shown(path, _digest(f"{name}\0{container}"), image, item)
 

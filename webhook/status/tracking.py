@@ -503,8 +503,11 @@ class Tracking:
 
     def _set_images(self, uid: str, images: bytes) -> None:
         """Remember what is known of the containers of a tracked pod; b"": nothing."""
-        before = self._images.pop(uid, None)
-        if before is not None:
+        before = self._images.get(uid, b"")
+        if images == before:
+            return
+        if before:
+            del self._images[uid]
             self.bytes -= _BYTES_OF_IMAGES + len(before)
         if images and uid in self._objects:
             self.bytes += _BYTES_OF_IMAGES + len(images)
