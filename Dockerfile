@@ -31,7 +31,7 @@ RUN sed -n '/^setuptools==/,/[^\\]$/p' requirements-dev.lock > requirements-buil
       --no-deps --require-hashes --only-binary :all: -r requirements.lock
 
 # Left out: what genguard never imports of its dependencies, where that is megabytes. It speaks JSON
-# by path, so it needs no model and no call of the two Kubernetes clients; it uses two extensions of
+# by path, so it needs no model and no call of the two Kubernetes clients; it uses three extensions of
 # CEL; and zstandard has a second binding for interpreters that are not CPython.
 RUN cd /opt/genguard/lib/python3*/site-packages \
  && rm \

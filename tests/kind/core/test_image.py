@@ -20,7 +20,7 @@ from tests.supply.image_sbom import text as sbom_of
 from tests.supply.wheel import ROOT
 
 IMAGE = "genguard:image-test"
-LARGEST_LAYER = 135_000_000
+LARGEST_LAYER = 145_000_000
 """Bytes that genguard may add to its base image; it was 274 MB with what is left out now."""
 LONGEST_START_CPU = 2.0
 """Seconds of processor time until it is ready: what a pod with 100m gets on a node with room."""
