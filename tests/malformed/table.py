@@ -194,9 +194,10 @@ ROWS: Final[dict[str, Row]] = {
 }  # fmt: skip
 NO_CLUSTER: Final = {
     "replay": "it reads recordings",
+    "rules": "it reads files of rules",
     "version": "it prints what it knows",
     "schema": "the same",
     "completion": "it prints a script",
     "man": "it prints a page",
 }
-NOTHING_TO_WAIT_FOR: Final = ("version", "schema", "completion", "man")
+NOTHING_TO_WAIT_FOR: Final = ("rules", "version", "schema", "completion", "man")

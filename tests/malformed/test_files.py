@@ -105,6 +105,7 @@ BESIDE: Final[dict[tuple[str, str], tuple[str, ...]]] = {
     ("status", "--token-file"): ("deploy/web",),
     ("wait", "--token-file"): ("deploy/web",),
     ("wait", "--rules"): ("deploy/web",),
+    ("publish-status", "--rules"): ("widgets.example.org",),
     ("explain", "--rules"): ("deploy",),
     ("replay", "--crds"): ("-",),
     ("replay", "--webhooks"): ("-",),
