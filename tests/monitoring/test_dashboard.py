@@ -99,6 +99,8 @@ def test_every_metric_in_it_is_one_that_genguard_exports(exported: set[str]) -> 
         "genguard_store_dropped_total", "genguard_ops_refused_connections_total",
         "genguard_leader", "genguard_last_review_timestamp_seconds",
         "genguard_event_loop_lag_seconds", "genguard_certificate_rotation_failing",
+        "genguard_unchanged_status_writes_total", "genguard_rules_refused",
+        "genguard_generation_lag_oldest_seconds",
         "genguard_writes_total", "genguard_incomplete_writes_total",
         "kube_replicaset_status_terminating_replicas",
         "kube_deployment_status_terminating_replicas",

@@ -125,8 +125,8 @@ def test_who_waits_for_an_answer_gets_none_when_the_server_ends(monkeypatch):
 
 
 def test_a_worker_that_does_not_answer_is_ended(evaluator, monkeypatch):
-    monkeypatch.setattr(module, "_ANSWER_SECONDS", 0.1)
     ask(evaluator, "true")
+    monkeypatch.setattr(module, "_ANSWER_SECONDS", 0.1)
     evaluator._worker._process.send_signal(19)
     assert ask(evaluator, HONEST) is Truth.UNKNOWN
     assert evaluator.costly == 1

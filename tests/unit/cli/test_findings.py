@@ -43,14 +43,19 @@ def finding(name: str, **changes) -> Finding:
 
 
 PODS = FoundObject("", "v1", "pods", "shop", "web-1", "u2")
-FOUND = (
-    finding("f1"),
-    finding("f2", severity=Severity.INFO, caused_by="f1", actors=(CONTROLLER,)),
-    finding("f3", severity=Severity.WARNING, object=PODS, last_seen=ago(hours=2)),
-)
 
 
-def run(*words: str, found=FOUND):
+def three() -> tuple[Finding, ...]:
+    """Findings whose times are counted back from now."""
+    return (
+        finding("f1"),
+        finding("f2", severity=Severity.INFO, caused_by="f1", actors=(CONTROLLER,)),
+        finding("f3", severity=Severity.WARNING, object=PODS, last_seen=ago(hours=2)),
+    )
+
+
+def run(*words: str, found=None):
+    found = three() if found is None else found
     page = msgspec.json.encode({"findings": found, "total": len(found)})
     with serving({"/api/findings": page}) as server:
         return CliRunner().invoke(main, ["findings", "--server", server, *words])
