@@ -171,7 +171,8 @@ def rolled_back(story: Upgrade, a: Client, b: Client) -> None:
         story.delete("late")
         story.act()
         story.shows({"late": (2, None), "second": (6, None), "third": (1, None)})
-        leaving = "metadata.deletionTimestamp set, want absent: it is being deleted"
+        waits = "it waits for old to stop its containers"
+        leaving = f"metadata.deletionTimestamp set, want absent: {waits}"
         story.is_right(unsettled={"late": (leaving, TABLE)})
         story.end("late")
 
