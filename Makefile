@@ -12,7 +12,7 @@ QUICK := tests/unit tests/architecture tests/scenarios/test_recorded.py \
 	--ignore=tests/architecture/test_recipes.py
 KIND_TEST := $(PY) -m pytest --timeout=1800
 
-.PHONY: help shipped install run demo demo-picture dashboard-picture quick quick-tests test kind-test check controlplane bench bench-check memory memory-attack soak coverage mutate fuzz faults next-kubernetes wheel chart krew sbom audit docs clean lock
+.PHONY: help shipped install run demo demo-picture dashboard-picture quick quick-tests test test-all kind-test check controlplane bench bench-check memory memory-attack soak coverage coverage-rows mutate fuzz faults next-kubernetes wheel chart krew sbom audit docs clean lock
 
 help: ## what people do here
 	@awk 'BEGIN{FS=":.*## "} /^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -74,8 +74,17 @@ controlplane: install ## build kube-apiserver of three minors, etcd and friends 
 	$(PY) -m tests.faults.faketime
 
 # Tests of real servers mostly wait, so there are two workers for each of the JOBS.
-test: check controlplane ## every test, the real control plane included
-	$(PY) -m pytest -n $$((2 * $(JOBS))) --dist loadgroup || $(PY) -m tests.again
+PYTEST := $(PY) -m pytest -n $$((2 * $(JOBS))) --dist loadgroup
+test: check ## every promise, on a real control plane; what waits for test-all is in tests/README.md
+	$(PY) -m tests.controlplane.build --own
+	$(PY) -m tests.monitoring.binaries
+	$(PY) -m tests.store.binaries
+	$(PY) -m tests.dashboard.binaries
+	$(PY) -m tests.faults.faketime
+	$(PYTEST) -m 'not nightly'
+
+test-all: check controlplane ## every test but those in kind: each night, and before a release (an hour)
+	$(PYTEST)
 
 kind-test: install ## what users do in a real kind cluster, with figures: FULL=1 is the whole form (hours)
 	@rm -f build/kind/RESULTS.md
@@ -88,6 +97,9 @@ coverage: install ## fail unless the core's own tests take each of its branches
 	mkdir -p build
 	$(PY) -m coverage run -m pytest -q $(PURE)
 	$(PY) -m coverage report
+
+coverage-rows: install ## does the test of each row of docs/coverage.md fail without what the row says: LIVE=1 the others, ROWS=14,84
+	$(PY) -m tests.readme.coverage_rows $(if $(LIVE),--live) $(if $(ROWS),--rows $(ROWS))
 
 mutate: install ## faults put into the core: fails where tests notice fewer than 95 % of them (minutes)
 	$(PY) -m tests.mutation --children $(JOBS)

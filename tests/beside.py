@@ -5,6 +5,8 @@ import threading
 from collections.abc import Coroutine
 from typing import Any, ClassVar, Self
 
+from tests.waiting import PATIENCE
+
 
 class Beside:
     """`with` it: `_run` runs until left; it looks at `_over` to know when that is."""
@@ -28,7 +30,7 @@ class Beside:
 class OnLoop:
     """`with` it: `_begin` and `_end` run on an event loop of its own, and what `_do` is given."""
 
-    patience: ClassVar[float] = 10.0
+    patience: ClassVar[float] = PATIENCE
     """Seconds that `_do` waits."""
 
     def __enter__(self) -> Self:

@@ -6,9 +6,12 @@ with --hypothesis-profile=quick a few.
 
 import os
 import signal
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.nightly import waits
 
 pytest_plugins = ["tests.controlplane.fixtures"]
 
@@ -34,6 +37,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell ignores it for commands in the background. Processes that tests interrupt would, too.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+_FOLDER = Path(__file__).parent
 _LONG_SECONDS = 1_200.0
 _LONGEST_ID = 60
 
@@ -50,10 +54,14 @@ def pytest_make_parametrize_id(val: object) -> str | None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the longest tests: at the end one worker would run them alone.
+    """Mark what waits for the night, and begin with the longest tests.
 
-    They are in no group, and xdist hands out the large groups first.
+    At the end one worker would run these alone. They are in no group, and xdist hands out the
+    large groups first.
     """
+    for item in items:
+        if item.path.is_relative_to(_FOLDER) and waits(item.path.relative_to(_FOLDER).as_posix()):
+            item.add_marker(pytest.mark.nightly)
     items.sort(key=_is_long, reverse=True)
 
 

@@ -23,6 +23,7 @@ from webhook.alerts.kube_event import KubeEventSink
 from webhook.alerts.leader import (
     LeaderElection,
     LeaderOrAlone,
+    Leadership,
     LeaderSink,
     running_for_leader,
 )
@@ -42,7 +43,6 @@ from webhook.given_files import load_definitions, load_static
 from webhook.given_rules import ServerRules, parse_place
 from webhook.objects.intended import CONDITIONS, OWN, parse_restored
 from webhook.review_setup import GenerationPatch, ReviewOptions, ReviewSetup
-from webhook.running import running
 from webhook.server.access import Access, ByToken, WithinHost, is_loopback
 from webhook.server.detecting import Detecting
 from webhook.server.lifecycle import AdmissionService, about
@@ -77,6 +77,7 @@ from webhook.store.state import (
     SqliteFile,
     StatePersister,
 )
+from webhook.supervisor import Supervisor
 from webhook.telemetry import declarations
 from webhook.telemetry.logs import LOGGER, logging_to_stderr
 from webhook.telemetry.metrics import Counts, Metrics
@@ -417,6 +418,7 @@ class App:
     """A server whose parts are connected."""
 
     service: AdmissionService
+    supervisor: Supervisor
 
     async def run(self) -> None:
         """Serve until a signal ends it; see AdmissionService.run for what it raises."""
@@ -424,11 +426,11 @@ class App:
 
 
 @asynccontextmanager
-async def build(settings: Settings) -> AsyncIterator[App]:
+async def build(settings: Settings, supervisor: Supervisor) -> AsyncIterator[App]:
     """Connect all parts of a server. What works beside it runs while the context is entered.
 
-    Raises an error with the name of the flag where a value cannot be used, CertificateError, or
-    NoClusterError.
+    `supervisor` runs every long-lived task. Raises an error with the name of the
+    flag where a value cannot be used, CertificateError, or NoClusterError.
     """
     review_options = settings.review_options()
     options = settings.server_options()
@@ -452,7 +454,7 @@ async def build(settings: Settings) -> AsyncIterator[App]:
         silences = Silences()
         tracking = Tracking(most_summaries=settings.summary_metrics)
         rules = ServerRules(evaluator, parse_place(settings.rules))
-        watching = await _watch(stack, watched, tracking, rules)
+        watching = await _watch(stack, watched, tracking, rules, supervisor)
 
         # How reviews are judged; with a shared store, by what other replicas have seen as well.
         replicas = None
@@ -462,7 +464,7 @@ async def build(settings: Settings) -> AsyncIterator[App]:
         setup = ReviewSetup(review_options, writes)
 
         # What is counted, and what a probe is answered.
-        metrics = _metrics(settings, setup, detection)
+        metrics = _metrics(settings, setup, detection, supervisor)
         evaluator.measured(metrics)
         metrics.gauge(declarations.RULES_REFUSED, lambda: float(rules.is_refused))
         collectors: list[Collector] = [TrackedMetrics(tracking, setup.knows)]
@@ -470,8 +472,8 @@ async def build(settings: Settings) -> AsyncIterator[App]:
             collectors.append(TerminatingMetrics(watching, settings.object_metrics))
 
         def describe() -> Mapping[str, str]:
-            state = _store_state(store, replicas)
-            return about(metrics, state, detection.completeness, evaluator.costly)
+            state, failing = _store_state(store, replicas), supervisor.failing()
+            return about(metrics, state, detection.completeness, evaluator.costly, failing)
 
         setup.describe_server(describe)
 
@@ -483,11 +485,17 @@ async def build(settings: Settings) -> AsyncIterator[App]:
             suspects=suspects,
             watching=watching,
             metrics=metrics,
+            supervisor=supervisor,
         )
         await _follow_rules(stack, cluster, rules)
         access = _access(options, cluster)
         leader = await _elect(
-            stack, settings=settings, cluster=cluster, replicas=replicas, metrics=metrics
+            stack,
+            settings=settings,
+            cluster=cluster,
+            replicas=replicas,
+            metrics=metrics,
+            supervisor=supervisor,
         )
         options = await _with_certificate(
             stack,
@@ -507,6 +515,7 @@ async def build(settings: Settings) -> AsyncIterator[App]:
             leader,
             silences=silences,
             reports=await _reports(stack, settings, cluster, setup, leader, metrics=metrics),
+            supervisor=supervisor,
         )
         if isinstance(store, SqliteAddress):
             kept: dict[str, PersistentPart] = {
@@ -514,12 +523,14 @@ async def build(settings: Settings) -> AsyncIterator[App]:
                 "silences": silences,
                 "objects": TrackingRows(tracking),
             }
-            keeping = StatePersister(SqliteFile(store.path), kept)
-            await stack.enter_async_context(keeping.running(metrics))
+            keeping = StatePersister(SqliteFile(store.path), kept).running(metrics, supervisor)
+            await stack.enter_async_context(keeping)
         sharing = None if replicas is None else replicas.sharing
-        detecting = Detecting(detection, sinks, tracking, sharing, rules.judge)
+        detecting = Detecting(
+            detection, sinks, tracking, sharing, rules.judge, supervisor=supervisor
+        )
         if replicas is not None and leader is not None:
-            await stack.enter_async_context(replicas.shared(detecting, leader))
+            await stack.enter_async_context(replicas.shared(detecting, leader, supervisor))
         if cluster is not None:
             await _repair_findings(
                 stack,
@@ -543,6 +554,7 @@ async def build(settings: Settings) -> AsyncIterator[App]:
             silences,
             await _how_to_enforce(stack, settings, cluster),
             settings.ops_read_only,
+            supervisor,
         )
         service = AdmissionService(
             options,
@@ -554,26 +566,34 @@ async def build(settings: Settings) -> AsyncIterator[App]:
             collectors=collectors,
             remote_intents=writes,
             spans=await stack.enter_async_context(exporting_spans(metrics)),
+            supervisor=supervisor,
         )
-        yield App(service)
+        yield App(service, supervisor)
 
 
 async def _watch(
-    stack: AsyncExitStack, watched: tuple[str, ...], tracking: Tracking, rules: ServerRules
+    stack: AsyncExitStack,
+    watched: tuple[str, ...],
+    tracking: Tracking,
+    rules: ServerRules,
+    supervisor: Supervisor,
 ) -> Watching:
     """Take in what is watched; objects of kinds with a rule in CEL once they are judged."""
-    judged = JudgedObjects(rules.judge, tracking)
-    await stack.enter_async_context(running((judged.run(),)))
-    return Watching(watched, tracking, judged)
+    judged = JudgedObjects(rules.judge, tracking, supervisor)
+    await stack.enter_async_context(supervisor.running({"judged objects": judged.run}))
+    return Watching(watched, tracking, judged, supervisor)
 
 
-def _metrics(settings: Settings, setup: ReviewSetup, detection: Detection) -> Metrics:
+def _metrics(
+    settings: Settings, setup: ReviewSetup, detection: Detection, supervisor: Supervisor
+) -> Metrics:
     """Export what reviews and detection have counted."""
     metrics = Metrics(setup.knows)
+    supervisor.measured(metrics)
     metrics.counts(declarations.REMEMBERED_DROPPED, setup.dropped)
     metrics.counts(
         declarations.UNCHANGED_STATUS_WRITES,
-        lambda: _unchanged_status_writes(detection, setup.knows),
+        lambda: _unchanged_status_writes(detection, metrics.resource_label),
     )
     if settings.flip_status:
         not_flipped = setup.not_flipped
@@ -599,13 +619,16 @@ async def _connect(
     suspects: Suspects,
     watching: Watching,
     metrics: Metrics,
+    supervisor: Supervisor,
 ) -> "ConnectedCluster | None":
     """Follow the cluster of a kubeconfig; None without one."""
     if kubeconfig is None:
         return None
     from webhook.connected import connect_cluster  # noqa: PLC0415 - it loads for half a second
 
-    connection = connect_cluster(kubeconfig, setup, suspects, watching, metrics)
+    connection = connect_cluster(
+        kubeconfig, setup, suspects, watching, metrics=metrics, supervisor=supervisor
+    )
     return await stack.enter_async_context(connection)
 
 
@@ -616,6 +639,7 @@ async def _elect(
     cluster: "ConnectedCluster | None",
     replicas: Replicas | None,
     metrics: Metrics,
+    supervisor: Supervisor,
 ) -> LeaderElection | None:
     """Join the shared store and take part in the election of a leader; None where none is needed.
 
@@ -624,12 +648,12 @@ async def _elect(
     election: LeaderElection | None = None
     if replicas is not None:
         tell = cluster.tell_store if cluster is not None and settings.events else None
-        await stack.enter_async_context(replicas.joined(metrics, tell))
+        await stack.enter_async_context(replicas.joined(metrics, tell, supervisor))
         election = replicas.lock
     if cluster is not None and (replicas is not None or settings.needs_leader):
         election = cluster.lease
     if election is not None:
-        await stack.enter_async_context(running_for_leader(election, metrics))
+        await stack.enter_async_context(running_for_leader(election, metrics, supervisor))
     return election
 
 
@@ -660,32 +684,37 @@ def _sinks(
     *,
     silences: Silences,
     reports: Sink | None,
-) -> list[Sink]:
+    supervisor: Supervisor,
+) -> dict[str, Sink]:
     """Who is told about findings: the log, Kubernetes Events, Alertmanagers and reports."""
-    sinks: list[Sink] = [LogSink()]
-    if cluster is not None and settings.events:
-        sinks.append(KubeEventSink(cluster.create_event, setup.kind_of))
     verification = None
     if cluster is not None and settings.client_ca_file is None:
         # Any client that reaches the port may have sent the reviews behind a finding.
-        verification = Verification(cluster.exists)
-    sinks = _verified(sinks, verification)
+        verification = Verification(cluster.exists, supervisor)
+
+    def verified(sink: Sink) -> Sink:
+        return sink if verification is None else VerifiedSink(sink, verification, supervisor)
+
+    def of_leader(sink: Sink, leads: Leadership | None) -> Sink:
+        return sink if replicas is None or leads is None else LeaderSink(sink, leads)
+
+    logs: Leadership | None = leader
     if replicas is not None and leader is not None:
         # Only the leader speaks; a replica that has lost the store logs its findings itself.
-        log, *events = sinks
         logs = LeaderOrAlone(leader, lambda: not replicas.sharing.is_shared)
-        sinks = [LeaderSink(log, logs), *(LeaderSink(one, leader) for one in events)]
+    sinks = {"log": of_leader(verified(LogSink()), logs)}
+    if cluster is not None and settings.events:
+        events = KubeEventSink(cluster.create_event, setup.kind_of)
+        sinks["events"] = of_leader(verified(events), leader)
     if reports is not None:
-        sinks += _verified([reports], verification)
+        sinks["reports"] = verified(reports)
     if settings.alertmanager:
         # Every replica sends alerts: a finding has the same labels everywhere, so that it is one
         # alert, and a finding that only one replica has seen is not lost.
-        sinks += _verified([AlertmanagerSink(settings.alertmanager)], verification)
+        sinks["alertmanager"] = verified(AlertmanagerSink(settings.alertmanager))
         # Only the leader mirrors silences: each replica would create its own.
         silencer = AlertmanagerSilencer(settings.alertmanager, silences)
-        sinks.append(
-            silencer if replicas is None or leader is None else LeaderSink(silencer, leader)
-        )
+        sinks["silences"] = of_leader(silencer, leader)
     return sinks
 
 
@@ -703,13 +732,6 @@ async def _reports(
         return None
     writing = cluster.finding_reports(setup, leadership=leader, metrics=metrics)
     return await stack.enter_async_context(writing)
-
-
-def _verified(sinks: list[Sink], verification: Verification | None) -> list[Sink]:
-    """The sinks, told only about objects that exist; unchanged without a verification."""
-    if verification is None:
-        return sinks
-    return [VerifiedSink(sink, verification) for sink in sinks]
 
 
 async def _repair_findings(
@@ -757,12 +779,11 @@ def _own_user(kubeconfig: str | None) -> str:
     return server_user(kubeconfig)
 
 
-def _unchanged_status_writes(detection: Detection, knows: Callable[[str, str], bool]) -> Counts:
-    """Yield how often an update of a status changed nothing; unknown resources are "other"."""
+def _unchanged_status_writes(detection: Detection, label: Callable[[str, str], str]) -> Counts:
+    """Return how often an update of a status changed nothing, by the label of its resource."""
     found: Counter[str] = Counter()
     for kind, count in list(detection.unchanged_status_writes.items()):
-        name = f"{kind.resource}.{kind.group}" if kind.group else kind.resource
-        found[name if knows(kind.group, kind.resource) else "other"] += count
+        found[label(kind.group, kind.resource)] += count
     return [((name,), count) for name, count in found.items()]
 
 

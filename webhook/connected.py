@@ -45,7 +45,6 @@ from webhook.cluster.token_review import TokenReviews
 from webhook.cluster.watch import collection_path, follow_objects
 from webhook.detection.suspects import Suspects
 from webhook.review_setup import ReviewSetup
-from webhook.running import running
 from webhook.server.detecting import Detecting
 from webhook.server.options import ServerOptions
 from webhook.server.tls import (
@@ -56,6 +55,7 @@ from webhook.server.tokens import Reviewer
 from webhook.server.watching import Watching
 from webhook.status.assessment import JudgeFields, judge_no_fields
 from webhook.store.replicas import Tell
+from webhook.supervisor import Supervisor
 from webhook.telemetry import declarations
 from webhook.telemetry.metrics import Metrics
 
@@ -78,6 +78,7 @@ class ConnectedCluster:
     tokens        asks the API server whose token it is, and what it may do
     exists        asks whether the API server has an object
     is_own        the server runs in a pod of this cluster
+    supervisor    runs what works in the background
     """
 
     rest: Rest
@@ -88,6 +89,7 @@ class ConnectedCluster:
     tokens: Reviewer
     exists: Lookup
     is_own: bool
+    supervisor: Supervisor
 
     @asynccontextmanager
     async def certificate(
@@ -111,8 +113,9 @@ class ConnectedCluster:
             held.take(files)
             rotation.wake()
 
-        followed = follow_secret(self.rest, self.namespace, secret, on_files)
-        async with followed, running((rotation.run(),)):
+        followed = follow_secret(self.rest, self.namespace, secret, on_files, self.supervisor)
+        rotating = self.supervisor.running({"certificate rotation": rotation.run})
+        async with followed, rotating:
             await until_good(held, _CERTIFICATE_SECONDS)
             yield held
 
@@ -124,13 +127,14 @@ class ConnectedCluster:
         findings = FindingsConfigMap(self.rest, self.namespace, name)
         carrying = FindingsPersister(detecting.detection.ledger, findings)
         await carrying.load()
-        async with carrying.running(leadership, detecting.know, metrics):
+        async with carrying.running(leadership, detecting.know, metrics, self.supervisor):
             yield
 
     @asynccontextmanager
     async def rules(self, namespace: str, name: str, take: Take) -> AsyncIterator[None]:
         """Use the rules of a ConfigMap while the context is entered; "": the own namespace."""
-        async with follow_rules(self.rest, namespace or self.namespace, name, take):
+        place = namespace or self.namespace
+        async with follow_rules(self.rest, place, name, take, self.supervisor):
             yield
 
     @asynccontextmanager
@@ -140,14 +144,14 @@ class ConnectedCluster:
         """Write findings as Reports of OpenReports while the context is entered."""
         reports = FindingReports(self.rest, setup.kind_of, leadership)
         metrics.counts(declarations.REPORT_WRITES, reports.counts)
-        async with running((reports.run(),)):
+        async with self.supervisor.running({"reports": reports.run}):
             yield reports
 
     @asynccontextmanager
     async def installation(self) -> AsyncIterator[OwnInstallation]:
         """Read how this server was installed while the context is entered."""
         found = OwnInstallation(self.rest, self.namespace)
-        async with running((found.read(),)):
+        async with self.supervisor.running({"own installation": found.read}):
             yield found
 
     @asynccontextmanager
@@ -170,10 +174,15 @@ class ConnectedCluster:
         if healer is not None:
             healing = Healing(objects, healer, self.create_event)
             metrics.counts(declarations.HEALS, healing.counts)
-        rechecking = Rechecking(detecting.detection.ledger, objects, healing)
+        rechecking = Rechecking(
+            detecting.detection.ledger, objects, healing, supervisor=self.supervisor
+        )
         locate = partial(collection_path, self.rest)
-        stuck = StuckObjects(detecting.tracking, self.rest, locate, judge=judge)
-        async with running((rechecking.run(), stuck.run())):
+        stuck = StuckObjects(
+            detecting.tracking, self.rest, locate, judge=judge, supervisor=self.supervisor
+        )
+        rereading = {"damaged objects": rechecking.run, "stuck objects": stuck.run}
+        async with self.supervisor.running(rereading):
             yield
 
 
@@ -183,7 +192,9 @@ async def connect_cluster(
     setup: ReviewSetup,
     suspects: Suspects,
     watching: Watching,
+    *,
     metrics: Metrics,
+    supervisor: Supervisor,
 ) -> AsyncIterator[ConnectedCluster]:
     """Follow a cluster while the context is entered: its version, definitions and webhooks.
 
@@ -195,9 +206,9 @@ async def connect_cluster(
         suspects.learn_server(facts.server_version)
 
     learners = ClusterListeners(on_facts, suspects.learn, suspects.learn_policies)
-    async with follow_cluster(kubeconfig, learners, metrics) as api:
+    async with follow_cluster(kubeconfig, learners, metrics, supervisor) as api:
         rest = Rest(api)
-        async with follow_objects(rest, tuple(watching.states()), watching):
+        async with follow_objects(rest, tuple(watching.states()), watching, supervisor):
             server = server_object(kubeconfig)
             create_event = event_creator(rest)
             yield ConnectedCluster(
@@ -209,6 +220,7 @@ async def connect_cluster(
                 TokenReviews(rest),
                 ObjectLookup(rest).exists,
                 kubeconfig == IN_CLUSTER,
+                supervisor,
             )
 
 

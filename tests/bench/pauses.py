@@ -26,7 +26,7 @@ from tests.contract.service import serving
 from webhook.review_setup import GenerationPatch, ReviewOptions
 from webhook.server.limits import Limits
 
-_AT_ONCE: Final = Limits(large_from=sys.maxsize, answer_seconds=60.0)
+_AT_ONCE: Final = Limits(large_from=sys.maxsize, large_values=sys.maxsize, answer_seconds=60.0)
 _IN_A_THREAD: Final = Limits(answer_seconds=60.0)
 _EVERY: Final = 0.001
 _LONGEST: Final = 10

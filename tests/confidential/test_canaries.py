@@ -39,7 +39,7 @@ from tests.store.proxy import Proxy
 from tests.store.server import StoreServer
 from webhook.detection.detectors import ALL
 
-pytestmark = pytest.mark.xdist_group("apiserver")
+pytestmark = pytest.mark.xdist_group("apiserver-2")
 
 _PAGES = 200
 _EVERYTHING = (

@@ -1,7 +1,7 @@
 """Reviews that make a server remember: each attack fills another structure, with new names each."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Final
 
 from tests.reviews import make_review
@@ -134,7 +134,7 @@ def _created(number: int) -> list[Request]:
     return [_sent("/outcome", asked)]
 
 
-ATTACKS: Final[Mapping[str, Callable[[int], list[Request]]]] = {
+ATTACKS: Final[dict[str, Callable[[int], list[Request]]]] = {
     "intents with long types": _intent,
     "answers to long names": _answer,
     "kinds with long names": _kind,

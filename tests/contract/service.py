@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.waiting import PATIENCE
 from webhook.dashboard.page import Sources
 from webhook.dashboard.routes import Dashboard
 from webhook.detection.detection import Detection
@@ -26,10 +27,15 @@ from webhook.status.tracking import Tracking
 from webhook.telemetry.metrics import Metrics
 from webhook.telemetry.tracked import TrackedMetrics
 
-PATIENCE = 5.0
-"""Seconds after which a test gives up waiting for an answer."""
-PATIENT = Limits(answer_seconds=30.0)
-"""A test holds the event loop that its server runs on: that is no overload."""
+PATIENT = Limits(
+    handshake_seconds=PATIENCE,
+    header_seconds=PATIENCE,
+    body_seconds=2 * PATIENCE,
+    answer_seconds=PATIENCE,
+    ops_header_seconds=PATIENCE,
+    ops_idle_seconds=PATIENCE,
+)
+"""A test holds the event loop that its server runs on: neither is overloaded or slow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +205,7 @@ async def serving(
         record=record,
         limits=limits or PATIENT,
     )
-    detecting = Detecting(Detection(suspects), (), Tracking())
+    detecting = Detecting(Detection(suspects), {}, Tracking())
     setup.describe_server(lambda: about(metrics, "memory", detecting.detection.completeness, 0))
     watching = Watching(watched, detecting.tracking)
     shown = [TrackedMetrics(detecting.tracking, setup.knows)]

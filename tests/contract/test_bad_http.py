@@ -1,7 +1,6 @@
 """Requests that break HTTP, the protocol of admission or the server's patience."""
 
 import asyncio
-import time
 
 import pytest
 
@@ -59,10 +58,8 @@ BROKEN = {
 )
 async def test_broken_http_is_refused_in_json_and_never_repeated(running, request_, logged):
     wire = await running.connect()
-    begun = time.monotonic()
     await wire.send(request_)
     answer = await wire.answer()
-    assert time.monotonic() - begun < 3.0
     assert (answer.status, answer.json["error"]) == (400, "bad_http")
     assert CANARY not in answer.body.decode()
     assert await wire.closed()
@@ -107,10 +104,8 @@ async def test_a_request_of_the_wrong_kind_is_refused_with_its_status(
     running, request_, status, code, logged
 ):
     wire = await running.connect()
-    begun = time.monotonic()
     sending = asyncio.ensure_future(wire.send(request_))
     answer = await wire.answer()
-    assert time.monotonic() - begun < 3.0
     assert (answer.status, answer.json["error"]) == (status, code)
     assert CANARY not in answer.body.decode()
     assert (answer.headers.get("allow") == "POST") == (status == 405)

@@ -15,6 +15,7 @@ from tests.costly_objects import costly_object
 from tests.reviews import clobbered, make_review
 from tests.unit.detection.test_called_webhooks import only_if
 from tests.unit.detection.test_suspects import OWN, hook
+from tests.waiting import PATIENCE
 from webhook.cel.evaluator import Evaluator
 from webhook.detection.evidence import ResourceKind
 from webhook.detection.suspects import Suspects, read_configurations
@@ -63,7 +64,7 @@ class Held:
 
     def evaluate(self, expressions, request):
         self.begun.set()
-        assert self.end.wait(30.0)
+        assert self.end.wait(PATIENCE)
         return dict.fromkeys(expressions, Truth.UNKNOWN)
 
 
@@ -76,7 +77,7 @@ async def test_reviews_are_answered_while_conditions_are_evaluated(tmp_path):
     held = Held()
     async with serving(tmp_path, suspects=suspects("numbers", held)) as run:
         await run.review(write("numbers", 1)["intent"], "/intent")
-        await asyncio.to_thread(held.begun.wait, 30.0)
+        await asyncio.to_thread(held.begun.wait, PATIENCE)
         assert [await answered(run) for _ in range(10)] == [200] * 10
         held.end.set()
 

@@ -7,6 +7,7 @@ import pytest
 
 from tests.contract.service import Running, Wire, head, serving
 from tests.dashboard.stories import Story
+from tests.waiting import patiently
 from webhook.dashboard.routes import PAGES
 from webhook.server.access import ByToken
 from webhook.server.tokens import TokenFile
@@ -109,7 +110,7 @@ async def test_a_head_is_answered_at_once_and_a_stream_has_none(running, path, s
     reader, writer = await asyncio.open_connection("127.0.0.1", running.service.ops_port)
     fields = [("Host", "localhost"), ("Connection", "close")]
     writer.write(head(f"HEAD {path} HTTP/1.1", fields))
-    async with asyncio.timeout(20):
+    async with patiently():
         answer = await reader.read()
     assert status in answer.partition(b"\r\n")[0]
     assert answer.endswith(b"\r\n\r\n")
@@ -126,13 +127,13 @@ async def test_findings_have_the_shape_that_programs_know(running):
 async def test_the_stream_tells_at_once_how_many_are_open_and_ends_with_the_server(running):
     reader, writer = await asyncio.open_connection("127.0.0.1", running.service.ops_port)
     writer.write(head("GET /events HTTP/1.1", [("Host", "localhost")]))
-    async with asyncio.timeout(20):
+    async with patiently():
         began = (await reader.readuntil(b"\r\n\r\n")).decode()
         assert "Content-Type: text/event-stream" in began
         told = await reader.readuntil(b"data: {}\n\n")
     assert b"event: beat" in told
     await running.service.stop()
-    async with asyncio.timeout(20):
+    async with patiently():
         assert await reader.read() is not None
     writer.close()
     await writer.wait_closed()

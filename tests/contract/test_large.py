@@ -8,11 +8,14 @@ from dataclasses import replace
 
 import pytest
 
-from tests.contract.service import Running, serving
+from tests.contract.costly import COSTLY
+from tests.contract.service import PATIENT, Running, serving
 from tests.reviews import clobbered, make_review
+from tests.waiting import PATIENCE
 from webhook.admission.review import Phase
 from webhook.pipeline import review
 from webhook.review_setup import GenerationPatch, ReviewOptions, ReviewSetup
+from webhook.server.large import is_large
 from webhook.server.limits import Limits
 
 OPTIONS = ReviewOptions(generation_patch=GenerationPatch.ALWAYS)
@@ -41,7 +44,7 @@ async def test_the_answer_is_that_of_the_pipeline(tmp_path, phase, asked):
     body = json.dumps(asked).encode()
     expected = review(body, phase, ReviewSetup(OPTIONS).dependencies, 0.0)
     async with serving(tmp_path, options=OPTIONS) as run:
-        answer = await run.post(body, f"/{phase}?timeout=2s")
+        answer = await run.post(body, f"/{phase}?timeout=30s")
     assert (answer.status, answer.body) == (expected.status, expected.body)
 
 
@@ -68,6 +71,23 @@ async def test_an_intent_that_came_in_a_large_review_is_put_back_into_the_next(r
     assert again["auditAnnotations"] == response["auditAnnotations"]
 
 
+@pytest.mark.parametrize("name", COSTLY)
+def test_a_body_of_many_values_is_small_and_yet_a_large_review(name):
+    for path, body in COSTLY[name](0):
+        assert len(body) < LARGE, path
+        assert is_large(body, Limits()), path
+
+
+@pytest.mark.parametrize("name", ["containers resized", "conditions cleared"])
+async def test_of_many_values_the_answer_is_that_of_the_pipeline(tmp_path, name):
+    setup = ReviewSetup(OPTIONS)
+    async with serving(tmp_path, options=OPTIONS) as run:
+        for path, body in COSTLY[name](0):
+            expected = review(body, Phase(path[1:]), setup.dependencies, 0.0)
+            answer = await run.post(body, f"{path}?timeout=30s")
+            assert (answer.status, answer.body) == (expected.status, expected.body)
+
+
 class Held:
     """A rule that judges large reviews for as long as it is told to."""
 
@@ -77,9 +97,9 @@ class Held:
         self.begun, self.end = threading.Event(), threading.Event()
 
     def evaluate(self, review):
-        if "data" in review.request.object.fields:
+        if "data" in review.request.object.fields or review.request.subresource == "resize":
             self.begun.set()
-            assert self.end.wait(10)
+            assert self.end.wait(PATIENCE)
         return ()
 
 
@@ -89,10 +109,16 @@ def hold(run: Running) -> Held:
     return rule
 
 
-async def test_others_are_answered_while_a_large_review_is_judged(running):
+MANY_VALUES = dict(COSTLY["containers resized"](0))["/mutate"]
+
+
+@pytest.mark.parametrize(
+    "body", [json.dumps(large("CREATE")).encode(), MANY_VALUES], ids=["bytes", "values"]
+)
+async def test_others_are_answered_while_a_large_review_is_judged(running, body):
     rule = hold(running)
-    slow = asyncio.create_task(running.post(json.dumps(large("CREATE")).encode()))
-    await asyncio.to_thread(rule.begun.wait, 10)
+    slow = asyncio.create_task(running.post(body))
+    await asyncio.to_thread(rule.begun.wait, PATIENCE)
     for _ in range(3):
         assert (await running.post(json.dumps(clobbered()).encode())).status == 200
     assert not slow.done()
@@ -101,10 +127,10 @@ async def test_others_are_answered_while_a_large_review_is_judged(running):
 
 
 async def test_more_than_may_wait_are_asked_to_come_again(tmp_path):
-    async with serving(tmp_path, limits=Limits(large_reviews=1)) as run:
+    async with serving(tmp_path, limits=replace(PATIENT, large_reviews=1)) as run:
         rule, body = hold(run), json.dumps(large("CREATE")).encode()
         slow = asyncio.create_task(run.post(body))
-        await asyncio.to_thread(rule.begun.wait, 10)
+        await asyncio.to_thread(rule.begun.wait, PATIENCE)
         shed = await run.post(body)
         assert (shed.status, shed.headers["retry-after"]) == (429, "1")
         rule.end.set()

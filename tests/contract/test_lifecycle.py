@@ -4,14 +4,39 @@ import asyncio
 import json
 import ssl
 import time
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from tests.contract.hostile import GOOD
-from tests.contract.service import http_post, serving
-from webhook.server.limits import Limits
+from tests.contract.service import PATIENT, http_post, serving
+from tests.waiting import patiently, until
+from webhook.server import admission, lifecycle
 
-QUICK = Limits(drain_quiet_seconds=0.3, drain_seconds=5.0)
+ENDLESS = 3_600.0
+LONG = replace(PATIENT, drain_quiet_seconds=ENDLESS, drain_seconds=2 * ENDLESS)
+
+
+class Clock:
+    """The module `time`, as many seconds ahead as a test says."""
+
+    ahead = 0.0
+
+    def monotonic(self) -> float:
+        return time.monotonic() + self.ahead
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(time, name)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """By it a drain begins and ends; connections and the event loop have the real one."""
+    clock = Clock()
+    for module in (lifecycle, admission):
+        monkeypatch.setattr(module, "time", clock)
+    return clock
 
 
 async def test_a_server_that_serves_is_alive_and_ready(running):
@@ -21,7 +46,7 @@ async def test_a_server_that_serves_is_alive_and_ready(running):
 
 
 async def test_a_server_that_drains_says_so_and_answers_on(tmp_path):
-    async with serving(tmp_path, limits=QUICK) as run:
+    async with serving(tmp_path, limits=LONG) as run:
         kept = await run.connect()
         assert not (await kept.post(GOOD.encode())).closes
         drain = asyncio.create_task(run.service.drain())
@@ -34,31 +59,34 @@ async def test_a_server_that_drains_says_so_and_answers_on(tmp_path):
         assert await kept.closed()
         late = await run.post(GOOD.encode())
         assert (late.status, late.closes) == (200, True)
-        await drain
+        drain.cancel()
 
 
-async def test_a_server_takes_new_connections_and_is_ready_for_as_long_as_it_was_told(tmp_path):
-    limits = Limits(drain_quiet_seconds=0.0, drain_seconds=5.0)
-    async with serving(tmp_path, limits=limits, shutdown_delay=1.0) as run:
-        began = time.monotonic()
+async def test_a_server_takes_new_connections_and_is_ready_for_as_long_as_it_was_told(
+    tmp_path, clock
+):
+    limits = replace(PATIENT, drain_quiet_seconds=0.0)
+    async with serving(tmp_path, limits=limits, shutdown_delay=ENDLESS) as run:
         drain = asyncio.create_task(run.service.drain())
-        await asyncio.sleep(0.3)
-        assert (await run.ops("/readyz")).status == 200
-        assert (await run.post(GOOD.encode())).closes
+        await asyncio.sleep(0)
+        for clock.ahead in (0.0, ENDLESS / 2):
+            assert (await run.post(GOOD.encode())).closes
+            assert (await run.ops("/readyz")).status == 200
+            assert not drain.done()
+        clock.ahead = ENDLESS
         await drain
-        assert time.monotonic() - began >= 1.0
         assert (await run.ops("/readyz")).status == 503
 
 
 async def test_a_server_that_drains_closes_idle_connections_and_no_others(tmp_path):
-    async with serving(tmp_path, limits=Limits(drain_quiet_seconds=3, drain_seconds=5.0)) as run:
+    async with serving(tmp_path, limits=LONG) as run:
         idle, begun = await run.connect(), await run.connect()
         for one in (idle, begun):
             assert not (await one.post(GOOD.encode())).closes
         await asyncio.sleep(0.6)
         request = http_post(GOOD.encode())
         await begun.send(request[:-10])
-        await asyncio.sleep(0.1)
+        await until(lambda: run.service._connections.busy, "the request begun")
         drain = asyncio.create_task(run.service.drain())
         assert await idle.closed()
         await begun.send(request[-10:])
@@ -66,22 +94,27 @@ async def test_a_server_that_drains_closes_idle_connections_and_no_others(tmp_pa
         drain.cancel()
 
 
-async def test_a_drain_ends_when_it_is_quiet(tmp_path):
-    async with serving(tmp_path, limits=QUICK) as run:
-        begun = last = time.monotonic()
+async def test_a_drain_ends_when_it_is_quiet(tmp_path, clock):
+    limits = replace(LONG, drain_seconds=10 * ENDLESS)
+    async with serving(tmp_path, limits=limits) as run:
         drain = asyncio.create_task(run.service.drain())
-        while time.monotonic() - begun < 0.6:
+        await asyncio.sleep(0)
+        for turn in range(1, 4):
+            clock.ahead = turn * ENDLESS / 2
             await run.post(GOOD.encode())
-            last = time.monotonic()
+            assert not drain.done()
+        clock.ahead += ENDLESS
         await drain
-        assert time.monotonic() - last > 0.2
-        assert time.monotonic() - begun < 5.0, "and not because its time was up"
 
 
-async def test_a_drain_ends_though_it_is_never_quiet(tmp_path):
-    async with serving(tmp_path, limits=Limits(drain_quiet_seconds=9, drain_seconds=0.3)) as run:
-        async with asyncio.timeout(5):
-            await run.service.drain()
+async def test_a_drain_ends_though_it_is_never_quiet(tmp_path, clock):
+    limits = replace(LONG, drain_quiet_seconds=9 * ENDLESS)
+    async with serving(tmp_path, limits=limits) as run:
+        drain = asyncio.create_task(run.service.drain())
+        await asyncio.sleep(0)
+        assert not drain.done()
+        clock.ahead = 2 * ENDLESS
+        await drain
 
 
 async def test_a_stop_finishes_what_is_in_flight(tmp_path):
@@ -89,9 +122,9 @@ async def test_a_stop_finishes_what_is_in_flight(tmp_path):
         body = GOOD.encode()
         wire = await run.connect()
         await wire.send(http_post(body[:-1], Content_Length=str(len(body))))
-        await asyncio.sleep(0.05)
+        await until(lambda: run.service._connections.busy, "the request begun")
         stop = asyncio.create_task(run.service.stop())
-        await asyncio.sleep(0.05)
+        await until(lambda: run.service._handler.draining, "the listener closed")
         with pytest.raises(OSError):
             await run.connect()
         await wire.send(body[-1:])
@@ -103,7 +136,7 @@ async def test_a_stop_does_not_wait_for_idle_connections(tmp_path):
     async with serving(tmp_path) as run:
         wire = await run.connect()
         await wire.post(GOOD.encode())
-        async with asyncio.timeout(4):  # a wait would take five seconds
+        async with patiently():  # a wait would take `body_seconds`, which is longer
             await run.service.stop()
         assert await wire.closed()
 

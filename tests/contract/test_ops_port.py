@@ -6,8 +6,9 @@ from dataclasses import replace
 import pytest
 
 from tests.contract.hostile import GOOD
-from tests.contract.service import PATIENCE, PATIENT, Running, Wire, head, serving
-from tests.contract.victim import until, victim
+from tests.contract.service import PATIENT, Running, Wire, head, serving
+from tests.contract.victim import victim
+from tests.waiting import patiently, until
 from webhook.dashboard.stream import MOST_LISTENERS
 
 STREAM = head("GET /events HTTP/1.1", [("Host", "localhost")])
@@ -23,14 +24,14 @@ async def stream(run: Running) -> Wire:
     """An open stream, whose first event is read."""
     wire = await dial(run)
     await wire.send(STREAM)
-    async with asyncio.timeout(PATIENCE):
+    async with patiently():
         await wire.reader.readuntil(b"data: {}\n\n")
     return wire
 
 
 async def dropped(run: Running, reason: str, count: int) -> None:
     """Wait until so many connections were dropped for a reason."""
-    async with asyncio.timeout(PATIENCE):
+    async with patiently():
         while True:
             found = await run.samples("genguard_ops_refused_connections_total")
             if found.get(f'reason="{reason}"', 0.0) >= count:
@@ -88,7 +89,7 @@ async def test_a_client_that_reads_no_answers_loses_its_connection(tmp_path):
         deaf.writer.transport.pause_reading()
         asked = head("GET /metrics HTTP/1.1", [("Host", "localhost")])
         with pytest.raises(ConnectionError):
-            async with asyncio.timeout(60):
+            async with patiently():
                 while True:
                     await deaf.send(asked * 100)
                     await asyncio.sleep(0.05)
@@ -118,7 +119,7 @@ async def test_who_comes_when_all_are_busy_is_told_so_and_probes_are_answered(tm
         assert (await run.ops("/livez")).status == 200
         assert (await run.ops("/readyz")).status == 200
         await streams[0].close()
-        async with asyncio.timeout(PATIENCE):
+        async with patiently():
             while (await run.ops("/metrics")).status != 200:
                 await asyncio.sleep(0.05)
 
@@ -141,7 +142,7 @@ async def test_a_stream_too_many_is_told_so_and_gets_the_place_of_one_that_ends(
     assert (answer.status, answer.headers["retry-after"]) == (503, "60")
     assert f"{MOST_LISTENERS} pages are updated live already" in answer.body.decode()
     await streams[0].close()
-    async with asyncio.timeout(PATIENCE):
+    async with patiently():
         while True:
             await wire.send(STREAM)
             line = await wire.reader.readline()
@@ -154,7 +155,7 @@ async def test_a_stream_too_many_is_told_so_and_gets_the_place_of_one_that_ends(
 async def test_a_stream_ends_with_its_time_though_nobody_reads_it(running, monkeypatch):
     monkeypatch.setattr("webhook.dashboard.stream.LIFETIME_SECONDS", 0.3)
     wire = await stream(running)
-    async with asyncio.timeout(PATIENCE):
+    async with patiently():
         while running.dashboard._stream._listeners:
             await asyncio.sleep(0.05)
     await wire.close()

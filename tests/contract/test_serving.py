@@ -3,16 +3,18 @@
 import asyncio
 import json
 from base64 import b64decode
+from dataclasses import replace
 
 import pytest
 
 from tests.contract.hostile import CANARY, GOOD
-from tests.contract.service import PATIENCE, http_post, serving
+from tests.contract.service import PATIENT, http_post, serving
 from tests.reviews import clobbered, make_review
+from tests.waiting import patiently
 from webhook.admission.contract import violations
 from webhook.admission.review import V1, V1BETA1, Phase
 from webhook.review_setup import GenerationPatch, ReviewOptions
-from webhook.server.limits import KEEPALIVE_SECONDS, Limits
+from webhook.server.limits import KEEPALIVE_SECONDS
 
 
 def encoded(asked) -> bytes:
@@ -23,7 +25,7 @@ def encoded(asked) -> bytes:
 @pytest.mark.parametrize("phase", Phase)
 async def test_every_phase_answers_every_version_within_the_contract(running, version, phase):
     asked = clobbered(version=version)
-    answer = await running.post(encoded(asked), f"/{phase}?timeout=5s")
+    answer = await running.post(encoded(asked), f"/{phase}?timeout=30s")
     assert answer.status == 200
     assert answer.headers["content-type"] == "application/json"
     assert answer.json["apiVersion"] == version
@@ -131,7 +133,7 @@ async def test_a_burst_of_connections_is_answered(running):
 async def test_over_its_budget_of_bytes_who_is_slowest_is_asked_to_come_again(tmp_path):
     """client-go repeats a 429 with Retry-After; the connection stays for that."""
     body = encoded(clobbered())
-    limits = Limits(body_bytes_in_flight=len(body) + 10, answer_seconds=30.0)
+    limits = replace(PATIENT, body_bytes_in_flight=len(body) + 10)
     async with serving(tmp_path, limits=limits) as run:
         slow, quick = await run.connect(), await run.connect()
         await slow.send(http_post(body[:-1], Content_Length=str(len(body))))
@@ -150,7 +152,7 @@ async def test_over_its_budget_of_bytes_who_is_slowest_is_asked_to_come_again(tm
 
 async def test_one_body_that_is_larger_than_the_budget_is_asked_to_come_again(tmp_path):
     body = encoded(clobbered())
-    async with serving(tmp_path, limits=Limits(body_bytes_in_flight=100)) as run:
+    async with serving(tmp_path, limits=replace(PATIENT, body_bytes_in_flight=100)) as run:
         wire = await run.connect()
         await wire.send(http_post(body[:-1], Content_Length=str(len(body))))
         assert (await wire.answer()).status == 429
@@ -158,12 +160,13 @@ async def test_one_body_that_is_larger_than_the_budget_is_asked_to_come_again(tm
 
 async def test_the_budget_is_given_back_by_clients_that_leave(tmp_path):
     body = encoded(clobbered())
-    async with serving(tmp_path, limits=Limits(body_bytes_in_flight=len(body) + 10)) as run:
+    limits = replace(PATIENT, body_bytes_in_flight=len(body) + 10)
+    async with serving(tmp_path, limits=limits) as run:
         for _ in range(3):
             wire = await run.connect()
             await wire.send(http_post(body[:-1], Content_Length=str(len(body))))
             await wire.close()
-        async with asyncio.timeout(PATIENCE):
+        async with patiently():
             while (await run.samples("genguard_open_connections"))[""] > 0:
                 await asyncio.sleep(0.01)
         wire = await run.connect()

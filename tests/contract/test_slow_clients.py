@@ -2,13 +2,13 @@
 
 import asyncio
 import time
+from dataclasses import replace
 
 import pytest
 
 from tests.contract.hostile import GOOD
 from tests.contract.service import PATIENT, http_post, serving
 from webhook.admission.decode import MAX_BODY_BYTES
-from webhook.server.limits import Limits
 
 
 @pytest.mark.parametrize("size", [1, 7, 65_536])
@@ -23,7 +23,7 @@ async def test_chunks_without_a_length_are_read(running, size):
 
 
 async def test_headers_that_trickle_in_lose_their_connection(tmp_path):
-    async with serving(tmp_path, limits=Limits(header_seconds=0.2)) as run:
+    async with serving(tmp_path, limits=replace(PATIENT, header_seconds=0.2)) as run:
         slow, silent = await run.connect(), await run.connect()
         for byte in b"POST":
             await slow.send(bytes([byte]))
@@ -35,7 +35,7 @@ async def test_headers_that_trickle_in_lose_their_connection(tmp_path):
 
 
 async def test_nobody_is_slow_for_the_time_in_which_the_server_stood_still(tmp_path):
-    limits = Limits(header_seconds=0.3, answer_seconds=30.0)
+    limits = replace(PATIENT, header_seconds=0.3)
     async with serving(tmp_path, limits=limits) as run:
         wires = [await run.connect() for _ in range(3)]
         await asyncio.sleep(0.05)  # their deadlines run
@@ -48,16 +48,16 @@ async def test_nobody_is_slow_for_the_time_in_which_the_server_stood_still(tmp_p
 
 
 async def test_an_idle_connection_is_kept_though_headers_have_a_deadline(tmp_path):
-    async with serving(tmp_path, limits=Limits(header_seconds=0.1)) as run:
-        wire = await run.connect()
+    async with serving(tmp_path, limits=replace(PATIENT, header_seconds=0.1)) as run:
+        wire, silent = await run.connect(), await run.connect()
         assert (await wire.post(GOOD.encode())).status == 200
-        await asyncio.sleep(1.2)  # a sweep has passed
+        assert await silent.closed(), "a sweep has passed"
         assert (await wire.post(GOOD.encode())).status == 200
 
 
 @pytest.mark.parametrize("body", [b"", b"{", GOOD[:500].encode()])
 async def test_a_body_slower_than_its_deadline_is_refused(tmp_path, body):
-    async with serving(tmp_path, limits=Limits(body_seconds=0.2)) as run:
+    async with serving(tmp_path, limits=replace(PATIENT, body_seconds=0.2)) as run:
         wire = await run.connect()
         await wire.send(http_post(body, Content_Length=str(len(GOOD))))
         answer = await wire.answer()
@@ -68,14 +68,12 @@ async def test_a_body_slower_than_its_deadline_is_refused(tmp_path, body):
 
 async def test_the_deadline_of_the_api_server_shortens_that_of_the_body(running):
     wire = await running.connect()
-    begun = time.monotonic()
     await wire.send(http_post(b"{", "/mutate?timeout=1s", Content_Length="100"))
-    assert (await wire.answer()).status == 408
-    assert 0.7 < time.monotonic() - begun < 3.0
+    assert (await wire.answer()).status == 408, "without it the body has longer than this waits"
 
 
 async def test_a_connection_too_many_is_dropped_and_the_others_work_on(tmp_path):
-    async with serving(tmp_path, limits=Limits(connections=3)) as run:
+    async with serving(tmp_path, limits=replace(PATIENT, connections=3)) as run:
         wires = [await run.connect() for _ in range(3)]
         for wire in wires:
             assert (await wire.post(GOOD.encode())).status == 200
@@ -89,7 +87,7 @@ async def test_a_connection_too_many_is_dropped_and_the_others_work_on(tmp_path)
 
 
 async def test_handshakes_that_hang_keep_nobody_out(tmp_path):
-    async with serving(tmp_path, limits=Limits(connections=3)) as run:
+    async with serving(tmp_path, limits=replace(PATIENT, connections=3)) as run:
         kept = await run.connect()
         port = run.service.secure_port
         hanging = [await asyncio.open_connection("127.0.0.1", port) for _ in range(5)]

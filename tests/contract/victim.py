@@ -6,21 +6,20 @@ import json
 import resource
 import ssl
 import sys
-import time
 from asyncio.subprocess import PIPE
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tests.contract.service import Wire, head, http_post
 from tests.contract.test_process import Served, served
+from tests.waiting import until
 
 MOST_BYTES = 512 * 1024 * 1024
 """Less than half of the memory limit of manifests/base/server/deployment.yaml: no attack of a test
 fills everything to its bound."""
-_PATIENCE = 60.0
 
 
 @dataclass(slots=True)
@@ -84,8 +83,9 @@ class Victim:
         """Wait until it has given back what an attack made it open."""
         await until(lambda: self.descriptors <= descriptors, "descriptors given back")
 
-    def p99(self) -> float:
-        return sorted(self.waited)[int(len(self.waited) * 0.99)]
+    def waited_by(self, share: float) -> float:
+        """Seconds within which such a share of honest reviews was answered."""
+        return sorted(self.waited)[int(len(self.waited) * share)]
 
     async def be_honest(self) -> None:
         """Send one review after another, as one API server does over one connection."""
@@ -101,7 +101,9 @@ class Victim:
                 process.kill()
             await process.wait()
 
-    async def statuses(self, requests: Iterable[tuple[str, bytes]]) -> Counter[int]:
+    async def statuses(
+        self, requests: Iterable[tuple[str, bytes]], timeout: int = 30
+    ) -> Counter[int]:
         """Send reviews, path and body, one after the other; 0 stands for a connection that ended.
 
         That is what a client sees whose body was too slow, and the next one is made then.
@@ -110,8 +112,8 @@ class Victim:
         wire = await self.connect()
         for path, body in requests:
             try:
-                await wire.send(http_post(body, f"{path}?timeout=30s"))
-                seen[(await wire.answer(_PATIENCE)).status] += 1
+                await wire.send(http_post(body, f"{path}?timeout={timeout}s"))
+                seen[(await wire.answer()).status] += 1
             except (ConnectionError, asyncio.IncompleteReadError):
                 seen[0] += 1
                 wire.writer.transport.abort()
@@ -124,13 +126,6 @@ class Victim:
         assert stream is not None
         while line := await stream.readline():
             self.log.append(json.loads(line))  # one object a line, whatever was sent
-
-
-async def until(true: Callable[[], bool], what: str) -> None:
-    end = time.monotonic() + _PATIENCE
-    while not true():
-        assert time.monotonic() < end, what
-        await asyncio.sleep(0.05)
 
 
 @contextlib.asynccontextmanager
@@ -154,7 +149,7 @@ async def victim(
         assert run.process.returncode is None
         assert found.most_bytes < most_bytes
         print(
-            f"honest: {len(found.waited)} answers, p99 {found.p99() * 1e3:.1f} ms; "
+            f"honest: {len(found.waited)} answers, p99 {found.waited_by(0.99) * 1e3:.1f} ms; "
             f"{found.most_bytes / 2**20:.0f} MiB at most, {found.descriptors} descriptors"
         )
         honest.cancel()

@@ -31,6 +31,7 @@ OTHER_MINOR = "kube-apiserver-"
 PROGRAMS = {
     "statusviews": MODULE / "statusviews",
     "healthjudges": MODULE / "healthjudges",
+    "jsonpatches": MODULE / "jsonpatches",
     "gowebhook": MODULE.parent / "bench" / "gowebhook",
     **{
         f"{OTHER_MINOR}{path.name}": path
@@ -167,7 +168,7 @@ def _wait(building: "subprocess.Popen[bytes]", what: str, started: float) -> int
                     f"\rcontrolplane: {what}: building, {seconds:.0f} s ", end="", file=sys.stderr
                 )
             try:
-                return building.wait(1.0)
+                return building.wait(1.0)  # meant: it says each second how far it is
             except subprocess.TimeoutExpired:
                 continue
     except BaseException:
@@ -202,9 +203,15 @@ def _say(line: str) -> None:
 
 
 def main() -> None:
-    """Builds everything and prints the folder, or the folders in the way of PATH."""
+    """Builds everything and prints the folder, or the folders in the way of PATH.
+
+    With --own, nothing that only `make test-all` and `make bench` need.
+    """
+    names = [*PACKAGES, *PROGRAMS]
+    if "--own" in sys.argv[1:]:
+        names = [one for one in names if not one.startswith((OTHER_MINOR, "gowebhook"))]
     try:
-        folders = dict.fromkeys(str(binary(name).parent) for name in (*PACKAGES, *PROGRAMS))
+        folders = dict.fromkeys(str(binary(name).parent) for name in names)
     except BuildError as error:
         sys.exit(f"controlplane: {error}")
     print(os.pathsep.join(folders))

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlencode
 
 from tests.controlplane.discovery import ServedResource, parse_resources
+from tests.waiting import PATIENCE
 
 JSON = "application/json"
 JSON_PATCH = "application/json-patch+json"
@@ -218,7 +219,7 @@ class Client:
 
 
 def wait_until(
-    ready: Callable[[], T | None], timeout: float = 30.0, *, every: float = 0.05, what: str = ""
+    ready: Callable[[], T | None], timeout: float = PATIENCE, *, every: float = 0.05, what: str = ""
 ) -> T:
     """Calls until the answer is true and returns it; refusals and failed asserts mean not yet."""
     end = time.monotonic() + timeout

@@ -121,7 +121,7 @@ class WebhookListener:
             "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
             "rules": [rule],
             "sideEffects": "None",
-            "timeoutSeconds": 5,
+            "timeoutSeconds": 30,
         }
 
 

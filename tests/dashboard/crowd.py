@@ -52,6 +52,19 @@ def crowd(run: Running, findings: int = FINDINGS, objects: int = OBJECTS) -> Non
         detecting.tracking.restore(f"uid-{number}", kind, state(number, owner, now))
 
 
+def ended(run: Running, name: str, signs: int = 25) -> None:
+    """A slow loop over a Deployment, one sign in 100 s, whose next sign is overdue for 100 s."""
+    asked = update(status(observedGeneration=1), status(), subresource="status")
+    (write,) = joined((INTENT, asked), (MUTATE, asked), now=time.time())
+    where = ObjectKey("apps", "v1", "deployments", "shop", name, f"uid-{name}")
+    called = Called((f"{OLD_OPERATOR}/status.example.org",), ())
+    sign = Signal(Blame.OTHERS, ("/status/conditions",), "another webhook overwrote it")
+    for turn in reversed(range(signs)):
+        at = time.time() - 200 - 100 * turn
+        told = msgspec.structs.replace(write, object=where, time=at, called=called)
+        run.detecting.detection.ledger.add("status-clobbered", sign, told)
+
+
 def state(number: int, owner: str, now: float) -> TrackedState:
     is_bad = number % 97 == 0
     return TrackedState(

@@ -7,7 +7,7 @@ import json
 import pytest
 from playwright.async_api import expect
 
-from tests.dashboard.crowd import crowd
+from tests.dashboard.crowd import crowd, ended
 from tests.dashboard.stories import OLD_OPERATOR, UP
 
 PATIENCE = 60_000.0
@@ -42,6 +42,36 @@ async def test_it_is_green_where_nothing_is_broken(visitor, running, story):
     await visitor.open("/")
     assert await visitor.text("h1") == "Nothing is broken"
     await visitor.inspect("home-good")
+
+
+async def test_what_waits_for_its_end_is_amber_on_every_page(visitor, running, story):
+    await settled(story)
+    for resource in running.watching.states():
+        running.watching.current(resource, is_current=True)
+    ended(running, "calm")
+    red = visitor.page.locator(".badge.critical:not(.none), .badge.Red, .verdict.broken")
+    await visitor.open("/")
+    assert await visitor.text("h1") == "1 finding is ending"
+    answer = await visitor.page.request.get(f"{visitor.base}/api/broken")
+    assert (await answer.json())["verdict"] == "ending"
+    row = visitor.page.locator("tr.finding")
+    await expect(row.locator(".badge.ending")).to_have_text("critical", timeout=PATIENCE)
+    await expect(row).to_contain_text(
+        "ending: quiet for 3", timeout=PATIENCE
+    )  # minutes, and it goes on
+    assert await red.count() == 0
+    await visitor.inspect("home-ending")
+    await row.locator("a.headline").click()
+    await expect(visitor.page.locator("dl.facts")).to_contain_text(
+        "if it stays so", timeout=PATIENCE
+    )
+    assert await red.count() == 0
+    await visitor.inspect("finding-ending")
+    await visitor.page.get_by_role("link", name="deployments.apps shop/calm").click()
+    beside_health_and_listed = visitor.page.locator(".badge.ending")
+    await expect(beside_health_and_listed).to_have_text(["critical"] * 2, timeout=PATIENCE)
+    assert await red.count() == 0
+    await visitor.inspect("object-ending")
 
 
 async def test_without_a_cluster_it_does_not_say_that_nothing_is_broken(stranger):

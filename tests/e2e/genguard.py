@@ -19,9 +19,9 @@ from prometheus_client.samples import Sample
 
 from tests.controlplane.client import wait_until
 from tests.controlplane.processes import ProcessGroup
+from tests.waiting import PATIENCE
 
 ROOT = Path(__file__).parents[2]
-_START_SECONDS = 60.0
 _NAME = "genguard"
 _OTHER_PAIRS = ("--cert-secret", "--cert-dir", "--tls-cert-file")
 RECORD = "--record=recording.ndjson"
@@ -56,7 +56,7 @@ class Genguard:
             path = os.pathsep.join((str(ROOT), *filter(None, sys.path)))
             environment = {"PYTHONPATH": path, **self._environment}
             self._server = self._processes.start(_NAME, self._command, environment)
-            serving = wait_until(self._serving, _START_SECONDS, what="genguard serving")
+            serving = wait_until(self._serving, what="genguard serving")
         except BaseException:
             self.__exit__(None, None, None)
             raise
@@ -124,7 +124,7 @@ class Genguard:
         """Where the ops port is."""
         return self._ops
 
-    def ops(self, path: str, timeout: float = 10.0) -> tuple[int, str]:
+    def ops(self, path: str, timeout: float = PATIENCE) -> tuple[int, str]:
         """GET on the ops port: status and text."""
         connection = http.client.HTTPConnection(urlsplit(self._ops).netloc, timeout=timeout)
         try:
@@ -151,7 +151,7 @@ class Genguard:
         self._server.kill()
         self._server.wait()
 
-    def wait(self, timeout: float = 60.0) -> int:
+    def wait(self, timeout: float = PATIENCE) -> int:
         """Waits for the end; the exit code."""
         return self._server.wait(timeout)
 

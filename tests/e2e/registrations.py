@@ -60,6 +60,8 @@ def registered(
             diverted = {
                 "clientConfig": {"url": guard.url(phase), "caBundle": guard.ca_bundle},
                 "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
+                # The most that there is: a call that a slow machine gives up is not seen.
+                "timeoutSeconds": 30,
             }
             hooks = _hooks(hook, diverted | settings, rules, probe)
             body = {"metadata": {"name": names[phase]}, "webhooks": hooks}

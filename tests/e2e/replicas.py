@@ -12,6 +12,7 @@ from typing import Any
 from tests.controlplane.client import wait_until
 from tests.e2e.balancer import Balancer
 from tests.e2e.registrations import PHASES
+from tests.store.patient import SELDOM_SLOW
 from tests.store.replica import Replica
 
 REPLICAS = 3
@@ -63,8 +64,8 @@ class Replicas:
         """What one sees all of them count."""
         wait_until(lambda: all(self.metrics("genguard_store_shared")), what="facts shared by all")
 
-    def wait_for_store(self, seconds: float = 30.0) -> None:
-        wait_until(lambda: self.have_store, seconds, what="the store asked by all")
+    def wait_for_store(self) -> None:
+        wait_until(lambda: self.have_store, what="the store asked by all")
 
     def logged(self, true: Callable[[Json], bool]) -> list[Json]:
         """The lines of all logs."""
@@ -78,7 +79,8 @@ def replicated(*flags: str) -> Iterator[Replicas]:
         certs = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="genguard-certs-")))
         # The first one makes the certificate, the others find it.
         each = [
-            stack.enter_context(Replica(f"--cert-dir={certs}", *flags)) for _ in range(REPLICAS)
+            stack.enter_context(Replica(f"--cert-dir={certs}", *flags, within=SELDOM_SLOW))
+            for _ in range(REPLICAS)
         ]
         turns = itertools.cycle([one.admission_port for one in each])
         ports = {phase: stack.enter_context(Balancer(turns)) for phase in PHASES}

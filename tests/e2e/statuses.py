@@ -5,9 +5,7 @@ import os
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from typing import Any, Self
 
 from click.testing import CliRunner, Result
@@ -15,18 +13,13 @@ from click.testing import CliRunner, Result
 from tests.controlplane.client import STRATEGIC_MERGE_PATCH, wait_until
 from tests.controlplane.plane import ControlPlane
 from tests.e2e.genguard import ROOT
+from tests.waiting import PATIENCE
 from webhook.cli import main
 
 Json = dict[str, Any]
 State = Mapping[str, Json]
 """What is there by its path in the namespace: `{"pods/web-1": {...}}`."""
 GATE = "genguard.io/open"
-_TIMEOUT = 90.0
-PROMPT_SECONDS = 1.0
-APART_SECONDS = 0.5
-"""Two watches show the same thing at different moments."""
-NOISE_SECONDS = 2.0
-"""Of a machine that runs a cluster, a test and a process on two cores."""
 
 
 class Shop:
@@ -116,14 +109,14 @@ class Shop:
     def watch(self, *words: str) -> "Verb":
         return Verb(self, "status", *words, "-w", "-o", "json")
 
-    @contextmanager
-    def history(self, *collections: str) -> Iterator["History"]:
-        """What the API server shows of these while the context is entered, and when."""
-        history = History(self, collections)
-        try:
-            yield history
-        finally:
-            history.close()
+    def shows(self, true: Callable[[State], object], *collections: str) -> bool:
+        """Whether something is true of what the API server has now in these."""
+        state = {
+            f"{one.rpartition('/')[2]}/{found['metadata']['name']}": found
+            for one in collections
+            for found in self.get(one)["items"]
+        }
+        return bool(true(state))
 
 
 class Verb:
@@ -140,7 +133,6 @@ class Verb:
             text=True,
         )
         self.lines: list[str] = []
-        self._last_at = 0.0
         self._reading = threading.Thread(target=self._read)
         self._reading.start()
 
@@ -168,79 +160,13 @@ class Verb:
 
         wait_until(said, what=text)
 
-    def ends(self, code: int) -> float:
-        """Waits for the end; when the last line came, for what follows is the end of Python."""
-        assert self._process.wait(_TIMEOUT) == code, self.lines
+    def ends(self, code: int) -> None:
+        """Waits for the end."""
+        assert self._process.wait(PATIENCE) == code, self.lines
         self._reading.join()
-        return self._last_at
 
     def _read(self) -> None:
         assert self._process.stdout is not None
         with self._process.stdout as stream:
             for line in stream:
-                self._last_at = time.monotonic()
                 self.lines.append(line.rstrip())
-
-
-class History:
-    """Every state of some collections, each with the moment at which it was shown."""
-
-    def __init__(self, shop: Shop, collections: tuple[str, ...]) -> None:
-        self._states: list[tuple[float, State]] = [(time.monotonic(), {})]
-        self._lock = threading.Lock()
-        self._over = threading.Event()
-        self._threads = [
-            threading.Thread(target=self._watch, args=(shop, one), daemon=True)
-            for one in collections
-        ]
-        for thread in self._threads:
-            thread.start()
-
-    def first(self, true: Callable[[State], object]) -> float:
-        """When something was first shown to be true; waits for it."""
-
-        def found() -> float | None:
-            with self._lock:
-                states = list(self._states)
-            return next((at for at, state in states if _holds(true, state)), None)
-
-        return wait_until(found, what="true in the API")
-
-    def close(self) -> None:
-        self._over.set()
-        for thread in self._threads:
-            thread.join()
-
-    def _watch(self, shop: Shop, collection: str) -> None:
-        resource, path = collection.rpartition("/")[2], shop.path(collection)
-        listed = shop.plane.client.get(path).body
-        for one in listed["items"]:
-            self._take(f"{resource}/{one['metadata']['name']}", one)
-        version = listed["metadata"]["resourceVersion"]
-        while not self._over.is_set():
-            params = {"resourceVersion": version, "allowWatchBookmarks": True}
-            for kind, one in shop.plane.client.watch(path, params=params, timeout=1):
-                version = one["metadata"]["resourceVersion"]
-                if kind != "BOOKMARK":
-                    key = f"{resource}/{one['metadata']['name']}"
-                    self._take(key, None if kind == "DELETED" else one)
-        shop.plane.client.close()
-
-    def _take(self, key: str, found: Json | None) -> None:
-        with self._lock:
-            state = {name: one for name, one in self._states[-1][1].items() if name != key}
-            if found is not None:
-                state[key] = found
-            self._states.append((time.monotonic(), state))
-
-
-def _holds(true: Callable[[State], object], state: State) -> bool:
-    try:
-        return bool(true(state))
-    except (KeyError, TypeError):
-        return False
-
-
-def assert_prompt(ended_at: float, true_at: float) -> None:
-    """A wait ended when it was true, not before, and soon after."""
-    assert -APART_SECONDS < ended_at - true_at < PROMPT_SECONDS + NOISE_SECONDS

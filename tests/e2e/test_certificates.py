@@ -27,7 +27,7 @@ from webhook.manifest.rendering import (
     secret_of,
 )
 
-pytestmark = pytest.mark.xdist_group("apiserver")
+pytestmark = pytest.mark.xdist_group("apiserver-2")
 
 NAMESPACE = "genguard-certificates"
 WRITTEN = "written"

@@ -16,8 +16,9 @@ from tests.controlplane.plane import ControlPlane
 from tests.e2e.custom import served
 from tests.e2e.genguard import Genguard
 from tests.e2e.registrations import registered, rule
+from tests.waiting import PATIENCE
 
-pytestmark = pytest.mark.xdist_group("apiserver")
+pytestmark = pytest.mark.xdist_group("apiserver-2")
 
 NAME = "apiserver-webhook-client"
 PLUGINS = ("MutatingAdmissionWebhook", "ValidatingAdmissionWebhook")
@@ -93,7 +94,7 @@ def test_the_api_server_is_answered_and_when_its_authority_is_no_longer_trusted_
 
 def test_whoever_has_no_certificate_is_refused(guard: Genguard) -> None:
     trust = ssl.create_default_context(cafile=str(guard.folder / "certs" / "ca.crt"))
-    connection = HTTPSConnection("127.0.0.1", guard.admission_port, timeout=10, context=trust)
+    connection = HTTPSConnection("127.0.0.1", guard.admission_port, timeout=PATIENCE, context=trust)
     with pytest.raises(OSError, match=r".*"):
         connection.request("POST", "/mutate", "{}", {"Content-Type": "application/json"})
         connection.getresponse()

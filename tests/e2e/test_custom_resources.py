@@ -12,7 +12,7 @@ from tests.e2e.custom import Custom, served
 from tests.e2e.genguard import Genguard
 from tests.e2e.registrations import registered, rule
 
-pytestmark = pytest.mark.xdist_group("cluster")
+pytestmark = pytest.mark.xdist_group("cluster-2")
 
 WATCHED = rule(["widgets", "widgets/status"], ["CREATE", "UPDATE"])
 PRESERVE = "preserve-observed-generation"

@@ -19,7 +19,7 @@ from webhook.cli import main
 from webhook.generation.table import load_table
 from webhook.objects.served import read_resources
 
-pytestmark = pytest.mark.xdist_group("apiserver")
+pytestmark = pytest.mark.xdist_group("apiserver-2")
 
 
 def explain(plane: ControlPlane, resource: str, *flags: str) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from webhook.detection.fix import fix
 from webhook.detection.suspects import read_configurations
 from webhook.manifest.rendering import is_registration
 
-pytestmark = pytest.mark.xdist_group("apiserver")
+pytestmark = pytest.mark.xdist_group("apiserver-2")
 
 PATH = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
 KEPT = {"name": "kept", "expression": "true"}

@@ -12,6 +12,7 @@ from tests.controlplane.fixtures import NamespaceFactory
 from tests.controlplane.plane import ControlPlane
 from tests.e2e.genguard import Genguard
 from tests.reviews import make_review
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.xdist_group("apiserver")
 
@@ -24,7 +25,7 @@ LONGEST_NAME = HOSTILE[:253]
 def forge(guard: Genguard, metadata: dict[str, Any], user: str = "someone") -> None:
     """A status that is cleared again and again by a webhook, on an object that is named."""
     trust = ssl.create_default_context(cafile=str(guard.folder / "certs" / "ca.crt"))
-    connection = HTTPSConnection("127.0.0.1", guard.admission_port, timeout=10, context=trust)
+    connection = HTTPSConnection("127.0.0.1", guard.admission_port, timeout=PATIENCE, context=trust)
     for version in range(5):
         stored = {"metadata": {**metadata, "resourceVersion": str(version)}, "status": {}}
         asked = {**stored, "status": {"observedGeneration": 2, "replicas": version}}

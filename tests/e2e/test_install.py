@@ -22,7 +22,7 @@ from tests.store.server import StoreServer
 from tests.unit.cli.samples import write_lines
 from tests.unit.detection.test_static_manifests import HOOK
 
-pytestmark = pytest.mark.xdist_group("cluster")
+pytestmark = pytest.mark.xdist_group("cluster-2")
 
 API = "/apis/admissionregistration.k8s.io/v1"
 REGISTRATIONS = {

@@ -14,8 +14,9 @@ from tests.controlplane.identities import Identity, kubeconfig
 from tests.controlplane.plane import ControlPlane
 from tests.e2e.genguard import Genguard
 from tests.manifests_copied import with_component
+from tests.waiting import PATIENCE
 
-pytestmark = pytest.mark.xdist_group("apiserver")
+pytestmark = pytest.mark.xdist_group("apiserver-2")
 
 _ACCOUNTS = "/api/v1/namespaces/genguard-system/serviceaccounts"
 
@@ -63,7 +64,7 @@ def guard(apiserver: ControlPlane, folder: Path) -> Iterator[Genguard]:
 def status(guard: Genguard, path: str, token: str = "") -> int:
     trust = ssl.create_default_context(cafile=str(guard.folder / "certs" / "ca.crt"))
     where = urlsplit(guard.ops_url)
-    connection = http.client.HTTPSConnection(where.netloc, timeout=20, context=trust)
+    connection = http.client.HTTPSConnection(where.netloc, timeout=PATIENCE, context=trust)
     try:
         connection.request(
             "GET", path, headers={"Authorization": f"Bearer {token}"} if token else {}

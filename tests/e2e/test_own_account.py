@@ -20,7 +20,7 @@ from webhook.detection.finding import FoundObject
 from webhook.generation.table import load_rows
 from webhook.manifest.rendering import Choices, is_registration, render
 
-pytestmark = pytest.mark.xdist_group("apiserver")
+pytestmark = pytest.mark.xdist_group("apiserver-2")
 
 HOME = "genguard-own-account"
 PAIR = dict.fromkeys(("tls.crt", "tls.key", "ca.crt"), b"")

@@ -15,7 +15,7 @@ from tests.e2e.genguard import RECORD, Genguard
 from tests.e2e.recordings import judged, unpredicted_changes, wrong_predictions
 from tests.e2e.registrations import registered, rule
 
-pytestmark = pytest.mark.xdist_group("cluster")
+pytestmark = pytest.mark.xdist_group("cluster-2")
 
 NAMESPACE = "pod-generations"
 

@@ -18,7 +18,7 @@ from tests.e2e.genguard import RECORD, ROOT, Genguard
 from tests.e2e.recordings import judged, wrong_predictions
 from tests.e2e.registrations import registered
 
-pytestmark = pytest.mark.xdist_group("apiserver")
+pytestmark = pytest.mark.xdist_group("apiserver-2")
 
 NAMESPACE = "played-pods"
 NODE = "played"

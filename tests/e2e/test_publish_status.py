@@ -18,7 +18,7 @@ from tests.e2e.account import Account
 from tests.e2e.genguard import ROOT
 from tests.e2e.verbs import Verb, run
 
-pytestmark = pytest.mark.xdist_group("apiserver")
+pytestmark = pytest.mark.xdist_group("apiserver-2")
 
 GROUP = "publish.genguard.io"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

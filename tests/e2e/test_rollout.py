@@ -15,7 +15,7 @@ from tests.e2e.culprits import OLD_OPERATOR, deployment, zeroes_observed_generat
 from tests.e2e.genguard import Genguard
 from tests.e2e.registrations import registered
 
-pytestmark = pytest.mark.xdist_group("cluster")
+pytestmark = pytest.mark.xdist_group("cluster-2")
 
 MENDS = "genguard_mends_total"
 

@@ -11,7 +11,7 @@ from tests.controlplane.plane import ControlPlane
 from tests.e2e.custom import Custom, served
 from tests.e2e.genguard import Genguard
 
-pytestmark = pytest.mark.xdist_group("apiserver")
+pytestmark = pytest.mark.xdist_group("apiserver-2")
 
 REFUSED = "genguard_rules_refused"
 

@@ -14,10 +14,10 @@ from tests.controlplane.plane import ControlPlane
 from tests.controlplane.webhook_listener import Patch, WebhookListener, no_patch
 from tests.e2e.culprits import zeroes_observed_generation
 from tests.e2e.genguard import ROOT
+from tests.waiting import PATIENCE
 
 CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
 WATCHED = ["deployments", "deployments/status"]
-_TIMEOUT = 90.0
 
 
 def annotates(request: Mapping[str, Any]) -> Patch:
@@ -97,7 +97,7 @@ class Trace:
         """Waits for the end."""
         if not self.process.stdout or self.process.stdout.closed:
             return self
-        self.out, self.err = self.process.communicate(timeout=_TIMEOUT)
+        self.out, self.err = self.process.communicate(timeout=PATIENCE)
         self.code = self.process.returncode
         return self
 

@@ -13,9 +13,8 @@ from click.testing import CliRunner
 
 from tests.controlplane.plane import ControlPlane
 from tests.e2e.genguard import ROOT
+from tests.waiting import PATIENCE
 from webhook.cli import main
-
-_TIMEOUT = 120.0
 
 
 class Verb:
@@ -66,7 +65,7 @@ class Verb:
 
     def until(self, text: str) -> None:
         """Waits until it says so."""
-        while text not in self._lines.get(timeout=_TIMEOUT):
+        while text not in self._lines.get(timeout=PATIENCE):
             pass
 
     def send(self, number: signal.Signals) -> None:
@@ -77,7 +76,7 @@ class Verb:
         if self.process.stdout is not None and not self.process.stdout.closed:
             self.out = self.process.stdout.read()
             self.process.stdout.close()
-            self.code = self.process.wait(_TIMEOUT)
+            self.code = self.process.wait(PATIENCE)
             self._thread.join()
             assert self.process.stderr is not None
             self.process.stderr.close()

@@ -91,7 +91,7 @@ class Newcomers(Beside):
     def _ask(self, bundle: bytes) -> None:
         trust = ssl.create_default_context(cadata=bundle.decode())
         at = urlsplit(self._fleet.url("mutate"))
-        connection = http.client.HTTPSConnection(at.netloc, timeout=10, context=trust)
+        connection = http.client.HTTPSConnection(at.netloc, timeout=PATIENCE, context=trust)
         try:
             body = json.dumps(make_review(new={"status": {}}, old={}, subresource="status"))
             connection.request("POST", at.path, body, {"Content-Type": "application/json"})

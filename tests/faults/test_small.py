@@ -52,7 +52,7 @@ def test_with_a_tenth_of_a_processor_no_write_fails_and_no_probe(
     where = namespace(apiserver)
     with (
         Genguard(f"--kubeconfig={apiserver.kubeconfig}") as guard,
-        registered(apiserver, where, guard),
+        registered(apiserver, where, guard, timeoutSeconds=2),
         Traffic(apiserver, where) as traffic,
     ):
         traffic.more(50)

@@ -76,7 +76,7 @@ def test_the_webhook_that_clears_is_named(namespace: NamespaceFactory, level: st
             found[:] = replay(plane)
             return found[-1]["webhooks"].get("b-culprit/reviews.example.org", 0) >= 4
 
-        wait_until(logged, timeout=20)
+        wait_until(logged)
     findings = {one["detector"]: one for one in found if one["type"] == "finding"}
     assert found[-1]["unreadable"] == 0
     assert found[-1]["webhooks"]["a-innocent/reviews.example.org"] >= 4
@@ -103,7 +103,7 @@ def test_an_ordinary_cluster_is_no_finding_and_a_loop_in_it_is() -> None:
         name = "default"
         path = f"/apis/apps/v1/namespaces/{name}/deployments"
         plane.client.post(path, template("web", replicas=3))
-        rollout = ("rollout", "status", "deployment/web", f"--namespace={name}", "--timeout=30s")
+        rollout = ("rollout", "status", "deployment/web", f"--namespace={name}", "--timeout=120s")
         for replicas in (3, 5, 2):
             plane.client.patch(f"{path}/web", {"spec": {"replicas": replicas}})
             plane.kubectl(*rollout)

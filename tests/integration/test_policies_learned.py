@@ -9,10 +9,12 @@ import pytest
 from tests.controlplane.options import Options
 from tests.controlplane.plane import ControlPlane
 from tests.unit.detection.policies import binding, policy
+from tests.waiting import patiently
 from webhook.cluster.connection import connected
 from webhook.cluster.facts import ClusterListeners, follow_cluster, policies
 from webhook.cluster.rest import Rest
 from webhook.detection.policies import BINDING, POLICY, Policy
+from webhook.supervisor import Supervisor
 from webhook.telemetry.metrics import Metrics
 
 pytestmark = pytest.mark.xdist_group("apiserver")
@@ -39,7 +41,7 @@ async def first(plane: ControlPlane, kind: str) -> list[str]:
     async with (
         connected(str(plane.kubeconfig)) as api,
         aclosing(policies(Rest(api), kind)) as states,
-        asyncio.timeout(10.0),
+        patiently(),
     ):
         return [one["metadata"]["name"] for one in await anext(states)]
 
@@ -53,13 +55,13 @@ async def test_a_policy_is_learned_when_it_is_bound_and_forgotten_with_its_bindi
         told.put_nowait(tuple(one.name for one in found))
 
     async def until(names: tuple[str, ...]) -> None:
-        async with asyncio.timeout(10.0):
+        async with patiently():
             while await told.get() != names:
                 pass
 
     learners = ClusterListeners(lambda _: None, lambda _: None, learn)
     metrics = Metrics(lambda *_: True)
-    async with follow_cluster(str(apiserver.kubeconfig), learners, metrics):
+    async with follow_cluster(str(apiserver.kubeconfig), learners, metrics, Supervisor()):
         await asyncio.to_thread(create, apiserver, "learned")
         await until(("learned",))
         await asyncio.to_thread(apiserver.client.delete, f"{path(BINDING)}/learned-everywhere")
@@ -97,5 +99,5 @@ async def test_a_server_without_policies_is_not_asked_again_at_once() -> None:
             states = policies(Rest(api), POLICY)
             assert await anext(states) == ()
             with pytest.raises(TimeoutError):
-                async with asyncio.timeout(0.5):
+                async with asyncio.timeout(0.5):  # meant: nothing comes
                     await anext(states)

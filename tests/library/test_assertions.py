@@ -96,10 +96,10 @@ def test_an_object_that_no_controller_has_looked_at_has_not_converged(server):
 
 def test_without_a_step_it_waits_until_it_is_quiet(server):
     report(server)
-    assert_converges(server, WIDGETS, "one", quiet=0.1, timeout=5)
+    assert_converges(server, WIDGETS, "one", quiet=0.1, timeout=120)
     server.patch(WIDGETS, "one", {"spec": {"size": 2}})
     with pytest.raises(NotConvergedError, match="want 2"):
-        assert_converges(server, WIDGETS, "one", quiet=0.1, timeout=0.5)
+        assert_converges(server, WIDGETS, "one", quiet=0.1, timeout=0.5)  # meant: it never does
 
 
 def fight(server: FakeApiServer) -> None:

@@ -15,6 +15,7 @@ import pytest
 from genguard.testing import FakeApiServer, NotConvergedError, assert_converges, assert_no_loop
 from tests.controlplane.client import wait_until
 from tests.differential.samples import definitions
+from tests.waiting import PATIENCE
 
 WIDGET = {
     "apiVersion": "example.org/v1",
@@ -119,7 +120,7 @@ def test_a_watch_sends_what_is_there_and_then_bookmarks(server):
     server.create(WIDGET)
     query = "watch=true&sendInitialEvents=true&allowWatchBookmarks=true&timeoutSeconds=1"
     address = f"{server.url}/apis/example.org/v1/widgets?{query}&resourceVersionMatch=NotOlderThan"
-    with urllib.request.urlopen(address, timeout=10) as answer:
+    with urllib.request.urlopen(address, timeout=PATIENCE) as answer:
         events = [json.loads(line) for line in answer]
     assert [event["type"] for event in events] == ["ADDED", "BOOKMARK"]
     ended = events[1]["object"]["metadata"]["annotations"]
@@ -204,4 +205,4 @@ def test_a_kopf_operator_that_writes_its_own_spec_never_comes_to_an_end(server):
     with running(registry):
         server.create(WIDGET)
         with pytest.raises(NotConvergedError, match=r"operator .* generation \d+ → \d+"):
-            assert_converges(server, "widgets.example.org", "one", timeout=3)
+            assert_converges(server, "widgets.example.org", "one", timeout=30)

@@ -14,6 +14,7 @@ import pytest
 from genguard.testing import FakeApiServer, RequestRefusedError
 from genguard.testing.patches import JSON_PATCH, STRATEGIC_MERGE_PATCH
 from tests.differential.samples import definitions
+from tests.waiting import PATIENCE
 
 WIDGETS = "widgets.example.org"
 
@@ -47,7 +48,7 @@ def ask(
     request = urllib.request.Request(f"{server.url}{path}", content, {"Content-Type": kind})
     request.method = method
     try:
-        with urllib.request.urlopen(request, timeout=10) as answer:
+        with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
             return answer.status, json.loads(answer.read())
     except urllib.error.HTTPError as error:
         with error:
@@ -222,7 +223,7 @@ def test_an_unknown_field_is_warned_of_or_refused(server):
     body = {"metadata": {"name": "one"}, "spec": {"mode": "fast", "unknown": 1}}
     assert ask(server, "POST", f"{path}?fieldValidation=Strict", body)[0] == 400
     request = urllib.request.Request(f"{server.url}{path}", json.dumps(body).encode())
-    with urllib.request.urlopen(request, timeout=10) as answer:
+    with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
         assert answer.headers["Warning"] == '299 - "unknown field \\"spec.unknown\\""'
 
 

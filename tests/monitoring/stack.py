@@ -21,6 +21,7 @@ from tests.controlplane.client import wait_until
 from tests.controlplane.processes import ProcessGroup
 from tests.monitoring.binaries import binary, files_beside
 from tests.monitoring.rules import write_rules
+from tests.waiting import PATIENCE
 
 Alert = dict[str, Any]
 _PORT = re.compile(r'msg="?Listening on"? address=\S*?:(\d+)')
@@ -39,13 +40,13 @@ class Program:
     def get(self, path: str, **params: str) -> Any:
         self._processes.check()
         url = f"{self.url}{path}?{urllib.parse.urlencode(params)}"
-        with urllib.request.urlopen(url, timeout=10) as answer:
+        with urllib.request.urlopen(url, timeout=PATIENCE) as answer:
             return json.load(answer)
 
     def _ready(self) -> bool:
         self._processes.check()
         try:
-            with urllib.request.urlopen(f"{self.url}/-/ready", timeout=10) as answer:
+            with urllib.request.urlopen(f"{self.url}/-/ready", timeout=PATIENCE) as answer:
                 return bool(answer.status == HTTPStatus.OK)
         except urllib.error.HTTPError as error:  # it listens before it has opened its data
             with error:

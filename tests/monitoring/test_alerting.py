@@ -23,7 +23,7 @@ pytestmark = pytest.mark.xdist_group("cluster")
 
 DETECTOR = "observed-generation-cleared"
 CULPRIT = f"{OLD_OPERATOR}/reviews.example.org"
-RESOLVED_WITHIN = 100.0  # 60 s of quiet, and what looks, scrapes and evaluations take
+RESOLVED_WITHIN = 300.0  # 60 s of quiet, and what looks, scrapes and evaluations take
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 
 

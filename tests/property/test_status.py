@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.property.strategies import GENERATIONS, JSON, ODD_STATUSES, SCALARS, SMALL, optional
@@ -11,6 +11,7 @@ from tests.statuses import GOOD, NOW
 from webhook.status.aggregate import aggregate, summarize
 from webhook.status.evaluate import evaluate
 from webhook.status.kinds import KINDS
+from webhook.status.published import verdicts
 from webhook.status.view import Blocks, Health, Past, StatusView
 
 TIMES = st.sampled_from(["2027-01-15T07:59:59Z", "2027-01-15T06:00:00Z", "yesterday", ""])
@@ -32,6 +33,11 @@ CONDITIONS = st.lists(
                 "AbleToScale",
                 "ScalingActive",
                 "Established",
+                "Settled",
+                "Converged",
+                "Health",
+                "Healthy",
+                "TrafficReady",
                 "Odd",
             ]
         ),
@@ -64,9 +70,20 @@ COUNTS = st.fixed_dictionaries(
         SMALL | SCALARS,
     ),
 )
+STANDARD = st.fixed_dictionaries(
+    {},
+    optional={
+        "ready": SCALARS,
+        "isReady": SCALARS,
+        "isSettled": SCALARS,
+        "health": st.sampled_from(["Red", "Yellow", "Green"]) | SCALARS,
+        "progress": st.sampled_from(["45%", "100%"]) | SCALARS,
+    },
+)
 STATUS = st.builds(
-    lambda counts, rest: {**counts, **rest},
+    lambda counts, standard, rest: {**counts, **standard, **rest},
     COUNTS,
+    STANDARD,
     optional(
         observedGeneration=SMALL | GENERATIONS,
         conditions=CONDITIONS | JSON,
@@ -74,6 +91,7 @@ STATUS = st.builds(
             ["Running", "Succeeded", "Failed", "Pending", "Bound", "Lost", "Active"]
         ),
         loadBalancer=JSON,
+        meta=STANDARD | optional(conditions=CONDITIONS | JSON, observedGeneration=SMALL) | JSON,
     ),
 )
 SPEC = optional(
@@ -117,6 +135,8 @@ PASTS = st.none() | st.builds(
     reconciled_generation=st.none() | SMALL,
     ready_flips=st.sampled_from([0, 9]),
 )
+FAILED = {"type": "Failed", "status": "True"}
+"""Not ready, and settled."""
 VIEWS = st.builds(lambda document, past: evaluate(document, past, at=NOW), OBJECTS, PASTS)
 
 
@@ -144,6 +164,26 @@ def test_any_object_gets_an_answer_that_gives_its_reasons(document, past):
     hold(view)
     assert all(str(reason) for reason in view.reasons)
     assert all(reason.want or not reason.blocks for reason in view.reasons)
+
+
+@given(OBJECTS, PASTS)
+@example({"apiVersion": "batch/v1", "kind": "Job", "status": {"conditions": [FAILED]}}, None)
+def test_the_conditions_that_genguard_publishes_give_the_same_answer_when_they_are_read(
+    document, past
+):
+    view = evaluate(document, past, at=NOW)
+    conditions = [
+        {"type": one.type, "status": one.status, "reason": one.reason}
+        for one in verdicts(view).values()
+    ]
+    published = {
+        "apiVersion": "example.org/v1",
+        "kind": "Widget",
+        "metadata": {"generation": 3},
+        "status": {"conditions": conditions},
+    }
+    read = evaluate(published, at=NOW)
+    assert (read.ready, read.settled) == (view.ready is True, view.settled)
 
 
 @given(ANYTHING, PASTS)

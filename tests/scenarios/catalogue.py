@@ -35,10 +35,13 @@ class Scenario:
     hooks: tuple[Hook, ...]
     policies: tuple[Policy, ...]
     statics: tuple[StaticHook, ...] = ()
+    before: Callable[[Scene], None] | None = None
+    """What happens before there is any webhook, genguard's included."""
 
 
 def scenario(
     *others: Hook | Policy,
+    before: Callable[[Scene], None] | None = None,
 ) -> Callable[[Callable[[Scene], None]], Callable[[Scene], None]]:
     """Enters a function into the catalogue; its name with dashes is the recording's."""
 
@@ -48,7 +51,7 @@ def scenario(
         statics = tuple(one for one in others if isinstance(one, StaticHook))
         hooks = tuple(one for one in others if isinstance(one, Hook) and one not in statics)
         policies = tuple(one for one in others if isinstance(one, Policy))
-        _known[name] = Scenario(name, act, hooks, policies, statics)
+        _known[name] = Scenario(name, act, hooks, policies, statics, before)
         return act
 
     return enter

@@ -24,6 +24,17 @@ def removes_status_field(name: str) -> Callable[[Request], Patch]:
     return patch
 
 
+def removes_spec_field(name: str) -> Callable[[Request], Patch]:
+    """Round-trips updates through a type that does not know one field of spec."""
+
+    def patch(request: Request) -> Patch:
+        if request["operation"] != "UPDATE" or name not in request["object"]["spec"]:
+            return ()
+        return [{"op": "remove", "path": f"/spec/{name}"}]
+
+    return patch
+
+
 def clears_observed_generation_of_conditions(request: Request) -> Patch:
     """Knows conditions as they were before they had an observedGeneration."""
     return [

@@ -1,7 +1,7 @@
 """Loops that another webhook makes in the status of objects."""
 
 from tests.controlplane.webhook_listener import no_patch
-from tests.e2e.culprits import OLD_OPERATOR, deployment, pod
+from tests.e2e.culprits import OLD_OPERATOR, deployment, is_ready, pod
 from tests.scenarios import culprits
 from tests.scenarios.catalogue import scenario
 from tests.scenarios.scene import Hook, Json, Scene, Stored, condition, set_condition
@@ -40,6 +40,29 @@ def deployment_status_removed_by_one_of_three(scene: Scene) -> None:
 def pod_status_loop(scene: Scene) -> None:
     scene.create("v1/pods", pod("one"))
     scene.pause(3.0)
+
+
+def _running_pod(scene: Scene) -> None:
+    scene.create("v1/pods", pod("one")).wait_for(is_ready)
+
+
+@scenario(
+    Hook(OLD_OPERATOR, culprits.removes_observed_generation, ("pods/status",)),
+    before=_running_pod,
+)
+def pod_that_ran_before_the_webhook(scene: Scene) -> None:
+    """The second symptom of KEP-5067: the API server puts the old value back."""
+    scene.kubectl("set", "image", "pod/one", "c=image:2")
+    scene.pause(4.0)
+
+
+@scenario(Hook("mmm-old-apps", culprits.removes_spec_field("replicas"), ("deployments",)))
+def replicas_removed_and_set_by_default(scene: Scene) -> None:
+    web = scene.create("apps/v1/deployments", deployment("web", replicas=1))
+    scene.pause(1.0)
+    for _ in range(12):
+        web.spec("gitops", replicas=3)
+        scene.pause(0.3)
 
 
 @scenario(Hook(OLD_OPERATOR, culprits.clears_observed_generation_of_conditions, ("*/status",)))

@@ -122,3 +122,14 @@ def conditions_of_a_pod_without_generation(scene: Scene) -> None:
         new = condition("gate.example.org/up", "True" if turn % 2 else "False")
         made.put_status("gatekeeper", lambda status, one=new: set_condition(status, one))
         scene.pause(0.1)
+
+
+@scenario()
+def endpointslice_of_two_controllers(scene: Scene) -> None:
+    """Its generation counts endpoints, which stand beside spec."""
+    body = {"metadata": {"name": "web"}, "addressType": "IPv4", "endpoints": [], "ports": []}
+    made = scene.create("discovery.k8s.io/v1/endpointslices", body)
+    for turn in range(16):
+        user, address = (("red", "10.0.0.1"), ("blue", "10.0.0.2"))[turn % 2]
+        made.patch(user, {"endpoints": [{"addresses": [address]}]})
+        scene.pause(0.3)

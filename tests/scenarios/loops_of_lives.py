@@ -93,6 +93,31 @@ def update_refused_by_a_webhook_that_is_gone(scene: Scene) -> None:
             scene.pause(0.3)
 
 
+@scenario()
+def status_invalid_with_another_message_each_time(scene: Scene) -> None:
+    """A controller of an older version of the schema: nothing of the status is ever stored."""
+    widget = scene.widget()
+    for turn in range(20):
+        message = f"try {turn} failed"
+        with suppress(ApiError):
+            widget.status("widget-controller", readyGauges="none", message=message)
+        scene.pause(0.3)
+
+
+@scenario()
+def puts_of_a_version_that_never_advances(scene: Scene) -> None:
+    """A controller whose watch hangs: each PUT is answered 409, with the same version again."""
+    widget = scene.widget()
+    widget.status("widget-controller", observedGeneration=1)
+    old = widget.get()
+    widget.spec("deployer", size=2)
+    stuck = scene.plane.client.as_user("stuck-controller", ["system:masters"])
+    for turn in range(20):
+        with suppress(ApiError):
+            stuck.put(f"{widget.path}/status", {**old, "status": {"phase": f"try {turn}"}})
+        scene.pause(0.3)
+
+
 def _makes_invalid(request: Mapping[str, Any]) -> Patch:
     """Counts in text what the API server counts in numbers."""
     if request["operation"] != "UPDATE":

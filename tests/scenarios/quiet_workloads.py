@@ -83,3 +83,15 @@ def annotations_of_many_tools(scene: Scene) -> None:
         user = f"tool-{turn % 4}"
         web.patch(user, {"metadata": {"annotations": {f"{user}/at": str(turn)}}})
         scene.pause(0.1)
+
+
+@scenario()
+def endpointslices_while_pods_come_and_go(scene: Scene) -> None:
+    service = {"selector": {"app": "web"}, "ports": [{"port": 80}]}
+    scene.create("v1/services", {"metadata": {"name": "web"}, "spec": service})
+    scene.create("apps/v1/deployments", deployment("web", replicas=3))
+    for number in range(2, 5):
+        scene.pause(1.5)
+        scene.kubectl("set", "image", "deployment/web", f"c=image:{number}")
+        scene.kubectl("scale", "deployment/web", f"--replicas={2 + number % 2}")
+    scene.pause(2.0)

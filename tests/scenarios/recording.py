@@ -14,7 +14,7 @@ DEFINITIONS = Path(__file__).with_name("definitions.yaml")
 _NOISE = ("managedFields", "selfLink")
 _WEBHOOKS = ".webhooks.json"
 _READS = ("get", "list", "watch")
-_PASSED_OVER = ("events", "leases", "endpoints", "endpointslices")
+_PASSED_OVER = ("events", "leases", "endpoints")
 _ROOT_CERTIFICATES = "kube-root-ca.crt"
 """The ConfigMap that each namespace gets."""
 _KEPT_OF_EVENT = (

@@ -27,6 +27,7 @@ CUSTOM = (
     rule(["widgets", "widgets/status", "gauges"], _WRITES, "example.org"),
     rule(["widgets", "gauges"], ["DELETE"], "example.org"),
     rule(["configmaps", "secrets", "serviceaccounts"], _WRITES, ""),
+    rule(["endpointslices"], _WRITES, "discovery.k8s.io"),
 )
 """What the registrations watch besides what the manifests say."""
 _API = "/apis/admissionregistration.k8s.io/v1"
@@ -125,12 +126,14 @@ def play(plane: ControlPlane, played: Scenario, namespace: str) -> Played:
 
     The events are of the level that the control plane logs.
     """
-    trail = AuditTrail(plane, namespace)
+    trail, scene = AuditTrail(plane, namespace), Scene(plane, namespace)
+    if played.before is not None:
+        played.before(scene)
     with disturbed(plane, played, namespace), Genguard("--audit-only", RECORD) as guard:
         # The flag RECORD names a file of the process's own folder.
         with registered(plane, namespace, guard, rules=CUSTOM):
             configurations = list(_configurations(plane))
-            played.act(Scene(plane, namespace))
+            played.act(scene)
         guard.stop(at_once=True)
         reviews = guard.recording.read_bytes()
     return Played(reviews, trail.all_events(), configurations)

@@ -51,7 +51,7 @@ class Proxy(OnLoop):
         await self._drop()
         others = asyncio.all_tasks() - {asyncio.current_task()}
         if others:
-            _, others = await asyncio.wait(others, timeout=1.0)
+            _, others = await asyncio.wait(others, timeout=1.0)  # meant: some hold answers back
         for task in others:
             task.cancel()
         await asyncio.gather(*others, return_exceptions=True)

@@ -10,22 +10,22 @@ from urllib.parse import urlsplit
 from tests.controlplane.client import wait_until
 from tests.e2e.genguard import Genguard
 from tests.reviews import make_review
-
-PATIENCE = 2.0
-"""Seconds: the timeoutSeconds of the registrations. Whoever waits for a store waits longer."""
+from tests.waiting import PATIENCE
 
 
 class Replica(Genguard):
     """One of several that are given the same store."""
 
     def call(self, phase: str, review: dict[str, Any]) -> dict[str, Any]:
-        """The `response` to one review; raises when there is none in time."""
+        """The `response` to one review."""
         trust = ssl.create_default_context(cafile=str(self.folder / "certs" / "ca.crt"))
         at = urlsplit(self.url(phase))
         connection = http.client.HTTPSConnection(at.netloc, timeout=PATIENCE, context=trust)
         try:
             body = json.dumps(review).encode()
-            connection.request("POST", at.path, body, {"Content-Type": "application/json"})
+            connection.request(
+                "POST", f"{at.path}?timeout=30s", body, {"Content-Type": "application/json"}
+            )
             answer = connection.getresponse()
             assert answer.status == 200
             response: dict[str, Any] = json.load(answer)["response"]

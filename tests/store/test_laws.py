@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from tests.store.proxy import Proxy
+from tests.waiting import PATIENCE, patiently
 from webhook.admission.join import JoinKey
 from webhook.objects.intended import EVERY_OBSERVED_GENERATION, Intended
 from webhook.objects.observed import Observed
@@ -25,7 +26,6 @@ pytestmark = pytest.mark.xdist_group("store")
 KEY = JoinKey("apps", "deployments", "status", "default", "a", "uid", "someone", "7", dry_run=False)
 NOW = 1000.0
 REPLICAS = 3
-_PATIENCE = 10.0
 
 
 def seal() -> Sealed:
@@ -84,7 +84,7 @@ def test_every_replica_answers_as_one_process_would(
     proxy: Proxy, monkeypatch: pytest.MonkeyPatch, story: list[tuple[int, str]]
 ):
     # A busy machine must not make the story another one: here the store is waited for.
-    monkeypatch.setattr(module, "ANSWER_SECONDS", _PATIENCE)
+    monkeypatch.setattr(module, "ANSWER_SECONDS", PATIENCE)
     prefix = f"{secrets.token_hex(4)}:"
     asyncio.run(_play(ValkeyAddress("127.0.0.1", proxy.port, prefix=prefix), story))
 
@@ -121,6 +121,6 @@ async def _heard(sender: Member, members: list[Member]) -> None:
 
 
 async def _until(true: Callable[[], bool]) -> Awaitable[None] | None:
-    async with asyncio.timeout(_PATIENCE):
+    async with patiently():
         while not true():
             await asyncio.sleep(0.0005)

@@ -1,13 +1,26 @@
 """Two processes and one store judge as one."""
 
+from collections.abc import Iterator
+
 import pytest
 
 from tests.controlplane.client import wait_until
 from tests.reviews import make_review
+from tests.store.patient import NEVER_SLOW
+from tests.store.proxy import Proxy
 from tests.store.replica import Replica
 from tests.store.server import StoreServer
 
 pytestmark = pytest.mark.xdist_group("store")
+
+
+@pytest.fixture(scope="module")
+def replicas(store: StoreServer) -> Iterator[tuple[Replica, Replica]]:
+    with Proxy(store.socket) as proxy:
+        flag = f"--store=valkey://127.0.0.1:{proxy.port}/0"
+        with Replica(flag, within=NEVER_SLOW) as one, Replica(flag, within=NEVER_SLOW) as other:
+            wait_until(lambda: one.has_store and other.has_store, what="store asked")
+            yield one, other
 
 
 def _intend(replica: Replica, name: str, generation: int) -> None:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from tests.store.proxy import Proxy
 from tests.store.server import StoreServer
+from tests.waiting import PATIENCE, until
 from webhook.detection.fact import UnreadableFactError
 from webhook.store import client, snapshot
 from webhook.store import shared_detection as module
@@ -25,7 +26,6 @@ from webhook.store.stream import Facts, Found, Row, Stream
 
 pytestmark = pytest.mark.xdist_group("store")
 
-_PATIENCE = 20.0
 _BAD = b"bad"
 SEAL = Sealed()
 """By a key that all replicas of a test have."""
@@ -112,12 +112,6 @@ class Member:
         return dict(self.sharing.counts()).get((result,), 0)
 
 
-async def until(true: Callable[[], bool]) -> None:
-    async with asyncio.timeout(_PATIENCE):
-        while not true():
-            await asyncio.sleep(0.002)
-
-
 async def saved(leader: Member) -> None:
     """What a new one begins with is in the store."""
     await until(lambda: leader.sharing.is_saved)
@@ -140,8 +134,8 @@ async def members(address: ValkeyAddress, number: int) -> AsyncIterator[list[Mem
 @pytest.fixture
 def address(proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], ValkeyAddress]]:
     """Each time of another prefix. A busy machine must not make the story another one."""
-    monkeypatch.setattr(module, "_ANSWER_SECONDS", _PATIENCE)
-    monkeypatch.setattr(client, "_ANSWER_SECONDS", _PATIENCE)
+    monkeypatch.setattr(module, "_ANSWER_SECONDS", PATIENCE)
+    monkeypatch.setattr(client, "_ANSWER_SECONDS", PATIENCE)
     monkeypatch.setattr(module, "_SHORTEST_PAUSE", 0.01)
     monkeypatch.setattr(module, "_LONGEST_PAUSE", 0.02)
     monkeypatch.setattr(snapshot, "SAVE_SECONDS", 0.0)

@@ -12,9 +12,9 @@ from tests.store.loop import Loop, findings
 from tests.store.proxy import Proxy
 from tests.store.replica import Replica
 from tests.store.server import StoreServer
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.xdist_group("store")
-_SECONDS = 60.0
 
 
 def _silences(server: Replica) -> list[dict[str, Any]]:
@@ -28,7 +28,7 @@ def _post(server: Replica, finding: str, asked: dict[str, Any]) -> None:
         json.dumps(asked).encode(),
         {"Content-Type": "application/json"},
     )
-    with urllib.request.urlopen(request, timeout=10) as answer:
+    with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
         assert answer.status == 200
 
 
@@ -55,13 +55,13 @@ def test_what_one_replica_silences_is_silent_at_all_and_in_alertmanager_until_an
                 ours = alertmanager.get("/api/v2/silences", filter=f'finding="{finding}"')
                 return sorted(found["status"]["state"] for found in ours)
 
-            wait_until(lambda: state() == "active", _SECONDS, what="the alert")
+            wait_until(lambda: state() == "active", what="the alert")
             asked = {"action": "silence", "reason": "GG-17", "by": "ana", "seconds": 3_600}
             _post(one, finding, asked)
             wait_until(lambda: _silences(other) == _silences(one) != [], what="known at both")
-            wait_until(lambda: state() == "suppressed", _SECONDS, what="nobody notified")
+            wait_until(lambda: state() == "suppressed", what="nobody notified")
             assert listed() == ["active"], "one silence, whoever leads"
             _post(other, finding, {"action": "end"})
             wait_until(lambda: _silences(one) == [], what="ended at both")
-            wait_until(lambda: state() == "active", _SECONDS, what="people notified again")
+            wait_until(lambda: state() == "active", what="people notified again")
             assert listed() == ["expired"]

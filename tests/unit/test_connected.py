@@ -1,6 +1,5 @@
 """From one pod to the next: what the first has only seen, the second one heals."""
 
-import asyncio
 from contextlib import AsyncExitStack
 from typing import Any, cast
 
@@ -10,11 +9,13 @@ from tests.reviews import make_review
 from tests.unit.cluster.objects import Api, Leads, deployment, path_of
 from tests.unit.cluster.test_findings_configmap import ConfigMaps
 from tests.unit.detection.builders import INTENT, MUTATE, OUTCOME, feed
+from tests.waiting import until
 from webhook.cluster import rechecking, saved_findings
 from webhook.connected import ConnectedCluster
 from webhook.detection.detection import Detection
 from webhook.server.detecting import Detecting
 from webhook.status.tracking import Tracking
+from webhook.supervisor import Supervisor
 from webhook.telemetry.metrics import Metrics
 
 WEB = deployment("web")
@@ -53,6 +54,7 @@ def in_cluster(cluster: Cluster) -> ConnectedCluster:
         tokens=unused,
         exists=unused,
         is_own=unused,
+        supervisor=Supervisor(),
     )
 
 
@@ -67,12 +69,6 @@ def see_loss(detection: Detection, cluster: Cluster) -> None:
         feed(detection, phase, asked, 100.0)
 
 
-async def until(holds: Any) -> None:
-    async with asyncio.timeout(10):
-        while not holds():
-            await asyncio.sleep(0.005)
-
-
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(saved_findings, "_TICK_SECONDS", 0.001)
@@ -83,7 +79,7 @@ async def test_what_an_audit_only_pod_saw_is_healed_by_the_enforcing_pod_that_co
     cluster, leads = Cluster(), Leads()
     metrics = Metrics(lambda group, resource: False)
     connected = in_cluster(cluster)
-    looking_on = Detecting(Detection(), (), Tracking())
+    looking_on = Detecting(Detection(), {}, Tracking())
     async with AsyncExitStack() as first:
         await first.enter_async_context(
             connected.saved_findings(NAME, looking_on, leadership=leads, metrics=metrics)
@@ -95,7 +91,7 @@ async def test_what_an_audit_only_pod_saw_is_healed_by_the_enforcing_pod_that_co
         await until(lambda: cluster.configmaps.found)
     assert cluster.objects.status(WEB) == {"replicas": 1}, "audit-only"
 
-    enforcing = Detecting(Detection(), (), Tracking())
+    enforcing = Detecting(Detection(), {}, Tracking())
     async with AsyncExitStack() as second:
         await second.enter_async_context(
             connected.saved_findings(NAME, enforcing, leadership=leads, metrics=metrics)

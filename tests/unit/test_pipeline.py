@@ -53,6 +53,19 @@ def test_a_counted_write_is_told_in_its_annotation():
     assert "not known" in ask(unknown).annotations["generation"]
 
 
+def test_generation_is_counted_after_the_other_webhooks():
+    """The requester changes a label; a webhook between the two calls changes what counts."""
+    old = {"metadata": {"generation": 4}, "spec": {"replicas": 1}}
+    asked = {"metadata": {"generation": 4, "labels": {"a": "b"}}, "spec": {"replicas": 1}}
+    made = {**asked, "spec": {"replicas": 2}}
+    dependencies = judge(generation_patch=GenerationPatch.ALWAYS)
+    intent = ask(make_review(new=asked, old=old), dependencies, phase=Phase.INTENT)
+    assert intent.verdict.prediction.cause is Cause.NOTHING_COUNTED
+    answer = ask(make_review(new=made, old=old), dependencies)
+    assert answer.verdict.prediction.cause is Cause.SPEC_CHANGED
+    assert answer.object["metadata"]["generation"] == 5
+
+
 def test_the_same_bytes_in_are_the_same_bytes_out():
     body = json.dumps(clobbered()).encode()
     replies = {review(body, Phase.MUTATE, judge(), 0.0).body for _ in range(3)}

@@ -82,7 +82,7 @@ def _alert(finding: Finding, now: datetime) -> dict[str, Any]:
     """Return an alert, firing or ended: one that follows from another finding does not fire."""
     is_over = finding.state == "resolved" or finding.severity not in _ALERTED
     where = finding.object
-    actors = ", ".join(one.told for one in finding.actors) or "unknown"
+    actors = finding.told_actors
     target = f"{where.namespace}/{where.name}" if where.namespace else where.name
     # Severity is not a label: when it rises, that would be another alert of the same finding.
     labels = {

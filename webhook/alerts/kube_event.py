@@ -69,8 +69,7 @@ class KubeEventSink:
 
     def _event(self, transition: Transition, finding: Finding, now: datetime) -> dict[str, Any]:
         where = finding.object
-        version = f"{where.group}/{where.version}" if where.group else where.version
-        actors = ", ".join(one.told for one in finding.actors) or "unknown"
+        actors = finding.told_actors
         # A user may have a name of any length, which must not push the actors out of the note.
         message = cut(printable(finding.message), _LONGEST_MESSAGE)
         note = f"{finding.detector} {transition}: {message} ({finding.count}x). By: {actors}"
@@ -82,7 +81,7 @@ class KubeEventSink:
             is_good=transition is Transition.RESOLVED,
             note=note,
             regarding={
-                "apiVersion": version,
+                "apiVersion": where.api_version,
                 "kind": self._kind_of(where),
                 "namespace": where.namespace,
                 "name": where.name,

@@ -13,7 +13,7 @@ from typing import Final, Protocol
 
 from webhook.alerts.change import Change, Sink
 from webhook.detection.finding import Finding
-from webhook.running import running
+from webhook.supervisor import Supervisor
 from webhook.telemetry import declarations
 from webhook.telemetry.logs import LOGGER
 from webhook.telemetry.metrics import Metrics
@@ -23,6 +23,8 @@ KEPT_SECONDS: Final = 30.0
 TICK_SECONDS: Final = 2.0
 """The pause between two attempts to lead; a handover lasts a term and this pause."""
 _MOST_REMEMBERED: Final = 1_000
+ELECTION: Final = "leader election"
+"""The name of the task."""
 
 
 class Leadership(Protocol):
@@ -48,21 +50,24 @@ class LeaderElection(Leadership, Protocol):
 
 
 @asynccontextmanager
-async def running_for_leader(election: LeaderElection, metrics: Metrics) -> AsyncIterator[None]:
+async def running_for_leader(
+    election: LeaderElection, metrics: Metrics, supervisor: Supervisor
+) -> AsyncIterator[None]:
     """Take part in an election while the context is entered, then give up the leadership."""
     metrics.gauge(declarations.LEADER, lambda: float(election.is_leader))
-    async with taking_part(election):
+    async with taking_part(election, supervisor):
         yield
 
 
 @asynccontextmanager
-async def taking_part(election: LeaderElection) -> AsyncIterator[None]:
+async def taking_part(election: LeaderElection, supervisor: Supervisor) -> AsyncIterator[None]:
     """Do the same without a metric."""
     try:
-        async with running((_take_part(election),)):
+        async with supervisor.running({ELECTION: lambda: _take_part(election)}):
             yield
     finally:
-        await election.release()
+        with supervisor.guard("leader election at the end"):
+            await election.release()
 
 
 async def _take_part(election: LeaderElection) -> None:

@@ -15,6 +15,7 @@ from msgspec import structs
 
 from webhook.alerts.change import ENDS, Change, Sink
 from webhook.detection.finding import Finding, FoundObject, Severity
+from webhook.supervisor import Supervisor
 
 MOST_LOOKUPS: Final = 20
 """Lookups in each WINDOW_SECONDS; findings beyond that are reported as unverified."""
@@ -32,8 +33,14 @@ Lookup: TypeAlias = Callable[[FoundObject], Awaitable[bool | None]]
 class Verification:
     """Remembers which objects exist, for all sinks. True is final; other results expire."""
 
-    def __init__(self, lookup: Lookup, clock: Callable[[], float] = time.monotonic) -> None:
-        """`clock` gives seconds."""
+    def __init__(
+        self,
+        lookup: Lookup,
+        supervisor: Supervisor,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`supervisor` counts lookups that fail; `clock` gives seconds."""
+        self._supervisor: Final = supervisor
         self._lookup: Final = lookup
         self._clock: Final = clock
         self._known: Final[LRUCache[FoundObject, tuple[bool | None, float]]] = LRUCache(_OBJECTS)
@@ -53,11 +60,12 @@ class Verification:
         if asked >= MOST_LOOKUPS:
             return verdict
         self._window = began, asked + 1
+        verdict = None
         try:
             async with asyncio.timeout(_SECONDS):
-                verdict = await self._lookup(thing)
+                with self._supervisor.guard("lookups"):  # then it is unverified
+                    verdict = await self._lookup(thing)
         except TimeoutError:
-            verdict = None
             self._window = now, MOST_LOOKUPS  # the next lookup would wait as long
         self._known[thing] = verdict, now
         return verdict
@@ -66,24 +74,26 @@ class Verification:
 class VerifiedSink:
     """Passes on findings whose objects exist, and marks those that are unverified."""
 
-    def __init__(self, sink: Sink, verification: Verification) -> None:
-        """`sink` receives the verified findings."""
+    def __init__(self, sink: Sink, verification: Verification, supervisor: Supervisor) -> None:
+        """`sink` receives the verified findings; `supervisor` counts those left out."""
+        self._supervisor: Final = supervisor
         self._sink: Final = sink
         self._verification: Final = verification
         self._reported: Final[LRUCache[str, None]] = LRUCache(_OBJECTS)
 
     async def tell(self, changes: tuple[Change, ...], findings: tuple[Finding, ...]) -> None:
         """Pass on verified findings, and the end of every finding that was passed on before."""
-        passed_changes = [
-            Change(one.transition, found)
-            for one in changes
-            if (found := await self._passed(one.finding, is_end=one.transition in ENDS))
-        ]
-        passed_findings = [
-            found
-            for one in findings
-            if (found := await self._passed(one, is_end=False)) is not None
-        ]
+        passed_changes, passed_findings = list[Change](), list[Finding]()
+        for one in changes:
+            with self._supervisor.guard("findings"):
+                found = await self._passed(one.finding, is_end=one.transition in ENDS)
+                if found is not None:
+                    passed_changes.append(Change(one.transition, found))
+        for finding in findings:
+            with self._supervisor.guard("findings"):
+                found = await self._passed(finding, is_end=False)
+                if found is not None:
+                    passed_findings.append(found)
         await self._sink.tell(tuple(passed_changes), tuple(passed_findings))
 
     async def close(self) -> None:

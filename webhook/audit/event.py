@@ -25,6 +25,7 @@ API_VERSION: Final = "audit.k8s.io/v1"
 KINDS: Final = frozenset({"Event", "EventList"})
 NO_OBJECT: Final = msgspec.Raw()
 _BAD_REQUEST: Final = 400
+_CONFLICT: Final = 409
 _REFUSED: Final = frozenset({400, 403, 413, 422})
 """A webhook answers with any code that it likes, and with 400 or 403 where it says none; a policy
 and the validation of the kind with 422, a quota with 403, the store with 413."""
@@ -60,6 +61,7 @@ class ObjectReference(msgspec.Struct, rename="camel"):
     api_group: str = ""
     api_version: str = ""
     subresource: str = ""
+    resource_version: str = ""
 
 
 class Cause(msgspec.Struct):
@@ -95,9 +97,9 @@ class ResponseStatus(msgspec.Struct):
     def is_refused(self) -> bool:
         """Whether the content was refused, in admission or after it.
 
-        A conflict is tried again with another content. 404, 415 and the like never come so far as
-        admission, and an overload says nothing of the content, nor does a namespace that is being
-        deleted. A webhook that does not answer refuses as well, with 500.
+        A conflict says nothing of the content: see Event.is_conflict. 404, 415 and the like never
+        come so far as admission. An overload says nothing of the content, nor does a namespace
+        that is being deleted. A webhook that does not answer refuses as well, with 500.
         """
         if self.code == _NO_ANSWER:
             return "webhook" in self.message
@@ -172,6 +174,12 @@ class Event(msgspec.Struct, rename="camel"):
         if self.response_status is None or not self.response_status.is_refused:
             return False
         return (self.annotations or {}).get(_DECISION, "allow") == "allow"
+
+    @property
+    def is_conflict(self) -> bool:
+        """Whether it is an update that was answered 409."""
+        code = self.response_status.code if self.response_status else 0
+        return code == _CONFLICT and self.verb in ("update", "patch") and not self.is_dry_run
 
     @property
     def _query(self) -> dict[str, list[str]]:

@@ -35,7 +35,7 @@ from webhook.detection.detectors.refused_retry import RefusedRetry
 from webhook.detection.diff import NO_DIFF
 from webhook.detection.life_fact import VERSION, LifeFact, blank_write, is_finished
 from webhook.detection.lives import Lives
-from webhook.detection.refusals import SECONDS_BETWEEN, Refusal
+from webhook.detection.refusals import Attempts, Refusal, continued
 from webhook.detection.write import Called, Requester, Write
 from webhook.objects.bounded import Bounded
 from webhook.objects.owners import Owner, controller_uid
@@ -64,15 +64,6 @@ class _Object(msgspec.Struct):
     status: msgspec.Raw = NO_OBJECT
 
 
-class _Attempts(msgspec.Struct, frozen=True, gc=False):
-    """Refusals of one request of one user."""
-
-    asked: int
-    first: float
-    last: float
-    count: int
-
-
 _Place = tuple[str, ...]
 _objects: Final = msgspec.json.Decoder(_Object)
 
@@ -83,7 +74,7 @@ class AuditedLives:
     def __init__(self) -> None:
         self._lives: Final = Lives()
         self._uids: Final[Bounded[_Place, str]] = Bounded(MOST_PLACES, MOST_BYTES)
-        self._attempts: Final[Bounded[_Place, _Attempts]] = Bounded(MOST_PLACES, MOST_BYTES)
+        self._attempts: Final[Bounded[_Place, Attempts]] = Bounded(MOST_PLACES, MOST_BYTES)
         self._numbers: Final = count(1)
 
     def see(
@@ -142,18 +133,8 @@ class AuditedLives:
         others: Sequence[Call],
     ) -> Iterator[Told]:
         place, asked = _place_of(event, reference), zlib.crc32(event.request_object)
-        before = self._attempts.get(place)
-        is_again = (
-            before is not None
-            and before.asked == asked
-            and event.time - before.last <= SECONDS_BETWEEN
-        )
-        found = _Attempts(
-            asked,
-            before.first if before is not None and is_again else event.time,
-            event.time,
-            before.count + 1 if before is not None and is_again else 1,
-        )
+        found = continued(self._attempts.get(place), (0, asked), event.time)
+        found.count_one()
         self._attempts.put(place, found, _BYTES_OF_PLACE + sum(map(len, place)))
         guilty = tuple(dict.fromkeys(call.name for call in others if _is_named(call, status)))
         name = reference.name or _metadata(event.request_object).generate_name
@@ -174,6 +155,8 @@ class AuditedLives:
             is_creation=event.verb == "create",
             answer=code,
             is_made_invalid=bool(guilty),
+            tries=found.tries,
+            tried_seconds=event.time - found.begun,
         )
         yield from _RUNNER.judge_refusal(refusal)
 

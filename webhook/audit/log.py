@@ -43,8 +43,15 @@ from webhook.generation.transition import Engine
 _COMPLETE: Final = "ResponseComplete"
 _READS: Final = frozenset({"get", "list", "watch"})
 _FOLLOWED: Final = frozenset({"", "status"})
-_NO_GENERATION: Final = frozenset({"events", "leases", "endpoints", "endpointslices"})
-"""Ignored: nothing waits for them, and they are most writes of a cluster."""
+IGNORED: Final = frozenset(
+    {
+        ("", "endpoints"),
+        ("", "events"),
+        ("coordination.k8s.io", "leases"),
+        ("events.k8s.io", "events"),
+    }
+)
+"""Records without a generation and a status: most writes of a cluster. Nothing waits for them."""
 
 _OF_REQUESTS: Final = DetectorRunner((StatusWriteStorm(),))
 """The detector that finds loops in what is asked for alone."""
@@ -121,9 +128,9 @@ class AuditLog:
             calls = read_calls(annotations)
             self._count(calls, annotations)
         reference = event.object_ref
-        if reference is None or reference.resource in _NO_GENERATION or event.verb in _READS:
+        if reference is None or event.verb in _READS or event.is_dry_run:
             return
-        if event.is_dry_run:
+        if (reference.api_group, reference.resource) in IGNORED:
             return
         changed = [one for one in calls if one.mutated]
         others = [one for one in changed if not one.is_own]

@@ -113,6 +113,20 @@ def _places(values: list[Json], others: list[Json]) -> list[Any]:
     return [None] * len(values)
 
 
+def without_kept(asked: Json, final: Json, shown: Json) -> Json:
+    """Return the answer without what patches removed and the server then kept from before.
+
+    asked, final, shown  as in `carried`
+    """
+    if isinstance(asked, dict) and isinstance(final, dict) and isinstance(shown, dict):
+        return {
+            key: without_kept(asked.get(key), final.get(key), value)
+            for key, value in shown.items()
+            if key in final or key not in asked
+        }
+    return shown
+
+
 def carried(final: Json, shown: Json, earlier: Json) -> Json:
     """Return the answer as it would be, had the patches after an earlier stage not been applied.
 
@@ -125,8 +139,10 @@ def carried(final: Json, shown: Json, earlier: Json) -> Json:
     if isinstance(final, dict) and isinstance(shown, dict) and isinstance(earlier, dict):
         found = {}
         for key, value in shown.items():
-            if key in earlier:
-                found[key] = carried(final[key], value, earlier[key]) if key in final else value
+            if key in earlier and key in final:
+                found[key] = carried(final[key], value, earlier[key])
+            elif key in earlier:
+                found[key] = earlier[key]  # a patch removes it; the answer shows a default
             elif key not in final:
                 found[key] = value
         gone = {

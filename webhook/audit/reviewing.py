@@ -9,11 +9,13 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from webhook.admission.review import AdmissionRequest, Operation
+from webhook.admission.join import JoinKey
+from webhook.admission.review import AdmissionRequest, Operation, Phase
 from webhook.audit.event import Call, Event, ObjectReference
 from webhook.audit.reviews import (
     Review,
     is_based_on,
+    named_version,
     operation_of,
     review_of_deletion,
     reviews_of_creation,
@@ -22,6 +24,7 @@ from webhook.audit.reviews import (
 from webhook.audit.stages import UnknownStagesError
 from webhook.audit.stored import StoredObject, StoredObjects, read_items, read_object
 from webhook.detection.detection import Detection
+from webhook.detection.life_fact import stale_fact
 from webhook.detection.reduce import Reviewed
 from webhook.generation.transition import Engine, predict_with
 
@@ -111,6 +114,9 @@ class Reviewing:
         """
         if reference.subresource in _OTHER_OBJECTS:
             return False
+        if event.is_conflict:
+            self._see_conflict(event, reference)
+            return True
         if event.verb == _DELETE_ALL:
             self._see_deletions(event, reference)
             return True
@@ -126,7 +132,11 @@ class Reviewing:
             if reviews is None:
                 return False
             # All of them are made before the first one is judged.
-            self._take(tuple(reviews), event)
+            found = tuple(reviews)
+            if not event.is_stored and found:
+                # A log shows each write that was stored.
+                self._detection.expect_outcomes(found[0].request)
+            self._take(found, event)
         except UnknownStagesError:
             return False
         return True
@@ -161,6 +171,19 @@ class Reviewing:
             fact = self._detection.fact(phase, known[1], event.time)
             if fact is not None:
                 self._detection.see(fact)
+
+    def _see_conflict(self, event: Event, reference: ObjectReference) -> None:
+        """Judge an update of a version that is not stored any more."""
+        version = named_version(event)
+        if not version:
+            return
+        key = JoinKey(
+            reference.api_group, reference.resource, reference.subresource, reference.namespace,
+            reference.name, reference.uid, event.username, "", dry_run=False,
+        )  # fmt: skip
+        if key.is_remembered:
+            about = {"served_as": reference.api_version, "manager": event.manager}
+            self._detection.see(stale_fact(Phase.MUTATE, key, event.time, version, **about))
 
     def _see_deletions(self, event: Event, reference: ObjectReference) -> None:
         """Judge the deletion of a collection: its answer lists what was deleted."""

@@ -70,11 +70,19 @@ def is_based_on(event: Event, before: StoredObject) -> bool:
 
     Raises msgspec.MsgspecError for a request that cannot be decoded.
     """
-    if event.verb != "update" or not object_fields(event.request_object):
+    if event.verb != "update":
         return True
+    return named_version(event) in ("", before.identity.resource_version)
+
+
+def named_version(event: Event) -> str:
+    """Return the resourceVersion that an update names, "" if it names none. Raises as above."""
+    # Of a PUT it is in the reference too, which is there at every level.
+    named = event.object_ref.resource_version if event.object_ref else ""
+    if named or not object_fields(event.request_object):
+        return named
     metadata = _sent.decode(event.request_object).metadata
-    version = metadata.resource_version if metadata else ""
-    return not version or version == before.identity.resource_version
+    return metadata.resource_version if metadata else ""
 
 
 def reviews_of_update(

@@ -13,11 +13,12 @@ import jsonpointer
 import msgspec
 
 from webhook.audit.event import NO_OBJECT, Call, Event
-from webhook.audit.requested import Json, applied, carried, filled
+from webhook.audit.requested import Json, applied, carried, filled, without_kept
 from webhook.audit.stored import StoredObject
 from webhook.objects.fields import Fields
 from webhook.objects.pointer import from_pointer
 
+_STATUS: Final = "status"
 _MOST_COPIES: Final = 3
 """Of one event: each may double the object."""
 _MOST_OPERATIONS: Final = 2_000
@@ -52,6 +53,7 @@ def stages(
     old, shown = _decoded(before), _decoded(after)
     asked = _asked(event, old, shown, _touched(calls))
     final = _patched(asked, calls)
+    admitted = final if after is None else _before_strategy(asked, final, shown)
     if after is None:
         shown = final
     found = [asked]
@@ -61,7 +63,21 @@ def stages(
     raw_shown = after.fields if after else {}
     raw_before = before.fields if before else {}
     known = [(raw_shown, shown), (raw_before, old)]
-    return [_fields(carried(final, shown, one), known) for one in found]
+    return [_fields(carried(final, admitted, one), known) for one in found]
+
+
+def _before_strategy(asked: Json, final: Json, shown: Json) -> Json:
+    """Return the answer without the stored status that the server put back.
+
+    Defaults are set after each webhook, so that the next one sees them. The strategy of a kind
+    keeps stored status after the last one (pkg/registry/core/pod/strategy.go:
+    podStatusStrategy.PrepareForUpdate).
+    """
+    if not isinstance(asked, dict) or not isinstance(final, dict):
+        raise UnknownStagesError
+    parts = [{key: one[key] for key in (_STATUS,) if key in one} for one in (asked, final, shown)]
+    others = {key: value for key, value in shown.items() if key != _STATUS}
+    return others | without_kept(*parts)
 
 
 def _asked(event: Event, old: Json, shown: Json, touched: Sequence[tuple[str, ...]]) -> Json:

@@ -61,9 +61,10 @@ def _when(writer: Writer | None) -> str:
 
 def _way(one: BlamedField) -> str:
     """Return how a value came, and who changed it on its way."""
-    parts = ["removed by"] if one.removed else []
+    parts = ["removed by"] if one.removed and not one.changed_by else []
     parts += [one.writer.through] if one.writer else []
-    parts += [f"changed by {each.told}" for each in one.changed_by]
+    done = "removed" if one.removed else "changed"
+    parts += [f"{done} by {each.told}" for each in one.changed_by]
     parts += [f"also {each.name} ({each.through})" for each in one.also]
     parts += [f"finding {each}" for each in one.findings]
     return "; ".join(filter(None, parts)) or _NOBODY

@@ -121,22 +121,38 @@ def _item(
 
 
 def place_of_pointer(pointer: str, document: Any) -> Place | None:
-    """Return the place that a JSON Pointer leads to in an object; None if it leads nowhere."""
+    """Return the place that a JSON Pointer leads to, also one that the object has no more.
+
+    None for an item of a list that is not there: its index names nobody.
+    """
     place: Place = ()
     try:
         tokens = from_pointer(pointer)
     except ValueError:
         return None
-    for token in tokens:
+    for at, token in enumerate(tokens):
         found: tuple[Place, Any] | None
         if isinstance(document, list):
             found = _item(list(children(document, place)), place, token)
+            if found is None:
+                return None
         else:
             found = find_child(document, place, token)
-        if found is None:
-            return None
+            if found is None:
+                return (*place, *tokens[at:])
         place, document = found
     return place
+
+
+def has_place(place: Place, document: Any) -> bool:
+    """Whether an object has a place."""
+    here: Place = ()
+    for step in place:
+        found = dict(children(document, here))
+        if step not in found:
+            return False
+        here, document = (*here, step), found[step]
+    return True
 
 
 def pointer_of(place: Place, document: Any) -> str:
@@ -195,6 +211,19 @@ def choose(field: str, known: Iterable[Place]) -> tuple[Place, ...]:
     if not found:
         raise NoSuchFieldError(_no_such(field, every))
     return found
+
+
+def choose_absent(field: str, absent: Iterable[Place]) -> tuple[Place, ...]:
+    """Return those of the places that an object has no more that a FIELD means; () for none.
+
+    With a map all that was in it is gone, so a FIELD may be below a place.
+    """
+    tokens = read_field(field)
+    every = list(absent)
+    below = tuple(one for one in every if _begins(one, tokens))
+    if below or not any(_begins(tokens, tuple(map(_word, one))) for one in every):
+        return below
+    return (tokens,)
 
 
 def _begins(place: Place, tokens: Sequence[str]) -> bool:

@@ -12,10 +12,21 @@ from typing import Any, Final
 import msgspec
 
 from webhook.blame.managed import BEFORE_FIRST_APPLY, Manager, owners
-from webhook.blame.places import Place, find_place, leaves, pointer_of, show
+from webhook.blame.places import (
+    Item,
+    NoSuchFieldError,
+    Place,
+    choose_absent,
+    find_place,
+    has_place,
+    leaves,
+    pointer_of,
+    show,
+)
 from webhook.blame.seen import Seen, SeenFinding, SeenWrite
 from webhook.detection.finding import Actor, Confidence
 from webhook.objects.instant import parse_time
+from webhook.objects.pointer import to_pointer
 
 _SAME: Final = 1.5
 """Seconds: managedFields have whole seconds, taken a little after the review."""
@@ -25,6 +36,7 @@ _OF_SERVER: Final = frozenset(
 )
 """Fields of metadata that the API server sets, or that say which object it is."""
 _NOT_WRITTEN: Final = frozenset({"apiVersion", "kind"})
+_MOST_NOTED: Final = 3
 
 
 class Writer(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -74,7 +86,8 @@ class BlamedField(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     pointer  the same as a JSON Pointer into the object; "" for an object that does not exist
     writer   None where nobody is known: a default of the API server, or written before all that
              was seen
-    removed  the writer removed the field: the object has it no more
+    removed  the object has the field no more: those of changed_by removed it from the request of
+             the writer; without any, the writer did
     """
 
     field: str
@@ -127,17 +140,64 @@ def blame_live(
 
     Raises NoSuchFieldError and UnreadableFieldsError.
     """
-    wanted = find_place(field, document) if field else ()
-    owned = owners(document)
+    owned, seen = owners(document), known or Seen()
+    try:
+        wanted = find_place(field, document) if field else ()
+    except NoSuchFieldError:
+        gone = choose_absent(field, _absent(seen, document, found_only=False))
+        if not gone:
+            raise
+        rows = [_gone_row(place, seen) for place in gone]
+        return Blame(where, exists=True, fields=tuple(rows))
     rows = [
-        _row(place, document, owned.get(place, ()), known or Seen())
+        _row(place, document, owned.get(place, ()), seen)
         for place in blamed_places(document)
         if place[: len(wanted)] == wanted
     ]
+    rows += [
+        _gone_row(place, seen)
+        for place in _absent(seen, document, found_only=True)
+        if place[: len(wanted)] == wanted
+    ]
     notes = list(_notes(document, known, rows))
+    if not wanted:
+        told = {name for row in rows for name in row.findings}
+        notes += [
+            f"finding {one.id}, {one.detector}: {one.message}"
+            for one in seen.findings
+            if one.id not in told
+        ][:_MOST_NOTED]
     if wanted and not rows:
         notes.insert(0, f"{show(wanted)}: the API server sets it, and no manager owns it")
     return Blame(where, exists=True, fields=tuple(rows), notes=tuple(notes))
+
+
+def _absent(seen: Seen, document: Mapping[str, Any], *, found_only: bool) -> tuple[Place, ...]:
+    """Return the places that the object has no more, of findings and else of all writes."""
+    places = [place for one in seen.findings for place in one.places]
+    if not found_only:
+        writes = (*seen.writes, *seen.attempts)
+        places += [place for one in writes for place in (*one.changed, *(one.others or ()))]
+    gone = {place for place in places if is_written(place) and not has_place(place, document)}
+    return tuple(sorted(gone, key=show))
+
+
+def _gone_row(place: Place, known: Seen) -> BlamedField:
+    """Return the row of a field that the object has no more."""
+    findings = [one for one in known.findings if covers(one.places, place)]
+    changers = tuple(_changers(place, known, findings))
+    everyone = sorted((*known.writes, *known.attempts), key=lambda one: one.at, reverse=True)
+    asked = [
+        one for one in everyone if covers((one.others or ()) if changers else one.changed, place)
+    ]
+    return BlamedField(
+        field=show(place),
+        pointer=to_pointer([one.label if isinstance(one, Item) else one for one in place]),
+        writer=_of_write(asked[0]) if asked else None,
+        changed_by=changers,
+        findings=tuple(one.id for one in findings),
+        removed=True,
+    )
 
 
 def blamed_places(document: Mapping[str, Any]) -> Iterator[Place]:
@@ -214,7 +274,8 @@ def _changers(place: Place, known: Seen, findings: Sequence[SeenFinding]) -> Ite
         order = tuple(Confidence)
         yield from sorted(found.values(), key=lambda one: order.index(one.confidence))
         return
-    changed = [one for one in known.writes if one.others and covers(one.others, place)]
+    writes = (*known.writes, *known.attempts)
+    changed = [one for one in writes if one.others and covers(one.others, place)]
     if not changed:
         return
     names = known.called.get("status" if changed[0].subresource == "status" else "", ())
@@ -237,8 +298,16 @@ def _notes(
             "by managedFields alone: a webhook's changes count as its requester's, and there are "
             "no users; give --server URL of a genguard serve, or -f AUDIT-LOG"
         )
+    elif known.attempts and not known.writes:
+        many = len(known.attempts)
+        yield (
+            f"the server remembers {many} {'write' if many == 1 else 'writes'} of this object, by "
+            f"{', '.join(sorted({one.user for one in known.attempts})[:_MOST_NOTED])}, and none "
+            "changed what is stored"
+        )
     elif not known.writes:
-        yield "the server remembers no write of this object: users and webhooks are not known"
+        more = ", only findings" if known.findings else ": users and webhooks are not known"
+        yield f"the server remembers no write of this object{more}"
     if (document.get("metadata") or {}).get("deletionTimestamp"):
         yield (
             "its deletion was asked for, and finalizers or its grace period keep it; who asked is "

@@ -60,7 +60,7 @@ class WebhooksAnswer(msgspec.Struct):
 
 
 class SeenWrite(msgspec.Struct, frozen=True):
-    """One write that changed something.
+    """One write.
 
     others  what other webhooks changed on its way; None where that was not seen
     """
@@ -91,10 +91,13 @@ class SeenFinding(msgspec.Struct, frozen=True, rename="camel"):
 class Seen(msgspec.Struct, frozen=True):
     """Everything that a server knows of one object, the latest write first.
 
-    called  the webhooks that may change a write, by subresource: "" and "status"
+    writes     those that changed something
+    attempts   those that changed nothing in the end: webhooks took back what was asked for
+    called     the webhooks that may change a write, by subresource: "" and "status"
     """
 
     writes: tuple[SeenWrite, ...] = ()
+    attempts: tuple[SeenWrite, ...] = ()
     findings: tuple[SeenFinding, ...] = ()
     called: Mapping[str, tuple[str, ...]] = {}
 
@@ -102,9 +105,10 @@ class Seen(msgspec.Struct, frozen=True):
 def seen(
     answer: ObjectAnswer, called: Mapping[str, WebhooksAnswer], document: Mapping[str, Any]
 ) -> Seen:
-    """Make it from a server's answers; fields that the object has no more are left out."""
-    writes = (
-        SeenWrite(
+    """Make it from a server's answers."""
+    writes: dict[bool, list[SeenWrite]] = {True: [], False: []}
+    for one in sorted(answer.writes, key=lambda one: one.time, reverse=True):
+        seen_write = SeenWrite(
             at=one.time,
             user=one.user,
             manager=one.field_manager,
@@ -112,9 +116,7 @@ def seen(
             changed=frozenset(_places(one.changed, document)),
             others=None if one.others is None else frozenset(_places(one.others, document)),
         )
-        for one in answer.writes
-        if one.stored != _NOT_STORED
-    )
+        writes[one.stored != _NOT_STORED].append(seen_write)
     findings = (
         SeenFinding(
             one.id, one.detector, one.message, frozenset(_places(one.paths, document)), one.actors
@@ -123,7 +125,8 @@ def seen(
         if one.state != "resolved"
     )
     return Seen(
-        tuple(sorted(writes, key=lambda one: one.at, reverse=True)),
+        tuple(writes[True]),
+        tuple(writes[False]),
         tuple(findings),
         {subresource: one.suspects for subresource, one in called.items()},
     )

@@ -291,6 +291,8 @@ def _print(found: Blame, document: Mapping[str, Any] | None, field: str, output:
         return
     if output == "yaml" and not document:
         tell("note: no event has the whole object, so there is no YAML: see -o table")
+    elif output == "yaml" and field and all(one.removed for one in found.fields):
+        tell("note: the object has no such field any more, so there is no YAML: see -o table")
     elif output == "yaml" and document:
         below: Place = find_place(field, document) if field else ()
         for line in annotated(found, document, below):

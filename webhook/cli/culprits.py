@@ -1,4 +1,4 @@
-"""Who is to blame for objects that are stuck: the open findings of a server about them."""
+"""The open findings of a server about objects, and who is to blame."""
 
 import asyncio
 import time
@@ -45,7 +45,7 @@ class Culprit(msgspec.Struct, frozen=True, rename="camel"):
 class FollowedLine(StatusLine, frozen=True, rename="camel"):
     """One line of `genguard status -o json` of a cluster's object.
 
-    culprits  null: no server was asked, since nothing is stuck or none could be
+    culprits  null: no server could be asked
     """
 
     culprits: tuple[Culprit, ...] | None = None
@@ -95,7 +95,11 @@ class Culprits:
 
 
 class CulpritWatch:
-    """Asks a server from time to time, as long as something is stuck."""
+    """Asks a server from time to time.
+
+    `needed`: it is said why nothing is known. Otherwise a server that nobody named, and that cannot
+    be asked, is left out without a word, for nothing is stuck.
+    """
 
     def __init__(
         self,
@@ -114,6 +118,7 @@ class CulpritWatch:
         self._asking: asyncio.Task[None] | None = None
         self._asked_at = -_APART_SECONDS
         self._has_told = False
+        self.needed = True
         self.known: Culprits | None = None
 
     async def __aenter__(self) -> Self:
@@ -153,7 +158,7 @@ class CulpritWatch:
             self.known = Culprits(found, self._kinds)
 
     def _tell_once(self, reason: str) -> None:
-        if not self._has_told:
+        if self.needed and not self._has_told:
             self._has_told = True
             self._tell(f"note: who is to blame is not known: {reason}")
 

@@ -18,7 +18,7 @@ import click
 
 import manifests
 from certs import PairSnapshot
-from webhook.cli.asking_server import NoServerError, NotInstalledError, ServerChoice
+from webhook.cli.asking_server import NoServerError, ServerChoice
 from webhook.cli.culprits import ask_findings
 from webhook.cli.errors import one_line_errors
 from webhook.cli.install import connected, reads_installation, registrations
@@ -53,7 +53,7 @@ from webhook.manifest.rendering import (
 )
 from webhook.objects.shown import json_line, printable
 
-_COLOURS = {Level.OK: "green", Level.WARN: "yellow", Level.FAIL: "red"}
+_COLOURS = {Level.OK: "green", Level.UNKNOWN: "yellow", Level.WARN: "yellow", Level.FAIL: "red"}
 _REVIEWS: Final = "/apis/authorization.k8s.io/v1"
 _WATCHED: Final = "default"
 """A namespace that every cluster has and that the registrations include."""
@@ -83,10 +83,11 @@ def doctor(
     Whether it does its work, and holds up nobody else's. Creates nothing: a dry run in namespace
     default must be seen in every phase. Each line says how something stands, and if it is not
     well, the command that mends it. Open findings of the server come last, with who is to blame:
-    of --server, else of a pod in the namespace, by a forwarded port.
+    of --server, else of a pod in the namespace, by a forwarded port. Where neither answers, the
+    line says unknown.
 
-    The exit code is 0 when all is well, 1 when something warns or fails, or the cluster cannot be
-    asked, 2 when the command line is wrong.
+    The exit code is 0 when nothing warns or fails, 1 when something does, or the cluster cannot be
+    asked, 2 when the command line is wrong. What is unknown does not change it.
     """
     with one_line_errors():
         choice = ServerChoice(server or namespace, token)
@@ -118,7 +119,7 @@ def _diagnosed(
 
 
 def _row(line: CheckResult) -> str:
-    level = click.style(f"{line.level.value:5}", fg=_COLOURS[line.level])
+    level = click.style(f"{line.level.value:4} ", fg=_COLOURS[line.level])
     told = f"{line.message}{f'  — {line.repair}' if line.repair else ''}"
     return f"{level}{line.id:14}{printable(told)}"
 
@@ -166,8 +167,6 @@ async def examine(
         try:
             async with asyncio.timeout(_FINDINGS_SECONDS):
                 findings = await ask_findings(choice, rest, "")
-        except NotInstalledError:
-            return facts  # other checks say so
         except (NoServerError, TimeoutError) as error:
             reason = str(error) or f"no answer within {_FINDINGS_SECONDS:g} s"
             return replace(facts, unasked=reason)

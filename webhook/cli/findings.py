@@ -95,7 +95,7 @@ class FindingFilter(NamedTuple):
     type=click.Choice(_STATES),
     default=_STATES[0],
     show_default=True,
-    help="open: with those that are quiet, but still broken.",
+    help="open: with those that are quiet, but still broken, and those that are ending.",
 )
 @click.option(
     "--severity",
@@ -274,8 +274,8 @@ def _row(one: Finding, now: float, *, wide: bool, below: bool) -> Row:
     who = ", ".join(actor.told for actor in one.actors) or "not known"
     cells = [
         Cell(one.id),
-        Cell(one.severity, _TONES[one.severity]),
-        Cell(one.state),
+        Cell(one.severity, Tone.MILD if one.is_ending(now) else _TONES[one.severity]),
+        Cell("ending" if one.is_ending(now) else one.state),
         Cell(f"{'└ ' if below else ''}{one.detector}"),
         Cell(printable(f"{kind} {place}{f' /{one.subresource}' if one.subresource else ''}")),
         Cell(str(one.count)),

@@ -87,6 +87,7 @@ async def _run(
     from webhook.cluster.discovery import discover  # noqa: PLC0415
     from webhook.cluster.lease import LeaseElection  # noqa: PLC0415
     from webhook.cluster.rest import Rest  # noqa: PLC0415
+    from webhook.supervisor import Supervisor  # noqa: PLC0415
 
     kubeconfig = kubeconfig or default_kubeconfig()
     asked = [RequestedTarget(kind, "") for kind in kinds]
@@ -99,7 +100,7 @@ async def _run(
             _ = await _publisher(rest, [one])  # says at once what can never be published
         where = lease_namespace or default_namespace(kubeconfig, context)
         election = LeaseElection(rest, where, LEASE, server_identity())
-        async with taking_part(election):
+        async with taking_part(election, Supervisor()):
             while True:
                 if election.is_leader:
                     await _lead(rest, served, targets, election, judge)

@@ -25,6 +25,7 @@ class DoctorSummary(msgspec.Struct, tag="summary", tag_field="type"):
     """The last line of `genguard doctor -o json`: how many checks ended so."""
 
     ok: int
+    unknown: int
     warn: int
     fail: int
 

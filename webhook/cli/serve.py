@@ -19,6 +19,7 @@ from webhook.server.options import BadOpsAuthError
 from webhook.server.tokens import BadTokenFileError
 from webhook.server.watching import NotWatchableError
 from webhook.store.address import BadStoreError
+from webhook.supervisor import Supervisor
 from webhook.telemetry.spans import BadTracingError
 
 _CONFIG = click.Option(
@@ -65,7 +66,7 @@ def serve(**flags: Any) -> None:
 
 
 async def _serve(settings: Settings) -> None:
-    async with build(settings) as app:
+    async with build(settings, Supervisor()) as app:
         await app.run()
 
 

@@ -65,11 +65,11 @@ async def _show(
     tell: Tell,
     *,
     watch: bool,
-) -> list[WatchTarget]:
+) -> tuple[list[WatchTarget], int]:
     """Show the objects once, or with `watch` after each change and each second, for ever.
 
-    A server is asked who is to blame only while an object is stuck. Returns the objects that do not
-    exist. Raises NoClusterError, UnknownTargetError, RefusedError,
+    A server is asked for findings about them. Returns the objects that do not exist, and how many
+    findings are open about what is shown. Raises NoClusterError, UnknownTargetError, RefusedError,
     NoServerError or one of UNREACHED.
     """
     # Imported here: status -f needs none of it, and the API client loads for half a second.
@@ -93,17 +93,26 @@ async def _show(
             following(rest, kinds, found, tell, memories, judge=options.judge) as objects,
             CulpritWatch(options.server, rest, kinds, within, tell) as culprits,
         ):
+            culprits.needed = bool(options.server.server)
             while True:
                 sight = await objects.sight(_TICK)
                 if sight is None:
                     continue
-                stuck = any(map(is_stuck, sight.roots))
+                culprits.needed = culprits.needed or any(map(is_stuck, sight.roots))
                 if not watch:
-                    show(sight, await culprits.now() if stuck else None)
-                    return [one for one in found if one.name and not sight.there[one]]
-                if stuck:
-                    culprits.look()
-                show(sight, culprits.known if stuck else None)
+                    show(sight, await culprits.now())
+                    missing = [one for one in found if one.name and not sight.there[one]]
+                    return missing, _count_open(sight, culprits.known)
+                culprits.look()
+                show(sight, culprits.known)
+
+
+def _count_open(sight: "Sight", known: "Culprits | None") -> int:
+    """Count findings of severity warning or critical about what is shown, each once."""
+    from webhook.detection.finding import Severity  # noqa: PLC0415
+
+    about = (one for root in sight.roots for one in (known.of_tree(root) if known else ()))
+    return len({one.finding for one in about if one.severity is not Severity.INFO})
 
 
 async def _readable(
@@ -163,11 +172,13 @@ def status(
     """Say whether objects are ready, settled and healthy, and which fields block.
 
     KIND is a kind, plural or short name: deploy/web, deployments.apps/web. Without any, the
-    workloads of the namespace are told. Each object comes with everything that it owns. For what is
-    stuck, a genguard in the cluster, or of --server, names who is to blame.
+    workloads of the namespace are told. Each object comes with everything that it owns. Open
+    findings of a genguard in the cluster, or of --server, stand beneath the object that they are
+    about, with who is to blame. They do not change its health, which is that of the object alone.
 
-    The exit code is 0 whatever the answer, 1 when something could not be read, 2 when the command
-    line is wrong.
+    The exit code is 0 whatever the status, 1 when something could not be read, 2 when the command
+    line is wrong. With --server it is also 1 when a warning or critical finding is open about an
+    object that is shown.
     """
     with judging(rules) as judge:
         if not files:
@@ -219,10 +230,14 @@ def _of_cluster(
         judge=judge,
     )
     show = _shown_again(output) if watch else _shown_once(output, within)
-    missing = asyncio.run(_show(options, show, tell, watch=watch))
+    missing, open_findings = asyncio.run(_show(options, show, tell, watch=watch))
     for one in missing:
         tell(f"there is no {one}")
-    return 1 if missing else 0
+    if open_findings:
+        what = "finding is" if open_findings == 1 else "findings are"
+        tell(f"{open_findings} {what} open about what is shown: genguard findings")
+    # Without --server it would depend on whether one could be reached.
+    return 1 if missing or (open_findings and server) else 0
 
 
 def _asked(words: Sequence[str], selector: str) -> list[RequestedTarget]:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any, Final
 
-from webhook.cluster.rest import RefusedError, Rest
+from webhook.cluster.rest import APPLY_PATCH, RefusedError, Rest
 from webhook.install.plan import Action, Step, compare
 from webhook.install.registering import RUN, merged
 from webhook.manifest.documents import collection_of, path_of
@@ -18,7 +18,6 @@ from webhook.manifest.rendering import is_registration
 
 MANAGER: Final = "genguard"
 _IDENTITY: Final = ("uid", "resourceVersion")
-_APPLY: Final = "application/apply-patch+yaml"
 _PARAMS: Final = {"fieldManager": MANAGER, "force": "true"}
 _KINDS: Final = (
     ("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration"),
@@ -43,7 +42,7 @@ async def apply(rest: Rest, document: Document, *, dry_run: bool = False) -> Doc
     if is_registration(document):
         return await _replace(rest, document, dry)
     applied: Document = await rest.call(
-        "PATCH", path_of(document), document, params=_PARAMS | dry, content_type=_APPLY
+        "PATCH", path_of(document), document, params=_PARAMS | dry, content_type=APPLY_PATCH
     )
     return applied
 

@@ -30,7 +30,7 @@ from webhook.cluster.watch import Change, ChangeKind, Collection, follow
 from webhook.manifest.documents import path_of
 from webhook.manifest.kustomize import Document
 from webhook.manifest.rendering import INJECTORS, REGISTRATIONS, registration_of, secret_of
-from webhook.running import running
+from webhook.supervisor import Supervisor
 from webhook.telemetry.logs import LOGGER
 
 _MANAGER: Final = "genguard-certificate"
@@ -258,7 +258,11 @@ class Rotation:
 
 @asynccontextmanager
 async def follow_secret(
-    rest: Rest, namespace: str, name: str, seen: Callable[[dict[str, bytes]], None]
+    rest: Rest,
+    namespace: str,
+    name: str,
+    seen: Callable[[dict[str, bytes]], None],
+    supervisor: Supervisor,
 ) -> AsyncIterator[None]:
     """Call `seen` with the contents of one Secret, now and at each change, while entered.
 
@@ -280,5 +284,6 @@ async def follow_secret(
     # By this selector the right to one Secret is enough: apiserver pkg/endpoints/request/
     # requestinfo.go takes the name from it.
     collection = Collection(rest, locate, fieldSelector=f"metadata.name={name}")
-    async with running((follow(collection.changes, on_change, on_trouble),)):
+    watch = {"watch of the certificate": lambda: follow(collection.changes, on_change, on_trouble)}
+    async with supervisor.running(watch, on_failure=collection.forget_place):
         yield

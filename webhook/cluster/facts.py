@@ -21,7 +21,7 @@ from webhook.cluster.watch import follow, watch_collection
 from webhook.detection.policies import BINDING, POLICY, Policy, read_policies
 from webhook.detection.suspects import Registered, read_configurations
 from webhook.generation.custom import BadDefinitionError, CustomResource, from_definition
-from webhook.running import running
+from webhook.supervisor import Run, Supervisor
 from webhook.telemetry import declarations
 from webhook.telemetry.logs import LOGGER
 from webhook.telemetry.metrics import Metrics
@@ -119,7 +119,7 @@ class ClusterListeners(NamedTuple):
 
 @asynccontextmanager
 async def follow_cluster(
-    kubeconfig: str, listeners: ClusterListeners, metrics: Metrics
+    kubeconfig: str, listeners: ClusterListeners, metrics: Metrics, supervisor: Supervisor
 ) -> AsyncIterator[client.ApiClient]:
     """Call the listeners now and at each change while entered; yield the connection.
 
@@ -151,15 +151,21 @@ async def follow_cluster(
             LOGGER.warning("cluster not reached", extra={"facts": {"reason": reason}})
 
         metrics.gauge(declarations.CLUSTER_KNOWN, lambda: float(has_facts.is_set()))
-        following = (
-            follow(lambda: cluster_facts(rest), on_facts, on_trouble),
-            follow(lambda: mutating_webhooks(rest), listeners.webhooks, on_trouble),
-            *(
-                follow(partial(policies, rest, kind), partial(on_policies, kind), on_trouble)
-                for kind in bound
+        following: dict[str, Run] = {
+            "watch of custom resources": lambda: follow(
+                lambda: cluster_facts(rest), on_facts, on_trouble
             ),
-        )
-        async with running(following):
+            "watch of webhooks": lambda: follow(
+                lambda: mutating_webhooks(rest), listeners.webhooks, on_trouble
+            ),
+            **{
+                f"watch of {_PLURALS[kind]}": partial(
+                    follow, partial(policies, rest, kind), partial(on_policies, kind), on_trouble
+                )
+                for kind in bound
+            },
+        }
+        async with supervisor.running(following):
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_FIRST_FACTS_SECONDS):
                     await has_facts.wait()

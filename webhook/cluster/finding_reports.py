@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol
 
 from webhook.alerts.change import Change
 from webhook.alerts.leader import Leadership
-from webhook.cluster.rest import UNREACHED, Calls, RefusedError
+from webhook.cluster.rest import APPLY_PATCH, UNREACHED, Calls, RefusedError
 from webhook.detection.finding import Finding, FoundObject, Severity
 from webhook.objects.open_report import (
     API_VERSION,
@@ -40,7 +40,6 @@ AGAIN_SECONDS: Final = 60.0
 """How long to wait after a refusal, or when the API is not there."""
 _CALL_SECONDS: Final = 5.0
 _BATCH: Final = 50
-_APPLY: Final = "application/apply-patch+yaml"
 _PLURALS: Final = ("reports", "clusterreports")
 _RANKS: Final = {severity: rank for rank, severity in enumerate(Severity)}
 _VERDICTS: Final = {
@@ -149,15 +148,14 @@ class FindingReports:
     def _result(self, one: Finding) -> ReportResult:
         outcome, severity = _VERDICTS[one.severity]
         where = one.object
-        version = f"{where.group}/{where.version}" if where.group else where.version
         resource = {
-            "apiVersion": version,
+            "apiVersion": where.api_version,
             "kind": self._kind_of(where),
             "namespace": where.namespace,
             "name": where.name,
             "uid": where.uid,
         }
-        actors = ", ".join(each.told for each in one.actors) or "unknown"
+        actors = one.told_actors
         return ReportResult(
             policy=one.detector,
             category="Status and generation",
@@ -225,7 +223,9 @@ class FindingReports:
                     # Applied by force: nobody else writes a report of this name, or genguard's
                     # stands beside what they write.
                     apply = {"fieldManager": SOURCE, "force": "true"}
-                    await self._calls.call("PATCH", path, body, params=apply, content_type=_APPLY)
+                    await self._calls.call(
+                        "PATCH", path, body, params=apply, content_type=APPLY_PATCH
+                    )
         except (RefusedError, *UNREACHED) as error:
             self._fail(namespace, error)
             return False

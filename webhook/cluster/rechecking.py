@@ -15,6 +15,7 @@ from webhook.cluster.rest import UNREACHED, RefusedError
 from webhook.detection.damage import is_broken
 from webhook.detection.finding import FoundObject
 from webhook.detection.ledger import Damaged
+from webhook.supervisor import Supervisor
 from webhook.telemetry.logs import LOGGER
 
 AGAIN_SECONDS: Final = 5.0
@@ -39,7 +40,7 @@ class Findings(Protocol):
     def damaged(self) -> Iterator[Damaged]:
         """Yield findings that are not resolved and whose damage is not known to be gone."""
 
-    def see_damage(self, finding: str, *, is_broken: bool, now: float) -> None:
+    def see_damage(self, damaged: Damaged, *, is_broken: bool, now: float) -> None:
         """Record whether the stored object is still damaged; a deleted object is not."""
 
 
@@ -72,8 +73,10 @@ class Rechecking:
         objects: Objects,
         healer: Healer | None = None,
         clock: Callable[[], float] = time.time,
+        supervisor: Supervisor | None = None,
     ) -> None:
         """`clock` gives seconds since the epoch."""
+        self._supervisor: Final = supervisor or Supervisor()
         self._findings: Final = findings
         self._objects: Final = objects
         self._healer: Final = healer
@@ -86,10 +89,7 @@ class Rechecking:
         """Recheck once a second, for ever."""
         while True:
             await asyncio.sleep(_TICK_SECONDS)
-            try:
-                await self.recheck()
-            except Exception:  # noqa: BLE001 - a failed recheck must not end all later ones
-                LOGGER.error("recheck failed", exc_info=True)
+            await self.recheck()
 
     async def recheck(self) -> None:
         """Read the objects that are due, those first that were not read for longest."""
@@ -107,7 +107,8 @@ class Rechecking:
             if not self._may_read():
                 return
             self._read_at[thing] = self._clock()
-            await self._recheck(thing, damaged[thing])
+            with self._supervisor.guard("damaged objects"):
+                await self._recheck(thing, damaged[thing])
 
     def _is_due(self, thing: FoundObject, damaged: list[Damaged], now: float) -> bool:
         # Less than 0: the clock was set back.
@@ -150,7 +151,7 @@ class Rechecking:
 
     def _record(self, one: Damaged, stored: Stored | None) -> bool:
         remains = stored is not None and is_broken(one.damage, stored)
-        self._findings.see_damage(one.finding, is_broken=remains, now=self._clock())
+        self._findings.see_damage(one, is_broken=remains, now=self._clock())
         return remains
 
     def _log_refusal(self, thing: FoundObject, status: int) -> None:

@@ -9,7 +9,7 @@ import msgspec
 
 from webhook.cluster.rest import Rest
 from webhook.cluster.watch import Change, ChangeKind, Collection, follow
-from webhook.running import running
+from webhook.supervisor import Supervisor
 from webhook.telemetry.logs import LOGGER
 from webhook.threads import in_thread
 
@@ -19,7 +19,9 @@ _NOTHING: Final[dict[str, str]] = {}
 
 
 @asynccontextmanager
-async def follow_rules(rest: Rest, namespace: str, name: str, take: Take) -> AsyncIterator[None]:
+async def follow_rules(
+    rest: Rest, namespace: str, name: str, take: Take, supervisor: Supervisor
+) -> AsyncIterator[None]:
     """Call `take` in a thread with each content of a ConfigMap while the context is entered.
 
     Contents that follow each other quickly are taken once, the last of them.
@@ -32,8 +34,15 @@ async def follow_rules(rest: Rest, namespace: str, name: str, take: Take) -> Asy
     # By this selector the right to one ConfigMap is enough: apiserver pkg/endpoints/request/
     # requestinfo.go takes the name from it.
     collection = Collection(rest, locate, fieldSelector=f"metadata.name={name}")
-    watch = follow(collection.changes, following.on_change, following.on_trouble)
-    async with running((watch, following.run())):
+    watch = {
+        "watch of --rules": lambda: follow(
+            collection.changes, following.on_change, following.on_trouble
+        )
+    }
+    async with (
+        supervisor.running(watch, on_failure=collection.forget_place),
+        supervisor.running({"rules": following.run}, on_failure=following.take_again),
+    ):
         yield
 
 
@@ -57,6 +66,10 @@ class _Following:
     def on_trouble(self, reason: str) -> None:
         facts = {"configMap": self._place, "reason": reason}
         LOGGER.warning("rules not followed", extra={"facts": facts})
+
+    def take_again(self) -> None:
+        """Take the latest content once more: the last attempt failed."""
+        self._wake.set()
 
     async def run(self) -> None:
         while True:

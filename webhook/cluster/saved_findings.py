@@ -21,6 +21,7 @@ from webhook.alerts.leader import Leadership
 from webhook.cluster.rest import UNREACHED, RefusedError
 from webhook.detection.finding import Severity
 from webhook.detection.ledger import Mark, Row, Signs, UnreadableFindingsError, pack, unpack
+from webhook.supervisor import Supervisor
 from webhook.telemetry import declarations
 from webhook.telemetry.logs import LOGGER
 from webhook.telemetry.metrics import Metrics
@@ -38,6 +39,8 @@ COUNT_SECONDS: Final = 60.0
 START_SECONDS: Final = 3.0
 """How long the start waits for the findings of an earlier pod."""
 _TICK_SECONDS: Final = 1.0
+SAVING: Final = "saving findings"
+"""The name of the task."""
 _CALL_SECONDS: Final = 5.0
 _BATCH: Final = 50
 _RANKS: Final = {severity: rank for rank, severity in enumerate(Severity)}
@@ -177,6 +180,7 @@ class FindingsPersister:
         leadership: Leadership,
         know: Callable[[Collection[str]], None],
         metrics: Metrics,
+        supervisor: Supervisor,
     ) -> AsyncIterator[None]:
         """Save while the context is entered and this replica leads, and once at the end.
 
@@ -184,12 +188,14 @@ class FindingsPersister:
         """
         metrics.gauge(declarations.STORE_SAVE_FAILURES, lambda: float(self.failures))
         over = asyncio.Event()
-        saving = asyncio.create_task(self._run(leadership, know, over))
+        supervisor.start(SAVING, lambda: self._run(leadership, know, over))
         try:
             yield
         finally:
-            over.set()  # not cancelled: a save may be under way
-            await saving
+            await supervisor.end((SAVING,), ask=over.set)  # not cancelled: it may be writing
+            with supervisor.guard("save at the end"):
+                if leadership.is_leader:
+                    await self.tick(know, is_last=True)
 
     async def _run(
         self,
@@ -197,17 +203,15 @@ class FindingsPersister:
         know: Callable[[Collection[str]], None],
         over: asyncio.Event,
     ) -> None:
-        while True:
+        while not over.is_set():
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_TICK_SECONDS):
                     await over.wait()
-            is_last = over.is_set()
+                    return
             if leadership.is_leader:
-                await self.tick(know, is_last=is_last)
+                await self.tick(know, is_last=False)
             else:
                 self._has_taken_over = False
-            if is_last:
-                return
 
     async def tick(self, know: Callable[[Collection[str]], None], *, is_last: bool) -> None:
         """As the leader, take over the findings of the last leader, then save if it is time."""
@@ -227,9 +231,9 @@ class FindingsPersister:
                 self._log_failure(str(error.status))
         except UNREACHED as error:
             self._log_failure(type(error).__name__)
-        except Exception:  # noqa: BLE001 - a save that fails must not end all later ones
+        except Exception:
             self.failures += 1
-            LOGGER.error("findings not saved", exc_info=True)
+            raise
 
     async def _take_over(self, know: Callable[[Collection[str]], None]) -> None:
         """Read the saved findings. A save before this would lose those of an earlier leader."""

@@ -16,7 +16,7 @@ from urllib.parse import quote
 import msgspec
 
 from webhook.alerts.event import CLUSTER_NAMESPACE, CreateEvent, event
-from webhook.cluster.rest import UNREACHED, Calls, RefusedError
+from webhook.cluster.rest import APPLY_PATCH, UNREACHED, Calls, RefusedError
 from webhook.objects.fields import get
 from webhook.objects.metadata import version_number
 from webhook.objects.served import Served
@@ -42,7 +42,6 @@ SHORTEST_SECONDS: Final = 5.0
 REFUSED_SECONDS: Final = 300.0
 """The wait after a refusal: somebody may grant the missing right, or mend the schema."""
 _FAILED_SECONDS: Final = 30.0
-_APPLY: Final = "application/apply-patch+yaml"
 _DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _CONFLICT: Final = "Apply failed with"
 """How the message of a conflict of fields begins; a conflict of versions has another
@@ -253,7 +252,7 @@ class StatusPublisher:
             f"{_path(found)}/status",
             msgspec.to_builtins(body),
             params={"fieldManager": MANAGER},
-            content_type=_APPLY,
+            content_type=APPLY_PATCH,
         )
         return stored
 

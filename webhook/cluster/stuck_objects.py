@@ -1,7 +1,9 @@
-"""Reads objects that seem stuck: another replica may have seen that they are done, or gone.
+"""Reads objects that seem stuck: they may be done, or gone.
 
 A replica sees the writes that the API server sends to it. Without a watch, an object whose last
-write went elsewhere would count as stuck for ever.
+write went elsewhere would count as stuck for ever. So would one that is deleted while no deletion
+of its kind is reviewed, or of which a review is read after the deletion. Of a watched kind that
+is an object that the watch has not shown: it was deleted before the watch began.
 """
 
 import asyncio
@@ -18,11 +20,12 @@ from webhook.cluster.rest import UNREACHED, RefusedError
 from webhook.objects.fields import Fields
 from webhook.status.assessment import JudgeFields, judge_no_fields
 from webhook.status.tracking import Tracked, Tracking
-from webhook.telemetry.logs import LOGGER
+from webhook.supervisor import Supervisor
 from webhook.threads import in_thread
 
 AHEAD_SECONDS: Final = 10.0
-"""An object is read so long before it counts as stuck: then it is known in time."""
+"""An object is read so long before it counts as stuck: then it is known in time. One that is being
+deleted is read so long after that was seen: the end of a namespace is no write of it."""
 AGAIN_SECONDS: Final = 30.0
 """The pause between two reads of one object."""
 MOST_READS: Final = 5
@@ -44,7 +47,7 @@ class Calls(Protocol):
 
 
 class StuckObjects:
-    """Reads objects of a Tracking that no watch shows. `run` it in a task."""
+    """Reads objects of a Tracking that no watch has shown. `run` it in a task."""
 
     def __init__(
         self,
@@ -53,8 +56,11 @@ class StuckObjects:
         locate: Callable[[str], Awaitable[str]],
         clock: Callable[[], float] = time.time,
         judge: JudgeFields = judge_no_fields,
+        *,
+        supervisor: Supervisor | None = None,
     ) -> None:
         """`locate` returns the path of `deployments.apps`; see collection_path."""
+        self._supervisor: Final = supervisor or Supervisor()
         self._judge: Final = judge
         self._tracking: Final = tracking
         self._calls: Final = calls
@@ -67,10 +73,7 @@ class StuckObjects:
         """Take a turn every TURN_SECONDS, for ever."""
         while True:
             await asyncio.sleep(TURN_SECONDS)
-            try:
-                await self.turn()
-            except Exception:  # noqa: BLE001 - a failed turn must not end all later ones
-                LOGGER.error("stuck objects not read", exc_info=True)
+            await self.turn()
 
     async def turn(self) -> None:
         """Read the objects that are due, those first that were not read for longest."""
@@ -86,17 +89,24 @@ class StuckObjects:
         for uid in sorted(due, key=stuck.__getitem__)[:MOST_READS]:
             self._read_at[uid] = now
             found = self._tracking.find(uid)
-            if found is not None and not await self._read(found):
+            if found is None:
+                continue
+            is_answered = True
+            with self._supervisor.guard("stuck objects"):
+                is_answered = await self._read(found)
+            if not is_answered:
                 return
 
     def _stuck(self, now: float) -> Iterator[str]:
-        """Yield the uid of each object that is or soon will be stuck, "" for the others."""
+        """Yield the uid of each object that is being deleted or soon stuck, "" for the others."""
         for uid, blocking in self._tracking.unsettled():
             found = self._tracking.find(uid)
-            if found is None or self._tracking.is_watched(found):
+            if found is None or (blocking.seen_at and self._tracking.is_watched(found)):
                 yield ""
                 continue
             at = self._tracking.stuck_at(found, blocking)
+            if blocking.is_deleted:
+                at = blocking.since + 2 * AHEAD_SECONDS
             yield uid if at is not None and now >= at - AHEAD_SECONDS else ""
 
     async def _read(self, found: Tracked) -> bool:

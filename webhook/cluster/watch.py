@@ -10,7 +10,7 @@ than the reader's limit, which a CustomResourceDefinition often is.
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from enum import Enum
 from http import HTTPStatus
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
@@ -20,7 +20,7 @@ import msgspec
 
 from webhook.cluster.rest import UNREACHED, RefusedError, Rest
 from webhook.objects.fields import Fields, fields_of
-from webhook.running import running
+from webhook.supervisor import Supervisor
 from webhook.telemetry.logs import LOGGER
 
 T = TypeVar("T")
@@ -66,6 +66,10 @@ class Collection:
         self._chosen: Final = chosen
         self._path = ""
         self._known: Final[set[str]] = set()
+        self._version = ""
+
+    def forget_place(self) -> None:
+        """List again at the next call of `changes`: what came last was not taken in."""
         self._version = ""
 
     async def changes(self) -> AsyncIterator[Change]:
@@ -239,18 +243,22 @@ class Watcher(Protocol):
 
 @asynccontextmanager
 async def follow_objects(
-    rest: Rest, resources: Iterable[str], watcher: Watcher
+    rest: Rest, resources: Iterable[str], watcher: Watcher, supervisor: Supervisor
 ) -> AsyncIterator[None]:
     """Watch every object of these resources in all namespaces while the context is entered.
 
     `resources` are named as in kubectl: pods, deployments.apps. A resource that the API server does
     not have, or does not show, is asked for again and again.
     """
-    async with running(_follow(rest, resource, watcher) for resource in resources):
+    async with AsyncExitStack() as stack:
+        for resource in resources:
+            await stack.enter_async_context(_following(rest, resource, watcher, supervisor))
         yield
 
 
-async def _follow(rest: Rest, resource: str, watcher: Watcher) -> None:
+def _following(
+    rest: Rest, resource: str, watcher: Watcher, supervisor: Supervisor
+) -> AbstractAsyncContextManager[None]:
     async def locate() -> str:
         return await collection_path(rest, resource)
 
@@ -269,7 +277,15 @@ async def _follow(rest: Rest, resource: str, watcher: Watcher) -> None:
             "objects not watched", extra={"facts": {"resource": resource, "reason": reason}}
         )
 
-    await follow(Collection(rest, locate).changes, on_change, on_trouble)
+    def on_failure() -> None:
+        watcher.current(resource, is_current=False)
+        collection.forget_place()
+
+    collection = Collection(rest, locate)
+    return supervisor.running(
+        {f"watch {resource}": lambda: follow(collection.changes, on_change, on_trouble)},
+        on_failure=on_failure,
+    )
 
 
 async def collection_path(rest: Rest, resource: str) -> str:

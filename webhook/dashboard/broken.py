@@ -3,7 +3,9 @@
 An object that is not settled is in progress until it counts as stuck (webhook/status/blocking.py).
 Objects that own each other are one entry: the topmost that is not settled, with the field that
 blocks it or what it owns. Whoever is blamed for a finding about it, about an owner of it or about
-what it owns, is to blame. This replica shows what it knows and asks nobody.
+what it owns, is to blame. This replica shows what it knows and asks nobody: objects that seem
+stuck are looked up in the background (webhook/cluster/stuck_objects.py), and until then only writes
+say that they exist.
 """
 
 import asyncio
@@ -24,7 +26,7 @@ from webhook.dashboard.page import (
     check_parameters,
 )
 from webhook.dashboard.rendering import parse_time, stamp_exactly
-from webhook.detection.finding import Finding, FoundObject, Severity
+from webhook.detection.finding import Finding, Severity
 from webhook.status.blocking import Blocking
 from webhook.status.evaluate import GRACE_SECONDS
 from webhook.status.tracking import Tracked, Tracking
@@ -32,9 +34,6 @@ from webhook.status.view import Health
 
 MOST_SHOWN: Final = 100
 """Objects of a list, those first that wait for longest."""
-SETTLES_SECONDS: Final = 5.0
-"""A finding whose damage is gone counts as broken for so long after its last sign: its writer may
-be about to write again."""
 _BATCH_SIZE: Final = 50
 """Objects between two pauses for the event loop: about half a millisecond."""
 _MOST_LEVELS: Final = 8
@@ -42,9 +41,14 @@ _BROKEN: Final = frozenset({Severity.WARNING, Severity.CRITICAL})
 
 
 class Verdict(StrEnum):
-    """Whether something is broken; unknown: nothing is known to be, but this server cannot tell."""
+    """Whether something is broken.
+
+    ending   nothing is, but findings wait to be resolved: no sign comes any more
+    unknown  nothing is known to be, but this server cannot tell
+    """
 
     BROKEN = "broken"
+    ENDING = "ending"
     UNKNOWN = "unknown"
     GOOD = "good"
 
@@ -85,6 +89,7 @@ class Broken(msgspec.Struct, frozen=True, rename="camel"):
     since     since when something is broken without a break; null where nothing is
     objects   how many objects findings and stuck ones are about, each counted once
     findings  how many findings say that something is broken
+    ending    how many only wait to be resolved, the last of them at ends_at
     missing   why this server cannot tell, a sentence each
     """
 
@@ -97,13 +102,13 @@ class Broken(msgspec.Struct, frozen=True, rename="camel"):
     not_settled: tuple[NotSettled, ...]
     proceeding: tuple[NotSettled, ...]
     missing: tuple[str, ...]
+    ending: int = 0
+    ends_at: str | None = None
 
 
 def is_broken(one: Finding, now: float) -> bool:
     """Whether an unresolved finding says that something is broken now."""
-    if one.state == "resolved":
-        return False
-    if one.repaired and now - parse_time(one.last_seen) >= SETTLES_SECONDS:
+    if one.state == "resolved" or one.is_ending(now):
         return False
     return one.state == "quiet" or one.severity in _BROKEN
 
@@ -115,24 +120,28 @@ class _Member(NamedTuple):
     blocking: Blocking
     stuck_since: float | None
     """When what blocks it began, where it is stuck."""
+    unseen: bool
+    """It seems stuck, but nobody has looked whether it still exists."""
 
 
 class _Family:
     """Objects that are not settled below one root."""
 
-    __slots__ = ("count", "root", "root_uid", "shown", "stuck_since", "waiting_since")
+    __slots__ = ("count", "root", "root_uid", "shown", "stuck_since", "unseen", "waiting_since")
 
     def __init__(self, root_uid: str) -> None:
         self.root_uid: Final = root_uid
         self.root: _Member | None = None
         self.shown: _Member | None = None
         self.count = 0
+        self.unseen = 0
         self.stuck_since: float | None = None
         self.waiting_since: float | None = None
 
     def add(self, one: _Member) -> None:
         """Count one of its objects. Shown is what blocks the others: the lowest that is stuck."""
         self.count += 1
+        self.unseen += one.unseen
         if one.found.uid == self.root_uid:
             self.root = one
         since = one.blocking.since
@@ -158,6 +167,7 @@ class _Active(NamedTuple):
     broken   names of the objects that are broken
     red      how many findings say that something is broken
     since    the times at which that began
+    ends     when those that would say so, but only wait to be resolved, will be
     """
 
     ranked: tuple[Finding, ...]
@@ -165,18 +175,21 @@ class _Active(NamedTuple):
     broken: frozenset[str]
     red: int
     since: tuple[float, ...]
+    ends: tuple[float, ...]
 
     @classmethod
     def read(cls, findings: Iterable[Finding], now: float) -> Self:
         """Read findings; up to 100 ms for the maximum: run it in a thread."""
         active = [one for one in findings if one.state != "resolved"]
         red = [one for one in active if is_broken(one, now)]
+        ending = [one for one in active if one.severity in _BROKEN and one.is_ending(now)]
         return cls(
             tuple(sorted(active, key=_blame_rank)),
             frozenset(one.object.uid for one in active if one.object.uid and not one.repaired),
-            frozenset(_identity(one.object) for one in red),
+            frozenset(one.object.identity for one in red),
             len(red),
             tuple(parse_time(one.first_seen) for one in red),
+            tuple(parse_time(one.last_seen) + one.resolves_after for one in ending),
         )
 
 
@@ -186,15 +199,18 @@ async def find_broken(
     """Return what is broken at a time. Reads all objects that are not settled, in batches."""
     tracking = sources.detecting.tracking
     active = await queue.in_thread(lambda: _Active.read(findings, now))
-    families = await _families(tracking, active.about, now)
+    families = await _families(tracking, active.about, now, is_looked_up=sources.connected)
     stuck = [one for one in families.values() if one.stuck_since is not None]
     waits = [one for one in families.values() if one.stuck_since is None]
     shown = heapq.nsmallest(MOST_SHOWN, stuck, key=lambda one: one.stuck_since or 0.0)
     proceeding = heapq.nsmallest(MOST_SHOWN, waits, key=lambda one: one.waiting_since or 0.0)
     blames = await _Blames.read(tracking, active.ranked if families else ())
     began = [*active.since, *(one.stuck_since for one in stuck if one.stuck_since is not None)]
-    missing = tuple(_missing(sources))
+    unseen = sum(one.unseen for one in families.values())
+    missing = tuple(_missing(sources, unseen))
     verdict = Verdict.UNKNOWN if missing else Verdict.GOOD
+    if active.ends:
+        verdict = Verdict.ENDING
     return Broken(
         verdict=Verdict.BROKEN if began else verdict,
         since=stamp_exactly(min(began)) if began else None,
@@ -205,6 +221,8 @@ async def find_broken(
         not_settled=tuple(_show(one, blames) for one in shown),
         proceeding=tuple(_show(one, blames) for one in proceeding),
         missing=missing,
+        ending=len(active.ends),
+        ends_at=stamp_exactly(max(active.ends)) if active.ends else None,
     )
 
 
@@ -215,11 +233,7 @@ async def load(context: PageContext, query: Mapping[str, str], now: float) -> Pa
     return PageData(await find_broken(context.sources, findings, context.queue, now), {})
 
 
-def _identity(where: FoundObject) -> str:
-    return where.uid or f"{where.group}/{where.resource}/{where.namespace}/{where.name}"
-
-
-def _missing(sources: Sources) -> Iterator[str]:
+def _missing(sources: Sources, unseen: int) -> Iterator[str]:
     """Say why this server cannot tell that nothing is broken."""
     if not sources.metrics.last_review:
         yield (
@@ -234,12 +248,22 @@ def _missing(sources: Sources) -> Iterator[str]:
     for resource, is_current in sources.watching.states().items():
         if not is_current:
             yield f"The watch of {resource} is not current: changes may be missing."
+    if unseen:
+        yield (
+            f"{unseen:,} {'object seems' if unseen == 1 else 'objects seem'} stuck, but could not "
+            "be looked up yet: the API server has not answered, or genguard may not get this kind."
+        )
+    for task in sources.failing():
+        yield f"A part of this server fails: {task}. What it does may be missing."
 
 
-async def _families(tracking: Tracking, about: frozenset[str], now: float) -> dict[str, _Family]:
+async def _families(
+    tracking: Tracking, about: frozenset[str], now: float, *, is_looked_up: bool
+) -> dict[str, _Family]:
     """Return all objects that are not settled, by the uid of the topmost of them.
 
-    about  uids of the objects of findings: a spec that is not observed there is no rollout
+    about         uids of the objects of findings: a spec that is not observed there is no rollout
+    is_looked_up  objects that seem stuck are looked up before they count as stuck
     """
     families: dict[str, _Family] = {}
     unsettled = tracking.unsettled()
@@ -249,7 +273,11 @@ async def _families(tracking: Tracking, about: frozenset[str], now: float) -> di
             if found is None or found.state.settled:
                 continue
             root = _root(tracking, found)
-            member = _Member(found, blocking, _stuck_since(tracking, found, blocking, about, now))
+            since = _stuck_since(tracking, found, blocking, about, now)
+            # The objects of findings are read anyway (webhook/cluster/rechecking.py).
+            is_seen = bool(blocking.seen_at) or uid in about or not is_looked_up
+            unseen = since is not None and not is_seen
+            member = _Member(found, blocking, None if unseen else since, unseen)
             family = families.get(root)
             if family is None:
                 family = families[root] = _Family(root)

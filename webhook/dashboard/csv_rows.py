@@ -7,8 +7,9 @@ from typing import Any, Final
 
 import msgspec
 
-_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
-"""A spreadsheet takes a cell that begins so as a formula, which names of others must not be."""
+_FORMULA: Final = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
+"""A spreadsheet takes a cell that begins so as a formula, which names of others must not be. The
+last four are the full-width forms of the first four, which some spreadsheets read alike."""
 
 
 def to_csv(rows: Iterable[Any]) -> bytes:

@@ -224,6 +224,7 @@ def home(
     values = {
         "asked": asked,
         "broken": broken,
+        "going_on": _count_open(one for one in known if not one.is_ending(now)),
         "given": {name: getattr(asked, name) for name in _FILTERS},
         "states": STATES,
         "detectors": DETECTORS,

@@ -71,6 +71,11 @@ class FindingGroup(NamedTuple):
         """The worst severity in it."""
         return max((row.finding.severity for row in self.rows), key=_SEVERITY_RANK.__getitem__)
 
+    def is_ending(self, now: float) -> bool:
+        """Whether all findings of the worst severity only wait to be resolved."""
+        worst = (one.finding for one in self.rows if one.finding.severity is self.severity)
+        return self.severity is not Severity.INFO and all(one.is_ending(now) for one in worst)
+
 
 class GroupedPage(NamedTuple):
     """One page of groups; `shown` findings of it are rows."""

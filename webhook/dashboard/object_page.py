@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from webhook.dashboard.objects import TrackedObject, show
+from webhook.dashboard.objects import OpenFindings, TrackedObject, show
 from webhook.dashboard.page import (
     RANGES,
     BadQueryError,
@@ -81,7 +81,7 @@ async def load(context: PageContext, query: Mapping[str, str], now: float) -> Pa
         namespace=namespace,
         name=name,
         uid=uid,
-        tracked=None if found is None else show(found, now),
+        tracked=None if found is None else show(found, now, OpenFindings(about, now)),
         writes=tuple(one for one in known if one.time >= begin),
         reconciled=tuple(one for one in tracking.milestones.find(uid) if one.at >= begin),
         findings=about,

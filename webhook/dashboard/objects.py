@@ -19,6 +19,7 @@ from webhook.dashboard.page import (
     number,
 )
 from webhook.dashboard.rendering import stamp_exactly
+from webhook.detection.finding import Finding, FoundObject, Severity
 from webhook.status.kind_counts import CountsByKind
 from webhook.status.tracked_state import (
     TrackedState,
@@ -68,6 +69,10 @@ class TrackedObject(msgspec.Struct, frozen=True, rename="camel"):
     ready_flips: int
     stored: bool
     """False: a write was allowed, but it is not known yet whether it was stored."""
+    open_findings: int = 0
+    """Unresolved findings about the object. They do not change its health."""
+    worst_finding: str = ""
+    """Their worst severity; "ending" where all of that severity only wait to be resolved."""
 
 
 class ObjectsPage(msgspec.Struct, frozen=True, rename={"next": "continue"}):
@@ -77,6 +82,31 @@ class ObjectsPage(msgspec.Struct, frozen=True, rename={"next": "continue"}):
     next: str
     total: int
     before: int
+
+
+class OpenFindings:
+    """The unresolved findings about each object, by uid, and by name where they have none."""
+
+    def __init__(self, findings: Iterable[Finding], now: float) -> None:
+        """Up to 20 ms for the maximum: make it in a thread."""
+        self._about: Final[dict[str, list[str]]] = {}
+        for one in findings:
+            if one.state == "resolved":
+                continue
+            is_mild = one.severity is Severity.INFO or not one.is_ending(now)
+            self._about.setdefault(one.object.identity, []).append(
+                one.severity if is_mild else "ending"
+            )
+
+    def of(self, found: Tracked) -> tuple[int, str]:
+        """Return how many are about an object, and the worst of them; 0 and "" for none."""
+        kind, state = found.kind, found.state
+        named = FoundObject(kind.group, "", kind.resource, state.namespace, state.name, "")
+        words = [*self._about.get(found.uid, ()), *self._about.get(named.identity, ())]
+        return len(words), max(words, key=_WORST.index, default="")
+
+
+_WORST: Final = (Severity.INFO, "ending", Severity.WARNING, Severity.CRITICAL)
 
 
 class ObjectQuery(NamedTuple):
@@ -119,7 +149,9 @@ def parse(query: Mapping[str, str], limit: int = _LIMIT) -> ObjectQuery:
     )
 
 
-async def page(tracking: Tracking, asked: ObjectQuery, at: float) -> ObjectsPage:
+async def page(
+    tracking: Tracking, asked: ObjectQuery, at: float, findings: OpenFindings | None = None
+) -> ObjectsPage:
     """Return one page. An object that changes between two requests may be missed or repeated."""
     ranking = _Ranking(tracking, asked, begin_of_range({"since": asked.since}, at))
     packed = tracking.packed()
@@ -129,7 +161,7 @@ async def page(tracking: Tracking, asked: ObjectQuery, at: float) -> ObjectsPage
     shown = ranking.best[: asked.limit]
     known = [one for rank in shown if (one := tracking.find(rank[-1])) is not None]
     return ObjectsPage(
-        tuple(show(one, at) for one in known),
+        tuple(show(one, at, findings) for one in known),
         msgspec.json.encode(shown[-1]).hex() if len(ranking.best) > asked.limit else "",
         ranking.total,
         ranking.before,
@@ -140,7 +172,7 @@ async def load(context: PageContext, query: Mapping[str, str], now: float) -> Pa
     """Return the HTML page: 100 objects."""
     asked = parse(query, _ROWS)
     tracking = context.sources.detecting.tracking
-    model = await page(tracking, asked, now)
+    model = await page(tracking, asked, now, await _open(context, now))
     kinds = sorted({kind.kind for kind, _ in tracking.counts_by_kind if kind.resource != "other"})
     values = {
         "asked": asked.filters,
@@ -158,7 +190,13 @@ async def load(context: PageContext, query: Mapping[str, str], now: float) -> Pa
 
 async def load_all(context: PageContext, query: Mapping[str, str], now: float) -> PageData:
     """Return the JSON."""
-    return PageData(await page(context.sources.detecting.tracking, parse(query), now), {})
+    tracking, findings = context.sources.detecting.tracking, await _open(context, now)
+    return PageData(await page(tracking, parse(query), now, findings), {})
+
+
+async def _open(context: PageContext, now: float) -> OpenFindings:
+    found = context.sources.detecting.findings()
+    return await context.queue.in_thread(lambda: OpenFindings(found, now))
 
 
 class _Ranking:
@@ -263,9 +301,10 @@ def _bytes(text: str | None) -> bytes | None:
     return None if text is None else text.encode()
 
 
-def show(found: Tracked, at: float) -> TrackedObject:
+def show(found: Tracked, at: float, findings: OpenFindings | None = None) -> TrackedObject:
     """Return one object as the API shows it at a time."""
     state = found.state
+    count, worst = findings.of(found) if findings is not None else (0, "")
     return TrackedObject(
         found.kind.group,
         found.kind.resource,
@@ -285,6 +324,8 @@ def show(found: Tracked, at: float) -> TrackedObject:
         _since_intent(state, state.settled_at),
         len(state.flips_since(at)),
         not found.unconfirmed,
+        count,
+        worst,
     )
 
 

@@ -16,6 +16,7 @@ from webhook.detection.silences import Silences
 from webhook.detection.suspects import Suspects
 from webhook.server.detecting import Detecting
 from webhook.server.watching import Watching
+from webhook.supervisor import FailingTask, Supervisor
 from webhook.telemetry.metrics import Metrics
 
 LONGEST: Final = 300
@@ -43,6 +44,7 @@ class Sources(NamedTuple):
 
     enforce  returns the command that makes this installation enforcing; "" where none is known
     read_only  nobody may acknowledge or silence a finding
+    supervisor  knows which tasks of this server fail
     """
 
     detecting: Detecting
@@ -54,6 +56,11 @@ class Sources(NamedTuple):
     silences: Silences
     enforce: Callable[[], str] = str
     read_only: bool = False
+    supervisor: Supervisor | None = None
+
+    def failing(self) -> tuple[FailingTask, ...]:
+        """Return the tasks that fail."""
+        return () if self.supervisor is None else self.supervisor.failing()
 
 
 class Server(Protocol):

@@ -1,7 +1,7 @@
 """Render templates to HTML, and format values for people. Undefined variables are errors."""
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import cache
 from importlib import resources
@@ -12,13 +12,16 @@ from markupsafe import Markup
 
 from webhook.dashboard.page import link
 from webhook.dashboard.runbook import runbook_of
+from webhook.detection.finding import Finding
 from webhook.objects.shown import json_line
 
 _MINUTE, _HOUR, _DAY = 60.0, 3_600.0, 86_400.0
 
 _FEW: Final = 10
 _FEW_SIZES: Final = 100
-_UNITS: Final = ((_DAY, "d"), (_HOUR, "h"), (_MINUTE, "min"), (1.0, "s"), (0.001, "ms"))
+_Units = tuple[tuple[float, str], ...]
+_UNITS: Final[_Units] = ((_DAY, "d"), (_HOUR, "h"), (_MINUTE, "min"), (1.0, "s"), (0.001, "ms"))
+_SIZES: Final[_Units] = ((1024.0**3, "GiB"), (1024.0**2, "MiB"), (1024.0, "KiB"), (1.0, "B"))
 
 
 @cache
@@ -34,7 +37,7 @@ def _environment() -> Environment:
     )
     made.filters.update(span=span, stamp=stamp, count=count, moment=moment, size=size)
     made.filters.update(seconds=seconds, shell=shlex.quote, json=json_line, lasts=lasts)
-    made.globals.update(ago=ago, link=link, runbook_of=runbook_of)
+    made.globals.update(state=state, ago=ago, link=link, runbook_of=runbook_of)
     return made
 
 
@@ -65,11 +68,24 @@ def span(seconds: float | None) -> str:
     """Format a duration: `90` → `1.5 min`; `-` if it is unknown."""
     if seconds is None:
         return "-"
-    for unit, name in _UNITS:
-        if seconds >= unit:
-            many = seconds / unit
-            return f"{many:.2g} {name}" if many < _FEW else f"{many:.0f} {name}"
-    return "0 s" if seconds <= 0 else "<1 ms"
+    if seconds < _UNITS[-1][0]:
+        return "0 s" if seconds <= 0 else "<1 ms"
+    return _scaled(seconds, _UNITS, lambda many: f"{many:.2g}" if many < _FEW else f"{many:.0f}")
+
+
+def _scaled(number: float, units: _Units, show: Callable[[float], str]) -> str:
+    """Show a number in the smallest unit in which it is, as shown, less than the next larger one.
+
+    So it is rounded before the unit is chosen: 59.7 s is `1 min`, not `60 s`.
+    """
+    for at in range(len(units) - 1, 0, -1):
+        (larger, _), (unit, name) = units[at - 1 : at + 1]
+        text = show(number / unit)
+        if float(text.replace(",", "")) * unit < larger:
+            return f"{text} {name}"
+        number = max(number, larger)
+    unit, name = units[0]
+    return f"{show(number / unit)} {name}"
 
 
 def ago(at: str | float, now: float) -> str:
@@ -84,6 +100,18 @@ def ago(at: str | float, now: float) -> str:
 def lasts(at: str, now: float) -> str:
     """Format the time since an RFC 3339 time: `3 min`."""
     return span(max(now - parse_time(at), 0.0) // 1)
+
+
+def state(one: Finding, now: float) -> str:
+    """Say how a finding stands: `ending: quiet for 26 s, resolved in 34 s`."""
+    if one.state == "quiet":
+        return "quiet, still broken"
+    if one.is_ending(now):
+        quiet = one.quiet_for(now)
+        left = span(max(one.resolves_after - quiet, 0.0) // 1)
+        why = "repaired" if one.repaired else f"quiet for {span(quiet // 1)}"
+        return f"ending: {why}, resolved in {left} if it stays so"
+    return "repaired, watched until it stays so" if one.repaired else one.state
 
 
 def stamp(at: str | float) -> str:
@@ -115,11 +143,13 @@ def moment(at: str | float, now: float) -> str:
 
 def size(number: float) -> str:
     """Format a number of bytes: `12345678` → `11.8 MiB`."""
-    for power, unit in ((3, "GiB"), (2, "MiB"), (1, "KiB")):
-        if number >= 1024**power:
-            many = number / 1024**power
-            return f"{many:.1f} {unit}" if many < _FEW_SIZES else f"{many:,.0f} {unit}"
-    return f"{number:,.0f} B"
+    if number < _FEW_SIZES:
+        return f"{number:.0f} B"
+    return _scaled(
+        number,
+        _SIZES,
+        lambda many: f"{many:.1f}" if round(many, 1) < _FEW_SIZES else f"{many:,.0f}",
+    )
 
 
 def seconds(at: str | None) -> float:

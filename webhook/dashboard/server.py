@@ -14,6 +14,7 @@ from prometheus_client.metrics_core import Metric
 
 from webhook.dashboard.page import PageContext, PageData, check_parameters
 from webhook.dashboard.rendering import ago, count, size, span
+from webhook.supervisor import FailingTask
 
 
 class Trouble(msgspec.Struct, frozen=True):
@@ -50,6 +51,7 @@ class HealthPage(msgspec.Struct, frozen=True, rename="camel"):
     queued: int
     writes: int
     incomplete: int
+    failing: tuple[FailingTask, ...]
 
 
 class _Counted(NamedTuple):
@@ -80,6 +82,8 @@ _COUNTED: Final = (
         "GenguardRefused",
         "reason",
     ),
+    _Counted("genguard_task_failures", "failures of a task", "GenguardTaskFailing", "task"),
+    _Counted("genguard_left_out", "left out, since handling failed", "GenguardLeftOut", "what"),
     _Counted(
         "genguard_dropped_edits", "edits left out of a patch", "GenguardPatchDropped", "resource"
     ),
@@ -231,6 +235,7 @@ async def load(context: PageContext, query: Mapping[str, str], now: float) -> Pa
         queued=len(detecting),
         writes=seen.joined,
         incomplete=seen.incomplete,
+        failing=context.sources.failing(),
     )
     return PageData(
         model, {"groups": _groups(context, now), "silences": context.sources.silences.current(now)}

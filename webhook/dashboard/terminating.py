@@ -15,6 +15,7 @@ from webhook.status.terminating_pods import (
     Agreement,
     Count,
     TerminatingPod,
+    asked_at,
     waits_for,
 )
 
@@ -136,14 +137,14 @@ def _contains(one: TerminatingPod, words: Sequence[str]) -> bool:
 def _listed(one: TerminatingPod, now: float) -> ListedPod:
     due = _moment(one.due)
     left = None if due == _EPOCH else due.timestamp() - now
-    deleted = None if left is None else _stamp(due.timestamp() - one.grace)
+    asked = None if left is None else asked_at(due, one.grace)
     return ListedPod(
         one.namespace,
         one.name,
         one.uid,
         one.controller,
         one.created if _moment(one.created) != _EPOCH else None,
-        deleted,
+        None if asked is None else f"{asked:%Y-%m-%dT%H:%M:%SZ}",
         one.grace,
         left,
         one.node,
@@ -159,7 +160,3 @@ def _moment(text: str) -> datetime:
     except ValueError:
         return _EPOCH
     return found if found.tzinfo else found.replace(tzinfo=UTC)
-
-
-def _stamp(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -51,6 +51,8 @@ class NamedBy(msgspec.Struct, frozen=True):
     severity: Severity
     confidence: Confidence
     count: int
+    ending: bool = False
+    """It only waits to be resolved."""
 
 
 class ListedWebhook(msgspec.Struct, frozen=True, rename="camel"):
@@ -91,7 +93,6 @@ class WebhooksPage(msgspec.Struct, frozen=True, rename="camel"):
 
 async def load(context: PageContext, query: Mapping[str, str], now: float) -> PageData:
     """Return the webhooks for a resource, or all if no resource is given."""
-    del now
     check_parameters(query, _PARAMETERS)
     resource, _, group = query.get("resource", "").strip().partition(".")
     write = Matched(
@@ -116,6 +117,7 @@ async def load(context: PageContext, query: Mapping[str, str], now: float) -> Pa
             is_between=one.name in others,
             write=write,
             named=named.get(one.name, ()),
+            now=now,
             unchanged=suspects.unharmed(one.name),
         )
         for position, one in enumerate(suspects.registered, 1)
@@ -178,6 +180,7 @@ def _link(
     write: Matched,
     named: Sequence[_Named],
     unchanged: int,
+    now: float,
 ) -> ListedWebhook:
     is_open = [pair for pair in named if pair[0].state != "resolved"]
     is_open.sort(key=lambda pair: (_SURE[pair[1]], -pair[0].count))
@@ -193,7 +196,14 @@ def _link(
         unchanged=unchanged,
         changed=sum(certain),
         findings=tuple(
-            NamedBy(found.id, found.detector, found.severity, confidence, found.count)
+            NamedBy(
+                found.id,
+                found.detector,
+                found.severity,
+                confidence,
+                found.count,
+                found.is_ending(now),
+            )
             for found, confidence in is_open[:_MOST_NAMED]
         ),
         phase=one.phase,

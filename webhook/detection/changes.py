@@ -256,11 +256,15 @@ def leaves_of(parts: Iterable[Part], shows: Shows = Shows.NOTHING) -> Leaves:
         left, right = _opened(old), _opened(new)
         if left and right:
             for name, value in right.items():
+                if len(found) >= MOST_LEAVES:
+                    break
                 before = left.pop(name, None)
                 if before != value:
                     below = at[name]
                     _compare(below, below, _decoded(before), _decoded(value), found)
             for name, value in left.items():
+                if len(found) >= MOST_LEAVES:
+                    break
                 _every_leaf(at[name], _decoded(value), found, is_gone=True)
         else:
             _compare(at, at, _decoded(old), _decoded(new), found)
@@ -303,14 +307,18 @@ def _compare_objects(
         before = old.get(name)
         if before is value or (before == value and _same(before, value)):
             continue
+        if len(found) >= MOST_LEAVES:
+            return
         below = at[name]
         if type(value) in _CONTAINERS or type(before) in _CONTAINERS:
             _compare(below if old_at is at else old_at[name], below, before, value, found)
-        elif len(found) < MOST_LEAVES:
+        else:
             found.note(below, before, value)
     if old.keys() <= new.keys():
         return
     for name, value in old.items():
+        if len(found) >= MOST_LEAVES:
+            return
         if name not in new:
             _every_leaf(old_at[name], value, found, is_gone=True)
 
@@ -322,6 +330,8 @@ def _compare_lists(
     field, names = identities(new)
     known = {name: index for index, name in enumerate(old_names)}
     for index, name in enumerate(names):
+        if len(found) >= MOST_LEAVES:
+            return
         value, before = new[index], known.pop(name, None) if field == old_field else None
         if before is None:
             _every_leaf(at[field, name, index], value, found, is_gone=False)
@@ -330,6 +340,8 @@ def _compare_lists(
             old_below = below if before == index and old_at is at else old_at[field, name, before]
             _compare(old_below, below, old[before], value, found)
     for name, index in known.items():
+        if len(found) >= MOST_LEAVES:
+            return
         _every_leaf(old_at[old_field, name, index], old[index], found, is_gone=True)
 
 

@@ -19,7 +19,7 @@ from webhook.detection.damage import survives
 from webhook.detection.detectors import ALL, Detector, DetectorRunner, Signal
 from webhook.detection.diff import Comparer
 from webhook.detection.evidence import ResourceKind
-from webhook.detection.fact import Fact, encode_fact
+from webhook.detection.fact import Fact, encode_fact, manager_of
 from webhook.detection.finding import Finding
 from webhook.detection.history import History, ObjectHistory
 from webhook.detection.ledger import Ledger, Row
@@ -30,6 +30,7 @@ from webhook.detection.life_fact import (
     is_life,
     key_of,
     reduce_life,
+    stale_fact,
 )
 from webhook.detection.lives import Lives
 from webhook.detection.reduce import (
@@ -38,6 +39,7 @@ from webhook.detection.reduce import (
     Reviewed,
     is_reduced,
     reduce,
+    stale_version,
 )
 from webhook.detection.refusals import Refusal, Refusals
 from webhook.detection.suspects import Suspects
@@ -138,10 +140,10 @@ class Detection:
         if reviewed.request.operation is not Operation.UPDATE:
             return self._life_fact(phase, reviewed.request, now)
         key = reviewed.request.join_key
-        if key is None or not is_reduced(reviewed.request):
-            return None
-        if key.user == self._own_user:
+        if key is None or key.user == self._own_user:
             return None  # values that genguard puts back are nobody's loop
+        if not is_reduced(reviewed.request):
+            return self._stale_fact(phase, reviewed.request, key, now)
         # An intent begins a write, whatever is known of another one with its key.
         known = NO_EARLIER_FACTS if phase is Phase.INTENT else self._known(key)
         try:
@@ -160,6 +162,20 @@ class Detection:
         if phase is Phase.MUTATE:
             self._note(known, fact)
         return fact
+
+    def _stale_fact(
+        self, phase: Phase, request: AdmissionRequest, key: JoinKey, now: float
+    ) -> LifeFact | None:
+        version = stale_version(request)
+        if not version or phase is Phase.OUTCOME:
+            return None
+        try:
+            manager = manager_of(request)
+        except msgspec.MsgspecError:
+            self._unreadable += 1
+            return None
+        served_as = request.wire.resource.version
+        return stale_fact(phase, key, now, version, served_as=served_as, manager=manager)
 
     def _life_fact(self, phase: Phase, request: AdmissionRequest, now: float) -> LifeFact | None:
         if not is_life(request, phase):
@@ -197,6 +213,12 @@ class Detection:
             return True
         return self.ledger.has_damage(name_of(key))
 
+    def expect_outcomes(self, request: AdmissionRequest) -> None:
+        """Note that outcomes of a resource are shown: a write without one was refused."""
+        key = request.join_key
+        if key is not None:
+            self._correlator.expect_outcomes(key)
+
     def is_slow(self, request: AdmissionRequest) -> bool:
         """Return whether `fact` may take long for any size: it may evaluate matchConditions."""
         return self._suspects.asks_conditions(request)
@@ -232,15 +254,21 @@ class Detection:
         return len(self._completed)
 
     def judge(self) -> None:
-        """Judge the writes that are complete."""
-        completed, self._completed = self._completed, []
-        for one in completed:
-            if isinstance(one, Write):
-                self._judge(one)
-            elif isinstance(one, LifeFact):
-                self._judge_life(one)
-            else:
-                self._enter_refusal(self._refusals.unanswered(one))
+        """Judge the writes that are complete.
+
+        What judging a write raises is raised here; the next call judges the writes behind it.
+        """
+        completed, self._completed = iter(self._completed), []
+        try:
+            for one in completed:
+                if isinstance(one, Write):
+                    self._judge(one)
+                elif isinstance(one, LifeFact):
+                    self._judge_life(one)
+                else:
+                    self._enter_refusal(self._refusals.unanswered(one))
+        finally:
+            self._completed = [*completed, *self._completed]
 
     def see_encoded(self, raw: bytes) -> None:
         """Take in a fact that replicas share; it waits for earlier facts that are on their way.
@@ -362,7 +390,8 @@ class Detection:
         if not fact.is_deletion:
             if fact.phase is Phase.OUTCOME:
                 self._lives.create(fact)
-            self._enter_refusal(self._refusals.create(fact))
+            attempted = self._refusals.conflict if fact.is_stale else self._refusals.create
+            self._enter_refusal(attempted(fact))
             return
         # What was wrong with the object is gone with it.
         for ledger in self._ledgers:

@@ -1,11 +1,19 @@
 """A finding: this loop, on this object, these fields, this actor, since then."""
 
+from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from webhook.detection.sample import WriteDiff
+
+SETTLES_SECONDS: Final = 5.0
+"""A finding whose damage is gone waits for its end from so long after its last sign: its writer may
+be about to write again."""
+_ENDING_PART: Final = 3
+"""A finding resolves after 60 s, or four times its pace, without a sign. After a third of that the
+next sign of a loop is overdue."""
 
 
 class Severity(StrEnum):
@@ -49,6 +57,16 @@ class FoundObject(msgspec.Struct, frozen=True):
     name: str
     uid: str
 
+    @property
+    def api_version(self) -> str:
+        """`apps/v1`; of the core group `v1`."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def identity(self) -> str:
+        """The uid; of an object that comes and goes, and so has none, its names."""
+        return self.uid or f"{self.group}/{self.resource}/{self.namespace}/{self.name}"
+
 
 class FixStep(msgspec.Struct, frozen=True, omit_defaults=True):
     """One step that ends a loop.
@@ -80,6 +98,8 @@ class Finding(
     fix     the steps that end the loop, where they were asked for: see webhook/detection/fix.py
     repaired  what was wrong in the stored object is right again, and no sign came since: it is
             resolved after a while without a sign
+    resolves_after  how many seconds after its last sign it is resolved, if no sign comes; 0 where
+            it is resolved, or what is wrong in the stored object is still wrong
     repair  the command that puts lost values back by hand; "" where there is none
     diff    what happened in one of its writes, where it was asked for: webhook/detection/sample.py
     caused_by  the id of the finding that this one follows from; "" where it stands alone
@@ -102,4 +122,21 @@ class Finding(
     repair: str = ""
     caused_by: str = ""
     repaired: bool = False
+    resolves_after: float = 0.0
     diff: WriteDiff | None = None
+
+    def quiet_for(self, now: float) -> float:
+        """Return the seconds since its last sign, at a time in Unix seconds."""
+        return max(0.0, now - datetime.fromisoformat(self.last_seen).timestamp())
+
+    def is_ending(self, now: float) -> bool:
+        """Whether it only waits to be resolved: nothing is left, and no sign comes any more."""
+        if self.state != "open" or not (self.repaired or self.resolves_after):
+            return False
+        patience = SETTLES_SECONDS if self.repaired else self.resolves_after / _ENDING_PART
+        return self.quiet_for(now) >= patience
+
+    @property
+    def told_actors(self) -> str:
+        """The actors, as alerts, Events and reports name them."""
+        return ", ".join(one.told for one in self.actors) or "unknown"

@@ -160,13 +160,15 @@ class Ledger:
                 where = FoundObject(*msgspec.structs.astuple(entry.object))
                 yield Damaged(entry.id, where, entry.subresource, entry.damage, entry.last)
 
-    def see_damage(self, finding: str, *, is_broken: bool, now: float) -> None:
+    def see_damage(self, damaged: Damaged, *, is_broken: bool, now: float) -> None:
         """Note whether the stored object of a finding still has its damage.
 
         An object that is gone counts as not broken.
         """
-        for entry in self._entries.values():
-            if entry.id == finding and entry.damage:
+        where = ObjectKey(*msgspec.structs.astuple(damaged.object))
+        for key in self._damaged.get(name_of(where), ()):
+            entry = self._entries[key]
+            if entry.id == damaged.finding and entry.damage:
                 self._see(entry, is_broken=is_broken, now=now)
 
     def see_object(self, name: str, is_broken: Callable[[Damage], bool], now: float) -> None:
@@ -386,6 +388,7 @@ class Ledger:
             repair=repair_command(where, entry.subresource, entry.damage) if entry.damage else "",
             caused_by=cause,
             repaired=entry.repaired and not entry.resolved,
+            resolves_after=0.0 if entry.resolved or entry.damage else entry.quiet_needed(),
         )
         entry.told, entry.accused = found, accused
         return found

@@ -1,4 +1,4 @@
-"""A creation or a deletion as a small record, which replicas share as they share facts of updates.
+"""A creation, deletion or conflict as a small record, shared by replicas as facts of updates are.
 
 A creation has no stored object, and often no name yet: its phases cannot be joined by a JoinKey of
 an update. They are joined by their place: who creates, and the name or, where the server makes
@@ -22,7 +22,7 @@ from webhook.detection.write import NOBODY, Acted, Called, ObjectKey, Requester,
 from webhook.objects.observed import NOTHING_OBSERVED
 from webhook.objects.owners import controller_uid, read_owners
 
-VERSION: Final = 1
+VERSION: Final = 2
 _PODS: Final = ("", "pods")
 
 
@@ -41,9 +41,10 @@ class LifeFact(msgspec.Struct, frozen=True, array_like=True, gc=False):
     compared    the leaves of all that is asked for; None where the place is no suspect
     called      webhooks that may have acted; None where the place is no suspect
     policies    the same of policies
+    is_stale    an update of a version that is no longer stored, which `asked` is a digest of
     """
 
-    version: Literal[1]
+    version: Literal[2]
     phase: Phase
     time: Seconds
     key: JoinKey
@@ -57,6 +58,7 @@ class LifeFact(msgspec.Struct, frozen=True, array_like=True, gc=False):
     compared: Compared | None = None
     called: Called | None = None
     policies: tuple[Acted, ...] = ()
+    is_stale: bool = False
 
     @property
     def size(self) -> int:
@@ -107,6 +109,17 @@ def key_of(request: AdmissionRequest) -> JoinKey | None:
         dry_run=False,
     )
     return key if key.is_remembered else None
+
+
+def stale_fact(
+    phase: Phase, key: JoinKey, now: float, version: str, *, served_as: str, manager: str
+) -> LifeFact:
+    """Return the fact of an update that names `version`, which is no longer stored."""
+    asked = zlib.crc32(version.encode(errors="replace"))
+    return LifeFact(
+        VERSION, phase, now, key, served_as, manager,
+        is_deletion=False, asked=asked, is_stale=True,
+    )  # fmt: skip
 
 
 def without_uid(key: JoinKey) -> JoinKey:

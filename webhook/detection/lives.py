@@ -21,7 +21,7 @@ import msgspec
 
 from webhook.admission.join import JoinKey
 from webhook.detection.life_fact import LifeFact, without_uid
-from webhook.detection.write import ObjectKey, Requester
+from webhook.detection.write import NODE_USER, ObjectKey, Requester
 from webhook.objects.bounded import Bounded
 
 SECONDS_OF_TURN: Final = 600.0
@@ -58,7 +58,6 @@ _FINISHERS: Final = frozenset(
     }
 )
 """They delete because of something else: a time that is over, a namespace or a node that goes."""
-_NODE: Final = "system:node:"
 """The kubelet ends what others have deleted, and registers its node when the machine is back."""
 _NODES: Final = ("", "nodes")
 
@@ -220,9 +219,11 @@ def _turns(life: _Life, fact: LifeFact) -> Turns | None:
     user, lasted = fact.key.user, fact.time - life.since
     if fact.is_over or user == life.creator.user or lasted > SECONDS_OF_TURN:
         return None
-    if user in _FINISHERS or user.startswith(_NODE):
+    if user in _FINISHERS or user.startswith(NODE_USER):
         return None
-    if (life.place.group, life.place.resource) == _NODES and life.creator.user.startswith(_NODE):
+    if (life.place.group, life.place.resource) == _NODES and life.creator.user.startswith(
+        NODE_USER
+    ):
         return None
     earlier = life.earlier
     if earlier is None or earlier.deleter.user != user:

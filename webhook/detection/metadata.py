@@ -8,6 +8,7 @@ managedFields, times) or never changes (name). What components write for themsel
 
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Final, Self
 
 import msgspec
@@ -199,13 +200,14 @@ def _read(parts: Iterable[Part], shows: Shows) -> tuple[Leaves, tuple[Path, ...]
         at, before, after = place_of(_METADATA)[name], old or _NULL, new or _NULL
         if name in (LABELS, ANNOTATIONS):
             left, right = (_texts_decoder.decode(one) or {} for one in (before, after))
-            found += _texts(at, left, right, grown, shows)
+            changed = _texts(at, left, right, grown, shows)
         elif name == FINALIZERS:
-            found += _items(at, "name", _finalizers(before), _finalizers(after), shows)
+            changed = _items(at, "name", _finalizers(before), _finalizers(after), shows)
         else:
-            found += _items(at, "uid", _owners(before), _owners(after), shows)
+            changed = _items(at, "uid", _owners(before), _owners(after), shows)
+        found += islice(changed, MOST_LEAVES - len(found))
     found.sort(key=lambda one: (one.pointer, one.key))
-    return tuple(found[:MOST_LEAVES]), tuple(grown)
+    return tuple(found), tuple(grown)
 
 
 def _texts(

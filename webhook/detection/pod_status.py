@@ -13,12 +13,9 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from webhook.admission.review import AdmissionRequest
+from webhook.detection.write import NODE_USER
 from webhook.objects.fields import Fields
 
-NODE_USER: Final = "system:node:"
-"""What the name of a kubelet's user begins with (plugin/pkg/auth/authorizer/node). The API server
-keeps each of them to the pods of its node (plugin/pkg/admission/noderestriction), and a simulated
-kubelet writes those of many nodes: so a user of this name is never somebody else."""
 _SYSTEM: Final = "system:serviceaccount:kube-system:"
 CONTROL_PLANE: Final = frozenset(
     {
@@ -112,6 +109,8 @@ def _find(request: AdmissionRequest) -> PodStatusChange:
     if old is None or new is None or old.spec is None or old.status == new.status:
         return NOTHING_FOREIGN
     user = wire.user_info.username
+    # The API server keeps a kubelet to the pods of its node (plugin/pkg/admission/noderestriction),
+    # and a simulated one writes those of many nodes: it is never somebody else.
     if user.startswith(NODE_USER):
         return NOTHING_FOREIGN
     spec = _spec_decoder.decode(old.spec) or _Spec()

@@ -58,14 +58,25 @@ NO_EARLIER_FACTS: Final = EarlierFacts((), awaits_outcome=False)
 
 def is_reduced(request: AdmissionRequest) -> bool:
     """Updates of the object itself that the server would take, and no dry runs."""
+    return _is_update(request) and not stale_version(request)
+
+
+def stale_version(request: AdmissionRequest) -> str:
+    """Return the version that an update names where another one is stored; "" for no such update.
+
+    It is refused after mutating admission.
+    """
+    if not _is_update(request):
+        return ""
     new, old = request.object, request.old_object
-    if new is None or old is None or request.operation is not Operation.UPDATE:
-        return False
-    if request.wire.dry_run:
-        return False
-    sent, stored = new.metadata.resource_version, old.metadata.resource_version
-    # A PUT on an older version than is stored is refused after mutating admission.
-    return not (sent and stored and sent != stored)
+    sent = new.metadata.resource_version if new else None
+    stored = old.metadata.resource_version if old else None
+    return sent if sent and stored and sent != stored else ""
+
+
+def _is_update(request: AdmissionRequest) -> bool:
+    is_update = request.operation is Operation.UPDATE and not request.wire.dry_run
+    return is_update and request.object is not None and request.old_object is not None
 
 
 def reduce(

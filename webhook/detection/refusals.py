@@ -1,8 +1,11 @@
 """Writes that were asked for again and again and never came out: refused, as far as reviews tell.
 
 - An update ends without an outcome where a validation, or a policy, refuses it. Its outcome may
-  also be lost, or go to another replica. So it counts only if the same requester asks for the same
-  change of the same stored fields again: had it been stored, these would differ.
+  also be lost, or go to another replica. So it counts only if the same requester asks for a change
+  of the same stored fields again: had it been stored, these would differ.
+- An update that names a version which is no longer stored is answered 409, and its reviews show
+  both versions. A client that reads the object again names a newer one. So it counts if the same
+  requester names the same old version again.
 - An update that a validating webhook refuses has an outcome: the API server calls all of these at
   once (apiserver pkg/admission/plugin/webhook/validating/dispatcher.go). The detector finds it in
   the history of the object.
@@ -31,7 +34,7 @@ from webhook.detection.fact import BYTES_OF_FACT, Fact
 from webhook.detection.history import History
 from webhook.detection.life_fact import LifeFact, blank_write
 from webhook.detection.lives import Lives
-from webhook.detection.write import NOBODY, Write, name_of
+from webhook.detection.write import NOBODY, NODE_USER, Write, name_of
 from webhook.objects.bounded import Bounded
 
 SECONDS_BETWEEN: Final = 600.0
@@ -53,7 +56,6 @@ not slow down, however late these are looked at on a loaded machine."""
 _WHOLE: Final = 10
 """One creation in so many may lack a phase. With more of them another replica sees a part."""
 _PODS: Final = ("", "pods")
-_NODE: Final = "system:node:"
 _USERS: Final = 3
 """So many users who wait for an outcome at once, and nobody has one: outcomes are lost."""
 
@@ -62,7 +64,10 @@ class Refusal(NamedTuple):
     """A write that was asked for again.
 
     write        the last attempt
-    attempts     how many there were, this one with them; for so many `seconds`
+    attempts     how many there were that asked for the same, this one with them; for so many
+                 `seconds`
+    tries        how many there were, whatever they asked for; for `tried_seconds`
+    is_stale     it names a version that is no longer stored
     asked        what the requester wants to change of what is stored; nothing of a creation
     made         what other webhooks changed of it
     is_admitted  it was refused after /outcome had shown it
@@ -81,26 +86,41 @@ class Refusal(NamedTuple):
     others_pass: bool = False
     answer: str = ""
     is_made_invalid: bool = False
+    tries: int = 0
+    tried_seconds: float = 0.0
+    is_stale: bool = False
 
 
-class _Attempts(msgspec.Struct, gc=False):
+class Attempts(msgspec.Struct, gc=False):
     """The attempts of one requester in one place, since the last one that came out.
 
+    stored          digest of what was stored, or of the version that is named, or of what is to be
+                    created: another one ends the attempts
+    first, count    of those that ask for the same
+    begun, tries    of all
     intent, mutate  the last attempt of a creation, as far as it has come
     created         Pods that were admitted: uid and time
     """
 
-    asked: tuple[int, int]
+    stored: int
+    asked: int
     first: float
     last: float
+    begun: float
     count: int = 0
+    tries: int = 0
     intent: LifeFact | None = None
     mutate: LifeFact | None = None
     created: tuple[tuple[str, float], ...] = ()
 
+    def count_one(self) -> None:
+        """Count one attempt."""
+        self.count += 1
+        self.tries += 1
 
-_Place = tuple[str, str, str]
-"""An object or a place of creations, subresource, user."""
+
+_Place = tuple[str, ...]
+"""An object or a place of creations, subresource, user; "409" behind those of stale versions."""
 _Where = tuple[str, str, str, str]
 """Group, resource, namespace, and the name of an object or the uid of its owner."""
 
@@ -113,8 +133,8 @@ class Refusals:
         self._correlator: Final = correlator
         self._lives: Final = lives
         self._history: Final = history
-        self._updates: Final[Bounded[_Place, _Attempts]] = Bounded(MOST_ATTEMPTED, MOST_BYTES)
-        self._creations: Final[Bounded[_Place, _Attempts]] = Bounded(MOST_ATTEMPTED, MOST_BYTES)
+        self._updates: Final[Bounded[_Place, Attempts]] = Bounded(MOST_ATTEMPTED, MOST_BYTES)
+        self._creations: Final[Bounded[_Place, Attempts]] = Bounded(MOST_ATTEMPTED, MOST_BYTES)
         self._passed: Final[set[tuple[ResourceKind, str]]] = set()
         """Leaves that webhooks changed in updates that were admitted; "" stands for creations."""
         self._with_outcomes: Final[set[tuple[str, str]]] = set()
@@ -140,6 +160,8 @@ class Refusals:
 
     def call(self, fact: Fact | LifeFact) -> None:
         """Take in a call of any phase, as soon as it comes in."""
+        if isinstance(fact, LifeFact) and fact.is_stale:
+            return
         if fact.phase is Phase.OUTCOME:
             if self._without:
                 self._without.clear()
@@ -174,8 +196,9 @@ class Refusals:
         if asked[0] == asked[1] or not write.admitted_diff.differs:
             return None  # nothing is asked for, or nothing would be stored
         place = name_of(write.object), write.subresource, write.requester.user
-        found = _again(self._updates.get(place), asked, write.time)
-        found.count += 1
+        # Whatever is asked for: had it been stored, the stored fields would differ by now.
+        found = continued(self._updates.get(place), asked, write.time)
+        found.count_one()
         self._updates.put(place, found, _size(place))
         if self._are_lost:
             return None
@@ -187,6 +210,32 @@ class Refusals:
             asked=write.sent_diff,
             made=made,
             others_pass=self._has_passed(write.kind, made),
+            tries=found.tries,
+            tried_seconds=write.time - found.begun,
+        )
+
+    def conflict(self, fact: LifeFact) -> Refusal | None:
+        """Take in one phase of an update of a stale version; return it with those before it."""
+        place = (*_place(fact.key), "409")
+        before = self._updates.get(place)
+        found = continued(before, (fact.asked, 0), fact.time)
+        if fact.phase is Phase.INTENT:
+            found.intent = fact
+        elif found.intent is not None:
+            return None  # its intent is counted
+        found.count_one()
+        self._updates.put(place, found, _size(place, found))
+        where = msgspec.structs.replace(fact.place, uid=fact.key.uid)
+        write = blank_write(where, fact.requester, fact.time, missing=(Phase.OUTCOME,))
+        return Refusal(
+            msgspec.structs.replace(write, subresource=fact.key.subresource),
+            attempts=0,
+            seconds=0.0,
+            asked=NO_DIFF,
+            made=NO_DIFF,
+            tries=found.tries,
+            tried_seconds=fact.time - found.begun,
+            is_stale=True,
         )
 
     def answered(self, write: Write) -> None:
@@ -194,7 +243,7 @@ class Refusals:
         if write.subresource == "status" and not self._shows_status:
             where = write.object
             is_pod = (where.group, where.resource) == _PODS
-            self._shows_status = is_pod or write.requester.user.startswith(_NODE)
+            self._shows_status = is_pod or write.requester.user.startswith(NODE_USER)
         if self._updates.bytes:
             self._updates.pop((name_of(write.object), write.subresource, write.requester.user))
         if write.webhook_diff:
@@ -215,11 +264,11 @@ class Refusals:
                 self._creations.put(place, found, _size(place, found))
         return None
 
-    def _begin(self, place: _Place, fact: LifeFact, before: _Attempts | None) -> Refusal | None:
+    def _begin(self, place: _Place, fact: LifeFact, before: Attempts | None) -> Refusal | None:
         """Begin an attempt; the one before it was refused if it has come to /mutate alone."""
         # What a controller makes after one template is the same, whatever differs.
-        asked = 0, 0 if fact.key.resource_version else fact.asked
-        found = _again(before, asked, fact.time)
+        asked = 0 if fact.key.resource_version else fact.asked
+        found = continued(before, (asked, 0), fact.time)
         refusal = None
         if found is not before or found.intent is None:
             found.first = fact.time
@@ -231,7 +280,7 @@ class Refusals:
         self._creations.put(place, found, _size(place, found))
         return refusal
 
-    def _refused(self, found: _Attempts, intent: LifeFact, mutate: LifeFact) -> Refusal | None:
+    def _refused(self, found: Attempts, intent: LifeFact, mutate: LifeFact) -> Refusal | None:
         if self._are_lost or not self._sees_outcomes(intent.key):
             return None
         made = NO_DIFF
@@ -257,7 +306,7 @@ class Refusals:
             others_pass=(write.kind, "") in self._passed,
         )
 
-    def _admit(self, place: _Place, fact: LifeFact, found: _Attempts | None) -> Refusal | None:
+    def _admit(self, place: _Place, fact: LifeFact, found: Attempts | None) -> Refusal | None:
         """Take in an outcome: what was asked for is stored, or refused at the very end."""
         if len(self._with_outcomes) < MOST_PLACES:
             self._with_outcomes.add((fact.key.group, fact.key.resource))
@@ -273,7 +322,7 @@ class Refusals:
         is_pod = (key.group, key.resource) == _PODS and key.resource_version
         return self._vanished(place, fact, found) if is_pod else None
 
-    def _vanished(self, place: _Place, fact: LifeFact, found: _Attempts) -> Refusal | None:
+    def _vanished(self, place: _Place, fact: LifeFact, found: Attempts) -> Refusal | None:
         """Return a refusal if no review shows any of the Pods that were admitted before."""
         now, created = fact.time, found.created
         created = tuple(one for one in created if now - one[1] <= SECONDS_BETWEEN)
@@ -336,12 +385,18 @@ class Refusals:
         return all((kind, one.pointer) in self._passed for one in made)
 
 
-def _again(found: _Attempts | None, asked: tuple[int, int], now: float) -> _Attempts:
-    """Return the attempts for the same, new ones where another thing is asked for."""
-    if found is None or found.asked != asked or now - found.last > SECONDS_BETWEEN:
-        return _Attempts(asked, now, now)
-    found.last = now
-    return found
+def continued(before: Attempts | None, asked: tuple[int, int], now: float) -> Attempts:
+    """Return the attempts that go on; `asked` are digests of what is stored and of the request.
+
+    They begin anew where something else is stored, or after a long pause.
+    """
+    stored, content = asked
+    if before is None or before.stored != stored or now - before.last > SECONDS_BETWEEN:
+        return Attempts(stored, content, now, now, now)
+    if before.asked != content:
+        before.asked, before.first, before.count = content, now, 0
+    before.last = now
+    return before
 
 
 def _is_slowing(times: Sequence[float]) -> bool:
@@ -365,7 +420,7 @@ def _where(key: JoinKey) -> _Where:
     return key.group, key.resource, key.namespace, key.resource_version or key.name
 
 
-def _size(place: _Place, found: _Attempts | None = None) -> int:
+def _size(place: _Place, found: Attempts | None = None) -> int:
     """Return about how many bytes of memory the attempts of a place take; both phases count."""
     names = _BYTES_OF_LETTER * (len(place[0]) + len(place[2]))
     if found is None:

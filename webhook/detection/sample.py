@@ -123,7 +123,8 @@ def sample_of(write: Write, first: Sequence[str]) -> bytes | None:
 
     first  JSON Pointers: these fields, and what is below them, come first
     """
-    found = sorted(values_of(write, Letters()), key=lambda one: _rank(one, first))
+    pointers = frozenset(first)
+    found = sorted(values_of(write, Letters()), key=lambda one: _rank(one, pointers))
     kept: list[FieldValues] = []
     size = _BYTES_OF_HEAD
     for one in found[:MOST_FIELDS]:
@@ -138,10 +139,22 @@ def sample_of(write: Write, first: Sequence[str]) -> bytes | None:
     return _encoder.encode(sample)
 
 
-def _rank(one: FieldValues, first: Sequence[str]) -> tuple[int, str]:
-    if any(f"{one.pointer}/".startswith(f"{path}/") for path in first):
+def _rank(one: FieldValues, first: frozenset[str]) -> tuple[int, str]:
+    if _is_at_or_below(one.pointer, first):
         return 0, one.pointer
     return 1 if one.is_changed_by_webhooks else 2, one.pointer
+
+
+def _is_at_or_below(pointer: str, first: frozenset[str]) -> bool:
+    """Whether a pointer, or the pointer of something that it is in, is among `first`.
+
+    Up to 2,000 fields are held against as many pointers: each is looked up, not compared with all.
+    """
+    while pointer not in first:
+        pointer, slash, _ = pointer.rpartition("/")
+        if not slash:
+            return False
+    return True
 
 
 def values_of(write: Write, letters: Letters) -> Iterator[FieldValues]:

@@ -11,6 +11,9 @@ from webhook.detection.evidence import ResourceKind
 from webhook.detection.metadata import SAME_METADATA, MetadataDiffs
 from webhook.objects.observed import Observed
 
+NODE_USER: Final = "system:node:"
+"""What the name of a kubelet's user begins with (plugin/pkg/auth/authorizer/node)."""
+
 
 class ObjectKey(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Which object; the uid tells objects of one name apart."""

@@ -16,6 +16,7 @@ from webhook.doctor.probes import (
     phases,
     reached,
     store,
+    tasks,
 )
 from webhook.doctor.registrations import alone, registered, rules, settings
 from webhook.doctor.result import Check, CheckResult, fail
@@ -37,6 +38,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     mode,
     last_seen,
     store,
+    tasks,
     incomplete,
     conditions,
     rights,

@@ -78,7 +78,7 @@ class Facts:
     nodes           the version of each node's kubelet; None where they could not be read
     unread          objects that could not be read, with the reason
     findings        the open findings of the server; None where it could not be asked
-    unasked         why it could not be asked
+    unasked         why it could not be asked; "" where it was
     """
 
     at: datetime

@@ -170,6 +170,24 @@ def conditions(facts: Facts) -> Iterator[CheckResult]:
     yield from results_or_ok("conditions", message, results)
 
 
+def tasks(facts: Facts) -> Iterator[CheckResult]:
+    """No task of a pod fails, by what the pods say."""
+    found = {answer.get("instance", ""): answer.get("failing") for answer in _answers(facts)}
+    known = {name: told for name, told in found.items() if told is not None}
+    if not known:
+        return
+    results = [
+        warn(
+            "tasks",
+            f"{told} of {name} failed and was started again: what it does may be missing",
+            facts.logs("'task failed'"),
+        )
+        for name, told in sorted(known.items())
+        if told != "none"
+    ]
+    yield from results_or_ok("tasks", "no task of the server fails", results)
+
+
 def clock(facts: Facts) -> Iterator[CheckResult]:
     """The clock here and the API server's agree: certificates and Leases depend on it."""
     message = (
@@ -184,8 +202,8 @@ def clock(facts: Facts) -> Iterator[CheckResult]:
 def culprits(facts: Facts) -> Iterator[CheckResult]:
     """No open finding names somebody who breaks objects; consequences of another are left out."""
     if facts.findings is None:
-        if facts.unasked:
-            yield CheckResult(Level.OK, "culprits", f"not known: {facts.unasked}")
+        message = f"the server was not asked whether findings are open: {facts.unasked}"
+        yield CheckResult(Level.UNKNOWN, "culprits", message, "genguard doctor --server URL")
         return
     known = {one.id for one in facts.findings}
     found = [
@@ -197,7 +215,7 @@ def culprits(facts: Facts) -> Iterator[CheckResult]:
     if len(found) > _FEW:
         more = f"{len(found) - _FEW} more open findings"
         results.append(warn("culprits", more, "genguard findings"))
-    yield from results_or_ok("culprits", "no open finding names anybody", results)
+    yield from results_or_ok("culprits", "no finding is open", results)
 
 
 def _blamed(one: Finding) -> str:

@@ -12,16 +12,20 @@ _NAMED: Final = 3
 
 
 class Level(StrEnum):
-    """fail: genguard does not work, or it blocks writes. warn: this may happen later."""
+    """fail: genguard does not work, or it blocks writes. warn: this may happen later.
+
+    unknown: it could not be asked; nothing speaks against it.
+    """
 
     OK = "ok"
+    UNKNOWN = "unknown"
     WARN = "warn"
     FAIL = "fail"
 
     @property
     def rank(self) -> int:
-        """0 for ok, 1 for warn, 2 for fail: also the exit code of doctor."""
-        return list(Level).index(self)
+        """0 for ok and unknown, 1 for warn, 2 for fail; the exit code of doctor is 1 above 0."""
+        return {Level.WARN: 1, Level.FAIL: 2}.get(self, 0)
 
 
 class CheckResult(msgspec.Struct, frozen=True, tag="check", tag_field="type"):

@@ -54,7 +54,6 @@ _METADATA: Final = (
     "metadata.ownerReferences",
     "metadata.finalizers",
 )
-_STATUS_SUBRESOURCE: Final = "status"
 
 
 def judge_predicate(
@@ -75,8 +74,8 @@ def judge_predicate(
     misses = [field for field in _METADATA if field not in fields]
     misses += [] if counts_deletion else [DELETION]
     kept = [name for name, rule in subresources.items() if rule is SubresourceRule.KEEP]
-    others = [f"/{name}" for name in sorted(kept) if name != _STATUS_SUBRESOURCE]
-    has_status = _STATUS_SUBRESOURCE in kept
+    others = [f"/{name}" for name in sorted(kept) if name != STATUS]
+    has_status = STATUS in kept
     misses += [*others, *([STATUS] if has_status else [])]
     passes = (*fields, DELETION) if counts_deletion else fields
     return GenerationPredicate(

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from webhook.lint import checks as checks_folder
 from webhook.lint import definition_checks as definition_checks_folder
-from webhook.lint.check import Check, DefinitionCheck, LintContext, LintFinding
+from webhook.lint.check import Check, DefinitionCheck, LintContext, LintFinding, Problem
 from webhook.lint.definition import read_versions
 from webhook.lint.hook import mapping, read_hooks, text
 
@@ -37,35 +37,21 @@ def lint(
     )
     of_webhooks = [check for check in checks if isinstance(check, Check)]
     of_definitions = [check for check in checks if isinstance(check, DefinitionCheck)]
-    found = {
-        LintFinding(
-            id=check.id,
-            severity=level,
-            webhook=hook.name,
-            field=field,
-            message=message,
-            reason=check.reason,
-        )
+    hooks = {
+        _finding(check, problem, webhook=hook.name)
         for hook in context.hooks
         for check in of_webhooks
-        for level, field, message in check.find_problems(hook, context)
+        for problem in check.find_problems(hook, context)
     }
-    found |= {
-        LintFinding(
-            id=check.id,
-            severity=level,
-            definition=version.definition,
-            field=field,
-            message=message,
-            reason=check.reason,
-        )
+    definitions = {
+        _finding(check, problem, definition=version.definition)
         for version in read_versions(given)
         for check in of_definitions
-        for level, field, message in check.find_problems(version)
+        for problem in check.find_problems(version)
     }
     return tuple(
         sorted(
-            found,
+            hooks | definitions,
             key=lambda finding: (
                 finding.severity.rank,
                 finding.definition,
@@ -75,6 +61,21 @@ def lint(
                 finding.message,
             ),
         )
+    )
+
+
+def _finding(
+    check: Check | DefinitionCheck, problem: Problem, *, webhook: str = "", definition: str = ""
+) -> LintFinding:
+    level, field, message = problem
+    return LintFinding(
+        id=check.id,
+        severity=level,
+        webhook=webhook,
+        definition=definition,
+        field=field,
+        message=message,
+        reason=check.reason,
     )
 
 

@@ -26,7 +26,7 @@ from webhook.server.body import (
 )
 from webhook.server.clients import Refusal
 from webhook.server.connection import Connection, connection_of
-from webhook.server.large import LargeReviews, for_thread
+from webhook.server.large import LargeReviews, for_thread, is_large, user_of
 from webhook.server.limits import RETRY_AFTER_SECONDS, Limits
 from webhook.server.overload import Overload, Rejected
 from webhook.threads import in_thread
@@ -149,14 +149,14 @@ class AdmissionHandler:
         deps = self._dependencies()
         try:
             self._check_in_time(connection, begun, seconds)
-            if len(body) <= self._limits.large_from:
+            if not is_large(body, self._limits):
                 if self._remote_intents is not None:
                     key = awaited_intent(body, phase, deps)
                     if key is not None and await _fetch(self._remote_intents, key, begun):
                         begun = time.monotonic()
                 reply = review(body, phase, deps, begun, at=time.time())
             else:
-                async with self._large_reviews.turn(len(body)):
+                async with self._large_reviews.turn(user_of(body), len(body)):
                     begun = time.monotonic()
                     self._check_in_time(connection, begun, seconds)
                     reply = await self._review_in_thread(body, phase, deps, begun)
@@ -175,8 +175,10 @@ class AdmissionHandler:
     def _trace_rejected(
         self, request: web.BaseRequest, arrived: int, reason: str, status: int
     ) -> None:
+        if self._spans is None:
+            return
         phase, _ = _route(request.raw_path)
-        if self._spans is not None and phase is not None:
+        if phase is not None:
             self._spans.rejected(request.headers, arrived, phase, reason, status)
 
     async def _review_in_thread(

@@ -1,21 +1,21 @@
 """Run detection and tracking after the answers: one bounded queue, read in batches on the loop.
 
 Reviews that do not fit are dropped and counted; no answer waits for detection. A batch takes some
-0.4 ms, about six reviews, and delays answers by no more than that. Reviews of more than 64 KiB, and
-those that evaluate conditions, are compared in a thread; rules in CEL are evaluated there too.
+0.4 ms, about six reviews, and delays answers by no more than that. Large reviews, and those that
+evaluate conditions, are compared in a thread; rules in CEL are evaluated there too.
 """
 
 import asyncio
-import contextlib
 import time
 from collections import deque
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Mapping
 from typing import Final, Protocol
 
 import msgspec
 
 from webhook.admission.review import AdmissionRequest, Operation, Phase
 from webhook.alerts.change import Sink, TransitionTracker
+from webhook.alerts.queued import QueuedSink
 from webhook.detection.detection import Detection
 from webhook.detection.fact import encode_fact
 from webhook.detection.finding import Finding
@@ -25,21 +25,21 @@ from webhook.objects.fields import Fields
 from webhook.pipeline import Verdict
 from webhook.status.health_rules import RuleAnswers
 from webhook.status.tracking import NOT_JUDGED, Judged, Tracking, record_outcome, shows_object
-from webhook.telemetry.logs import LOGGER
+from webhook.supervisor import Supervisor
 from webhook.threads import in_thread
 
 MOST_QUEUED: Final = 5_000
 MOST_QUEUED_BYTES: Final = 24 * 1024 * 1024
 _BYTES_OF_FINALIZER: Final = 64
 """Of a name of one character: up to 16 times its bytes in the body."""
-COMPARED_AT_ONCE: Final = 64 * 1024
-"""Bytes of a body. Of a larger one up to 2,000 leaves are compared, which takes 40 ms: in a thread,
-while answers go on."""
 _BATCH_SECONDS: Final = 0.000_2
 _BATCH_WRITES: Final = 16
 """A batch reads the queue for so long, or until so many writes are complete, and judges them. Many
 writes in a row cost less each, and a turn of the event loop costs a third of a review."""
 _SETTLE_SECONDS: Final = 1.0
+DETECTION: Final = "detection"
+SETTLING: Final = "settling"
+"""The names of the tasks."""
 _JUDGED: Final = frozenset({Operation.CREATE, Operation.UPDATE})
 
 
@@ -71,23 +71,25 @@ class Detecting:
     def __init__(
         self,
         detection: Detection,
-        sinks: Iterable[Sink],
+        sinks: Mapping[str, Sink],
         tracking: Tracking,
         shared: Shared | None = None,
         rules: Rules | None = None,
+        *,
+        supervisor: Supervisor | None = None,
     ) -> None:
-        """`rules` judge objects of kinds that have a rule in CEL; None: no kind has one."""
+        """`sinks` by name; `rules` judge objects of kinds that have a rule in CEL, if any has."""
         self._rules: Final = rules
         self.detection: Final = detection
         self.tracking: Final = tracking
-        self._sinks: Final = tuple(sinks)
+        self._supervisor: Final = supervisor or Supervisor()
+        self.sinks: Final = tuple(QueuedSink(name, sink) for name, sink in sinks.items())
         self._shared: Final = shared
         self._holds = False
-        self._queue: deque[tuple[Phase, Reviewed, float, int, int]] = deque()
+        self._queue: deque[tuple[Phase, Reviewed, float, int, bool]] = deque()
         self._bytes = 0
         self._wake: Final = asyncio.Event()
         self._turns: Final = TransitionTracker()
-        self._tasks: list[asyncio.Task[None]] = []
         self.latest: tuple[Finding, ...] = ()
         """All findings, at most a second old."""
         self.dropped = 0
@@ -96,8 +98,12 @@ class Detecting:
     def __len__(self) -> int:
         return len(self._queue)
 
-    def put(self, phase: Phase, verdict: Verdict, size: int) -> None:
-        """Add an answered review of `size` bytes to the queue, if there is room."""
+    def put(self, phase: Phase, verdict: Verdict, size: int, *, is_large: bool = False) -> None:
+        """Add an answered review of `size` bytes to the queue, if there is room.
+
+        is_large  comparing it would hold the event loop. Such reviews leave half of the bytes to
+                  others, so that they alone never make the queue full
+        """
         request, prediction = verdict.request, verdict.prediction
         if request is None or prediction is None:
             return
@@ -105,29 +111,31 @@ class Detecting:
         if request.operation not in _JUDGED and phase is not Phase.OUTCOME:
             return
         weight = size + _finalizers(request) * _BYTES_OF_FINALIZER
-        has_room = len(self._queue) < MOST_QUEUED and self._bytes + weight <= MOST_QUEUED_BYTES
+        most = MOST_QUEUED_BYTES // 2 if is_large else MOST_QUEUED_BYTES
+        has_room = len(self._queue) < MOST_QUEUED and self._bytes + weight <= most
         if not has_room or not request.has_short_names:
             self.dropped += 1
             return
         self._bytes += weight
         reviewed = Reviewed(request, prediction, verdict.status)
-        self._queue.append((phase, reviewed, time.time(), size, weight))
+        self._queue.append((phase, reviewed, time.time(), weight, is_large))
         self._wake.set()
 
     def start(self) -> None:
         """Start; needs a running loop. Findings that exist already are not sent."""
         self.latest = self.findings()
         self._turns.since(self.latest)
-        self._tasks = [asyncio.create_task(self._work()), asyncio.create_task(self._settle())]
+        self._supervisor.start(DETECTION, self._work)
+        self._supervisor.start(SETTLING, self._settle)
+        for sink in self.sinks:
+            self._supervisor.start(sink.task, sink.run)
 
     async def stop(self) -> None:
-        """Stop, and close the sinks."""
-        for task in self._tasks:
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
-        for sink in self._sinks:
-            await sink.close()
+        """Stop, and close the sinks, whatever has failed before. Never raises."""
+        await self._supervisor.end((DETECTION, SETTLING, *(one.task for one in self.sinks)))
+        for sink in self.sinks:
+            with self._supervisor.guard(f"end of {sink.task}"):
+                await sink.close()
 
     def hold(self) -> None:
         """Send nothing to the sinks for now: the findings are about the past."""
@@ -150,27 +158,39 @@ class Detecting:
 
     async def _work(self) -> None:
         while True:
-            await self._wake.wait()
-            self._wake.clear()
-            while self._queue:
+            # Before it waits: what came before a failure is still there.
+            while self._queue or self.detection.unjudged:
                 await self._take_batch()
                 await asyncio.sleep(0)
+            await self._wake.wait()
+            self._wake.clear()
 
     async def _take_batch(self) -> None:
         end = time.perf_counter() + _BATCH_SECONDS
         while self._queue and time.perf_counter() < end and self.detection.unjudged < _BATCH_WRITES:
-            phase, reviewed, now, size, weight = self._queue.popleft()
+            phase, reviewed, now, weight, is_large = self._queue.popleft()
             self._bytes -= weight
-            if reviewed.request.operation is not Operation.CONNECT:
-                if size <= COMPARED_AT_ONCE and not self.detection.is_slow(reviewed.request):
-                    fact = self.detection.fact(phase, reviewed, now)
-                else:
-                    # Answers do not wait for it; the reviews behind it do: facts are in order.
-                    fact = await in_thread(self.detection.fact, phase, reviewed, now)
-                self._take(fact)
+            with self._supervisor.guard("reviews"):
+                await self._detect(phase, reviewed, now, is_large=is_large)
             if phase is Phase.OUTCOME:
-                self._track(reviewed, now, await self._judged(reviewed.request))
-        self.detection.judge()
+                with self._supervisor.guard("objects of reviews"):
+                    self._track(reviewed, now, await self._judged(reviewed.request))
+        # A write whose judgement fails is left out; the next call judges those behind it.
+        for _ in range(self.detection.unjudged):
+            with self._supervisor.guard("writes"):
+                self.detection.judge()
+
+    async def _detect(
+        self, phase: Phase, reviewed: Reviewed, now: float, *, is_large: bool
+    ) -> None:
+        if reviewed.request.operation is Operation.CONNECT:
+            return
+        if not is_large and not self.detection.is_slow(reviewed.request):
+            fact = self.detection.fact(phase, reviewed, now)
+        else:
+            # Answers do not wait for it; the reviews behind it do: facts are in order.
+            fact = await in_thread(self.detection.fact, phase, reviewed, now)
+        self._take(fact)
 
     def _take(self, fact: AnyFact | None) -> None:
         if fact is None:
@@ -207,14 +227,13 @@ class Detecting:
     async def _settle(self) -> None:
         while True:
             await asyncio.sleep(_SETTLE_SECONDS)
-            self.detection.settle(time.time())
-            self.tracking.settle(time.time())
+            with self._supervisor.guard("settling of findings"):
+                self.detection.settle(time.time())
+            with self._supervisor.guard("settling of objects"):
+                self.tracking.settle(time.time())
             findings = self.latest = self.findings()
             if self._holds:
                 continue
             changes = self._turns.since(findings)
-            for sink in self._sinks:
-                try:
-                    await sink.tell(changes, findings)
-                except Exception:  # noqa: BLE001 - a sink must not end the others
-                    LOGGER.error("sink failed", exc_info=True)
+            for sink in self.sinks:
+                sink.put(changes, findings)

@@ -35,6 +35,10 @@ class FindingMetrics:
         dropped = declarations.DETECTION_DROPPED.family()
         dropped.add_metric((), self._detecting.dropped + self._detecting.detection.dropped)
         yield dropped
+        replaced = declarations.SINK_REPLACED.family()
+        for sink in self._detecting.sinks:
+            replaced.add_metric((sink.name,), sink.replaced)
+        yield replaced
         seen = self._detecting.detection.completeness
         writes = declarations.WRITES.family()
         writes.add_metric((), seen.joined)

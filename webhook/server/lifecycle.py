@@ -14,7 +14,7 @@ import ssl
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Final, Protocol, cast
 
@@ -34,17 +34,20 @@ from webhook.server.detecting import Detecting
 from webhook.server.finding_metrics import FindingMetrics
 from webhook.server.limits import KEEPALIVE_SECONDS
 from webhook.server.observe import Observations
-from webhook.server.ops import ops_application
+from webhook.server.ops import Readiness, ops_application
 from webhook.server.options import ServerOptions
 from webhook.server.overload import LoopLag, Overload
 from webhook.server.record import Recorder
 from webhook.server.server_metrics import Parts, show
+from webhook.supervisor import FailingTask, Supervisor
 from webhook.telemetry import declarations
 from webhook.telemetry.logs import LOGGER
 from webhook.telemetry.metrics import Metrics
 from webhook.threads import in_thread
 
 _TICK_SECONDS: Final = 5.0
+TICKING: Final = "certificate and probe"
+"""The name of the task."""
 _PROBE_SECONDS: Final = 2.0
 _POLL_SECONDS: Final = 0.02
 _IDLE_SECONDS: Final = 0.5
@@ -64,11 +67,18 @@ is 5 ms, several times in each small review. Under all attacks of `make memory-a
 99th percentile of honest reviews was 76 to 84 ms with it, 90 to 114 without."""
 
 
-def about(metrics: Metrics, store: str, seen: Completeness, costly: int) -> Mapping[str, str]:
+def about(
+    metrics: Metrics,
+    store: str,
+    seen: Completeness,
+    costly: int,
+    failing: Collection[FailingTask] = (),
+) -> Mapping[str, str]:
     """What this server says of itself to a probe: words, and nothing of any object.
 
     `incomplete` is how many writes were seen in part, of how many; `costly`, how many
-    matchConditions cost too much to evaluate; `last`, when the last write came that was no dry run.
+    matchConditions cost too much to evaluate; `last`, when the last write came that was no dry run;
+    `failing`, the tasks that failed and are not yet well again.
     """
     last = metrics.last_review
     return {
@@ -78,6 +88,7 @@ def about(metrics: Metrics, store: str, seen: Completeness, costly: int) -> Mapp
         "incomplete": f"{seen.incomplete}/{seen.joined}",
         "costly": str(costly),
         "last": f"{datetime.fromtimestamp(last, UTC):%FT%TZ}" if last else "never",
+        "failing": ",".join(one.name.replace(" ", "-") for one in failing) or "none",
     }
 
 
@@ -106,12 +117,14 @@ class AdmissionService:
         collectors: Iterable[Collector] = (),
         remote_intents: RemoteIntents | None = None,
         spans: ReviewSpans | None = None,
+        supervisor: Supervisor | None = None,
     ) -> None:
         """`collectors`: more to show at /metrics. `access`: to the ops port, if not WithinHost.
 
         Raises certs.CertificateError or OSError when certificate or recording cannot be.
         """
         self._options: Final = options
+        self._supervisor: Final = supervisor or Supervisor()
         self._keeper: Final = CertificateKeeper(options)
         self._certificate: Final = self._keeper.serving
         self._probe_name: Final = secrets.token_hex(16)  # of the server, in our own handshakes
@@ -126,8 +139,8 @@ class AdmissionService:
         self._pages: Final = pages
         self._access: Final = access or WithinHost()
         self._collectors: Final = tuple(collectors)
-        observer = Observations(metrics, self._recorder, detecting)
         limits = options.limits
+        observer = Observations(metrics, self._recorder, detecting, limits)
         self._overload: Final = Overload(limits.overload_quiet_seconds)
         self._handler: Final = AdmissionHandler(
             dependencies, observer, limits, self._overload, remote_intents, spans=spans
@@ -138,7 +151,6 @@ class AdmissionService:
         self._ops: web.AppRunner | None = None
         self._ops_connections: OpenConnections | None = None
         self._ops_listener: Listener | None = None
-        self._ticker: asyncio.Task[None] | None = None
         self._lag: LoopLag | None = None
         self._probe_failed = ""
         self._leaves = False
@@ -168,7 +180,7 @@ class AdmissionService:
         show(self._metrics, Parts(connections, self._lag, self._overload, self._recorder, expiry))
         trust = await self._start_ops(self._lag)
         await self._probe()
-        self._ticker = asyncio.create_task(self._tick())
+        self._supervisor.start(TICKING, self._tick)
         self._detecting.start()
         LOGGER.info(
             "serving",
@@ -190,7 +202,7 @@ class AdmissionService:
         for collector in (FindingMetrics(self._detecting), *self._collectors):
             registry.register(collector)
         routes = self._pages.routes(self)
-        self._ops = web.AppRunner(ops_application(registry, self.missing, self._access, routes))
+        self._ops = web.AppRunner(ops_application(registry, self.readiness, self._access, routes))
         await self._ops.setup()
         refused: Counter[str] = Counter()
         self._metrics.counts(
@@ -236,6 +248,10 @@ class AdmissionService:
             return "the certificate has expired"
         return self._probe_failed or None
 
+    def readiness(self) -> Readiness:
+        """Whether this server answers reviews, and which of its tasks fail."""
+        return Readiness(self.missing(), tuple(map(str, self._supervisor.failing())))
+
     @property
     def not_after(self) -> datetime:
         """When the certificate being served expires."""
@@ -267,10 +283,7 @@ class AdmissionService:
 
     async def stop(self) -> None:
         """Close the listeners, finish what is in flight, end."""
-        if self._ticker is not None:
-            self._ticker.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._ticker
+        await self._supervisor.end((TICKING,))
         if self._lag is not None:
             self._lag.stop()
         if self._listener is not None:

@@ -10,6 +10,8 @@ from webhook.rules.annotations import MOST_SHOWN
 from webhook.rules.assign_generation import AssignGeneration
 from webhook.rules.shadow_generation import ShadowGeneration
 from webhook.server.detecting import Detecting
+from webhook.server.large import is_large
+from webhook.server.limits import Limits
 from webhook.server.record import Recorder
 from webhook.telemetry.logs import LOGGER, is_heard
 from webhook.telemetry.metrics import Metrics
@@ -27,10 +29,12 @@ class Observations:
         metrics: Metrics,
         recorder: Recorder | None,
         detecting: Detecting,
+        limits: Limits,
     ) -> None:
         self._metrics: Final = metrics
         self._recorder: Final = recorder
         self._detecting: Final = detecting
+        self._limits: Final = limits
 
     def answered(
         self, phase: Phase, body: bytes, reply: Reply, seconds: float, *, audit_only: bool
@@ -48,7 +52,7 @@ class Observations:
             return
         if self._recorder is not None:
             self._recorder.record(phase, body)
-        self._detecting.put(phase, verdict, len(body))
+        self._detecting.put(phase, verdict, len(body), is_large=is_large(body, self._limits))
         # webhook/server/overload.py logs an overload once: it is no time for many lines.
         if verdict.skipped is not None and verdict.skipped is not Skipped.OVERLOADED:
             facts = {"phase": phase, "why": verdict.skipped, **_where(verdict)}

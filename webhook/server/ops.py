@@ -16,7 +16,7 @@ from webhook.server.connection import Connection, connection_of
 from webhook.threads import in_thread
 
 _REGISTRY: Final = web.AppKey("registry", CollectorRegistry)
-_READY: Final[web.AppKey[Callable[[], str | None]]] = web.AppKey("ready")
+_READY: Final[web.AppKey[Callable[[], "Readiness"]]] = web.AppKey("ready")
 _OPEN: Final = frozenset({"/livez", "/readyz"})
 _METRICS: Final = "/metrics"
 _READS: Final = frozenset({"GET", "HEAD"})
@@ -41,15 +41,27 @@ Only /livez and /readyz are answered now. Close dashboards that nobody looks at.
 _CHALLENGES: Final = ('Bearer realm="genguard"', 'Basic realm="genguard", charset="UTF-8"')
 
 
+class Readiness(NamedTuple):
+    """Whether the server is ready.
+
+    missing  why it answers no reviews; None when it does
+    failing  the tasks that fail, a sentence each. The server stays ready: reviews are answered, and
+             the same failure in every pod must not leave writes without any
+    """
+
+    missing: str | None
+    failing: tuple[str, ...] = ()
+
+
 def ops_application(
     registry: CollectorRegistry,
-    ready: Callable[[], str | None],
+    ready: Callable[[], "Readiness"],
     access: Access,
     pages: Iterable[web.AbstractRouteDef],
 ) -> web.Application:
     """Make the application: GET /livez, /readyz and /metrics, and `pages`.
 
-    `ready` says why the server is not ready; None when it is.
+    `ready` says whether the server is ready.
     """
     application = web.Application(middlewares=[_guard(access)])
     application[_REGISTRY] = registry
@@ -113,9 +125,9 @@ async def _livez(_: web.Request) -> web.Response:
 
 
 async def _readyz(request: web.Request) -> web.Response:
-    missing = request.app[_READY]()
+    missing, failing = request.app[_READY]()
     if missing is None:
-        return web.Response(text="ok\n")
+        return web.Response(text="".join(f"{line}\n" for line in ("ok", *failing)))
     return web.Response(status=503, text=json.dumps({"ready": False, "missing": missing}) + "\n")
 
 

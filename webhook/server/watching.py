@@ -15,6 +15,7 @@ from webhook.objects.metadata import decode_metadata
 from webhook.server.detecting import Rules
 from webhook.status.terminating_pods import Terminating
 from webhook.status.tracking import Tracking
+from webhook.supervisor import Supervisor
 from webhook.telemetry.logs import LOGGER
 from webhook.threads import in_thread
 
@@ -69,12 +70,13 @@ class JudgedObjects:
     objects those that came first are dropped, and tracked with their next change.
     """
 
-    def __init__(self, rules: Rules, tracking: Tracking) -> None:
+    def __init__(
+        self, rules: Rules, tracking: Tracking, supervisor: Supervisor | None = None
+    ) -> None:
+        self._supervisor: Final = supervisor or Supervisor()
         self._rules: Final = rules
         self._tracking: Final = tracking
         self._waiting: Final[OrderedDict[str, Seen]] = OrderedDict()
-        self._now = ""
-        """The uid of the object whose rule is asked."""
         self._wake: Final = asyncio.Event()
         self.bytes = 0
         self.dropped = 0
@@ -103,18 +105,17 @@ class JudgedObjects:
         self._wake.set()
 
     def drop(self, uid: str) -> None:
-        """Forget an object that was deleted, also while its rule is asked."""
+        """Forget an object that was deleted. One whose rule is asked is not tracked afterwards."""
         self._take(uid)
-        if uid == self._now:
-            self._now = ""
 
     async def run(self) -> None:
         """Judge and track what waits, for ever."""
         while True:
+            while self._waiting:
+                with self._supervisor.guard("judged objects"):
+                    await self._judge(next(iter(self._waiting)))
             await self._wake.wait()
             self._wake.clear()
-            while self._waiting:
-                await self._judge(next(iter(self._waiting)))
 
     def _take(self, uid: str) -> Seen | None:
         seen = self._waiting.pop(uid, None)
@@ -126,12 +127,10 @@ class JudgedObjects:
         seen = self._take(uid)
         if seen is None:
             return
-        self._now = uid
         group, resource, kind, found, at = seen
         try:
             answers = await in_thread(self._rules.judge, group, kind, found)
-            if self._now == uid:
-                self._tracking.record_stored(group, resource, kind, found, at, answers=answers)
+            self._tracking.record_stored(group, resource, kind, found, at, answers=answers)
         except (KeyError, msgspec.MsgspecError, RecursionError) as error:
             _tell_unread(f"{resource}.{group}", error)
 
@@ -149,12 +148,17 @@ class Watching:
     """The Watcher of cluster.objects. It counts and tracks objects, and keeps none of them."""
 
     def __init__(
-        self, resources: Iterable[str], tracking: Tracking, judged: JudgedObjects | None = None
+        self,
+        resources: Iterable[str],
+        tracking: Tracking,
+        judged: JudgedObjects | None = None,
+        supervisor: Supervisor | None = None,
     ) -> None:
         """`resources` are those that are watched, such as pods and deployments.apps.
 
         judged  takes the objects of kinds that have a rule in CEL; None: no kind has one
         """
+        self._supervisor: Final = supervisor or Supervisor()
         self._judged: Final = judged
         self.terminating: Final = Terminating()
         self._tracking: Final = tracking
@@ -168,6 +172,10 @@ class Watching:
 
     def seen(self, resource: str, found: Fields) -> None:
         """Take in an object, whole, as it is now."""
+        with self._supervisor.guard("watched objects"):
+            self._see(resource, found)
+
+    def _see(self, resource: str, found: Fields) -> None:
         name, _, group = resource.partition(".")
         try:
             kind = msgspec.json.decode(found["kind"], type=str)
@@ -182,7 +190,7 @@ class Watching:
 
     def gone(self, uid: str) -> None:
         """Take in that an object was deleted."""
-        self._tracking.forget(uid)
+        self._tracking.record_deleted(uid)
         if self._judged is not None:
             self._judged.drop(uid)
         self.terminating.forget(uid)

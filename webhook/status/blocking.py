@@ -39,11 +39,18 @@ class Blocking(msgspec.Struct, frozen=True, gc=False):
     since: float
     """When this field was first seen to block with this value, in Unix seconds."""
     text: str
+    seen_at: float = 0.0
+    """When a watch or a read last showed the object, in Unix seconds; 0: only writes did since."""
 
     @property
     def is_unobserved(self) -> bool:
         """Whether it waits for its controller to see the current spec."""
         return self.text.startswith(OBSERVED)
+
+    @property
+    def is_deleted(self) -> bool:
+        """Whether its deletion was asked for: it is gone soon, and often no write shows when."""
+        return self.text.startswith("metadata.deletionTimestamp")
 
     @property
     def runs_to_its_end(self) -> bool:

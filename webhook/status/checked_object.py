@@ -1,6 +1,6 @@
 """Reads one decoded object for the rules of status: every field is type-checked when it is read."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Self
 
 import msgspec
@@ -211,11 +211,10 @@ def read_observed_generation(obj: CheckedObject) -> int | None:
     own = parse_generation(obj.observed)
     if own is not None:
         return own
-    conditions = obj.status.get("conditions")
-    if not isinstance(conditions, list):
-        return None
     found = [
         number
+        for _, part in standard_places(obj)
+        if isinstance(conditions := part.get("conditions"), list)
         for item in conditions
         if isinstance(item, dict)
         and (number := parse_generation(item.get("observedGeneration"))) is not None
@@ -223,25 +222,36 @@ def read_observed_generation(obj: CheckedObject) -> int | None:
     return max(found, default=None)
 
 
-_RECONCILED: Final = "reconciledGeneration"
+Places = Sequence[tuple[str, Mapping[str, Any]]]
+"""Path and content of each object that holds standard fields; the first one is preferred."""
+
+
+def standard_places(obj: CheckedObject) -> Places:
+    """Return `status` (preferred), `status.meta` and `metadata.status`, as far as they are objects.
+
+    The API server drops the last one: only files and other stores can have it. A value of another
+    type is somebody else's field.
+    Source: Improve .status, "Location".
+    """
+    places = [("status", obj.status)]
+    for path, part in (
+        ("status.meta", obj.status.get("meta")),
+        ("metadata.status", obj.metadata.get("status")),
+    ):
+        if isinstance(part, dict):
+            places.append((path, part))
+    return places
 
 
 def read_reconciled_generation(obj: CheckedObject) -> tuple[str, int] | None:
     """Return path and value of the generation that the controller says it has finished with.
 
-    The first whole number counts of `status` (preferred), `status.meta` and `metadata.status`. The
-    API server drops the last one: only files and other stores can have it.
-    Source: Improve .status, "Location".
+    The first whole number of the standard places counts.
     """
-    places = (
-        ("status", obj.status),
-        ("status.meta", obj.status.get("meta")),
-        ("metadata.status", obj.metadata.get("status")),
-    )
-    for path, part in places:
-        value = part.get(_RECONCILED) if isinstance(part, dict) else None
+    for path, part in standard_places(obj):
+        value = part.get("reconciledGeneration")
         if type(value) is int:
-            return f"{path}.{_RECONCILED}", value
+            return f"{path}.reconciledGeneration", value
     return None
 
 
@@ -250,8 +260,10 @@ FALSE: Final = "False"
 
 
 class Condition(msgspec.Struct, frozen=True, gc=False):
-    """One entry of status.conditions: the fields that rules read."""
+    """One entry of a list of conditions: the fields that rules read."""
 
+    within: str
+    """The path of the list: `status.conditions`."""
     type: str
     status: Any
     """True, False or Unknown; some controllers write other words."""
@@ -262,10 +274,11 @@ class Condition(msgspec.Struct, frozen=True, gc=False):
     """lastTransitionTime, of any type, or ABSENT."""
 
     @classmethod
-    def of(cls, name: str, item: Mapping[str, Any]) -> Self:
-        """Read an entry of the list, whose type is `name`."""
+    def of(cls, name: str, item: Mapping[str, Any], within: str = "status.conditions") -> Self:
+        """Read an entry of the list `within`, whose type is `name`."""
         reason = item.get("reason")
         return cls(
+            within,
             name,
             item.get("status", ABSENT),
             reason if isinstance(reason, str) else "",
@@ -276,7 +289,7 @@ class Condition(msgspec.Struct, frozen=True, gc=False):
     @property
     def path(self) -> str:
         """`status.conditions[Ready]`."""
-        return f"status.conditions[{self.type}]"
+        return f"{self.within}[{self.type}]"
 
     def stale(self, generation: int | None) -> bool:
         """Whether its observedGeneration is another generation; without one it is current."""
@@ -297,48 +310,52 @@ class Condition(msgspec.Struct, frozen=True, gc=False):
 
 
 class Conditions:
-    """status.conditions by type. If a type occurs twice, the first entry counts."""
+    """Conditions by type. If a type occurs twice, the first entry counts."""
 
     __slots__ = ("_items",)
 
-    def __init__(self, items: dict[str, dict[str, Any]]) -> None:
+    def __init__(self, items: dict[str, tuple[str, dict[str, Any]]]) -> None:
+        """`items` has the path of its list and the entry for each type."""
         self._items: Final = items
 
     def get(self, name: str) -> Condition | None:
         """Return the condition of a type, or None."""
-        item = self._items.get(name)
-        return None if item is None else Condition.of(name, item)
+        found = self._items.get(name)
+        return None if found is None else Condition.of(name, found[1], found[0])
 
     def true(self, name: str) -> Condition | None:
         """Return the condition of a type if its status is True, for any generation, or None."""
-        item = self._items.get(name)
-        return self.get(name) if item is not None and item.get("status") == TRUE else None
+        found = self._items.get(name)
+        return self.get(name) if found is not None and found[1].get("status") == TRUE else None
 
 
 def read_conditions(obj: CheckedObject) -> Conditions:
     """Index status.conditions by type; raises WrongTypeError when the list is malformed."""
-    return index_conditions(obj.status.get("conditions"), "status.conditions")
+    return index_conditions(("status", obj.status))
 
 
-def index_conditions(items: Any, at: str) -> Conditions:
-    """Index a list of conditions by type; absent and null are empty.
+def index_conditions(*places: tuple[str, Mapping[str, Any]]) -> Conditions:
+    """Index the `conditions` of each place by type; absent and null are empty.
 
-    at  the path of the list, which WrongTypeError names when the list is malformed
+    Of a type that several places have, the first place counts. Raises WrongTypeError, with the path
+    of what is malformed.
     """
-    found: dict[str, dict[str, Any]] = {}
-    if items is None:
-        return Conditions(found)
-    if not isinstance(items, list):
-        raise WrongTypeError(at, items, "a list")
-    for item in items:
-        if not isinstance(item, dict):
-            raise WrongTypeError(f"{at}[{items.index(item)}]", item, "an object")
-        name = item.get("type")
-        if not isinstance(name, str):
-            path = f"{at}[{items.index(item)}].type"
-            raise WrongTypeError(path, item.get("type", ABSENT), "a text")
-        if name not in found:
-            found[name] = item
+    found: dict[str, tuple[str, dict[str, Any]]] = {}
+    for path, part in places:
+        items = part.get("conditions")
+        if items is None:
+            continue
+        at = f"{path}.conditions"
+        if not isinstance(items, list):
+            raise WrongTypeError(at, items, "a list")
+        for index, item in enumerate(items):
+            if not isinstance(item, dict):
+                raise WrongTypeError(f"{at}[{index}]", item, "an object")
+            name = item.get("type")
+            if not isinstance(name, str):
+                raise WrongTypeError(f"{at}[{index}].type", item.get("type", ABSENT), "a text")
+            if name not in found:
+                found[name] = (at, item)
     return Conditions(found)
 
 

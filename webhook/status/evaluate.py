@@ -21,10 +21,12 @@ from webhook.status.checked_object import (
     CheckedObject,
     WrongTypeError,
     check_object,
+    index_conditions,
     parse_generation,
     read_conditions,
     read_observed_generation,
     read_reconciled_generation,
+    standard_places,
     why_unobserved,
 )
 from webhook.status.health_rules import RuleAnswers, judge_by_rule
@@ -163,7 +165,7 @@ def _apply_rule(
         if gap is None:
             verdict = rule.evaluate(obj)
             return verdict if rule.decides_alone else _add_declared_conditions(obj, verdict)
-        failures = _find_current_failures(obj)
+        failures = _find_current_failures(obj, everywhere=rule is GENERIC)
     except WrongTypeError as error:
         return KindVerdict((error.reason,))
     overdue = past is not None and past.observed_since is None and _is_overdue(obj, past)
@@ -294,12 +296,14 @@ def _add_declared_conditions(obj: CheckedObject, verdict: KindVerdict) -> KindVe
     return verdict._replace(reasons=reasons, failed=failed)
 
 
-def _find_current_failures(obj: CheckedObject) -> list[Reason]:
+def _find_current_failures(obj: CheckedObject, *, everywhere: bool) -> list[Reason]:
     """Return Stalled and Failed whose own observedGeneration is the current generation.
+
+    everywhere  look in all standard places, not only in status
 
     They count even while status.observedGeneration is behind: Flux raises it only on success.
     """
-    conditions = read_conditions(obj)
+    conditions = index_conditions(*standard_places(obj)) if everywhere else read_conditions(obj)
     return [
         found.blocking(FALSE, Blocks.READY)
         for found in map(conditions.true, ("Stalled", "Failed"))

@@ -98,6 +98,28 @@ def most_pods(obj: CheckedObject) -> int | None:
     return desired + surge if type(surge) is int and surge >= 0 else None
 
 
+def fewest_pods(obj: CheckedObject) -> int | None:
+    """Return spec.replicas - maxUnavailable: how few pods a rolling update may leave.
+
+    None where it cannot be read, and with another strategy. maxUnavailable is 25% by default, and
+    rounded down; 1 if it and maxSurge are both 0 (see most_pods()).
+    """
+    most = most_pods(obj)
+    if most is None or (obj.inner("spec", "strategy").get("type") or _ROLLING) != _ROLLING:
+        return None
+    desired = obj.desired()
+    allowed = obj.inner("spec", "strategy", "rollingUpdate").get("maxUnavailable")
+    if allowed is None:
+        allowed = _DEFAULT_SURGE
+    if isinstance(allowed, str):
+        if not _PERCENT.fullmatch(allowed):
+            return None
+        allowed = desired * int(allowed[:-1]) // 100
+    if type(allowed) is not int or allowed < 0:
+        return None
+    return max(0, desired - (allowed if allowed or most > desired else 1))
+
+
 def note_terminating(obj: CheckedObject) -> list[str]:
     """Say what terminating pods mean for a workload, by its policy and grace period."""
     policy = obj.spec.get("podReplacementPolicy")

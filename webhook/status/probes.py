@@ -10,7 +10,7 @@ Source   Improve .status, "Augment .status using external controllers, probes", 
 
 from typing import Final, NamedTuple
 
-from webhook.status.checked_object import FALSE, TRUE, CheckedObject, Condition
+from webhook.status.checked_object import FALSE, TRUE, CheckedObject, Condition, standard_places
 from webhook.status.view import Blocks, Reason, remark, short_word
 
 TRAFFIC_READY: Final = "TrafficReady"
@@ -39,14 +39,13 @@ _UNPROBED: Final = Probes()
 
 def read_probes(obj: CheckedObject) -> Probes:
     """Return what probes say. A malformed condition says nothing; of two the first counts."""
-    items = obj.status.get("conditions")
-    if not isinstance(items, list):
-        return _UNPROBED
     found: dict[str, Condition] = {}
-    for item in items:
-        name = item.get("type") if isinstance(item, dict) else None
-        if isinstance(name, str) and name in _TYPES and name not in found:
-            found[name] = Condition.of(name, item)
+    for path, part in standard_places(obj):
+        items = part.get("conditions")
+        for item in items if isinstance(items, list) else ():
+            name = item.get("type") if isinstance(item, dict) else None
+            if isinstance(name, str) and name in _TYPES and name not in found:
+                found[name] = Condition.of(name, item, f"{path}.conditions")
     if not found:
         return _UNPROBED
     reasons: list[Reason] = []

@@ -18,7 +18,7 @@ from typing import Any, Final, TypedDict
 import msgspec
 
 from webhook.admission.review import ReviewedObject
-from webhook.objects.fields import Fields, get
+from webhook.objects.fields import Fields, count_values, get
 from webhook.objects.metadata import version_number
 from webhook.objects.owners import read_owner_uid
 from webhook.status.blocking import find_blocking_text
@@ -130,7 +130,7 @@ class ObjectSnapshot:
             metadata["deletionTimestamp"] = known.deletion_timestamp
             metadata["deletionGracePeriodSeconds"] = known.deletion_grace_period_seconds
             metadata["finalizers"] = [_UNNAMED] if known.finalizers else []
-        status = None if self._status is None else msgspec.json.decode(self._status)
+        status = None if self._status is None else _status(self._status)
         if self._spec is not None:
             deleted = known.deletion_timestamp is not None
             pods_end = bool(get(status, "terminatingReplicas"))
@@ -143,6 +143,27 @@ class ObjectSnapshot:
         return document
 
 
+MOST_CONDITIONS: Final = 1_000
+"""No kind has nearly as many; each takes several microseconds, and answers wait meanwhile."""
+MOST_VALUES: Final = 50_000
+"""Of a status, or of one field of spec. As many are decoded in some milliseconds."""
+
+
+def _has_too_many_values(raw: msgspec.Raw) -> bool:
+    return len(raw) > MOST_VALUES and count_values(bytes(raw)) > MOST_VALUES
+
+
+def _status(raw: msgspec.Raw) -> Any:
+    """Decode a status; raises msgspec.ValidationError where there is too much in it."""
+    if _has_too_many_values(raw):
+        raise msgspec.ValidationError(f"more than {MOST_VALUES} values")
+    status = msgspec.json.decode(raw)
+    conditions = status.get("conditions") if isinstance(status, dict) else None
+    if isinstance(conditions, list) and len(conditions) > MOST_CONDITIONS:
+        raise msgspec.ValidationError(f"more than {MOST_CONDITIONS} conditions")
+    return status
+
+
 def _spec(raw: msgspec.Raw, *, is_pod: bool, with_node: bool, with_grace: bool) -> Any:
     """Return spec without what no rule reads of such an object."""
     try:
@@ -152,7 +173,9 @@ def _spec(raw: msgspec.Raw, *, is_pod: bool, with_node: bool, with_grace: bool) 
     if fields is None:
         return None
     found = {
-        key: msgspec.json.decode(value) for key, value in fields.items() if key not in _LEFT_OUT
+        key: msgspec.json.decode(value)
+        for key, value in fields.items()
+        if key not in _LEFT_OUT and not _has_too_many_values(value)
     }
     if is_pod:
         found |= {key: _containers(fields[key]) for key in _CONTAINERS if key in fields}

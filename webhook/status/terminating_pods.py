@@ -11,11 +11,13 @@ The counts are right once the controllers have processed every change, and only 
 ReplicaSets have been recorded.
 
 metadata.deletionTimestamp is the time of the DELETE plus metadata.deletionGracePeriodSeconds
-(apiserver pkg/registry/rest/delete.go:BeforeDelete), so the age of a deletion is known from both.
+(apiserver pkg/registry/rest/delete.go:BeforeDelete), so the age of a deletion is known from both:
+see asked_at().
 """
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
 import msgspec
@@ -331,7 +333,21 @@ def _shown(metadata: _PodMetadata, fields: Fields) -> TerminatingPod:
 
 def _times(pod: TerminatingPod) -> Oldest | None:
     due = parse_time(pod.due)
-    return None if due is None else Oldest(due.timestamp() - pod.grace, due.timestamp())
+    asked = None if due is None else asked_at(due, pod.grace)
+    return None if due is None or asked is None else Oldest(asked.timestamp(), due.timestamp())
+
+
+def asked_at(due: datetime, grace: int) -> datetime | None:
+    """Return when a deletion was asked for; None where that is no time.
+
+    The API server adds the grace period as a time.Duration: nanoseconds in an int64, which
+    overflows from 293 years on. With 9223372036854775807 s a pod is due a second before its DELETE.
+    """
+    nanoseconds = (grace * 10**9 + 2**63) % 2**64 - 2**63
+    try:
+        return due.astimezone(UTC) - timedelta(microseconds=nanoseconds // 1_000)
+    except OverflowError:
+        return None
 
 
 def waits_for(node: str, finalizers: Sequence[str], *, is_over: bool) -> str:

@@ -110,6 +110,8 @@ MOST_BYTES: Final = 96 * 1024 * 1024
 """Of tracked and unconfirmed states together."""
 UNCONFIRMED_SECONDS: Final = GRACE_SECONDS
 MOST_UNCONFIRMED: Final = 20_000
+MOST_DELETED: Final = 10_000
+"""Reviews come late by seconds, so many more than are deleted in that time."""
 
 _BYTES_OF_OBJECT: Final = 300
 _BYTES_OF_UNCONFIRMED: Final = 350
@@ -117,6 +119,7 @@ _BYTES_OF_BLOCKING: Final = 250
 _BYTES_OF_IMAGES: Final = 150
 _BYTES_OF_GAP: Final = 150
 """Of an object whose observedGeneration is behind."""
+_BYTES_OF_DELETED: Final = 200
 
 
 class Judged(NamedTuple):
@@ -163,6 +166,8 @@ class Tracking:
         self.blocking_changes = 0
         """How often what blocks any object has changed: equal numbers mean that nothing has."""
         self._watched: Final[set[int]] = set()
+        self._deleted: Final[OrderedDict[str, None]] = OrderedDict()
+        """The uids of objects that no longer exist. No other object ever gets such a uid."""
         self._most_objects: Final = most_objects
         self._most_bytes: Final = most_bytes
         self.counts_by_kind: Final = CountsByKind()
@@ -231,7 +236,7 @@ class Tracking:
 
     def restore(self, uid: str, kind: ResourceKind, state: TrackedState) -> None:
         """Take over a state from before a restart, unless the object has been seen since."""
-        if uid not in self._objects:
+        if uid not in self._objects and uid not in self._deleted:
             self._put(uid, None, replace(state, kind=self.counts_by_kind.position(*kind)))
 
     def record_stored(
@@ -255,8 +260,9 @@ class Tracking:
         self._watched.add(position)
         api_version = msgspec.json.decode(document["apiVersion"], type=str)
         snapshot = ObjectSnapshot(ReviewedObject.of(document), api_version, kind, answers)
-        if _fits(snapshot):
+        if self._fits(snapshot):
             self._record_stored(position, snapshot, at, is_base=False)
+            self._note_seen(snapshot.metadata.uid or "", at)
 
     def record_read(
         self, uid: str, document: Fields, at: float, answers: RuleAnswers | None = None
@@ -274,8 +280,9 @@ class Tracking:
         snapshot = ObjectSnapshot(reviewed, api_version, found.kind.kind, answers)
         if snapshot.metadata.uid != uid:
             self.forget(uid)
-        elif _fits(snapshot):
+        elif self._fits(snapshot):
             self._record_stored(found.state.kind, snapshot, at, is_base=False)
+            self._note_seen(uid, at)
 
     def is_watched(self, found: Tracked) -> bool:
         """Whether a watch shows every change of objects of its kind."""
@@ -298,7 +305,7 @@ class Tracking:
         position = self.counts_by_kind.position(*kind)
         snapshot = ObjectSnapshot(new, api_version, kind.kind, judged.new)
         uid = snapshot.metadata.uid or ""
-        if not _fits(snapshot) or (old is not None and old.metadata.uid != uid):
+        if not self._fits(snapshot) or (old is not None and old.metadata.uid != uid):
             return
         if old is None:
             before = self._get(uid)
@@ -342,9 +349,25 @@ class Tracking:
         self._apply(uid, before, found, at, stored=False)
 
     def forget(self, uid: str) -> None:
-        """Forget an object that no longer exists."""
+        """Forget an object that probably no longer exists; its next write tracks it again."""
         self._set_unconfirmed(uid, None)
         self._put(uid, self._get(uid), None)
+
+    def record_deleted(self, uid: str) -> None:
+        """Forget an object that no longer exists, and ignore writes of it that are read later.
+
+        Such a write was admitted before the deletion, and its review waited, or it was admitted
+        and then not stored.
+        """
+        self.forget(uid)
+        if len(uid) > LONGEST_UID or uid in self._deleted:
+            return
+        self._deleted[uid] = None
+        self.bytes += _BYTES_OF_DELETED
+        if len(self._deleted) > MOST_DELETED:
+            self._deleted.popitem(last=False)
+            self.bytes -= _BYTES_OF_DELETED
+        self._shrink()
 
     def settle(self, at: float) -> None:
         """Decide the writes that have been unconfirmed for UNCONFIRMED_SECONDS."""
@@ -488,6 +511,11 @@ class Tracking:
             self._set_blocking(uid, Blocking(at, text))
             self._shrink()
 
+    def _note_seen(self, uid: str, at: float) -> None:
+        """Remember that the stored object was shown, if it is not settled."""
+        if (known := self._blocking.get(uid)) is not None:
+            self._blocking[uid] = replace(known, seen_at=at)
+
     def _set_blocking(self, uid: str, blocking: Blocking | None) -> None:
         self.blocking_changes += 1
         before = self._blocking.pop(uid, None)
@@ -540,21 +568,24 @@ class Tracking:
         self._shrink()
 
     def _shrink(self) -> None:
-        while len(self._objects) > self._most_objects or self.bytes > self._most_bytes:
+        while self._objects and (
+            len(self._objects) > self._most_objects or self.bytes > self._most_bytes
+        ):
             self.forget(next(iter(self._objects)))
+
+    def _fits(self, snapshot: ObjectSnapshot) -> bool:
+        """Whether an object may be tracked: it is not deleted, and its names are not too long."""
+        metadata = snapshot.metadata
+        return (
+            0 < len(metadata.uid or "") <= LONGEST_UID
+            and metadata.uid not in self._deleted
+            and len(metadata.name or "") <= LONGEST_NAME
+            and len(metadata.namespace or "") <= LONGEST_NAME
+        )
 
 
 def _size(unconfirmed: UnconfirmedWrite) -> int:
     return _BYTES_OF_UNCONFIRMED + len(unconfirmed.before or b"") + len(unconfirmed.after or b"")
-
-
-def _fits(snapshot: ObjectSnapshot) -> bool:
-    metadata = snapshot.metadata
-    return (
-        0 < len(metadata.uid or "") <= LONGEST_UID
-        and len(metadata.name or "") <= LONGEST_NAME
-        and len(metadata.namespace or "") <= LONGEST_NAME
-    )
 
 
 _SHOWS_OBJECT: Final = frozenset({"", "status", "resize", "ephemeralcontainers"})

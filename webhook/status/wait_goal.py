@@ -28,7 +28,11 @@ from webhook.status.views.rollout import Rollout
 _CONDITION: Final = re.compile(r"condition=([^=]+)(?:=(.*))?", re.DOTALL)
 _NUMBERED: Final = re.compile(r"reconciled=([0-9]{1,18})")
 _MOST_FINALIZERS: Final = 3
-_FAILURE_CONDITIONS: Final = frozenset({"status.conditions[Stalled]", "status.conditions[Failed]"})
+_FAILURE_CONDITIONS: Final = frozenset(
+    f"{place}.conditions[{name}]"
+    for place in ("status", "status.meta", "metadata.status")
+    for name in ("Stalled", "Failed")
+)
 
 
 class BadGoalError(Exception):

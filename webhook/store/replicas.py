@@ -10,7 +10,6 @@ from typing import Final, TypeVar
 from webhook.alerts.leader import Leadership
 from webhook.detection.silences import Silences
 from webhook.objects.intended import Restored
-from webhook.running import running
 from webhook.store.address import ValkeyAddress
 from webhook.store.circuit_breaker import CircuitBreaker, StoreAccess, StoreLostError, StoreState
 from webhook.store.leader_lock import LeaderLock
@@ -23,6 +22,7 @@ from webhook.store.shared_detection import (
 )
 from webhook.store.shared_silences import SharedSilences
 from webhook.store.shared_writes import REPLICA_BYTES, Scripts, SharedWrites
+from webhook.supervisor import Run, Supervisor
 from webhook.telemetry import declarations
 from webhook.telemetry.logs import LOGGER
 from webhook.telemetry.metrics import Metrics
@@ -88,7 +88,9 @@ class Replicas:
         self.lock: Final = LeaderLock(self.circuit, address.prefix, replica)
 
     @asynccontextmanager
-    async def joined(self, metrics: Metrics, tell: Tell | None) -> AsyncIterator[None]:
+    async def joined(
+        self, metrics: Metrics, tell: Tell | None, supervisor: Supervisor
+    ) -> AsyncIterator[None]:
         """Keep the store connected while the context is entered.
 
         Does not wait for the connection: a webhook must start without its store.
@@ -105,22 +107,28 @@ class Replicas:
         LOGGER.info("joining replicas", extra={"facts": {"store": str(self._address)}})
         if self._keys is None:
             LOGGER.warning("what replicas share is not sealed", extra={"facts": _UNSEALED})
-        work = (
-            self.circuit.run(self.writes),
-            self._silences.run(),
-            self._pass_on(tell),
-            self._renew_keys(),
-        )
-        async with running(work):
+        work: dict[str, Run] = {
+            "shared store": lambda: self.circuit.run(self.writes),
+            "shared silences": self._silences.run,
+            "news of the store": lambda: self._pass_on(tell),
+        }
+        if self._keys is not None:
+            work["key of the store"] = self._renew_keys
+        async with supervisor.running(work):
             yield
 
     @asynccontextmanager
-    async def shared(self, reporter: Reporter, leadership: Leadership) -> AsyncIterator[None]:
+    async def shared(
+        self, reporter: Reporter, leadership: Leadership, supervisor: Supervisor
+    ) -> AsyncIterator[None]:
         """Share detection while the context is entered, within `joined`.
 
         At the end, what was gathered last is still sent.
         """
-        async with running((self.sharing.run(reporter, lambda: leadership.is_leader),)):
+        sharing = {
+            "shared detection": lambda: self.sharing.run(reporter, lambda: leadership.is_leader)
+        }
+        async with supervisor.running(sharing):
             try:
                 yield
             finally:

@@ -20,6 +20,7 @@ import msgspec
 
 from webhook.private_file import keep_private
 from webhook.store.address import BadStoreError
+from webhook.supervisor import Supervisor
 from webhook.telemetry import declarations
 from webhook.telemetry.logs import LOGGER
 from webhook.telemetry.metrics import Metrics
@@ -42,6 +43,8 @@ _REASONS: Final = {
     sqlite3.SQLITE_IOERR: "the disk does not read or write it",
 }
 SAVE_SECONDS: Final = 3.0
+SAVING: Final = "saving"
+"""The name of the task."""
 _BATCH: Final = 200
 
 
@@ -196,16 +199,17 @@ class StatePersister:
             self._saved[kind] = dict(part.marks())
 
     @asynccontextmanager
-    async def running(self, metrics: Metrics) -> AsyncIterator[None]:
+    async def running(self, metrics: Metrics, supervisor: Supervisor) -> AsyncIterator[None]:
         """Save every few seconds while the context is entered, and once at the end."""
         metrics.gauge(declarations.STORE_SAVE_FAILURES, lambda: float(self.failures))
         over = asyncio.Event()
-        saving = asyncio.create_task(self._run(over))
+        supervisor.start(SAVING, lambda: self._run(over))
         try:
             yield
         finally:
-            over.set()  # not cancelled: a thread may be writing
-            await saving
+            await supervisor.end((SAVING,), ask=over.set)  # not cancelled: a thread may be writing
+            with supervisor.guard("save at the end"):
+                await self.save()
             await in_thread(self._rows.close)
 
     async def save(self) -> None:
@@ -227,14 +231,12 @@ class StatePersister:
             self._is_failing = False
 
     async def _run(self, over: asyncio.Event) -> None:
-        while True:
+        while not over.is_set():
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(SAVE_SECONDS):
                     await over.wait()
-            is_last = over.is_set()
+                    return
             await self.save()
-            if is_last:
-                return
 
     async def _changes(self, kind: str, part: PersistentPart) -> Changes:
         saved, rows, present = self._saved[kind], list[Row](), set[str]()

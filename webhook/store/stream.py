@@ -48,6 +48,9 @@ LARGEST_FACT: Final = 64 * 1024
 _MOST_REMEMBERED: Final = 10_000
 """Messages that the consumer recognizes as taken: more than the stream holds."""
 
+_MOST_SENDERS: Final = 1_000
+"""Replicas whose last number is known; each start of a process is another one."""
+
 _APPEND: Final = """\
 redis.call('XADD', KEYS[1], 'MAXLEN', '~', ARGV[1], '*', 'm', ARGV[2])
 redis.call('PEXPIRE', KEYS[1], ARGV[3])
@@ -281,7 +284,7 @@ class StreamConsumer:
         self._replica: Final = replica
         self._confirm: Final = confirm
         self._taken: Final[LRUCache[tuple[bytes, int], None]] = LRUCache(_MOST_REMEMBERED)
-        self._latest: Final[dict[bytes, int]] = {}
+        self._latest: Final[LRUCache[bytes, int]] = LRUCache(_MOST_SENDERS)
         self._snapshot: Snapshot | None = None
         self._found_alone: list[Row] = []
         self.at = BEGINNING

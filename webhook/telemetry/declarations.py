@@ -119,6 +119,22 @@ SHED: Final = Counter(
     "otherwise answered with 429.",
     ("reason",),
 )
+TASK_FAILURES: Final = Counter(
+    "genguard_task_failures_total",
+    "Failures of long-lived tasks; each task is started again after a pause.",
+    ("task",),
+)
+LEFT_OUT: Final = Counter(
+    "genguard_left_out_total",
+    "Reviews, objects, findings and the like that were left out, since handling them failed.",
+    ("what",),
+)
+SINK_REPLACED: Final = Counter(
+    "genguard_sink_replaced_total",
+    "Changes of findings that waited for a slow sink until a later change of the same finding took "
+    "their place, or that had no room.",
+    ("sink",),
+)
 OPEN_CONNECTIONS: Final = Gauge("genguard_open_connections", "Connections of the admission port.")
 EVENT_LOOP_LAG: Final = Gauge(
     "genguard_event_loop_lag_seconds",

@@ -90,11 +90,17 @@ class Metrics:
         """The labels of a resource; remembered for those that the table or the cluster knows."""
         if not self._known(group, resource):
             return _OTHER
-        name = f"{resource}.{group}" if group else resource
+        name = self.resource_label(group, resource)
         if subresource not in _SUBRESOURCES:
             return _ResourceLabels(name, "other")
         self._resources[group, resource, subresource] = found = _ResourceLabels(name, subresource)
         return found
+
+    def resource_label(self, group: str, resource: str) -> str:
+        """Return `deployments.apps`; "other" for what neither the table nor the cluster knows."""
+        if not self._known(group, resource):
+            return _OTHER.resource
+        return f"{resource}.{group}" if group else resource
 
     def refuse(self, reason: str) -> None:
         """Count a request or connection that was refused before decoding."""

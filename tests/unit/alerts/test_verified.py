@@ -18,6 +18,7 @@ from webhook.alerts.verified import (
     VerifiedSink,
 )
 from webhook.detection.finding import FoundObject, Severity
+from webhook.supervisor import Supervisor
 
 
 class Api:
@@ -26,8 +27,8 @@ class Api:
     def __init__(self, verdict: bool | None = True) -> None:
         self.verdict, self.asked, self.now = verdict, [], 100.0
         self.told = Told()
-        self.verification = Verification(self.look, lambda: self.now)
-        self.sink = VerifiedSink(self.told, self.verification)
+        self.verification = Verification(self.look, Supervisor(), lambda: self.now)
+        self.sink = VerifiedSink(self.told, self.verification, Supervisor())
 
     async def look(self, thing: FoundObject) -> bool | None:
         self.asked.append(thing)
@@ -118,7 +119,9 @@ async def test_an_api_that_hangs_holds_alerts_up_once(monkeypatch):
         await asyncio.Event().wait()
         return True
 
-    api.sink = VerifiedSink(api.told, Verification(hang, lambda: api.now))
+    api.sink = VerifiedSink(
+        api.told, Verification(hang, Supervisor(), lambda: api.now), Supervisor()
+    )
     flood = [change(Transition.OPENED, id=str(n), object=on(f"o{n}")) for n in range(9)]
     assert len(await api.tell(*flood)) == 9
     assert len(asked) == 1

@@ -49,9 +49,10 @@ def refused(
     status = {"code": code, "reason": "Forbidden", **more.pop("status", {})}
     sent = more.pop("sent", {"spec": {"a": 1}})
     common = {"verb": "update", "user": "gitops", "subresource": "", **more}
+    begin = common.pop("second", 0.0)
     return [
-        event(*calls, second=every * number, sent=sent, **common) | {"responseStatus": status}
-        for number in range(count)
+        event(*calls, second=second, sent=sent, **common) | {"responseStatus": status}
+        for second in (begin + every * number for number in range(count))
     ]
 
 
@@ -135,6 +136,60 @@ def test_a_write_that_is_refused_again_and_again(code, level):
     assert actors(found) == ["gitops"]
     assert found.message == f"gitops writes it again and again: the answer is {code} Forbidden"
     assert (found.severity.value, found.object.name) == ("warning", "web")
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("known", ["unknown", "written", "created"])
+def test_writes_that_ask_for_something_else_each_time_and_are_all_refused(level, known):
+    before = {
+        "unknown": [],
+        "written": [event(level=level, sent=deployment(status={}), stored=deployment(status={}))],
+        "created": [
+            event(
+                level=level, verb="create", subresource="", code=201,
+                sent=deployment(), stored=deployment(),
+            )
+        ],
+    }  # fmt: skip
+    tries = [
+        one
+        for turn in range(20)
+        for one in refused(
+            1, 422, second=1.0 + turn, level=level, verb="patch", subresource="status",
+            sent={"status": {"message": f"try {turn}"}},
+        )
+    ]  # fmt: skip
+    found = findings(*before[known], *tries)["refused-retry"]
+    assert (found.severity.value, actors(found)) == ("warning", ["gitops"])
+    assert found.subresource == "status"
+
+
+@pytest.mark.parametrize(
+    ("level", "verb"),
+    [("Metadata", "update"), *((level, verb) for level in LEVELS for verb in ("update", "patch"))],
+)
+def test_conflicts_of_one_version_that_never_advances(level, verb):
+    tries = conflicts(20, level=level, verb=verb, versions=["7"])
+    found = findings(*tries)["refused-retry"]
+    assert (found.severity.value, actors(found)) == ("warning", ["gitops"])
+    assert "resourceVersion" in found.message
+
+
+@pytest.mark.parametrize("level", ["Metadata", *LEVELS])
+def test_conflicts_that_are_tried_again_with_a_newer_version_are_quiet(level):
+    assert not findings(*conflicts(20, level=level, versions=[str(n) for n in range(20)]))
+
+
+def conflicts(count: int, *, level: str, versions: list[str], verb: str = "update") -> list[Json]:
+    made = []
+    for turn in range(count):
+        version = versions[turn % len(versions)]
+        sent = {"metadata": {"resourceVersion": version}, "status": {"turn": turn}}
+        (one,) = refused(1, 409, second=float(turn), level=level, verb=verb, sent=sent)
+        if verb == "update":
+            one["objectRef"]["resourceVersion"] = version
+        made.append(one)
+    return made
 
 
 def test_a_webhook_that_does_not_answer_refuses():

@@ -14,7 +14,9 @@ from tests.unit.audit.samples import (
     deployment,
     event,
 )
+from webhook.audit.log import IGNORED
 from webhook.generation.custom import CustomResource, StatusSubresource
+from webhook.generation.table import load_rows
 
 NAME = "/".join(CULPRIT)
 REMOVES = [{"op": "remove", "path": "/status/observedGeneration"}]
@@ -79,13 +81,37 @@ def test_values_are_never_told():
         {"stage": "RequestReceived"},
         {"subresource": ""},
         {"subresource": "scale"},
-        {"resource": "leases"},
         {"name": ""},
     ],
 )
 def test_what_is_no_stored_status_write_is_no_sign(change):
     _, by = found(*patched(REMOVES, **change))
     assert not by
+
+
+@pytest.mark.parametrize(("group", "resource"), sorted(IGNORED))
+def test_records_that_keep_no_generation_are_ignored(group, resource):
+    (row,) = [one for one in load_rows() if (one.group, one.resource) == (group, resource)]
+    assert not row.observed_generation
+    assert all(not one.compare for one in row.behaviour)
+    _, by = found(*of_kind(group, resource))
+    assert not by
+
+
+@pytest.mark.parametrize(
+    ("group", "resource"),
+    [("discovery.k8s.io", "endpointslices"), ("example.org", "events"), ("apps", "leases")],
+)
+def test_what_only_shares_a_name_with_records_or_has_a_generation_is_judged(group, resource):
+    _, by = found(*of_kind(group, resource))
+    assert by
+
+
+def of_kind(group, resource):
+    events = patched(REMOVES, resource=resource)
+    for one in events:
+        one["objectRef"]["apiGroup"] = group
+    return events
 
 
 def test_genguard_is_no_suspect():

@@ -14,6 +14,7 @@ from click.testing import CliRunner, Result
 
 from tests.unit.blame.test_audited import event
 from tests.unit.detection.test_fix import finding
+from tests.waiting import PATIENCE
 from webhook.cli import main
 from webhook.detection.fix import with_fix
 from webhook.detection.sample import PatchedField, ShownField, ShownValue, WriteDiff
@@ -152,12 +153,12 @@ def serving(answers):
 
     thread = threading.Thread(target=lambda: (loop.run_until_complete(start()), loop.run_forever()))
     thread.start()
-    started.wait(10)
+    started.wait(PATIENCE)
     runner, port = found[0]
     try:
         yield f"http://127.0.0.1:{port}"
     finally:
-        asyncio.run_coroutine_threadsafe(runner.cleanup(), loop).result(10)
+        asyncio.run_coroutine_threadsafe(runner.cleanup(), loop).result(PATIENCE)
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         loop.close()

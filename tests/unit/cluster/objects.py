@@ -120,10 +120,10 @@ class Findings:
     def damaged(self):
         yield from list(self.known.values())
 
-    def see_damage(self, finding: str, *, is_broken: bool, now: float) -> None:
-        self.seen.append((finding, is_broken))
+    def see_damage(self, damaged: Damaged, *, is_broken: bool, now: float) -> None:
+        self.seen.append((damaged.finding, is_broken))
         if not is_broken:
-            del self.known[finding]
+            del self.known[damaged.finding]
 
 
 class Leads:

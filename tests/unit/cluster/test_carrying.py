@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -20,6 +21,7 @@ from webhook.cluster.saved_findings import (
 from webhook.detection.finding_state import QUIET_SECONDS
 from webhook.detection.ledger import Ledger, pack, unpack
 from webhook.detection.suspects import Suspects
+from webhook.supervisor import Supervisor
 from webhook.telemetry.logs import LOGGER
 from webhook.telemetry.metrics import Metrics
 
@@ -240,7 +242,7 @@ async def test_only_the_leader_saves_and_the_end_is_saved_too(monkeypatch):
     monkeypatch.setattr(module, "_TICK_SECONDS", 0.001)
     pod, leads = await next_pod(ConfigMaps()), Leads(is_leader=False)
     metrics = Metrics(lambda group, resource: False)
-    async with pod.carrying.running(leads, pod.known.update, metrics):
+    async with pod.carrying.running(leads, pod.known.update, metrics, Supervisor()):
         pod.sign("a")
         await asyncio.sleep(0.05)
         assert pod.api.found is None
@@ -253,10 +255,21 @@ async def test_only_the_leader_saves_and_the_end_is_saved_too(monkeypatch):
 
 async def test_a_fault_of_its_own_does_not_end_it(monkeypatch, caplog):
     caplog.set_level(logging.WARNING, LOGGER.name)
-    pod = await next_pod(ConfigMaps())
+    monkeypatch.setattr(module, "_TICK_SECONDS", 0.001)
+    pod, failed = await next_pod(ConfigMaps()), asyncio.Event()
     pod.sign("a")
-    monkeypatch.setattr(module, "pack", lambda rows: 1 / 0)
-    assert not await pod.turn()
-    monkeypatch.undo()
-    assert await pod.turn()
-    assert [one.message for one in caplog.records] == ["findings not saved"]
+
+    def pack(rows: Any) -> Any:
+        raise ZeroDivisionError
+
+    async def sleep(_: float) -> None:
+        monkeypatch.undo()
+        failed.set()
+
+    monkeypatch.setattr(module, "pack", pack)
+    metrics = Metrics(lambda group, resource: False)
+    async with pod.carrying.running(Leads(), pod.known.update, metrics, Supervisor(sleep)):
+        await failed.wait()
+    assert saved(pod.api) == ["a"]
+    assert pod.carrying.failures == 1
+    assert [one.message for one in caplog.records] == ["task failed"]

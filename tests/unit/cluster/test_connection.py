@@ -18,6 +18,7 @@ from socket import create_server
 import pytest
 
 from certs.issue import issue
+from tests.waiting import PATIENCE
 from webhook.cluster import connection as module
 from webhook.cluster.connection import IN_CLUSTER, connected, server_user
 from webhook.cluster.rest import Rest
@@ -71,7 +72,7 @@ async def leave_a_watch(kubeconfig: Path) -> None:
 
     async with connected(str(kubeconfig)) as api:
         watching = asyncio.create_task(watch(Rest(api)))
-        await asyncio.wait_for(heard.wait(), 10.0)
+        await asyncio.wait_for(heard.wait(), PATIENCE)
         watching.cancel()
         await asyncio.gather(watching, return_exceptions=True)
 

@@ -10,6 +10,7 @@ import pytest
 from certs import Leave, Prepare, Promote, Spread, Wait, inspect, renew, service_names
 from certs.rotation import LONGEST_SPREAD
 from tests.unit.cluster.turns import NAMESPACE, SECRET, Caller, Objects
+from tests.waiting import patiently
 from webhook.cluster.certificate_rotation import RotatedSecret, Rotation, Rotator
 from webhook.cluster.rest import RefusedError
 from webhook.manifest.documents import path_of
@@ -131,7 +132,7 @@ async def test_trouble_is_told_once_and_counts_while_this_replica_leads(caplog):
     running = asyncio.create_task(rotation.run())
 
     async def until(done):
-        async with asyncio.timeout(10):
+        async with patiently():
             while not done():
                 rotation.wake()
                 await asyncio.sleep(0)
@@ -171,7 +172,7 @@ async def test_an_answer_that_is_no_json_is_waited_out_as_any_other_trouble(capl
     asking = Rotator(garbled, rotated, lambda: objects.at)
     rotation = Rotation(asking, Leading(), lambda: objects.at)
     running = asyncio.create_task(rotation.run())
-    async with asyncio.timeout(10):
+    async with patiently():
         while "next.crt" not in objects.files:
             garbled.healthy = rotation.is_failing or garbled.healthy
             rotation.wake()

@@ -97,9 +97,38 @@ async def test_what_is_stuck_stays_and_is_read_again_after_a_while():
     assert scene.located == ["deployments.apps"], "the path of a kind is asked once"
 
 
+async def test_what_is_being_deleted_is_read_until_it_is_gone():
+    scene = Scene("web")
+    path = f"{ROOT}/namespaces/shop/deployments/web"
+    deleted = document("web", 2, 11)
+    deleted["metadata"] |= {"deletionTimestamp": "1970-01-01T00:16:40Z", "finalizers": ["a"]}
+    scene.tracking.record_read("uid-web", fields_of(deleted), scene.now)
+    scene.stored[path] = deleted
+    assert await scene.turn(AHEAD_SECONDS - 1) == []
+    assert await scene.turn(1) == ["web"]
+    assert scene.unsettled == {"uid-web"}, "a finalizer holds it"
+    del scene.stored[path]
+    assert await scene.turn(AGAIN_SECONDS) == ["web"]
+    assert len(scene.tracking) == 0
+
+
 async def test_what_a_watch_shows_is_not_read():
     scene = Scene("web", watched=True)
     assert await scene.turn(OBSERVES_SECONDS) == []
+
+
+async def test_what_its_watch_has_not_shown_is_read_for_it_may_have_been_deleted_before():
+    scene = Scene("web", watched=True)
+    state = scene.tracking.find("uid-web")
+    assert state is not None
+    for name in ("old", "older"):
+        saved = msgspec.structs.replace(state.state, name=name)
+        scene.tracking.restore(f"uid-{name}", state.kind, saved)
+    path = f"{ROOT}/namespaces/shop/deployments/old"
+    scene.stored[path] = document("old", 1)
+    assert sorted(await scene.turn(OBSERVES_SECONDS)) == ["old", "older"]
+    assert scene.unsettled == {"uid-web", "uid-old"}
+    assert await scene.turn(AGAIN_SECONDS) == [], "from now on the watch shows it"
 
 
 async def test_of_many_a_few_are_read_in_each_turn_and_all_come_up():

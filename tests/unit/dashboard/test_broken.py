@@ -6,10 +6,18 @@ from datetime import UTC, datetime
 import pytest
 
 from tests.unit.alerts.findings import finding
-from webhook.dashboard.broken import SETTLES_SECONDS, Broken, Verdict, find_broken, is_broken
+from webhook.dashboard.broken import Broken, Verdict, find_broken, is_broken
 from webhook.dashboard.page import PageQueue, Sources
+from webhook.dashboard.rendering import parse_time
 from webhook.detection.detection import Detection
-from webhook.detection.finding import Actor, Confidence, Finding, FoundObject, Severity
+from webhook.detection.finding import (
+    SETTLES_SECONDS,
+    Actor,
+    Confidence,
+    Finding,
+    FoundObject,
+    Severity,
+)
 from webhook.detection.silences import Silences
 from webhook.detection.suspects import Suspects
 from webhook.server.detecting import Detecting
@@ -49,7 +57,7 @@ class Scene:
         self.watching = Watching(("pods",), self.tracking)
         self.watching.current("pods", is_current=True)
         suspects = Suspects()
-        detecting = Detecting(Detection(suspects), (), self.tracking)
+        detecting = Detecting(Detection(suspects), {}, self.tracking)
         self.sources = Sources(
             detecting, suspects, self.watching, metrics, dict, connected=True, silences=Silences()
         )
@@ -64,8 +72,12 @@ class Scene:
         settled: bool = False,
         observed: int = 1,
         health: Health = Health.YELLOW,
+        seen: bool = True,
     ) -> None:
-        """Track an object of generation 2 that has been as it is for so many seconds."""
+        """Track an object of generation 2 that has been as it is for so many seconds.
+
+        `seen`: it was looked up since.
+        """
         state = TrackedState(
             kind=0, namespace="shop", name=name, version=1, digest=1, generation=2,
             observed=observed, reconciled=1, intent_at=NOW - seconds, intent_seen=True,
@@ -74,6 +86,8 @@ class Scene:
             owner=f"uid-{owner}" if owner else "",
         )  # fmt: skip
         self.tracking.restore(f"uid-{name}", kind, state)
+        if seen:
+            self.tracking._note_seen(f"uid-{name}", NOW)
 
     async def broken(self, *findings: Finding, now: float = NOW) -> Broken:
         queue = PageQueue()
@@ -104,6 +118,26 @@ async def test_it_is_green_only_where_nothing_is_broken():
             False,
             "the damage is gone, and no sign has come since",
         ),
+        (
+            {"resolves_after": 60.0, "last_seen": stamp(NOW - 26)},
+            False,
+            "the next sign is overdue, and it only waits for its end",
+        ),
+        (
+            {"resolves_after": 60.0, "last_seen": stamp(NOW - 15)},
+            True,
+            "the next sign may still come",
+        ),
+        (
+            {"resolves_after": 600.0, "last_seen": stamp(NOW - 160)},
+            True,
+            "a slow loop has a sign each 150 s",
+        ),
+        (
+            {"resolves_after": 0.0, "last_seen": stamp(NOW - 50)},
+            True,
+            "what it has damaged is still damaged",
+        ),
         ({"repaired": True}, True, "its writer may be about to write again"),
     ],
 )
@@ -112,6 +146,18 @@ async def test_a_finding_is_broken_while_its_damage_is_there(changes, broken, be
     assert is_broken(found, NOW) is broken, because
     verdict = (await Scene().broken(found)).verdict
     assert (verdict is Verdict.BROKEN) is broken, because
+
+
+async def test_what_only_waits_for_its_end_is_amber_and_says_when_that_is():
+    quiet = {"resolves_after": 60.0, "last_seen": stamp(NOW - 26)}
+    found = await Scene().broken(about(DEPLOYMENT, "web", **quiet), about(POD, "a", state="quiet"))
+    assert (found.verdict, found.findings, found.ending) == (Verdict.BROKEN, 1, 1)
+    found = await Scene().broken(about(DEPLOYMENT, "web", **quiet))
+    assert (found.verdict, found.findings, found.ending) == (Verdict.ENDING, 0, 1)
+    assert parse_time(found.ends_at or "") == NOW + 34
+    assert (found.since, found.objects) == (None, 0)
+    info = about(DEPLOYMENT, "web", **quiet, severity=Severity.INFO)
+    assert (await Scene().broken(info)).verdict is Verdict.GOOD, "info is never red"
 
 
 @pytest.mark.parametrize(
@@ -137,6 +183,23 @@ async def test_an_object_that_is_not_settled_is_red_once_nothing_changes(state, 
     assert found.stuck == stuck
     assert found.in_progress == (not stuck and not state.get("settled", False))
     assert [one.name for one in found.not_settled] == ["web"] * stuck
+
+
+async def test_what_nobody_has_looked_up_is_neither_red_nor_green():
+    scene = Scene()
+    scene.put(DEPLOYMENT, "web", seen=False)
+    scene.put(DEPLOYMENT, "cart", settled=True)
+    found = await scene.broken()
+    assert (found.verdict, found.stuck, found.in_progress) == (Verdict.UNKNOWN, 0, 1)
+    (why,) = found.missing
+    assert why.startswith("1 object seems stuck, but could not be looked up yet")
+
+
+async def test_without_a_cluster_nothing_is_looked_up_and_writes_alone_say_what_is_broken():
+    scene = Scene()
+    scene.sources = scene.sources._replace(connected=False)
+    scene.put(DEPLOYMENT, "web", seen=False)
+    assert (await scene.broken()).verdict is Verdict.BROKEN
 
 
 async def test_a_lost_observed_generation_is_no_rollout_where_a_finding_says_so():

@@ -31,7 +31,13 @@ def test_without_rows_the_file_is_empty_but_there():
     assert to_csv([]).strip() == b""
 
 
-@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\n=1"),
+        *("\uff1d1+1", "\uff0b1", "\uff0d1", "\uff20SUM(A1)"),
+    ],
+)
 def test_a_spreadsheet_takes_no_name_as_a_formula(text):
     (row,) = read(to_csv([{"name": text, "names": [text]}]))
     assert row == {"name": f"'{text}", "names": f"'{text}"}

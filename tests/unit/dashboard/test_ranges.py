@@ -4,13 +4,17 @@ import pytest
 from msgspec.structs import replace
 
 from tests.dashboard.crowd import state
-from webhook.dashboard.objects import page, parse
+from tests.unit.alerts.findings import finding
+from webhook.dashboard.objects import OpenFindings, page, parse
 from webhook.dashboard.page import BadQueryError
+from webhook.dashboard.rendering import parse_time
+from webhook.detection.finding import FoundObject, Severity
 from webhook.status.kind_counts import ResourceKind
 from webhook.status.tracking import Tracking
 
 NOW = 1_000_000.0
 POD = ResourceKind("", "pods", "Pod")
+NAMED = FoundObject("", "v1", "pods", "team-1", "thing-1", "")
 
 
 def tracking():
@@ -36,6 +40,30 @@ async def test_a_time_range_and_an_order(query, uids):
     found = await page(tracking(), parse(query), NOW)
     assert [one.uid for one in found.objects] == uids
     assert found.total == len(uids)
+
+
+@pytest.mark.parametrize(
+    ("changes", "shown"),
+    [
+        ([{}], (1, "warning")),
+        ([{}, {"severity": Severity.CRITICAL}], (2, "critical")),
+        ([{"severity": Severity.CRITICAL, "state": "resolved"}], (0, "")),
+        ([{"severity": Severity.CRITICAL, "resolves_after": 60.0}], (1, "ending")),
+        ([{"severity": Severity.INFO, "resolves_after": 60.0}], (1, "info")),
+        ([{"object": NAMED}], (1, "warning")),
+        ([{"object": replace(NAMED, name="another")}], (0, "")),
+    ],
+)
+async def test_an_object_says_which_findings_are_open_about_it_and_keeps_its_health(changes, shown):
+    where = FoundObject("", "v1", "pods", "team-1", "thing-1", "uid-1")
+    found = [finding(**{"object": where, "state": "open", **each}) for each in changes]
+    at = parse_time(found[0].last_seen) + 30.0
+    objects = (await page(tracking(), parse({}), at, OpenFindings(found, at))).objects
+    by_uid = {one.uid: (one.open_findings, one.worst_finding) for one in objects}
+    assert by_uid.pop("uid-1") == shown
+    assert set(by_uid.values()) == {(0, "")}
+    without = (await page(tracking(), parse({}), at)).objects
+    assert [one.health for one in without] == [one.health for one in objects]
 
 
 async def test_pages_follow_one_another_in_either_order():

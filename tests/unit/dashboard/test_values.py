@@ -11,11 +11,24 @@ from webhook.dashboard.rendering import ago, count, moment, plain, size, span, s
     ("seconds", "text"),
     [
         (None, "-"), (0, "0 s"), (-3, "0 s"), (0.0004, "<1 ms"), (0.0123, "12 ms"), (1.26, "1.3 s"),
-        (59.6, "60 s"), (90, "1.5 min"), (3_600, "1 h"), (36_000, "10 h"), (200_000, "2.3 d"),
+        (59.4, "59 s"), (59.5, "1 min"), (59.6, "1 min"), (0.9996, "1 s"), (3_599, "1 h"),
+        (86_399, "1 d"), (90, "1.5 min"), (3_600, "1 h"), (36_000, "10 h"), (200_000, "2.3 d"),
     ],
 )  # fmt: skip
 def test_a_span_of_time(seconds, text):
     assert span(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (0, "0 B"), (99, "99 B"), (1_023, "1,023 B"), (1_024, "1.0 KiB"),
+        (1_047_000, "1,022 KiB"), (1_048_535, "1.0 MiB"), (2**30 - 1, "1.0 GiB"),
+        (12_345_678, "11.8 MiB"), (104_831_000, "100 MiB"),
+    ],
+)  # fmt: skip
+def test_a_number_of_bytes_is_rounded_before_its_unit_is_chosen(number, text):
+    assert size(number) == text
 
 
 @pytest.mark.parametrize(

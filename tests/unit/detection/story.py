@@ -53,6 +53,7 @@ class Story:
     unseen      the intent was not seen
     refused     there is no outcome; lost: there is one, and another write came first
     base        upon which version it is written
+    names       the version that the request names, where it is another one
     creates     a uid, and perhaps more metadata: an object is created in place of the update; a
                 list takes turns. `left` and `refused` as above
     deletes     the same, of a deletion; `state` are the other fields of what is deleted
@@ -79,7 +80,8 @@ class Story:
         """One step."""
         asks = step.get("asks", {})
         turns = itertools.cycle(asks if isinstance(asks, list) else [asks])
-        named = {key: _cycle(step[key]) for key in ("by", "to", "of", "owner") if key in step}
+        turning = step.keys() & {"by", "to", "of", "owner", "names"}
+        named = {key: _cycle(step[key]) for key in turning}
         gaps = _cycle(step.get("every", 1))
         self._now = float(step["at"])
         for _ in range(step.get("times", 1)):
@@ -182,7 +184,7 @@ class Story:
         return make_review(
             "UPDATE",
             self._resource,
-            {**new, "metadata": {**new["metadata"], **at}},
+            {**new, "metadata": {**new["metadata"], "resourceVersion": step.get("names", base)}},
             {**self._stored, "metadata": {**self._stored["metadata"], **at}},
             subresource=step.get("to", ""),
             name=self._name,

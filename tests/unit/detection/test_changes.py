@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from tests.property.test_compared import compare
+from webhook.detection import changes as module
 from webhook.detection.changes import MOST_LEAVES, changes, digest
 from webhook.detection.diff import Compared, between, digests
 from webhook.detection.finding import Actor, Confidence
@@ -29,6 +30,27 @@ MANY = range(MOST_LEAVES + 10)
 def test_of_very_many_leaves_some_are_told(old, new, because):
     found = changes(fields_of({"spec": old}), fields_of({"spec": new}), ["spec"])
     assert MOST_LEAVES <= len(found) <= MOST_LEAVES + 1, because
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ({}, {str(n): n for n in range(20_000)}),
+        ({str(n): n for n in range(20_000)}, {}),
+        ({"a": list(range(20_000))}, {"a": list(range(1, 20_001))}),
+        ({"a": {f"o{n}": n for n in range(20_000)}}, {"a": {f"n{n}": n for n in range(20_000)}}),
+        (
+            {"a": [{"name": str(n)} for n in range(20_000)]},
+            {"a": [{"name": str(-n)} for n in range(20_000)]},
+        ),
+    ],
+    ids=["new fields", "fields that are gone", "numbers", "fields further down", "items"],
+)
+def test_beyond_the_leaves_that_are_kept_no_path_is_made(monkeypatch, old, new):
+    made = []
+    monkeypatch.setattr(module, "salt", lambda path: made.append(path) or 1)
+    changes(fields_of({"spec": old}), fields_of({"spec": new}), ["spec"])
+    assert len(made) <= 2 * MOST_LEAVES + 10  # of an item its own path and that of its name
 
 
 def test_a_text_that_is_written_otherwise_is_the_same():

@@ -1,6 +1,9 @@
 """What stays wrong in a stored object: is it still, and what puts it back."""
 
+import functools
 import json
+import sys
+from collections.abc import Callable
 from typing import Any
 
 import jsonpatch
@@ -230,9 +233,9 @@ def test_a_look_at_the_object_resolves_a_quiet_finding_or_makes_it_a_warning():
     assert only(detection).severity is Severity.INFO
     (damaged,) = detection.ledger.damaged()
     detection.settle(100.0 + QUIET_SECONDS)
-    detection.ledger.see_damage(damaged.finding, is_broken=True, now=200.0)
+    detection.ledger.see_damage(damaged, is_broken=True, now=200.0)
     assert (only(detection).severity, only(detection).state) == (Severity.WARNING, "quiet")
-    detection.ledger.see_damage(damaged.finding, is_broken=False, now=230.0)
+    detection.ledger.see_damage(damaged, is_broken=False, now=230.0)
     assert only(detection).state == "resolved"
 
 
@@ -374,8 +377,44 @@ def test_a_mutate_call_of_a_replica_that_awaits_an_outcome_is_not_the_last_one()
 def test_a_look_at_a_finding_that_is_gone_changes_nothing():
     detection = clobbered()
     before = only(detection)
-    detection.ledger.see_damage("another", is_broken=False, now=200.0)
+    (damaged,) = detection.ledger.damaged()
+    for gone in (
+        damaged._replace(finding="another"),
+        damaged._replace(object=msgspec.structs.replace(damaged.object, uid="another")),
+    ):
+        detection.ledger.see_damage(gone, is_broken=False, now=200.0)
     assert only(detection) == before
+
+
+def _lines_run(call: Callable[[], None]) -> int:
+    count = 0
+
+    def trace(*_: Any) -> Any:
+        nonlocal count
+        count += 1
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        call()
+    finally:
+        sys.settrace(before)
+    return count
+
+
+def test_a_look_at_one_object_costs_the_same_however_many_are_damaged():
+    (write,) = joined((OUTCOME, update({"status": {"a": 1}}, {"status": {}}, subresource="status")))
+    sign = Signal(Blame.OTHERS, (), "lost", damage=OWN)
+    costs = set()
+    for most in (5, 500):
+        ledger = Ledger(Suspects())
+        for number in range(most):
+            other = replace(write, object=replace(write.object, uid=f"{number}"))
+            ledger.add("observed-generation-cleared", sign, other)
+        *_, last = ledger.damaged()
+        costs.add(_lines_run(functools.partial(ledger.see_damage, last, is_broken=True, now=200.0)))
+    assert len(costs) == 1
 
 
 def test_of_too_many_damaged_objects_those_that_still_are_stay_known(monkeypatch):

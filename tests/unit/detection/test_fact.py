@@ -32,6 +32,7 @@ from webhook.detection.detection import Detection
 from webhook.detection.diff import NOT_COMPARED, Compared, digests
 from webhook.detection.evidence import ResourceKind
 from webhook.detection.fact import VERSION, States, UnreadableFactError, decode_fact, encode_fact
+from webhook.detection.life_fact import decode_any
 from webhook.detection.policies import read_policies
 from webhook.detection.reduce import Reviewed
 from webhook.detection.suspects import Suspects, read_configurations
@@ -143,10 +144,29 @@ def test_a_fact_that_is_wrong_in_one_place_is_refused(position, value, because):
     assert CONTENT not in str(error.value), because
 
 
-@pytest.mark.parametrize("dry_run", [True, False])
-def test_of_what_is_no_write_there_is_no_fact(dry_run):
-    one = update(spec(a=1), spec(a=2), base="7", sent="7" if dry_run else "6", dry_run=dry_run)
+@pytest.mark.parametrize("sent", ["6", "7"])
+def test_of_a_dry_run_there_is_no_fact(sent):
+    one = update(spec(a=1), spec(a=2), base="7", sent=sent, dry_run=True)
     assert Detection().fact(MUTATE, reviewed(one, MUTATE), 100.0) is None
+
+
+def test_of_a_stale_version_there_is_a_fact_without_contents_and_no_outcome():
+    one = update(spec(a=CONTENT), spec(a=2), base="7", sent="6" * 5_000)
+    found = Detection().fact(MUTATE, reviewed(one, MUTATE), 100.0)
+    assert found.is_stale
+    raw = encode_fact(found)
+    assert decode_any(raw) == found
+    assert CONTENT.encode() not in raw
+    assert len(raw) < 500
+    assert Detection().fact(OUTCOME, reviewed(one, OUTCOME), 100.0) is None
+
+
+def test_a_stale_version_with_options_that_cannot_be_read_is_counted():
+    one = update(spec(a=1), spec(a=2), base="7", sent="6")
+    one["request"]["options"] = {"fieldManager": 3}
+    detection = Detection()
+    assert detection.fact(MUTATE, reviewed(one, MUTATE), 100.0) is None
+    assert detection.unreadable == 1
 
 
 def test_of_a_request_that_stores_nothing_there_is_no_fact():

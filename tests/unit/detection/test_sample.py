@@ -1,6 +1,7 @@
 """A finding shows one of its writes: the values that were before, asked, left and stored."""
 
 import json
+from collections.abc import Iterator
 
 import msgspec
 import pytest
@@ -12,6 +13,7 @@ from webhook.detection.sample import (
     MOST_BYTES,
     MOST_FIELDS,
     Letters,
+    _is_at_or_below,
     sample_of,
     shown_diff,
     values_of,
@@ -31,6 +33,39 @@ def write(stored, asked, left=None, came=None, **more):
 def values(stored, asked, left=None, came=None, **more):
     (one,) = joined(*write(stored, asked, left, came, **more))
     return {row.field: states(row) for row in values_of(one, Letters())}
+
+
+class Named(list):
+    """Pointers that count how often all of them are looked through."""
+
+    rounds = 0
+
+    def __iter__(self) -> Iterator[str]:
+        self.rounds += 1
+        return super().__iter__()
+
+
+def test_fields_are_not_each_compared_with_every_pointer_that_comes_first():
+    (one,) = joined(*write({}, {f"n{index}": index for index in range(1_000)}))
+    first = Named(f"/status/n{index}" for index in range(1_000))
+    assert sample_of(one, first) is not None
+    assert first.rounds == 1
+
+
+@pytest.mark.parametrize(
+    ("pointer", "first", "is_it"),
+    [
+        ("/status/a", {"/status/a"}, True),
+        ("/status/a/b", {"/status/a"}, True),
+        ("/status/a", {"/status/a/b"}, False),
+        ("/status/ab", {"/status/a"}, False),
+        ("/status/a", {""}, True),
+        ("/status/a", {"a", "/"}, False),
+        ("/status/a", set(), False),
+    ],
+)
+def test_a_field_is_first_where_it_or_what_it_is_in_was_named(pointer, first, is_it):
+    assert _is_at_or_below(pointer, frozenset(first)) is is_it
 
 
 def states(row):

@@ -31,7 +31,7 @@ def healthy(**choices: Any) -> Facts:
     deployment["status"] = {"availableReplicas": deployment["spec"]["replicas"]}
     said = {"version": __version__, "mode": mode_of(deployment), "instance": "genguard-1"}
     said |= {"store": "valkey" if choices.get("ha") else "memory", "incomplete": "0/1000"}
-    said |= {"costly": "0", "last": "2026-04-30T23:59:50Z"}
+    said |= {"costly": "0", "last": "2026-04-30T23:59:50Z", "failing": "none"}
     seen = {phase: Seen(phase, said) for phase in PHASES}
     looked_at = {name: choice for name, choice in choices.items() if name in LOOKED_AT}
     return Facts(

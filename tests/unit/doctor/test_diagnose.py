@@ -265,6 +265,13 @@ def test_registrations_that_ask_the_genguard_of_another_namespace_are_a_failure(
             FAIL_OPEN,
         ),
         (
+            with_said(WELL, failing="watch-pods,detection"),
+            "tasks",
+            "warn",
+            "watch-pods,detection of",
+            f"{KUBECTL} logs deployment/genguard | grep 'task failed'",
+        ),
+        (
             with_said(WELL, costly="2"),
             "conditions",
             "warn",
@@ -524,11 +531,13 @@ def test_a_write_that_was_never_seen_is_no_fault_of_a_fresh_server():
     )
 
 
-def test_who_is_to_blame_is_left_out_where_no_server_was_asked_and_told_where_none_answers():
-    assert "culprits" not in {line.id for line in diagnose(replace(WELL, findings=None))}
+def test_where_no_server_answers_doctor_does_not_say_that_no_finding_is_open():
     unasked = diagnose(replace(WELL, findings=None, unasked="no answer"))
     (line,) = [line for line in unasked if line.id == "culprits"]
-    assert (line.level, line.message) == (Level.OK, "not known: no answer")
+    assert line.level is Level.UNKNOWN
+    assert line.message == "the server was not asked whether findings are open: no answer"
+    assert line.repair == "genguard doctor --server URL"
+    assert line.level.rank == 0, "what is not known does not make it fail"
 
 
 def test_more_findings_than_fit_are_counted():

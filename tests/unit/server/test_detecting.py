@@ -8,6 +8,7 @@ import pytest
 from tests.reviews import judge, make_review
 from tests.unit.detection import builders
 from tests.unit.detection.test_ledger_restore import looping
+from tests.waiting import until
 from webhook.admission.review import Phase
 from webhook.alerts.change import Change, Transition
 from webhook.detection.correlate import MOST_AT_ONCE
@@ -52,12 +53,12 @@ def clobbered_write(version: int) -> list[tuple[Phase, Verdict]]:
 async def test_a_loop_is_told_once_when_it_opens_and_a_broken_sink_stops_no_other(monkeypatch):
     monkeypatch.setattr(module, "_SETTLE_SECONDS", 0.02)
     broken, told = Told(fails=True), Told()
-    detecting = Detecting(Detection(), [broken, told], Tracking())
+    detecting = Detecting(Detection(), {"broken": broken, "told": told}, Tracking())
     detecting.start()
     for version in range(5):
         for phase, verdict in clobbered_write(version):
             detecting.put(phase, verdict, 1_000)
-    await asyncio.sleep(0.3)
+    await until(lambda: broken.changes and told.changes)
     await detecting.stop()
     assert [(one.transition, one.finding.detector) for one in told.changes] == [
         (Transition.OPENED, "observed-generation-cleared")
@@ -67,7 +68,7 @@ async def test_a_loop_is_told_once_when_it_opens_and_a_broken_sink_stops_no_othe
 
 
 async def test_what_does_not_fit_is_dropped_and_counted_and_nobody_waits():
-    detecting = Detecting(Detection(), [], Tracking())
+    detecting = Detecting(Detection(), {}, Tracking())
     [(phase, verdict), *_] = clobbered_write(1)
     for _ in range(module.MOST_QUEUED + 7):
         detecting.put(phase, verdict, 10)
@@ -77,7 +78,7 @@ async def test_what_does_not_fit_is_dropped_and_counted_and_nobody_waits():
 
 
 async def test_bytes_are_bounded_too():
-    detecting = Detecting(Detection(), [], Tracking())
+    detecting = Detecting(Detection(), {}, Tracking())
     [(phase, verdict), *_] = clobbered_write(1)
     detecting.put(phase, verdict, module.MOST_QUEUED_BYTES - 1)
     detecting.put(phase, verdict, 2)
@@ -85,8 +86,20 @@ async def test_bytes_are_bounded_too():
     await detecting.stop()
 
 
+async def test_large_reviews_leave_half_of_the_room_to_others():
+    detecting = Detecting(Detection(), {}, Tracking())
+    [(phase, verdict), *_] = clobbered_write(1)
+    for _ in range(5):
+        detecting.put(phase, verdict, module.MOST_QUEUED_BYTES // 4, is_large=True)
+    assert (len(detecting), detecting.dropped) == (2, 3)
+    for _ in range(3):
+        detecting.put(phase, verdict, module.MOST_QUEUED_BYTES // 4)
+    assert (len(detecting), detecting.dropped) == (4, 4)
+    await detecting.stop()
+
+
 async def test_finalizers_count_as_what_they_take_in_memory():
-    detecting = Detecting(Detection(), [], Tracking())
+    detecting = Detecting(Detection(), {}, Tracking())
     many = ["f"] * (module.MOST_QUEUED_BYTES // 100)
     asked = make_review(new={"metadata": {"finalizers": many}}, old={"metadata": {}})
     verdict = review(json.dumps(asked).encode(), Phase.MUTATE, judge(), 0.0).verdict
@@ -99,7 +112,7 @@ async def test_finalizers_count_as_what_they_take_in_memory():
 @pytest.mark.parametrize("which", ["kind", "resource"])
 @pytest.mark.parametrize("part", ["group", "version"])
 async def test_kinds_with_names_that_no_server_lets_through_are_not_remembered(which, part):
-    detecting = Detecting(Detection(), [], Tracking())
+    detecting = Detecting(Detection(), {}, Tracking())
     asked = make_review("CREATE", "deployments", {"spec": {}})
     for length in (253, 3_000):
         asked["request"][which][part] = "g" * length
@@ -111,7 +124,7 @@ async def test_kinds_with_names_that_no_server_lets_through_are_not_remembered(w
 
 
 async def test_deletions_on_their_way_and_what_was_not_judged_are_not_looked_at():
-    detecting = Detecting(Detection(), [], Tracking())
+    detecting = Detecting(Detection(), {}, Tracking())
     deleted = json.dumps(make_review("DELETE", "deployments", None, {"spec": {}})).encode()
     detecting.put(Phase.MUTATE, review(deleted, Phase.MUTATE, judge(), 0.0).verdict, 10)
     detecting.put(Phase.MUTATE, Verdict(), 10)
@@ -138,14 +151,12 @@ async def test_after_a_burst_answers_do_not_wait_until_all_of_it_is_judged():
         new, old = builders.status(n=1), builders.status(n=0)
         asked = builders.update(new, old, str(version), subresource="status")
         detection.take(builders.fact(Phase.MUTATE, asked))
-    detecting = Detecting(detection, [], Tracking())
+    detecting = Detecting(detection, {}, Tracking())
     for version in range(200, 230):
         _, (phase, verdict), _ = clobbered_write(version)
         detecting.put(phase, verdict, 1_000)
     detecting.start()
-    async with asyncio.timeout(5):
-        while sum(detection.judged) < 200:
-            await asyncio.sleep(0.01)
+    await until(lambda: sum(detection.judged) >= 200)
     await detecting.stop()
     assert max(detection.judged) < module._BATCH_WRITES + MOST_AT_ONCE
 
@@ -164,16 +175,16 @@ class Stream:
 
 async def _seen_by(shared: Stream, *sinks: Told, held: bool = False) -> Detecting:
     """Five clobbered writes, worked off."""
-    detecting = Detecting(Detection(), sinks, Tracking(), shared)
+    detecting = Detecting(
+        Detection(), {str(n): one for n, one in enumerate(sinks)}, Tracking(), shared
+    )
     detecting.start()
     if held:
         detecting.hold()
     for version in range(5):
         for phase, verdict in clobbered_write(version):
             detecting.put(phase, verdict, 1_000)
-    async with asyncio.timeout(5):
-        while len(shared.facts) < 15:
-            await asyncio.sleep(0.01)
+    await until(lambda: len(shared.facts) >= 15)
     return detecting
 
 
@@ -232,7 +243,7 @@ async def test_what_is_of_the_past_is_no_news(monkeypatch):
 async def test_what_another_replica_has_told_is_no_news(monkeypatch):
     monkeypatch.setattr(module, "_SETTLE_SECONDS", 0.01)
     told = Told()
-    detecting = Detecting(Detection(), [told], Tracking())
+    detecting = Detecting(Detection(), {"told": told}, Tracking())
     detecting.start()
     detecting.know(detecting.detection.ledger.take_over(list(looping().rows()), {}))
     await asyncio.sleep(0.1)

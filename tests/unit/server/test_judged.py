@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from tests.reviews import judge, make_review
+from tests.waiting import until
 from webhook.admission.review import Phase
 from webhook.detection.detection import Detection
 from webhook.objects.fields import fields_of
@@ -51,12 +52,6 @@ def state(tracking, uid="u"):
     return None if found is None else (found.state.ready, found.state.settled)
 
 
-async def until(condition):
-    async with asyncio.timeout(5):
-        while not condition():
-            await asyncio.sleep(0.005)
-
-
 def outcome(new, old):
     asked = make_review("UPDATE", "widgets", new, old, subresource="status")
     for which in ("kind", "resource"):
@@ -67,7 +62,7 @@ def outcome(new, old):
 
 async def test_a_review_of_such_a_kind_is_tracked_as_its_rule_says():
     rules, tracking = Rules(), Tracking()
-    detecting = Detecting(Detection(), [], tracking, rules=rules)
+    detecting = Detecting(Detection(), {}, tracking, rules=rules)
     detecting.start()
     detecting.put(Phase.OUTCOME, outcome(widget(done=False), widget(version=1)), 1_000)
     await until(lambda: state(tracking) == (False, False))
@@ -79,7 +74,7 @@ async def test_a_review_of_such_a_kind_is_tracked_as_its_rule_says():
 
 async def test_reviews_of_other_kinds_ask_no_rule():
     rules, tracking = Rules(), Tracking()
-    detecting = Detecting(Detection(), [], tracking, rules=rules)
+    detecting = Detecting(Detection(), {}, tracking, rules=rules)
     detecting.start()
     asked = make_review("CREATE", "deployments", {"metadata": {"uid": "d"}, "spec": {}})
     verdict = review(json.dumps(asked).encode(), Phase.OUTCOME, judge(), 0.0).verdict

@@ -74,6 +74,7 @@ def test_names_and_labels_are_those_of_kube_state_metrics():
     for label, names in REPORTED.items():
         for name in names:
             assert found[name].type == "gauge"
+            assert found[name].samples, name
             for sample in found[name].samples:
                 assert sample.labels.keys() == {"namespace", label}
                 assert sample.labels["namespace"] == "shop"

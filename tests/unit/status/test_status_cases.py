@@ -7,10 +7,13 @@ from typing import Any
 import pytest
 
 from tests.cases_loader import Case, load, table
-from tests.statuses import KEYS, document_of, view_of
+from tests.statuses import KEYS, NOW, document_of, view_of
 from webhook.status import kinds
+from webhook.status.evaluate import evaluate
 from webhook.status.kinds import KINDS
+from webhook.status.kinds.silent import RULES
 from webhook.status.trees import group_and_kind
+from webhook.status.view import Health
 
 FIELDS = {
     "progress": "progress",
@@ -50,6 +53,13 @@ def test_every_kind_has_cases_in_which_it_is_ready_and_in_which_it_is_not(group,
     assert answers == {True, False}, f"add the missing cases of {kind} to tests/cases/status/kinds"
 
 
+@pytest.mark.parametrize(("group", "kind"), [place for place in RULES if place[0] != "extensions"])
+def test_a_kind_without_a_status_is_ready_as_soon_as_it_is_stored(group, kind):
+    document = {"apiVersion": f"{group}/v1".lstrip("/"), "kind": kind, "metadata": {"name": "a"}}
+    view = evaluate(document, at=NOW)
+    assert (view.ready, view.settled, view.health, view.reasons) == (True, True, Health.GREEN, ())
+
+
 def test_no_kind_has_two_rules():
     modules = [
         import_module(found.name) for found in iter_modules(kinds.__path__, f"{kinds.__name__}.")
@@ -64,6 +74,11 @@ def test_status_has_to_speak_of_the_generation_of_now(case: Case):
 
 @table("status/probes.yaml", *KEYS, *FIELDS)
 def test_probes_make_a_good_object_yellow_and_never_change_ready_or_settled(case: Case):
+    assert told(case) == expected(case)
+
+
+@table("status/standard_fields.yaml", *KEYS, *FIELDS)
+def test_what_a_controller_says_by_the_standard_is_read(case: Case):
     assert told(case) == expected(case)
 
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.cases_loader import Case, table
@@ -10,6 +11,7 @@ from webhook.admission.review import ReviewedObject
 from webhook.objects.fields import Fields, fields_of
 from webhook.status import tracking as tracking_module
 from webhook.status.kind_counts import MOST_KINDS, OTHER, CountsByKind, ResourceKind
+from webhook.status.state_transition import MOST_CONDITIONS, MOST_VALUES
 from webhook.status.tracking import Tracked, Tracking
 from webhook.status.view import Past
 
@@ -97,6 +99,44 @@ def test_a_review_that_does_not_show_the_object_tells_nothing(operation, subreso
         old = shown
     story._review(operation, old, new, 2.0, subresource=subresource)
     assert story.now == before, because
+
+
+@pytest.mark.parametrize(
+    ("late", "because"),
+    [
+        ({"status": {"phase": "Failed"}}, "the last status of a kubelet"),
+        ({"refused_spec": {"a": 1}}, "admitted, and then there was nothing to store it in"),
+        ({"watched": -1}, "an earlier state that a rule in CEL judged meanwhile"),
+    ],
+    ids=lambda case: next(iter(case)) if isinstance(case, dict) else None,
+)
+def test_what_a_watch_says_is_deleted_is_not_revived_by_a_late_review(late, because):
+    story = Story("pods")
+    story.play({"at": 0, "is_there": {}})
+    story.play({"at": 1, "watched": -1})
+    state = story.now
+    assert state is not None
+    story.tracking.record_deleted("object-1")
+    story.play({"at": 2, **late})
+    assert story.now is None, because
+    story.tracking.restore("object-1", state.kind, state.state)
+    assert story.now is None, "nor by what was saved before"
+
+
+def test_a_deletion_that_is_seen_before_the_creation_counts_too():
+    story = Story("pods")
+    story.tracking.record_deleted("object-1")
+    story.play({"at": 1, "create": {"spec": {"a": 1}}})
+    assert story.now is None
+
+
+def test_of_deleted_objects_the_latest_are_remembered():
+    tracking = Tracking()
+    for number in range(tracking_module.MOST_DELETED + 5):
+        tracking.record_deleted(f"gone-{number}")
+    tracking.record_deleted("x" * 10_000)  # no uid: nothing of this length is tracked
+    assert len(tracking._deleted) == tracking_module.MOST_DELETED
+    assert tracking.bytes == tracking_module.MOST_DELETED * tracking_module._BYTES_OF_DELETED
 
 
 def test_a_scale_that_changes_nothing_moves_nothing():
@@ -223,3 +263,32 @@ def test_a_status_without_an_observed_generation_is_an_act_when_it_was_written()
     story.play({"at": 5, "is_there": {"generation": 3, "spec": {}, "status": {"replicas": 0}}})
     story.play({"at": 10, "watched": -1})
     assert story.tracking.past("object-1", 20.0) == Past(10.0, 10.0, None, 0)
+
+
+@pytest.mark.parametrize(
+    ("status", "because"),
+    [
+        ({"conditions": [{}] * (MOST_CONDITIONS + 1)}, "conditions"),
+        ({"items": [0] * (MOST_VALUES + 1)}, "values"),
+    ],
+    ids=["conditions", "values"],
+)
+def test_a_status_that_would_hold_the_event_loop_is_not_read(status, because):
+    document = {
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"uid": "u", "name": "a"}, "status": status
+    }  # fmt: skip
+    with pytest.raises(msgspec.ValidationError, match=f"more than .* {because}"):
+        Tracking().record_stored("", "pods", "Pod", fields_of(document), 1.0)
+
+
+def test_a_field_of_spec_that_is_too_large_is_left_out_and_the_rest_is_read():
+    document = {
+        "apiVersion": "example.org/v1", "kind": "Widget",
+        "metadata": {"uid": "u", "name": "a", "generation": 2},
+        "spec": {"rows": [0] * (MOST_VALUES + 1)}, "status": {"observedGeneration": 2},
+    }  # fmt: skip
+    tracking = Tracking()
+    tracking.record_stored("example.org", "widgets", "Widget", fields_of(document), 1.0)
+    found = tracking.find("u")
+    assert found is not None
+    assert found.state.observed == 2

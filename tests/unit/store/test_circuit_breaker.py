@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from tests.waiting import until
 from webhook.store import circuit_breaker as module
 from webhook.store.circuit_breaker import CircuitBreaker, StoreAccess, StoreLostError, StoreState
 
@@ -79,7 +80,7 @@ class FakeStore:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[CircuitBreaker]:
         task = asyncio.create_task(self.circuit.run(self))
-        await _until(lambda: self.opened)
+        await until(lambda: self.opened)
         await _settle()
         try:
             yield self.circuit
@@ -87,12 +88,6 @@ class FakeStore:
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await task
-
-
-async def _until(true) -> None:
-    async with asyncio.timeout(5):
-        while not true():
-            await asyncio.sleep(0.001)
 
 
 async def _settle() -> None:
@@ -118,7 +113,7 @@ async def test_a_late_answer_is_waited_for_once_and_then_nothing_is_asked(monkey
     async with store.running() as circuit:
         with pytest.raises(StoreLostError, match="20 ms"):
             await circuit.ask("fetch", GET)
-        await _until(lambda: not circuit.up)
+        await until(lambda: not circuit.up)
         sent = len(pipeline.commands)
         with pytest.raises(StoreLostError):
             await circuit.ask("fetch", GET)
@@ -163,7 +158,7 @@ async def test_a_loss_that_a_second_line_makes_good_is_not_told(monkeypatch):
     async with store.running() as circuit:
         await asyncio.sleep(0.01)
         pipelines[0].end("cut off")
-        await _until(lambda: store.gaps == 2)
+        await until(lambda: store.gaps == 2)
         assert circuit.up
     assert store.states == []
 
@@ -173,11 +168,11 @@ async def test_a_loss_is_told_once_with_its_reason_and_so_is_the_return(monkeypa
     monkeypatch.setattr(module, "_LONGEST_PAUSE", 0.01)
     store = FakeStore()
     async with store.running() as circuit:
-        await _until(lambda: store.opened > 5)
+        await until(lambda: store.opened > 5)
         assert not circuit.up
         assert store.states == [StoreState(up=False, reason="nobody there")]
         store.pipelines.append(FakePipeline())
-        await _until(lambda: circuit.up)
+        await until(lambda: circuit.up)
         assert store.states[1:] == [StoreState(up=True, reason="")]
 
 

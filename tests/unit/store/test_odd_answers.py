@@ -6,11 +6,11 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from tests.waiting import PATIENCE, patiently
 from webhook.store.address import ValkeyAddress
 from webhook.store.circuit_breaker import StoreLostError, answer_of
 from webhook.store.client import open_pipeline, open_stream_client, subscribe
 
-_PATIENCE = 10.0
 _REASON = "the store gave an answer of no known form"
 _SUBSCRIBED = b"*3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:1\r\n"
 
@@ -56,7 +56,7 @@ async def store_that_says(*answers: bytes) -> AsyncIterator[ValkeyAddress]:
 async def test_a_listener_that_hears_no_message_ends_and_says_why(answer: bytes) -> None:
     """Copies that nobody calls back any more would be taken for good ones for ever."""
     heard: list[bytes] = []
-    async with store_that_says(_SUBSCRIBED + answer) as address, asyncio.timeout(_PATIENCE):
+    async with store_that_says(_SUBSCRIBED + answer) as address, patiently():
         assert await subscribe(address, b"c", lambda: None, heard.append) == _REASON
     assert heard == []
 
@@ -69,13 +69,13 @@ async def test_a_listener_that_hears_no_message_ends_and_says_why(answer: bytes)
 async def test_a_line_that_gets_another_answer_than_it_asked_for_ends_and_says_why(
     answer: bytes,
 ) -> None:
-    async with store_that_says(answer) as address, asyncio.timeout(_PATIENCE):
+    async with store_that_says(answer) as address, patiently():
         pipeline = await open_pipeline(address)
         try:
             pipeline.send(("GET", "a"), lambda _: None)
             assert await pipeline.ended == _REASON
             with pytest.raises(StoreLostError, match=_REASON):
-                await answer_of(pipeline, ("GET", "b"), _PATIENCE)
+                await answer_of(pipeline, ("GET", "b"), PATIENCE)
         finally:
             await pipeline.close()
 
@@ -102,7 +102,7 @@ _READS: dict[str, Callable] = {
     ],
 )
 async def test_a_reader_that_gets_no_messages_is_lost(asked: Callable, answer: bytes) -> None:
-    async with store_that_says(answer, answer) as address, asyncio.timeout(_PATIENCE):
+    async with store_that_says(answer, answer) as address, patiently():
         reader = await open_stream_client(address)
         try:
             with pytest.raises(StoreLostError, match=_REASON):

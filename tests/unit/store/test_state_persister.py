@@ -6,6 +6,7 @@ import pytest
 
 from webhook.store.address import BadStoreError
 from webhook.store.state import Changes, NotSavedError, StatePersister
+from webhook.supervisor import Supervisor
 from webhook.telemetry.metrics import Metrics
 
 
@@ -89,7 +90,7 @@ async def test_what_could_not_be_saved_is_saved_later(caplog):
 async def test_the_end_is_saved_too():
     disk, notes = Disk(), Notes()
     async with StatePersister(disk, {"notes": notes}).running(
-        Metrics(lambda group, resource: False)
+        Metrics(lambda group, resource: False), Supervisor()
     ):
         notes.kept = {"last": "word"}
     assert disk.rows == {"last": b"word"}

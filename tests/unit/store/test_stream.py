@@ -2,6 +2,7 @@
 
 import msgspec
 
+from webhook.detection.detection import Detection
 from webhook.store import stream as module
 from webhook.store.seal import Plain
 from webhook.store.stream import (
@@ -12,6 +13,7 @@ from webhook.store.stream import (
     Found,
     Message,
     Stream,
+    StreamConsumer,
     StreamProducer,
 )
 
@@ -92,6 +94,23 @@ def test_what_is_kept_is_bounded(monkeypatch):
         sender.send(b"x" * 500)
     assert len(sender.again()) < 5
     assert sender.producer.dropped == 5 - len(sender.sent)
+
+
+async def test_of_replicas_that_ended_long_ago_nothing_is_remembered(monkeypatch):
+    monkeypatch.setattr(module, "_MOST_SENDERS", 2)
+    stream = Stream("p:", Plain())
+    consumer = StreamConsumer(Detection(), stream, b"me", lambda number: None)
+
+    async def take(sender: bytes, number: int) -> int:
+        command = stream.append(Facts(sender, number, ()))
+        await consumer.take(f"1-{number}".encode(), command[5])
+        return consumer.counts["missed"]
+
+    assert await take(b"first", 1) == 0
+    assert await take(b"first", 4) == 2, "2 and 3 are missing"
+    for number in range(5):
+        assert await take(f"restarted {number}".encode(), 1) == 2
+    assert await take(b"first", 9) == 2, "it is as unknown as at its first message"
 
 
 def test_the_lag_is_that_of_the_oldest():

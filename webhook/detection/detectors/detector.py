@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from operator import attrgetter
-from typing import ClassVar, Final, Literal, get_args
+from typing import Any, ClassVar, Final, Literal, get_args
 
 from webhook.admission.review import Phase
 from webhook.detection.damage import Damage
@@ -100,6 +100,25 @@ _Judge = Callable[[Write, ObjectHistory], Iterable[Signal]]
 _Judges = tuple[tuple[str, _Judge], ...]
 
 
+def _ask(
+    judges: Iterable[tuple[str, Callable[..., Iterable[Signal]]]],
+    errors: list[Exception],
+    *judged: Any,
+) -> Iterator[tuple[str, Signal]]:
+    """Yield the signals of detectors; what one raises is added to `errors`, and ends no other."""
+    for name, judge in judges:
+        try:
+            for signal in judge(*judged):
+                yield name, signal
+        except Exception as error:  # noqa: BLE001 - whatever a detector raises, others are asked
+            errors.append(error)
+
+
+def _raise(errors: list[Exception]) -> None:
+    if errors:
+        raise ExceptionGroup("detectors failed", errors)
+
+
 class DetectorRunner:
     """Calls each detector for the writes that it is about."""
 
@@ -126,50 +145,43 @@ class DetectorRunner:
     def judge(self, write: Write, history: History) -> Iterator[tuple[str, Signal, Write]]:
         """Remember a write, and yield (detector, signal, write) for all that is wrong with it.
 
-        Earlier writes that it shows to have been stored are judged as well. Read it to the end.
+        Earlier writes that it shows to have been stored are judged as well. Read it to the end:
+        what detectors raise comes then, in one ExceptionGroup, after the signals of all others.
         """
-        past = history.of(write.object)
+        past, errors = history.of(write.object), list[Exception]()
         if Phase.OUTCOME in write.missing:
-            yield from self._judge_unfinished(write, past)
-            return
-        for stored in past.confirm(write.base, write.state_before):
-            for name, judge in self._judges_of(stored)[1]:
-                for signal in judge(stored, past):
-                    yield name, signal, stored
-        changed = past.confirm_metadata(write)
-        if changed is not None:
-            for name, judge in self._detectors_of_metadata:
-                for signal in judge(changed, past):
-                    yield name, signal, changed
-        history.add(past, write)
-        for name, judge in self._judges_of(write)[0]:
-            for signal in judge(write, past):
-                yield name, signal, write
-
-    def _judge_unfinished(
-        self, write: Write, past: ObjectHistory
-    ) -> Iterator[tuple[str, Signal, Write]]:
-        """Judge a write whose outcome was not seen, and that may have been refused.
-
-        It is not remembered. What other webhooks did to it is true all the same.
-        """
-        for name, judge in self._judges_of(write)[0]:
-            for signal in judge(write, past):
+            # Not remembered, as it may have been refused. What other webhooks did is true anyway.
+            for name, signal in _ask(self._judges_of(write)[0], errors, write, past):
                 if signal.blame is Blame.OTHERS:
                     yield name, signal, write
+            _raise(errors)
+            return
+        for stored in past.confirm(write.base, write.state_before):
+            for name, signal in _ask(self._judges_of(stored)[1], errors, stored, past):
+                yield name, signal, stored
+        changed = past.confirm_metadata(write)
+        if changed is not None:
+            for name, signal in _ask(self._detectors_of_metadata, errors, changed, past):
+                yield name, signal, changed
+        history.add(past, write)
+        for name, signal in _ask(self._judges_of(write)[0], errors, write, past):
+            yield name, signal, write
+        _raise(errors)
 
     def judge_turns(self, turns: Turns) -> Iterator[tuple[str, Signal, Write]]:
-        """Yield (detector, signal, deletion) for all that is wrong with these turns."""
-        write = blank_write(turns.object, turns.deleter, turns.deleted)
-        for one in self._all:
-            for signal in one.judge_turns(turns):
-                yield one.name, signal, write
+        """Yield (detector, signal, deletion) for all that is wrong with these turns, as `judge`."""
+        write, errors = blank_write(turns.object, turns.deleter, turns.deleted), list[Exception]()
+        judges = [(one.name, one.judge_turns) for one in self._all]
+        for name, signal in _ask(judges, errors, turns):
+            yield name, signal, write
+        _raise(errors)
 
     def judge_refusal(self, refusal: Refusal) -> Iterator[tuple[str, Signal, Write]]:
-        """Yield (detector, signal, write) for all that is wrong with a write that was refused."""
-        for one in self._all:
-            for signal in one.judge_refusal(refusal):
-                yield one.name, signal, refusal.write
+        """Yield (detector, signal, write) for what is wrong with a refused write, as `judge`."""
+        judges, errors = [(one.name, one.judge_refusal) for one in self._all], list[Exception]()
+        for name, signal in _ask(judges, errors, refusal):
+            yield name, signal, refusal.write
+        _raise(errors)
 
     def _judges_of(self, write: Write) -> tuple[_Judges, _Judges]:
         """Return the methods that judge such a write when it is requested, and when stored."""

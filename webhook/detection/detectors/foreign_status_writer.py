@@ -14,8 +14,7 @@ from typing import ClassVar
 
 from webhook.detection.detectors.detector import Blame, Detector, Signal, Sort
 from webhook.detection.history import ObjectHistory
-from webhook.detection.pod_status import NODE_USER
-from webhook.detection.write import Write
+from webhook.detection.write import NODE_USER, Write
 
 
 class ForeignStatusWriter(Detector):

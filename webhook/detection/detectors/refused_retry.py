@@ -20,6 +20,10 @@ from webhook.detection.write import Write
 
 _ATTEMPTS: Final = 4
 """A person who gets it wrong tries three times."""
+_TRIES: Final = 10
+"""Of one change after another, or of a version that is out of date: a person does not try so many,
+and a cache is behind for less long (client-go util/workqueue/default_rate_limiters.go: the tenth
+try comes 2.5 s after the first)."""
 _SECONDS: Final = 0.5
 _WINDOW: Final = 600.0
 
@@ -32,12 +36,18 @@ class RefusedRetry(Detector):
 
     def judge_refusal(self, refusal: Refusal) -> Iterator[Signal]:
         """Yield one signal for an attempt that did not come out."""
-        if refusal.attempts < _ATTEMPTS or refusal.seconds < _SECONDS:
+        is_same = refusal.attempts >= _ATTEMPTS and refusal.seconds >= _SECONDS
+        if not is_same and (refusal.tries < _TRIES or refusal.tried_seconds < _SECONDS):
             return
         what = "creates" if refusal.is_creation else "writes"
+        if not is_same:
+            attempts, seconds = refusal.tries, refusal.tried_seconds
+            refusal = refusal._replace(attempts=attempts, seconds=seconds)
         how = "it is admitted and never stored" if refusal.is_admitted else "it has no outcome"
         if refusal.answer:
             how = f"the answer is {refusal.answer}"
+        if refusal.is_stale:
+            how = "it names a resourceVersion that is no longer stored"
         is_others = refusal.made or refusal.is_made_invalid
         blame = Blame.OTHERS if is_others else Blame.REQUESTER
         if refusal.made and refusal.others_pass:

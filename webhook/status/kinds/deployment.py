@@ -25,7 +25,12 @@ from webhook.status.kind_rule import (
     require_at_least,
     require_exactly,
 )
-from webhook.status.pod_replacement import PodReplacement, most_pods, read_replacement
+from webhook.status.pod_replacement import (
+    PodReplacement,
+    fewest_pods,
+    most_pods,
+    read_replacement,
+)
 from webhook.status.view import Blocks, Reason, remark, short_word
 
 _NO_DEADLINE: Final = 2**31 - 1
@@ -58,6 +63,11 @@ def evaluate_deployment(obj: CheckedObject) -> KindVerdict:
         elif reasons and replacement.waits_because:
             reasons[0] = reasons[0]._replace(note=replacement.waits_because)
         require_exactly(reasons, "replicas", replicas, desired)
+        fewest = None if replacement.completes_later else fewest_pods(obj)
+        if fewest is not None and replicas < fewest:
+            # KEP-3973, Motivation. After a scale up it is so for a moment.
+            note = f"{fewest - replicas} fewer than spec.replicas - maxUnavailable"
+            reasons[-1] = reasons[-1]._replace(note=note)
         require_exactly(reasons, "readyReplicas", ready, desired)
         require_exactly(reasons, "availableReplicas", available, desired)
     is_complete = not reasons

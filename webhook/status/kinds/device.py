@@ -94,7 +94,7 @@ def _reported(obj: CheckedObject) -> Iterator[tuple[tuple[Any, ...], tuple[str, 
     """Yield by device where its driver reports on it, and the conditions that it reports."""
     for index, device in _objects(obj.status.get("devices"), "status.devices"):
         path = f"status.devices[{index}]"
-        conditions = index_conditions(device.get("conditions"), f"{path}.conditions")
+        conditions = index_conditions((path, device))
         yield _device(device), (path, conditions)
 
 

@@ -2,8 +2,9 @@
 
 Reads    conditions Ready, or else Available, Succeeded, Complete or Completed; Reconciling,
          Stalled, Progressing, Failed, Degraded; status.phase when none of the first five is
-         present; counters of replicas against spec.replicas; reconciledGeneration of status,
-         status.meta or metadata.status.
+         present; counters of replicas against spec.replicas; the fields and conditions of
+         standard_fields.py and reconciledGeneration. Conditions and standard fields may be in
+         status, status.meta or metadata.status.
 Relies   on the observedGeneration of each condition: Ready=True of another generation is old.
 Source   kstatus (sigs.k8s.io/cli-utils pkg/kstatus/README.md) for Reconciling and Stalled; the API
          conventions, "Typical status properties"; Improve .status, "Standardizing Conditions".
@@ -18,8 +19,10 @@ from webhook.status.checked_object import (
     CheckedObject,
     Condition,
     Conditions,
-    read_conditions,
+    Places,
+    index_conditions,
     read_reconciled_generation,
+    standard_places,
 )
 from webhook.status.kind_rule import (
     KindRule,
@@ -28,7 +31,14 @@ from webhook.status.kind_rule import (
     completed_share,
     require_at_least,
 )
-from webhook.status.view import Blocks, Reason, remark, short_word
+from webhook.status.standard_fields import (
+    current_places,
+    read_health,
+    read_progress,
+    read_ready,
+    read_settled,
+)
+from webhook.status.view import Blocks, Health, Reason, remark, short_word
 
 _DECIDING: Final = ("Ready", "Available", "Succeeded", "Complete", "Completed")
 """The first one that is present decides."""
@@ -43,39 +53,56 @@ _COUNTS: Final = ("replicas", "readyReplicas", "availableReplicas", "updatedRepl
 
 
 def evaluate_generic(obj: CheckedObject) -> KindVerdict:
-    """Decide by the first of five conditions, or else by phase, counters and other conditions.
+    """Decide by what the controller says, or else by phase, counters and other conditions.
 
     Ready    the first of the conditions Ready, Available, Succeeded, Complete and Completed that is
-             present is True at this generation; without any, nothing in status says otherwise
-    Settled  the same, it is not Reconciling or Progressing, no counted replica is missing, and
-             reconciledGeneration, if there is one, is the generation
+             present is True at this generation, and no field ready or isReady says otherwise;
+             without any, nothing in status says otherwise, and health is not Red
+    Settled  the same, or else Settled, Converged, isSettled or settled say so. It is not
+             Reconciling or Progressing, no counted replica is missing, no progress is below 100%,
+             and reconciledGeneration, if there is one, is the generation
     """
-    if not obj.has_status:
+    if not obj.has_status and not isinstance(obj.metadata.get("status"), dict):
         return KindVerdict(
             (remark("status", have=ABSENT, note="no controller has written a status"),)
         )
-    conditions = read_conditions(obj)
-    reasons: list[Reason] = []
+    places, reasons = current_places(obj, standard_places(obj))
+    conditions = index_conditions(*places)
     failed = _add_failures(obj, conditions, reasons)
     decided = next(filter(None, map(conditions.get, _DECIDING)), None)
+    ready = read_ready(places)
+    settled = read_settled(obj, conditions, places)
+    is_said = decided is not None or ready.said
+    unfinished = Blocks.SETTLED if is_said else Blocks.BOTH
     broken = False
     if decided is None:
-        failed = _add_phase(obj, reasons) or failed
+        failed = _add_phase(obj, reasons, unfinished) or failed
     else:
         ended = decided.type == "Succeeded" and decided.status == FALSE
         failed = failed or (ended and not decided.stale(obj.generation))
-        broken = _add_deciding_condition(obj, decided, reasons, failed=failed)
-    blocks = Blocks.BOTH if decided is None else Blocks.SETTLED
-    _add_unfinished(obj, conditions, reasons, blocks)
-    progress = _add_counters(obj, reasons, blocks)
-    degraded = _add_degraded(conditions, decided, reasons)
-    if decided is None and progress is None and not reasons:
+    # Who is not ready has not settled either, unless the controller says that it plans no more.
+    unready = Blocks.READY if failed or settled.holds else Blocks.BOTH
+    if decided is not None:
+        broken = _add_deciding_condition(obj, decided, reasons, unready)
+    reasons += [reason._replace(blocks=unready) for reason in ready.reasons]
+    reasons += settled.reasons
+    _add_unfinished(obj, conditions, reasons, unfinished)
+    progress = _add_counters(obj, reasons, unfinished)
+    if progress is None:
+        progress = _add_progress(places, reasons, failed=failed)
+    health = read_health(obj, conditions, places, Blocks.NOTHING if is_said else unready)
+    reasons += health.reasons
+    degraded = _add_degraded(conditions, decided, reasons) or health.health is Health.YELLOW
+    reasons += [*ready.remarks, *settled.remarks]
+    is_silent = not (is_said or settled.said or health.health or degraded)
+    if is_silent and progress is None and not any(reason.blocks for reason in reasons):
         path = "status.conditions[Ready]"
         reasons.append(
             remark(path, have=ABSENT, note="nothing in status says that it is not ready")
         )
     ends = decided is not None and decided.type in _ENDS
     finished = ends and (failed or not any(reason.blocks for reason in reasons))
+    broken = broken or health.health is Health.RED
     return KindVerdict(reasons, failed, broken, degraded, progress, finished)
 
 
@@ -92,7 +119,7 @@ def _add_failures(obj: CheckedObject, conditions: Conditions, reasons: list[Reas
 
 
 def _add_deciding_condition(
-    obj: CheckedObject, decided: Condition, reasons: list[Reason], *, failed: bool
+    obj: CheckedObject, decided: Condition, reasons: list[Reason], blocks: Blocks
 ) -> bool:
     """Add why the deciding condition is not True; return whether it has been False for too long."""
     if decided.stale(obj.generation):
@@ -100,16 +127,16 @@ def _add_deciding_condition(
         return False
     if decided.status == TRUE:
         return False
-    reasons.append(decided.blocking(TRUE, Blocks.READY if failed else Blocks.BOTH))
+    reasons.append(decided.blocking(TRUE, blocks))
     return decided.status == FALSE and obj.overdue(decided.since)
 
 
-def _add_phase(obj: CheckedObject, reasons: list[Reason]) -> bool:
+def _add_phase(obj: CheckedObject, reasons: list[Reason], unfinished: Blocks) -> bool:
     """Add a phase that is not a success; return whether it is a failure."""
     phase = obj.status.get("phase")
     failed = isinstance(phase, str) and phase in _FAILED_PHASES
     if failed or (isinstance(phase, str) and phase in _WAITING_PHASES):
-        blocks = Blocks.READY if failed else Blocks.BOTH
+        blocks = Blocks.READY if failed else unfinished
         reasons.append(Reason("status.phase", phase, "another phase", "", blocks))
     return failed
 
@@ -145,6 +172,17 @@ def _add_counters(obj: CheckedObject, reasons: list[Reason], blocks: Blocks) -> 
     for key, value in counts.items():
         require_at_least(reasons, key, value, desired, blocks)
     return completed_share(desired, *counts.values())
+
+
+def _add_progress(places: Places, reasons: list[Reason], *, failed: bool) -> float | None:
+    """Add a progress below 100%, unless the controller gave up; return the completed share."""
+    found = read_progress(places)
+    if found is None:
+        return None
+    path, share = found
+    if share < 1.0 and not failed:
+        reasons.append(Reason(path, f"{share:.0%}", "100%", "", Blocks.SETTLED))
+    return share
 
 
 def _add_degraded(conditions: Conditions, decided: Condition | None, reasons: list[Reason]) -> bool:

@@ -1,0 +1,47 @@
+"""What waits for the night is in a table, with its reason, and with promises shown only there."""
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from tests.architecture.source import ROOT
+from tests.architecture.test_threats import ROWS
+from tests.nightly import Waiting, table, waits
+
+TESTS = ROOT / "tests"
+COVERAGE = (ROOT / "docs" / "coverage.md").read_text()
+
+
+def promises() -> Iterator[tuple[str, list[str]]]:
+    """The number or the name of each, and the files that show it; kind tests have their command."""
+    for row in ROWS:
+        name = next(cell for cell in row if not cell.isdecimal())
+        yield name, re.findall(r"`([\w/]+\.py)::", row[-1])
+    for number, cells in re.findall(r"^\| (\d+) \| (.*) \|$", COVERAGE, re.MULTILINE):
+        yield number, re.findall(r"`tests/([^`:]+)", cells.rpartition(" | ")[2])
+
+
+def test_a_promise_is_shown_by_make_test_or_the_table_says_that_it_waits() -> None:
+    waiting = {
+        name
+        for name, files in promises()
+        if files and all(waits(file) or file.startswith("kind/") for file in files)
+    }
+    assert waiting == {name for row in table() for name in row.alone}
+
+
+@pytest.mark.parametrize("row", table(), ids=lambda row: row.paths[0])
+def test_what_waits_is_there_and_has_a_reason(row: Waiting) -> None:
+    assert all((TESTS / path).exists() for path in row.paths)
+    assert len(row.reason) > 10
+
+
+def test_each_row_is_read() -> None:
+    text = (TESTS / "README.md").read_text().partition("# What waits for the night")[2]
+    assert len(table()) == text.partition("\n# ")[0].count("\n| `") > 5
+
+
+def test_most_tests_do_not_wait() -> None:
+    files = [path.relative_to(TESTS).as_posix() for path in TESTS.rglob("test_*.py")]
+    assert sum(map(waits, files)) < len(files) / 6

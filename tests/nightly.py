@@ -1,0 +1,39 @@
+"""Which tests wait for `make test-all`: a table in README.md beside this file, with reasons."""
+
+import re
+from functools import cache
+from pathlib import Path
+from typing import Final, NamedTuple
+
+_FOLDER: Final = Path(__file__).parent
+_ROW: Final = re.compile(r"^\|((?: `[^`]+`)+) \| ([^|]+) \|(?: ([^|]+))? \|$", re.MULTILINE)
+
+
+class Waiting(NamedTuple):
+    """One row of the table.
+
+    paths   files or folders, from the folder of this file
+    reason  why they can wait
+    alone   promises that nothing else shows: fields of docs/coverage.md, faults and threats
+    """
+
+    paths: tuple[str, ...]
+    reason: str
+    alone: tuple[str, ...]
+
+
+@cache
+def table() -> tuple[Waiting, ...]:
+    """The rows of "What waits for the night"."""
+    text = (_FOLDER / "README.md").read_text().partition("# What waits for the night")[2]
+    return tuple(
+        Waiting(
+            tuple(re.findall(r"`([^`]+)`", paths)), reason, tuple(filter(None, alone.split("; ")))
+        )
+        for paths, reason, alone in _ROW.findall(text.partition("\n# ")[0])
+    )
+
+
+def waits(path: str) -> bool:
+    """Whether a file, from the folder of this file, is in the table."""
+    return any(path == each or path.startswith(f"{each}/") for row in table() for each in row.paths)

@@ -1,0 +1,201 @@
+"""Runs the long-lived tasks of a server, and starts each again that fails.
+
+A task that raises is logged and counted under its name, shown on the home page and by `doctor`, and
+started again after a pause that doubles from SHORTEST_SECONDS to LONGEST_SECONDS. Once it has run
+for WELL_SECONDS it counts as well, and its next pause is short again. `guard` is for one item of
+many: what handling it raises is logged and counted, and the item is left out.
+
+Not asyncio.TaskGroup alone: it cancels every task as soon as one fails.
+"""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from webhook.telemetry import declarations
+from webhook.telemetry.logs import LOGGER
+from webhook.telemetry.metrics import Counts, Metrics
+
+SHORTEST_SECONDS: Final = 1.0
+LONGEST_SECONDS: Final = 60.0
+WELL_SECONDS: Final = 120.0
+"""Longer than the longest pause: a task that fails at each start never counts as well."""
+END_SECONDS: Final = 10.0
+"""How long the end of the server waits for tasks that clean up."""
+
+Run = Callable[[], Awaitable[None]]
+"""Begins a task; called again after each failure."""
+
+
+def _nothing() -> None:
+    pass
+
+
+class FailingTask(NamedTuple):
+    """A task that has failed and is not yet well again.
+
+    failures  how often it failed since the server started
+    error     the type of the last error; its text may quote an object
+    is_down   it waits to be started again
+    """
+
+    name: str
+    failures: int
+    error: str
+    is_down: bool
+
+    def __str__(self) -> str:
+        times = "once" if self.failures == 1 else f"{self.failures} times"
+        now = "is down" if self.is_down else "was started again"
+        return f"{self.name} failed {times} with {self.error}, and {now}"
+
+
+@dataclass(slots=True)
+class _Supervised:
+    run: Run
+    on_failure: Callable[[], None]
+    task: asyncio.Task[None] | None = None
+    error: str = ""
+    began: float = 0.0
+    is_down: bool = False
+    ends: bool = False
+
+
+class Supervisor:
+    """All long-lived tasks of one process, by name."""
+
+    def __init__(
+        self,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`sleep` makes the pause before a new start; `clock` gives monotonic seconds."""
+        self._sleep: Final = sleep
+        self._clock: Final = clock
+        self._tasks: Final[dict[str, _Supervised]] = {}
+        self._failures: Final[Counter[str]] = Counter()
+        self._left_out: Final[Counter[str]] = Counter()
+
+    def measured(self, metrics: Metrics) -> None:
+        """Export how often tasks failed, and how many items were left out."""
+        metrics.counts(declarations.TASK_FAILURES, self._counts)
+        metrics.counts(
+            declarations.LEFT_OUT, lambda: (((what,), n) for what, n in self._left_out.items())
+        )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all tasks that were started and have not ended."""
+        return tuple(self._tasks)
+
+    @property
+    def left_out(self) -> Mapping[str, int]:
+        """How many items were left out, by what they are."""
+        return self._left_out
+
+    def failing(self) -> tuple[FailingTask, ...]:
+        """Return the tasks that have failed and are not yet well again."""
+        now = self._clock()
+        return tuple(
+            FailingTask(name, self._failures[name], one.error, one.is_down)
+            for name, one in self._tasks.items()
+            if one.error and (one.is_down or now - one.began < WELL_SECONDS)
+        )
+
+    @contextmanager
+    def guard(self, what: str) -> Iterator[None]:
+        """Leave out what is handled within: an error is logged and counted, and goes no further."""
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001 - one bad item must not end the others
+            self._left_out[what] += 1
+            several = error.exceptions if isinstance(error, ExceptionGroup) else (error,)
+            for one in several:
+                LOGGER.error("left out", extra={"facts": {"what": what}}, exc_info=one)
+
+    @asynccontextmanager
+    async def running(
+        self, tasks: Mapping[str, Run], *, on_failure: Callable[[], None] = _nothing
+    ) -> AsyncIterator[None]:
+        """Run tasks while the context is entered, each under its name; see `start` and `end`."""
+        for name, run in tasks.items():
+            self.start(name, run, on_failure=on_failure)
+        try:
+            yield
+        finally:
+            await self.end(tasks)
+
+    def start(self, name: str, run: Run, *, on_failure: Callable[[], None] = _nothing) -> None:
+        """Start a task; `on_failure` is called after each of its failures. Needs a running loop."""
+        if name in self._tasks:
+            raise ValueError(f"a task {name} runs already")
+        one = self._tasks[name] = _Supervised(run, on_failure)
+        one.task = asyncio.create_task(self._supervise(name, one), name=name)
+
+    async def end(
+        self, names: Collection[str] = (), *, ask: Callable[[], None] | None = None
+    ) -> None:
+        """End tasks, all at once, and wait until they have ended; without names all. Never raises.
+
+        ask  has them return by themselves, such as after what a thread still writes; only a task
+             that is down is cancelled then
+        """
+        ended = [self._tasks[name] for name in names or self.names if name in self._tasks]
+        if ask is not None:
+            ask()
+        for one in ended:
+            one.ends = True
+            if one.task is not None and (ask is None or one.is_down):
+                one.task.cancel()
+        waited = [one.task for one in ended if one.task is not None]
+        if waited:
+            _, late = await asyncio.wait(waited, timeout=END_SECONDS)
+            for task in late:
+                LOGGER.error("task does not end", extra={"facts": {"task": task.get_name()}})
+                task.cancel()
+        for name in names or self.names:
+            self._tasks.pop(name, None)
+
+    async def _supervise(self, name: str, one: _Supervised) -> None:
+        """Run a task until it returns or is ended. Never raises but CancelledError."""
+        wait = SHORTEST_SECONDS
+        while True:
+            one.began = self._clock()
+            try:
+                await one.run()
+            except asyncio.CancelledError as error:
+                if one.ends or _is_cancelled():
+                    return
+                self._fail(name, one, error)  # something within was cancelled, not the task
+            except Exception as error:  # noqa: BLE001 - whatever it is, the task goes on
+                self._fail(name, one, error)
+            else:
+                one.error = ""
+                return
+            if one.ends:
+                return
+            if self._clock() - one.began >= WELL_SECONDS:
+                wait = SHORTEST_SECONDS
+            await self._sleep(wait)
+            wait = min(2 * wait, LONGEST_SECONDS)
+            one.is_down = False
+
+    def _fail(self, name: str, one: _Supervised, error: BaseException) -> None:
+        one.error, one.is_down = type(error).__name__, True
+        self._failures[name] += 1
+        LOGGER.error("task failed", extra={"facts": {"task": name}}, exc_info=error)
+        with self.guard("failures of tasks"):
+            one.on_failure()
+
+    def _counts(self) -> Counts:
+        return [((name,), self._failures[name]) for name in {*self._tasks, *self._failures}]
+
+
+def _is_cancelled() -> bool:
+    """Whether the current task itself was cancelled."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
