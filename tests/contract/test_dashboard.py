@@ -38,6 +38,17 @@ async def guarded(tmp_path):
         yield run
 
 
+@pytest.mark.parametrize("scheme", [b"Bearer", b"Basic", b"Digest"])
+@pytest.mark.parametrize("sent", [b"\xff", b"\xed\xa0\x80", b"a\xc3"])
+async def test_a_token_that_is_no_text_is_refused_as_any_other(guarded, scheme, sent):
+    wire = Wire(*await asyncio.open_connection("127.0.0.1", guarded.service.ops_port))
+    guarded._wires.append(wire)
+    await wire.send(b"GET / HTTP/1.1\r\nHost: x\r\nAuthorization: %b %b\r\n\r\n" % (scheme, sent))
+    answer = await wire.answer()
+    assert answer.status == 401
+    assert b"token" in answer.body
+
+
 @pytest.mark.parametrize("path", [*SHOWN, *OPEN, "/metrics", "/nowhere", "/?severity=bad"])
 async def test_every_answer_forbids_what_contents_of_objects_could_do(running, path):
     found = (await running.ops(path)).headers

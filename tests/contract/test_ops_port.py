@@ -63,13 +63,19 @@ async def test_idle_connections_leave_descriptors_for_reviews_and_probes(
             wire.writer.transport.abort()
 
 
-@pytest.mark.parametrize("sent", [b"", b"GET /livez HT"])
-async def test_headers_that_do_not_come_lose_their_connection(tmp_path, sent):
+async def test_headers_that_do_not_come_lose_their_connection(tmp_path):
     async with serving(tmp_path, limits=replace(PATIENT, ops_header_seconds=0.2)) as run:
         wire = await dial(run)
-        await wire.send(sent)
+        await wire.send(b"GET /livez HT")
         assert await wire.closed()
         await dropped(run, "slow-headers", 1)
+
+
+async def test_a_connection_that_a_browser_opened_ahead_is_closed_and_not_counted(tmp_path):
+    async with serving(tmp_path, limits=replace(PATIENT, ops_header_seconds=0.2)) as run:
+        wire = await dial(run)
+        assert await wire.closed()
+        assert await run.samples("genguard_ops_refused_connections_total") == {}
 
 
 async def test_a_connection_without_a_request_is_closed_and_not_counted(tmp_path):

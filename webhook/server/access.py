@@ -13,7 +13,6 @@ lets forward ports there.
 """
 
 import base64
-import binascii
 from enum import StrEnum
 from ipaddress import IPv6Address, ip_address
 from typing import Final, NamedTuple, Protocol
@@ -82,6 +81,8 @@ class ByToken:
         token = bearer(request.headers.get("Authorization", ""))
         if not token:
             return Refusal(401, _TAKES_ONE, asks=True)
+        if not _is_text(token):
+            return Refusal(401, _NO_TEXT, asks=True)
         return await self._tokens.refuses(token, part)
 
 
@@ -98,8 +99,13 @@ def bearer(authorization: str) -> str:
         return ""
     try:
         return base64.b64decode(value.strip(), validate=True).decode().partition(":")[2]
-    except (binascii.Error, UnicodeDecodeError):
+    except ValueError:  # no base64, or no UTF-8
         return ""
+
+
+def _is_text(token: str) -> bool:
+    """Whether it was UTF-8; aiohttp decodes other bytes to characters that cannot be encoded."""
+    return not any("\ud800" <= one <= "\udfff" for one in token)
 
 
 def _loops(end: object) -> bool:
@@ -146,6 +152,7 @@ genguard: this name is not one of this host.
 A page of another site could otherwise read what is shown here.
 Dial http://localhost or http://127.0.0.1, with the same port.
 """
+_NO_TEXT: Final = "genguard: this token is no UTF-8 text; no token has such bytes.\n"
 _TAKES_ONE: Final = """\
 genguard: this takes a token.
 

@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import Enum, auto
+from functools import partial
 from http import HTTPStatus
 from typing import Any, Final, cast
 
@@ -31,6 +32,7 @@ from webhook.admission.encode import encode_refusal
 from webhook.server.clients import Clients
 from webhook.server.limits import TLS_BUFFER_BYTES
 from webhook.server.overload import LoopLag
+from webhook.supervisor import Supervisor
 from webhook.telemetry.logs import LOGGER
 
 TOO_MANY: Final = "too-many-connections"
@@ -314,13 +316,30 @@ class OpenConnections:
         # Not now: a process that stood still has not read yet what was sent to it in time.
         read_until = self.lag.before_last
         for each in [each for each in self._open if each.due < read_until]:
-            self.on_drop("slow-headers" if each.state is State.HEADERS else "slow-reader")
+            if each.state is State.REQUEST:
+                self.on_drop("slow-reader")
+            elif each.has_request:
+                self.on_drop("slow-headers")
+            # else no byte ever came: Go's clients, the API server's too, open connections ahead
             each.abort()
         self._sweep = self._loop.call_later(_SWEEP_SECONDS, self._drop_overdue)
 
 
 _FULL: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _FULL_SECONDS: Final = 1.0
+_OF_CLIENT: Final = frozenset(
+    {
+        errno.ECONNABORTED,
+        errno.EHOSTDOWN,
+        errno.EHOSTUNREACH,
+        errno.ENETDOWN,
+        errno.ENETUNREACH,
+        errno.ENOPROTOOPT,
+        errno.EPROTO,
+        errno.ETIMEDOUT,
+    }
+)
+"""Errors of a connection that is not accepted (man 2 accept); the next one may be good."""
 
 
 class ListenError(OSError):
@@ -348,8 +367,32 @@ def naming_flags(address: tuple[str, str], port: tuple[str, int]) -> Iterator[No
         raise ListenError(f"{port[0]} {port[1]}: {reason}; {step}") from error
 
 
+class _Place:
+    """An address on which a port listens, and its socket; a new one once that is of no more use."""
+
+    def __init__(self, family: int, address: tuple[Any, ...], backlog: int) -> None:
+        self._family: Final = family
+        self._backlog: Final = backlog
+        self.address = address
+        self.listening: socket.socket | None = None
+
+    def listen(self) -> socket.socket:
+        """Return the socket that listens. Raises OSError when the address is taken."""
+        if self.listening is None:
+            self.listening = socket.create_server(
+                self.address, family=self._family, backlog=self._backlog
+            )
+            self.listening.setblocking(False)  # noqa: FBT003 - takes no name
+            self.address = self.listening.getsockname()  # with the port, where any was asked for
+        return self.listening
+
+
 class Listener:
-    """Accepts the connections of one port."""
+    """Accepts the connections of one port.
+
+    A socket that accepts no more is a failure of its task: the supervisor logs and shows it, and
+    starts the task again, with a new socket.
+    """
 
     def __init__(
         self,
@@ -357,14 +400,23 @@ class Listener:
         connections: OpenConnections,
         context: ssl.SSLContext | None,
         handshake_seconds: float,
+        *,
+        name: str,
+        supervisor: Supervisor,
     ) -> None:
-        """`server` handles the requests; without `context` connections are plain, without TLS."""
+        """`server` handles the requests; without `context` connections are plain, without TLS.
+
+        `name` is that of the port, for its tasks.
+        """
         self._server: Final = server
         self._connections: Final = connections
         self._context: Final = context
         self._handshake_seconds: Final = handshake_seconds
+        self._name: Final = name
+        self._supervisor: Final = supervisor
         self._loop: Final = asyncio.get_running_loop()
-        self._accepting: list[asyncio.Task[None]] = []
+        self._places: Final[dict[str, _Place]] = {}
+        """By the name of the task that accepts there."""
         self._handshakes: Final[dict[asyncio.Task[None], float]] = {}
         """When each began, oldest first."""
         self.port = 0
@@ -375,42 +427,55 @@ class Listener:
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )
         for family, _, _, _, address in dict.fromkeys(found):
-            listening = socket.create_server(address, family=family, backlog=backlog)
-            listening.setblocking(False)  # noqa: FBT003 - takes no name
-            self.port = self.port or listening.getsockname()[1]
-            self._accepting.append(asyncio.create_task(self._accept(listening)))
+            place = _Place(family, address, backlog)
+            place.listen()
+            self.port = self.port or place.address[1]
+            name = f"{self._name} {place.address[0]}"
+            self._places[name] = place
+            self._supervisor.start(name, partial(self._accept, place))
 
     @property
     def is_serving(self) -> bool:
         """Whether new connections are accepted, on each address."""
-        return bool(self._accepting) and not any(task.done() for task in self._accepting)
+        return bool(self._places) and all(one.listening for one in self._places.values())
 
     async def close(self) -> None:
         """Accept no more; connections that are open stay."""
-        ending = [*self._accepting, *self._handshakes]
+        if self._places:
+            await self._supervisor.end(tuple(self._places))
+        ending = list(self._handshakes)
         for task in ending:
             task.cancel()
         await asyncio.gather(*ending, return_exceptions=True)
 
-    async def _accept(self, listening: socket.socket) -> None:
-        with listening:
-            while True:
-                try:
-                    accepted, _ = await self._loop.sock_accept(listening)
-                except OSError as error:
-                    if error.errno in _FULL:
-                        facts = {"error": errno.errorcode[error.errno], "mend": "raise ulimit -n"}
-                        LOGGER.error("no connection can be accepted", extra={"facts": facts})
-                        await asyncio.sleep(_FULL_SECONDS)
-                    continue
-                if self._has_room():
-                    handshake = asyncio.create_task(self._connect(accepted))
-                    self._handshakes[handshake] = time.monotonic()
-                    handshake.add_done_callback(self._forget)
-                else:
-                    self._connections.on_drop(TOO_MANY)
-                    accepted.close()
-                await asyncio.sleep(0)  # many that come at once keep nobody else waiting
+    async def _accept(self, place: "_Place") -> None:
+        """Accept connections. Raises OSError when the socket is of no more use."""
+        with place.listen() as listening:
+            try:
+                while True:
+                    await self._accept_next(listening)
+                    await asyncio.sleep(0)  # many that come at once keep nobody else waiting
+            finally:
+                place.listening = None
+
+    async def _accept_next(self, listening: socket.socket) -> None:
+        try:
+            accepted, _ = await self._loop.sock_accept(listening)
+        except OSError as error:
+            if error.errno in _FULL:
+                facts = {"error": errno.errorcode[error.errno], "mend": "raise ulimit -n"}
+                LOGGER.error("no connection can be accepted", extra={"facts": facts})
+                await asyncio.sleep(_FULL_SECONDS)
+            elif error.errno not in _OF_CLIENT:
+                raise
+            return
+        if self._has_room():
+            handshake = asyncio.create_task(self._connect(accepted))
+            self._handshakes[handshake] = time.monotonic()
+            handshake.add_done_callback(self._forget)
+        else:
+            self._connections.on_drop(TOO_MANY)
+            accepted.close()
 
     def _has_room(self) -> bool:
         """Whether one more connection may be; may drop another for it.

@@ -48,6 +48,9 @@ from webhook.threads import in_thread
 _TICK_SECONDS: Final = 5.0
 TICKING: Final = "certificate and probe"
 """The name of the task."""
+ADMISSION: Final = "admission port"
+OPS: Final = "ops port"
+"""The beginnings of the names of the tasks that accept connections; their addresses follow."""
 _PROBE_SECONDS: Final = 2.0
 _POLL_SECONDS: Final = 0.02
 _IDLE_SECONDS: Final = 0.5
@@ -170,6 +173,8 @@ class AdmissionService:
             self._connections,
             self._admission_context(),
             limits.handshake_seconds,
+            name=ADMISSION,
+            supervisor=self._supervisor,
         )
         with naming_flags(
             ("--bind-address", options.bind_address), ("--secure-port", options.secure_port)
@@ -225,6 +230,8 @@ class AdmissionService:
             self._ops_connections,
             trust,
             limits.handshake_seconds,
+            name=OPS,
+            supervisor=self._supervisor,
         )
         with naming_flags(("--ops-address", options.ops_address), ("--ops-port", options.ops_port)):
             await self._ops_listener.open(options.ops_address, options.ops_port, limits.backlog)

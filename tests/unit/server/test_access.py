@@ -105,6 +105,7 @@ def basic(text):
         (basic("abc"), ""),
         ("Basic not base64", ""),
         ("Basic /w==", ""),
+        ("Basic \udcff", ""),
         ("Digest abc", ""),
         ("abc", ""),
         ("", ""),
