@@ -72,11 +72,7 @@ from webhook.store.address import (
     parse_store,
 )
 from webhook.store.replicas import Replicas
-from webhook.store.state import (
-    PersistentPart,
-    SqliteFile,
-    StatePersister,
-)
+from webhook.store.state import DAMAGED, PersistentPart, StatePersister
 from webhook.supervisor import Supervisor
 from webhook.telemetry import declarations
 from webhook.telemetry.logs import LOGGER, logging_to_stderr
@@ -472,7 +468,7 @@ async def build(settings: Settings, supervisor: Supervisor) -> AsyncIterator[App
             collectors.append(TerminatingMetrics(watching, settings.object_metrics))
 
         def describe() -> Mapping[str, str]:
-            state, failing = _store_state(store, replicas), supervisor.failing()
+            state, failing = _store_state(store, replicas, supervisor), supervisor.failing()
             return about(metrics, state, detection.completeness, evaluator.costly, failing)
 
         setup.describe_server(describe)
@@ -523,8 +519,8 @@ async def build(settings: Settings, supervisor: Supervisor) -> AsyncIterator[App
                 "silences": silences,
                 "objects": TrackingRows(tracking),
             }
-            keeping = StatePersister(SqliteFile(store.path), kept).running(metrics, supervisor)
-            await stack.enter_async_context(keeping)
+            keeping = StatePersister.opened(store.path, kept, supervisor)
+            await stack.enter_async_context(keeping.running(metrics, supervisor))
         sharing = None if replicas is None else replicas.sharing
         detecting = Detecting(
             detection, sinks, tracking, sharing, rules.judge, supervisor=supervisor
@@ -787,11 +783,13 @@ def _unchanged_status_writes(detection: Detection, label: Callable[[str, str], s
     return [((name,), count) for name, count in found.items()]
 
 
-def _store_state(store: StoreAddress, replicas: Replicas | None) -> str:
-    """The kind of store, and whether a shared one is lost."""
+def _store_state(store: StoreAddress, replicas: Replicas | None, supervisor: Supervisor) -> str:
+    """The kind of store, and whether a shared one is lost, or a file was damaged at the start."""
     if replicas is not None:
         return "valkey" if replicas.circuit.up else "valkey-lost"
-    return "sqlite" if isinstance(store, SqliteAddress) else "memory"
+    if not isinstance(store, SqliteAddress):
+        return "memory"
+    return "sqlite-damaged" if supervisor.left_out.get(DAMAGED) else "sqlite"
 
 
 def _access(options: ServerOptions, cluster: "ConnectedCluster | None") -> Access:

@@ -107,11 +107,14 @@ class Supervisor:
         )
 
     @contextmanager
-    def guard(self, what: str) -> Iterator[None]:
-        """Leave out what is handled within: an error is logged and counted, and goes no further."""
+    def guard(self, what: str, caught: type[Exception] = Exception) -> Iterator[None]:
+        """Leave out what is handled within: an error is logged and counted, and goes no further.
+
+        caught  the errors that are; others are raised
+        """
         try:
             yield
-        except Exception as error:  # noqa: BLE001 - one bad item must not end the others
+        except caught as error:  # one bad item must not end the others
             self._left_out[what] += 1
             several = error.exceptions if isinstance(error, ExceptionGroup) else (error,)
             for one in several:

@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -17,7 +15,6 @@ from tests.store.replica import Replica
 
 pytestmark = pytest.mark.xdist_group("store")
 
-ROOT = Path(__file__).parents[2]
 DONE = {
     "observedGeneration": 2,
     "replicas": 1,
@@ -75,18 +72,19 @@ def test_what_is_known_at_the_end_is_saved(tmp_path: Path):
         assert findings(server).keys() == before.keys()
 
 
-def test_a_damaged_file_is_told_and_left_as_it_is(tmp_path: Path):
+def test_a_damaged_file_is_moved_aside_and_the_server_serves_and_says_so(tmp_path: Path):
     file = tmp_path / "state.db"
     file.write_bytes(os.urandom(10_000))
     before = file.read_bytes()
-    done = subprocess.run(
-        [sys.executable, "-m", "webhook", "serve", f"--store=sqlite:{file}"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 2
-    told = " ".join(done.stderr.split())
-    assert "it is no file of genguard's; move it away to start with nothing" in told
-    assert file.read_bytes() == before
+    with Replica(f"--store=sqlite:{file}") as server:
+        (line,) = server.log_lines("a damaged file was moved aside")
+        aside = Path(line["movedTo"])
+        assert aside.read_bytes() == before
+        assert aside.parent == tmp_path
+        Loop().until(server, lambda: findings(server), what="found")
+        missing = json.loads(server.ops("/api/broken")[1])["missing"]
+        assert [one for one in missing if "file of findings was damaged" in one]
+        assert server.stop(at_once=True) == 0
+    with Replica(f"--store=sqlite:{file}") as server:
+        assert findings(server)
+        assert server.log_lines("a damaged file was moved aside") == []

@@ -253,6 +253,11 @@ def _missing(sources: Sources, unseen: int) -> Iterator[str]:
             f"{unseen:,} {'object seems' if unseen == 1 else 'objects seem'} stuck, but could not "
             "be looked up yet: the API server has not answered, or genguard may not get this kind."
         )
+    if sources.about().get("store") == "sqlite-damaged":
+        yield (
+            "The file of findings was damaged when this server started, and was moved aside, as "
+            "the log says: what was known before is missing."
+        )
     for task in sources.failing():
         yield f"A part of this server fails: {task}. What it does may be missing."
 

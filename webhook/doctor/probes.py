@@ -6,7 +6,7 @@ one pod sees the intent and another the outcome, and neither can judge the write
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
-from typing import Final
+from typing import Final, NamedTuple
 
 from webhook import __version__
 from webhook.admission.probe import Seen
@@ -31,9 +31,25 @@ _STORES: Final = {
     "valkey": "shared by all replicas",
 }
 
-_LOST: Final = (
-    "the shared store cannot be reached: each replica uses its own memory until it is back"
-)
+
+class _BadStore(NamedTuple):
+    """What is wrong with a store, and a word of the line in the log about it."""
+
+    what: str
+    logged: str
+
+
+_BAD_STORES: Final = {
+    "valkey-lost": _BadStore(
+        "the shared store cannot be reached: each replica uses its own memory until it is back",
+        "store",
+    ),
+    "sqlite-damaged": _BadStore(
+        "the file of findings was damaged when the server started: it was moved aside, and what "
+        "was known before is missing",
+        "'moved aside'",
+    ),
+}
 _FAIL_OPEN: Final = "kubectl get --raw /metrics | grep 'webhook_fail_open_count.*genguard'"
 
 
@@ -137,7 +153,8 @@ def store(facts: Facts) -> Iterator[CheckResult]:
     """The store works."""
     for seen in list(facts.probe.values())[:1]:
         kind = seen.facts.get("store", "unknown")
-        results = [warn("store", _LOST, facts.logs("store"))] if kind == "valkey-lost" else []
+        wrong = _BAD_STORES.get(kind)
+        results = [warn("store", wrong.what, facts.logs(wrong.logged))] if wrong else []
         yield from results_or_ok("store", _STORES.get(kind, kind), results)
 
 

@@ -3,8 +3,11 @@
 StatePersister loads everything before the server starts, and saves what changed every few seconds.
 Changes are collected in batches on the event loop; a thread writes to the disk. A save that fails
 is logged once and counted, and the next save makes up for it. SqliteFile writes all rows of a save
-or none, because a process may be killed at any moment. A file that is not ours, or is damaged, is
-neither used nor changed.
+or none, because a process may be killed at any moment.
+
+A damaged file is moved aside and kept, and the server starts with nothing: answers to the API
+server matter more than what was known. A whole database of another program or version is not
+damaged: it is neither used nor changed, and the server does not start.
 """
 
 import asyncio
@@ -13,8 +16,9 @@ import os
 import sqlite3
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol, Self
 
 import msgspec
 
@@ -33,10 +37,13 @@ _APPLICATION: Final = 0x67656E67
 _FORM: Final = 1
 """The version of the rows' form; a file of another version is not read."""
 _START_ANEW: Final = "move it away to start with nothing, or name another file"
+_DAMAGES: Final = {
+    sqlite3.SQLITE_NOTADB: "it is no database",
+    sqlite3.SQLITE_CORRUPT: "it is damaged",
+}
 _REASONS: Final = {
+    **_DAMAGES,
     sqlite3.SQLITE_BUSY: "another process uses it; each server needs a file of its own",
-    sqlite3.SQLITE_NOTADB: f"it is no file of genguard's; {_START_ANEW}",
-    sqlite3.SQLITE_CORRUPT: f"it is damaged; {_START_ANEW}",
     sqlite3.SQLITE_CANTOPEN: "it cannot be opened; is its folder there, and may it be written to?",
     sqlite3.SQLITE_READONLY: "it cannot be written to",
     sqlite3.SQLITE_FULL: "the disk is full",
@@ -46,6 +53,14 @@ SAVE_SECONDS: Final = 3.0
 SAVING: Final = "saving"
 """The name of the task."""
 _BATCH: Final = 200
+DAMAGED: Final = "saved state"
+"""What the supervisor counts as left out when a damaged file was moved aside."""
+_BESIDE: Final = ("", "-journal", "-wal", "-shm")
+"""The files of a database. SQLite would apply an old journal to a new file of the same name."""
+
+
+class DamagedStoreError(BadStoreError):
+    """The file, or a row in it, cannot be read; the message says which."""
 
 
 class NotSavedError(Exception):
@@ -63,7 +78,7 @@ class SqliteFile:
     """An open file; its calls may come from any thread, one at a time."""
 
     def __init__(self, path: Path) -> None:
-        """Open or create the file. Raises BadStoreError."""
+        """Open or create the file. Raises BadStoreError; DamagedStoreError if it is damaged."""
         self._path: Final = path
         try:
             with contextlib.suppress(FileExistsError):
@@ -86,12 +101,12 @@ class SqliteFile:
             raise
 
     def load(self, kind: str) -> list[Row]:
-        """Return all rows of a kind. Raises BadStoreError."""
+        """Return all rows of a kind. Raises BadStoreError; DamagedStoreError if it is damaged."""
         try:
             found = self._file.execute("SELECT name, content FROM kept WHERE kind = ?", (kind,))
             return [(str(name), bytes(content)) for name, content in found]
         except sqlite3.Error as error:
-            raise BadStoreError(f"--store sqlite:{self._path}: {_reason(error)}") from error
+            raise _refusal(self._path, error) from error
 
     def save(self, changes: Mapping[str, Changes]) -> None:
         """Write and delete rows by kind, in one transaction. Raises NotSavedError."""
@@ -116,7 +131,10 @@ class SqliteFile:
         self._file.close()
 
     def _take(self) -> None:
-        """Lock the file, and check that it is genguard's and whole. Raises BadStoreError."""
+        """Lock the file, and check that it is genguard's and whole.
+
+        Raises BadStoreError; DamagedStoreError if it is not whole.
+        """
         try:
             self._file.execute("PRAGMA locking_mode = EXCLUSIVE")
             self._file.execute("BEGIN EXCLUSIVE")
@@ -129,7 +147,8 @@ class SqliteFile:
                 self._file.execute(f"PRAGMA application_id = {_APPLICATION}")
                 self._file.execute(f"PRAGMA user_version = {_FORM}")
             elif application != _APPLICATION:
-                raise sqlite3.DatabaseError(sqlite3.SQLITE_NOTADB)
+                reason = f"it is no file of genguard's; {_START_ANEW}"
+                raise BadStoreError(f"--store sqlite:{self._path}: {reason}")
             elif form != _FORM:
                 reason = f"it was written by another version of genguard; {_START_ANEW}"
                 raise BadStoreError(f"--store sqlite:{self._path}: {reason}")
@@ -138,18 +157,47 @@ class SqliteFile:
             if verdict != "ok":
                 raise sqlite3.DatabaseError(sqlite3.SQLITE_CORRUPT)
         except sqlite3.Error as error:
-            raise BadStoreError(f"--store sqlite:{self._path}: {_reason(error)}") from error
+            raise _refusal(self._path, error) from error
 
     def _number(self, pragma: str) -> int:
         (value,) = self._file.execute(f"PRAGMA {pragma}").fetchone()
         return int(value)
 
 
-def _reason(error: Exception) -> str:
-    """Return the reason in our own words, by the low byte of the code (sqlite.org/rescode.html)."""
+def _code(error: Exception) -> int:
+    """Return the low byte of SQLite's code, which says what kind of error it is (rescode.html)."""
     given = error.args[0] if error.args else None
     code = given if isinstance(given, int) else getattr(error, "sqlite_errorcode", 0)
-    return _REASONS.get(code & 0xFF, f"SQLite says {type(error).__name__}; {_START_ANEW}")
+    return int(code) & 0xFF
+
+
+def _reason(error: Exception) -> str:
+    """Return the reason in our own words."""
+    return _REASONS.get(_code(error), f"SQLite says {type(error).__name__}; {_START_ANEW}")
+
+
+def _refusal(path: Path, error: Exception) -> BadStoreError:
+    kind = DamagedStoreError if _code(error) in _DAMAGES else BadStoreError
+    return kind(f"--store sqlite:{path}: {_reason(error)}")
+
+
+def move_aside(path: Path, at: datetime) -> Path:
+    """Rename a damaged file and what SQLite keeps beside it; return the new path.
+
+    Raises BadStoreError when its folder does not allow it.
+    """
+    stem = f"{path.name}.damaged-{at:%Y%m%dT%H%M%SZ}"
+    names = (stem, *(f"{stem}-{number}" for number in range(2, 100)))
+    aside = next(one for one in map(path.with_name, names) if not one.exists())
+    for end in _BESIDE:
+        try:
+            path.with_name(path.name + end).rename(aside.with_name(aside.name + end))
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            reason = f"it is damaged, and cannot be moved aside: {error.strerror}"
+            raise BadStoreError(f"--store sqlite:{path}: {reason}") from error
+    return aside
 
 
 class PersistentPart(Protocol):
@@ -182,7 +230,10 @@ class StatePersister:
     """Loads and saves parts of the state, each under its own name."""
 
     def __init__(self, rows: Rows, parts: Mapping[str, PersistentPart]) -> None:
-        """Load every part. Raises BadStoreError, after closing `rows`."""
+        """Load every part. Raises BadStoreError, after closing `rows`.
+
+        DamagedStoreError: some rows cannot be read; the parts may have some of the others.
+        """
         self._rows: Final = rows
         self._parts: Final = parts
         self._saved: Final[dict[str, dict[str, Any]]] = {}
@@ -190,13 +241,31 @@ class StatePersister:
         self.failures = 0
         for kind, part in parts.items():
             try:
-                part.restore(rows.load(kind))
+                found = rows.load(kind)
+                part.restore(found)
             except (msgspec.MsgspecError, ValueError) as error:
                 rows.close()
-                raise BadStoreError(
-                    f"--store: {kind} cannot be read; move the file away to start with nothing"
-                ) from error
-            self._saved[kind] = dict(part.marks())
+                raise DamagedStoreError(f"--store: {kind} cannot be read") from error
+            except BadStoreError:
+                rows.close()
+                raise
+            names = {name for name, _ in found}
+            self._saved[kind] = {name: mark for name, mark in part.marks() if name in names}
+
+    @classmethod
+    def opened(
+        cls, path: Path, parts: Mapping[str, PersistentPart], supervisor: Supervisor
+    ) -> Self:
+        """Load every part from a file, which is created if absent. Raises BadStoreError.
+
+        A damaged file is moved aside: that is logged, and counted by the supervisor as DAMAGED.
+        """
+        with supervisor.guard(DAMAGED, DamagedStoreError):
+            return cls(SqliteFile(path), parts)
+        aside = move_aside(path, datetime.now(UTC))
+        facts = {"file": str(path), "movedTo": str(aside)}
+        LOGGER.error("a damaged file was moved aside", extra={"facts": facts})
+        return cls(SqliteFile(path), parts)
 
     @asynccontextmanager
     async def running(self, metrics: Metrics, supervisor: Supervisor) -> AsyncIterator[None]:

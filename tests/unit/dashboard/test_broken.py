@@ -296,9 +296,14 @@ async def lost_watch(scene: Scene) -> None:
     scene.watching.current("pods", is_current=False)
 
 
+async def lost_file(scene: Scene) -> None:
+    scene.sources = scene.sources._replace(about=lambda: {"store": "sqlite-damaged"})
+
+
 @pytest.mark.parametrize(
     ("lose", "words"),
     [
+        (lost_file, "The file of findings was damaged when this server started"),
         (no_write, "No write has been seen"),
         (no_cluster, "--kubeconfig"),
         (lost_watch, "The watch of pods is not current"),

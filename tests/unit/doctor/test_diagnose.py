@@ -286,6 +286,13 @@ def test_registrations_that_ask_the_genguard_of_another_namespace_are_a_failure(
             f"{KUBECTL} logs deployment/genguard | grep store",
         ),
         (
+            with_said(WELL, store="sqlite-damaged"),
+            "store",
+            "warn",
+            "it was moved aside, and what was known before is missing",
+            f"{KUBECTL} logs deployment/genguard | grep 'moved aside'",
+        ),
+        (
             with_said(WELL, last="2026-04-29T00:00:00Z"),
             "last-seen",
             "warn",

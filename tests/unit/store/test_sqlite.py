@@ -3,12 +3,22 @@
 import os
 import resource
 import sqlite3
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from webhook.store.address import BadStoreError
-from webhook.store.state import Changes, NotSavedError, SqliteFile
+from webhook.store.state import (
+    DAMAGED,
+    Changes,
+    DamagedStoreError,
+    NotSavedError,
+    SqliteFile,
+    StatePersister,
+    move_aside,
+)
+from webhook.supervisor import Supervisor
 
 
 @pytest.fixture
@@ -129,19 +139,64 @@ def _cut_off(path: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "advice"),
     [
-        (_text, "no file of genguard's; move it away to start with nothing"),
-        (_database_of_others, "no file of genguard's"),
+        (_database_of_others, "no file of genguard's; move it away to start with nothing"),
         (_newer, "another version of genguard"),
-        (_damaged, "damaged; move it away"),
-        (_cut_off, "damaged; move it away"),
     ],
 )
-def test_what_cannot_be_used_is_refused_and_left_as_it_is(path, make, advice):
+def test_a_database_of_others_is_refused_and_left_as_it_is(path, make, advice):
     make(path)
     before = path.read_bytes()
-    with pytest.raises(BadStoreError, match=f"--store sqlite:{path}: .*{advice}"):
+    with pytest.raises(BadStoreError, match=f"--store sqlite:{path}: .*{advice}") as refused:
         SqliteFile(path)
+    assert not isinstance(refused.value, DamagedStoreError)
     assert path.read_bytes() == before
+
+
+def _overwritten(path: Path) -> None:
+    saved(path, ("a", b"1"))
+    path.write_bytes(b"\0" * path.stat().st_size)
+
+
+def _beginning_lost(path: Path) -> None:
+    saved(path, ("a", b"1"))
+    content = path.read_bytes()
+    path.write_bytes(b"\xff" * 512 + content[512:])
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        _damaged,
+        _cut_off,
+        pytest.param(_text, id="something else was written to it"),
+        pytest.param(_overwritten, id="zeros, as after a loss of power"),
+        pytest.param(_beginning_lost, id="the first block is lost"),
+    ],
+)
+def test_a_damaged_file_is_moved_aside_whole_and_the_start_goes_on(path, make):
+    make(path)
+    before = path.read_bytes()
+    journal = path.with_name("state.db-journal")
+    journal.write_bytes(b"of the damaged one")
+    supervisor = Supervisor()
+    keeping = StatePersister.opened(path, {}, supervisor)
+    keeping._rows.close()
+    (aside,) = (one for one in path.parent.glob("state.db.damaged-*") if "journal" not in one.name)
+    assert aside.read_bytes() == before
+    assert not journal.exists(), "SQLite would apply it to the new file"
+    assert supervisor.left_out == {DAMAGED: 1}
+    saved(path, ("a", b"2"))
+    assert loaded(path) == {"a": b"2"}
+
+
+def test_a_second_damaged_file_does_not_replace_the_first(path):
+    at = datetime(2026, 5, 1, tzinfo=UTC)
+    moved = []
+    for content in (b"first", b"second", b"third"):
+        path.write_bytes(content)
+        moved.append(move_aside(path, at))
+    assert [one.read_bytes() for one in moved] == [b"first", b"second", b"third"]
+    assert moved[0].name == "state.db.damaged-20260501T000000Z"
 
 
 def test_an_empty_file_is_as_good_as_none(path):

@@ -4,8 +4,14 @@ from collections.abc import Mapping
 
 import pytest
 
-from webhook.store.address import BadStoreError
-from webhook.store.state import Changes, NotSavedError, StatePersister
+from webhook.store.state import (
+    DAMAGED,
+    Changes,
+    DamagedStoreError,
+    NotSavedError,
+    SqliteFile,
+    StatePersister,
+)
 from webhook.supervisor import Supervisor
 from webhook.telemetry.metrics import Metrics
 
@@ -97,8 +103,28 @@ async def test_the_end_is_saved_too():
     assert disk.closed
 
 
-def test_rows_that_cannot_be_read_stop_the_start():
+def test_rows_that_cannot_be_read_are_reported():
     disk = Disk(a=b"\xff")
-    with pytest.raises(BadStoreError, match="notes cannot be read; move the file away"):
+    with pytest.raises(DamagedStoreError, match="notes cannot be read"):
         StatePersister(disk, {"notes": Notes()})
     assert disk.closed
+
+
+async def test_what_could_be_read_of_a_damaged_file_is_saved_in_the_new_one(tmp_path, caplog):
+    path, supervisor = tmp_path / "state.db", Supervisor()
+    file = SqliteFile(path)
+    file.save({"good": Changes([("a", b"1")], ()), "bad": Changes([("b", b"\xff")], ())})
+    file.close()
+    good, bad = Notes(), Notes()
+    keeping = StatePersister.opened(path, {"good": good, "bad": bad}, supervisor)
+    async with keeping.running(Metrics(lambda group, resource: False), supervisor):
+        assert (good.kept, bad.kept) == ({"a": "1"}, {})
+    (aside,) = tmp_path.glob("state.db.damaged-*")
+    new, old = SqliteFile(path), SqliteFile(aside)
+    assert (new.load("good"), new.load("bad")) == ([("a", b"1")], [])
+    assert old.load("bad") == [("b", b"\xff")], "kept for whoever wants to look"
+    new.close()
+    old.close()
+    assert supervisor.left_out == {DAMAGED: 1}
+    (line,) = [one for one in caplog.records if one.message == "a damaged file was moved aside"]
+    assert line.facts == {"file": str(path), "movedTo": str(aside)}
