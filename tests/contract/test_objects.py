@@ -90,7 +90,7 @@ async def test_an_object_says_all_that_is_known_of_it(running):
         "group": "apps", "resource": "deployments", "kind": "Deployment", "namespace": "default",
         "name": "new", "uid": "uid-new", "generation": 1, "observedGeneration": 1,
         "reconciledGeneration": 1, "ready": True, "settled": True, "health": "Green",
-        "readyFlips": 0, "stored": False,
+        "readyFlips": 0, "stored": False, "openFindings": 0, "worstFinding": "",
     }  # fmt: skip
 
 

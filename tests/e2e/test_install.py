@@ -58,8 +58,10 @@ def clean(plane: ControlPlane) -> Iterator[ControlPlane]:
     """Nothing of genguard's before the test, and nothing after."""
     before = there(plane)
     yield plane
-    if f"/api/v1/namespaces/{SYSTEM}" in there(plane):
+    if (home := f"/api/v1/namespaces/{SYSTEM}") in there(plane):
         run(plane, "uninstall", "--yes")
+        # It stays where the test has put something of its own into it.
+        plane.client.delete(home, check=False)
     for phase in registered(plane):
         plane.client.delete(REGISTRATIONS[phase])
     wait_until(lambda: there(plane) == before, what="everything gone")
@@ -355,7 +357,6 @@ def test_replicas_share_a_store_whose_secret_has_to_be_there(clean: ControlPlane
     assert "create    deployment/genguard" in found.out
     left = run(clean, "uninstall", "--yes")
     assert "it holds secret/genguard-store" in left.out
-    clean.client.delete(f"/api/v1/namespaces/{SYSTEM}")
 
 
 def test_replicas_that_share_a_store_are_installed_examined_and_taken_out(
@@ -373,18 +374,19 @@ def test_replicas_that_share_a_store_are_installed_examined_and_taken_out(
         assert clean.client.get(path).body["spec"]["replicas"] == 4
         lines = [json.loads(line) for line in run(clean, "doctor", "-o", "json").out.splitlines()]
         told = {line["id"]: line for line in lines if "id" in line}
-        assert {line["level"] for line in told.values()} == {"ok"}
+        # No kubelet forwards a port here, so the findings could not be asked for.
+        odd = {name: line["level"] for name, line in told.items() if line["level"] != "ok"}
+        assert odd == {"culprits": "unknown"}
         assert told["store"]["message"] == "shared by all replicas"
         clean.client.delete(REGISTRATIONS["intent"])
         lines = [
             json.loads(line) for line in run(clean, "doctor", "-o", "json", code=1).out.splitlines()
         ]
-        (mend,) = {line["mend"] for line in lines if line.get("mend")}
+        (mend,) = {line["mend"] for line in lines if line.get("level") == "fail"}
         assert mend == f"genguard install --ha --store '{store[8:]}' --replicas 4"
         run(clean, *shlex.split(mend)[1:], "--yes")
         assert registered(clean) == list(REGISTRATIONS)
         run(clean, "uninstall", "--yes")
-        clean.client.delete(f"/api/v1/namespaces/{SYSTEM}")
 
 
 def test_uninstall_takes_registrations_alone_when_it_is_to_be_off(clean: ControlPlane) -> None:
@@ -403,7 +405,6 @@ def test_uninstall_leaves_a_namespace_that_others_use(clean: ControlPlane) -> No
     assert "namespace/genguard-system  (it holds configmap/somebody-elses)" in left.out
     assert clean.client.get(f"{path}/somebody-elses").body
     assert registered(clean) == []
-    clean.client.delete(f"{path}/somebody-elses")
 
 
 def test_uninstall_takes_the_findings_that_the_server_has_kept(clean: ControlPlane) -> None:
@@ -415,8 +416,8 @@ def test_uninstall_takes_the_findings_that_the_server_has_kept(clean: ControlPla
     assert "it holds" not in left.out
 
 
-def test_uninstall_of_nothing_says_so(plane: ControlPlane) -> None:
-    assert "there is nothing of genguard's" in run(plane, "uninstall", "--yes").err
+def test_uninstall_of_nothing_says_so(clean: ControlPlane) -> None:
+    assert "there is nothing of genguard's" in run(clean, "uninstall", "--yes").err
 
 
 def test_manifests_of_static_webhooks_go_with_the_server_and_are_removed_with_it(
