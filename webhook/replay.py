@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from webhook.admission.review import AdmissionRequest, GroupVersionResource, Phase
-from webhook.audit.event import API_VERSION, is_audit
+from webhook.audit.document import TOO_DEEP, UNFINISHED, audit_kind, see_events, why_unreadable
 from webhook.audit.log import AuditLog
 from webhook.detection.causes import beneath_causes
 from webhook.detection.detection import Detection
@@ -36,15 +36,11 @@ class _Recording(msgspec.Struct):
     review: msgspec.Raw
 
 
-class _Kind(msgspec.Struct, rename="camel"):
-    # Of no other type: what is decoded of a list takes 25 times as much memory as its text.
-    kind: str = ""
-    api_version: str = ""
+class _Head(msgspec.Struct):
     review: msgspec.Raw = msgspec.Raw()
 
 
-_HEAD: Final = 100
-_kinds: Final = msgspec.json.Decoder(_Kind)
+_heads: Final = msgspec.json.Decoder(_Head)
 _recordings: Final = msgspec.json.Decoder(_Recording)
 
 
@@ -58,6 +54,7 @@ class Replay:
         self._audit: Final = AuditLog(self._dependencies.engine, suspects)
         self._counts: Counter[str] = Counter()
         self._clock = 0.0
+        self._has_audit = False
         self.unreadable = 0
         self._registered: Final = suspects.registered if suspects else ()
 
@@ -65,11 +62,18 @@ class Replay:
         """Judge each line of a stream; `name` is for messages."""
         for number, line in enumerate(stream, start=1):
             if isinstance(line, LongLine):
-                yield self._error(f"{name}:{number}", f"{line}: raise --max-line to read it")
-            elif line.strip():
-                found = self._line(line, f"{name}:{number}")
-                if found is not None:
-                    yield found
+                yield self.leave_out(f"{name}:{number}", f"{line}: raise --max-line to read it")
+            elif line and not line.isspace():
+                where = f"{name}:{number}"
+                try:
+                    yield from self._line(line, where)
+                except Exception as error:  # noqa: BLE001 - one bad line must not end the others
+                    yield self.leave_out(where, why_unreadable(error))
+
+    def leave_out(self, where: str, reason: str) -> ReplayLine:
+        """Count what cannot be read, and say where it is and why."""
+        self.unreadable += 1
+        return {"type": "error", "where": where, "message": reason}
 
     def findings(self) -> Iterator[ReplayLine]:
         """Every finding; to be called after the last line."""
@@ -84,35 +88,37 @@ class Replay:
     @property
     def is_empty(self) -> bool:
         """Whether nothing was judged: there was no review, and no event of an audit log."""
-        return not (self._counts["reviews"] or self._audit.documents or self.unreadable)
+        return not (self._counts["reviews"] or self._has_audit or self.unreadable)
 
     def summary(self) -> ReplayLine:
         """The counts of the run."""
-        audit = self._audit.summary() if self._audit.documents else {}
+        audit = self._audit.summary() if self._has_audit else {}
         return {"type": "summary", "unreadable": self.unreadable, **dict(self._counts), **audit}
 
-    def _line(self, line: bytes, where: str) -> ReplayLine | None:
+    def _line(self, line: bytes, where: str) -> Iterator[ReplayLine]:
+        is_too_deep = False
         try:
-            head = _kinds.decode(line)
-            if is_audit(head.kind, head.api_version):
-                self._audit.see(line, head.kind)
-                return None
-            phase, body = self._split(line, head)
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            if not line.endswith(b"\n") and _begins_an_event(line):
-                self._counts["truncated"] += 1  # the API server had not finished it
-                return None
-            return self._error(where, str(error))
+            kind = audit_kind(line)
+            if kind:
+                self._has_audit = True
+                for reason in see_events(line, kind, self._audit.see):
+                    if reason == UNFINISHED:
+                        self._counts["truncated"] += 1
+                    else:
+                        yield self.leave_out(where, reason)
+                return
+            phase, body = self._split(line)
         except RecursionError:
-            phase, body = Phase.MUTATE, line.strip()
+            is_too_deep, phase, body = True, Phase.MUTATE, line.strip()
         reply = review(body, phase, self._dependencies, self._clock)
         if reply.verdict.refused is not None:
-            return self._error(where, str(reply.verdict.refused))
+            yield self.leave_out(where, TOO_DEEP if is_too_deep else str(reply.verdict.refused))
+            return
         self._counts["reviews"] += 1
         if reply.verdict.patch:
             self._counts["patched"] += 1
         self._detect(phase, reply.verdict)
-        return _describe(phase, reply)
+        yield _describe(phase, reply)
 
     def _detect(self, phase: Phase, verdict: Verdict) -> None:
         if verdict.request is not None and verdict.prediction is not None:
@@ -121,22 +127,13 @@ class Replay:
             if fact is not None:
                 self._detection.see(fact)
 
-    def _split(self, line: bytes, head: _Kind) -> tuple[Phase, bytes]:
-        if bytes(head.review) == b"":
+    def _split(self, line: bytes) -> tuple[Phase, bytes]:
+        if bytes(_heads.decode(line).review) == b"":
             return Phase.MUTATE, line.strip()
         recording = _recordings.decode(line)
         # Time only runs forward: intents are remembered by it.
         self._clock = max(self._clock, recording.time.timestamp())
         return recording.phase, bytes(recording.review)
-
-    def _error(self, where: str, reason: str) -> ReplayLine:
-        self.unreadable += 1
-        return {"type": "error", "where": where, "message": reason}
-
-
-def _begins_an_event(line: bytes) -> bool:
-    head = line[:_HEAD].replace(b" ", b"")
-    return head.startswith(b'{"kind":"Event') and f'"apiVersion":"{API_VERSION}"'.encode() in head
 
 
 def _describe(phase: Phase, reply: Reply) -> ReplayLine:

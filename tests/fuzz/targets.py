@@ -21,6 +21,7 @@ from webhook.admission.decode import decode_review
 from webhook.admission.errors import UndecodableReviewError
 from webhook.admission.review import Phase
 from webhook.admission.skim import skim
+from webhook.audit.document import FAULT
 from webhook.lint.lint import lint
 from webhook.objects.documents import ReadObject, read_documents
 from webhook.objects.equality import same_json, same_raw
@@ -151,6 +152,7 @@ def replay(data: bytes) -> None:
     lines = data.split(b"\n")
     found = [*run.lines(lines, "-"), run.summary()]
     assert {line["type"] for line in found} <= {"review", "finding", "error", "summary"}
+    assert not [line for line in found if FAULT in line.get("message", "")]
     for line in found:
         json.loads(as_json(line))
         assert len(as_row(line).splitlines()) <= 1

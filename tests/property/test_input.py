@@ -13,6 +13,7 @@ from webhook.admission.decode import decode_review
 from webhook.admission.errors import UndecodableReviewError
 from webhook.admission.review import Phase
 from webhook.admission.skim import skim
+from webhook.audit.document import FAULT
 from webhook.pipeline import review
 from webhook.replay import Replay, as_json, as_row
 from webhook.review_setup import ReviewOptions
@@ -58,6 +59,7 @@ def test_every_line_of_a_recording_is_a_review_or_an_error(bodies):
     lines = [*bodies, *[phase % body for body in bodies]]
     found = [*run.lines(lines, "-"), run.summary()]
     assert {line["type"] for line in found} <= {"review", "error", "summary"}
+    assert not [line for line in found if FAULT in line.get("message", "")]
     for line in found:
         json.loads(as_json(line))
         assert len(as_row(line).splitlines()) <= 1

@@ -8,6 +8,8 @@ patch.webhook.admission.k8s.io/round_R_index_I      {..., "patch":[RFC 6902]}, f
 failed-open.mutation.webhook.admission.k8s.io/...   the name of a webhook that could not be called
 failed-open.validating.webhook.admission.k8s.io/... the same
 
+A log may be hostile: values are counted before they are decoded, and names have a longest.
+
 Source: apiserver pkg/admission/plugin/webhook/mutating/dispatcher.go. Round 1 is the reinvocation;
 there is no round 2.
 """
@@ -16,13 +18,13 @@ import re
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from sys import intern
-from typing import Any, Final, NamedTuple
-from urllib.parse import parse_qs, urlsplit
+from typing import Annotated, Any, Final, NamedTuple
+from urllib.parse import parse_qs
 
 import msgspec
 
-API_VERSION: Final = "audit.k8s.io/v1"
-KINDS: Final = frozenset({"Event", "EventList"})
+from webhook.objects.fields import count_values
+
 NO_OBJECT: Final = msgspec.Raw()
 _BAD_REQUEST: Final = 400
 _CONFLICT: Final = 409
@@ -40,6 +42,16 @@ _FAILED_OPEN: Final = (
     "failed-open.validating.webhook.admission.k8s.io/",
 )
 
+MOST_VALUES: Final = 600_000
+"""Of one event. The largest that an API server writes has two objects of 3 MiB and patches."""
+_LONGEST_NAME: Final = 4_096
+"""Characters. Kubernetes ends most names at 253, and a URL has no room for more than 8,192."""
+_LONGEST_MANAGER: Final = 128
+_LONGEST_QUERY: Final = 8_192
+_END_OF_TIME: Final = 253_402_300_800
+"""The year 10,000, in seconds since the epoch."""
+_Name = Annotated[str, msgspec.Meta(max_length=_LONGEST_NAME)]
+
 _PLACE: Final = re.compile(r"round_([0-9]{1,3})_index_([0-9]{1,6})")
 _OWN_WEBHOOKS: Final = ".genguard.io"
 
@@ -47,21 +59,21 @@ _OWN_WEBHOOKS: Final = ".genguard.io"
 class User(msgspec.Struct):
     """The sender of a request."""
 
-    username: str = ""
+    username: _Name = ""
     groups: tuple[str, ...] = ()
 
 
 class ObjectReference(msgspec.Struct, rename="camel"):
     """The object of a request."""
 
-    resource: str = ""
-    namespace: str = ""
-    name: str = ""
-    uid: str = ""
-    api_group: str = ""
-    api_version: str = ""
-    subresource: str = ""
-    resource_version: str = ""
+    resource: _Name = ""
+    namespace: _Name = ""
+    name: _Name = ""
+    uid: _Name = ""
+    api_group: _Name = ""
+    api_version: _Name = ""
+    subresource: _Name = ""
+    resource_version: _Name = ""
 
 
 class Cause(msgspec.Struct):
@@ -119,7 +131,7 @@ class Event(msgspec.Struct, rename="camel"):
     user_agent: str = ""
     object_ref: ObjectReference | None = None
     response_status: ResponseStatus | None = None
-    stage_timestamp: datetime | None = None
+    stage_timestamp: Annotated[datetime, msgspec.Meta(tz=True)] | None = None
     annotations: dict[str, str] | None = None
     request_object: msgspec.Raw = NO_OBJECT
     response_object: msgspec.Raw = NO_OBJECT
@@ -139,7 +151,8 @@ class Event(msgspec.Struct, rename="camel"):
     def manager(self) -> str:
         """The field manager as the API server derives it: the parameter, else the user agent."""
         given = self._query.get("fieldManager")
-        return intern(given[0] if given else self.user_agent.partition("/")[0])
+        manager = given[0] if given else self.user_agent.partition("/")[0]
+        return intern(manager[:_LONGEST_MANAGER])
 
     @property
     def groups(self) -> tuple[str, ...]:
@@ -183,7 +196,7 @@ class Event(msgspec.Struct, rename="camel"):
 
     @property
     def _query(self) -> dict[str, list[str]]:
-        return parse_qs(urlsplit(self.request_uri).query) if "?" in self.request_uri else {}
+        return parse_qs(self.request_uri.partition("?")[2][:_LONGEST_QUERY])
 
 
 def is_object(raw: msgspec.Raw) -> bool:
@@ -196,30 +209,24 @@ def decode_object(raw: msgspec.Raw) -> Any:
     return None if raw == NO_OBJECT else msgspec.json.decode(raw)
 
 
-class _List(msgspec.Struct):
-    items: list[msgspec.Raw] = []
-
-
 _events: Final = msgspec.json.Decoder(Event)
 
-_lists: Final = msgspec.json.Decoder(_List)
 
+def read_event(text: bytes) -> Event:
+    """Decode one event, at any stage.
 
-def is_audit(kind: str, api_version: str) -> bool:
-    """Whether a document is an audit event or a list of them."""
-    return api_version == API_VERSION and kind in KINDS
-
-
-def read_events(document: bytes, kind: str) -> Iterator[Event]:
-    """Yield the events of one document, at any stage.
-
-    Raises msgspec.MsgspecError; its message has the path inside the document.
+    Raises msgspec.MsgspecError, UnicodeDecodeError and RecursionError.
     """
-    if kind == "Event":
-        yield _events.decode(document)
-        return
-    for item in _lists.decode(document).items:
-        yield _events.decode(item)
+    _check_values(text)
+    event = _events.decode(text)
+    if not 0 <= event.time < _END_OF_TIME:
+        raise msgspec.ValidationError("no time between 1970 and 9999 - at `$.stageTimestamp`")
+    return event
+
+
+def _check_values(text: bytes) -> None:
+    if len(text) > MOST_VALUES and count_values(text) > MOST_VALUES:
+        raise msgspec.ValidationError(f"more than {MOST_VALUES:,} values")
 
 
 class Operation(msgspec.Struct, frozen=True):
@@ -256,8 +263,8 @@ class Call(NamedTuple):
 
 
 class _Mutation(msgspec.Struct):
-    configuration: str = ""
-    webhook: str = ""
+    configuration: _Name = ""
+    webhook: _Name = ""
     mutated: bool = False
 
 
@@ -285,6 +292,8 @@ def read_calls(annotations: Mapping[str, str]) -> tuple[Call, ...]:
             continue
         found = _mutations.decode(value)
         patch = annotations.get(_PATCH + place)
+        if patch is not None:
+            _check_values(patch.encode())  # in the event, escapes may have hidden them
         operations = None if patch is None else _patches.decode(patch).patch or ()
         calls.append(
             Call(
@@ -303,4 +312,4 @@ def failed_open(annotations: Mapping[str, str]) -> Iterator[str]:
     """Yield the webhooks that could not be called and have failurePolicy Ignore."""
     for key, value in annotations.items():
         if key.startswith(_FAILED_OPEN):
-            yield value
+            yield value[:_LONGEST_NAME]

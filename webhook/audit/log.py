@@ -21,7 +21,7 @@ from webhook.audit.event import (
     ObjectReference,
     failed_open,
     read_calls,
-    read_events,
+    read_event,
 )
 from webhook.audit.fight import Fights
 from webhook.audit.lives import AuditedLives
@@ -82,19 +82,17 @@ class AuditLog:
         self._failed_open: Counter[str] = Counter()
         self._webhooks: Counter[str] = Counter()
         self._last = 0.0
-        self.documents = 0
         self.events = 0
         self.patches = 0
 
-    def see(self, document: bytes, kind: str) -> None:
-        """Read one document, an Event or an EventList.
+    def see(self, text: bytes) -> None:
+        """Read one event.
 
-        Raises msgspec.MsgspecError and RecursionError if it cannot be read.
+        Raises msgspec.MsgspecError, UnicodeDecodeError and RecursionError if it cannot be read.
         """
-        self.documents += 1
-        for event in read_events(document, kind):
-            if event.stage == _COMPLETE:
-                self._see(event)
+        event = read_event(text)
+        if event.stage == _COMPLETE:
+            self._see(event)
 
     def findings(self) -> Iterator[Finding]:
         """Yield all findings; those without signals at the end of the log are resolved."""

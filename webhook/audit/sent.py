@@ -4,7 +4,6 @@ For level Request, and for objects of which the last stored state is not known: 
 what the patches of webhooks made of it, and who it was.
 """
 
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from sys import intern
 from typing import Final
@@ -19,9 +18,12 @@ from webhook.detection.changes import digest
 from webhook.detection.diff import NO_DIFF
 from webhook.detection.life_fact import blank_write
 from webhook.detection.write import Called, Requester, Write
+from webhook.objects.bounded import Bounded
 from webhook.objects.fields import NOT_CONTENT, Fields
 from webhook.objects.observed import NOTHING_OBSERVED, read_observed
 
+_MOST_BYTES: Final = 16 * 1024 * 1024
+_BYTES_OF_UID: Final = 400
 StatusCounts = Callable[[str, str, str], bool]
 """Whether the status of a (group, version, resource) is written on its main endpoint."""
 
@@ -38,7 +40,7 @@ class SentWrites:
 
     def __init__(self, status_counts: StatusCounts) -> None:
         self._status_counts: Final = status_counts
-        self._uids: OrderedDict[tuple[str, ...], str] = OrderedDict()
+        self._uids: Final[Bounded[tuple[str, ...], str]] = Bounded(MOST_OBJECTS, _MOST_BYTES)
 
     def write(self, event: Event, reference: ObjectReference, others: Sequence[Call]) -> Write:
         """Return the write of an update; `others` are the calls of other webhooks that changed it.
@@ -79,14 +81,11 @@ class SentWrites:
     def _uid(self, event: Event, reference: ObjectReference) -> str:
         """Return the uid from this or an earlier event: patches below the level have none."""
         name = name_of(reference)
-        before = self._uids.pop(name, "")
         answer = object_fields(event.response_object)
         shown = _metadata.decode(answer["metadata"]).uid if "metadata" in answer else ""
-        uid = shown or reference.uid or before
+        uid = shown or reference.uid or self._uids.get(name) or ""
         if uid:
-            self._uids[name] = uid
-            if len(self._uids) > MOST_OBJECTS:
-                self._uids.popitem(last=False)
+            self._uids.put(name, uid, _BYTES_OF_UID + sum(map(len, (*name, uid))))
         return uid
 
 

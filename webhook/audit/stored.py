@@ -3,7 +3,6 @@
 Bounded in objects and in bytes: those not written for longest are forgotten first.
 """
 
-from collections import OrderedDict
 from collections.abc import Iterator
 from sys import intern
 from typing import Any, Final, NamedTuple
@@ -12,6 +11,7 @@ import msgspec
 
 from webhook.audit.event import ObjectReference, is_object
 from webhook.detection.write import ObjectKey
+from webhook.objects.bounded import Bounded
 from webhook.objects.fields import Fields
 from webhook.objects.metadata import version_number
 
@@ -149,11 +149,9 @@ class StoredObjects:
     """The last known state of objects, by name."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[tuple[str, ...], StoredObject] = OrderedDict()
-        self.bytes = 0
-
-    def __len__(self) -> int:
-        return len(self._known)
+        self._known: Final[Bounded[tuple[str, ...], StoredObject]] = Bounded(
+            MOST_OBJECTS, MOST_BYTES
+        )
 
     def get(self, reference: ObjectReference) -> StoredObject | None:
         """Return the last known state of an object."""
@@ -161,21 +159,17 @@ class StoredObjects:
 
     def put(self, reference: ObjectReference, stored: StoredObject) -> None:
         """Remember a state. It must not be changed afterwards; its texts are copied."""
-        self.forget(reference)
-        size = stored.size
+        name = name_of(reference)
+        size = stored.size + sum(map(len, name))
         if size > _LARGEST:
+            self._known.pop(name)
             return
         kept = {key: raw.copy() for key, raw in stored.fields.items()}
-        self._known[name_of(reference)] = stored._replace(fields=kept)
-        self.bytes += size
-        while len(self._known) > MOST_OBJECTS or self.bytes > MOST_BYTES:
-            _, oldest = self._known.popitem(last=False)
-            self.bytes -= oldest.size
+        self._known.put(name, stored._replace(fields=kept), size)
 
     def forget(self, reference: ObjectReference) -> None:
         """Forget an object: it is gone, or was written in a way that does not show the result."""
-        known = self._known.pop(name_of(reference), None)
-        self.bytes -= known.size if known else 0
+        self._known.pop(name_of(reference))
 
 
 def name_of(reference: ObjectReference) -> tuple[str, ...]:

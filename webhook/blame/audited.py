@@ -20,7 +20,7 @@ from webhook.audit.event import (
     ObjectReference,
     decode_object,
     read_calls,
-    read_events,
+    read_event,
 )
 from webhook.audit.stages import UnknownStagesError, apply_patch
 from webhook.blame.managed import Manager, UnreadableFieldsError, owners
@@ -84,15 +84,15 @@ class AuditBlame:
         self._names: Final[dict[str, None]] = {}
         self.events = 0
 
-    def see(self, document: bytes, kind: str) -> None:
-        """Read one document, an Event or an EventList.
+    def see(self, text: bytes) -> None:
+        """Read one event.
 
-        Raises msgspec.MsgspecError and RecursionError if it cannot be read.
+        Raises msgspec.MsgspecError, UnicodeDecodeError and RecursionError if it cannot be read.
         """
-        for event in read_events(document, kind):
-            if event.stage == _COMPLETE:
-                self.events += 1
-                self._see(event)
+        event = read_event(text)
+        if event.stage == _COMPLETE:
+            self.events += 1
+            self._see(event)
 
     def find(self) -> "_Story":
         """Return what is known of the object; raises NotInLogError."""

@@ -3,7 +3,7 @@
 import asyncio
 import sys
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import AsyncExitStack
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import click
 import msgspec
 
-from webhook.audit.event import is_audit
+from webhook.audit.document import (
+    UNFINISHED,
+    audit_kind,
+    is_unfinished,
+    see_events,
+    why_unreadable,
+)
 from webhook.blame.audited import AuditBlame, NotInLogError, kind_in_log
 from webhook.blame.drawing import annotated, table
 from webhook.blame.managed import UnreadableFieldsError
@@ -32,7 +38,7 @@ from webhook.cli.options import (
 )
 from webhook.cli.output import tell
 from webhook.generation.table import load_rows
-from webhook.objects.lines import LongLine, bounded
+from webhook.objects.lines import Line, LongLine, bounded
 from webhook.objects.served import Served, UnknownTargetError, find, split_target
 from webhook.objects.shown import json_line
 
@@ -41,11 +47,6 @@ if TYPE_CHECKING:
     from webhook.cluster.rest import Rest
 
 _MOST_EVENTS: Final = 3
-
-
-class _Head(msgspec.Struct, rename="camel"):
-    kind: str = ""
-    api_version: str = ""
 
 
 class _Finding(msgspec.Struct):
@@ -149,8 +150,7 @@ def _read(log: AuditBlame, files: tuple[str, ...], max_line: int) -> int:
         try:
             with open_unpacked(name) as (stream, _):
                 for number, line in enumerate(bounded(stream, max_line), start=1):
-                    trouble = _read_line(log, line)
-                    if trouble:
+                    for trouble in _read_line(log, line):
                         unread += 1
                         tell(f"{name}:{number}: {trouble}")
         except (OSError, EOFError, zlib.error) as error:
@@ -159,21 +159,22 @@ def _read(log: AuditBlame, files: tuple[str, ...], max_line: int) -> int:
     return unread
 
 
-def _read_line(log: AuditBlame, line: bytes | LongLine) -> str:
-    """Read one line; return what is wrong with it, "" for nothing."""
+def _read_line(log: AuditBlame, line: Line) -> Iterator[str]:
+    """Read one line; yield what is wrong with it, or with each of its events."""
     if isinstance(line, LongLine):
-        return f"{line}: raise --max-line to read it"
-    if not line.strip():
-        return ""
+        yield f"{line}: raise --max-line to read it"
+        return
+    if not line or line.isspace():
+        return
     try:
-        head = msgspec.json.decode(line, type=_Head)
-        if not is_audit(head.kind, head.api_version):
-            return "no event of an audit log (audit.k8s.io/v1)"
-        log.see(line, head.kind)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        # The API server had not finished the last line of a log that it still writes.
-        return "" if not line.endswith(b"\n") else "no event of an audit log that can be read"
-    return ""
+        kind = audit_kind(line)
+        if kind:
+            yield from (one for one in see_events(line, kind, log.see) if one != UNFINISHED)
+        else:
+            yield "no event of an audit log (audit.k8s.io/v1)"
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        if not is_unfinished(line, error):
+            yield f"no event of an audit log that can be read: {why_unreadable(error)}"
 
 
 async def _of_cluster(

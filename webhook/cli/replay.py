@@ -157,8 +157,10 @@ def replay(
                         progress.clear()
                         _print(found, write(found))
             except (OSError, EOFError, zlib.error) as error:
+                progress.clear()
                 reason = getattr(error, "strerror", None) or "is no whole gzip file"
-                raise click.ClickException(f"{name}: {reason}") from error
+                left_out = run.leave_out(name, reason)
+                _print(left_out, write(left_out))
     least = list(Severity).index(Severity(fail_on)) if fail_on else len(Severity)
     is_severe = False
     for finding in run.findings():

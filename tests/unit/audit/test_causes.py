@@ -30,7 +30,7 @@ def fight(follower: str) -> AuditLog:
         events.append(moved("deployments", number, replicas, second, user))
         events.append(moved("replicasets", number, replicas, second + 0.02, follower))
     for line in as_lines(events):
-        log.see(line, "Event")
+        log.see(line)
     return log
 
 

@@ -13,7 +13,7 @@ LEVELS = ("Request", "RequestResponse")
 def findings(*events: Json) -> dict[str, Any]:
     log = audit_log()
     for line in as_lines(events):
-        log.see(line, "Event")
+        log.see(line)
     return {one.detector: one for one in log.findings()}
 
 

@@ -58,7 +58,7 @@ def read(case, namespace=""):
     resource = case.get("resource", "deployments")
     log = AuditBlame(kind_in_log(resource, load_rows()), "web", namespace)
     for one in case["events"]:
-        log.see(event(one, resource), "Event")
+        log.see(event(one, resource))
     return log
 
 

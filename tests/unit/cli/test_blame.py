@@ -127,7 +127,10 @@ def test_lines_that_are_no_events_are_reported_and_the_rest_is_read(log):
     assert "eve" in found.stdout
     assert found.stderr.splitlines() == [
         f"{log}:1: no event of an audit log (audit.k8s.io/v1)",
-        f"{log}:2: no event of an audit log that can be read",
+        (
+            f"{log}:2: no event of an audit log that can be read: "
+            "JSON is malformed: invalid character (byte 4)"
+        ),
     ]
 
 

@@ -52,7 +52,7 @@ def test_a_gzip_file_that_ends_in_the_middle_is_told(tmp_path, cut):
     path.write_bytes(path.read_bytes()[:cut])
     result = replay(path)
     assert result.exit_code == 1
-    assert f"Error: {path}: is no whole gzip file" in result.stderr
+    assert result.stderr == f"{path}: is no whole gzip file\n"
 
 
 def test_a_gzip_file_that_is_damaged_is_told(tmp_path):
