@@ -9,6 +9,7 @@ from contextlib import contextmanager
 import pytest
 
 from tests.controlplane.client import wait_until
+from tests.store.loop import Loop, findings
 from tests.store.proxy import Proxy
 from tests.store.replica import Replica
 from tests.store.server import StoreServer
@@ -28,7 +29,7 @@ def _start(store: StoreServer, _: Proxy) -> None:
 
 
 def _slow(_: StoreServer, proxy: Proxy) -> None:
-    proxy.delay = 0.5
+    proxy.delay = 1.0
 
 
 def _quick(_: StoreServer, proxy: Proxy) -> None:
@@ -110,7 +111,7 @@ def _wait_for_store(replicas: tuple[Replica, Replica]) -> None:
 Step = Callable[[StoreServer, Proxy], None]
 TROUBLES: dict[str, tuple[Step, Step, str]] = {
     "stopped and restarted": (_stop, _start, "not connected"),
-    "slowed by half a second": (_slow, _quick, "no answer"),
+    "slowed by a second": (_slow, _quick, "no answer"),
     "hanging": (_hang, _quick, "no answer"),
     "full": (_fill, _empty, "the store is full"),
     "locked by another password": (_lock, _unlock, "user or password refused"),
@@ -162,6 +163,60 @@ def test_no_admission_fails_and_the_store_comes_back(
         return other.restores(name) == 7
 
     wait_until(shared, what="intents shared")
+
+
+def _is_shared(replica: Replica) -> bool:
+    return replica.has_store and replica.metric("genguard_store_shared") == 1
+
+
+def test_while_the_store_comes_and_goes_no_admission_fails_and_a_loop_is_found_by_both(
+    proxy: Proxy, replicas: tuple[Replica, Replica]
+) -> None:
+    """Each time before anybody can say for certain that it is there, or that it is lost."""
+    _wait_for_store(replicas)
+    loop, over = Loop(), threading.Event()
+
+    def flap() -> None:
+        while not over.wait(0.3):
+            proxy.close()
+            over.wait(0.3)  # meant: nobody is let in for so long
+            proxy.open()
+
+    with Traffic(replicas).running() as traffic, ThreadPoolExecutor(1) as flapping:
+        work = flapping.submit(flap)
+        try:
+            traffic.more(200)
+            loop.spread(replicas, lambda: any(map(_is_found, replicas)), "found by one of them")
+        finally:
+            over.set()
+            work.result()
+            proxy.open()
+        wait_until(lambda: all(map(_is_shared, replicas)), what="shared")
+        loop.spread(replicas, lambda: all(map(_is_found, replicas)), "found by both")
+    for replica in replicas:
+        assert replica.log_lines("task failed") == []
+
+
+def _is_found(replica: Replica) -> bool:
+    """Whether the loop is found."""
+    return any(one["state"] != "resolved" for one in findings(replica).values())
+
+
+@pytest.mark.parametrize("trouble", ["slowed by a second", "full"])
+def test_a_loop_is_found_while_the_store_is(store: StoreServer, proxy: Proxy, trouble: str) -> None:
+    begin, end, _ = TROUBLES[trouble]
+    flag = f"--store=valkey://127.0.0.1:{proxy.port}/0?prefix=genguard:alone:"
+    with Replica(flag) as one:
+        wait_until(lambda: _is_shared(one), what="shared")
+        begin(store, proxy)
+        try:
+            wait_until(lambda: not one.has_store, what="lost")
+            Loop().until(one, lambda: _is_found(one), "found")
+        finally:
+            end(store, proxy)
+        wait_until(lambda: _is_shared(one), what="shared again")
+        assert _is_found(one)
+        assert one.log_lines("task failed") == []
 
 
 def test_an_answer_does_not_wait_for_a_slow_store(proxy, replicas):

@@ -496,7 +496,7 @@ def unpack(data: bytes) -> tuple[Row, ...]:
             raise UnreadableFindingsError("larger than any that is written")
         unpacked = ZstdDecompressor().decompress(data, max_output_size=_MOST_UNPACKED)
         return _block_decoder.decode(unpacked).rows
-    except (ZstdError, msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (ZstdError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise UnreadableFindingsError("damaged, or of another version") from error
 
 

@@ -339,7 +339,7 @@ def shown_diff(raw: bytes) -> WriteDiff | None:
         fields = tuple(map(shown_field, sample.fields))
         patch = tuple(_operation(one) for one in sample.fields if _has_operation(one))
         time = datetime.fromtimestamp(sample.time, UTC).isoformat().replace("+00:00", "Z")
-    except (msgspec.MsgspecError, UnicodeDecodeError, ValueError, OverflowError):
+    except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError):
         return None
     return WriteDiff(time, sample.user, sample.manager, fields, patch, sample.more)
 

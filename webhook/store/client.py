@@ -44,6 +44,7 @@ from webhook.threads import in_thread
 
 UNKNOWN_FORM: Final = "the store gave an answer of no known form"
 _CONNECT_SECONDS: Final = 1.0
+_WRONG_TYPE: Final = "another program uses names of genguard's; give --store another ?prefix="
 _ANSWER_SECONDS: Final = 5.0
 """The longest wait for a reply about the stream; no admission answer waits for it."""
 _WAIT_MILLISECONDS: Final = 1_000
@@ -200,8 +201,13 @@ class StreamClient:
         return (first[0].id, last[0].id) if first and last else None
 
     async def get(self, key: bytes) -> bytes | None:
-        """Return the value of another key."""
-        found: bytes | None = await self._run(("GET", key), bytes | None)
+        """Return the value of another key; None as well where it holds another type."""
+        try:
+            found: bytes | None = await self._run(("GET", key), bytes | None)
+        except StoreLostError as error:
+            if _is_wrong_type(error.__cause__):
+                return None  # the next value replaces it
+            raise
         return found
 
     async def close(self) -> None:
@@ -266,10 +272,16 @@ def _store_errors() -> Iterator[None]:
 def _reason_of(error: BaseException) -> str:
     """Return why something failed. The server's own text is left out: it may quote a command."""
     causes = (error, error.__cause__, error.__context__)
+    if any(map(_is_wrong_type, causes)):
+        return _WRONG_TYPE
     for kind, reason in _REASONS:
         if any(isinstance(one, kind) for one in causes):
             return reason
     return "not connected"
+
+
+def _is_wrong_type(error: BaseException | None) -> bool:
+    return isinstance(error, ResponseError) and "WRONGTYPE" in str(error)
 
 
 class _TlsConnection(SSLConnection):

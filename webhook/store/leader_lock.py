@@ -18,14 +18,15 @@ LOCK_SECONDS: Final = 10.0
 LEAD_SECONDS: Final = 7.0
 _NEVER: Final = float("-inf")
 
+# pcall: what another program put there is of another type, and is replaced.
 _TAKE: Final = """\
-local holder = redis.call('GET', KEYS[1])
-if holder and holder ~= ARGV[1] then return 0 end
+local holder = redis.pcall('GET', KEYS[1])
+if type(holder) == 'string' and holder ~= ARGV[1] then return 0 end
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
 return 1
 """
 _RELEASE: Final = """\
-if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end
+if redis.pcall('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end
 """
 
 

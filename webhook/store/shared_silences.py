@@ -21,14 +21,16 @@ PAUSE_SECONDS: Final = 2.0
 LARGEST_VALUE: Final = 2 * 1024 * 1024
 """Bytes of a value that is read: MOST_SILENCES of them take less than a quarter."""
 _LEAST_SECONDS: Final = 60.0
+# pcall: what another program put there is of another type, and is replaced.
 _READ: Final = """\
-local known = redis.call('GET', KEYS[1])
-if known and #known > tonumber(ARGV[1]) then return '' end
+local known = redis.pcall('GET', KEYS[1])
+if type(known) ~= 'string' or #known > tonumber(ARGV[1]) then return '' end
 return known
 """
 _WRITE: Final = """\
-local known = redis.call('GET', KEYS[1])
-if (known or '') ~= ARGV[1] and #(known or '') <= tonumber(ARGV[4]) then return 0 end
+local known = redis.pcall('GET', KEYS[1])
+if type(known) ~= 'string' then known = '' end
+if known ~= ARGV[1] and #known <= tonumber(ARGV[4]) then return 0 end
 redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
 return 1
 """

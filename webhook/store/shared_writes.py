@@ -279,7 +279,7 @@ class SharedWrites:
         except UnsealedError:
             self.dropped["unsealed"] += 1
             return
-        except (msgspec.MsgspecError, UnicodeDecodeError):
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             self.dropped["unreadable"] += 1
             return
         finally:

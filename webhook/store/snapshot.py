@@ -12,8 +12,15 @@ from typing import Final, Protocol
 import msgspec
 
 from webhook.store.circuit_breaker import Command
-from webhook.store.seal import Seal, UnsealedError
-from webhook.store.stream import BEGINNING, KEPT_MILLISECONDS, Row, Snapshot, split_by_size
+from webhook.store.seal import Seal
+from webhook.store.stream import (
+    BEGINNING,
+    KEPT_MILLISECONDS,
+    Row,
+    Snapshot,
+    order,
+    split_by_size,
+)
 
 SAVE_SECONDS: Final = 3.0
 _SLOTS: Final = 2
@@ -71,7 +78,8 @@ class Snapshots:
                     return None
                 rows += part.rows
                 waiting += part.waiting
-        except (msgspec.MsgspecError, UnicodeDecodeError, UnsealedError):
+            order(head.at)
+        except (msgspec.MsgspecError, ValueError, RecursionError):
             return None
         return Snapshot(head.at, tuple(rows), tuple(waiting))
 

@@ -210,7 +210,7 @@ class PersistentPart(Protocol):
         """Return the content of one row; None when it is gone by now."""
 
     def restore(self, rows: Iterable[Row]) -> None:
-        """Load rows, at the start. Raises msgspec.MsgspecError or ValueError."""
+        """Load rows, at the start. Raises msgspec.MsgspecError, ValueError or RecursionError."""
 
 
 class Rows(Protocol):
@@ -243,7 +243,7 @@ class StatePersister:
             try:
                 found = rows.load(kind)
                 part.restore(found)
-            except (msgspec.MsgspecError, ValueError) as error:
+            except (msgspec.MsgspecError, ValueError, RecursionError) as error:
                 rows.close()
                 raise DamagedStoreError(f"--store: {kind} cannot be read") from error
             except BadStoreError:

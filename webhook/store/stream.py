@@ -101,13 +101,16 @@ class Stream:
         content = self._seal.open(self.key, raw)
         try:
             message: Message = _decoder.decode(content)
-        except (msgspec.MsgspecError, UnicodeDecodeError):
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             raise BadMessageError("not a message of this version") from None
         return message
 
 
 def order(identity: bytes) -> tuple[int, int]:
-    """Return an id as a sortable pair: milliseconds, and a number within them."""
+    """Return an id as a sortable pair: milliseconds, and a number within them.
+
+    Raises ValueError for bytes that are no id.
+    """
     milliseconds, _, number = identity.partition(b"-")
     return int(milliseconds), int(number)
 
@@ -255,12 +258,15 @@ class StreamDetection(Protocol):
         """Return findings of facts that no other replica saw, since the last call."""
 
     def absorb(self, rows: Iterable[Row]) -> None:
-        """Add what another replica found alone. Raises MsgspecError or ValueError."""
+        """Add what another replica found alone.
+
+        Raises MsgspecError, ValueError or RecursionError.
+        """
 
     def restore(self, rows: Iterable[Row], waiting: Collection[bytes]) -> None:
         """Replace all findings by these, and the facts that wait by these.
 
-        Raises MsgspecError or ValueError.
+        Raises MsgspecError, ValueError or RecursionError.
         """
 
 
@@ -306,7 +312,7 @@ class StreamConsumer:
         try:
             self._detection.restore(snapshot.rows, snapshot.waiting)
             self._detection.absorb(self._found_alone)
-        except (msgspec.MsgspecError, ValueError):
+        except (msgspec.MsgspecError, ValueError, RecursionError):
             self.counts["unreadable"] += 1
 
     def skip_past(self) -> None:
@@ -361,5 +367,5 @@ class StreamConsumer:
     def _absorb(self, message: Found) -> None:
         try:
             self._detection.absorb(message.rows)
-        except (msgspec.MsgspecError, ValueError):
+        except (msgspec.MsgspecError, ValueError, RecursionError):
             self.counts["unreadable"] += 1
