@@ -1,13 +1,14 @@
 """The ops port under attack: its clients get no more than its share, and probes are answered."""
 
 import asyncio
+import contextlib
 from dataclasses import replace
 
 import pytest
 
 from tests.contract.hostile import GOOD
 from tests.contract.service import PATIENT, Running, Wire, head, serving
-from tests.contract.victim import victim
+from tests.contract.victim import Victim, victim
 from tests.waiting import patiently, until
 from webhook.dashboard.stream import MOST_LISTENERS
 
@@ -61,6 +62,38 @@ async def test_idle_connections_leave_descriptors_for_reviews_and_probes(
         assert not [one for one in run.log if one["message"] == "no connection can be accepted"]
         for wire in wires:
             wire.writer.transport.abort()
+
+
+async def test_with_64_descriptors_both_ports_full_leave_some_for_reviews_probes_and_files(
+    tmp_path, on_each_loop
+):
+    keeping = (f"--store=sqlite:{tmp_path}/state.db", f"--record={tmp_path}/recording")
+    async with victim(tmp_path, on_each_loop, *keeping, descriptors=(64, 64)) as run:
+        kept = await run.connect()
+        wires = [await run.plain() for _ in range(200)] + [await run.plain_ops() for _ in range(99)]
+        for _ in range(5):
+            assert (await kept.post(GOOD.encode(), "/mutate?timeout=30s")).status == 200
+            assert await run.ops("/livez") == "ok\n"
+            assert await run.ops("/readyz") == "ok\n"
+        dropped = await run.metric('genguard_refused_requests_total{reason="too-many-connections"}')
+        assert dropped > 0
+        for wire in wires:
+            wire.writer.transport.abort()
+        await patiently_connected(run)
+        assert {line["level"] for line in run.log} <= {"info"}
+        await kept.close()
+
+
+async def patiently_connected(run: Victim) -> None:
+    """Wait until a new connection is answered: descriptors were given back."""
+    async with patiently():
+        while True:
+            with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+                wire = await run.connect()
+                assert (await wire.post(GOOD.encode(), "/mutate?timeout=30s")).status == 200
+                await wire.close()
+                return
+            await asyncio.sleep(0.1)
 
 
 async def test_headers_that_do_not_come_lose_their_connection(tmp_path):

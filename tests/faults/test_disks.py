@@ -25,6 +25,8 @@ from tests.e2e.registrations import registered
 from tests.e2e.traffic import PATIENCE, Traffic
 from tests.faults.apart import apart
 from tests.faults.fleet import Fleet
+from tests.store.loop import Loop, findings
+from tests.store.replica import Replica
 
 pytestmark = pytest.mark.xdist_group("apiserver")
 
@@ -165,6 +167,26 @@ def test_on_a_disk_that_was_read_only_before_the_certificate_there_is_served(
         wait_until(lambda: guard.log_lines("certificate due for renewal"), 60, what="told")
         traffic.more(50)
     assert traffic.failures == []
+
+
+def test_on_a_disk_that_is_full_from_the_start_it_serves_and_keeps_all_once_there_is_room() -> None:
+    """The state, which is damaged too, and the recording; a full disk is what damages files."""
+    script = (
+        f"mkdir disk; mount -t tmpfs -o size={MEBIBYTES}m none disk; echo damaged > disk/state.db; "
+        "dd if=/dev/zero of=disk/ballast bs=64k 2> /dev/null || true"
+    )
+    flags = ("--store=sqlite:disk/state.db", "--record=disk/recording")
+    with Replica(*flags, within=apart(script)) as guard:
+        _fill(guard)
+        loop = Loop()
+        loop.until(guard, lambda: guard.metric("genguard_store_save_failures"), "not saved")
+        assert findings(guard)
+        assert guard.metric("genguard_recording_dropped") > 0
+        assert guard.ops("/readyz")[0] == 200
+        _empty(guard)
+        loop.until(guard, lambda: guard.log_lines("state is saved again"), "saved again")
+        assert guard.log_lines("a damaged file was moved aside")
+        assert guard.stop() == 0
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,15 @@
 """A server that is killed and started again on one machine knows what it knew."""
 
+import contextlib
+import http.client
 import json
 import os
+import signal
+import threading
 import time
+from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
@@ -12,9 +17,12 @@ from tests.controlplane.client import wait_until
 from tests.reviews import make_review
 from tests.store.loop import Loop, findings
 from tests.store.replica import Replica
+from webhook.replay import Replay
+from webhook.review_setup import ReviewOptions
 
 pytestmark = pytest.mark.xdist_group("store")
 
+KILLS = 2
 DONE = {
     "observedGeneration": 2,
     "replicas": 1,
@@ -70,6 +78,67 @@ def test_what_is_known_at_the_end_is_saved(tmp_path: Path):
         assert server.stop(at_once=True) == 0
     with Replica(flag) as server:
         assert findings(server).keys() == before.keys()
+
+
+class Load:
+    """Clients that write without a pause, to a server that may be killed meanwhile."""
+
+    def __init__(self, server: Replica) -> None:
+        self._server = server
+        self._over = threading.Event()
+        self._clients = [threading.Thread(target=self._write, args=(one,)) for one in range(4)]
+        self.answered = 0
+
+    def __enter__(self) -> Self:
+        for client in self._clients:
+            client.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        for client in self._clients:
+            client.join()
+
+    def _write(self, client: int) -> None:
+        filler = {"note": "x" * 50_000}
+        while not self._over.is_set():
+            review = make_review(new={"status": filler}, old={}, name=f"of-{client}")
+            with contextlib.suppress(OSError, http.client.HTTPException):
+                self._server.call("mutate", review)
+                self.answered += 1
+
+
+def test_killed_again_and_again_under_load_it_keeps_findings_and_no_line_spoils_another(
+    tmp_path: Path,
+) -> None:
+    file, recording = tmp_path / "state.db", tmp_path / "recording"
+    known: dict[str, dict[str, Any]] = {}
+    flags = (f"--store=sqlite:{file}", f"--record={recording}")
+    answered = 0
+    for _ in range(KILLS):
+        with Replica(*flags) as server:
+            restored = findings(server)
+            assert restored.keys() >= known.keys()
+            assert all(restored[name]["count"] >= one["count"] for name, one in known.items())
+            assert server.log_lines("a damaged file was moved aside") == []
+            with Load(server) as load:
+                loop = Loop()
+                loop.until(
+                    server, lambda load=load: findings(server) and load.answered > 50, "found"
+                )
+                known = findings(server)
+                for _ in range(2):  # the first save may have begun before
+                    seen = time.time_ns()
+                    loop.until(server, lambda seen=seen: file.stat().st_mtime_ns > seen, "saved")
+                os.kill(server.pid, signal.SIGKILL)
+            answered += load.answered
+    read = Counter[str]()
+    with recording.open("rb") as stream:
+        for one in Replay(ReviewOptions()).lines(stream, "recording"):
+            read[one["type"]] += 1
+    lines = len(recording.read_bytes().splitlines())
+    assert read["review"] > answered / 2, "all but those that waited to be written"
+    assert lines - read["review"] <= KILLS, "half a line for each kill"
 
 
 def test_a_damaged_file_is_moved_aside_and_the_server_serves_and_says_so(tmp_path: Path):

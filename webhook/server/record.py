@@ -5,11 +5,14 @@
 A recording holds whole objects, Secrets too if they are reviewed: the file is for its owner alone,
 also where it was there before with another mode. A thread writes, and when it cannot keep up lines
 are dropped and counted: recording never delays an answer.
+
+A process that is killed may leave half a line. It gets an end before the next line begins, so that
+it spoils no other one.
 """
 
-import contextlib
 import os
 import queue
+import stat
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -42,6 +45,8 @@ class Recorder:
         except OSError:
             os.close(self._file)
             raise
+        self._is_torn = _ends_within_line(path)
+        """Whether the file ends with a part of a line."""
         self._clock: Final = clock
         self._lines: Final[queue.SimpleQueue[bytes | None]] = queue.SimpleQueue()
         self._waiting = 0
@@ -87,12 +92,29 @@ class Recorder:
 
     def _append(self, line: bytes) -> None:
         """Write all of a line or nothing of it: half a line would spoil the next one too."""
-        left = memoryview(line)
+        whole = b"\n" + line if self._is_torn else line
+        left = memoryview(whole)
         try:
             while left:
                 left = left[os.write(self._file, left) :]
         except OSError:
-            begun = len(line) - len(left)
-            with contextlib.suppress(OSError):  # a pipe has no length
+            begun = len(whole) - len(left)
+            try:
                 os.ftruncate(self._file, os.fstat(self._file).st_size - begun)
+            except OSError:  # a pipe has no length
+                self._is_torn = self._is_torn or begun > 0
             raise
+        self._is_torn = False
+
+
+def _ends_within_line(path: Path) -> bool:
+    """Whether a file's last byte ends no line; no for an empty one, and for a pipe or device."""
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            return False
+        with path.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(size - 1, 0))
+            return file.read(1) not in (b"", b"\n")
+    except OSError:  # it may be written, and not read
+        return False

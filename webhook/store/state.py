@@ -41,6 +41,7 @@ _DAMAGES: Final = {
     sqlite3.SQLITE_NOTADB: "it is no database",
     sqlite3.SQLITE_CORRUPT: "it is damaged",
 }
+_NO_ROOM: Final = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR})
 _REASONS: Final = {
     **_DAMAGES,
     sqlite3.SQLITE_BUSY: "another process uses it; each server needs a file of its own",
@@ -80,6 +81,8 @@ class SqliteFile:
     def __init__(self, path: Path) -> None:
         """Open or create the file. Raises BadStoreError; DamagedStoreError if it is damaged."""
         self._path: Final = path
+        self._is_empty = False
+        """Whether no table is in it yet: the first save makes it. A full disk may refuse that."""
         try:
             with contextlib.suppress(FileExistsError):
                 # Findings tell about the cluster: only the owner may read them.
@@ -102,6 +105,8 @@ class SqliteFile:
 
     def load(self, kind: str) -> list[Row]:
         """Return all rows of a kind. Raises BadStoreError; DamagedStoreError if it is damaged."""
+        if self._is_empty:
+            return []
         try:
             found = self._file.execute("SELECT name, content FROM kept WHERE kind = ?", (kind,))
             return [(str(name), bytes(content)) for name, content in found]
@@ -112,6 +117,8 @@ class SqliteFile:
         """Write and delete rows by kind, in one transaction. Raises NotSavedError."""
         try:
             self._file.execute("BEGIN")
+            if self._is_empty:
+                self._make_table()
             for kind, (rows, gone) in changes.items():
                 self._file.executemany(
                     "INSERT OR REPLACE INTO kept (kind, name, content) VALUES (?, ?, ?)",
@@ -121,6 +128,7 @@ class SqliteFile:
                     "DELETE FROM kept WHERE kind = ? AND name = ?", ((kind, name) for name in gone)
                 )
             self._file.execute("COMMIT")
+            self._is_empty = False
         except (sqlite3.Error, UnicodeEncodeError) as error:
             with contextlib.suppress(sqlite3.Error):
                 self._file.execute("ROLLBACK")
@@ -137,15 +145,17 @@ class SqliteFile:
         """
         try:
             self._file.execute("PRAGMA locking_mode = EXCLUSIVE")
-            self._file.execute("BEGIN EXCLUSIVE")
+            try:
+                self._file.execute("BEGIN EXCLUSIVE")
+            except sqlite3.Error as error:
+                # SQLite writes the first page of an empty file here.
+                if _code(error) not in _NO_ROOM or self._path.stat().st_size:
+                    raise
+                self._is_empty = True
+                return
             application, form = self._number("application_id"), self._number("user_version")
             if application == 0 and self._number("schema_version") == 0:
-                self._file.execute(
-                    "CREATE TABLE kept (kind TEXT, name TEXT, content BLOB, "
-                    "PRIMARY KEY (kind, name)) WITHOUT ROWID"
-                )
-                self._file.execute(f"PRAGMA application_id = {_APPLICATION}")
-                self._file.execute(f"PRAGMA user_version = {_FORM}")
+                self._is_empty = True
             elif application != _APPLICATION:
                 reason = f"it is no file of genguard's; {_START_ANEW}"
                 raise BadStoreError(f"--store sqlite:{self._path}: {reason}")
@@ -158,6 +168,14 @@ class SqliteFile:
                 raise sqlite3.DatabaseError(sqlite3.SQLITE_CORRUPT)
         except sqlite3.Error as error:
             raise _refusal(self._path, error) from error
+
+    def _make_table(self) -> None:
+        self._file.execute(
+            "CREATE TABLE kept (kind TEXT, name TEXT, content BLOB, "
+            "PRIMARY KEY (kind, name)) WITHOUT ROWID"
+        )
+        self._file.execute(f"PRAGMA application_id = {_APPLICATION}")
+        self._file.execute(f"PRAGMA user_version = {_FORM}")
 
     def _number(self, pragma: str) -> int:
         (value,) = self._file.execute(f"PRAGMA {pragma}").fetchone()

@@ -35,6 +35,15 @@ def test_fewer_connections_than_usual_are_told(caplog):
     assert told.facts == {"connections": 1_024 - OPS - OTHER_DESCRIPTORS, "mend": "raise ulimit -n"}
 
 
+@pytest.mark.parametrize("descriptors", [24, 64, 128, 200, 287, 288, 500])
+def test_with_few_descriptors_both_ports_together_leave_some_for_files(descriptors):
+    fitted = fit(LIMITS, descriptors)
+    ports = fitted.connections + fitted.ops_connections + fitted.ops_spare
+    assert fitted.connections >= FEWEST_CONNECTIONS
+    assert fitted.ops_connections > fitted.ops_spare > 0
+    assert descriptors < 64 or ports <= descriptors - min(OTHER_DESCRIPTORS, descriptors // 2)
+
+
 @pytest.mark.parametrize("limits", [(64, 512), (512, 512)])
 def test_the_soft_limit_is_raised_to_the_hard_one(limits):
     code = (

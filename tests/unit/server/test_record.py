@@ -104,6 +104,31 @@ def test_a_recording_goes_on_where_an_earlier_one_ended(tmp_path):
     assert len(replayed(path)) == 2
 
 
+@pytest.mark.parametrize(
+    ("cut", "phases"),
+    [
+        pytest.param(1, ["mutate", "outcome"] * 2 + ["intent"], id="the line break alone"),
+        pytest.param(2, ["mutate"] * 2 + ["intent"], id="a bracket"),
+        pytest.param(100, ["mutate"] * 2 + ["intent"], id="more"),
+    ],
+)
+def test_half_a_line_of_a_server_that_was_killed_spoils_no_other_line(tmp_path, cut, phases):
+    path = tmp_path / "reviews"
+    body = json.dumps(make_review(new={}, old={})).encode()
+    for _ in range(2):
+        writing = recorder(path)
+        writing.record(Phase.MUTATE, body)
+        writing.record(Phase.OUTCOME, body)
+        writing.close()
+        path.write_bytes(path.read_bytes()[:-cut])
+    writing = recorder(path)
+    writing.record(Phase.INTENT, body)
+    writing.close()
+    found = replayed(path)
+    assert [one["phase"] for one in found if one["type"] == "review"] == phases
+    assert len(path.read_bytes().splitlines()) == 5
+
+
 def test_a_place_that_cannot_be_written_is_an_error_at_once(tmp_path):
     with pytest.raises(OSError, match="No such file"):
         Recorder(tmp_path / "missing" / "reviews")

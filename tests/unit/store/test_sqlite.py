@@ -1,8 +1,10 @@
 """A file of rows: what it keeps, and what it refuses without a change to the file."""
 
+import contextlib
 import os
 import resource
 import sqlite3
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -37,6 +39,17 @@ def loaded(path: Path, kind: str = "findings") -> dict[str, bytes]:
     found = dict(file.load(kind))
     file.close()
     return found
+
+
+@contextlib.contextmanager
+def disk_full() -> Iterator[None]:
+    """No file gets longer."""
+    _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, most))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
 
 
 def test_rows_are_there_the_next_time(path):
@@ -95,14 +108,27 @@ def test_all_of_a_save_is_there_or_nothing(path):
 def test_a_disk_that_refuses_it_is_said_and_the_next_save_is_as_good_as_ever(path: Path) -> None:
     file = SqliteFile(path)
     changes = {"findings": Changes([("a", b"1")], ())}
-    _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (0, most))
-    try:
-        with pytest.raises(NotSavedError, match="the disk does not read or write it"):
-            file.save(changes)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+    with disk_full(), pytest.raises(NotSavedError, match="the disk does not read or write it"):
+        file.save(changes)
     file.save(changes)
+    file.close()
+    assert loaded(path) == {"a": b"1"}
+
+
+@pytest.mark.parametrize("before", [b"", b"damaged"])
+def test_a_disk_that_is_full_at_the_start_keeps_no_server_from_starting(path: Path, before) -> None:
+    """A disk that is full is also what damages files."""
+    path.write_bytes(before)
+    changes = {"findings": Changes([("a", b"1")], ())}
+    with disk_full():
+        keeping = StatePersister.opened(path, {}, Supervisor())
+        file = keeping._rows
+        assert file.load("findings") == []
+        with pytest.raises(NotSavedError, match="the disk"):
+            file.save(changes)
+    file.save(changes)
+    with pytest.raises(BadStoreError, match="another process uses it"):
+        SqliteFile(path)
     file.close()
     assert loaded(path) == {"a": b"1"}
 
