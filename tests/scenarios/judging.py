@@ -37,10 +37,19 @@ class Expected:
 
 @dataclass(slots=True)
 class Result:
-    """The findings at the end, and of each the moment when it became a warning."""
+    """The findings at the end, and when each became a warning and was resolved."""
 
     findings: list[Found]
     warned: dict[str, "Moment"] = field(default_factory=dict)
+    resolved: dict[str, float] = field(default_factory=dict)
+
+    def resolved_too_early(self) -> list[str]:
+        """Return the findings that had another sign after they were resolved."""
+        return [
+            summary(one)
+            for one in self.findings
+            if _seconds(one["lastSeen"]) > self.resolved.get(one["id"], float("inf"))
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +92,8 @@ def judge(lines: Iterable[bytes], webhooks: Path | None, server_version: str = "
         assert all(one["type"] == "review" for one in told), told
         now, where, is_stored = _written(json.loads(line))
         begun = now if begun is None else begun
+        for finding in run._detection.settle(now):
+            result.resolved.setdefault(finding.id, now)
         if where is not None:
             start, count = seen.get(where, (now, 0))
             seen[where] = start, count + is_stored
@@ -198,17 +209,21 @@ def _is_actor(first: Found, actors: list[Found], wanted: Found | list[Found] | N
 def _written(line: Found) -> tuple[float, tuple[str, str, str] | None, bool]:
     """When it happened, which object it updates, and whether that was carried out."""
     if line.get("kind") == "Event":
-        now = datetime.fromisoformat(line["stageTimestamp"]).timestamp()
+        now = _seconds(line["stageTimestamp"])
         about, is_stored = line["objectRef"], line["responseStatus"]["code"] < _REFUSED
         if line["verb"] not in ("update", "patch"):
             return now, None, False
         return now, _where(about["resource"], about.get("subresource", ""), about), is_stored
-    now = datetime.fromisoformat(line["time"]).timestamp()
+    now = _seconds(line["time"])
     request = line["review"]["request"]
     if request["operation"] != "UPDATE":
         return now, None, False
     where = _where(request["resource"]["resource"], request.get("subResource", ""), request)
     return now, where, line["phase"] == "outcome"
+
+
+def _seconds(time: str) -> float:
+    return datetime.fromisoformat(time).timestamp()
 
 
 def _where(resource: str, subresource: str, request: Found) -> tuple[str, str, str]:

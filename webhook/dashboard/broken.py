@@ -25,7 +25,7 @@ from webhook.dashboard.page import (
     Sources,
     check_parameters,
 )
-from webhook.dashboard.rendering import parse_time, stamp_exactly
+from webhook.dashboard.rendering import parse_time, span, stamp_exactly
 from webhook.detection.finding import Finding, Severity
 from webhook.status.blocking import Blocking
 from webhook.status.evaluate import GRACE_SECONDS
@@ -37,6 +37,8 @@ MOST_SHOWN: Final = 100
 _BATCH_SIZE: Final = 50
 """Objects between two pauses for the event loop: about half a millisecond."""
 _MOST_LEVELS: Final = 8
+_SECONDS_OF_SHED: Final = 60.0
+"""A loop turns again in this time: what was not seen of it is seen then."""
 _BROKEN: Final = frozenset({Severity.WARNING, Severity.CRITICAL})
 
 
@@ -207,7 +209,7 @@ async def find_broken(
     blames = await _Blames.read(tracking, active.ranked if families else ())
     began = [*active.since, *(one.stuck_since for one in stuck if one.stuck_since is not None)]
     unseen = sum(one.unseen for one in families.values())
-    missing = tuple(_missing(sources, unseen))
+    missing = tuple(_missing(sources, unseen, now))
     verdict = Verdict.UNKNOWN if missing else Verdict.GOOD
     if active.ends:
         verdict = Verdict.ENDING
@@ -233,7 +235,7 @@ async def load(context: PageContext, query: Mapping[str, str], now: float) -> Pa
     return PageData(await find_broken(context.sources, findings, context.queue, now), {})
 
 
-def _missing(sources: Sources, unseen: int) -> Iterator[str]:
+def _missing(sources: Sources, unseen: int, now: float) -> Iterator[str]:
     """Say why this server cannot tell that nothing is broken."""
     if not sources.metrics.last_review:
         yield (
@@ -244,6 +246,11 @@ def _missing(sources: Sources, unseen: int) -> Iterator[str]:
         yield (
             "No cluster is connected (--kubeconfig): only the writes that arrive here are known, "
             "and nobody can look whether an object is right again."
+        )
+    if (ago := now - sources.detecting.last_shed) < _SECONDS_OF_SHED:
+        yield (
+            f"Not every review is judged, since there is too much to do: the last one was left out "
+            f"{span(max(ago, 0.0) // 1)} ago. Loops may go on unseen."
         )
     for resource, is_current in sources.watching.states().items():
         if not is_current:

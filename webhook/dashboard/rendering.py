@@ -111,6 +111,8 @@ def state(one: Finding, now: float) -> str:
         left = span(max(one.resolves_after - quiet, 0.0) // 1)
         why = "repaired" if one.repaired else f"quiet for {span(quiet // 1)}"
         return f"ending: {why}, resolved in {left} if it stays so"
+    if one.incomplete_since and one.state != "resolved":
+        return f"{one.state}, not fully seen for {lasts(one.incomplete_since, now)}"
     return "repaired, watched until it stays so" if one.repaired else one.state
 
 

@@ -1,6 +1,15 @@
 """Join the facts of one write: intent, mutate, reinvocation, outcome. Order facts of replicas.
 
-What is known of a live API server decides the cases:
+Several writes may have one key: a key changes only when something is stored, and a busy client
+patches one Pod from several threads. So each write is joined by itself. A fact belongs to
+
+- the open write of its key that shows the same content; else
+- the one from which it differs in the fewest fields, if these are a part of those in which it
+  differs from each other one; else
+- the newest, if no call of the others came within SECONDS_AT_ONCE; else
+- nobody knows to which: these writes are in doubt, and none of them is joined.
+
+What is known of a live API server decides the rest:
 
 - a mutate call is not a write: a stale PUT passes mutating admission and has no outcome. Where
   outcomes are seen at all, a write without one may have been refused, or its outcome went to
@@ -9,13 +18,11 @@ What is known of a live API server decides the cases:
   pass has had its outcome, though nothing of it was stored (apiserver pkg/registry/generic/
   registry/store.go:Update validates in each try);
 - reinvocation keeps the key: a second mutate without a new intent is round 1;
-- a busy client patches one Pod from several threads: several of its writes have one key at once.
-  If they request different content, no call can be told to be part of one of them: none is joined.
-  If they request the same, any call will do, but two mutate calls need not be two rounds;
 - a dry run is no write.
 
-A phase is missing where this replica sees that phase of other writes of the same resource: during
-a rolling update the API server calls two replicas, and each sees a part.
+A write waits for its next phase for SECONDS_WAITED after it began, whatever arrives meanwhile. A
+phase is missing where this replica sees that phase of other writes of the same resource: it was
+lost, or another replica was called. That lowers what is known of this write, and of no other.
 """
 
 from collections import Counter, OrderedDict
@@ -37,26 +44,32 @@ from webhook.detection.reduce import EarlierFacts
 from webhook.detection.write import NOBODY, Acted, Called, Write
 from webhook.generation.custom import StatusSubresource
 from webhook.objects.observed import Observed
+from webhook.objects.pointer import Path
 
 SECONDS_WAITED: Final = 10.0
 """For the next phase of a write; genguard's registrations time out after 2 s each."""
 SECONDS_WITHOUT_OUTCOMES: Final = 2.0
 """For a reinvocation, where no outcome of the resource was ever seen."""
+SECONDS_AT_ONCE: Final = 2.0
+"""Without a call for so long, a write is not taken to be going on beside a newer one of its key."""
 _SECONDS_BETWEEN_LOOKS: Final = 0.25
 """Between two looks for writes whose wait is over: hundreds wait, and each fact would look at all.
 Counted from the epoch, so that every replica looks at the same facts."""
 _ROUNDS: Final = 2
 MOST_PENDING: Final = 2_000
 MOST_BYTES_PENDING: Final = 16 * 1024 * 1024
+MOST_OF_KEY: Final = 16
+"""Open writes with one key: each fact is compared with all of them. Of more the oldest ends."""
 MOST_AT_ONCE: Final = 20
 """One fact ends the wait of at most so many writes. After a burst thousands are due, and answers
 wait for the event loop meanwhile: each takes some 0.05 ms. Writes over the bound in bytes end at
 once."""
 
 
-_WHOLE: Final = 10
-"""One write in so many may lack a phase. With more of them another replica sees a part."""
+_FEW: Final = 4
+"""So many writes that lack a phase say nothing."""
 _MOST_POINTERS: Final = 1_000
+_MOST_OUTCOMES: Final = 1_000
 _BEFORE_OUTCOME: Final = (Phase.INTENT, Phase.MUTATE)
 
 
@@ -67,26 +80,31 @@ class Unanswered(NamedTuple):
     asked: tuple[int, int]
 
 
-class _Pending(msgspec.Struct, gc=False):
-    """The calls that were seen with one key, and have no outcome yet.
+class _OpenWrite(msgspec.Struct, gc=False, eq=False):
+    """The calls of one write that has no outcome yet.
 
-    open       how many writes have begun and have had no outcome
-    several    whether more than one was open at once
-    ambiguous  whether those requested different content
-    ambiguous_metadata  whether they requested different metadata
-    given_up   whether the last one was noted as not answered
-    size       bytes of the facts, as counted
+    since        when it began
+    is_in_doubt  another write with its key was open, and nobody knows whose calls these are
+    is_metadata_in_doubt  the same of what they show of metadata alone
+    is_given_up  it was noted as not answered
+    size         bytes of the facts, as counted
     """
 
+    key: JoinKey
     since: float
     intent: Fact | None = None
     mutates: list[Fact] = []
-    open: int = 1
-    several: bool = False
-    ambiguous: bool = False
-    ambiguous_metadata: bool = False
-    given_up: bool = False
+    is_in_doubt: bool = False
+    is_metadata_in_doubt: bool = False
+    is_given_up: bool = False
     size: int = 0
+
+    @property
+    def last(self) -> Fact:
+        """Return the fact of its last call."""
+        found = self.mutates[-1] if self.mutates else self.intent
+        assert found is not None  # noqa: S101 - a call has opened it
+        return found
 
     @property
     def seen(self) -> tuple[Phase, ...]:
@@ -104,20 +122,23 @@ class _Pending(msgspec.Struct, gc=False):
         )
         return BYTES_OF_FACT if is_shared else mutate.size
 
-    def told(self) -> tuple[Fact | None, list[Fact]]:
-        """Return intent and mutate calls; neither for writes that cannot be told apart."""
-        if self.ambiguous:
-            return None, []
-        return self.intent, self.mutates[-1:] if self.several else self.mutates
+    def known(self) -> tuple[Fact | None, list[Fact]]:
+        """Return intent and mutate calls; neither of a write in doubt."""
+        return (None, []) if self.is_in_doubt else (self.intent, self.mutates)
 
 
 class Correlator:
     """Joins facts, in order, to writes. Bounded in entries, bytes and time."""
 
     def __init__(self) -> None:
-        self._pending: OrderedDict[JoinKey, _Pending] = OrderedDict()
+        self._open: Final[OrderedDict[int, _OpenWrite]] = OrderedDict()
+        """By the number of the write, the oldest first."""
+        self._of_key: Final[dict[JoinKey, dict[int, _OpenWrite]]] = {}
+        self._number = 0
         self._called_for: dict[Phase, set[tuple[str, str]]] = {phase: set() for phase in Phase}
         self._with_outcomes: Final = self._called_for[Phase.OUTCOME]
+        self._outcomes: Final[OrderedDict[int, float]] = OrderedDict()
+        """The latest outcomes, as hashes of what they show, with their times."""
         self._now = 0.0
         self._looked = -1.0
         """The part of a second in which all writes that are overdue have been ended."""
@@ -132,12 +153,16 @@ class Correlator:
         """Those of them that lacked another phase."""
         self.unanswered: list[Unanswered] = []
         """Writes that ended without an outcome, though outcomes of their resource are seen."""
+        self.unseen: list[Fact] = []
+        """The last fact of each write whose wait for an outcome is over."""
 
     def known(self, key: JoinKey) -> EarlierFacts:
-        """Return the facts of the earlier phases of a write."""
-        pending = self._pending.get(key)
-        intent, mutates = (None, []) if pending is None else pending.told()
-        facts = (*mutates,) if intent is None else (intent, *mutates)
+        """Return the facts of the newest open write of a key."""
+        several = self._of_key.get(key)
+        facts: tuple[Fact, ...] = ()
+        if several:
+            intent, mutates = next(reversed(several.values())).known()
+            facts = (*mutates,) if intent is None else (intent, *mutates)
         return EarlierFacts(facts, self._waits(key))
 
     def see(self, fact: Fact) -> list[Write]:
@@ -154,24 +179,9 @@ class Correlator:
         if fact.phase is Phase.INTENT:
             self._see_intent(key, fact)
         elif fact.phase is Phase.MUTATE:
-            pending = self._pending.get(key)
-            if pending is None:
-                pending = self._pending[key] = _Pending(self._now)
-            # More than two calls are several writes, of which the last one counts.
-            for former in pending.mutates[_ROUNDS:]:
-                self._count(pending, -pending.size_of(former))
-            pending.mutates[_ROUNDS:] = [fact]
-            self._count(pending, pending.size_of(fact))
+            self._see_mutate(key, fact)
         else:
-            pending = self._pending.get(key)
-            if pending is not None:
-                self._end_one(key, pending)
-            intent, mutates = (None, []) if pending is None else pending.told()
-            missing = self._missing(key, pending)
-            is_told = pending is None or not pending.ambiguous_metadata
-            found.append(
-                assemble(intent, mutates, fact, fact.time, missing, tells_metadata=is_told)
-            )
+            found += self._see_outcome(key, fact)
         return found
 
     def expect_outcomes(self, key: JoinKey) -> None:
@@ -186,129 +196,207 @@ class Correlator:
 
     @property
     def is_whole(self) -> bool:
-        """Return whether nearly all writes are seen in all phases here, not by other replicas."""
-        return self.incomplete_joined * _WHOLE <= self.joined
+        """Return whether most writes are seen in all phases here, not by other replicas."""
+        return is_mostly_whole(self.incomplete_joined, max(self.joined, 2 * _FEW))
 
     def finish(self) -> list[Write]:
         """Return the writes that still wait, at the end of a recording."""
-        return self._overdue(float("inf"), len(self._pending))
+        return self._overdue(float("inf"), len(self._open))
 
     def _put_back(self, now: float) -> None:
         """Set an earlier time: otherwise writes would wait until the later time has come."""
         self._now = now
-        for one in self._pending.values():
+        for one in self._open.values():
             one.since = min(one.since, now)
 
     def _see_intent(self, key: JoinKey, fact: Fact) -> None:
-        before, entry = self._pending.pop(key, None), _Pending(self._now, fact)
-        self._pending[key] = entry
-        self._count(entry, fact.size)
-        if before is None:
-            return
-        self.bytes -= before.size
-        # After its mutate call nobody knows whether its outcome is still to come or it was refused.
-        if before.mutates and not self._waits(key):
-            return
-        if before.mutates and not before.given_up:
-            self._give_up(before)
-        entry.open += before.open
-        entry.several = True
-        earlier = before.intent or before.mutates[-1]
-        entry.ambiguous = before.ambiguous or _stored_fields_differ(earlier, fact)
-        entry.ambiguous_metadata = before.ambiguous_metadata or not earlier.has_metadata_of(fact)
-        for mutate in before.mutates[-1:]:
-            entry.mutates = [mutate]
-            self._count(entry, entry.size_of(mutate))
+        for number, one in list(self._of_key.get(key, {}).items()):
+            if not one.mutates:
+                continue
+            if not self._waits(key):
+                # Nobody knows whether its outcome is still to come or it was refused.
+                self._remove(number)
+            elif not one.is_given_up:
+                self._give_up(one)
+        one = self._begin(key)
+        one.intent = fact
+        self._count(one, fact.size)
 
-    def _end_one(self, key: JoinKey, pending: _Pending) -> None:
-        """Count the outcome of a write; the last one ends what is pending."""
-        pending.open -= 1
-        # An intent may have been lost: of writes that cannot be told apart others may still go on.
-        if pending.open <= 0 and not pending.ambiguous:
-            del self._pending[key]
-            self.bytes -= pending.size
+    def _see_mutate(self, key: JoinKey, fact: Fact) -> None:
+        open_writes = self._of_key.get(key, {}).values()
+        # A mutate call belongs to a write that waits for its first one; else it is a reinvocation.
+        some = [one for one in open_writes if not one.mutates]
+        some = some or [one for one in open_writes if self._goes_on(one) and not one.is_given_up]
+        one = self._choose(fact, some) if some else self._begin(key)
+        # More than two calls are several writes, of which the last one counts.
+        for former in one.mutates[_ROUNDS:]:
+            self._count(one, -one.size_of(former))
+        one.mutates = [*one.mutates[:_ROUNDS], fact]
+        self._count(one, one.size_of(fact))
+        if one.is_in_doubt:
+            for other in some:
+                if other is not one and other.is_in_doubt and not other.mutates:
+                    other.mutates = [fact]
+                    self._count(other, other.size_of(fact))
 
-    def _count(self, pending: _Pending, size: int) -> None:
-        pending.size += size
+    def _see_outcome(self, key: JoinKey, fact: Fact) -> Iterator[Write]:
+        several = self._of_key.get(key, {})
+        some = [*several.values()]
+        if some and some[-1].mutates:
+            # Of an older one that has not come to /mutate the call was lost, and the outcome too.
+            some = [one for one in some if one.mutates]
+        one = self._choose(fact, some) if some else None
+        if self._is_repeated(fact) and one is None:
+            return
+        missing = self._missing(key, one)
+        if one is None:
+            yield assemble(None, (), fact, fact.time, missing)
+            return
+        self._remove(next(number for number, other in several.items() if other is one))
+        is_known = not one.is_metadata_in_doubt
+        yield assemble(*one.known(), fact, fact.time, missing, tells_metadata=is_known)
+
+    def _is_repeated(self, fact: Fact) -> bool:
+        """Return whether the same outcome came a moment ago.
+
+        An API server calls again after a broken connection. Where outcomes are all that is
+        registered, it may be another write.
+        """
+        if not any(self._is_called_for(fact.key, phase) for phase in _BEFORE_OUTCOME):
+            return False
+        what = hash((fact.key, _content_of(fact), _metadata_of(fact)))
+        before = self._outcomes.pop(what, -SECONDS_AT_ONCE)
+        self._outcomes[what] = fact.time
+        if len(self._outcomes) > _MOST_OUTCOMES:
+            self._outcomes.popitem(last=False)
+        return fact.time - before < SECONDS_AT_ONCE
+
+    def _choose(self, fact: Fact, some: Sequence[_OpenWrite]) -> _OpenWrite:
+        """Return the open write to which a call belongs. It is in doubt where nobody knows."""
+        some = [one for one in some if not one.is_in_doubt] or some
+        if len(some) == 1 or some[0].is_in_doubt:
+            return some[0]
+        same = [one for one in some if _content_of(one.last) == _content_of(fact)]
+        if same:
+            exact = [one for one in same if one.last.has_metadata_of(fact)] or same
+            # One that has come to /mutate is nearer to its outcome.
+            found = ([one for one in exact if one.mutates] or exact)[-1]
+            if not found.last.has_metadata_of(fact):
+                found.is_metadata_in_doubt = len({_metadata_of(one.last) for one in same}) > 1
+            return found
+        some = [one for one in some if self._goes_on(one)] or some[-1:]
+        nearest = _nearest(fact, some)
+        if nearest is not None:
+            return nearest
+        for one in some:
+            one.is_in_doubt = True
+        return some[0]
+
+    def _goes_on(self, one: _OpenWrite) -> bool:
+        """Return whether a call of this write came a moment ago."""
+        return one.last.time > self._now - SECONDS_AT_ONCE
+
+    def _begin(self, key: JoinKey) -> _OpenWrite:
+        several = self._of_key.setdefault(key, {})
+        if len(several) >= MOST_OF_KEY:
+            self._remove(next(iter(several)))
+            several = self._of_key.setdefault(key, {})
+        self._number += 1
+        one = self._open[self._number] = several[self._number] = _OpenWrite(key, self._now)
+        return one
+
+    def _remove(self, number: int) -> None:
+        one = self._open.pop(number)
+        self.bytes -= one.size
+        several = self._of_key[one.key]
+        del several[number]
+        if not several:
+            del self._of_key[one.key]
+
+    def _count(self, one: _OpenWrite, size: int) -> None:
+        one.size += size
         self.bytes += size
 
     def _overdue(self, now: float, most: int) -> list[Write]:
         """End the oldest writes: those whose wait is over, and those over the bounds."""
-        too_many = len(self._pending) - MOST_PENDING
+        too_many = len(self._open) - MOST_PENDING
         too_much = self.bytes - MOST_BYTES_PENDING
         part_of_second = now // _SECONDS_BETWEEN_LOOKS
         if part_of_second == self._looked and too_many <= 0 and too_much <= 0:
             return []
         early = now - SECONDS_WITHOUT_OUTCOMES
-        ended: list[JoinKey] = []
-        for position, (key, one) in enumerate(self._pending.items()):
+        ended: list[int] = []
+        for position, (number, one) in enumerate(self._open.items()):
             is_over = position < too_many or too_much > 0
             if one.since > early and not is_over:
                 break
-            if one.mutates and not one.given_up and self._waits(key):
+            waits = self._waits(one.key)
+            if one.mutates and waits and not one.is_given_up:
                 self._give_up(one)
             if len(ended) >= most and too_much <= 0:
                 return self._end(ended)  # the next fact ends more
             self.dropped += too_much > 0
             too_much -= one.size
-            if is_over or not self._waits(key) or one.since <= now - SECONDS_WAITED:
-                ended.append(key)
+            if is_over or not waits or one.since <= now - SECONDS_WAITED:
+                ended.append(number)
         self._looked = part_of_second
         return self._end(ended)
 
-    def _end(self, keys: Iterable[JoinKey]) -> list[Write]:
+    def _end(self, numbers: Iterable[int]) -> list[Write]:
         """End the wait of these writes, and return those that can be judged."""
         found: list[Write] = []
-        for key in keys:
-            one = self._pending.pop(key)
-            self.bytes -= one.size
-            if one.mutates:
-                found += self._without_outcome(key, one)
+        for number in numbers:
+            one = self._open[number]
+            self._remove(number)
+            found += self._without_outcome(one)
         return found
 
-    def _without_outcome(self, key: JoinKey, one: _Pending) -> Iterator[Write]:
+    def _without_outcome(self, one: _OpenWrite) -> Iterator[Write]:
         """Yield a write without an outcome, if it can be judged."""
-        last, begun = one.mutates[-1], (one.intent or one.mutates[0]).time
-        if not self._waits(key):
+        last, begun = one.last, (one.intent or one.last).time
+        is_known = not one.is_metadata_in_doubt
+        if not self._waits(one.key):
             # Where no outcome is registered the last mutate call is all there will be.
-            if last.states is not None:
-                is_told = not one.ambiguous_metadata
-                yield assemble(*one.told(), last, begun, tells_metadata=is_told)
+            if one.mutates and last.states is not None:
+                yield assemble(*one.known(), last, begun, tells_metadata=is_known)
             return
-        if one.open <= 0:
-            return  # every write that began has had its outcome
+        self.unseen.append(last)
+        if not one.mutates:
+            return
         self.incomplete[Phase.OUTCOME] += 1
-        if not one.given_up:
+        if not one.is_given_up:
             self._give_up(one)
-        intent, mutates = one.told()
+        intent, mutates = one.known()
         # Of a write that nobody changed, and that may have been refused, there is nothing to tell.
         if intent is not None and not intent.shows_same_as(last):
-            is_told = not one.ambiguous_metadata
             missing = (Phase.OUTCOME,)
-            yield assemble(intent, mutates, last, begun, missing, tells_metadata=is_told)
+            yield assemble(intent, mutates, last, begun, missing, tells_metadata=is_known)
 
-    def _give_up(self, one: _Pending) -> None:
-        """Note the last write of these as one that was not answered.
+    def _give_up(self, one: _OpenWrite) -> None:
+        """Note a write as one that was not answered.
 
         Its outcome is awaited for longer: webhooks that are called at once with genguard's do not
         delay that one, but a loaded machine does.
         """
-        one.given_up = True
-        intent, last = one.intent, one.mutates[-1]
+        one.is_given_up = True
+        is_intent_lost = one.intent is None and self._is_called_for(one.key, Phase.INTENT)
+        if one.is_in_doubt or is_intent_lost:
+            return  # nobody knows what was asked for
+        intent, last = one.intent, one.last
         write = assemble(intent, (last,), last, (intent or last).time, (Phase.OUTCOME,))
         asked = (intent or last).compared
         self.unanswered.append(Unanswered(write, (asked.before, asked.after)))
 
-    def _missing(self, key: JoinKey, pending: _Pending | None) -> tuple[Phase, ...]:
+    def _missing(self, key: JoinKey, one: _OpenWrite | None) -> tuple[Phase, ...]:
         """Return the phases of a write that were not seen, though they are seen of other writes."""
-        resource, seen = _registered(key), () if pending is None else pending.seen
+        seen = () if one is None else one.seen
         self.joined += 1
         if len(seen) == len(_BEFORE_OUTCOME):
             return ()
         missing = tuple(
             phase
             for phase in _BEFORE_OUTCOME
-            if phase not in seen and resource in self._called_for[phase]
+            if phase not in seen and self._is_called_for(key, phase)
         )
         if missing:
             self.incomplete.update(missing)
@@ -317,21 +405,60 @@ class Correlator:
 
     def _waits(self, key: JoinKey) -> bool:
         """Return whether a write waits for its outcome: outcomes of its resource are seen."""
-        return _registered(key) in self._with_outcomes
+        return self._is_called_for(key, Phase.OUTCOME)
+
+    def _is_called_for(self, key: JoinKey, phase: Phase) -> bool:
+        """Return whether this phase is seen of writes of a resource."""
+        return _registered(key) in self._called_for[phase]
+
+
+def is_mostly_whole(incomplete: int, seen: int) -> bool:
+    """Return whether at most half of the writes that were seen lacked a phase.
+
+    So few outcomes are lost then that four writes in a row without one were refused. With more of
+    them another replica sees a part.
+    """
+    return 2 * incomplete <= seen
 
 
 def _registered(key: JoinKey) -> tuple[str, str]:
     return key.group, key.resource
 
 
-def _stored_fields_differ(one: Fact, other: Fact) -> bool:
-    """Return whether two requests would store different content."""
-    if not one.compared.same_as(other.compared):
-        return True
-    left, right = one.compared_status, other.compared_status
-    if left is None or right is None:
-        return left is not right
-    return not left.same_as(right)
+def _nearest(fact: Fact, some: Sequence[_OpenWrite]) -> _OpenWrite | None:
+    """Return the write from whose last call this one differs in the fewest fields.
+
+    None where these are not a part of those in which it differs from each other write. Of writes
+    that show, or ask for, the same any will do: the newest.
+    """
+    shown = {_content_of(one.last): one for one in some}
+    if len(shown) == 1 or len({_content_of(one.intent or one.last) for one in some}) == 1:
+        return some[-1]
+    found = [(one, _fields_between(one.last, fact)) for one in shown.values()]
+    for one, fields in found:
+        others = [theirs for other, theirs in found if other is not one]
+        if fields is not None and all(theirs is not None and fields < theirs for theirs in others):
+            return one
+    return None
+
+
+def _content_of(fact: Fact) -> tuple[int, int | None]:
+    """Return digests of what a call shows, metadata aside."""
+    of_status = fact.compared_status
+    return fact.compared.after, None if of_status is None else of_status.after
+
+
+def _metadata_of(fact: Fact) -> int | None:
+    """Return a digest of the metadata that a call shows; None where it is as stored."""
+    return None if fact.compared_metadata is None else fact.compared_metadata.after
+
+
+def _fields_between(one: Fact, other: Fact) -> frozenset[Path] | None:
+    """Return the paths of the fields that differ; None where they were not compared."""
+    found = between(one.compared, other.compared)
+    if found is None or not found.is_compared:
+        return None
+    return frozenset(change.key for change in found)
 
 
 def assemble(

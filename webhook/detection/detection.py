@@ -44,7 +44,7 @@ from webhook.detection.reduce import (
 from webhook.detection.refusals import Refusal, Refusals
 from webhook.detection.suspects import Suspects
 from webhook.detection.values import Shows
-from webhook.detection.write import Write, name_of
+from webhook.detection.write import ObjectKey, Write, name_of
 
 MOST_OBJECTS_ALONE: Final = 10_000
 MOST_BYTES_ALONE: Final = 10 * 1024 * 1024
@@ -240,13 +240,29 @@ class Detection:
         if fact.touches_more and fact.key.resource == "nodes" and not fact.key.group:
             self._lives.write_node(fact.key.user, fact.time)
         self._completed += correlator.see(fact)
-        if correlator.unanswered:
+        if correlator.unanswered or correlator.unseen:
             self._take_unanswered()
 
     def _take_unanswered(self) -> None:
-        found, self._correlator.unanswered = self._correlator.unanswered, []
-        if self._correlator.is_whole:
+        correlator = self._correlator
+        found, correlator.unanswered = correlator.unanswered, []
+        if correlator.is_whole:
             self._completed += found
+        unseen, correlator.unseen = correlator.unseen, []
+        for fact in unseen:
+            self._miss(fact.key, fact.key.subresource, fact.time)
+
+    def _miss(self, where: JoinKey | ObjectKey, subresource: str, now: float) -> None:
+        for ledger in self._ledgers:
+            ledger.miss(where, subresource, now)
+
+    def miss(self, request: AdmissionRequest | None, now: float) -> None:
+        """Note that a review was answered and not judged; None: nobody knows of which object."""
+        if request is None:
+            for ledger in self._ledgers:
+                ledger.miss_any(now)
+        elif (key := request.join_key) is not None:
+            self._miss(key, key.subresource, now)
 
     @property
     def unjudged(self) -> int:
@@ -367,6 +383,8 @@ class Detection:
             self._suspects.changed(write.kind)
         elif write.requested_diff and write.webhook_diff is not None:
             self._suspects.acquit(write.called.first, write.kind)
+        if write.missing:
+            self._miss(write.object, write.subresource, write.time)
         if write.has_outcome:
             self._refusals.answered(write)
             if write.subresource == "status":

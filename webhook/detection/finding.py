@@ -101,6 +101,8 @@ class Finding(
     resolves_after  how many seconds after its last sign it is resolved, if no sign comes; 0 where
             it is resolved, or what is wrong in the stored object is still wrong
     repair  the command that puts lost values back by hand; "" where there is none
+    incomplete_since  since when reviews of its object have been lost or not judged, so that signs
+            may have been missed: until they are complete it is not resolved; "" where they are
     diff    what happened in one of its writes, where it was asked for: webhook/detection/sample.py
     caused_by  the id of the finding that this one follows from; "" where it stands alone
     """
@@ -123,6 +125,7 @@ class Finding(
     caused_by: str = ""
     repaired: bool = False
     resolves_after: float = 0.0
+    incomplete_since: str = ""
     diff: WriteDiff | None = None
 
     def quiet_for(self, now: float) -> float:
@@ -131,7 +134,9 @@ class Finding(
 
     def is_ending(self, now: float) -> bool:
         """Whether it only waits to be resolved: nothing is left, and no sign comes any more."""
-        if self.state != "open" or not (self.repaired or self.resolves_after):
+        if self.state != "open" or self.incomplete_since:
+            return False
+        if not (self.repaired or self.resolves_after):
             return False
         patience = SETTLES_SECONDS if self.repaired else self.resolves_after / _ENDING_PART
         return self.quiet_for(now) >= patience

@@ -6,6 +6,7 @@ from typing import Any, Final, NamedTuple, Self, TypeVar
 import msgspec
 
 from webhook.detection.damage import Damage
+from webhook.detection.detectors.detector import Blame, Signal
 from webhook.detection.evidence import ResourceKind
 from webhook.detection.fact import Seconds
 from webhook.detection.finding import Actor, Confidence, Finding, Severity
@@ -207,6 +208,12 @@ class FindingState(msgspec.Struct, gc=False):
     """The damage was there and is gone, and there was no signal since."""
     looked: Seconds = 0.0
     """When the stored object was last looked at and the damage was still there; 0: never."""
+    missed_since: Seconds = 0.0
+    """Since when reviews of the object have been missed, so that signs may be unseen; 0: none."""
+    missed: Seconds = 0.0
+    """When a review of the object was last missed."""
+    is_clear: bool = False
+    """Who is blamed comes from writes that were seen whole alone."""
     reopened: int = 0
     message: str = ""
     paths: dict[str, None] = {}
@@ -281,6 +288,26 @@ class FindingState(msgspec.Struct, gc=False):
             return "resolved"
         return "quiet" if self.quiet else "open"
 
+    def blame(self, sign: Signal, write: Write, suspects: Suspects) -> None:
+        """Count who may have made a sign.
+
+        As soon as there is a write that was seen whole, only such writes count: what was not seen
+        of others makes nobody less certain.
+        """
+        if write.is_seen_whole and not self.is_clear:
+            self._begin_clear()
+        if self.is_clear and not write.is_seen_whole:
+            return
+        self.askers.blame(sign.requesters)
+        if sign.blame in (Blame.REQUESTER, Blame.EITHER):
+            self.askers.look(write, sign.paths, suspects)
+        self.by_server += sign.blame is Blame.SERVER
+        if sign.blame in (Blame.OTHERS, Blame.EITHER):
+            self.by_others += sign.blame is Blame.OTHERS
+            self.by_either += sign.blame is Blame.EITHER
+            for name in write.called.again if sign.reinvoked else write.called.first:
+                self.candidates[name] = self.candidates.get(name, 0) + 1
+
     def take_sample(self, write: Write, first: Sequence[str]) -> None:
         """Keep the values of a write, unless a write that shows as much was kept a moment ago.
 
@@ -304,24 +331,44 @@ class FindingState(msgspec.Struct, gc=False):
             self.repaired = other.repaired
         self.quiet = self.quiet and other.quiet
         self.looked = max(self.looked, other.looked)
+        since = [one for one in (self.missed_since, other.missed_since) if one]
+        self.missed_since, self.missed = min(since, default=0.0), max(self.missed, other.missed)
         self.resolved = self.resolved and other.resolved
         self.reopened = max(self.reopened, other.reopened)
         self.first, self.last = min(self.first, other.first), max(self.last, other.last)
         self.count += other.count
         self.minor = self.minor and other.minor
         self.paths = dict.fromkeys([*self.paths, *other.paths][:MOST_PATHS])
-        self.askers.absorb(other.askers)
-        self.by_others += other.by_others
-        self.by_either += other.by_either
-        self.by_server += other.by_server
-        for name, count in other.candidates.items():
-            self.candidates[name] = self.candidates.get(name, 0) + count
+        self._absorb_blame(other)
         for owner, count in other.follows.items():
             self.follows[owner] = self.follows.get(owner, 0) + count
         evidence = [*self.evidence, *other.evidence]
         evidence.sort(key=lambda one: str(one.get("time")))
         self.evidence = evidence[-MOST_EVIDENCE:]
         self.told = None
+
+    def _begin_clear(self) -> None:
+        """Forget who was blamed for writes that were not seen whole."""
+        self.is_clear, self.askers, self.candidates = True, Requesters(), {}
+        self.by_others = self.by_either = self.by_server = 0
+
+    def _absorb_blame(self, other: Self) -> None:
+        if self.is_clear and not other.is_clear:
+            return
+        if other.is_clear and not self.is_clear:
+            self._begin_clear()
+        self.askers.absorb(other.askers)
+        self.by_others += other.by_others
+        self.by_either += other.by_either
+        self.by_server += other.by_server
+        for name, count in other.candidates.items():
+            self.candidates[name] = self.candidates.get(name, 0) + count
+
+    @property
+    def resolves_after(self) -> float:
+        """Return the seconds without a sign after which it is resolved; 0: time alone does not."""
+        waits = self.resolved or self.damage or self.missed_since
+        return 0.0 if waits else self.quiet_needed()
 
     def quiet_needed(self) -> float:
         """Return the seconds without a signal after which it is resolved.

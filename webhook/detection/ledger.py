@@ -10,11 +10,12 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from zstandard import ZstdCompressor, ZstdDecompressor, ZstdError, get_frame_parameters
 
+from webhook.admission.join import JoinKey
 from webhook.detection.causes import root_causes
 from webhook.detection.damage import Damage, repair_command
-from webhook.detection.detectors.detector import Blame, Signal
+from webhook.detection.detectors.detector import Signal
 from webhook.detection.evidence import NOTHING_SHARED, Shared, share
-from webhook.detection.fact import SECONDS_APART
+from webhook.detection.fact import SECONDS_APART, Seconds
 from webhook.detection.finding import Actor, Finding, FoundObject, Severity
 from webhook.detection.finding_state import (
     MOST_EVIDENCE,
@@ -79,8 +80,10 @@ class Ledger:
         self.bytes = 0
         self.dropped = 0
         """How many findings were dropped before they were resolved."""
-        self._damaged: dict[str, set[_Key]] = {}
-        """Objects by `name_of`, and the findings that may have damaged them."""
+        self._of_object: dict[str, set[_Key]] = {}
+        """Objects by `name_of`, and their findings."""
+        self._shed: Seconds = 0.0
+        """When a review of nobody knows which object was last not judged."""
         self._last: tuple[Finding, ...] = ()
         self._may_be_static = suspects.may_be_static
         self._changed()
@@ -111,7 +114,6 @@ class Ledger:
         # repaired the write itself.
         entry.damage = sign.damage if write.has_outcome or write.missing else None
         entry.quiet = entry.repaired = False
-        self._note_damage(entry)
         for path in sign.paths[:MOST_PATHS]:
             if len(entry.paths) < MOST_PATHS:
                 entry.paths[path] = None
@@ -119,15 +121,7 @@ class Ledger:
         for owner in follows:
             if owner in entry.follows or len(entry.follows) < MOST_FOLLOWED:
                 entry.follows[owner] = entry.follows.get(owner, 0) + 1
-        entry.askers.blame(sign.requesters)
-        if sign.blame in (Blame.REQUESTER, Blame.EITHER):
-            entry.askers.look(write, sign.paths, self._suspects)
-        entry.by_server += sign.blame is Blame.SERVER
-        if sign.blame in (Blame.OTHERS, Blame.EITHER):
-            entry.by_others += sign.blame is Blame.OTHERS
-            entry.by_either += sign.blame is Blame.EITHER
-            for name in write.called.again if sign.reinvoked else write.called.first:
-                entry.candidates[name] = entry.candidates.get(name, 0) + 1
+        entry.blame(sign, write, self._suspects)
         evidence = {"time": _rfc3339(write.time), "user": write.requester.user, **sign.evidence}
         if write.missing:
             evidence["missing"] = list(write.missing)
@@ -136,15 +130,39 @@ class Ledger:
         self._shrink()
         return entry.severity
 
+    def miss(self, where: JoinKey | ObjectKey, subresource: str, now: float) -> None:
+        """Note that a review of an object was not seen: its findings may go on unseen."""
+        for key in self._of_object.get(name_of(where), ()):
+            entry = self._entries[key]
+            if entry.subresource == _subresource(subresource):
+                self._miss(entry, now)
+
+    def miss_any(self, now: float) -> None:
+        """Note that a review was not judged, of nobody knows which object."""
+        self._shed = max(self._shed, now)
+
+    def _miss(self, entry: FindingState, now: float) -> None:
+        if entry.resolved:
+            return
+        if not entry.missed_since:
+            entry.missed_since, entry.told, self._told = now, None, None
+        entry.missed = max(entry.missed, now)
+
     def settle(self, now: float) -> Iterator[Finding]:
         """Resolve findings that are quiet and left no damage, and yield them.
 
-        With damage a finding becomes `quiet`, and resolves when the damage is gone.
+        With damage a finding becomes `quiet`, and resolves when the damage is gone. Nothing is
+        resolved as long as reviews of its object are missed.
         """
         for entry in self._entries.values():
-            if max(entry.last, entry.looked) > now + SECONDS_APART:
+            if max(entry.last, entry.looked, entry.missed) > now + SECONDS_APART:
                 self._put_back(entry, now)
-            if entry.resolved or now - entry.last < entry.quiet_needed():
+            if self._shed > max(entry.missed, entry.last):
+                self._miss(entry, self._shed)
+            needed = entry.quiet_needed()
+            if entry.missed_since and now - entry.missed >= needed:
+                entry.missed_since, entry.told, self._told = 0.0, None, None
+            if entry.resolved or entry.missed_since or now - entry.last < needed:
                 continue
             is_known = now - max(entry.last, entry.looked) < SECONDS_UNSEEN
             if entry.damage and is_known:
@@ -166,25 +184,23 @@ class Ledger:
         An object that is gone counts as not broken.
         """
         where = ObjectKey(*msgspec.structs.astuple(damaged.object))
-        for key in self._damaged.get(name_of(where), ()):
-            entry = self._entries[key]
-            if entry.id == damaged.finding and entry.damage:
+        for entry in self._damaged(name_of(where)):
+            if entry.id == damaged.finding:
                 self._see(entry, is_broken=is_broken, now=now)
 
     def see_object(self, name: str, is_broken: Callable[[Damage], bool], now: float) -> None:
         """As `see_damage`, for every finding about the object of this name (`name_of`)."""
-        for key in list(self._damaged.get(name, ())):
-            entry = self._entries.get(key)
-            if entry is None or not entry.damage or entry.resolved:
-                self._damaged[name].discard(key)
-            else:
+        for entry in self._damaged(name):
+            if entry.damage:
                 self._see(entry, is_broken=is_broken(entry.damage), now=now)
-        if not self._damaged.get(name, True):
-            del self._damaged[name]
 
     def has_damage(self, name: str) -> bool:
         """Whether a finding about the object of this name may have left damage."""
-        return name in self._damaged
+        return bool(self._damaged(name))
+
+    def _damaged(self, name: str) -> list[FindingState]:
+        found = [self._entries[key] for key in self._of_object.get(name, ())]
+        return [one for one in found if one.damage and not one.resolved]
 
     def _see(self, entry: FindingState, *, is_broken: bool, now: float) -> None:
         entry.told = self._told = None
@@ -198,7 +214,8 @@ class Ledger:
     def _put_back(self, entry: FindingState, now: float) -> None:
         """The clock was put back: a finding is quiet from now on, and not from a time to come."""
         entry.first, entry.last = min(entry.first, now), min(entry.last, now)
-        entry.looked = min(entry.looked, now)
+        entry.looked, entry.missed = min(entry.looked, now), min(entry.missed, now)
+        entry.missed_since = min(entry.missed_since, now)
         entry.told = self._told = self._causes = None
 
     def _resolve(self, entry: FindingState) -> Finding:
@@ -206,11 +223,8 @@ class Ledger:
         entry.told = self._told = None
         return self._finding(entry, {})
 
-    def _note_damage(self, entry: FindingState) -> None:
-        """Remember that a finding damaged its object; `see_object` removes stale entries."""
-        if not entry.damage:
-            return
-        self._damaged.setdefault(name_of(entry.object), set()).add(_key_of(entry))
+    def _index(self, key: _Key, entry: FindingState) -> None:
+        self._of_object.setdefault(name_of(entry.object), set()).add(key)
 
     def findings(self) -> tuple[Finding, ...]:
         """Return all findings, oldest first; the same tuple as before if nothing changed."""
@@ -286,10 +300,10 @@ class Ledger:
     def restore(self, rows: Iterable[Row]) -> None:
         """Replace all findings by exported ones. Raises msgspec.MsgspecError or ValueError."""
         self._entries = OrderedDict(sorted(_decoded(rows), key=lambda one: one[1].last))
-        self._damaged = {}
+        self._of_object = {}
         self._sizes, self.bytes = {}, 0
         for key, entry in self._entries.items():
-            self._note_damage(entry)
+            self._index(key, entry)
             self._weigh(key, entry)
         self._shrink()
         self._changed()
@@ -306,14 +320,13 @@ class Ledger:
             elif known.first - entry.last <= WINDOW_SECONDS:
                 known.absorb(entry)
             self._entries.move_to_end(key)
-            self._note_damage(self._entries[key])
+            self._index(key, self._entries[key])
             self._weigh(key, self._entries[key])
         self._shrink()
         self._changed()
 
     def _entry(self, detector: str, write: Write) -> FindingState:
-        # A Scale is a view of the object itself.
-        subresource = "" if write.subresource == "scale" else write.subresource
+        subresource = _subresource(write.subresource)
         key = _key(detector, write.object, subresource)
         entry = self._entries.get(key)
         is_other = entry is not None and write.time - entry.last > WINDOW_SECONDS
@@ -325,6 +338,7 @@ class Ledger:
             entry = self._entries[key] = FindingState(
                 identity, detector, write.object, subresource, write.time, write.time
             )
+            self._index(key, entry)
         else:
             # By the times of writes alone: when it was settled differs from replica to replica.
             entry.reopened += write.time - entry.last >= entry.quiet_needed()
@@ -344,10 +358,10 @@ class Ledger:
             return
         self.bytes -= self._sizes.pop(key, 0)
         name = name_of(entry.object)
-        keys = self._damaged.get(name, set())
+        keys = self._of_object.get(name, set())
         keys.discard(key)
         if not keys:
-            self._damaged.pop(name, None)
+            self._of_object.pop(name, None)
 
     def _shrink(self) -> None:
         while len(self._entries) > MOST_FINDINGS or self.bytes > MOST_BYTES:
@@ -388,7 +402,8 @@ class Ledger:
             repair=repair_command(where, entry.subresource, entry.damage) if entry.damage else "",
             caused_by=cause,
             repaired=entry.repaired and not entry.resolved,
-            resolves_after=0.0 if entry.resolved or entry.damage else entry.quiet_needed(),
+            resolves_after=entry.resolves_after,
+            incomplete_since=_rfc3339(entry.missed_since) if entry.missed_since else "",
         )
         entry.told, entry.accused = found, accused
         return found
@@ -427,6 +442,11 @@ def _key(detector: str, where: ObjectKey, subresource: str) -> _Key:
 
 def _key_of(entry: FindingState) -> _Key:
     return _key(entry.detector, entry.object, entry.subresource)
+
+
+def _subresource(written: str) -> str:
+    """Return the subresource of findings; a Scale is a view of the object itself."""
+    return "" if written == "scale" else written
 
 
 def _exported(entry: FindingState) -> bytes:

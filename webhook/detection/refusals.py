@@ -27,7 +27,7 @@ import msgspec
 
 from webhook.admission.join import JoinKey
 from webhook.admission.review import Phase
-from webhook.detection.correlate import Correlator, Unanswered
+from webhook.detection.correlate import Correlator, Unanswered, is_mostly_whole
 from webhook.detection.diff import NO_DIFF, NOT_COMPARED, Diff, between
 from webhook.detection.evidence import MOST_PLACES, ResourceKind
 from webhook.detection.fact import BYTES_OF_FACT, Fact
@@ -47,14 +47,15 @@ _BYTES_OF_LETTER: Final = 4
 _LONGEST_UID: Final = 64
 """Characters; those of an API server have 36."""
 _MOST_CREATED: Final = 12
+_SECONDS_OF_BURST: Final = 0.05
+"""Writes of a stale version so close together count once: a controller tries many times in the
+moment that its cache is behind."""
 _SECONDS_UNTIL_SEEN: Final = 1.0
 """The scheduler and the kubelet write the status of a new Pod sooner than that."""
 _SLOWING: Final = 1.5
 """A controller that is refused doubles its pauses (client-go util/workqueue/
 default_rate_limiters.go): three in a row are longer by this factor. One that makes many Pods does
 not slow down, however late these are looked at on a loaded machine."""
-_WHOLE: Final = 10
-"""One creation in so many may lack a phase. With more of them another replica sees a part."""
 _PODS: Final = ("", "pods")
 _USERS: Final = 3
 """So many users who wait for an outcome at once, and nobody has one: outcomes are lost."""
@@ -218,6 +219,8 @@ class Refusals:
         """Take in one phase of an update of a stale version; return it with those before it."""
         place = (*_place(fact.key), "409")
         before = self._updates.get(place)
+        if before is not None and 0 <= fact.time - before.last < _SECONDS_OF_BURST:
+            return None
         found = continued(before, (fact.asked, 0), fact.time)
         if fact.phase is Phase.INTENT:
             found.intent = fact
@@ -326,6 +329,8 @@ class Refusals:
         """Return a refusal if no review shows any of the Pods that were admitted before."""
         now, created = fact.time, found.created
         created = tuple(one for one in created if now - one[1] <= SECONDS_BETWEEN)
+        if any(uid == fact.key.uid for uid, _ in created):
+            return None  # an API server calls again after a broken connection
         for at, (uid, _) in enumerate(created):
             if self._is_seen(uid, fact.key):
                 created = created[at + 1 :]
@@ -371,7 +376,7 @@ class Refusals:
 
     @property
     def _is_whole(self) -> bool:
-        return self._orphans * _WHOLE <= self._admitted
+        return is_mostly_whole(self._orphans, self._admitted)
 
     def _pass(self, leaves: Iterable[tuple[ResourceKind, str]]) -> None:
         for one in leaves:

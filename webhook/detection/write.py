@@ -5,6 +5,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from webhook.admission.join import JoinKey
+from webhook.admission.review import Phase
 from webhook.detection.changes import Change
 from webhook.detection.diff import Diff
 from webhook.detection.evidence import ResourceKind
@@ -147,6 +148,12 @@ class Write(msgspec.Struct, frozen=True, array_like=True, gc=False):
     def counted(self) -> bool:
         """Whether generation moved."""
         return self.generation_after > self.generation_before
+
+    @property
+    def is_seen_whole(self) -> bool:
+        """Whether it is known what was asked for, and what other webhooks made of it."""
+        is_asked_known = self.requested_diff is not None and self.metadata.requested is not None
+        return is_asked_known and Phase.MUTATE not in self.missing
 
     @property
     def is_changed(self) -> bool:

@@ -45,6 +45,9 @@ class Observer(Protocol):
     def refused(self, reason: str) -> None:
         """Take in a request that was refused before its body was decoded."""
 
+    def shed(self) -> None:
+        """Take in a review that was rejected undecoded, because there was too much to do."""
+
 
 class RemoteIntents(Protocol):
     """The intents that other replicas remember. `now` as review() takes it."""
@@ -114,6 +117,7 @@ class AdmissionHandler:
             response = await self._answer(request, connection, arrived)
         except OverloadedError as error:
             self._overload.count(error.rejected, time.monotonic())
+            self._observer.shed()
             self._trace_rejected(request, arrived, error.rejected, error.status)
             response = self._response(request, connection, _OVERLOADED, error.status)
         except BadRequestError as error:

@@ -94,6 +94,8 @@ class Detecting:
         """All findings, at most a second old."""
         self.dropped = 0
         self.untracked = 0
+        self.last_shed = 0.0
+        """When there was last no time to judge a review, in Unix seconds; 0: never."""
 
     def __len__(self) -> int:
         return len(self._queue)
@@ -105,7 +107,10 @@ class Detecting:
                   others, so that they alone never make the queue full
         """
         request, prediction = verdict.request, verdict.prediction
-        if request is None or prediction is None:
+        if request is None:
+            return
+        if prediction is None:
+            self.detection.miss(request, time.time())
             return
         # Detection looks at all but deletions on their way, tracking at outcomes alone.
         if request.operation not in _JUDGED and phase is not Phase.OUTCOME:
@@ -115,11 +120,17 @@ class Detecting:
         has_room = len(self._queue) < MOST_QUEUED and self._bytes + weight <= most
         if not has_room or not request.has_short_names:
             self.dropped += 1
+            self.shed(request)
             return
         self._bytes += weight
         reviewed = Reviewed(request, prediction, verdict.status)
         self._queue.append((phase, reviewed, time.time(), weight, is_large))
         self._wake.set()
+
+    def shed(self, request: AdmissionRequest | None) -> None:
+        """Note that there was no time to judge a review; None: nobody has decoded it."""
+        self.last_shed = time.time()
+        self.detection.miss(request, self.last_shed)
 
     def start(self) -> None:
         """Start; needs a running loop. Findings that exist already are not sent."""

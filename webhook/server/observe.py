@@ -53,6 +53,8 @@ class Observations:
         if self._recorder is not None:
             self._recorder.record(phase, body)
         self._detecting.put(phase, verdict, len(body), is_large=is_large(body, self._limits))
+        if verdict.skipped is Skipped.OVERLOADED:
+            self._detecting.shed(verdict.request)
         # webhook/server/overload.py logs an overload once: it is no time for many lines.
         if verdict.skipped is not None and verdict.skipped is not Skipped.OVERLOADED:
             facts = {"phase": phase, "why": verdict.skipped, **_where(verdict)}
@@ -76,6 +78,10 @@ class Observations:
                 **_where(verdict),
             }
             LOGGER.error("patch dropped", extra={"facts": facts})
+
+    def shed(self) -> None:
+        """Tell detection that there was no time to judge a review."""
+        self._detecting.shed(None)
 
     def refused(self, reason: str) -> None:
         """Count a request that was refused before its body was decoded."""

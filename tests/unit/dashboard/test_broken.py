@@ -300,9 +300,14 @@ async def lost_file(scene: Scene) -> None:
     scene.sources = scene.sources._replace(about=lambda: {"store": "sqlite-damaged"})
 
 
+async def lost_reviews(scene: Scene) -> None:
+    scene.sources.detecting.last_shed = NOW - 30
+
+
 @pytest.mark.parametrize(
     ("lose", "words"),
     [
+        (lost_reviews, "the last one was left out 30 s ago"),
         (lost_file, "The file of findings was damaged when this server started"),
         (no_write, "No write has been seen"),
         (no_cluster, "--kubeconfig"),

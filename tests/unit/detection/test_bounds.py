@@ -158,7 +158,7 @@ def test_findings_with_long_fields_are_counted_in_bytes(monkeypatch):
     assert len(found.findings()) > 20
     beside = changes.MOST_BYTES_OF_PLACES + diff.MOST_BYTES_SHARED
     assert taken < 2 * MIB + detection.history.bytes + detection.history.leaf_bytes + beside
-    assert len(found._damaged) <= len(found.findings()), "what was dropped is known nowhere else"
+    assert len(found._of_object) <= len(found.findings()), "what was dropped is known nowhere else"
 
 
 def test_findings_of_usual_length_are_bounded_in_number():

@@ -1,5 +1,7 @@
 """Which reviews make one write."""
 
+from typing import Any
+
 import msgspec
 import pytest
 from hypothesis import given
@@ -25,6 +27,7 @@ from tests.unit.detection.test_suspects import hook
 from webhook.admission.review import Phase
 from webhook.detection.correlate import (
     MOST_AT_ONCE,
+    MOST_OF_KEY,
     MOST_PENDING,
     SECONDS_WAITED,
     SECONDS_WITHOUT_OUTCOMES,
@@ -151,10 +154,10 @@ def test_a_reinvocation_that_was_not_compared_is_a_change_without_leaves():
         (None, None, True, "the same content"),
         (Compared(1, 2, NO_DIFF), Compared(1, 2, NO_DIFF), True, "the same status, too"),
         (Compared(1, 2, NO_DIFF), Compared(1, 3, NO_DIFF), False, "another status"),
-        (Compared(1, 2, NO_DIFF), None, False, "one of them may write status"),
+        (Compared(1, 2, NO_DIFF), None, True, "one of them shows no status, as the outcome does"),
     ],
 )
-def test_intents_with_one_key_that_differ_in_a_status_are_not_joined(
+def test_an_outcome_is_joined_with_an_intent_that_shows_the_same_status(
     first, second, joined, because
 ):
     correlator = Correlator()
@@ -176,14 +179,28 @@ def test_a_conflict_runs_admission_again_upon_a_newer_object_and_is_one_write():
     assert [write.base for write in writes] == ["8"]
 
 
-def test_two_intents_with_one_key_that_differ_are_not_joined():
-    one, other = update(NEW, OLD), update(OTHER, OLD)
-    (write,) = joined(
-        (INTENT, one), (INTENT, other), (MUTATE, one), (MUTATE, other), (OUTCOME, one)
-    )
-    assert write.requested_diff is None
-    assert write.webhook_diff is None
-    assert write.reinvocation_diff == NO_DIFF
+@pytest.mark.parametrize(
+    ("calls", "asked", "because"),
+    [
+        (((MUTATE, NEW), (MUTATE, OTHER), (OUTCOME, NEW)), NEW, "each call shows what one asked"),
+        (((MUTATE, OTHER), (MUTATE, NEW), (OUTCOME, OTHER)), OTHER, "in any order"),
+        (((MUTATE, {"replicas": 4}), (OUTCOME, {"replicas": 4})), None, "it is as far from both"),
+        (
+            ((MUTATE, {"replicas": 2, "paused": True}), (OUTCOME, {"replicas": 2, "paused": True})),
+            NEW,
+            "of one it shows one field more, of the other two",
+        ),
+        (((OUTCOME, OTHER),), OTHER, "the mutate call of one was lost"),
+    ],
+)
+def test_of_two_writes_at_once_each_call_is_joined_with_the_one_that_it_resembles(
+    calls, asked, because
+):
+    shown = [(phase, update(one if "spec" in one else spec(**one), OLD)) for phase, one in calls]
+    begun = (INTENT, update(NEW, OLD)), (INTENT, update(OTHER, OLD))
+    write = joined(EARLIER, *begun, *shown)[1]
+    wanted = None if asked is None else fact(INTENT, update(asked, OLD)).compared.diff
+    assert write.requested_diff == wanted, because
 
 
 def test_a_dry_run_is_no_write():
@@ -458,18 +475,20 @@ def test_the_same_request_twice_at_once_is_two_complete_writes():
         assert write.webhook_diff == NO_DIFF, "its own mutate call, or an equal one"
 
 
-def test_a_write_that_begins_before_the_outcome_of_another_is_not_joined_with_it():
+def test_a_write_that_begins_before_the_outcome_of_another_is_joined_with_its_own():
     first, second = (update(spec(replicas=number), OLD) for number in (2, 3))
     begun = EARLIER, (INTENT, first), (MUTATE, first), (INTENT, second)
     _, *writes = joined(*begun, (OUTCOME, first), (MUTATE, second), (OUTCOME, second))
-    assert [write.requested_diff for write in writes] == [None, None]
+    asked = [fact(INTENT, one).compared.diff for one in (first, second)]
+    assert [write.requested_diff for write in writes] == asked
 
 
 def test_a_mutate_call_without_an_intent_is_not_joined_with_the_intent_of_another_request():
     first, second = (update(spec(replicas=number), OLD) for number in (2, 3))
     begun = EARLIER, (MUTATE, first), (INTENT, second), (OUTCOME, first)
     _, *writes = joined(*begun, (MUTATE, second), (OUTCOME, second))
-    assert [write.requested_diff for write in writes] == [None, None]
+    asked = fact(INTENT, second).compared.diff
+    assert [write.requested_diff for write in writes] == [None, asked]
 
 
 @pytest.mark.parametrize(("subresource", "fields"), [("status", ("/status",)), ("", ("/spec",))])
@@ -479,3 +498,50 @@ def test_of_a_write_that_was_not_compared_only_the_fields_are_known(subresource,
     (write,) = joined((OUTCOME, update(new, old, subresource=subresource)))
     assert len(write.pointers()) == 1
     assert msgspec.structs.replace(write, admitted_diff=NOT_COMPARED).pointers() == fields
+
+
+def lossy(*calls: tuple[Phase, dict[str, Any]]) -> Judging:
+    """What is known after these calls, half a second apart."""
+    detection = Judging()
+    for number, (phase, asked) in enumerate((EARLIER, *calls)):
+        feed(detection, phase, asked, 100.0 + number / 2)
+    return detection
+
+
+ASKED, MADE = (
+    update(status(n=1, **more), status(n=0), "7", subresource="status")
+    for more in ({"observedGeneration": 2}, {})
+)
+WHOLE = (INTENT, ASKED), (MUTATE, MADE), (OUTCOME, MADE)
+SHOWN = (OUTCOME, update(status(n=0), status(n=1), "6", subresource="status"))
+"""Outcomes of this resource are seen."""
+
+
+@pytest.mark.parametrize("phase", Phase)
+def test_a_write_seen_in_one_phase_spoils_none_of_the_writes_after_it(phase):
+    seen = lossy(SHOWN, (phase, MADE if phase is not INTENT else ASKED), *WHOLE * 3)
+    whole = [one for one in seen.writes if one.webhook_diff]
+    assert len(whole) == 3
+    assert all(not one.missing and one.observed_asked.own == 2 for one in whole)
+
+
+def test_waiting_ends_by_time_whatever_arrives():
+    detection = Judging()
+    feed(detection, *SHOWN, 99.0)
+    feed(detection, MUTATE, MADE, 100.0)
+    for number in range(60):
+        feed(detection, INTENT, ASKED, 100.5 + number / 4)
+    assert detection._correlator.bytes < 3 * 60 * 2_000
+    assert len(detection._correlator._open) <= MOST_OF_KEY
+    begun = [one.since for one in detection._correlator._open.values()]
+    assert min(begun) > 115.25 - SECONDS_WAITED - 1
+
+
+def test_an_outcome_that_comes_twice_is_one_write():
+    detection = lossy(SHOWN, *WHOLE, WHOLE[-1])
+    assert len(detection.writes) == 3, "the two before it, and this one once"
+
+
+def test_where_only_outcomes_are_registered_two_that_are_equal_are_two_writes():
+    outcomes = [(OUTCOME, MADE)] * 2
+    assert len(lossy(*outcomes).writes) == 3

@@ -15,7 +15,7 @@ from tests.unit.detection.builders import (
 )
 from webhook.detection import detection as module
 from webhook.detection.detection import COUNTED_WRITES
-from webhook.detection.diff import NOT_COMPARED
+from webhook.detection.diff import NO_DIFF, NOT_COMPARED
 from webhook.detection.evidence import ResourceKind
 from webhook.detection.fact import decode_fact, encode_fact
 from webhook.detection.history import History, ObjectHistory
@@ -210,14 +210,14 @@ def test_without_an_intent_only_the_result_is_known():
     assert write.all_of_webhooks() is None
 
 
-def test_two_intents_with_one_key_that_differ_in_metadata_are_not_joined():
+def test_calls_with_one_key_that_differ_in_metadata_are_joined_with_those_that_show_the_same():
     old = labels(a="0")
     one, other = update(labels(a="1"), old), update(labels(a="2"), old)
     (write,) = joined(
         (INTENT, one), (INTENT, other), (MUTATE, one), (MUTATE, other), (OUTCOME, one)
     )
-    assert write.metadata.requested is None
-    assert write.metadata.webhook is None
+    assert write.metadata.requested == fact(INTENT, one).compared_metadata.diff
+    assert write.metadata.webhook == NO_DIFF
     assert write.requested_diff is not None
 
 

@@ -74,6 +74,7 @@ async def test_what_does_not_fit_is_dropped_and_counted_and_nobody_waits():
         detecting.put(phase, verdict, 10)
     assert len(detecting) == module.MOST_QUEUED
     assert detecting.dropped == 7
+    assert detecting.last_shed
     await detecting.stop()
 
 

@@ -12,6 +12,7 @@ Relies  on writes that are about nothing else: a tool that also stamps a shared 
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
+from statistics import median
 from typing import ClassVar, Final
 
 from webhook.detection.changes import Change
@@ -30,8 +31,9 @@ _AT_ONCE: Final = 8
 asked so often."""
 _NO_SOONER: Final = 3
 _AS_SOON: Final = 1.25
-"""So many times in a row, taken together, who asks is not slower than who answers, within so much.
-Questions are asked at leisure, and answered at once. This holds at any pace."""
+"""So many times in a row, in the median, who asks is not slower than who answers, within so much.
+Questions are asked at leisure, and answered at once. This holds at any pace, and one long pause
+changes nothing."""
 
 
 class MetadataFight(Detector):
@@ -131,5 +133,5 @@ def _is_answered(key: Path, turns: Sequence[Turn]) -> bool:
     if len(asked) >= _AT_ONCE and max(asked[-_AT_ONCE:]) <= _AT_ONCE_SECONDS:
         return False
     return len(asked) < _NO_SOONER or (
-        sum(asked[-_NO_SOONER:]) > _AS_SOON * sum(answered[-_NO_SOONER:])
+        median(asked[-_NO_SOONER:]) > _AS_SOON * median(answered[-_NO_SOONER:])
     )

@@ -38,7 +38,7 @@ class ObservedGenerationStalled(Detector):
         if not (_lags(write) and _speaks_of_status(write)):
             return
         # A PATCH that meets another write is tried again: only writes that were stored count.
-        recent = (one for one in (write, *reversed(past.stored)) if _speaks_of_status(one))
+        recent = (one for one in (write, *reversed(past.stored)) if _is_known(one))
         stall = list(takewhile(lambda one: _lags(one) and _own(one) == _own(write), recent))
         if len(stall) < _WRITES:
             return
@@ -54,6 +54,12 @@ class ObservedGenerationStalled(Detector):
             evidence={"observedGeneration": _own(write), "generation": write.generation_after},
             damage=Damage(behind=1 if write.status_counts else 0),
         )
+
+
+def _is_known(write: Write) -> bool:
+    """Whether a write is about status, and what was seen of it says whether it lags."""
+    is_vague = write.missing and _own(write) is None and not _lags(write)
+    return _speaks_of_status(write) and not is_vague
 
 
 def _speaks_of_status(write: Write) -> bool:

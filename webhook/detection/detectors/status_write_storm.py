@@ -72,12 +72,18 @@ def _recent(write: Write, past: ObjectHistory) -> Iterator[Write]:
 
 
 def _asked_again(write: Write, past: ObjectHistory) -> Iterable[Write]:
-    """The latest that asked for the same, newest first; none where they are known to be few."""
+    """The latest that asked for the same, newest first; none where they are known to be few.
+
+    Writes of which it was not seen what they asked for are passed over.
+    """
     if len(past.writes) < _ASKED_AGAIN:
         return ()
     if write.content_hash is None:
         return ()
-    return takewhile(lambda one: one.content_hash == write.content_hash, _own(write, past))
+    is_asked_known = write.requested_diff is not None
+    own = _own(write, past)
+    seen = (one for one in own if one.requested_diff is not None or not is_asked_known)
+    return takewhile(lambda one: one.content_hash == write.content_hash, seen)
 
 
 def _own(write: Write, past: ObjectHistory) -> Iterator[Write]:

@@ -84,8 +84,12 @@ def _added_to(write: Write) -> list[Change]:
 def _is_in_a_row(
     past: ObjectHistory, keys: set[Path], which: Callable[[MetadataDiffs], Iterable[Path]]
 ) -> bool:
-    """Whether each of the last writes of the object itself had one of these keys among `which`."""
-    last = [one.metadata for one in past.earlier if not one.subresource][-_IN_A_ROW:]
+    """Whether each of the last writes of the object itself had one of these keys among `which`.
+
+    Writes that were seen in part are passed over.
+    """
+    seen = [one for one in past.earlier if not one.subresource and not one.missing]
+    last = [one.metadata for one in seen[-_IN_A_ROW:]]
     found = [one for one in last if not keys.isdisjoint(which(one))]
     return len(found) == _IN_A_ROW
 
@@ -106,7 +110,9 @@ def _changed_for_nothing(write: Write, past: ObjectHistory) -> list[Change]:
 
 
 def _is_before(one: Write, write: Write) -> bool:
-    return one.requester.user == write.requester.user and one.subresource == write.subresource
+    """Whether it is an earlier write of the same user, and was not seen in part."""
+    is_same = (one.requester.user, one.subresource) == (write.requester.user, write.subresource)
+    return is_same and not one.missing
 
 
 def _asks_nothing(write: Write, made: set[Path]) -> bool:

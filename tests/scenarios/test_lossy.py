@@ -1,0 +1,62 @@
+"""Every recorded scenario, with reviews lost, doubled, interleaved or delayed.
+
+What was not seen may lower a count, and nothing else. The judge is the same recording with only
+those writes of which each review has arrived: what these show is found.
+"""
+
+import json
+
+import pytest
+
+from tests.scenarios import recording
+from tests.scenarios.distorting import DISTORTIONS, encoded, only_whole, writes_of
+from tests.scenarios.judging import Result, complaints, expectations, judge
+
+EXPECTED = expectations()
+LOOPS = [name for name, one in EXPECTED.items() if one.find]
+QUIET = [name for name, one in EXPECTED.items() if not one.find]
+_SHARE = 0.8
+"""Of the signs of the writes that were seen whole."""
+
+
+def results(name: str, distortion: str) -> tuple[Result, Result]:
+    """Judge what has arrived, and what has arrived whole."""
+    lines = [json.loads(line) for line in recording.read_lines(name)]
+    writes = writes_of(lines)
+    arrived = [*DISTORTIONS[distortion](lines, writes)]
+    webhooks = recording.webhooks_of(name)
+    whole = judge(encoded(only_whole(arrived, writes)), webhooks)
+    return judge(encoded(arrived), webhooks), whole
+
+
+def _wrong(result: Result, name: str) -> set[str]:
+    """Return what is not found or falsely said: the sort of complaint, and the detector."""
+    said = [one.replace("{'detector': '", "").split() for one in complaints(result, EXPECTED[name])]
+    return {
+        f"{words[0]} {words[2].strip(chr(39) + ',')}"
+        for words in said
+        if words[0] in ("not", "false:", "blames")
+    }
+
+
+@pytest.mark.parametrize("distortion", DISTORTIONS)
+@pytest.mark.parametrize("name", LOOPS)
+def test_a_loop_is_found_with_its_actor_whatever_is_not_seen(name, distortion):
+    seen, whole = results(name, distortion)
+    assert not _wrong(seen, name) - _wrong(whole, name)
+    counts = {one["id"]: one["count"] for one in seen.findings}
+    few = [
+        one
+        for one in whole.findings
+        if one["severity"] != "info" and counts.get(one["id"], 0) < _SHARE * one["count"]
+    ]
+    assert not few, (counts, [(one["detector"], one["count"]) for one in few])
+    if distortion != "a pause of a minute":
+        assert not seen.resolved_too_early()
+
+
+@pytest.mark.parametrize("distortion", DISTORTIONS)
+@pytest.mark.parametrize("name", QUIET)
+def test_a_quiet_scenario_stays_quiet_whatever_is_not_seen(name, distortion):
+    seen, _ = results(name, distortion)
+    assert not list(complaints(seen, EXPECTED[name]))

@@ -1,0 +1,170 @@
+"""What is said of a finding while reviews of its object are lost, or left out."""
+
+import dataclasses
+
+import pytest
+from msgspec.structs import replace
+
+from tests.unit.detection.builders import (
+    INTENT,
+    MUTATE,
+    OUTCOME,
+    Judging,
+    feed,
+    joined,
+    spec,
+    status,
+    update,
+)
+from tests.unit.detection.builders import reviewed as read
+from webhook.detection.detectors import Blame, Signal
+from webhook.detection.finding import Confidence, Finding
+from webhook.detection.finding_state import QUIET_SECONDS
+from webhook.detection.ledger import Ledger
+from webhook.detection.suspects import Suspects
+
+ASKED = update(spec(replicas=2), spec(replicas=1))
+(WHOLE,) = joined((INTENT, ASKED), (MUTATE, ASKED), (OUTCOME, ASKED))
+PART = replace(WHOLE, requested_diff=None, webhook_diff=None, missing=(INTENT, MUTATE))
+SIGN = Signal(Blame.REQUESTER, ("/spec/replicas",), "it happened", (WHOLE.requester,))
+VAGUE = dataclasses.replace(SIGN, blame=Blame.EITHER)
+START = 1_000.0
+
+
+def ledger_of(*signs: tuple[Signal, object]) -> Ledger:
+    ledger = Ledger(Suspects())
+    for number, (sign, write) in enumerate(signs):
+        ledger.add("spec-fight", sign, replace(write, time=START + number))
+    return ledger
+
+
+def confidence(ledger: Ledger) -> Confidence:
+    (found,) = ledger.findings()
+    return found.actors[0].confidence
+
+
+@pytest.mark.parametrize(
+    ("signs", "expected", "because"),
+    [
+        ([(VAGUE, PART)] * 20, "possible", "nobody saw what was asked for"),
+        ([(VAGUE, PART)] * 20 + [(SIGN, WHOLE)], "certain", "a write that was seen whole decides"),
+        ([(SIGN, WHOLE)] + [(VAGUE, PART)] * 20, "certain", "what is not seen refutes nothing"),
+        ([(VAGUE, WHOLE)] + [(SIGN, WHOLE)] * 9, "possible", "seen whole, it may be either"),
+    ],
+)
+def test_writes_that_were_seen_whole_decide_who_is_to_blame(signs, expected, because):
+    assert confidence(ledger_of(*signs)) == expected, because
+
+
+@pytest.mark.parametrize("parts_first", [True, False])
+def test_joined_from_two_replicas_whole_writes_decide_too(parts_first):
+    parts, whole = ledger_of(*[(VAGUE, PART)] * 5), ledger_of((SIGN, WHOLE))
+    first, second = (parts, whole) if parts_first else (whole, parts)
+    first.absorb(second.rows())
+    assert confidence(first) == "certain"
+    (found,) = first.findings()
+    assert found.count == 6
+
+
+def missed_in(ledger: Ledger, *seconds: float, subresource: str = "") -> None:
+    for second in seconds:
+        ledger.miss(WHOLE.object, subresource, START + second)
+
+
+def test_a_finding_is_not_resolved_while_reviews_of_its_object_are_missed():
+    ledger = ledger_of((SIGN, WHOLE))
+    missed_in(ledger, 10, 60, 110)
+    assert not [*ledger.settle(START + 110 + QUIET_SECONDS - 1)]
+    (found,) = ledger.findings()
+    assert found.incomplete_since == "1970-01-01T00:16:50Z"
+    assert found.state == "open"
+    assert not found.is_ending(START + 110), "nobody knows whether it ends"
+    (resolved,) = ledger.settle(START + 110 + QUIET_SECONDS)
+    assert (resolved.state, resolved.incomplete_since) == ("resolved", "")
+
+
+def test_reviews_of_another_subresource_or_object_say_nothing_of_a_finding():
+    ledger = ledger_of((SIGN, WHOLE))
+    missed_in(ledger, 50, subresource="status")
+    ledger.miss(replace(WHOLE.object, name="other", uid="other"), "", START + 50)
+    assert [*ledger.settle(START + QUIET_SECONDS)]
+
+
+def test_a_scale_is_a_view_of_the_object_itself():
+    ledger = ledger_of((SIGN, WHOLE))
+    missed_in(ledger, 50, subresource="scale")
+    assert not [*ledger.settle(START + QUIET_SECONDS)]
+
+
+def test_a_review_of_nobody_knows_which_object_holds_all_findings():
+    ledger = ledger_of((SIGN, WHOLE))
+    ledger.miss_any(START + 30)
+    assert not [*ledger.settle(START + QUIET_SECONDS)]
+    assert ledger.findings()[0].incomplete_since
+    assert [*ledger.settle(START + 30 + QUIET_SECONDS)]
+
+
+def test_a_finding_that_goes_on_being_seen_is_complete_again_after_a_while():
+    ledger = ledger_of((SIGN, WHOLE))
+    missed_in(ledger, 1)
+    for second in range(2, 70):
+        ledger.add("spec-fight", SIGN, replace(WHOLE, time=START + second))
+        assert not [*ledger.settle(START + second)]
+    assert ledger.findings()[0].incomplete_since == ""
+
+
+def test_a_restored_finding_knows_since_when_it_is_not_fully_seen():
+    ledger, other = ledger_of((SIGN, WHOLE)), Ledger(Suspects())
+    missed_in(ledger, 5)
+    other.restore(ledger.rows())
+    assert not [*other.settle(START + QUIET_SECONDS)]
+    assert other.findings() == ledger.findings()
+
+
+def loop(detection: Judging, base: int, now: float) -> None:
+    """One write of which another webhook clears what was asked for."""
+    asked, made = (
+        update(status(n=1, **more), status(n=0), str(base), subresource="status")
+        for more in ({"observedGeneration": 1}, {})
+    )
+    for phase, one in ((INTENT, asked), (MUTATE, made), (OUTCOME, made)):
+        feed(detection, phase, one, now)
+
+
+def found_after(calls: tuple[str, ...], now: float) -> Finding:
+    """Return the finding about a loop whose last write was seen in these phases alone."""
+    detection = Judging()
+    for number in range(8):
+        loop(detection, number, START + number)
+    last = update(status(n=1), status(n=0), "9", subresource="status")
+    for phase in calls:
+        feed(detection, phase, last, START + 50)
+    feed(detection, OUTCOME, update(spec(replicas=2), spec(replicas=1), "99"), START + 65)
+    detection.settle(now)
+    return detection.findings()[0]
+
+
+@pytest.mark.parametrize(
+    ("calls", "is_held", "because"),
+    [
+        ((INTENT, MUTATE, OUTCOME), False, "it was seen whole, and shows no loop"),
+        ((OUTCOME,), True, "nobody knows what was asked for"),
+        ((INTENT,), True, "nobody knows what came of it"),
+        ((MUTATE,), True, "nor here"),
+    ],
+)
+def test_each_write_that_is_seen_in_part_holds_the_findings_of_its_object(calls, is_held, because):
+    found = found_after(calls, START + 90)
+    assert bool(found.incomplete_since) is is_held, because
+    assert (found.state == "open") is is_held, because
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_review_that_was_not_judged_holds_findings(is_known):
+    detection = Judging()
+    for number in range(8):
+        loop(detection, number, START + number)
+    asked = update(status(n=1), status(n=0), "9", subresource="status")
+    detection.miss(read(asked, INTENT).request if is_known else None, START + 50)
+    assert not detection.settle(START + 90)
+    assert detection.findings()[0].incomplete_since
