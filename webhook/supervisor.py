@@ -115,10 +115,14 @@ class Supervisor:
         try:
             yield
         except caught as error:  # one bad item must not end the others
-            self._left_out[what] += 1
+            self.leave_out(what)
             several = error.exceptions if isinstance(error, ExceptionGroup) else (error,)
             for one in several:
                 LOGGER.error("left out", extra={"facts": {"what": what}}, exc_info=one)
+
+    def leave_out(self, what: str) -> None:
+        """Count an item that is left out, and that the caller has logged."""
+        self._left_out[what] += 1
 
     @asynccontextmanager
     async def running(

@@ -15,6 +15,7 @@ from tests.controlplane.fixtures import NamespaceFactory
 from tests.controlplane.granting import SYSTEM, granted
 from tests.controlplane.plane import ControlPlane
 from tests.e2e.account import Account
+from tests.e2e.deep_objects import create_deep
 from tests.e2e.genguard import ROOT
 from tests.e2e.verbs import Verb, run
 
@@ -234,6 +235,25 @@ def test_it_writes_each_verdict_once_and_nothing_else(plane: ControlPlane, gizmo
         verb.send(signal.SIGTERM)
         assert verb.end().code == 0
     assert not log_lines(verb, "status not published: the API server refused"), verb.err
+
+
+def test_it_goes_on_beside_an_object_that_cannot_be_decoded(
+    plane: ControlPlane, gizmos: Gizmos
+) -> None:
+    head = {"apiVersion": f"{GROUP}/v1", "kind": "Gizmo", "spec": {"size": 1}}
+    metadata = {"name": "deep", "labels": OPTED_IN}
+    create_deep(plane, {**head, "metadata": metadata}, gizmos.namespace)
+    gizmos.create("early", **OPTED_IN)
+    with publishing(plane, gizmos) as verb:
+        gizmos.report("early", observedGeneration=1)
+        gizmos.until("early", Ready="True", Settled="True")
+        create_deep(
+            plane, {**head, "metadata": {**metadata, "name": "also-deep"}}, gizmos.namespace
+        )
+        gizmos.create("late", **OPTED_IN)
+        gizmos.report("late", observedGeneration=1)
+        gizmos.until("late", Ready="True", Settled="True")
+    assert not log_lines(verb, "task failed"), verb.err
 
 
 def test_a_condition_of_its_controller_is_left_to_it_and_the_other_is_written(

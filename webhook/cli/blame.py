@@ -39,6 +39,7 @@ from webhook.cli.options import (
 from webhook.cli.output import tell
 from webhook.generation.table import load_rows
 from webhook.objects.lines import Line, LongLine, bounded
+from webhook.objects.nesting import TOO_DEEP
 from webhook.objects.served import Served, UnknownTargetError, find, split_target
 from webhook.objects.shown import json_line
 
@@ -189,7 +190,7 @@ async def _of_cluster(
         default_namespace,
     )
     from webhook.cluster.discovery import discover  # noqa: PLC0415
-    from webhook.cluster.rest import RefusedError, Rest  # noqa: PLC0415
+    from webhook.cluster.rest import RefusedError, Rest, UnreadableError  # noqa: PLC0415
 
     kubeconfig = options.kubeconfig or default_kubeconfig()
     async with connected(kubeconfig, options.context) as api, AsyncExitStack() as opened:
@@ -204,6 +205,8 @@ async def _of_cluster(
         where = _blamed(served, within, name, "")
         try:
             document = await rest.get(f"{served.path(within)}/{name}")
+        except UnreadableError as error:
+            raise UnreadableFieldsError(f"{where} is unreadable: {TOO_DEEP.why}") from error
         except RefusedError as error:
             if error.status != HTTPStatus.NOT_FOUND:
                 raise

@@ -16,6 +16,7 @@ from webhook.cluster.watch import Change, ChangeKind, Collection, follow
 from webhook.objects.fields import ABSENT, Fields, fields_of, get
 from webhook.objects.instant import parse_time
 from webhook.objects.metadata import version_number
+from webhook.objects.nesting import OUT_OF_RANGE, TOO_DEEP, UnreadableObject
 from webhook.objects.served import Served, UnknownTargetError, find
 from webhook.status.assessment import Judge, judge_nothing
 from webhook.status.dependents import read_dependents
@@ -192,7 +193,7 @@ class Following:
 
         def on_change(change: Change) -> None:
             if change.what is ChangeKind.SEEN:
-                self._see(one, change.uid, change.object)
+                self._see(one, change)
             elif change.what is ChangeKind.GONE:
                 seen.pop(change.uid, None)
             else:
@@ -214,7 +215,28 @@ class Following:
         if _may_own(one) and one.namespace:
             self._follow_kinds(set(WORKLOADS), one.namespace)
 
-    def _see(self, one: WatchTarget, uid: str, fields: Fields) -> None:
+    def _see(self, one: WatchTarget, change: Change) -> None:
+        status = TOO_DEEP if change.is_cut else None
+        if status is None:
+            try:
+                self._take(one, change.uid, change.object)
+            except msgspec.MsgspecError:
+                status = OUT_OF_RANGE
+            except RecursionError:
+                status = TOO_DEEP
+        if status is not None:
+            self._see_unreadable(one, change.uid, change.object, status)
+
+    def _see_unreadable(
+        self, one: WatchTarget, uid: str, fields: Fields, status: UnreadableObject
+    ) -> None:
+        """Take an object in with what identifies it alone; its status says why."""
+        metadata = msgspec.to_builtins(msgspec.json.decode(fields["metadata"], type=_Metadata))
+        head = {key: msgspec.json.decode(fields[key]) for key in ("apiVersion", "kind")}
+        self._seen[one][uid] = {**head, "metadata": metadata, "status": status}
+        self._tracking.forget(uid)
+
+    def _take(self, one: WatchTarget, uid: str, fields: Fields) -> None:
         document = {key: msgspec.json.decode(raw) for key, raw in fields.items()}
         if self._on_seen is not None:
             judged = self._on_seen(one, uid, document)
@@ -264,6 +286,17 @@ class Following:
                 self._scanned.update(uids)
             self._changed.set()
             await asyncio.sleep(_SCANS_APART)
+
+
+class _Metadata(msgspec.Struct, rename="camel", omit_defaults=True):
+    """What is read of the metadata of an object that cannot be decoded."""
+
+    name: str
+    uid: str
+    resource_version: str
+    namespace: str = ""
+    deletion_timestamp: str | None = None
+    owner_references: list[dict[str, Any]] = []
 
 
 def _may_own(one: WatchTarget) -> bool:

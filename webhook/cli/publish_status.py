@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from webhook.cluster.lease import LeaseElection
     from webhook.cluster.rest import Rest
     from webhook.cluster.status_publisher import StatusPublisher
+    from webhook.supervisor import Supervisor
 
 LEASE: Final = "genguard-publish-status"
 _TICK: Final = 5.0
@@ -29,6 +30,8 @@ _TICK: Final = 5.0
 _APART: Final = 1.0
 """Seconds between two looks: each judges every object that has opted in."""
 _LEADING_APART: Final = 0.5
+PUBLISHING: Final = "publishing"
+"""The name of the task."""
 _SIGTERM_EXIT: Final = 143
 
 
@@ -100,11 +103,16 @@ async def _run(
             _ = await _publisher(rest, [one])  # says at once what can never be published
         where = lease_namespace or default_namespace(kubeconfig, context)
         election = LeaseElection(rest, where, LEASE, server_identity())
-        async with taking_part(election, Supervisor()):
+        supervisor = Supervisor()
+
+        async def publish() -> None:
             while True:
                 if election.is_leader:
-                    await _lead(rest, served, targets, election, judge)
+                    await _lead(rest, served, targets, election, judge=judge, supervisor=supervisor)
                 await asyncio.sleep(_LEADING_APART)
+
+        async with taking_part(election, supervisor), supervisor.running({PUBLISHING: publish}):
+            await asyncio.Event().wait()
 
 
 async def _publisher(rest: "Rest", targets: Sequence[WatchTarget]) -> "StatusPublisher":
@@ -122,7 +130,9 @@ async def _lead(
     served: Sequence[Served],
     targets: Sequence[WatchTarget],
     election: "LeaseElection",
+    *,
     judge: Judge,
+    supervisor: "Supervisor",
 ) -> None:
     """Follow the objects and publish, as long as this replica leads."""
     from webhook.cli.following import following  # noqa: PLC0415
@@ -137,12 +147,15 @@ async def _lead(
 
     async with following(rest, served, targets, _tell, {}, judge=judge, on_seen=on_seen) as objects:
         while election.is_leader:
-            await _publish_all(objects, publisher, election)
+            await _publish_all(objects, publisher, election, supervisor)
             await asyncio.sleep(_APART)
 
 
 async def _publish_all(
-    objects: "Following", publisher: "StatusPublisher", election: "LeaseElection"
+    objects: "Following",
+    publisher: "StatusPublisher",
+    election: "LeaseElection",
+    supervisor: "Supervisor",
 ) -> None:
     sight = await objects.sight(_TICK)
     if sight is None:
@@ -152,7 +165,8 @@ async def _publish_all(
         for node in root.walk():
             if not election.is_leader:
                 return
-            await publisher.publish(node.assessment)
+            with supervisor.guard("published objects"):
+                await publisher.publish(node.assessment)
 
 
 def _tell(text: str) -> None:

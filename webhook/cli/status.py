@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
@@ -18,6 +18,7 @@ from webhook.cli.formats import Format, output_option, print_objects
 from webhook.cli.judging import RULES, judging
 from webhook.cli.options import FILENAME_HELP, MAX_LINE, RECURSIVE, asks_cluster, namespace_of
 from webhook.cli.output import Tell, tell
+from webhook.objects.nesting import is_unreadable
 from webhook.objects.served import Served, UnknownTargetError
 from webhook.status.assessment import Judge, StatusLine, assess
 from webhook.status.drawing import Row, kstatus_table, table
@@ -59,18 +60,25 @@ class _ClusterOptions:
     judge: Judge
 
 
+class _Shown(NamedTuple):
+    """What was shown: the objects that do not exist, and how many findings are open about it."""
+
+    missing: list[WatchTarget]
+    open_findings: int
+    has_unreadable: bool
+
+
 async def _show(
     options: _ClusterOptions,
     show: Callable[["Sight", "Culprits | None"], None],
     tell: Tell,
     *,
     watch: bool,
-) -> tuple[list[WatchTarget], int]:
+) -> _Shown:
     """Show the objects once, or with `watch` after each change and each second, for ever.
 
-    A server is asked for findings about them. Returns the objects that do not exist, and how many
-    findings are open about what is shown. Raises NoClusterError, UnknownTargetError, RefusedError,
-    NoServerError or one of UNREACHED.
+    A server is asked for findings about them. Raises NoClusterError, UnknownTargetError,
+    RefusedError, NoServerError or one of UNREACHED.
     """
     # Imported here: status -f needs none of it, and the API client loads for half a second.
     from webhook.cli.asking_server import server_beside  # noqa: PLC0415
@@ -102,7 +110,8 @@ async def _show(
                 if not watch:
                     show(sight, await culprits.now())
                     missing = [one for one in found if one.name and not sight.there[one]]
-                    return missing, _count_open(sight, culprits.known)
+                    open_findings = _count_open(sight, culprits.known)
+                    return _Shown(missing, open_findings, _has_unreadable(sight))
                 culprits.look()
                 show(sight, culprits.known)
 
@@ -115,6 +124,11 @@ def _count_open(sight: "Sight", known: "Culprits | None") -> int:
     return len({one.finding for one in about if one.severity is not Severity.INFO})
 
 
+def _has_unreadable(sight: "Sight") -> bool:
+    every = (node for root in sight.roots for node in root.walk())
+    return any(is_unreadable(node.assessment.document) for node in every)
+
+
 async def _readable(
     rest: "Rest", options: _ClusterOptions, kinds: list[Served], tell: Tell
 ) -> list[WatchTarget]:
@@ -125,7 +139,7 @@ async def _readable(
     for asked in options.asked:
         try:
             (one,) = resolve_targets([asked], kinds, options.namespace, options.selector)
-            await rest.get(one.served.path(one.namespace), limit="1", **one.list_parameters)
+            await rest.read(one.served.path(one.namespace), limit="1", **one.list_parameters)
         except UnknownTargetError:
             if not options.everything:
                 raise
@@ -230,14 +244,14 @@ def _of_cluster(
         judge=judge,
     )
     show = _shown_again(output) if watch else _shown_once(output, within)
-    missing, open_findings = asyncio.run(_show(options, show, tell, watch=watch))
+    missing, open_findings, has_unreadable = asyncio.run(_show(options, show, tell, watch=watch))
     for one in missing:
         tell(f"there is no {one}")
     if open_findings:
         what = "finding is" if open_findings == 1 else "findings are"
         tell(f"{open_findings} {what} open about what is shown: genguard findings")
     # Without --server it would depend on whether one could be reached.
-    return 1 if missing or (open_findings and server) else 0
+    return 1 if missing or has_unreadable or (open_findings and server) else 0
 
 
 def _asked(words: Sequence[str], selector: str) -> list[RequestedTarget]:

@@ -127,7 +127,7 @@ class _Waiting:
                 kinds = await discover(self._rest)
                 found = resolve_targets(options.asked, kinds, options.namespace, options.selector)
                 for one in found:
-                    await self._rest.get(
+                    await self._rest.read(
                         one.served.path(one.namespace), limit="1", **one.list_parameters
                     )
             except UnknownTargetError as error:

@@ -45,10 +45,13 @@ class ClusterFacts(NamedTuple):
     custom_resources: tuple[CustomResource, ...]
 
 
-async def cluster_facts(rest: Rest) -> AsyncIterator[ClusterFacts]:
-    """Yield version and custom resources, now and at each change, until the watch ends."""
+async def cluster_facts(rest: Rest, supervisor: Supervisor) -> AsyncIterator[ClusterFacts]:
+    """Yield version and custom resources, now and at each change, until the watch ends.
+
+    `supervisor` counts definitions that cannot be read.
+    """
     version = await server_version(rest)
-    async for known in watch_collection(rest, _DEFINITIONS, _versions):
+    async for known in watch_collection(rest, _DEFINITIONS, _versions, supervisor):
         yield ClusterFacts(version, tuple(one for versions in known for one in versions))
 
 
@@ -58,13 +61,17 @@ async def definitions(rest: Rest) -> list[dict[str, Any]]:
     return found
 
 
-async def mutating_webhooks(rest: Rest) -> AsyncIterator[tuple[Registered, ...]]:
+async def mutating_webhooks(
+    rest: Rest, supervisor: Supervisor
+) -> AsyncIterator[tuple[Registered, ...]]:
     """Yield all mutating webhooks, now and at each change, until the watch ends."""
-    async for known in watch_collection(rest, _WEBHOOKS, dict):
+    async for known in watch_collection(rest, _WEBHOOKS, dict, supervisor):
         yield read_configurations(known)
 
 
-async def policies(rest: Rest, kind: str) -> AsyncIterator[tuple[dict[str, Any], ...]]:
+async def policies(
+    rest: Rest, supervisor: Supervisor, kind: str
+) -> AsyncIterator[tuple[dict[str, Any], ...]]:
     """Yield all MutatingAdmissionPolicies, or their bindings, by `kind`, as `mutating_webhooks`.
 
     They are read in the newest served version: v1 since 1.36, none by default before. Where none is
@@ -73,7 +80,7 @@ async def policies(rest: Rest, kind: str) -> AsyncIterator[tuple[dict[str, Any],
     for version in ("v1", "v1beta1", "v1alpha1"):
         try:
             async for known in watch_collection(
-                rest, f"{_ADMISSION}/{version}/{_PLURALS[kind]}", dict
+                rest, f"{_ADMISSION}/{version}/{_PLURALS[kind]}", dict, supervisor
             ):
                 yield known
         except RefusedError as error:
@@ -153,14 +160,17 @@ async def follow_cluster(
         metrics.gauge(declarations.CLUSTER_KNOWN, lambda: float(has_facts.is_set()))
         following: dict[str, Run] = {
             "watch of custom resources": lambda: follow(
-                lambda: cluster_facts(rest), on_facts, on_trouble
+                lambda: cluster_facts(rest, supervisor), on_facts, on_trouble
             ),
             "watch of webhooks": lambda: follow(
-                lambda: mutating_webhooks(rest), listeners.webhooks, on_trouble
+                lambda: mutating_webhooks(rest, supervisor), listeners.webhooks, on_trouble
             ),
             **{
                 f"watch of {_PLURALS[kind]}": partial(
-                    follow, partial(policies, rest, kind), partial(on_policies, kind), on_trouble
+                    follow,
+                    partial(policies, rest, supervisor, kind),
+                    partial(on_policies, kind),
+                    on_trouble,
                 )
                 for kind in bound
             },

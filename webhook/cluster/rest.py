@@ -11,6 +11,8 @@ import aiohttp
 import msgspec
 from kubernetes.aio import client
 
+from webhook.objects.nesting import decode_cut
+
 _SECONDS: Final = 15.0
 _LONG_SECONDS: Final = 60.0  # the API server's own --request-timeout
 APPLY_PATCH: Final = "application/apply-patch+yaml"
@@ -35,6 +37,10 @@ class RefusedError(Exception):
     def is_passing(self) -> bool:
         """Whether the same call may succeed later."""
         return self.status == HTTPStatus.TOO_MANY_REQUESTS or self.status >= 500  # noqa: PLR2004
+
+
+class UnreadableError(RefusedError):
+    """The API server answered, and the answer is nested too deep to decode."""
 
 
 class RawAnswer(NamedTuple):
@@ -102,10 +108,13 @@ class Rest:
             return await (await self.stream(path, **params)).read()
 
     async def metadata(self, path: str) -> Any:
-        """Read a list, of which the server sends only the metadata. Raises as `call` does."""
+        """Read a list, of which the server sends only the metadata. Raises as `call` does.
+
+        What is nested too deep to decode is null.
+        """
         async with asyncio.timeout(_LONG_SECONDS):
             answer = await self._send("GET", path, None, {}, "application/json", accept=_METADATA)
-            return msgspec.json.decode(await answer.read())
+            return decode_cut(await answer.read())
 
     async def partial(self, path: str) -> bytes:
         """Read an object's metadata, undecoded. Raises as `call` does."""
@@ -194,6 +203,8 @@ def _decoded(status: int, content: bytes) -> Any:
         found = msgspec.json.decode(content)
     except (msgspec.DecodeError, UnicodeDecodeError):
         found = None
+    except RecursionError as error:
+        raise UnreadableError(status, "unreadable: the answer is nested too deep") from error
     if not isinstance(found, dict) or not found.keys() & _MARKS:
         told = "who answers is no Kubernetes API server: look at `server` in the kubeconfig"
         raise RefusedError(status, told)

@@ -10,6 +10,7 @@ import msgspec
 from webhook.alerts.event import CreateEvent
 from webhook.cluster.rest import JSON_PATCH, UNREACHED, Calls, RefusedError, Rest
 from webhook.detection.finding import FoundObject
+from webhook.objects.nesting import decode_cut
 from webhook.telemetry.logs import LOGGER
 from webhook.threads import in_thread
 
@@ -36,6 +37,8 @@ class StoredObjects:
 
     async def read(self, thing: FoundObject) -> dict[str, Any] | None:
         """Return the whole object, decoded; None when it is gone or was recreated with another uid.
+
+        What is nested too deep to decode is null.
 
         Raises RefusedError, one of UNREACHED, or msgspec.MsgspecError.
         """
@@ -73,7 +76,8 @@ class StoredObjects:
 
 
 def _decode(content: bytes) -> dict[str, Any]:
-    return msgspec.json.decode(content, type=dict[str, Any])
+    found: dict[str, Any] = decode_cut(content, dict[str, Any])
+    return found
 
 
 class _Metadata(msgspec.Struct):
@@ -100,7 +104,7 @@ class ObjectLookup:
         if path is None:
             return False
         try:
-            found = msgspec.json.decode(await self._rest.partial(path), type=_Partial)
+            found: _Partial = decode_cut(await self._rest.partial(path), _Partial)
         except RefusedError as error:
             if error.status == HTTPStatus.NOT_FOUND:
                 return False

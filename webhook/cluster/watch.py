@@ -20,8 +20,10 @@ import msgspec
 
 from webhook.cluster.rest import UNREACHED, RefusedError, Rest
 from webhook.objects.fields import Fields, fields_of
+from webhook.objects.nesting import cut_deep, decode_cut
 from webhook.supervisor import Supervisor
 from webhook.telemetry.logs import LOGGER
+from webhook.threads import in_thread
 
 T = TypeVar("T")
 
@@ -51,6 +53,8 @@ class Change(NamedTuple):
     object: Fields = _NOTHING
     """The whole object when it was seen, undecoded, always with kind and apiVersion. Copy what is
     kept of it: otherwise it keeps a page of the list in memory."""
+    is_cut: bool = False
+    """What is nested too deep to decode is null in the object."""
 
 
 class Collection:
@@ -100,16 +104,16 @@ class Collection:
         page = _Page("", "", _ListMeta(""), ())
         while True:
             asked = {**self._chosen, "limit": str(_PAGE), "continue": page.metadata.next}
-            page = msgspec.json.decode(await self._rest.read(self._path, **asked), type=_Page)
+            page, cut = await _decode(await self._rest.read(self._path, **asked), _Page)
             # The API server leaves the kind out of the items of built-in lists.
             typed = fields_of(
                 {"apiVersion": page.api_version, "kind": page.kind.removesuffix("List")}
             )
-            for item in page.items or ():
+            for index, item in enumerate(page.items or ()):
                 uid = _metadata.decode(item["metadata"]).uid
                 listed.add(uid)
                 self._known.add(uid)
-                yield Change(ChangeKind.SEEN, uid, typed | item)
+                yield Change(ChangeKind.SEEN, uid, typed | item, index in cut)
             if not page.metadata.next:
                 break
         for uid in self._known - listed:
@@ -130,7 +134,7 @@ class Collection:
             if not is_caught_up:
                 yield Change(ChangeKind.CAUGHT_UP)
             async for line in _lines(response.content):
-                event = msgspec.json.decode(line, type=_Event)
+                event, cut = await _decode(line, _Event)
                 if event.type == "ERROR":
                     status = msgspec.json.decode(
                         msgspec.json.encode(event.object), type=_MetaStatus
@@ -142,7 +146,7 @@ class Collection:
                     yield Change(ChangeKind.GONE, metadata.uid)
                 elif event.type != "BOOKMARK":
                     self._known.add(metadata.uid)
-                    yield Change(ChangeKind.SEEN, metadata.uid, event.object)
+                    yield Change(ChangeKind.SEEN, metadata.uid, event.object, bool(cut))
                 self._version = metadata.resource_version
 
 
@@ -169,19 +173,25 @@ async def follow(
 
 
 async def watch_collection(
-    rest: Rest, path: str, read: Callable[[dict[str, Any]], T]
+    rest: Rest, path: str, read: Callable[[dict[str, Any]], T], supervisor: Supervisor
 ) -> AsyncIterator[tuple[T, ...]]:
-    """Yield a small collection, sorted by name, now and after each event, until the watch ends."""
+    """Yield a small collection, sorted by name, now and after each event, until the watch ends.
+
+    What is nested too deep to decode is null in an object. `supervisor` counts what `read` raises
+    for; it is left out.
+    """
     known: dict[str, tuple[str, T]] = {}
     has_all = False
 
     async def locate() -> str:
         return path
 
-    async for what, uid, found in Collection(rest, locate).changes():
+    async for what, uid, found, _ in Collection(rest, locate).changes():
         if what is ChangeKind.SEEN:
-            whole = {key: msgspec.json.decode(raw) for key, raw in found.items()}
-            known[uid] = (whole["metadata"]["name"], read(whole))
+            known.pop(uid, None)
+            with supervisor.guard("objects of a cluster"):
+                whole = {key: decode_cut(raw) for key, raw in found.items()}
+                known[uid] = (whole["metadata"]["name"], read(whole))
         elif what is ChangeKind.GONE:
             known.pop(uid, None)
         has_all = has_all or what is ChangeKind.CAUGHT_UP
@@ -204,6 +214,18 @@ class _Page(msgspec.Struct, rename="camel"):
 class _Event(msgspec.Struct):
     type: str
     object: Fields
+
+
+async def _decode(text: bytes, kind: type[T]) -> tuple[T, frozenset[int]]:
+    """Decode a page or an event; return the indexes of its objects that were cut, too.
+
+    Raises msgspec.MsgspecError.
+    """
+    try:
+        return msgspec.json.decode(text, type=kind), frozenset()
+    except RecursionError:
+        cut = await in_thread(cut_deep, text)
+        return msgspec.json.decode(cut.text, type=kind), cut.items
 
 
 class _MetaStatus(msgspec.Struct):
@@ -233,6 +255,9 @@ class Watcher(Protocol):
 
     def seen(self, resource: str, found: Fields) -> None:
         """Take the current state of an object, whole."""
+
+    def unreadable(self, resource: str, uid: str) -> None:
+        """Take that an object is nested too deep to be decoded."""
 
     def gone(self, uid: str) -> None:
         """Take that an object was deleted."""
@@ -264,6 +289,8 @@ def _following(
 
     def on_change(change: Change) -> None:
         match change.what:
+            case ChangeKind.SEEN if change.is_cut:
+                watcher.unreadable(resource, change.uid)
             case ChangeKind.SEEN:
                 watcher.seen(resource, change.object)
             case ChangeKind.GONE:

@@ -132,16 +132,30 @@ class JudgedObjects:
             answers = await in_thread(self._rules.judge, group, kind, found)
             self._tracking.record_stored(group, resource, kind, found, at, answers=answers)
         except (KeyError, msgspec.MsgspecError, RecursionError) as error:
-            _tell_unread(f"{resource}.{group}", error)
+            self._supervisor.leave_out("unreadable objects")
+            self._tracking.forget(uid)
+            _tell_unread(f"{resource}.{group}", type(error).__name__)
 
 
 def _size(seen: Seen) -> int:
     return sum(memoryview(raw).nbytes for raw in seen.object.values())
 
 
-def _tell_unread(resource: str, error: Exception) -> None:
-    facts = {"resource": resource, "reason": type(error).__name__}
+def _tell_unread(resource: str, reason: str) -> None:
+    facts = {"resource": resource, "reason": reason}
     LOGGER.warning("object not read", extra={"facts": facts})
+
+
+def _uid(found: Fields) -> str:
+    """The uid of an object that cannot be read, "" where even that is not to be had."""
+    try:
+        return msgspec.json.decode(found["metadata"], type=_Metadata).uid
+    except (KeyError, msgspec.MsgspecError, RecursionError):
+        return ""
+
+
+class _Metadata(msgspec.Struct):
+    uid: str = ""
 
 
 class Watching:
@@ -186,11 +200,25 @@ class Watching:
             if count := self._counts.get(resource):
                 count(found)
         except (KeyError, msgspec.MsgspecError, RecursionError) as error:
-            _tell_unread(resource, error)
+            self._leave_out(resource, _uid(found), type(error).__name__)
+
+    def unreadable(self, resource: str, uid: str) -> None:
+        """Take in that an object is nested too deep to decode; it is counted as left out."""
+        self._leave_out(resource, uid, RecursionError.__name__)
+
+    def _leave_out(self, resource: str, uid: str, reason: str) -> None:
+        """Count an object that cannot be read; what is remembered of it may be wrong by now."""
+        self._supervisor.leave_out("unreadable objects")
+        self._tracking.forget(uid)
+        self._forget(uid)
+        _tell_unread(resource, reason)
 
     def gone(self, uid: str) -> None:
         """Take in that an object was deleted."""
         self._tracking.record_deleted(uid)
+        self._forget(uid)
+
+    def _forget(self, uid: str) -> None:
         if self._judged is not None:
             self._judged.drop(uid)
         self.terminating.forget(uid)

@@ -7,6 +7,7 @@ import msgspec
 
 from webhook.objects.fields import ABSENT
 from webhook.objects.instant import parse_time
+from webhook.objects.nesting import UnreadableObject
 from webhook.status.view import Blocks, Reason, short_word, type_word
 
 COUNT: Final = "a whole number of at least 0"
@@ -162,7 +163,10 @@ def _object(document: Mapping[str, Any], key: str) -> tuple[dict[str, Any], Reas
     value = document.get(key)
     if isinstance(value, dict):
         return value, None
-    return _NOTHING, None if value is None else Reason(key, type_word(value), "an object")
+    if value is None:
+        return _NOTHING, None
+    note = value.why if isinstance(value, UnreadableObject) else ""
+    return _NOTHING, Reason(key, type_word(value), "an object", note)
 
 
 _LONGEST_DIGITS: Final = 19

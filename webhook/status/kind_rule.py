@@ -76,4 +76,5 @@ def completed_share(desired: int, *counts: int) -> float:
     """Return the lowest of the counts divided by `desired`: 0 to 1; 1 when nothing is desired."""
     if desired <= 0:
         return 1.0
-    return round(min(1.0, min(counts) / desired), 2)
+    lowest = min(counts)  # a counter may be too large for a float
+    return 1.0 if lowest >= desired else round(lowest / desired, 2)

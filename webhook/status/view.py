@@ -6,6 +6,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from webhook.objects.fields import ABSENT
+from webhook.objects.nesting import UnreadableObject
 
 _LONGEST_WORD: Final = 64
 
@@ -144,6 +145,7 @@ _TYPE_WORDS: Final = {
     str: "a string",
     list: "a list",
     dict: "an object",
+    UnreadableObject: "unreadable",
 }
 
 

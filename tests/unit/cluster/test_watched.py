@@ -2,14 +2,16 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 
 import aiohttp
 import msgspec
 import pytest
 
-from tests.unit.cluster.api import PATH, Api, event, failure, item, serving
+from tests.unit.cluster.api import DEEP, PATH, Api, event, failure, item, serving
 from webhook.cluster.rest import RefusedError
 from webhook.cluster.watch import ChangeKind, Collection, follow, watch_collection
+from webhook.supervisor import Supervisor
 
 
 @pytest.fixture
@@ -27,7 +29,7 @@ async def collection(api: Api) -> AsyncIterator[Collection]:
 
 
 async def told(collection: Collection) -> list[str]:
-    return [f"{what.value} {uid}".strip() async for what, uid, _ in collection.changes()]
+    return [f"{what.value} {uid}".strip() async for what, uid, *_ in collection.changes()]
 
 
 async def test_a_list_comes_in_pages_and_is_then_watched_from_its_version(api, collection):
@@ -45,7 +47,7 @@ async def test_a_list_comes_in_pages_and_is_then_watched_from_its_version(api, c
 
 async def test_items_of_a_list_are_typed_like_those_of_a_watch(api, collection):
     api.lists, api.watches = [[item("a", 1)]], [[event("MODIFIED", "a", 101)]]
-    seen = [found async for what, _, found in collection.changes() if what is ChangeKind.SEEN]
+    seen = [found async for what, _, found, _ in collection.changes() if what is ChangeKind.SEEN]
     for found in seen:
         assert msgspec.json.decode(found["kind"]) == "Widget"
         assert msgspec.json.decode(found["apiVersion"]) == "example.org/v1"
@@ -118,9 +120,49 @@ async def test_a_small_collection_is_known_by_name_as_a_whole(api):
     async with serving(api) as rest:
         names = [
             known
-            async for known in watch_collection(rest, PATH, lambda one: one["metadata"]["name"])
+            async for known in watch_collection(
+                rest, PATH, lambda one: one["metadata"]["name"], Supervisor()
+            )
         ]
     assert names == [("a", "b"), ("a", "b", "c"), ("a", "c")]
+
+
+def deep(name: str, version: int) -> dict[str, Any]:
+    one = item(name, version)
+    return {"metadata": one["metadata"] | {"managedFields": [{"fieldsV1": DEEP}]}}
+
+
+async def test_an_object_too_deep_to_decode_is_marked_and_the_others_are_whole(api, collection):
+    api.lists = [[item("a", 1), deep("b", 2)], [item("c", 3)]]
+    late = event("ADDED", "d", 101)
+    api.watches = [[{**late, "object": late["object"] | deep("d", 101)}, event("ADDED", "e", 102)]]
+    seen = {uid: cut async for _, uid, _, cut in collection.changes() if uid}
+    assert seen == {"a": False, "b": True, "c": False, "d": True, "e": False}
+
+
+async def test_a_small_collection_is_known_with_its_objects_that_are_too_deep(api):
+    api.lists, api.watches = [[item("a", 1), deep("b", 2)]], [[]]
+    async with serving(api) as rest:
+        (known,) = [
+            names
+            async for names in watch_collection(
+                rest, PATH, lambda one: one["metadata"]["name"], Supervisor()
+            )
+        ]
+    assert known == ("a", "b")
+
+
+async def test_an_object_that_cannot_be_read_is_counted_and_left_out(api):
+    supervisor = Supervisor()
+
+    def read(one: dict[str, Any]) -> int:
+        return 2 // (one["metadata"]["name"] != "bad")
+
+    api.lists, api.watches = [[item("good", 1), item("bad", 2)]], [[event("ADDED", "bad", 101)]]
+    async with serving(api) as rest:
+        found = [one async for one in watch_collection(rest, PATH, read, supervisor)]
+    assert found == [(2,), (2,)]
+    assert supervisor.left_out == {"objects of a cluster": 2}
 
 
 async def test_trouble_is_told_and_waited_out_longer_each_time_until_it_is_over():

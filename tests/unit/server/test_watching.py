@@ -8,6 +8,7 @@ import pytest
 from tests.unit.status.sights import sight
 from webhook.server.watching import NotWatchableError, Watching, parse_watched
 from webhook.status.tracking import Tracking
+from webhook.supervisor import Supervisor
 
 
 @pytest.mark.parametrize(
@@ -54,6 +55,23 @@ def test_an_object_that_cannot_be_read_is_named_by_its_resource_alone(caplog):
     ]
     watching.seen("pods", sight("Pod", "good"))
     assert watching.terminating.pods() == {"": 1}
+
+
+@pytest.mark.parametrize("is_cut", [True, False], ids=["too deep for the list", "a wrong type"])
+def test_of_an_object_that_can_no_longer_be_read_nothing_old_is_shown(is_cut):
+    tracking, supervisor = Tracking(), Supervisor()
+    watching = Watching(["pods"], tracking, supervisor=supervisor)
+    watching.seen("pods", sight("Pod", "one"))
+    assert tracking.find("Pod/one") is not None
+    if is_cut:
+        watching.unreadable("pods", "Pod/one")
+    else:
+        watching.seen("pods", sight("Pod", "one") | {"status": msgspec.Raw(b'"wrong"')})
+    assert tracking.find("Pod/one") is None
+    assert watching.terminating.pods() == {}
+    assert supervisor.left_out == {"unreadable objects": 1}
+    watching.seen("pods", sight("Pod", "one"))
+    assert tracking.find("Pod/one") is not None, "it may be read again"
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """The line of `genguard status -f` is an interface: these keys, always, in this order."""
 
 import msgspec
+import pytest
 
 from tests.statuses import NOW, changed
 from webhook.status.assessment import assess
@@ -61,3 +62,22 @@ def test_a_line_as_json():
 
 def test_what_is_cluster_scoped_has_an_empty_namespace():
     assert assess(changed("Node"), at=NOW).to_line().namespace == ""
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Widget"])
+@pytest.mark.parametrize(
+    "replicas", [3, int("9" * 402)], ids=["few wanted", "ten times as many wanted"]
+)
+def test_counters_of_401_digits_are_numbers_as_others_are(kind, replicas):
+    names = ("replicas", "readyReplicas", "updatedReplicas", "availableReplicas")
+    names += ("updatedNumberScheduled", "numberReady", "numberAvailable")
+    counters = dict.fromkeys(names, int("9" * 401)) | {"desiredNumberScheduled": replicas}
+    document = {
+        "apiVersion": "example.org/v1" if kind == "Widget" else "apps/v1",
+        "kind": kind,
+        "metadata": {"name": "one", "generation": 1},
+        "spec": {"replicas": replicas},
+        "status": {"observedGeneration": 1, **counters},
+    }
+    line = assess(document, at=0.0).to_line()
+    assert line.progress in (0.1, 1.0)
