@@ -37,7 +37,16 @@ from webhook.detection.detection import Detection
 from webhook.detection.silences import Silences
 from webhook.detection.suspects import Suspects
 from webhook.detection.values import Shows
-from webhook.flags import ALERTMANAGER_URL, FILE, FOLDER, NAMES, PATH, duration, flag
+from webhook.flags import (
+    ALERTMANAGER_URL,
+    FILE,
+    FOLDER,
+    NAMES,
+    PATH,
+    RUNBOOK_URL,
+    duration,
+    flag,
+)
 from webhook.generation.table import DEFAULT_SERVER_VERSION
 from webhook.given_files import load_definitions, load_static
 from webhook.given_rules import ServerRules, parse_place
@@ -304,6 +313,15 @@ class Settings:
         multiple=True,
         type=ALERTMANAGER_URL,
     )
+    runbook_url: str | None = flag(
+        None,
+        "Where alerts link their runbooks: URL/NAME.",
+        shown="the server's own pages, as http://localhost:8080/runbooks",
+        note="`localhost` stands for a forwarded port; with `--ops-auth` it is `--ops-address`, if "
+        "that is one address. The scheme and port are those of the ops port.",
+        metavar="URL",
+        type=RUNBOOK_URL,
+    )
     events: bool = flag(default=False, text="Make Kubernetes Events of findings; needs a cluster.")
     reports: bool = flag(
         default=False,
@@ -374,6 +392,17 @@ class Settings:
     def needs_leader(self) -> bool:
         """Whether there is work that only one of several replicas does."""
         return bool(self.cert_secret or self.findings_configmap or self.heal or self.reports)
+
+    @property
+    def runbooks(self) -> str:
+        """The URL below which each runbook is; by default as the dashboard is reached."""
+        if self.runbook_url:
+            return self.runbook_url
+        address = self.ops_address
+        is_one = not is_loopback(address) and address not in ("", "0.0.0.0", "::")  # noqa: S104
+        host = address if is_one and self.ops_auth != LOOPBACK else "localhost"
+        shown = f"[{host}]" if ":" in host else host
+        return f"{'https' if self.ops_tls else 'http'}://{shown}:{self.ops_port}/runbooks"
 
     def review_options(self) -> ReviewOptions:
         """What decides how reviews are judged; reads the file of --crds. Raises BadFileError."""
@@ -707,7 +736,7 @@ def _sinks(
     if settings.alertmanager:
         # Every replica sends alerts: a finding has the same labels everywhere, so that it is one
         # alert, and a finding that only one replica has seen is not lost.
-        sinks["alertmanager"] = verified(AlertmanagerSink(settings.alertmanager))
+        sinks["alertmanager"] = verified(AlertmanagerSink(settings.alertmanager, settings.runbooks))
         # Only the leader mirrors silences: each replica would create its own.
         silencer = AlertmanagerSilencer(settings.alertmanager, silences)
         sinks["silences"] = of_leader(silencer, leader)

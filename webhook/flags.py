@@ -203,9 +203,17 @@ def _https_url(text: str) -> str:
 
 
 def _alertmanager_url(text: str) -> str:
+    return _base_url(text, "http://alertmanager:9093")
+
+
+def _runbook_url(text: str) -> str:
+    return _base_url(text, "https://wiki.example.org/genguard").rstrip("/")
+
+
+def _base_url(text: str, example: str) -> str:
     found = _split(text)
     if found is None or found.scheme not in ("http", "https") or found.query or found.fragment:
-        raise ValueError(f"{text!r} is not a URL such as http://alertmanager:9093")
+        raise ValueError(f"{text!r} is not a URL such as {example}")
     return text
 
 
@@ -227,6 +235,8 @@ CIDRS: Final = Parsed(_cidrs)
 HTTPS_URL: Final = Parsed(_https_url)
 """https://HOST:PORT, without a path."""
 ALERTMANAGER_URL: Final = Parsed(_alertmanager_url)
+RUNBOOK_URL: Final = Parsed(_runbook_url)
+"""The URL below which each runbook is; no slash at its end."""
 LISTEN_ADDRESS: Final = Parsed(_listen_address)
 FILE: Final = click.Path(dir_okay=False, path_type=Path)
 FOLDER: Final = click.Path(file_okay=False, path_type=Path)

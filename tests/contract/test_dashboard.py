@@ -2,12 +2,15 @@
 
 import asyncio
 import json
+from urllib.parse import urlsplit
 
 import pytest
 
 from tests.contract.service import Running, Wire, head, serving
 from tests.dashboard.stories import Story
+from tests.monitoring.rules import RUNBOOKS
 from tests.waiting import patiently
+from webhook.app import Settings
 from webhook.dashboard.routes import PAGES
 from webhook.server.access import ByToken
 from webhook.server.tokens import TokenFile
@@ -114,6 +117,13 @@ async def test_what_is_not_there_is_said_in_kind(running):
     assert (await running.ops("/static/%2e%2e%2froutes.py")).status == 404
     for name in ("..%2fREADME", "%2e%2e", "a%00b", "none"):
         assert (await running.ops(f"/runbooks/{name}")).status == 404
+
+
+async def test_every_runbook_that_an_alert_links_is_served(running):
+    """Alerts link the server's own pages: a cluster may have no way to the internet."""
+    place = urlsplit(Settings().runbooks).path
+    for page in RUNBOOKS.iterdir():
+        assert (await running.ops(f"{place}/{page.stem}")).status == 200
 
 
 @pytest.mark.parametrize(("path", "status"), [("/", b" 200 "), ("/events", b" 404 ")])

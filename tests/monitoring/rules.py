@@ -9,7 +9,7 @@ from tests.e2e.genguard import ROOT
 
 MONITORING = ROOT / "manifests" / "monitoring"
 RUNBOOKS = MONITORING / "runbooks"
-RUNBOOK_URL = "https://genguard.io/runbooks/"
+RUNBOOK_URL = "http://localhost:8080/runbooks/"
 BY_DETECTOR = "{{ $labels.detector }}"
 """The page that a runbook_url with this in it means: the detector's own."""
 

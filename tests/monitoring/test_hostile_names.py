@@ -7,6 +7,7 @@ import pytest
 from msgspec import structs
 
 from tests.controlplane.client import wait_until
+from tests.monitoring.rules import RUNBOOK_URL
 from tests.monitoring.stack import Alert, Stack, running
 from tests.unit.alerts.findings import finding
 from webhook.alerts.alertmanager import AlertmanagerSink
@@ -45,7 +46,8 @@ async def test_every_one_arrives_as_one_alert_in_which_everything_is_printable(
     stack: Stack,
 ) -> None:
     found = tuple(called(name, number) for number, name in enumerate(NAMES.values()))
-    sink = AlertmanagerSink([stack.alertmanager.url], lambda: datetime.now(UTC))
+    runbooks = RUNBOOK_URL.rstrip("/")
+    sink = AlertmanagerSink([stack.alertmanager.url], runbooks, lambda: datetime.now(UTC))
     for _ in range(2):
         await sink.tell((), found)
     await sink.close()
@@ -59,7 +61,7 @@ async def test_every_one_arrives_as_one_alert_in_which_everything_is_printable(
         texts = [*alert["labels"].values(), *alert["annotations"].values()]
         assert "".join(texts).isprintable()
         assert alert["labels"]["alertname"] == "GenguardLoop"
-        assert alert["annotations"]["runbook_url"].startswith("https://")
+        assert alert["annotations"]["runbook_url"].startswith(RUNBOOK_URL)
     assert {one["labels"]["finding"] for one in stack.alertmanager.active()} == {
         one.id for one in found
     }

@@ -8,7 +8,7 @@ import pytest
 
 from tests.monitoring.queries import families
 from tests.monitoring.rules import MONITORING, RUNBOOKS, alerts
-from webhook.alerts.alertmanager import RUNBOOKS as SENT
+from webhook.app import Settings
 from webhook.cli import main
 from webhook.detection.detectors import ALL
 
@@ -23,7 +23,7 @@ def test_every_detector_and_every_alert_has_a_page_and_there_is_no_other() -> No
 
 def test_prometheus_and_the_server_link_the_same_pages() -> None:
     for rule in alerts():
-        assert rule["annotations"]["runbook_url"].startswith(f"{SENT}/")
+        assert rule["annotations"]["runbook_url"].startswith(f"{Settings().runbooks}/")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)

@@ -260,12 +260,24 @@ def test_parts_for_pods_and_dashboards_are_where_they_belong() -> None:
     template = found["Deployment", "genguard"]["spec"]["template"]
     assert template["metadata"]["annotations"] == {"a": "b"}
     assert template["spec"]["containers"][0]["resources"] == {"limits": {"memory": "2Gi"}}
-    rules = yaml.safe_load(manifests.read("monitoring/rules.yaml"))
-    assert found["PrometheusRule", "genguard"] == rules
+    rules = manifests.read("monitoring/rules.yaml").decode()
+    shown = rules.replace("http://localhost", "https://localhost")
+    assert found["PrometheusRule", "genguard"] == yaml.safe_load(shown)
     dashboard = found["ConfigMap", "genguard-dashboard"]["data"]["genguard.json"]
     assert dashboard == manifests.read("monitoring/grafana/genguard.json").decode()
     (endpoint,) = found["PodMonitor", "genguard"]["spec"]["podMetricsEndpoints"]
     assert endpoint["scheme"] == "https"
+
+
+def test_alerts_of_prometheus_and_of_the_server_link_the_runbooks_that_are_given() -> None:
+    rules = manifests.read("monitoring/rules.yaml").decode()
+    assert made({"monitoring": True})["PrometheusRule", "genguard"] == yaml.safe_load(rules)
+    given = "https://wiki.example.org/genguard"
+    found = made({"monitoring": True, "opsAuth": True, "serve": {"runbook-url": f"{given}/"}})
+    shown = rules.replace("http://localhost:8080/runbooks", given)
+    assert found["PrometheusRule", "genguard"] == yaml.safe_load(shown)
+    (container,) = found["Deployment", "genguard"]["spec"]["template"]["spec"]["containers"]
+    assert f"--runbook-url={given}/" in container["args"]
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,12 @@ def test_the_alerts_are_those_of_the_file(vendored: Path) -> None:
     assert evaluated("mixin.prometheusAlerts.groups", vendored) == wanted
 
 
+def test_the_runbooks_of_the_alerts_may_be_elsewhere(vendored: Path) -> None:
+    given = "{ _config+:: { runbookUrl: 'https://wiki.example.org' } }"
+    (down, *_) = evaluated(f"(mixin + {given}).prometheusAlerts.groups[1].rules", vendored)
+    assert down["annotations"]["runbook_url"] == "https://wiki.example.org/GenguardDown"
+
+
 def test_the_dashboard_is_that_of_the_file(vendored: Path) -> None:
     wanted = json.loads((MONITORING / "grafana" / "genguard.json").read_text())
     assert evaluated("mixin.grafanaDashboards", vendored) == {"genguard.json": wanted}

@@ -110,6 +110,34 @@ def test_flags_that_contradict_each_other_are_refused(settings: dict[str, Any], 
         Settings(**settings).check()
 
 
+@pytest.mark.parametrize(
+    ("settings", "wanted"),
+    [
+        ({}, "http://localhost:8080/runbooks"),
+        ({"ops_address": "0.0.0.0", "ops_port": 9}, "http://localhost:9/runbooks"),  # noqa: S104
+        ({"ops_address": "::", "ops_tls": True}, "https://localhost:8080/runbooks"),
+        ({"ops_address": "10.0.0.5"}, "http://localhost:8080/runbooks"),
+        ({"ops_address": "10.0.0.5", "ops_auth": "kubernetes"}, "http://10.0.0.5:8080/runbooks"),
+        ({"ops_address": "fd00::5", "ops_auth": "kubernetes"}, "http://[fd00::5]:8080/runbooks"),
+        ({"runbook_url": "https://wiki.example.org"}, "https://wiki.example.org"),
+    ],
+)
+def test_runbooks_are_linked_where_the_dashboard_is_reached(settings: dict[str, Any], wanted: str):
+    assert Settings(**settings).runbooks == wanted
+
+
+@pytest.mark.parametrize("url", ["wiki", "ftp://wiki", "https://wiki?a=b", "https://wiki#a"])
+def test_a_runbook_url_that_no_name_can_follow_is_refused(url: str):
+    result = CliRunner().invoke(serve, [f"--runbook-url={url}"])
+    assert result.exit_code == 2
+    assert "is not a URL such as https://wiki.example.org/genguard" in result.output
+
+
+def test_the_slash_at_the_end_of_a_runbook_url_is_dropped():
+    given = serve.make_context("serve", ["--runbook-url=https://wiki/a/"]).params
+    assert Settings(**given).runbooks == "https://wiki/a"
+
+
 def test_a_value_that_is_read_already_is_left_as_it_is():
     kind: Parsed[float] = duration(1)
     assert kind.convert(5.0, None, None) == 5.0

@@ -19,7 +19,6 @@ from webhook.telemetry.logs import LOGGER
 
 RESEND: Final = timedelta(seconds=60)
 LIFETIME: Final = 4 * RESEND
-RUNBOOKS: Final = "https://genguard.io/runbooks"
 _SECONDS: Final = 5.0
 _ALERTED: Final = frozenset({Severity.WARNING, Severity.CRITICAL})
 
@@ -27,8 +26,15 @@ _ALERTED: Final = frozenset({Severity.WARNING, Severity.CRITICAL})
 class AlertmanagerSink:
     """Sends alerts to every peer. One that does not answer is logged."""
 
-    def __init__(self, urls: Iterable[str], clock: Callable[[], datetime] | None = None) -> None:
-        """`urls` are those of the peers, such as http://alertmanager:9093."""
+    def __init__(
+        self, urls: Iterable[str], runbooks: str, clock: Callable[[], datetime] | None = None
+    ) -> None:
+        """Prepare to send; nothing is connected yet.
+
+        urls      of the peers, such as http://alertmanager:9093
+        runbooks  the URL below which each detector has its runbook, without a slash at its end
+        """
+        self._runbooks: Final = runbooks
         self._urls: Final = tuple(f"{url.rstrip('/')}/api/v2/alerts" for url in urls)
         self._clock: Final = clock or (lambda: datetime.now(UTC))
         self._session: aiohttp.ClientSession | None = None
@@ -37,10 +43,10 @@ class AlertmanagerSink:
     async def tell(self, changes: tuple[Change, ...], findings: tuple[Finding, ...]) -> None:
         """Send changes at once, and all open findings every RESEND."""
         now = self._clock()
-        alerts = [_alert(change.finding, now) for change in changes if _is_alert(change)]
+        alerts = [self._alert(change.finding, now) for change in changes if _is_alert(change)]
         if not timedelta(0) <= now - self._sent < RESEND:  # less than 0: the clock was set back
             self._sent = now
-            alerts = [_alert(one, now) for one in findings if _is_open(one)] + [
+            alerts = [self._alert(one, now) for one in findings if _is_open(one)] + [
                 alert for alert in alerts if alert["endsAt"] <= _text(now)
             ]
         if alerts:
@@ -50,6 +56,36 @@ class AlertmanagerSink:
         """Close connections. Open alerts resolve by themselves when they are not sent again."""
         if self._session is not None:
             await self._session.close()
+
+    def _alert(self, finding: Finding, now: datetime) -> dict[str, Any]:
+        """Return an alert, firing or ended: one that follows from another finding does not fire."""
+        is_over = finding.state == "resolved" or finding.severity not in _ALERTED
+        where = finding.object
+        actors = finding.told_actors
+        target = f"{where.namespace}/{where.name}" if where.namespace else where.name
+        # Severity is not a label: when it rises, that would be another alert of the same finding.
+        labels = {
+            "alertname": "GenguardLoop",
+            "finding": finding.id,
+            "detector": finding.detector,
+            "group": where.group,
+            "resource": where.resource,
+            "namespace": where.namespace,
+            "name": where.name,
+        }
+        annotations = {
+            "summary": f"{finding.detector} on {where.resource} {target}.",
+            "description": f"{finding.message}. {finding.count} times. By: {actors}.",
+            "severity": finding.severity.value,
+            "runbook_url": f"{self._runbooks}/{finding.detector}",
+        }
+        return {
+            "labels": {key: printable(text) for key, text in labels.items()},
+            "annotations": {key: printable(text) for key, text in annotations.items()},
+            # After the clock was set back, first_seen may lie ahead: Alertmanager refuses such.
+            "startsAt": min(finding.first_seen, _text(now)),
+            "endsAt": _text(now if is_over else now + LIFETIME),
+        }
 
     async def _post(self, url: str, alerts: list[dict[str, Any]]) -> None:
         if self._session is None:
@@ -76,37 +112,6 @@ def _is_alert(change: Change) -> bool:
     if change.transition is Transition.RESOLVED:
         return change.finding.severity in _ALERTED
     return _is_open(change.finding)
-
-
-def _alert(finding: Finding, now: datetime) -> dict[str, Any]:
-    """Return an alert, firing or ended: one that follows from another finding does not fire."""
-    is_over = finding.state == "resolved" or finding.severity not in _ALERTED
-    where = finding.object
-    actors = finding.told_actors
-    target = f"{where.namespace}/{where.name}" if where.namespace else where.name
-    # Severity is not a label: when it rises, that would be another alert of the same finding.
-    labels = {
-        "alertname": "GenguardLoop",
-        "finding": finding.id,
-        "detector": finding.detector,
-        "group": where.group,
-        "resource": where.resource,
-        "namespace": where.namespace,
-        "name": where.name,
-    }
-    annotations = {
-        "summary": f"{finding.detector} on {where.resource} {target}.",
-        "description": f"{finding.message}. {finding.count} times. By: {actors}.",
-        "severity": finding.severity.value,
-        "runbook_url": f"{RUNBOOKS}/{finding.detector}",
-    }
-    return {
-        "labels": {key: printable(text) for key, text in labels.items()},
-        "annotations": {key: printable(text) for key, text in annotations.items()},
-        # After the clock was set back, first_seen may lie ahead: Alertmanager refuses such alerts.
-        "startsAt": min(finding.first_seen, _text(now)),
-        "endsAt": _text(now if is_over else now + LIFETIME),
-    }
 
 
 def _text(time: datetime) -> str:

@@ -48,6 +48,9 @@ def clock():
     return Clock()
 
 
+RUNBOOKS = "https://wiki.example.org/runbooks"
+
+
 @pytest.fixture
 async def peer():
     return Peer()
@@ -56,7 +59,7 @@ async def peer():
 @pytest.fixture
 async def sink(peer, clock):
     async with served(peer) as url:
-        made = AlertmanagerSink([url], clock)
+        made = AlertmanagerSink([url], RUNBOOKS, clock)
         yield made
         await made.close()
 
@@ -82,7 +85,7 @@ async def test_a_finding_is_told_with_object_actor_and_runbook(sink, peer, clock
             "description": "another webhook cleared 1 observedGeneration value(s) that controller "
             "sent. 3 times. By: old-operator/hook (certain).",
             "severity": "warning",
-            "runbook_url": "https://genguard.io/runbooks/observed-generation-cleared",
+            "runbook_url": f"{RUNBOOKS}/observed-generation-cleared",
         },
         "startsAt": BEGUN,
         "endsAt": (clock.now + LIFETIME).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
@@ -195,7 +198,7 @@ async def test_an_object_of_the_cluster_has_no_namespace_to_name(sink, peer):
 async def test_every_peer_is_told(clock):
     peers = [Peer(), Peer(), Peer()]
     async with served(peers[0]) as one, served(peers[1]) as two, served(peers[2]) as three:
-        sink = AlertmanagerSink([one, two.rstrip("/"), three], clock)
+        sink = AlertmanagerSink([one, two.rstrip("/"), three], RUNBOOKS, clock)
         await sink.tell(OPENED, (finding(),))
         await sink.close()
     assert [len(peer.posts) for peer in peers] == [1, 1, 1]
@@ -207,7 +210,7 @@ async def test_one_peer_that_is_down_does_not_stop_the_other_and_is_told_when_it
 ):
     up, port = Peer(), unused_port()
     async with served(up) as url:
-        sink = AlertmanagerSink([f"http://127.0.0.1:{port}", url], clock)
+        sink = AlertmanagerSink([f"http://127.0.0.1:{port}", url], RUNBOOKS, clock)
         await sink.tell(OPENED, (finding(),))
         assert len(up.posts) == 1
         (line,) = caplog.records
@@ -229,7 +232,7 @@ async def test_one_peer_that_is_down_does_not_stop_the_other_and_is_told_when_it
 async def test_a_peer_that_refuses_is_logged_with_its_status(clock, caplog, status):
     refusing, well = Peer(status), Peer()
     async with served(refusing) as one, served(well) as two:
-        sink = AlertmanagerSink([one, two], clock)
+        sink = AlertmanagerSink([one, two], RUNBOOKS, clock)
         await sink.tell(OPENED, (finding(),))
         await sink.close()
     assert len(refusing.posts) == len(well.posts) == 1, "no redirect is followed"
@@ -239,8 +242,8 @@ async def test_a_peer_that_refuses_is_logged_with_its_status(clock, caplog, stat
 
 async def test_closing_is_possible_before_and_after_anything_was_told(peer, clock):
     async with served(peer) as url:
-        await AlertmanagerSink([url], clock).close()
-        sink = AlertmanagerSink([url], clock)
+        await AlertmanagerSink([url], RUNBOOKS, clock).close()
+        sink = AlertmanagerSink([url], RUNBOOKS, clock)
         await sink.tell(OPENED, (finding(),))
         await sink.close()
         await sink.close()
