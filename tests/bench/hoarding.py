@@ -18,7 +18,7 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from tests.contract.costly import COSTLY
+from tests.contract.costly import COSTLY, NEARLY_LARGE
 from tests.contract.hoard import ATTACKS, Request
 from tests.contract.service import http_post
 from tests.contract.victim import Victim, victim
@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "   remembered"
     )
     attacks = [(name, (name,), flags.seconds) for name in ATTACKS]
-    attacks += [(name, (name,) * _CLIENTS, flags.seconds) for name in COSTLY]
+    attacks += [(name, (name,) * _CLIENTS, flags.seconds) for name in COSTLY | NEARLY_LARGE]
     attacks += [
         ("all at once", tuple(ATTACKS), flags.all),
         ("all costly", tuple(COSTLY), flags.all),
@@ -81,7 +81,7 @@ async def _attack(title: str, names: Collection[str], seconds: float) -> int:
 
 
 def _until(end: float, name: str) -> Iterator[Request]:
-    make = (ATTACKS | COSTLY)[name]
+    make = (ATTACKS | COSTLY | NEARLY_LARGE)[name]
     for number in itertools.count():
         if time.monotonic() >= end:
             return

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 from tests.contract.hoard import Request
@@ -128,9 +129,9 @@ def _managed_fields(number: int) -> list[Request]:
     return _sent(number, new, old, "deployments")
 
 
-def _keys(number: int) -> list[Request]:
+def _keys(number: int, count: int = 12_000) -> list[Request]:
     """Fields that no other write had."""
-    old, new = ({"spec": {f"{number}{turn}{index}": 0 for index in range(12_000)}} for turn in "ab")
+    old, new = ({"spec": {f"{number}{turn}{index}": 0 for index in range(count)}} for turn in "ab")
     return _sent(number, new, old, "widgets")
 
 
@@ -180,3 +181,7 @@ COSTLY: Final[dict[str, Callable[[int], list[Request]]]] = {
     "numbers": _numbers,
     "container statuses": _containers_reported,
 }
+NEARLY_LARGE: Final[dict[str, Callable[[int], list[Request]]]] = {
+    "keys, nearly too many": partial(_keys, count=970),
+}
+"""As many values as the event loop judges itself; of all bodies above these cost it most."""

@@ -8,11 +8,12 @@ from dataclasses import replace
 
 import pytest
 
-from tests.contract.costly import COSTLY
+from tests.contract.costly import COSTLY, NEARLY_LARGE
 from tests.contract.service import PATIENT, Running, serving
 from tests.reviews import clobbered, make_review
 from tests.waiting import PATIENCE
 from webhook.admission.review import Phase
+from webhook.objects.fields import count_values
 from webhook.pipeline import review
 from webhook.review_setup import GenerationPatch, ReviewOptions, ReviewSetup
 from webhook.server.large import is_large
@@ -76,6 +77,14 @@ def test_a_body_of_many_values_is_small_and_yet_a_large_review(name):
     for path, body in COSTLY[name](0):
         assert len(body) < LARGE, path
         assert is_large(body, Limits()), path
+
+
+@pytest.mark.parametrize("name", NEARLY_LARGE)
+def test_a_body_of_nearly_too_many_values_is_judged_on_the_event_loop(name):
+    for _, body in NEARLY_LARGE[name](0):
+        limits = Limits()
+        assert limits.large_values * 0.95 < count_values(body)
+        assert not is_large(body, limits)
 
 
 @pytest.mark.parametrize("name", ["containers resized", "conditions cleared"])
