@@ -16,6 +16,8 @@ from urllib.parse import SplitResult, urlsplit
 import click
 import yaml
 
+from webhook.objects.shown import without_credentials
+
 T = TypeVar("T")
 
 _METADATA: Final = "flag"
@@ -198,7 +200,7 @@ def _split(url: str) -> SplitResult | None:
 def _https_url(text: str) -> str:
     found = _split(text)
     if found is None or found.scheme != "https" or found.path.strip("/") or found.query:
-        raise ValueError(f"{text!r} is not https://HOST:PORT")
+        raise ValueError(f"{without_credentials(text)!r} is not https://HOST:PORT")
     return text.rstrip("/")
 
 
@@ -213,7 +215,7 @@ def _runbook_url(text: str) -> str:
 def _base_url(text: str, example: str) -> str:
     found = _split(text)
     if found is None or found.scheme not in ("http", "https") or found.query or found.fragment:
-        raise ValueError(f"{text!r} is not a URL such as {example}")
+        raise ValueError(f"{without_credentials(text)!r} is not a URL such as {example}")
     return text
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tests.e2e.culprits import deployment
-from tests.scenarios.recording import read_lines
+from tests.scenarios.recording import read_audit, read_lines
 
 CANARY = "canary7f3a"
 """Nowhere to be found in what is told."""
@@ -22,8 +22,26 @@ RESTORED = "status.restored"
 """A field for `--restore`, which another webhook clears."""
 LOST = f"{CANARY}StatusLost"
 """Its value."""
-LOOPS = frozenset({"/status/restored", "/spec/containers/0/env/1/value", "/data/password"})
+LOOPS = frozenset(
+    {
+        "/status/restored",
+        "/spec/containers/0/env/1/value",
+        "/data/password",
+        "/metadata/annotations/example.org~1applied",
+    }
+)
 """Paths that findings must name, for those are loops of this module."""
+APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+"""An annotation that holds a whole object. No loop is about it; one is about OTHER_APPLIED."""
+OTHER_APPLIED = "example.org/applied"
+HEADERS = {
+    "Authorization": f"Bearer {CANARY}Token",
+    "Cookie": f"session={CANARY}Cookie",
+    "User-Agent": f"{CANARY}Agent/1.0",
+    "X-Remote-Extra-Token": f"{CANARY}Remote",
+    "traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+}
+"""Of each request: a client may send more than is asked of it. The last has its span exported."""
 LAST = "secrets"
 """The resource of the last reviews."""
 SCENES = (
@@ -70,6 +88,51 @@ def reviews() -> Iterator[tuple[str, dict[str, Any]]]:
             time.sleep(_PAUSE if "refused" in scene else 0.0)
             yield one["phase"], planted(one["review"])
     yield from _own_loops()
+
+
+def audit_log() -> Iterator[bytes]:
+    """The events of the same scenes, planted in the same way."""
+    for scene in SCENES:
+        for line in read_audit(scene):
+            yield json.dumps(_planted_event(json.loads(line))).encode() + b"\n"
+
+
+def _planted_event(event: dict[str, Any]) -> dict[str, Any]:
+    user = {**event["user"], "groups": [f"{CANARY}Group"], "extra": {"key": [f"{CANARY}Extra"]}}
+    sides = ("requestObject", "responseObject")
+    objects = {side: _planted_side(event[side]) for side in sides if side in event}
+    texts = {
+        key: _planted_patch(text) if key.startswith("patch.webhook") else text
+        for key, text in event.get("annotations", {}).items()
+    }
+    uri = f"{event['requestURI'].partition('?')[0]}?token={CANARY}Query"
+    return {**event, **objects, "user": user, "annotations": texts, "requestURI": uri}
+
+
+def _planted_side(found: Any) -> Any:
+    """An object, a part of it, or a JSON Patch."""
+    if isinstance(found, list):
+        return [_planted_operation(one) for one in found]
+    if found.get("kind") == "Status":
+        return {**found, "message": f"{CANARY}Message"}
+    if "metadata" in found:
+        return planted_object(found)
+    return {key: _planted(value, key.capitalize()) for key, value in found.items()}
+
+
+def _planted_patch(text: str) -> str:
+    found = json.loads(text)
+    return json.dumps({**found, "patch": [_planted_operation(one) for one in found["patch"]]})
+
+
+def _planted_operation(operation: dict[str, Any]) -> dict[str, Any]:
+    if "value" not in operation:
+        return operation
+    _, where, *deeper = operation["path"].split("/")
+    if where == "metadata" and deeper:
+        where, *deeper = deeper
+    value = _planted(operation["value"], where.capitalize(), deeper[-1] if deeper else "")
+    return {**operation, "value": value}
 
 
 def planted(review: dict[str, Any]) -> dict[str, Any]:
@@ -159,6 +222,9 @@ def _own_loops() -> Iterator[tuple[str, dict[str, Any]]]:
             yield phase, planted(_variable(number, value))
     for number in range(30):
         for phase, value in phases:
+            yield phase, planted(_applied(number, value))
+    for number in range(30):
+        for phase, value in phases:
             yield phase, planted(_secret(number, value))
 
 
@@ -192,8 +258,20 @@ def _variable(number: int, value: str) -> dict[str, Any]:
 
 def _secret(number: int, password: str) -> dict[str, Any]:
     request = _request("Secret", "secrets", number, "alice")
-    request["oldObject"] = _object("Secret", number, data={"password": "Old"})
-    request["object"] = _object("Secret", number, data={"password": password})
+    for side, value in (("oldObject", "Old"), ("object", password)):
+        content = {"password": value}
+        request[side] = _object("Secret", number, data=content, stringData=content)
+    return _review(request)
+
+
+def _applied(number: int, password: str) -> dict[str, Any]:
+    """A ConfigMap whose annotations hold objects, which another webhook puts back."""
+    request = _request("ConfigMap", "configmaps", number, "alice")
+    for side, value in (("oldObject", "Old"), ("object", password)):
+        request[side] = found = _object("ConfigMap", number)
+        content = {"password": f"{CANARY}Applied{value}", "url": f"https://{CANARY}User:{value}@db"}
+        applied = json.dumps({"kind": "Secret", "stringData": content})
+        found["metadata"]["annotations"] = {APPLIED: applied, OTHER_APPLIED: applied}
     return _review(request)
 
 

@@ -13,13 +13,17 @@ import re
 import ssl
 from collections.abc import Iterator
 from html import unescape
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode, urljoin, urlsplit
 
 import pytest
+from click.testing import CliRunner
 
+from tests.collector import collecting
 from tests.confidential.planted import (
     CANARY,
+    HEADERS,
     LAST,
     LOOPS,
     LOST,
@@ -27,6 +31,7 @@ from tests.confidential.planted import (
     RESTORED,
     SCENES,
     WHERE,
+    audit_log,
     existing,
     reviews,
 )
@@ -37,11 +42,30 @@ from tests.scenarios.recording import DEFINITIONS
 from tests.store.alertmanager import Alertmanager
 from tests.store.proxy import Proxy
 from tests.store.server import StoreServer
+from webhook.admission.review import Phase
+from webhook.cli import main
 from webhook.detection.detectors import ALL
 
 pytestmark = pytest.mark.xdist_group("apiserver-2")
 
 _PAGES = 200
+_DATA = (
+    "/metrics",
+    "/api/broken",
+    "/api/findings",
+    "/api/findings.csv",
+    "/api/objects",
+    "/api/objects.csv",
+    "/api/webhooks",
+    "/api/webhooks.csv",
+    "/api/durations",
+    "/api/durations.csv",
+    "/api/terminating",
+    "/api/terminating.csv",
+    "/api/server",
+    "/api/silences",
+)
+"""What programs and spreadsheets read; `data_of_findings` is the rest."""
 _EVERYTHING = (
     "--log-level=DEBUG",
     f"--restore=status.observedGeneration,status.conditions[*].observedGeneration,{RESTORED}",
@@ -72,10 +96,10 @@ def call_all(guard: Genguard) -> Iterator[dict[str, Any]]:
     connection = http.client.HTTPSConnection(
         "127.0.0.1", guard.admission_port, timeout=30, context=trust
     )
-    headers = {"Content-Type": "application/json"}
+    headers = {"Content-Type": "application/json", **HEADERS}
     try:
         for phase, review in reviews():
-            connection.request("POST", f"/{phase}", json.dumps(review), headers)
+            connection.request("POST", f"/{phase}?token={CANARY}Query", json.dumps(review), headers)
             answer = json.load(connection.getresponse())
             assert answer["response"]["allowed"], answer
             yield answer["response"]
@@ -88,8 +112,10 @@ def told_by(guard: Genguard, told: Told) -> None:
     answers = list(call_all(guard))
     told.add("answers", json.dumps([{**one, "patch": None} for one in answers]))
     wait_until(lambda: LAST in {one["object"]["resource"] for one in findings(guard)}, what=LAST)
-    for path in ("/metrics", "/api/findings", "/api/objects"):
-        told.add(path, guard.ops(path)[1])
+    for path in (*_DATA, *data_of_findings(guard)):
+        status, text = guard.ops(path)
+        assert status == 200 or path.startswith("/api/object?"), path  # it may be gone
+        told.add(path, text)
     for path, page in pages(guard):
         told.add(path, page)
     told.add("/events", news(guard))
@@ -101,6 +127,15 @@ def told_by(guard: Genguard, told: Told) -> None:
 def findings(guard: Genguard) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = json.loads(guard.ops("/api/findings")[1])["findings"]
     return found
+
+
+def data_of_findings(guard: Genguard) -> Iterator[str]:
+    """The path of each finding, and of what is known of its object."""
+    for one in findings(guard):
+        yield f"/api/findings/{one['id']}"
+        if one.get("object"):
+            names = {key: one["object"][key] for key in ("group", "resource", "namespace", "name")}
+            yield f"/api/object?{urlencode(names)}"
 
 
 def pages(guard: Genguard) -> Iterator[tuple[str, str]]:
@@ -145,6 +180,7 @@ def test_connected_and_with_a_file_nothing_of_an_object_is_told(apiserver: Contr
         apiserver.client.post(collection, found)
     with (
         Alertmanager() as alertmanager,
+        collecting() as collector,
         Genguard(
             *_EVERYTHING,
             f"--kubeconfig={apiserver.kubeconfig}",
@@ -153,6 +189,11 @@ def test_connected_and_with_a_file_nothing_of_an_object_is_told(apiserver: Contr
             "--object-metrics=100",
             "--store=sqlite:state.db",
             f"--alertmanager={alertmanager.url}",
+            f"--alertmanager=http://admin:{CANARY}Url@127.0.0.1:1",
+            environment={
+                "OTEL_EXPORTER_OTLP_ENDPOINT": collector.http_endpoint,
+                "OTEL_EXPORTER_OTLP_HEADERS": f"authorization=Bearer%20{CANARY}Otel",
+            },
         ) as guard,
     ):
         wait_until(lambda: guard.metric("genguard_watch_current") == 4, what="watches")
@@ -162,12 +203,15 @@ def test_connected_and_with_a_file_nothing_of_an_object_is_told(apiserver: Contr
         finish(guard, told)
         told.add("Events", json.dumps(apiserver.client.get(events).body))
         told.add("alerts", json.dumps(alertmanager.alerts))
+        assert collector.spans("genguard")
+        told.add("spans", collector.raw)
         for path in guard.folder.glob("state.db*"):
             told.add(path.name, path.read_bytes())
     for collection, found in existing().items():
         apiserver.client.delete(f"{collection}/{found['metadata']['name']}")
     assert f'{{deployment="web",namespace="{WHERE}"}}' in told.by_place["/metrics"]
     assert {"log", "answers", "state.db"} < set(told.by_place)
+    assert "alertmanager not reached" in told.by_place["log"]
     assert told.leaks() == {}
 
 
@@ -209,6 +253,35 @@ def test_with_show_values_texts_are_shown_but_none_of_a_secret() -> None:
     assert '"hidden"' in timeline
     assert CANARY not in timeline
     assert {"log", "/metrics", "answers"}.isdisjoint(told.leaks())
+
+
+@pytest.mark.parametrize("output", ["json", "table"])
+def test_replay_tells_nothing_of_an_audit_log_or_a_recording(tmp_path: Path, output: str) -> None:
+    audit, recorded = tmp_path / "audit.log", tmp_path / "recording.ndjson"
+    audit.write_bytes(b"".join(audit_log()))
+    lines = [{"time": "2026-01-01T00:00:00Z", "phase": one, "review": it} for one, it in reviews()]
+    recorded.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    told = Told()
+    for path in (audit, recorded):
+        command = ["replay", "-o", output, "--crds", str(DEFINITIONS), str(path)]
+        done = CliRunner().invoke(main, command)
+        # A line of a review has its patch, which puts back what the object had.
+        shown = [line for line in done.stdout.splitlines() if not _is_review(line)]
+        assert len(shown) > 10
+        told.add(path.name, "\n".join((*shown, done.stderr)))
+    for kind in ("widget/one", "deploy/web", "pod/one"):
+        for more in ([], ["-o", "json"]):
+            done = CliRunner().invoke(main, ["blame", "-f", str(audit), "-n", WHERE, kind, *more])
+            told.add(f"blame {kind} {more}", done.output)
+    assert "spec.size" in told.by_place["blame widget/one []"]
+    # A report of who wrote which field names each key of a map, as paths do.
+    leaks = {word for words in told.leaks().values() for word in words}
+    assert {word for word in leaks if not word.endswith("Key")} == set()
+    assert {place.split()[0] for place in told.leaks()} <= {"blame"}
+
+
+def _is_review(line: str) -> bool:
+    return line.startswith(('{"type":"review"', *Phase))
 
 
 def contents(store: StoreServer, key: bytes) -> Any:

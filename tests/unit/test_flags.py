@@ -133,6 +133,15 @@ def test_a_runbook_url_that_no_name_can_follow_is_refused(url: str):
     assert "is not a URL such as https://wiki.example.org/genguard" in result.output
 
 
+@pytest.mark.parametrize("flag", ["--alertmanager", "--runbook-url"])
+@pytest.mark.parametrize("password", ["canary", "with/canary", "with@canary", "canary:99999999"])
+def test_a_url_that_is_refused_is_shown_without_its_password(flag: str, password: str):
+    result = CliRunner().invoke(serve, [f"{flag}=http://admin:{password}@peer:9093?a=b"])
+    assert result.exit_code == 2
+    assert "'http://peer:9093?a=b' is not a URL" in result.output
+    assert "canary" not in result.output
+
+
 def test_the_slash_at_the_end_of_a_runbook_url_is_dropped():
     given = serve.make_context("serve", ["--runbook-url=https://wiki/a/"]).params
     assert Settings(**given).runbooks == "https://wiki/a"

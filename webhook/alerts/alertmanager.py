@@ -14,7 +14,7 @@ import aiohttp
 
 from webhook.alerts.change import Change, Transition
 from webhook.detection.finding import Finding, Severity
-from webhook.objects.shown import printable
+from webhook.objects.shown import printable, without_credentials
 from webhook.telemetry.logs import LOGGER
 
 RESEND: Final = timedelta(seconds=60)
@@ -98,7 +98,10 @@ class AlertmanagerSink:
                     )
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             status = getattr(error, "status", None)
-            facts = {"url": url, "reason": f"{type(error).__name__} {status or ''}".strip()}
+            facts = {
+                "url": without_credentials(url),
+                "reason": f"{type(error).__name__} {status or ''}".strip(),
+            }
             LOGGER.warning("alertmanager not reached", extra={"facts": facts})
 
 

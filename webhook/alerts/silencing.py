@@ -22,7 +22,7 @@ from webhook.alerts.alertmanager import RESEND
 from webhook.alerts.change import Change
 from webhook.detection.finding import Finding
 from webhook.detection.silences import Silence, Silences
-from webhook.objects.shown import printable
+from webhook.objects.shown import printable, without_credentials
 from webhook.telemetry.logs import LOGGER
 
 CREATOR: Final = "genguard"
@@ -122,7 +122,11 @@ class AlertmanagerSilencer:
                     await self._mirror(url, wanted.get(finding), listed.get(finding, ()), now)
         except (_PeerError, msgspec.MsgspecError, aiohttp.ClientError, OSError) as error:
             reason = str(error) if isinstance(error, _PeerError) else type(error).__name__
-            facts = {"url": url, "reason": reason, "effect": "silenced findings notify there"}
+            facts = {
+                "url": without_credentials(url),
+                "reason": reason,
+                "effect": "silenced findings notify there",
+            }
             LOGGER.warning("silences not mirrored", extra={"facts": facts})
 
     async def _mirror(

@@ -10,6 +10,8 @@ from typing import Any, Final
 
 import msgspec
 
+_CREDENTIALS: Final = re.compile(r"//.*@", re.DOTALL)
+"""As far as the last @: a password that nobody escaped may hold any sign."""
 _BEYOND_ASCII: Final = re.compile(r"[^\x00-\x7e]")
 
 
@@ -18,6 +20,11 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in text)
+
+
+def without_credentials(url: str) -> str:
+    """The URL without user and password, also where it is none that can be split."""
+    return _CREDENTIALS.sub("//", url)
 
 
 def json_line(value: Any) -> str:
