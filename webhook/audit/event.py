@@ -24,6 +24,7 @@ from urllib.parse import parse_qs
 import msgspec
 
 from webhook.objects.fields import count_values
+from webhook.objects.pointer import from_pointer
 
 NO_OBJECT: Final = msgspec.Raw()
 _BAD_REQUEST: Final = 400
@@ -233,9 +234,17 @@ class Operation(msgspec.Struct, frozen=True):
     """One operation of a JSON Patch. Its value is compared and never shown."""
 
     op: str
-    path: str
+    path: _Name
     value: Any = msgspec.UNSET
-    source: str = msgspec.field(default="", name="from")
+    source: _Name = msgspec.field(default="", name="from")
+
+    @property
+    def place(self) -> tuple[str, ...]:
+        """The steps of the path; none for the whole object, and for what is no JSON Pointer."""
+        try:
+            return from_pointer(self.path)
+        except ValueError:
+            return ()
 
 
 class Call(NamedTuple):

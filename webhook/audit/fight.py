@@ -5,7 +5,6 @@ webhook sets a default for an absent field.
 """
 
 import zlib
-from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
@@ -15,9 +14,11 @@ from webhook.audit.event import Call, Event
 from webhook.audit.signs import describe, value_at
 from webhook.detection.detectors import Blame, Signal
 from webhook.detection.write import Write
-from webhook.objects.pointer import from_pointer
+from webhook.objects.bounded import Bounded
 
 MOST_FIELDS: Final = 20_000
+_MOST_BYTES: Final = 16 * 1024 * 1024
+_BYTES_OF_FIELD: Final = 500
 _NOT_SPEC: Final = frozenset({"metadata", "status", "kind", "apiVersion"})
 _REPLACING: Final = frozenset({"replace", "remove"})
 
@@ -26,7 +27,7 @@ class Fights:
     """Remembers the requested value of each field that a webhook replaced; bounded."""
 
     def __init__(self) -> None:
-        self._asked: OrderedDict[tuple[str, ...], int] = OrderedDict()
+        self._asked: Final[Bounded[tuple[str, ...], int]] = Bounded(MOST_FIELDS, _MOST_BYTES)
 
     def signs(self, event: Event, write: Write, others: Sequence[Call]) -> Iterator[Signal]:
         """One sign for a write that asked once more for what it does not get."""
@@ -50,27 +51,18 @@ class Fights:
 
     def _asks_again(self, write: Write, pointer: str, value: Any) -> bool:
         where = write.object
-        key = (where.group, where.resource, where.namespace, where.name, write.requester.user)
-        asked = zlib.crc32(msgspec.json.encode(value))
-        before = self._asked.pop((*key, pointer), None)
-        self._asked[*key, pointer] = asked
-        if len(self._asked) > MOST_FIELDS:
-            self._asked.popitem(last=False)
+        named = (where.group, where.resource, where.namespace, where.name, write.requester.user)
+        key, asked = (*named, pointer), zlib.crc32(msgspec.json.encode(value))
+        before = self._asked.get(key)
+        self._asked.put(key, asked, _BYTES_OF_FIELD + sum(map(len, key)))
         return before == asked
 
 
 def _replaced(call: Call, sent: Any) -> Iterator[tuple[str, Any]]:
     """Yield the explicit values that a patch replaces, without metadata and status."""
     for one in call.operations or ():
-        path = _path(one.path) if one.op in _REPLACING else ()
+        path = one.place if one.op in _REPLACING else ()
         if path and path[0] not in _NOT_SPEC:
             value = value_at(sent, path)
             if value is not None:
                 yield one.path, value
-
-
-def _path(pointer: str) -> tuple[str, ...]:
-    try:
-        return from_pointer(pointer)
-    except ValueError:
-        return ()

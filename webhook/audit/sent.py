@@ -4,18 +4,18 @@ For level Request, and for objects of which the last stored state is not known: 
 what the patches of webhooks made of it, and who it was.
 """
 
-from collections.abc import Callable, Sequence
+import zlib
+from collections.abc import Callable, Iterable, Sequence
 from sys import intern
 from typing import Final
 
 import msgspec
 from msgspec import structs
 
-from webhook.audit.event import Call, Event, ObjectReference
-from webhook.audit.others import changed_by_others
+from webhook.audit.event import Call, Event, ObjectReference, Operation
 from webhook.audit.stored import MOST_OBJECTS, name_of, object_fields, object_key
-from webhook.detection.changes import digest
-from webhook.detection.diff import NO_DIFF
+from webhook.detection.changes import Change, digest, salt
+from webhook.detection.diff import NO_DIFF, Diff, diff_of
 from webhook.detection.life_fact import blank_write
 from webhook.detection.write import Called, Requester, Write
 from webhook.objects.bounded import Bounded
@@ -52,7 +52,7 @@ class SentWrites:
             reference.api_group, reference.api_version, reference.resource
         )
         keys = _keys(reference.subresource, sent, status_counts=on_main)
-        made = changed_by_others(others, keys)
+        made = _changed(others, keys)
         # Without the stored object a repeated status may equal the stored one.
         asked = None if made else NO_DIFF
         webhooks = tuple(dict.fromkeys(call.name for call in others))
@@ -87,6 +87,22 @@ class SentWrites:
         if uid:
             self._uids.put(name, uid, _BYTES_OF_UID + sum(map(len, (*name, uid))))
         return uid
+
+
+def _changed(others: Iterable[Call], keys: Sequence[str]) -> Diff:
+    """Return the changes that the patches of webhooks make in the compared fields."""
+    return diff_of(
+        tuple(
+            Change(one.place, one.path, zlib.crc32(b""), _value(one), salt(one.place))
+            for call in others
+            for one in call.operations or ()
+            if one.op != "test" and one.place and one.place[0] in keys
+        )
+    )
+
+
+def _value(one: Operation) -> int | None:
+    return None if one.value is msgspec.UNSET else zlib.crc32(msgspec.json.encode(one.value))
 
 
 def _keys(subresource: str, sent: Fields, *, status_counts: bool) -> tuple[str, ...]:

@@ -96,6 +96,10 @@ HOSTILE: dict[str, tuple[str | bytes, list[str]]] = {
         json.dumps(event(user="x" * 5_000)),
         ["Expected `str` of length <= 4096 - at `$.user.username`"],
     ),
+    "a patch whose path is a book": (
+        json.dumps(event({"patch": [{"op": "remove", "path": "/status/" + "x" * 5_000}]})),
+        ["Expected `str` of length <= 4096 - at `$.patch[0].path`"],
+    ),
     "a phase that repeats a secret": (
         json.dumps(recorded("canary-7f3a'\nat", clobbered())), ["unknown value - at `$.phase`"],
     ),
