@@ -44,6 +44,7 @@ class Player(Beside):
             try:
                 self.look(client)
             except ApiError as error:
-                if error.status not in (404, 409):  # gone, or changed since it was listed
+                # Gone, or changed since it was listed, or its namespace is to go.
+                if error.status not in (404, 409) and "being terminated" not in str(error):
                     raise
         client.close()

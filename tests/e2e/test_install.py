@@ -1,4 +1,4 @@
-"""install and uninstall on a real API server, also interrupted in each phase and run again."""
+"""install and uninstall on a real API server, also interrupted by a signal and run again."""
 
 import json
 import re
@@ -7,7 +7,6 @@ import signal
 from base64 import b64decode
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,6 +14,14 @@ from tests.controlplane.client import wait_until
 from tests.controlplane.plane import ControlPlane
 from tests.e2e.cert_manager import CertManager
 from tests.e2e.genguard import Genguard
+from tests.e2e.installations import (
+    REGISTRATIONS,
+    left_as_it_was,
+    outside,
+    registered,
+    there,
+    webhook,
+)
 from tests.e2e.kubelet import PLANE, SYSTEM, Kubelet
 from tests.e2e.verbs import Verb, run
 from tests.store.proxy import Proxy
@@ -24,19 +31,6 @@ from tests.unit.detection.test_static_manifests import HOOK
 
 pytestmark = pytest.mark.xdist_group("cluster-2")
 
-API = "/apis/admissionregistration.k8s.io/v1"
-REGISTRATIONS = {
-    "intent": f"{API}/mutatingwebhookconfigurations/0--genguard-intent",
-    "mutate": f"{API}/mutatingwebhookconfigurations/zzzzzz-genguard-mutate",
-    "outcome": f"{API}/validatingwebhookconfigurations/zzzzzz-genguard-outcome",
-}
-LOOKED_AT = (
-    "/api/v1/namespaces",
-    "/apis/rbac.authorization.k8s.io/v1/clusterroles",
-    "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
-    f"{API}/mutatingwebhookconfigurations",
-    f"{API}/validatingwebhookconfigurations",
-)
 PHASES = ("1/4", "2/4", "3/4", "4/4")
 
 
@@ -55,36 +49,8 @@ def guard() -> Iterator[Genguard]:
 
 @pytest.fixture
 def clean(plane: ControlPlane) -> Iterator[ControlPlane]:
-    """Nothing of genguard's before the test, and nothing after."""
-    before = there(plane)
-    yield plane
-    if (home := f"/api/v1/namespaces/{SYSTEM}") in there(plane):
-        run(plane, "uninstall", "--yes")
-        # It stays where the test has put something of its own into it.
-        plane.client.delete(home, check=False)
-    for phase in registered(plane):
-        plane.client.delete(REGISTRATIONS[phase])
-    wait_until(lambda: there(plane) == before, what="everything gone")
-
-
-def there(plane: ControlPlane) -> set[str]:
-    """Every object of the whole cluster that install could have made, and every namespace."""
-    lists = {path: plane.client.get(path).body["items"] for path in LOOKED_AT}
-    return {f"{path}/{one['metadata']['name']}" for path in lists for one in lists[path]}
-
-
-def registered(plane: ControlPlane) -> list[str]:
-    found = {phase: plane.client.get(path, check=False) for phase, path in REGISTRATIONS.items()}
-    return [phase for phase, answer in found.items() if answer.status == 200]
-
-
-def webhook(plane: ControlPlane, phase: str) -> dict[str, Any]:
-    (found,) = plane.client.get(REGISTRATIONS[phase]).body["webhooks"]
-    return found
-
-
-def outside(guard: Genguard) -> list[str]:
-    return [f"--url={guard.url('')}", f"--ca-file={guard.folder}/certs/ca.crt"]
+    with left_as_it_was(plane):
+        yield plane
 
 
 def test_it_is_installed_in_four_phases_and_then_there_is_nothing_to_do(
@@ -178,23 +144,6 @@ def test_without_yes_and_a_terminal_nothing_is_done(plane: ControlPlane) -> None
     found = run(plane, "install", code=1)
     assert "nobody to ask: give --yes" in found.err
     assert there(plane) == before
-
-
-@pytest.mark.parametrize("phase", PHASES)
-def test_killed_in_any_phase_it_is_finished_by_the_next_run(
-    clean: ControlPlane, phase: str
-) -> None:
-    with Verb(clean, "install", "--yes") as killed:
-        killed.until(phase)
-        killed.send(signal.SIGKILL)
-    run(clean, "install", "--yes")
-    assert registered(clean) == list(REGISTRATIONS)
-    for name in REGISTRATIONS:
-        assert "matchLabels" not in webhook(clean, name)["namespaceSelector"]
-    wait_until(
-        lambda: not [one for one in there(clean) if "genguard-test-" in one],
-        what="nothing left of the trials",
-    )
 
 
 @pytest.mark.parametrize("phase", PHASES[2:])

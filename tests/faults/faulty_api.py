@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Self
 
 import aiohttp
 from aiohttp import web
+from multidict import CIMultiDict
 
 from tests.beside import OnLoop
 from tests.controlplane.plane import ControlPlane
@@ -20,6 +21,7 @@ Answer = Callable[[web.Request], Awaitable[web.StreamResponse | None]]
 """What becomes of a request; None: the API server answers it."""
 _CHUNK = 65536
 _KEPT = ("Accept", "Authorization", "Content-Type", "User-Agent")
+_ANSWERED = ("Content-Type", "Date", "Warning")
 
 
 async def healthy(request: web.Request) -> web.StreamResponse | None:
@@ -118,8 +120,8 @@ class FaultyApi(OnLoop):
             headers=headers,
             data=await request.read(),
         ) as found:
-            kept = {"Content-Type": found.headers.get("Content-Type", "text/plain")}
-            response = web.StreamResponse(status=found.status, headers=kept)
+            kept = [one for one in found.headers.items() if one[0] in _ANSWERED]
+            response = web.StreamResponse(status=found.status, headers=CIMultiDict(kept))
             await response.prepare(request)
             if request.query.get("watch") == "true":
                 self._watches.add(response)

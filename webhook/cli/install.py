@@ -7,14 +7,14 @@ register   3  registered for a trial namespace alone; a probe must be seen in ev
 widen      4  registered for the cluster; a probe elsewhere must be seen in every phase, and
               answered in no other mode than the wanted one
 
-Whatever ends 3 and 4 early, the registrations are put back as they were. A killed run leaves at
-most registrations for a trial namespace; the next run finds them and goes on.
+Whatever ends 3 and 4 early, the registrations are put back as they were. A killed run leaves what
+it has made so far, and nothing that a write of others depends on; the next run goes on.
 """
 
 import asyncio
 import base64
 import secrets
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -50,7 +50,7 @@ from webhook.cluster.install_waits import (
     until_rolled_out,
     until_seen,
 )
-from webhook.cluster.rest import RefusedError, Rest
+from webhook.cluster.rest import UNREACHED, RefusedError, Rest, unreached
 from webhook.doctor.result import few
 from webhook.flags import ALERTMANAGER_URL, CIDRS, FOLDER, HTTPS_URL, PATH, Parsed, duration
 from webhook.given_files import BadFileError, read_manifests
@@ -357,11 +357,8 @@ class _Phases:
         probing = check(outcome, self._run)
         if bundle is not None:
             probing["webhooks"][0]["clientConfig"]["caBundle"] = base64.b64encode(bundle).decode()
-        await apply(self._rest, probing)
-        try:
+        async with self._temporary(probing):
             self._tell_refusal(await self._seen(trial_name(self._run), ("outcome",)))
-        finally:
-            await remove(self._rest, probing)
 
     async def register(self) -> None:
         """Phase 3: register what is new for the trial namespace alone, and send a probe."""
@@ -395,12 +392,8 @@ class _Phases:
     @asynccontextmanager
     async def trial(self) -> AsyncIterator[None]:
         """Create a namespace for this run, and delete it at the end."""
-        document = trial_namespace(self._run)
-        await apply(self._rest, document)
-        try:
+        async with self._temporary(trial_namespace(self._run)):
             yield
-        finally:
-            await remove(self._rest, document)
 
     @asynccontextmanager
     async def undone(self) -> AsyncIterator[None]:
@@ -409,10 +402,36 @@ class _Phases:
             yield
         except BaseException:
             self._tell("the registrations are put back as they were")
-            pairs = zip(self._wanted(), self._prepared.before, strict=True)
-            for document, live in pairs:
-                await (remove(self._rest, document) if live is None else put_back(self._rest, live))
+            await self._undo(zip(self._wanted(), self._prepared.before, strict=True))
             raise
+
+    @asynccontextmanager
+    async def _temporary(self, document: Document) -> AsyncIterator[None]:
+        """Create an object, and delete it at the end."""
+        try:
+            await apply(self._rest, document)
+            yield
+        except BaseException:
+            await self._undo([(document, None)])
+            raise
+        await remove(self._rest, document)
+
+    async def _undo(self, pairs: Iterable[tuple[Document, Document | None]]) -> None:
+        """Put each object back as it was before, None for one that did not exist.
+
+        Says which cannot be put back, and goes on: the error to raise is what made it necessary.
+        """
+        left = []
+        for document, before in pairs:
+            try:
+                await put_back(self._rest, document, before)
+            except (RefusedError, *UNREACHED) as error:
+                why = str(error) if isinstance(error, RefusedError) else unreached(error)
+                left.append(f"    {title_of(document)} could not be put back: {why}")
+        for told in left:
+            self._tell(told)
+        if left:
+            self._tell("    run install again to complete it, or genguard uninstall to remove it")
 
     def _wanted(self) -> list[Document]:
         return [step.document for step in self._prepared.registrations]
@@ -575,8 +594,9 @@ def install(*, dry_run: bool, output: str | None, yes: bool, **flags: Any) -> No
     """Install genguard into a cluster, step by step, and check each step.
 
     It starts the server, checks that the API server reaches it over TLS, registers it for a trial
-    namespace and checks that it answers, and then does the same for the whole cluster. A step that
-    fails or is interrupted is undone. Run the command again to continue.
+    namespace and checks that it answers, and then does the same for the whole cluster. When a step
+    fails or is interrupted, the registrations are put back as they were. Run the command again to
+    continue.
 
     The exit code is 0 when it is installed, 1 when that could not be done, 2 when the command line
     is wrong.
@@ -630,9 +650,26 @@ def _options(
     if url is not None:
         if ca_file is None:
             raise click.UsageError("--url needs --ca-file: the ca.crt in the server's --cert-dir")
-        inside = (image, cert_dir, cert_manager, ha, store_image, replicas, api_servers)
-        if audit_only or heal is not None or any((*inside, alertmanagers, static_webhooks)):
-            raise click.UsageError("with --url, how the server runs is said where it is started")
+        inside = {
+            "--audit-only": audit_only,
+            "--heal": heal,
+            "--no-heal": heal is False,
+            "--image": image,
+            "--cert-dir": cert_dir,
+            "--cert-manager": cert_manager,
+            "--ha": ha,
+            "--store": store,
+            "--store-image": store_image,
+            "--replicas": replicas,
+            "--api-server-cidr": api_servers,
+            "--alertmanager": alertmanagers,
+            "--static-webhooks": static_webhooks,
+        }
+        if given := [flag for flag, value in inside.items() if value]:
+            raise click.UsageError(
+                f"leave out {' and '.join(given)}: with --url, the server is started by you, and "
+                "the flags of genguard serve say how it runs"
+            )
         outside = Outside(url, _bundle(ca_file))
     elif ca_file is not None:
         raise click.UsageError("--ca-file is for a server outside the cluster: give --url")

@@ -84,15 +84,23 @@ async def remove(rest: Rest, document: Mapping[str, Any]) -> None:
             raise
 
 
-async def put_back(rest: Rest, document: Document) -> None:
-    """Restore an object to this state, whatever it is now. Raises RefusedError or UNREACHED."""
+async def put_back(rest: Rest, document: Document, before: Document | None) -> None:
+    """Restore an object to what it was, None if it did not exist; unchanged ones are left alone.
+
+    Raises RefusedError or UNREACHED.
+    """
     now = await find(rest, document)
-    metadata = {key: value for key, value in document["metadata"].items() if key not in _IDENTITY}
-    if now is None:
-        await rest.call("POST", collection_of(document), {**document, "metadata": metadata})
+    if before is None:
+        if now is not None:
+            await remove(rest, document)
         return
-    metadata |= {key: now["metadata"][key] for key in _IDENTITY}
-    await rest.call("PUT", path_of(document), {**document, "metadata": metadata})
+    old = before["metadata"]
+    metadata = {key: value for key, value in old.items() if key not in _IDENTITY}
+    if now is None:
+        await rest.call("POST", collection_of(document), {**before, "metadata": metadata})
+    elif now["metadata"]["resourceVersion"] != old["resourceVersion"]:
+        metadata |= {key: now["metadata"][key] for key in _IDENTITY}
+        await rest.call("PUT", path_of(document), {**before, "metadata": metadata})
 
 
 async def list_objects(rest: Rest, like: Mapping[str, Any], selector: str = "") -> list[Document]:

@@ -16,7 +16,7 @@ from webhook.manifest.kustomize import Document, Read, build, in_order
 from webhook.manifest.static_webhooks import configmap_of, give_files
 
 NAMESPACE: Final = "genguard-system"
-"""The namespace in the files; `render` replaces it everywhere by the chosen one."""
+"""The namespace in the files; `render` replaces it in all of them by the chosen one."""
 
 SECRET: Final = "genguard-tls"  # noqa: S105 - its name
 STORE_SECRET: Final = "genguard-store"  # noqa: S105 - its name
@@ -118,12 +118,14 @@ def render(choices: Choices, read: Read, pair: Mapping[str, bytes]) -> list[Docu
     """
     if choices.outside is not None:
         documents = build(_REGISTRATIONS, read)
-        for one in documents:
-            _divert(one, choices.outside)
     else:
         overlay = f"overlays/{_mode(choices)}" if not choices.ha else _HA
         documents = build(overlay, _reading(choices, read, pair))
+    # Before the user's own values come in: they may name another namespace that is called so.
+    documents = [_with_namespace(one, choices.namespace) for one in documents]
     for one in documents:
+        if choices.outside is not None:
+            _divert(one, choices.outside)
         if choices.image is not None:
             _set_image(one, "Deployment", choices.image)
         if choices.store_image is not None:
@@ -136,9 +138,8 @@ def render(choices: Choices, read: Read, pair: Mapping[str, bytes]) -> list[Docu
             limit_callers(one, choices.api_servers)
         _send_alerts(one, choices.alertmanagers)
         give_files(one, choices.static)
-    rendered = [_with_namespace(one, choices.namespace) for one in documents]
     given = [configmap_of(choices.namespace, choices.static)] if choices.static else []
-    return in_order([*rendered, *given])
+    return in_order([*documents, *given])
 
 
 def is_registration(document: Mapping[str, Any]) -> bool:
@@ -239,7 +240,7 @@ def _send_alerts(document: Document, alertmanagers: tuple[str, ...]) -> None:
 
 
 def _with_namespace(value: Any, namespace: str) -> Any:
-    """Replace the namespace in every text: names, selectors, subjects and CEL expressions."""
+    """Replace the namespace of the files in every text: names, subjects, CEL expressions."""
     if isinstance(value, str):
         return value.replace(NAMESPACE, namespace)
     if isinstance(value, list):

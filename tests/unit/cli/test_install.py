@@ -172,7 +172,6 @@ def test_yaml_needs_no_certificate_of_anybody_s():
         (["--url", "https://h:1"], "--url needs --ca-file"),
         (["--url", "http://h:1"], "is not https://HOST:PORT"),
         (["--ca-file", __file__], "give --url"),
-        (["--url", "https://h:1", "--ca-file", __file__, "--audit-only"], "where it is started"),
         (["--cert-dir", "x", "--cert-manager"], "either --cert-dir or --cert-manager"),
         (["-o", "json"], "'json' is not"),
         (["--store", _STORE], "give --ha"),
@@ -191,21 +190,41 @@ def test_yaml_needs_no_certificate_of_anybody_s():
             "of the Valkey that --ha installs",
         ),
         (["--audit-only", "--heal"], "leave out --heal"),
-        (["--url", "https://h:1", "--ca-file", __file__, "--no-heal"], "where it is started"),
         (["--api-server-cidr", "10.0.0.1/28"], "has host bits set"),
         (["--alertmanager", "alertmanager:9093"], "is not a URL such as"),
         (["--alertmanager", "http://[::1:9093"], "is not a URL such as"),
-        (["--url", "https://h:1", "--ca-file", __file__, "--alertmanager", "http://a"], "started"),
-        (["--url", "https://h:1", "--ca-file", __file__, "--static-webhooks", "none"], "started"),
         (["--api-server-cidr", "apiserver"], "give ranges such as 10.0.0.0/28"),
-        (["--url", "https://h:1", "--ca-file", __file__, "--api-server-cidr", "::/0"], "started"),
-        (["--url", "https://h:1", "--ca-file", __file__, "--ha"], "where it is started"),
     ],
 )
 def test_what_does_not_fit_together_is_refused(arguments, told):
     found = run(*arguments)
     assert found.exit_code == 2
     assert told in found.stderr
+
+
+@pytest.mark.parametrize(
+    ("flags", "named"),
+    [
+        (["--audit-only"], "--audit-only"),
+        (["--heal"], "--heal"),
+        (["--no-heal"], "--no-heal"),
+        (["--image", "genguard:1"], "--image"),
+        (["--cert-dir", "x"], "--cert-dir"),
+        (["--cert-manager"], "--cert-manager"),
+        (["--ha"], "--ha"),
+        (["--ha", "--store", _STORE], "--ha and --store"),
+        (["--store-image", "valkey:8"], "--store-image"),
+        (["--replicas", "2"], "--replicas"),
+        (["--api-server-cidr", "::/0"], "--api-server-cidr"),
+        (["--alertmanager", "http://a"], "--alertmanager"),
+        (["--static-webhooks", "none"], "--static-webhooks"),
+        (["--audit-only", "--no-heal"], "--audit-only and --no-heal"),
+    ],
+)
+def test_what_is_said_where_a_server_outside_is_started_is_named_to_be_left_out(flags, named):
+    found = run("--url", "https://h:1", "--ca-file", __file__, *flags)
+    assert found.exit_code == 2
+    assert f"leave out {named}: with --url" in found.stderr
 
 
 def test_a_kubeconfig_that_is_not_there_is_told_in_a_line():

@@ -83,6 +83,38 @@ def test_another_namespace_is_named_wherever_the_first_was():
     assert text.count("guards") == as_yaml(rendered()).count("genguard-system")
 
 
+_SAID = "genguard-system"  # the namespace in the files, and part of what somebody may give
+_ELSEWHERE = f"db.{_SAID}.svc"
+
+
+@pytest.mark.parametrize(
+    ("choices", "kept"),
+    [
+        ({"image": f"r.example.org/{_SAID}/genguard:1"}, f"r.example.org/{_SAID}/genguard:1"),
+        ({"ha": True, "store_image": f"r.example.org/{_SAID}:8"}, f"r.example.org/{_SAID}:8"),
+        ({"alertmanagers": (f"http://a.{_SAID}.svc",)}, f"--alertmanager=http://a.{_SAID}.svc"),
+        ({"alertmanagers": (f"http://a.{_SAID}.svc",)}, f"{NAME_LABEL}: {_SAID}"),
+        (
+            {"ha": True, "store": SharedStore(f"valkey://{_ELSEWHERE}", _ELSEWHERE, 6379)},
+            f"--store=valkey://{_ELSEWHERE}",
+        ),
+        (
+            {"ha": True, "store": SharedStore(f"valkey://{_ELSEWHERE}", _ELSEWHERE, 6379)},
+            f"{NAME_LABEL}: {_SAID}",
+        ),
+        ({"outside": Outside(f"https://{_ELSEWHERE}", b"theirs")}, f"url: https://{_ELSEWHERE}/"),
+        ({"static": {"pins.yaml": f"note: {_SAID}"}}, f"pins.yaml: 'note: {_SAID}'"),
+    ],
+    ids=[
+        "image", "store-image", "alertmanager", "the way to an alertmanager", "store",
+        "the way to a store", "url", "static-webhooks",
+    ],
+)  # fmt: skip
+def test_another_namespace_changes_nothing_that_was_given(choices, kept):
+    text = as_yaml(rendered(namespace="ops", **choices))
+    assert kept in text
+
+
 def test_a_server_outside_needs_registrations_alone():
     documents = rendered(outside=OUTSIDE)
     assert all(is_registration(one) for one in documents)
