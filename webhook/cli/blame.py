@@ -25,7 +25,7 @@ from webhook.blame.places import NoSuchFieldError, Place, find_place
 from webhook.blame.report import Blame, BlamedObject, blame_live
 from webhook.blame.seen import ObjectAnswer, Seen, WebhooksAnswer, seen
 from webhook.cli import output as terminal
-from webhook.cli.errors import one_line_errors
+from webhook.cli.errors import next_step, one_line_errors
 from webhook.cli.files import LOGS, expand_or_fail, open_unpacked
 from webhook.cli.options import (
     CONTEXT,
@@ -268,8 +268,9 @@ async def _events(rest: "Rest", served: Served, where: BlamedObject) -> list[str
     path = f"/api/v1/namespaces/{where.namespace or 'default'}/events"
     try:
         listed = await rest.get(path, fieldSelector=fields)
-    except RefusedError:
-        return []  # no right to read Events: the rest is told without them
+    except RefusedError as error:
+        # The rest is told without them.
+        return [f"Events are not read: {error}; {next_step(error)}"]
     items = sorted(listed.get("items") or (), key=_event_time)
     return [
         f"Event {one.get('reason', '')} by {_reporter(one)} at {_event_time(one)}"

@@ -4,13 +4,16 @@ import errno
 import os
 import signal
 import sys
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from enum import IntEnum
 from http import HTTPStatus
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
+
+if TYPE_CHECKING:
+    from webhook.cluster.rest import RefusedError
 
 
 class ExitCode(IntEnum):
@@ -25,13 +28,34 @@ class ExitCode(IntEnum):
 INTERRUPTED: Final = 128 + signal.SIGINT
 PIPE_CLOSED: Final = 128 + signal.SIGPIPE
 
+_LONGEST: Final = 500
+_GRANTS: Final = "attempting to grant RBAC permissions not currently held"
+"""How the API server refuses a role (kubernetes pkg/registry/rbac/validation/rule.go)."""
 _OF_A_DISK: Final = frozenset(
     {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS, errno.EBADF}
 )
-_NEXT_STEPS: Final[dict[int, str]] = {
-    HTTPStatus.UNAUTHORIZED: "log in again: the credentials of the kubeconfig are not accepted",
-    HTTPStatus.FORBIDDEN: "kubectl auth can-i --list shows what you may do",
-}
+
+
+def next_step(error: "RefusedError") -> str:
+    """Say what to do about a refusal of the API server; "" if only its own words say it."""
+    if error.status == HTTPStatus.UNAUTHORIZED:
+        return "log in again: the credentials of the kubeconfig are not accepted"
+    if error.missing_right:
+        return (
+            "ask who administers the cluster for this right, and try it by: "
+            f"kubectl auth can-i {error.missing_right}"
+        )
+    if _GRANTS in str(error):
+        return "let somebody install it who has these rights, such as a cluster administrator"
+    if error.status == HTTPStatus.FORBIDDEN:
+        return "kubectl auth can-i --list shows what you may do"
+    return ""
+
+
+def told_unread(unread: Mapping[str, "RefusedError"]) -> str:
+    """Say which collections may not be read, and what to do about the first."""
+    first = next(iter(unread.values()))
+    return f"{', '.join(unread)} may not be read; {next_step(first)}"
 
 
 @contextmanager
@@ -49,8 +73,10 @@ def one_line_errors() -> Iterator[None]:
     except (NoClusterError, NoServerError, NotInTimeError, UnknownTargetError) as error:
         raise click.ClickException(str(error)) from error
     except RefusedError as error:
-        step = _NEXT_STEPS.get(error.status)
-        raise click.ClickException(f"{error}; {step}" if step else str(error)) from error
+        told, step = str(error), next_step(error)
+        if len(told) > _LONGEST:
+            told = f"{told[:_LONGEST]}... ({error.status})"
+        raise click.ClickException(f"{told}; {step}" if step else told) from error
     except UNREACHED as error:
         if isinstance(error, BrokenPipeError) or getattr(error, "errno", None) in _OF_A_DISK:
             raise  # standard output, and not the API server

@@ -4,6 +4,9 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from functools import partial
+from http import HTTPStatus
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -11,8 +14,9 @@ from msgspec.structs import replace
 
 from webhook.cli.asking_server import Memory
 from webhook.cluster.discovery import owned_kinds
-from webhook.cluster.rest import Rest
+from webhook.cluster.rest import RefusedError, Rest
 from webhook.cluster.watch import Change, ChangeKind, Collection, follow
+from webhook.doctor.result import few
 from webhook.objects.fields import ABSENT, Fields, fields_of, get
 from webhook.objects.instant import parse_time
 from webhook.objects.metadata import version_number
@@ -49,6 +53,10 @@ class Sight(NamedTuple):
     roots: tuple[Node, ...]
     there: Mapping[WatchTarget, frozenset[str]]
     """The uids of the objects that were asked for."""
+    unread: Mapping[str, RefusedError] = MappingProxyType({})
+    """Collections that the user may not list: what is shown is without them."""
+    unwatched: Mapping[str, RefusedError] = MappingProxyType({})
+    """Collections that the user may not watch: later changes are not seen."""
 
 
 @asynccontextmanager
@@ -105,8 +113,11 @@ class Following:
         self._memories: Final = memories
         self._on_seen: Final = on_seen
         self._told: Final[set[str]] = set()
+        self._refused: Final[dict[WatchTarget, RefusedError]] = {}
         self._seen: Final[dict[WatchTarget, dict[str, Document]]] = {}
         self._listed: Final[set[WatchTarget]] = set()
+        """Nothing is shown before each is in it: it was read, or cannot be."""
+        self._read: Final[set[WatchTarget]] = set()
         self._to_scan: Final = asyncio.Event()
         self._scanned: Final[set[str]] = set()
         self._changed: Final = asyncio.Event()
@@ -166,7 +177,11 @@ class Following:
             )
 
         trees = build_trees(list(documents.values()), asked, past, at=at, judge=self._judge)
-        return Sight(at, trees, there)
+        unread, unwatched = (
+            {str(one): why for one, why in self._refused.items() if (one in self._read) is was_read}
+            for was_read in (False, True)
+        )
+        return Sight(at, trees, there, unread, unwatched)
 
     def _past(self, uid: str, document: Document, at: float) -> Past | None:
         found, past = self._tracking.find(uid), self._tracking.past(uid, at)
@@ -198,22 +213,38 @@ class Following:
                 seen.pop(change.uid, None)
             else:
                 self._listed.add(one)
+                self._read.add(one)
             self._changed.set()
 
         def on_trouble(reason: str) -> None:
-            text = f"{one} is not watched, trying again: {reason}"
-            if text not in self._told:
-                self._told.add(text)
-                self._tell(text)
+            self._tell_once(f"{one} is not watched, trying again: {reason}")
             if one not in self._wanted:
                 self._listed.add(one)  # what is asked for is told without it
             self._changed.set()
 
         collection = Collection(self._rest, locate, **one.list_parameters)
-        self._tasks.append(asyncio.create_task(follow(collection.changes, on_change, on_trouble)))
+        changes = partial(self._changes, one, collection)
+        self._tasks.append(asyncio.create_task(follow(changes, on_change, on_trouble)))
         self._follow_kinds(owned_by(one.served.of), one.namespace)
         if _may_own(one) and one.namespace:
             self._follow_kinds(set(WORKLOADS), one.namespace)
+
+    async def _changes(self, one: WatchTarget, collection: Collection) -> AsyncIterator[Change]:
+        """Yield the changes of a collection, and remember that they may not be read."""
+        try:
+            async for change in collection.changes():
+                if change.what is ChangeKind.CAUGHT_UP:
+                    self._refused.pop(one, None)
+                yield change
+        except RefusedError as error:
+            if error.status == HTTPStatus.FORBIDDEN:
+                self._refused[one] = error
+            raise
+
+    def _tell_once(self, text: str) -> None:
+        if text not in self._told:
+            self._told.add(text)
+            self._tell(text)
 
     def _see(self, one: WatchTarget, change: Change) -> None:
         status = TOO_DEEP if change.is_cut else None
@@ -281,8 +312,11 @@ class Following:
             for one in filter(_may_own, self._wanted):
                 owners.setdefault(one.namespace, set()).update(self._seen[one])
             for namespace, uids in owners.items():
-                found = await owned_kinds(self._rest, self._kinds, namespace, uids)
+                found, unread = await owned_kinds(self._rest, self._kinds, namespace, uids)
                 self._follow_kinds({kind.of for kind in found}, namespace)
+                if unread:
+                    names = few([str(one) for one in unread])
+                    self._tell_once(f"if it owns {names}, that is not known: they cannot be listed")
                 self._scanned.update(uids)
             self._changed.set()
             await asyncio.sleep(_SCANS_APART)

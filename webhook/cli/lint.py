@@ -11,7 +11,7 @@ from typing import Any, Final
 import click
 
 from webhook import __version__
-from webhook.cli.errors import one_line_errors
+from webhook.cli.errors import next_step, one_line_errors
 from webhook.cli.files import MANIFESTS, advice, expand_or_fail, open_named
 from webhook.cli.options import CONTEXT, MAX_LINE, RECURSIVE
 from webhook.cli.output import tell
@@ -93,9 +93,10 @@ def lint(
         raise click.UsageError("give either FILEs or --kubeconfig or --context")
     names = expand_or_fail(files, MANIFESTS, recursive=recursive)
     documents = [one for name in names for one in _documents(name, max_line)]
+    is_whole = True
     if of_cluster:
         with one_line_errors():
-            documents = asyncio.run(_of_cluster(kubeconfig, context, only))
+            documents, is_whole = asyncio.run(_of_cluster(kubeconfig, context, only))
     documents = [one for one in documents if _is_wanted(one, only)]
     found = look(documents, at=datetime.now(UTC), live=of_cluster)
     if output == "sarif":
@@ -107,7 +108,8 @@ def lint(
     if not any(_is_configuration(one) or is_definition(one) for one in documents):
         where = "the cluster" if of_cluster else ", ".join(files)
         tell(f"No {_WANTED[only]} found in {where}.")
-    sys.exit(any(one.severity.rank <= Level(fail_on).rank for one in found))
+    is_bad = any(one.severity.rank <= Level(fail_on).rank for one in found)
+    sys.exit(1 if is_bad or not is_whole else 0)
 
 
 def _print_findings(found: Sequence[LintFinding], output: str) -> None:
@@ -171,8 +173,10 @@ def _documents(name: str, max_line: int) -> Iterator[Any]:
         raise click.ClickException(f"{name}: {error.strerror}") from error
 
 
-async def _of_cluster(given: str | None, context: str | None, only: str | None) -> list[Any]:
-    """Read webhook configurations and definitions from the API server, as far as wanted."""
+async def _of_cluster(
+    given: str | None, context: str | None, only: str | None
+) -> tuple[list[Any], bool]:
+    """Read webhook configurations and definitions from the API server, and whether that is all."""
     # Imported when wanted: the client of the Kubernetes API takes half a second to load.
     from webhook.cluster.connection import (  # noqa: PLC0415
         connected,
@@ -188,12 +192,16 @@ async def _of_cluster(given: str | None, context: str | None, only: str | None) 
             listed = await rest.get(f"{_REGISTERED}/{kind.lower()}s")
             found += [{**item, "kind": kind} for item in listed["items"]]
         if only == _WEBHOOKS:
-            return found
+            return found, True
         try:
             found += [{**item, "kind": DEFINITION} for item in await definitions(rest)]
         except RefusedError as error:
             # An account that may read webhooks alone still gets these checked.
             if only == _CRDS or error.status != HTTPStatus.FORBIDDEN:
                 raise
-            tell(f"CustomResourceDefinitions are not checked: {error}")
-    return found
+            tell(
+                f"CustomResourceDefinitions are not checked: {error}; {next_step(error)}, or give "
+                f"--only {_WEBHOOKS}"
+            )
+            return found, False
+    return found, True

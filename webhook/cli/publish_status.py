@@ -158,8 +158,8 @@ async def _publish_all(
     supervisor: "Supervisor",
 ) -> None:
     sight = await objects.sight(_TICK)
-    if sight is None:
-        return
+    if sight is None or sight.unread:
+        return  # a verdict without what may not be read could be wrong; the log says what
     await publisher.keep_only(frozenset[str]().union(*sight.there.values()))
     for root in sight.roots:
         for node in root.walk():

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import click
 
 from webhook.cli import output as terminal
-from webhook.cli.errors import one_line_errors
+from webhook.cli.errors import one_line_errors, told_unread
 from webhook.cli.files import FileObjects
 from webhook.cli.formats import Format, output_option, print_objects
 from webhook.cli.judging import RULES, judging
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from webhook.cli.asking_server import Memory, ServerChoice
     from webhook.cli.culprits import Culprits, FollowedLine
     from webhook.cli.following import Sight
-    from webhook.cluster.rest import Rest
+    from webhook.cluster.rest import RefusedError, Rest
 
 
 _TICK: Final = 1.0
@@ -61,9 +61,16 @@ class _ClusterOptions:
 
 
 class _Shown(NamedTuple):
-    """What was shown: the objects that do not exist, and how many findings are open about it."""
+    """What was shown once.
+
+    missing         the objects that were asked for and do not exist
+    unread          collections that may not be listed, and that the objects may be in
+    open_findings   how many findings of severity warning or critical are about what is shown
+    has_unreadable  whether an object cannot be decoded
+    """
 
     missing: list[WatchTarget]
+    unread: Mapping[str, "RefusedError"]
     open_findings: int
     has_unreadable: bool
 
@@ -91,7 +98,7 @@ async def _show(
     async with connected(options.kubeconfig, options.context) as api:
         rest = Rest(api)
         kinds = await discover(rest)
-        found = await _readable(rest, options, kinds, tell)
+        found, unread = await _readable(rest, options, kinds, tell)
         memories: Mapping[str, Memory] = {}
         if options.server.server:
             async with server_beside(options.server, rest) as server:
@@ -110,8 +117,9 @@ async def _show(
                 if not watch:
                     show(sight, await culprits.now())
                     missing = [one for one in found if one.name and not sight.there[one]]
+                    unread |= sight.unread
                     open_findings = _count_open(sight, culprits.known)
-                    return _Shown(missing, open_findings, _has_unreadable(sight))
+                    return _Shown(missing, unread, open_findings, _has_unreadable(sight))
                 culprits.look()
                 show(sight, culprits.known)
 
@@ -131,11 +139,11 @@ def _has_unreadable(sight: "Sight") -> bool:
 
 async def _readable(
     rest: "Rest", options: _ClusterOptions, kinds: list[Served], tell: Tell
-) -> list[WatchTarget]:
-    """The objects that are asked for, as far as they are served and may be read."""
+) -> tuple[list[WatchTarget], dict[str, "RefusedError"]]:
+    """The objects that are asked for, as far as they are served, and which may not be read."""
     from webhook.cluster.rest import RefusedError  # noqa: PLC0415
 
-    found = []
+    found, unread = [], {}
     for asked in options.asked:
         try:
             (one,) = resolve_targets([asked], kinds, options.namespace, options.selector)
@@ -147,9 +155,10 @@ async def _readable(
             if not options.everything or error.status != HTTPStatus.FORBIDDEN:
                 raise
             tell(str(error))
+            unread[str(one)] = error
         else:
             found.append(one)
-    return found
+    return found, unread
 
 
 @click.command()
@@ -244,14 +253,17 @@ def _of_cluster(
         judge=judge,
     )
     show = _shown_again(output) if watch else _shown_once(output, within)
-    missing, open_findings, has_unreadable = asyncio.run(_show(options, show, tell, watch=watch))
-    for one in missing:
+    shown = asyncio.run(_show(options, show, tell, watch=watch))
+    for one in shown.missing:
         tell(f"there is no {one}")
-    if open_findings:
-        what = "finding is" if open_findings == 1 else "findings are"
-        tell(f"{open_findings} {what} open about what is shown: genguard findings")
+    if shown.unread:
+        tell(f"this is not all: {told_unread(shown.unread)}")
+    if shown.open_findings:
+        what = "finding is" if shown.open_findings == 1 else "findings are"
+        tell(f"{shown.open_findings} {what} open about what is shown: genguard findings")
     # Without --server it would depend on whether one could be reached.
-    return 1 if missing or has_unreadable or (open_findings and server) else 0
+    is_partial = shown.missing or shown.unread or shown.has_unreadable
+    return 1 if is_partial or (shown.open_findings and server) else 0
 
 
 def _asked(words: Sequence[str], selector: str) -> list[RequestedTarget]:

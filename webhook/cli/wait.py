@@ -15,7 +15,7 @@ import click
 
 from webhook.cli.asking_server import Memory, ServerChoice, server_beside
 from webhook.cli.culprits import CulpritWatch
-from webhook.cli.errors import one_line_errors
+from webhook.cli.errors import one_line_errors, told_unread
 from webhook.cli.files import FileObjects
 from webhook.cli.following import Following, Sight, Tell, following
 from webhook.cli.judging import RULES, judging
@@ -160,6 +160,11 @@ class _Waiting:
             if failed:
                 _ = await culprits.now()
                 self._tell(f"failed: {_listed(failed, _blamed(failed, sight, culprits))}")
+                return Ending.FAILED
+            # Neither is known for sure without what may not be read.
+            refused = {**sight.unread, **sight.unwatched} if waiting else sight.unread
+            if refused:
+                self._tell(f"failed: {told_unread(refused)}: {_listed(waiting or every)}")
                 return Ending.FAILED
             if not waiting:
                 self._tell(f"reached {self._options.goal}: {_listed(every)}")

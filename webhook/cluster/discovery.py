@@ -41,21 +41,23 @@ async def _resources(rest: Rest, version: str) -> list[Served]:
 
 async def owned_kinds(
     rest: Rest, kinds: Iterable[Served], namespace: str, owners: Iterable[str]
-) -> set[Served]:
+) -> tuple[set[Served], list[Served]]:
     """Return the kinds of all objects that these owners, given by uid, own directly or indirectly.
 
     The API cannot list what an object owns, so the metadata of every kind with a status is read.
-    Kinds that may not be listed are left out. The namespace "" stands for all.
+    Also returns the kinds that could not be listed. The namespace "" stands for all.
     """
     preferred = {(one.group, one.resource): one for one in reversed(tuple(kinds))}
     candidates = [one for one in preferred.values() if one.watchable and _has_status(one)]
     turn = asyncio.Semaphore(_AT_ONCE)
+    unread: list[Served] = []
 
     async def read(one: Served) -> list[Mapping[str, Any]]:
         async with turn:
             try:
                 listed = await rest.metadata(one.path(namespace if one.namespaced else ""))
             except (RefusedError, *UNREACHED):
+                unread.append(one)
                 return []
         return [item["metadata"] for item in listed.get("items") or ()]
 
@@ -73,7 +75,7 @@ async def owned_kinds(
             seen.add(owner)
             found.update(one for _, one in below.get(owner, ()))
             pending += [uid for uid, _ in below.get(owner, ())]
-    return found
+    return found, unread
 
 
 def _has_status(one: Served) -> bool:

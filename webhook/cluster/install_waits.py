@@ -125,7 +125,7 @@ async def until_seen(
     """Wait until every phase has seen a probe.
 
     Return "", or the refusal where another component, such as a policy, refuses every probe.
-    Raises NotInTimeError.
+    Raises NotInTimeError, or RefusedError where the user may not send it.
     """
     refused: list[str] = []
     end = time.monotonic() + refused_seconds
@@ -138,6 +138,9 @@ async def until_seen(
         reason = (
             probed.refusal or f"a dry run in {namespace} passed, not seen by {', '.join(absent)}"
         )
+        refusal = RefusedError(probed.status, probed.refusal)
+        if refusal.missing_right:
+            raise refusal  # it never reached a webhook, and never will
         if _is_others(probed) and time.monotonic() >= end:
             refused.append(reason)
             return ""

@@ -20,6 +20,11 @@ MERGE_PATCH: Final = "application/merge-patch+json"
 JSON_PATCH: Final = "application/json-patch+json"
 _PARTIAL: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 _METADATA: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+_LACKING: Final = re.compile(
+    r'cannot (?P<verb>\S+) resource "(?P<resource>[^"/]+)(?:/(?P<subresource>[^"]+))?" '
+    r'in API group "(?P<group>[^"]*)"(?: in the namespace "(?P<namespace>[^"]+)")?'
+)
+"""How the API server names a right (apiserver pkg/endpoints/handlers/responsewriters/errors.go)."""
 UNREACHED: Final = (aiohttp.ClientError, TimeoutError, OSError)
 """The errors of a call that the API server did not answer."""
 _MARKS: Final = frozenset({"kind", "gitVersion"})
@@ -30,13 +35,30 @@ class RefusedError(Exception):
     """The API server refused a call; the message is its own."""
 
     def __init__(self, status: int, message: str) -> None:
-        super().__init__(f"{message} ({status})")
+        # The API server lists each right that a new role would give on a line of its own.
+        super().__init__(f"{' '.join(message.split())} ({status})")
         self.status = status
 
     @property
     def is_passing(self) -> bool:
         """Whether the same call may succeed later."""
         return self.status == HTTPStatus.TOO_MANY_REQUESTS or self.status >= 500  # noqa: PLR2004
+
+    @property
+    def missing_right(self) -> str:
+        """The right that the user lacks, as `kubectl auth can-i` takes it; "" if it is not that."""
+        found = _LACKING.search(str(self)) if self.status == HTTPStatus.FORBIDDEN else None
+        if found is None:
+            return ""
+        verb, resource, subresource, group, namespace = found.groups()
+        return " ".join(
+            (
+                verb,
+                f"{resource}.{group}" if group else resource,
+                *([f"--subresource={subresource}"] if subresource else ()),
+                *(["-n", namespace] if namespace else ()),
+            )
+        )
 
 
 class UnreadableError(RefusedError):

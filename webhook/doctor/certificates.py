@@ -40,7 +40,7 @@ def ca_bundle(facts: Facts) -> Iterator[CheckResult]:
 def certificate(facts: Facts) -> Iterator[CheckResult]:
     """The certificate has the right names, its key, and time left."""
     if facts.pair is None:
-        if not facts.outside and "secret" not in facts.unread:
+        if not facts.outside:
             yield fail("certificate", "the Secret with the certificate is missing", facts.install)
         return
     pair, names = facts.pair, _names(facts)

@@ -91,7 +91,9 @@ async def test_a_kind_below_that_may_not_be_read_is_told_and_left_out(store: Sto
     store.refused = {PATHS["pods"]}
     told: list[str] = []
     async with followed(store, WEB, told=told) as objects:
-        assert names(await look(objects)) == ["web", "web-1"]
+        sight = await look(objects)
+        assert names(sight) == ["web", "web-1"]
+        assert list(sight.unread) == ["pods in namespace n"]
     assert told == ["pods in namespace n is not watched, trying again: not for you (403)"]
 
 
@@ -108,6 +110,18 @@ async def test_what_a_custom_resource_owns_is_looked_up_also_when_it_comes_later
         assert names(await look(objects)) == ["one", "part"]
         await store.put(PATHS["deployments"], "api", "one", **APPS, kind="Deployment")
         assert names(await look(objects)) == ["one", "api", "api-1", "api-1-x", "part"]
+
+
+async def test_a_kind_that_may_not_be_listed_is_named_among_what_may_be_owned(
+    store: Store,
+) -> None:
+    widget = {"apiVersion": "example.org/v1", "kind": "Widget"}
+    await store.put(PATHS["widgets"], "one", **widget)
+    store.refused = {PATHS["gadgets"]}
+    told: list[str] = []
+    async with followed(store, WatchTarget(WIDGETS, "n", "one"), told=told) as objects:
+        assert names(await look(objects)) == ["one"]
+    assert told == ["if it owns gadgets.example.org, that is not known: they cannot be listed"]
 
 
 async def test_an_application_brings_the_kinds_that_it_names(store: Store) -> None:

@@ -75,6 +75,43 @@ def test_all_is_well_after_an_installation():
     assert not any(line.repair for line in lines)
 
 
+@pytest.mark.parametrize(
+    ("unread", "emptied", "unknown"),
+    [
+        (
+            "the registrations",
+            {"configurations": ()},
+            {
+                "installed", "pods", "certificate", "registered", "alone", "rules", "settings",
+                "ca-bundle", "order", "reached", "rights",
+            },
+        ),
+        ("the Deployment", {}, {"pods", "static", "mode", "heal"}),
+        ("the Secret", {"pair": None}, {"certificate", "ca-bundle"}),
+        ("the endpoints", {"endpoints": 0}, {"pods"}),
+        ("rights", {"rights": ()}, {"rights", "heal"}),
+        ("custom resources", {"custom": ()}, {"kinds"}),
+        ("service/genguard -n genguard-system", {}, {"installed"}),
+    ],
+)  # fmt: skip
+def test_what_rests_on_something_unread_is_neither_well_nor_missing(unread, emptied, unknown):
+    lines = diagnose(replace(WELL, unread={unread: "no (403)"}, **emptied))
+    assert {line.id for line in lines if line.level is Level.UNKNOWN} == unknown
+    told = {line.message for line in lines if line.level is Level.UNKNOWN}
+    assert told == {f"not checked, for {unread} could not be read"}
+    (line,) = (line for line in lines if line.level.rank)
+    assert (line.level, line.id) == (Level.WARN, "api-server")
+    assert line.message == f"{unread} could not be read: no (403)"
+
+
+def test_whether_it_is_installed_is_not_known_without_its_registrations():
+    nothing = dict.fromkeys(WELL.live)
+    lines = diagnose(
+        replace(WELL, configurations=(), live=nothing, unread={"the registrations": "no (403)"})
+    )
+    assert not any("not installed" in line.message for line in lines)
+
+
 def test_registrations_that_ask_the_genguard_of_another_namespace_are_a_failure():
     line = worst(replace(WELL, namespace="team-b"))["alone"]
     assert line.level is Level.FAIL
@@ -93,13 +130,6 @@ def test_registrations_that_ask_the_genguard_of_another_namespace_are_a_failure(
             "kubectl delete mutatingwebhookconfiguration/zzzzzz-team-b",
         ),
         (replace(WELL, version="v1.29.15"), "api-server", "fail", "too old", "kubectl version"),
-        (
-            replace(WELL, unread={"the Secret": "no (403)"}),
-            "api-server",
-            "warn",
-            "the Secret could not be read: no (403)",
-            "kubectl auth whoami",
-        ),
         (without(WELL, "NetworkPolicy"), "installed", "fail", "networkpolicy/genguard", INSTALL),
         (
             with_deployment(SHARED, {}, {"availableReplicas": 2}),

@@ -1,0 +1,267 @@
+"""Each verb for a user who lacks one of the rights that it needs, on a real API server with RBAC.
+
+A row is a verb and the rights that it needs, as kubectl names them. With all of them it does what
+it is for; without one of them it says which, in one line, and never that all is well.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from click.testing import CliRunner, Result
+
+from tests.controlplane.client import wait_until
+from tests.controlplane.identities import Identity, kubeconfig
+from tests.controlplane.plane import ControlPlane
+from tests.e2e.genguard import Genguard
+from webhook.cli import main
+
+pytestmark = pytest.mark.xdist_group("apiserver-2")
+
+WHERE = "rights"
+NOWHERE = "rights-nowhere"
+"""A namespace that does not exist: nothing is installed, whatever other tests have left."""
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+ACCOUNTS = "/api/v1/namespaces/default/serviceaccounts"
+REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+HOOKS = "mutatingwebhookconfigurations.admissionregistration.k8s.io"
+CHECKS = "validatingwebhookconfigurations.admissionregistration.k8s.io"
+DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
+BELOW = ("deployments.apps", "replicasets.apps", "pods")
+
+
+class Row(NamedTuple):
+    """A verb with its arguments, and `VERB RESOURCE` of each right that it needs."""
+
+    arguments: str
+    rights: tuple[str, ...]
+    code: int = 0
+    """Of a user who has them all."""
+    more: tuple[str, ...] = ()
+    """Rights without which the answer is the same."""
+
+
+def each(verbs: str, *resources: str) -> tuple[str, ...]:
+    return tuple(f"{verb} {resource}" for resource in resources for verb in verbs.split())
+
+
+INSTALLED = (
+    "namespaces",
+    "resourcequotas",
+    "serviceaccounts",
+    "roles.rbac.authorization.k8s.io",
+    "clusterroles.rbac.authorization.k8s.io",
+    "rolebindings.rbac.authorization.k8s.io",
+    "clusterrolebindings.rbac.authorization.k8s.io",
+    "services",
+    "deployments.apps",
+    "poddisruptionbudgets.policy",
+    "networkpolicies.networking.k8s.io",
+)
+OTHERS = (
+    "configmaps",
+    "statefulsets.apps",
+    "issuers.cert-manager.io",
+    "certificates.cert-manager.io",
+)
+LISTED = ("namespaces", "secrets")
+WATCH = each("watch", *BELOW)
+ROWS = {
+    "status": Row(f"status deploy/web -n {WHERE}", each("list", *BELOW), more=WATCH),
+    "status of all": Row(
+        f"status deployments -n {WHERE} -o json", each("list", *BELOW), more=WATCH
+    ),
+    "wait": Row(f"wait deploy/web -n {WHERE} --timeout=60s", each("list", *BELOW), more=WATCH),
+    "wait for what is not ready": Row(
+        f"wait deploy/late -n {WHERE} --timeout=5s", each("list watch", *BELOW), 3
+    ),
+    "blame": Row(f"blame deploy/web -n {WHERE}", ("get deployments.apps",)),
+    "blame of what is gone": Row(
+        f"blame deploy/gone -n {WHERE}", ("get deployments.apps", "list events"), 1
+    ),
+    "lint": Row("lint", each("list", HOOKS, CHECKS, DEFINITIONS)),
+    "lint of webhooks": Row("lint --only webhooks", each("list", HOOKS, CHECKS)),
+    "explain": Row("explain rights.rights.example.org", each("list", DEFINITIONS), 1),
+    "findings": Row(f"findings --server {WHERE}", each("list", "pods"), 1),
+    "explain a finding": Row(f"explain finding/a --server {WHERE}", each("list", "pods"), 1),
+    "trace": Row(
+        f"trace deploy/web -n {WHERE} --yes --for=1s",
+        ("get deployments.apps", *each("list create delete", HOOKS)),
+    ),
+    "install": Row(
+        "install --yes --url={url} --ca-file={ca} --timeout=60s",
+        (
+            *each("list get create update", HOOKS, CHECKS),
+            f"delete {CHECKS}",
+            *each("list create patch delete", "namespaces"),
+            "get secrets",
+            "create podtemplates",
+        ),
+    ),
+    "uninstall": Row(
+        f"uninstall --yes -n {NOWHERE}",
+        (*each("get", HOOKS, CHECKS, *INSTALLED, *OTHERS), *each("list", CHECKS, *LISTED)),
+    ),
+    "doctor": Row(
+        f"doctor -n {NOWHERE}",
+        (
+            *each("get", HOOKS, CHECKS, *INSTALLED),
+            *each("list", HOOKS, CHECKS, DEFINITIONS, "endpointslices.discovery.k8s.io"),
+            "list namespaces",
+            "get secrets",
+            "create subjectaccessreviews.authorization.k8s.io",
+        ),
+        1,  # for it is not installed
+    ),
+}
+ROLES = Row(
+    f"install --dry-run -n {NOWHERE}",
+    (
+        *each("list create get", HOOKS, CHECKS),
+        *each("get patch create", "namespaces"),
+        *each("get patch", "resourcequotas", "serviceaccounts"),
+        *each("get patch", *(one for one in INSTALLED if "roles" in one)),
+        "get secrets",
+    ),
+    1,
+)
+
+
+@dataclass(frozen=True)
+class Users:
+    """Makes users, each with a kubeconfig of his own, and runs verbs as they would."""
+
+    plane: ControlPlane
+    folder: Path
+    guard: Genguard
+
+    def run(self, name: str, row: Row, lacking: str = "") -> Result:
+        rights = [one for one in (*row.more, *row.rights) if one != lacking]
+        words = row.arguments.format(
+            url=self.guard.url(""), ca=f"{self.guard.folder}/certs/ca.crt"
+        ).split()
+        config = self._made(name, rights)
+        done = CliRunner().invoke(main, [*words, f"--kubeconfig={config}"])
+        assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+        return done
+
+    def _made(self, name: str, rights: list[str]) -> Path:
+        client, named = self.plane.client, {"metadata": {"name": name}}
+        client.post(ACCOUNTS, named)
+        rules = [_rule(one) for one in rights]
+        client.post(f"{RBAC}/clusterroles", named | {"rules": rules})
+        role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name}
+        subject = {"kind": "ServiceAccount", "name": name, "namespace": "default"}
+        bound = named | {"roleRef": role, "subjects": [subject]}
+        client.post(f"{RBAC}/clusterrolebindings", bound)
+        token = client.post(f"{ACCOUNTS}/{name}/token", {"spec": {}}).body["status"]["token"]
+        me = client.as_user(f"system:serviceaccount:default:{name}", ("system:authenticated",))
+        if rules:
+            wait_until(lambda: _may(me, rules[-1]), what="rights that are granted are noticed")
+        identity = Identity(name, name, token=token)
+        config = self.folder / name
+        ca = self.plane.authority.pair.certificate
+        config.write_text(kubeconfig(self.plane.server, ca, identity))
+        return config
+
+
+def _rule(right: str) -> dict[str, list[str]]:
+    verb, _, named = right.partition(" ")
+    resource, _, group = named.partition(".")
+    return {"verbs": [verb], "resources": [resource], "apiGroups": [group]}
+
+
+def _may(client: Any, rule: dict[str, list[str]]) -> bool:
+    (verb,), (resource,), (group,) = rule["verbs"], rule["resources"], rule["apiGroups"]
+    asked = {"resourceAttributes": {"verb": verb, "resource": resource, "group": group}}
+    allowed: bool = client.post(REVIEWS, {"spec": asked}).body["status"]["allowed"]
+    return allowed
+
+
+def deployment(name: str) -> dict[str, Any]:
+    labels = {"app": name}
+    template: dict[str, Any] = {"metadata": {"labels": labels}}
+    template["spec"] = {"containers": [{"name": "c", "image": "c"}]}
+    spec = {"replicas": 0, "selector": {"matchLabels": labels}, "template": template}
+    return {"metadata": {"name": name}, "spec": spec}
+
+
+@pytest.fixture(scope="module")
+def users(apiserver: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Users]:
+    client = apiserver.client
+    client.post("/api/v1/namespaces", {"metadata": {"name": WHERE}})
+    path = f"/apis/apps/v1/namespaces/{WHERE}/deployments"
+    for name in ("web", "late"):
+        client.post(path, deployment(name))
+    conditions = [{"type": kind, "status": "True"} for kind in ("Available", "Progressing")]
+    conditions[1]["reason"] = "NewReplicaSetAvailable"
+    status = {"observedGeneration": 1, "conditions": conditions}
+    client.patch(f"{path}/web/status", {"status": status})
+    with Genguard() as guard:
+        yield Users(apiserver, tmp_path_factory.mktemp("users"), guard)
+
+
+@pytest.fixture(autouse=True)
+def no_registrations(apiserver: ControlPlane) -> Iterator[None]:
+    """What install makes is deleted; nobody finalizes its namespaces here."""
+    yield
+    for kind in ("mutatingwebhookconfigurations", "validatingwebhookconfigurations"):
+        found = f"/apis/admissionregistration.k8s.io/v1/{kind}"
+        for one in apiserver.client.get(found).body["items"]:
+            if "genguard" in one["metadata"]["name"]:
+                apiserver.client.delete(f"{found}/{one['metadata']['name']}")
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_with_the_rights_that_it_needs_it_does_what_it_is_for(users: Users, name: str) -> None:
+    done = users.run(f"{slug(name)}-all", ROWS[name])
+    assert int(done.exit_code) == ROWS[name].code, done.output
+    assert "forbidden" not in done.output
+
+
+@pytest.mark.parametrize(
+    ("name", "right"),
+    [(name, right) for name, row in ROWS.items() for right in row.rights],
+    ids=lambda text: text.partition(".")[0],
+)
+def test_a_right_that_is_missing_is_named_and_nothing_seems_whole(
+    users: Users, name: str, right: str
+) -> None:
+    number = ROWS[name].rights.index(right)
+    done = users.run(f"{slug(name)}-{number}", ROWS[name], right)
+    assert int(done.exit_code) == 1, done.output
+    verb, _, resource = right.partition(" ")
+    plural = resource.partition(".")[0]
+    named = [
+        line
+        for line in done.output.splitlines()
+        if (f'cannot {verb} resource "{plural}"' in line or f"may not {verb} {resource}" in line)
+    ]
+    assert named, done.output
+    assert re.search("kubectl auth (can-i|whoami)|a trace must", done.output), done.output
+    assert max(map(len, done.output.splitlines())) < 700
+    assert not re.search(r"Traceback|^reached|^installed|^gone", done.output, re.MULTILINE)
+
+
+def test_who_may_not_give_the_server_its_rights_hears_who_may(users: Users) -> None:
+    """The API server lists each right that is lacking on a line of its own."""
+    done = users.run("roles", ROLES)
+    assert int(done.exit_code) == 1
+    (line,) = done.output.splitlines()
+    assert "attempting to grant RBAC permissions not currently held" in line
+    assert line.endswith(
+        "let somebody install it who has these rights, such as a cluster administrator"
+    )
+
+
+def test_what_is_shown_once_needs_no_right_to_watch(users: Users) -> None:
+    row = ROWS["status"]._replace(more=())
+    done = users.run("status-once", row)
+    assert (int(done.exit_code), "this is not all" in done.output) == (0, False)
+
+
+def slug(name: str) -> str:
+    return name.replace(" ", "-")
