@@ -7,6 +7,7 @@ import signal
 from base64 import b64decode
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -110,16 +111,33 @@ def test_a_second_one_is_refused_and_each_verb_says_where_the_first_is(
     assert webhook(clean, "mutate")["clientConfig"] == asked
 
 
+def copied(plane: ControlPlane) -> dict[str, Any]:
+    """Register the server under other names as well; returns the webhooks by path."""
+    made = {}
+    for phase, path in REGISTRATIONS.items():
+        found = plane.client.get(path).body
+        folder, name = path.rpartition("/")[0], f"zzzzzz-team-{phase}"
+        metadata = {"name": name, "labels": found["metadata"]["labels"]}
+        plane.client.post(folder, {"metadata": metadata, "webhooks": found["webhooks"]})
+        made[f"{folder}/{name}"] = found["webhooks"]
+    return made
+
+
+def test_uninstall_leaves_another_genguard_whole(clean: ControlPlane, guard: Genguard) -> None:
+    run(clean, "install", "--yes", *outside(guard))
+    others = copied(clean)
+    run(clean, "uninstall", "--yes")
+    assert registered(clean) == []
+    for path, webhooks in others.items():
+        assert clean.client.get(path).body["webhooks"] == webhooks
+        clean.client.delete(path)
+
+
 def test_one_of_another_name_is_found_by_its_label_and_taken_out_by_what_is_advised(
     clean: ControlPlane,
 ) -> None:
     run(clean, "install", "--yes", "--audit-only")
-    for phase, path in REGISTRATIONS.items():
-        found = clean.client.get(path).body
-        labels = found["metadata"]["labels"]
-        metadata = {"name": f"zzzzzz-team-{phase}", "labels": labels}
-        copy = {"metadata": metadata, "webhooks": found["webhooks"]}
-        clean.client.post(path.rpartition("/")[0], copy)
+    copied(clean)
     refused = run(clean, "install", "--yes", "--audit-only", code=1)
     assert "another genguard is in this cluster" in refused.err
     told = run(clean, "doctor", "-o", "json", code=1).out
