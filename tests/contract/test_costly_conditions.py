@@ -69,8 +69,12 @@ class Held:
 
 
 async def answered(run: Running) -> int:
-    """One honest review, of another resource."""
-    return (await run.post(json.dumps(clobbered()).encode())).status
+    """One honest review, of another resource. Its connection is closed: a server keeps so many."""
+    wire = await run.connect()
+    try:
+        return (await wire.post(json.dumps(clobbered()).encode())).status
+    finally:
+        await wire.close()
 
 
 async def test_reviews_are_answered_while_conditions_are_evaluated(tmp_path):

@@ -40,7 +40,7 @@ async def first(plane: ControlPlane, kind: str) -> list[str]:
     """The names of the first state that is told."""
     async with (
         connected(str(plane.kubeconfig)) as api,
-        aclosing(policies(Rest(api), kind)) as states,
+        aclosing(policies(Rest(api), Supervisor(), kind)) as states,
         patiently(),
     ):
         return [one["metadata"]["name"] for one in await anext(states)]
@@ -96,7 +96,7 @@ async def test_a_server_without_policies_is_not_asked_again_at_once() -> None:
     with ControlPlane(Options(emulated_version="1.34")) as plane:
         assert await first(plane, POLICY) == []
         async with connected(str(plane.kubeconfig)) as api:
-            states = policies(Rest(api), POLICY)
+            states = policies(Rest(api), Supervisor(), POLICY)
             assert await anext(states) == ()
             with pytest.raises(TimeoutError):
                 async with asyncio.timeout(0.5):  # meant: nothing comes

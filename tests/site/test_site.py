@@ -14,7 +14,6 @@ import pytest
 
 from tests.dashboard.browser import chromium
 from tests.site.__main__ import ROOT, BuildError, build
-from webhook.alerts.alertmanager import RUNBOOKS as SENT
 
 pytestmark = pytest.mark.xdist_group("site")
 
@@ -76,13 +75,6 @@ def pages(site: Path) -> dict[Path, Page]:
 def test_every_document_is_on_the_site(site: Path) -> None:
     """mkdocs.yml has its navigation: a page that is missing there is missing here."""
     assert [str(page) for shown, page in DOCUMENTS.items() if not (site / shown).exists()] == []
-
-
-def test_an_alert_links_to_a_page_of_the_site(site: Path) -> None:
-    folder = urlsplit(SENT)
-    (address,) = re.findall(r"^site_url: (\S+)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
-    assert SENT.startswith(address)
-    assert (site / folder.path.strip("/") / "spec-fight" / "index.html").exists()
 
 
 def test_no_link_is_broken(site: Path, pages: dict[Path, Page]) -> None:
