@@ -122,6 +122,13 @@ class _OpenWrite(msgspec.Struct, gc=False, eq=False):
         )
         return BYTES_OF_FACT if is_shared else mutate.size
 
+    def shift(self, seconds: float, now: float) -> None:
+        """Move its times by so many seconds, and none beyond `now`."""
+        self.since = min(self.since + seconds, now)
+        if self.intent is not None:
+            self.intent = _shifted(self.intent, seconds, now)
+        self.mutates = [_shifted(one, seconds, now) for one in self.mutates]
+
     def known(self) -> tuple[Fact | None, list[Fact]]:
         """Return intent and mutate calls; neither of a write in doubt."""
         return (None, []) if self.is_in_doubt else (self.intent, self.mutates)
@@ -139,7 +146,8 @@ class Correlator:
         self._with_outcomes: Final = self._called_for[Phase.OUTCOME]
         self._outcomes: Final[OrderedDict[int, float]] = OrderedDict()
         """The latest outcomes, as hashes of what they show, with their times."""
-        self._now = 0.0
+        self.now = 0.0
+        """The time of the latest fact."""
         self._looked = -1.0
         """The part of a second in which all writes that are overdue have been ended."""
         self.bytes = 0
@@ -167,12 +175,12 @@ class Correlator:
 
     def see(self, fact: Fact) -> list[Write]:
         """Take in a fact, and return the writes that it completes, oldest first."""
-        if fact.time < self._now - SECONDS_APART:
+        if fact.time < self.now - SECONDS_APART:
             self._put_back(fact.time)
         # A clock of another replica may be behind: no time is running out there.
-        self._now = max(self._now, fact.time)
+        self.now = max(self.now, fact.time)
         key = fact.key
-        found = self._overdue(self._now, MOST_AT_ONCE)
+        found = self._overdue(self.now, MOST_AT_ONCE)
         called_for = self._called_for[fact.phase]
         if len(called_for) < MOST_PENDING:
             called_for.add(_registered(key))
@@ -203,9 +211,15 @@ class Correlator:
         """Return the writes that still wait, at the end of a recording."""
         return self._overdue(float("inf"), len(self._open))
 
+    def shift(self, seconds: float, now: float) -> None:
+        """Wait as long for what is open as if the clock had not been put forth so many seconds."""
+        self.now = min(self.now + seconds, now)
+        for one in self._open.values():
+            one.shift(seconds, now)
+
     def _put_back(self, now: float) -> None:
         """Set an earlier time: otherwise writes would wait until the later time has come."""
-        self._now = now
+        self.now = now
         for one in self._open.values():
             one.since = min(one.since, now)
 
@@ -294,7 +308,7 @@ class Correlator:
 
     def _goes_on(self, one: _OpenWrite) -> bool:
         """Return whether a call of this write came a moment ago."""
-        return one.last.time > self._now - SECONDS_AT_ONCE
+        return one.last.time > self.now - SECONDS_AT_ONCE
 
     def _begin(self, key: JoinKey) -> _OpenWrite:
         several = self._of_key.setdefault(key, {})
@@ -302,7 +316,7 @@ class Correlator:
             self._remove(next(iter(several)))
             several = self._of_key.setdefault(key, {})
         self._number += 1
-        one = self._open[self._number] = several[self._number] = _OpenWrite(key, self._now)
+        one = self._open[self._number] = several[self._number] = _OpenWrite(key, self.now)
         return one
 
     def _remove(self, number: int) -> None:
@@ -419,6 +433,10 @@ def is_mostly_whole(incomplete: int, seen: int) -> bool:
     them another replica sees a part.
     """
     return 2 * incomplete <= seen
+
+
+def _shifted(fact: Fact, seconds: float, now: float) -> Fact:
+    return msgspec.structs.replace(fact, time=min(fact.time + seconds, now))
 
 
 def _registered(key: JoinKey) -> tuple[str, str]:

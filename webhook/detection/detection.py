@@ -19,7 +19,7 @@ from webhook.detection.damage import survives
 from webhook.detection.detectors import ALL, Detector, DetectorRunner, Signal
 from webhook.detection.diff import Comparer
 from webhook.detection.evidence import ResourceKind
-from webhook.detection.fact import Fact, encode_fact, manager_of
+from webhook.detection.fact import SECONDS_APART, Fact, encode_fact, manager_of
 from webhook.detection.finding import Finding
 from webhook.detection.history import History, ObjectHistory
 from webhook.detection.ledger import Ledger, Row
@@ -112,6 +112,8 @@ class Detection:
         self._alone: Detection | None = None
         self._comparer: Final = Comparer(shows)
         self._unreadable = 0
+        self._put = (0.0, 0.0)
+        """The clock when it was last put forth or back, and by how many seconds."""
         self.unchanged_status_writes: Final[Counter[ResourceKind]] = Counter()
         """How many updates of a status changed nothing, by resource; MOST_RESOURCES of them."""
 
@@ -357,6 +359,18 @@ class Detection:
         """Resolve findings without a signal for long enough, and return them."""
         return tuple(self.ledger.settle(now))
 
+    def shift(self, seconds: float, now: float) -> None:
+        """Move the times of what goes on: the clock was put forth by so much, and it is `now`.
+
+        Otherwise a loop that goes on would seem to be over, or one that ended to go on.
+        """
+        for one in (self, self._alone):
+            if one is not None:
+                one._put = (now - seconds, seconds)  # noqa: SLF001 - its own class
+                one._correlator.shift(seconds, now)  # noqa: SLF001
+        for ledger in self._ledgers:
+            ledger.shift(seconds, now)
+
     def findings(self) -> tuple[Finding, ...]:
         """Return every finding, oldest first."""
         return self.ledger.findings()
@@ -426,7 +440,19 @@ class Detection:
         for detector, sign, judged in found:
             owners = followed(sign, judged, self.history)
             for ledger in self._ledgers:
-                ledger.add(detector, sign, judged, owners)
+                ledger.add(detector, sign, self._shifted(judged), owners)
+
+    def _shifted(self, write: Write) -> Write:
+        """Return a write of the history with the time that it has by the clock as it is now.
+
+        The next write of an object shows that one was stored, and it may be from before a jump.
+        """
+        before, seconds = self._put
+        if seconds > 0 and write.time <= before:
+            return msgspec.structs.replace(write, time=write.time + seconds)
+        if seconds < 0 and write.time > self._correlator.now + SECONDS_APART:
+            return msgspec.structs.replace(write, time=write.time + seconds)
+        return write
 
 
 def _kind_of(key: JoinKey) -> ResourceKind:

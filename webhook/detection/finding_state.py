@@ -347,6 +347,15 @@ class FindingState(msgspec.Struct, gc=False):
         self.evidence = evidence[-MOST_EVIDENCE:]
         self.told = None
 
+    def shift(self, seconds: float, now: float) -> None:
+        """Move all times by so many seconds, and none beyond `now`; 0 stays: there is no time."""
+        self.first = min(self.first + seconds, now)
+        self.last = min(self.last + seconds, now)
+        self.looked = self.looked and min(self.looked + seconds, now)
+        self.missed_since = self.missed_since and min(self.missed_since + seconds, now)
+        self.missed = self.missed and min(self.missed + seconds, now)
+        self.told = None
+
     def _begin_clear(self) -> None:
         """Forget who was blamed for writes that were not seen whole."""
         self.is_clear, self.askers, self.candidates = True, Requesters(), {}

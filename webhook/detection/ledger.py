@@ -171,6 +171,18 @@ class Ledger:
                 continue
             yield self._resolve(entry)
 
+    def shift(self, seconds: float, now: float) -> None:
+        """Move the times of unresolved findings: the clock was put forth so many seconds.
+
+        now  what it says; no time is later
+        """
+        if self._shed:
+            self._shed = min(self._shed + seconds, now)
+        for entry in self._entries.values():
+            if not entry.resolved:
+                entry.shift(seconds, now)
+        self._changed()
+
     def damaged(self) -> Iterator[Damaged]:
         """Yield findings that are not resolved and whose damage may still be there."""
         for entry in list(self._entries.values()):

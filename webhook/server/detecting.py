@@ -23,9 +23,11 @@ from webhook.detection.life_fact import AnyFact
 from webhook.detection.reduce import Reviewed
 from webhook.objects.fields import Fields
 from webhook.pipeline import Verdict
+from webhook.server.time_of_day import TimeOfDay
 from webhook.status.health_rules import RuleAnswers
 from webhook.status.tracking import NOT_JUDGED, Judged, Tracking, record_outcome, shows_object
 from webhook.supervisor import Supervisor
+from webhook.telemetry.logs import LOGGER
 from webhook.threads import in_thread
 
 MOST_QUEUED: Final = 5_000
@@ -77,12 +79,16 @@ class Detecting:
         rules: Rules | None = None,
         *,
         supervisor: Supervisor | None = None,
+        clock: TimeOfDay | None = None,
     ) -> None:
         """`sinks` by name; `rules` judge objects of kinds that have a rule in CEL, if any has."""
         self._rules: Final = rules
         self.detection: Final = detection
         self.tracking: Final = tracking
         self._supervisor: Final = supervisor or Supervisor()
+        self._clock: Final = clock or TimeOfDay()
+        self._put_forth = 0.0
+        """By how many seconds the clock was put forth in all. Times in the queue are without it."""
         self.sinks: Final = tuple(QueuedSink(name, sink) for name, sink in sinks.items())
         self._shared: Final = shared
         self._holds = False
@@ -110,11 +116,12 @@ class Detecting:
         if request is None:
             return
         if prediction is None:
-            self.detection.miss(request, time.time())
+            self.detection.miss(request, self._now())
             return
         # Detection looks at all but deletions on their way, tracking at outcomes alone.
         if request.operation not in _JUDGED and phase is not Phase.OUTCOME:
             return
+        now = self._now()
         weight = size + _finalizers(request) * _BYTES_OF_FINALIZER
         most = MOST_QUEUED_BYTES // 2 if is_large else MOST_QUEUED_BYTES
         has_room = len(self._queue) < MOST_QUEUED and self._bytes + weight <= most
@@ -124,12 +131,12 @@ class Detecting:
             return
         self._bytes += weight
         reviewed = Reviewed(request, prediction, verdict.status)
-        self._queue.append((phase, reviewed, time.time(), weight, is_large))
+        self._queue.append((phase, reviewed, now - self._put_forth, weight, is_large))
         self._wake.set()
 
     def shed(self, request: AdmissionRequest | None) -> None:
         """Note that there was no time to judge a review; None: nobody has decoded it."""
-        self.last_shed = time.time()
+        self.last_shed = self._now()
         self.detection.miss(request, self.last_shed)
 
     def start(self) -> None:
@@ -165,7 +172,21 @@ class Detecting:
 
     def findings(self) -> tuple[Finding, ...]:
         """Return all findings."""
+        self._now()  # who asks compares their times with the time of day
         return self.detection.findings()
+
+    def _now(self) -> float:
+        """Return the time in Unix seconds, after all known times were moved where it was put."""
+        now, step = self._clock.read()
+        if step:
+            LOGGER.warning("clock was put", extra={"facts": {"seconds": round(step)}})
+            self._judge()  # the times of these writes are from before
+            self._put_forth += step
+            self.detection.shift(step, now)
+            self.tracking.shift(step, now)
+            if self.last_shed:
+                self.last_shed = min(self.last_shed + step, now)
+        return now
 
     async def _work(self) -> None:
         while True:
@@ -179,21 +200,27 @@ class Detecting:
     async def _take_batch(self) -> None:
         end = time.perf_counter() + _BATCH_SECONDS
         while self._queue and time.perf_counter() < end and self.detection.unjudged < _BATCH_WRITES:
-            phase, reviewed, now, weight, is_large = self._queue.popleft()
+            phase, reviewed, queued_at, weight, is_large = self._queue.popleft()
             self._bytes -= weight
             with self._supervisor.guard("reviews"):
-                await self._detect(phase, reviewed, now, is_large=is_large)
+                await self._detect(phase, reviewed, queued_at, is_large=is_large)
             if phase is Phase.OUTCOME:
                 with self._supervisor.guard("objects of reviews"):
-                    self._track(reviewed, now, await self._judged(reviewed.request))
+                    judged = await self._judged(reviewed.request)
+                    self._track(reviewed, queued_at + self._put_forth, judged)
+        self._judge()
+
+    def _judge(self) -> None:
         # A write whose judgement fails is left out; the next call judges those behind it.
         for _ in range(self.detection.unjudged):
             with self._supervisor.guard("writes"):
                 self.detection.judge()
 
     async def _detect(
-        self, phase: Phase, reviewed: Reviewed, now: float, *, is_large: bool
+        self, phase: Phase, reviewed: Reviewed, queued_at: float, *, is_large: bool
     ) -> None:
+        """`queued_at` is without what the clock was put forth by."""
+        now = queued_at + self._put_forth
         if reviewed.request.operation is Operation.CONNECT:
             return
         if not is_large and not self.detection.is_slow(reviewed.request):
@@ -201,6 +228,8 @@ class Detecting:
         else:
             # Answers do not wait for it; the reviews behind it do: facts are in order.
             fact = await in_thread(self.detection.fact, phase, reviewed, now)
+            if fact is not None and now != queued_at + self._put_forth:
+                fact = msgspec.structs.replace(fact, time=queued_at + self._put_forth)
         self._take(fact)
 
     def _take(self, fact: AnyFact | None) -> None:
@@ -238,13 +267,18 @@ class Detecting:
     async def _settle(self) -> None:
         while True:
             await asyncio.sleep(_SETTLE_SECONDS)
-            with self._supervisor.guard("settling of findings"):
-                self.detection.settle(time.time())
-            with self._supervisor.guard("settling of objects"):
-                self.tracking.settle(time.time())
-            findings = self.latest = self.findings()
-            if self._holds:
-                continue
-            changes = self._turns.since(findings)
-            for sink in self.sinks:
-                sink.put(changes, findings)
+            self.settle()
+
+    def settle(self) -> None:
+        """Resolve what is over by now, and send what has changed to the sinks."""
+        now = self._now()
+        with self._supervisor.guard("settling of findings"):
+            self.detection.settle(now)
+        with self._supervisor.guard("settling of objects"):
+            self.tracking.settle(now)
+        findings = self.latest = self.findings()
+        if self._holds:
+            return
+        changes = self._turns.since(findings)
+        for sink in self.sinks:
+            sink.put(changes, findings)

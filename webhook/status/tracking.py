@@ -42,9 +42,10 @@ from webhook.status.state_transition import (
     compute_transition,
 )
 from webhook.status.summaries import Summaries
-from webhook.status.tracked_state import LONGEST_NAME, TrackedState, pack, unpack
-from webhook.status.view import Past
+from webhook.status.tracked_state import LONGEST_NAME, TrackedState, pack, read_summary, unpack
+from webhook.status.view import Health, Past
 
+_RED: Final = tuple(Health).index(Health.RED)
 MOST_MILESTONE_OBJECTS: Final = 2_000
 MOST_STEPS: Final = 16
 
@@ -385,6 +386,26 @@ class Tracking:
                 continue
             self._set_unconfirmed(uid, None)
             self._put(uid, believed, unconfirmed.decide(believed))
+
+    def shift(self, seconds: float, now: float) -> None:
+        """Move the times of what is not settled: the clock was put forth so many seconds.
+
+        now  what it says; no time is later
+        """
+        for uid, one in self._unconfirmed.items():
+            self._unconfirmed[uid] = replace(one, since=min(one.since + seconds, now))
+        for uid, blocking in self._blocking.items():
+            self._blocking[uid] = replace(
+                blocking,
+                since=min(blocking.since + seconds, now),
+                seen_at=blocking.seen_at and min(blocking.seen_at + seconds, now),
+            )
+            data = self._objects[uid]
+            _, changed_at, _, health = read_summary(data)
+            if health == _RED:  # the others are stuck so long after what blocks them began
+                state = replace(unpack(data), changed_at=min(changed_at + seconds, now))
+                self._objects[uid] = pack(state)
+        self.blocking_changes += 1
 
     def _record_stored(
         self, kind: int, snapshot: ObjectSnapshot, at: float, *, is_base: bool

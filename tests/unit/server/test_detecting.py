@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from datetime import datetime
 
 import pytest
 
@@ -15,9 +16,11 @@ from webhook.detection.correlate import MOST_AT_ONCE
 from webhook.detection.detection import Detection
 from webhook.detection.fact import decode_fact
 from webhook.detection.finding import Finding
+from webhook.detection.finding_state import QUIET_SECONDS
 from webhook.pipeline import Verdict, review
 from webhook.server import detecting as module
 from webhook.server.detecting import Detecting
+from webhook.server.time_of_day import TimeOfDay
 from webhook.status.tracking import Tracking
 
 
@@ -36,6 +39,29 @@ class Told:
 
     async def close(self) -> None:
         self.closed = True
+
+
+def seconds_between(first: str, last: str) -> float:
+    return (datetime.fromisoformat(last) - datetime.fromisoformat(first)).total_seconds()
+
+
+def cleared(detecting: Detecting) -> list[Finding]:
+    found = detecting.findings()
+    return [one for one in found if one.detector == "observed-generation-cleared"]
+
+
+class Clocks:
+    """The time of day, and the monotonic clock."""
+
+    def __init__(self) -> None:
+        self.wall, self.monotonic = 1_800_000_000.0, 100.0
+        self.time = TimeOfDay(lambda: self.wall, lambda: self.monotonic)
+
+    def put(self, seconds: float) -> None:
+        self.wall += seconds
+
+    def go_on(self, seconds: float) -> None:
+        self.wall, self.monotonic = self.wall + seconds, self.monotonic + seconds
 
 
 def clobbered_write(version: int) -> list[tuple[Phase, Verdict]]:
@@ -251,3 +277,75 @@ async def test_what_another_replica_has_told_is_no_news(monkeypatch):
     await detecting.stop()
     assert len(detecting.findings()) == 1
     assert Transition.OPENED not in {one.transition for one in told.changes}
+
+
+@pytest.mark.parametrize("jump", [3_600.0, -3_600.0, 86_400.0])
+@pytest.mark.parametrize(
+    ("phases", "after"), [(3, "quiet"), (2, "resolved")], ids=["damage stays", "no damage is known"]
+)
+async def test_a_loop_goes_on_through_a_jump_of_the_clock_and_ends_in_its_usual_time(
+    jump, phases, after
+):
+    clocks = Clocks()
+    detecting = Detecting(Detection(), {}, Tracking(), clock=clocks.time)
+    detecting.start()
+
+    async def loop(first: int) -> None:
+        for version in range(first, first + 20):
+            for phase, verdict in clobbered_write(version)[:phases]:
+                detecting.put(phase, verdict, 1_000)
+            clocks.go_on(1.0)
+        await until(lambda: not len(detecting))
+        detecting.settle()
+
+    def known() -> list[tuple[str, bool]]:
+        return [(one.state, one.is_ending(clocks.wall)) for one in cleared(detecting)]
+
+    await loop(0)
+    for number, step in enumerate((jump, -jump), start=1):
+        clocks.put(step)
+        assert known() == [("open", False)], "before it is settled"
+        detecting.settle()
+        assert known() == [("open", False)]
+        await loop(20 * number)
+        assert known() == [("open", False)]
+    [last] = [one.quiet_for(clocks.wall) for one in cleared(detecting)]
+    clocks.go_on(QUIET_SECONDS - last - 1)
+    detecting.settle()
+    assert [state for state, _ in known()] == ["open"]
+    clocks.go_on(1)
+    detecting.settle()
+    assert [state for state, _ in known()] == [after]
+    await detecting.stop()
+
+
+async def test_reviews_that_wait_while_the_clock_is_put_are_of_the_same_loop():
+    clocks = Clocks()
+    detecting = Detecting(Detection(), {}, Tracking(), clock=clocks.time)
+    for version in range(5):
+        for phase, verdict in clobbered_write(version):
+            detecting.put(phase, verdict, 1_000)
+        clocks.put(3_600.0 if version == 2 else 0.0)
+        clocks.go_on(1.0)
+    detecting.start()
+    await until(lambda: not len(detecting) and detecting.findings())
+    (found,) = cleared(detecting)
+    assert found.count == 5
+    assert 2 <= seconds_between(found.first_seen, found.last_seen) <= 4
+    await detecting.stop()
+
+
+@pytest.mark.parametrize(
+    ("put", "step", "because"),
+    [
+        (0.0, 0.0, "time passes on both clocks"),
+        (2.0, 0.0, "NTP moves the clock a little"),
+        (3_600.0, 3_600.0, "put forth"),
+        (-3_600.0, -3_600.0, "put back"),
+    ],
+)
+def test_a_step_of_the_clock_is_noticed_once(put, step, because):
+    clocks = Clocks()
+    clocks.go_on(10.0)
+    clocks.put(put)
+    assert [clocks.time.read()[1] for _ in range(2)] == [step, 0.0], because

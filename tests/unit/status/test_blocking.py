@@ -7,7 +7,7 @@ import pytest
 
 from tests.unit.status.story import Story
 from webhook.status.blocking import FAILED_SECONDS, OBSERVES_SECONDS, PROGRESS_SECONDS
-from webhook.status.tracking import Tracking, TrackingRows
+from webhook.status.tracking import UNCONFIRMED_SECONDS, Tracking, TrackingRows
 
 THREE = {"replicas": 3}
 PULLING = {"containerStatuses": [{"name": "c", "state": {"waiting": {"reason": "ErrImagePull"}}}]}
@@ -194,3 +194,52 @@ def test_after_a_restart_it_is_known_since_when_and_what_numbers_tell():
     assert blocking.text == "status.observedGeneration 1, want 2"
     assert is_stuck(after, 20 + OBSERVES_SECONDS)
     assert not is_stuck(after, 20 + OBSERVES_SECONDS - 1)
+
+
+FAILING = {"conditions": [{"type": "Progressing", "status": "False",
+                           "reason": "ProgressDeadlineExceeded"}]}  # fmt: skip
+
+
+@pytest.mark.parametrize("jump", [3_600.0, -3_600.0])
+@pytest.mark.parametrize(
+    ("steps", "seconds", "because"),
+    [
+        ([CREATED, STORED], OBSERVES_SECONDS, "nobody observes it"),
+        ([CREATED, {"at": 0, "status": counts(1)}], PROGRESS_SECONDS, "nothing has come since"),
+        ([CREATED, {"at": 0, "status": counts(1, **FAILING)}], FAILED_SECONDS, "it has failed"),
+    ],
+)
+def test_after_a_jump_of_the_clock_an_object_is_stuck_after_its_usual_time(
+    jump, steps, seconds, because
+):
+    story = Story()
+    for step in steps:
+        story.play(step)
+    story.tracking.shift(jump, jump + 10)
+    story.play({"at": jump + 20, "quiet": None})
+    assert not is_stuck(story.tracking, jump + seconds - 1), because
+    assert is_stuck(story.tracking, jump + seconds), because
+
+
+def test_after_a_jump_of_the_clock_no_time_lies_ahead():
+    story = Story()
+    story.play(CREATED)
+    story.play({"at": 3_600, "watched": -1})
+    story.tracking.shift(3_600, 3_610)
+    ((_, blocking),) = story.tracking.unsettled()
+    assert (blocking.since, blocking.seen_at) == (3_600, 3_610)
+
+
+@pytest.mark.parametrize("jump", [3_600.0, -3_600.0])
+def test_a_write_that_is_not_known_to_be_stored_is_decided_on_in_its_usual_time(jump):
+    story = Story()
+    story.play(CREATED)
+    story.play(STORED)
+    story.play({"at": 1, "status": counts(3)})
+    story.play({"at": 2, "spec": {"replicas": 4}})
+    story.tracking.shift(jump, jump + 3)
+    story.tracking.settle(jump + 2 + UNCONFIRMED_SECONDS - 1)
+    assert story.now is not None
+    assert story.now.unconfirmed
+    story.tracking.settle(jump + 2 + UNCONFIRMED_SECONDS)
+    assert not story.now.unconfirmed
