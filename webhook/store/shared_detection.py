@@ -51,9 +51,6 @@ _ANSWER_SECONDS: Final = 5.0
 class ReplicatedDetection(StreamDetection, KnownFindings, Protocol):
     """What is used of a Detection."""
 
-    def end_wait(self) -> None:
-        """Judge facts that wait for another one: no fact is on its way."""
-
 
 class Reporter(Protocol):
     """Reports changes of findings to the alert sinks."""
@@ -220,8 +217,8 @@ class SharedDetection:
             found = await self._read(reader, pipeline.ended, wait=is_waiting)
             for at, raw in found:
                 await consumer.take(at, raw)
-            if is_waiting and not found:
-                self._detection.end_wait()
+            if is_waiting and not found and self._detection.waiting():
+                self._producer.send_end_of_wait()
             is_waiting = len(found) < MOST_AT_ONCE
             if is_waiting:
                 consumer.finish_past()

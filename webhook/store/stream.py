@@ -65,7 +65,11 @@ class BadMessageError(ValueError):
 
 
 class Facts(msgspec.Struct, frozen=True, array_like=True, tag="facts1"):
-    """What a replica saw, in its order; see webhook/detection/fact.py."""
+    """What a replica saw, in its order; see webhook/detection/fact.py.
+
+    Without facts: it sees no fact on its way, so none waits for another. Each replica ends the wait
+    at the same place of the stream; by its own clock it would find other counts than the others.
+    """
 
     sender: bytes
     number: int
@@ -177,6 +181,10 @@ class StreamProducer:
         if facts:
             self._send(Facts(self._sender, next(self._numbers), facts))
 
+    def send_end_of_wait(self) -> None:
+        """Say that no fact is on its way, as far as this replica sees."""
+        self._send(Facts(self._sender, next(self._numbers), ()))
+
     def send_findings(self, rows: Iterable[Row]) -> None:
         """Send findings, in as many messages as their size needs."""
         for some in split_by_size(rows, lambda row: len(row[1])):
@@ -253,6 +261,9 @@ class StreamDetection(Protocol):
 
     def see_encoded(self, fact: bytes) -> None:
         """Judge a fact. Raises UnreadableFactError."""
+
+    def end_wait(self) -> None:
+        """Judge facts that wait for another one: no fact is on its way."""
 
     def found_alone(self) -> list[Row]:
         """Return findings of facts that no other replica saw, since the last call."""
@@ -342,6 +353,8 @@ class StreamConsumer:
             for fact in message.facts:
                 self._judge_fact(fact)
                 await asyncio.sleep(0)
+            if not message.facts:
+                self._detection.end_wait()
         elif message.sender != self._replica:
             self._absorb(message)
 

@@ -96,6 +96,34 @@ def test_what_is_kept_is_bounded(monkeypatch):
     assert sender.producer.dropped == 5 - len(sender.sent)
 
 
+class Judged(Detection):
+    """In place of a Detection: it notes in which order it is called."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[bytes] = []
+
+    def see_encoded(self, fact: bytes) -> None:
+        self.calls.append(fact)
+
+    def end_wait(self) -> None:
+        self.calls.append(b"end of the wait")
+
+
+async def test_the_wait_for_other_facts_ends_at_one_place_of_the_stream_for_every_replica():
+    """Each judges the same, whenever it reads: after a loss some read what others sent later."""
+    sender, stream = Sender(), Stream("p:", Plain())
+    sender.send(b"one")
+    sender.producer.send_end_of_wait()
+    sender.send(b"two")
+    for replica in (b"me", b"other"):
+        judged = Judged()
+        consumer = StreamConsumer(judged, stream, replica, lambda number: None)
+        for message in sender.sent:
+            await consumer.take(f"1-{message.number}".encode(), stream.append(message)[5])
+        assert judged.calls == [b"one", b"end of the wait", b"two"]
+
+
 async def test_of_replicas_that_ended_long_ago_nothing_is_remembered(monkeypatch):
     monkeypatch.setattr(module, "_MOST_SENDERS", 2)
     stream = Stream("p:", Plain())
