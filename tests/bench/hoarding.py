@@ -52,11 +52,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for title, names, seconds in attacks:
         if flags.only in title:
             most = max(most, asyncio.run(_attack(title, names, seconds)))
-    print(f"{most / _MIB:.0f} MiB at most, of the pod's {_pod_bytes() // _MIB}")
-    return int(most >= _pod_bytes())
+    print(f"{most / _MIB:.0f} MiB at most, of the pod's {pod_bytes() // _MIB}")
+    return int(most >= pod_bytes())
 
 
-def _pod_bytes() -> int:
+def pod_bytes() -> int:
     """The memory limit of the pod in the manifests."""
     return int(container()["resources"]["limits"]["memory"].removesuffix("Mi")) * _MIB
 
@@ -64,7 +64,7 @@ def _pod_bytes() -> int:
 async def _attack(title: str, names: Collection[str], seconds: float) -> int:
     """Send every one of `names` over a connection of its own; return the most memory in bytes."""
     with tempfile.TemporaryDirectory() as folder:
-        async with victim(Path(folder), most_bytes=_pod_bytes()) as run:
+        async with victim(Path(folder), most_bytes=pod_bytes()) as run:
             end = time.monotonic() + seconds
             slow = _hold_bodies(run, end) if names == tuple(ATTACKS) else asyncio.sleep(0)
             sending = (run.statuses(_until(end, name)) for name in names)

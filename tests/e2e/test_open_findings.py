@@ -78,6 +78,9 @@ def test_status_is_green_and_says_what_is_open(scene: Scene) -> None:
     assert f"genguard explain finding/{scene.finding}" in told.stdout
     assert "1 finding is open about what is shown" in told.stderr
     assert told.exit_code == 1
+    waited = scene.run("wait", *here, "--timeout=60s")
+    assert "1 finding is open about what is shown" in waited.output
+    assert waited.exit_code == 0
     (cart, *owned) = map(json.loads, scene.run("status", *here, "-o", "json").stdout.splitlines())
     assert (cart["health"], cart["culprits"][0]["finding"]) == ("Green", scene.finding)
     assert all(not one["culprits"] for one in owned)

@@ -11,6 +11,8 @@ class Alertmanager:
 
     def __init__(self) -> None:
         self.alerts: list[dict[str, Any]] = []
+        self.sizes: list[int] = []
+        """How many alerts were in each request."""
         self._server = HTTPServer(("127.0.0.1", 0), self._handler())
         self.url = f"http://127.0.0.1:{self._server.server_port}"
 
@@ -25,11 +27,13 @@ class Alertmanager:
         self._server.server_close()
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
-        kept = self.alerts
+        kept, sizes = self.alerts, self.sizes
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:  # the name http.server asks for
-                kept.extend(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+                sent = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                kept.extend(sent)
+                sizes.append(len(sent))
                 self.send_response(200)
                 self.end_headers()
 

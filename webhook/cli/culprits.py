@@ -51,6 +51,12 @@ class FollowedLine(StatusLine, frozen=True, rename="camel"):
     culprits: tuple[Culprit, ...] | None = None
 
 
+def open_findings(number: int) -> str:
+    """Say that so many findings are open, and how they are seen."""
+    what = "finding is" if number == 1 else "findings are"
+    return f"{number} {what} open about what is shown: genguard findings"
+
+
 class FindingsAnswer(msgspec.Struct, frozen=True):
     """What is read of the answer to /api/findings: `total` findings match."""
 
@@ -92,6 +98,11 @@ class Culprits:
         """Return the findings about an object and what it owns, each once."""
         found = (culprit for node in root.walk() for culprit in self.of(node.assessment.view))
         return tuple(dict.fromkeys(found))
+
+    def count_open(self, roots: Iterable[Node]) -> int:
+        """Count the findings of severity warning or critical about these trees, each once."""
+        about = (one for root in roots for one in self.of_tree(root))
+        return len({one.finding for one in about if one.severity is not Severity.INFO})
 
 
 class CulpritWatch:

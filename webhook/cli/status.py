@@ -118,18 +118,10 @@ async def _show(
                     show(sight, await culprits.now())
                     missing = [one for one in found if one.name and not sight.there[one]]
                     unread |= sight.unread
-                    open_findings = _count_open(sight, culprits.known)
-                    return _Shown(missing, unread, open_findings, _has_unreadable(sight))
+                    number = culprits.known.count_open(sight.roots) if culprits.known else 0
+                    return _Shown(missing, unread, number, _has_unreadable(sight))
                 culprits.look()
                 show(sight, culprits.known)
-
-
-def _count_open(sight: "Sight", known: "Culprits | None") -> int:
-    """Count findings of severity warning or critical about what is shown, each once."""
-    from webhook.detection.finding import Severity  # noqa: PLC0415
-
-    about = (one for root in sight.roots for one in (known.of_tree(root) if known else ()))
-    return len({one.finding for one in about if one.severity is not Severity.INFO})
 
 
 def _has_unreadable(sight: "Sight") -> bool:
@@ -259,8 +251,9 @@ def _of_cluster(
     if shown.unread:
         tell(f"this is not all: {told_unread(shown.unread)}")
     if shown.open_findings:
-        what = "finding is" if shown.open_findings == 1 else "findings are"
-        tell(f"{shown.open_findings} {what} open about what is shown: genguard findings")
+        from webhook.cli.culprits import open_findings  # noqa: PLC0415
+
+        tell(open_findings(shown.open_findings))
     # Without --server it would depend on whether one could be reached.
     is_partial = shown.missing or shown.unread or shown.has_unreadable
     return 1 if is_partial or (shown.open_findings and server) else 0

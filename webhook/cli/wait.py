@@ -14,7 +14,7 @@ from typing import Any, Final
 import click
 
 from webhook.cli.asking_server import Memory, ServerChoice, server_beside
-from webhook.cli.culprits import CulpritWatch
+from webhook.cli.culprits import CulpritWatch, open_findings
 from webhook.cli.errors import one_line_errors, told_unread
 from webhook.cli.files import FileObjects
 from webhook.cli.following import Following, Sight, Tell, following
@@ -168,6 +168,7 @@ class _Waiting:
                 return Ending.FAILED
             if not waiting:
                 self._tell(f"reached {self._options.goal}: {_listed(every)}")
+                await self._tell_open(sight, culprits)
                 return Ending.REACHED
             if time.monotonic() - begun >= _STUCK_SECONDS:
                 culprits.look()
@@ -176,6 +177,12 @@ class _Waiting:
         if culprits.known is None and waiting:
             _ = await culprits.now()
         return self._time_out(_listed(waiting, _blamed(waiting, sight, culprits)))
+
+    async def _tell_open(self, sight: Sight, culprits: CulpritWatch) -> None:
+        """Say whether findings are open about what is well, if --server was given."""
+        known = await culprits.now() if self._options.server.server else None
+        if known and (number := known.count_open(sight.roots)):
+            self._tell(open_findings(number))
 
     def _time_out(self, lacking: str) -> Ending:
         text = f"timed out after {self._options.seconds:g} s"
