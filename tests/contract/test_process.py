@@ -57,11 +57,15 @@ class Served:
 
 @contextlib.asynccontextmanager
 async def served(
-    folder: Path, *flags: str, descriptors: tuple[int, int] | None = None
+    folder: Path,
+    *flags: str,
+    descriptors: tuple[int, int] | None = None,
+    module: str = "webhook",
 ) -> AsyncIterator[Served]:
     """Start it on free ports and wait until it says where it listens.
 
-    `descriptors`: the soft and the hard limit that it starts with.
+    descriptors  the soft and the hard limit that it starts with
+    module       what is run: also tests.contract.patient
     """
 
     def limit() -> None:
@@ -70,7 +74,7 @@ async def served(
 
     ports = ("--secure-port", "0", "--ops-port", "0", "--cert-dir", str(folder))
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "webhook", "serve", *ports, *flags, stderr=PIPE, preexec_fn=limit
+        sys.executable, "-m", module, "serve", *ports, *flags, stderr=PIPE, preexec_fn=limit
     )
     try:
         run = Served(process, folder, {})

@@ -134,9 +134,10 @@ async def victim(
     *flags: str,
     descriptors: tuple[int, int] | None = None,
     most_bytes: int = MOST_BYTES,
+    module: str = "webhook",
 ) -> AsyncIterator[Victim]:
     """It must be whole afterwards: alive, within its memory, honest reviews answered meanwhile."""
-    async with served(folder, *flags, descriptors=descriptors) as run:
+    async with served(folder, *flags, descriptors=descriptors, module=module) as run:
         trust = ssl.create_default_context(cafile=str(folder / "ca.crt"))
         found = Victim(run, trust)
         logging = asyncio.create_task(found.read_log())

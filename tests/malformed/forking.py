@@ -114,6 +114,15 @@ def _drop_capabilities() -> None:
         raise OSError(ctypes.get_errno(), "capset")
 
 
+def _wait_to_interrupt(job: dict[str, Any]) -> None:
+    """Wait until a run has begun to wait: by what it says on standard error, else for a moment."""
+    end = time.monotonic() + _SECONDS
+    if "says" not in job:
+        time.sleep(_SOON)
+    while job.get("says", "") not in Path(job["err"]).read_text() and time.monotonic() < end:
+        time.sleep(0.01)
+
+
 def _run(job: dict[str, Any]) -> int | None:
     """Fork; the code in the parent, None in the child."""
     reader, writer = os.pipe()
@@ -126,7 +135,7 @@ def _run(job: dict[str, Any]) -> int | None:
     os.read(reader, 1)
     os.close(reader)
     if "signal" in job:
-        time.sleep(_SOON)
+        _wait_to_interrupt(job)
         os.kill(pid, job["signal"])
     end = time.monotonic() + _SECONDS
     while (done := os.waitpid(pid, os.WNOHANG))[0] == 0:

@@ -138,7 +138,8 @@ def test_a_narrow_terminal_is_no_error(environment, verb, trial):
 @pytest.mark.parametrize("verb", WAITS)
 def test_it_can_be_interrupted(verb, trial):
     words, code = ROWS[verb].waits or ((), 0)
-    done = trial.run(verb, *words, stdin="held", signal=signal.SIGINT)
+    says = {"says": '"serving"'} if verb == "serve" else {}
+    done = trial.run(verb, *words, stdin="held", signal=signal.SIGINT, **says)
     assert done.code == code
     assert "Traceback" not in done.err
     assert verb == "serve" or done.err.count("\n") <= 1
