@@ -49,6 +49,7 @@ COPY pyproject.toml README.md LICENSE ./
 COPY certs certs
 COPY manifests manifests
 COPY webhook webhook
+COPY genguard genguard
 RUN pip wheel --no-deps --no-index --no-build-isolation --wheel-dir /wheels . \
  && pip --python /opt/genguard/bin/python install --no-deps --no-index /wheels/*.whl
 # The root file system is read-only when this runs, so bytecode is written now.

@@ -7,7 +7,7 @@ JOBS ?= 2
 PIN := $(PY) -m piptools compile --quiet --strip-extras --generate-hashes --allow-unsafe --no-emit-index-url \
 	--no-emit-find-links --no-emit-trusted-host --no-emit-options
 PURE := $(addprefix tests/unit/,admission detection generation objects patch rules status) tests/property \
-	$(wildcard $(addprefix tests/unit/,test_pipeline.py test_rounds.py test_awaited_intent.py))
+	$(wildcard $(addprefix tests/unit/,test_review.py test_rounds.py test_awaited_intent.py))
 QUICK := tests/unit tests/architecture tests/scenarios/test_recorded.py \
 	--ignore=tests/architecture/test_recipes.py
 KIND_TEST := $(PY) -m pytest --timeout=1800

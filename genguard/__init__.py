@@ -3,7 +3,7 @@
     from genguard import evaluate, lint, predict
 
 `genguard.testing` has a fake API server for the tests of controllers. What is imported from here
-and from `genguard.testing` stays as it is within a major version; the packages of `webhook` do not.
+and from `genguard.testing` stays as it is within a major version; its other packages do not.
 
 Names are imported when they are first used: pytest imports this package in every run.
 """
@@ -12,11 +12,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from genguard.generation import Cause, Prediction, predict
     from genguard.judging import evaluate, lint
-    from webhook import __version__
-    from webhook.generation import Cause, Prediction, predict
-    from webhook.lint.check import Level, LintFinding
-    from webhook.status.view import Health, Reason, StatusView
+    from genguard.linting.check import Level, LintFinding
+    from genguard.status.view import Health, Reason, StatusView
 
 __all__ = [
     "Cause",
@@ -32,18 +31,19 @@ __all__ = [
     "predict",
 ]
 
+__version__: Final = "0.1.0"
+
 _MODULES: Final = {
-    "Cause": "webhook.generation",
-    "Health": "webhook.status.view",
-    "Level": "webhook.lint.check",
-    "LintFinding": "webhook.lint.check",
-    "Prediction": "webhook.generation",
-    "Reason": "webhook.status.view",
-    "StatusView": "webhook.status.view",
-    "__version__": "webhook",
+    "Cause": "genguard.generation",
+    "Health": "genguard.status.view",
+    "Level": "genguard.linting.check",
+    "LintFinding": "genguard.linting.check",
+    "Prediction": "genguard.generation",
+    "Reason": "genguard.status.view",
+    "StatusView": "genguard.status.view",
     "evaluate": "genguard.judging",
     "lint": "genguard.judging",
-    "predict": "webhook.generation",
+    "predict": "genguard.generation",
 }
 
 

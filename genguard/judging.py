@@ -5,10 +5,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from webhook.lint import lint as linting
-from webhook.lint.check import LintFinding
-from webhook.status import evaluate as evaluating
-from webhook.status.view import StatusView
+from genguard.linting import lint as linting
+from genguard.linting.check import LintFinding
+from genguard.status import evaluate as evaluating
+from genguard.status.view import StatusView
 
 
 def evaluate(

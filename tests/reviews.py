@@ -8,13 +8,13 @@ from typing import Any
 
 import jsonpatch
 
-from webhook.admission.contract import violations
-from webhook.admission.review import Phase
-from webhook.generation import CustomResource
-from webhook.generation.table import load_rows
-from webhook.objects.intended import CONDITIONS, OWN, parse_restored
-from webhook.pipeline import Dependencies, Reply, review
-from webhook.review_setup import GenerationPatch, ReviewOptions, ReviewSetup
+from genguard.admission.contract import violations
+from genguard.admission.review import Phase
+from genguard.generation import CustomResource
+from genguard.generation.table import load_rows
+from genguard.objects.intended import CONDITIONS, OWN, parse_restored
+from genguard.review import Dependencies, Reply, review
+from genguard.review_setup import GenerationPatch, ReviewOptions, ReviewSetup
 
 _uids = itertools.count(1)
 

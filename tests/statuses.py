@@ -7,9 +7,9 @@ from typing import Any
 
 import yaml
 
+from genguard.status.evaluate import evaluate
+from genguard.status.view import Past, StatusView
 from tests.cases_loader import Case
-from webhook.status.evaluate import evaluate
-from webhook.status.view import Past, StatusView
 
 NOW = 1_800_000_000.0
 """2027-01-15T08:00:00Z."""

@@ -17,6 +17,16 @@ from typing import TYPE_CHECKING, Final
 import click
 from prometheus_client.registry import Collector
 
+from genguard.detection.detection import Detection
+from genguard.detection.silences import Silences
+from genguard.detection.suspects import Suspects
+from genguard.detection.values import Shows
+from genguard.generation.table import DEFAULT_SERVER_VERSION
+from genguard.objects.intended import CONDITIONS, OWN, parse_restored
+from genguard.review_setup import GenerationPatch, ReviewOptions, ReviewSetup
+from genguard.status.assessment import JudgeFields
+from genguard.status.summaries import MOST_SUMMARIES
+from genguard.status.tracking import Tracking, TrackingRows
 from webhook.alerts.alertmanager import AlertmanagerSink
 from webhook.alerts.change import Sink
 from webhook.alerts.kube_event import KubeEventSink
@@ -33,10 +43,6 @@ from webhook.alerts.verified import Verification, VerifiedSink
 from webhook.cel.evaluator import Evaluator
 from webhook.dashboard.page import Sources
 from webhook.dashboard.routes import Dashboard
-from webhook.detection.detection import Detection
-from webhook.detection.silences import Silences
-from webhook.detection.suspects import Suspects
-from webhook.detection.values import Shows
 from webhook.flags import (
     ALERTMANAGER_URL,
     FILE,
@@ -47,11 +53,8 @@ from webhook.flags import (
     duration,
     flag,
 )
-from webhook.generation.table import DEFAULT_SERVER_VERSION
 from webhook.given_files import load_definitions, load_static
 from webhook.given_rules import ServerRules, parse_place
-from webhook.objects.intended import CONDITIONS, OWN, parse_restored
-from webhook.review_setup import GenerationPatch, ReviewOptions, ReviewSetup
 from webhook.server.access import Access, ByToken, WithinHost, is_loopback
 from webhook.server.detecting import Detecting
 from webhook.server.lifecycle import AdmissionService, about
@@ -70,9 +73,6 @@ from webhook.server.options import (
 from webhook.server.terminating_metrics import TerminatingMetrics
 from webhook.server.tokens import ReviewedTokens, TokenFile
 from webhook.server.watching import JudgedObjects, Watching, parse_watched
-from webhook.status.assessment import JudgeFields
-from webhook.status.summaries import MOST_SUMMARIES
-from webhook.status.tracking import Tracking, TrackingRows
 from webhook.store.address import (
     MemoryAddress,
     SqliteAddress,
@@ -333,7 +333,7 @@ class Settings:
     event_loop: str = flag(
         AUTO,
         "The event loop; auto: uvloop if it is installed, because it needs less CPU.",
-        note="The image has uvloop; elsewhere `pip install 'genguard[uvloop]'`.",
+        note="The image has uvloop; elsewhere `pip install 'genguard-webhook[uvloop]'`.",
         type=click.Choice([AUTO, *EVENT_LOOPS]),
     )
     log_level: str = flag(

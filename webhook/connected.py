@@ -8,6 +8,9 @@ from functools import partial
 from typing import Final
 
 import certs
+from genguard.detection.suspects import Suspects
+from genguard.review_setup import ReviewSetup
+from genguard.status.assessment import JudgeFields, judge_no_fields
 from webhook.alerts.event import CreateEvent, StoreEvents
 from webhook.alerts.leader import (
     LeaderElection,
@@ -43,8 +46,6 @@ from webhook.cluster.stored_objects import ObjectLookup, StoredObjects, event_cr
 from webhook.cluster.stuck_objects import StuckObjects
 from webhook.cluster.token_review import TokenReviews
 from webhook.cluster.watch import collection_path, follow_objects
-from webhook.detection.suspects import Suspects
-from webhook.review_setup import ReviewSetup
 from webhook.server.detecting import Detecting
 from webhook.server.options import ServerOptions
 from webhook.server.tls import (
@@ -53,10 +54,10 @@ from webhook.server.tls import (
 )
 from webhook.server.tokens import Reviewer
 from webhook.server.watching import Watching
-from webhook.status.assessment import JudgeFields, judge_no_fields
 from webhook.store.replicas import Tell
 from webhook.supervisor import Supervisor
 from webhook.telemetry import declarations
+from webhook.telemetry.logs import LOGGER
 from webhook.telemetry.metrics import Metrics
 
 __all__ = ["ConnectedCluster", "connect_cluster", "server_user"]
@@ -202,7 +203,9 @@ async def connect_cluster(
     """
 
     def on_facts(facts: ClusterFacts) -> None:
-        setup.learn(*facts)
+        for resource, reason in setup.learn(*facts).items():
+            about = {"resource": resource, "reason": reason}
+            LOGGER.warning("status is not flipped", extra={"facts": about})
         suspects.learn_server(facts.server_version)
 
     learners = ClusterListeners(on_facts, suspects.learn, suspects.learn_policies)

@@ -16,7 +16,7 @@ from urllib.parse import SplitResult, urlsplit
 import click
 import yaml
 
-from webhook.objects.shown import without_credentials
+from genguard.objects.shown import without_credentials
 
 T = TypeVar("T")
 

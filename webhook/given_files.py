@@ -7,18 +7,18 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from webhook.detection.matching import Conditions
-from webhook.detection.policies import BINDING, POLICY, read_policies
-from webhook.detection.static_manifests import (
+from genguard.detection.matching import Conditions
+from genguard.detection.policies import BINDING, POLICY, read_policies
+from genguard.detection.static_manifests import (
     BadManifestError,
     Identity,
     check_manifest,
     read_static,
 )
-from webhook.detection.suspects import StaticAdmission, Suspects, read_configurations
-from webhook.generation.custom import BadDefinitionError, CustomResource, from_definition
-from webhook.objects.documents import ReadObject, Unreadable, read_documents
-from webhook.objects.lines import LONGEST_LINE, bounded
+from genguard.detection.suspects import StaticAdmission, Suspects, read_configurations
+from genguard.generation.custom import BadDefinitionError, CustomResource, from_definition
+from genguard.objects.documents import ReadObject, Unreadable, read_documents
+from genguard.objects.lines import LONGEST_LINE, bounded
 
 
 class BadFileError(Exception):

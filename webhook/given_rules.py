@@ -5,11 +5,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from webhook.cel.evaluator import Evaluator, RuleJudge
-from webhook.given_files import BadFileError
-from webhook.objects.documents import Unreadable, read_documents
-from webhook.objects.lines import LONGEST_LINE, bounded
-from webhook.status.health_rules import (
+from genguard.objects.documents import Unreadable, read_documents
+from genguard.objects.lines import LONGEST_LINE, bounded
+from genguard.status.health_rules import (
     LISTS,
     BadRuleError,
     HealthRule,
@@ -17,8 +15,10 @@ from webhook.status.health_rules import (
     Key,
     parse_rules,
 )
-from webhook.status.rule_cases import CASES, Case, parse_cases
-from webhook.status.rule_library import load_library
+from genguard.status.rule_cases import CASES, Case, parse_cases
+from genguard.status.rule_library import load_library
+from webhook.cel.evaluator import Evaluator, RuleJudge
+from webhook.given_files import BadFileError
 from webhook.telemetry.logs import LOGGER
 
 RULES: Final = "--rules"

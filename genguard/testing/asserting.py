@@ -7,13 +7,13 @@ from typing import Final
 
 import msgspec
 
+from genguard.detection.finding import Finding, Severity
+from genguard.objects.lines import LONGEST_LINE, Line, bounded
+from genguard.replay import Replay, as_row
+from genguard.review_setup import ReviewOptions
+from genguard.status.evaluate import evaluate
 from genguard.testing.cluster import Write
 from genguard.testing.fake import FakeApiServer
-from webhook.detection.finding import Finding, Severity
-from webhook.objects.lines import LONGEST_LINE, Line, bounded
-from webhook.replay import Replay, as_row
-from webhook.review_setup import ReviewOptions
-from webhook.status.evaluate import evaluate
 
 _SHOWN: Final = 10
 _PAUSE: Final = 0.02

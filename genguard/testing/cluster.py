@@ -15,6 +15,13 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from genguard.admission.decode import decode_review
+from genguard.generation.custom import BadDefinitionError
+from genguard.generation.deletion import DeleteOptions, predict_delete, remaining_finalizers
+from genguard.generation.strategy import OnDelete
+from genguard.generation.table import DEFAULT_SERVER_VERSION, load_table
+from genguard.objects.equality import same_json
+from genguard.objects.metadata import ObjectMeta
 from genguard.testing.ownership import (
     Manager,
     Owned,
@@ -61,13 +68,6 @@ from genguard.testing.refusals import (
 from genguard.testing.resources import Catalogue, Resource
 from genguard.testing.selecting import selects
 from genguard.testing.shapes import load_builtin_kinds
-from webhook.admission.decode import decode_review
-from webhook.generation.custom import BadDefinitionError
-from webhook.generation.deletion import DeleteOptions, predict_delete, remaining_finalizers
-from webhook.generation.strategy import OnDelete
-from webhook.generation.table import DEFAULT_SERVER_VERSION, load_table
-from webhook.objects.equality import same_json
-from webhook.objects.metadata import ObjectMeta
 
 MOST_EVENTS: Final = 10_000
 """A watch from an older resourceVersion is answered with 410, as by a real server."""

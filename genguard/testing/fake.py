@@ -6,15 +6,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
+from genguard.generation.custom import CustomResource
+from genguard.generation.table import DEFAULT_SERVER_VERSION
+from genguard.objects.documents import Unreadable, read_documents
+from genguard.objects.lines import LONGEST_LINE, bounded
 from genguard.testing.cluster import Call, Cluster, Place, Write
 from genguard.testing.patches import APPLY_PATCH, MERGE_PATCH
 from genguard.testing.preparing import read_scale
 from genguard.testing.resources import Resource
 from genguard.testing.server import HttpServer
-from webhook.generation.custom import CustomResource
-from webhook.generation.table import DEFAULT_SERVER_VERSION
-from webhook.objects.documents import Unreadable, read_documents
-from webhook.objects.lines import LONGEST_LINE, bounded
 
 Definition = Mapping[str, Any] | Path | str
 """A CustomResourceDefinition, or the path of a YAML or JSON file with one or several."""

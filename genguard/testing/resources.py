@@ -4,16 +4,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from genguard.testing.shapes import Declared, Shape, builtin_shape
-from webhook.generation.custom import (
+from genguard.generation.custom import (
     CustomResource,
     CustomResources,
     custom_strategy,
     from_definition,
 )
-from webhook.generation.strategy import Strategy
-from webhook.generation.table import GenerationTable, Row
-from webhook.generation.transition import Engine
+from genguard.generation.strategy import Strategy
+from genguard.generation.table import GenerationTable, Row
+from genguard.generation.transition import Engine
+from genguard.testing.shapes import Declared, Shape, builtin_shape
 
 VERBS: Final = (
     "create", "delete", "deletecollection", "get", "list", "patch", "update", "watch",

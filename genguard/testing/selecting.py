@@ -4,10 +4,10 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from genguard.objects.selectors import Truth, matches_labels
 from genguard.testing.preparing import read_path
 from genguard.testing.refusals import bad_request
 from genguard.testing.resources import Resource
-from webhook.objects.selectors import Truth, matches_labels
 
 Match = Callable[[Mapping[str, Any]], bool]
 

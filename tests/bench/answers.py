@@ -9,11 +9,11 @@ from typing import Any, Final
 
 import jsonpatch
 
+from genguard.admission.contract import violations
+from genguard.admission.review import Phase
 from tests.bench.servers import CONSTANT_ANSWER, Answers, Server
 from tests.bench.servers.two_rules import mutated
 from tests.bench.template import Template
-from webhook.admission.contract import violations
-from webhook.admission.review import Phase
 
 _SHOWN: Final = 5
 

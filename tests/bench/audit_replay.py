@@ -12,9 +12,9 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+from genguard.replay import Replay
+from genguard.review_setup import ReviewOptions
 from tests.unit.audit.samples import deployment, event
-from webhook.replay import Replay
-from webhook.review_setup import ReviewOptions
 
 CLEARS = {"patch": [{"op": "remove", "path": "/status/observedGeneration"}]}
 _OBJECTS = 2_000

@@ -5,10 +5,10 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
+from genguard.admission.review import Phase
 from tests.bench import workload
 from tests.bench.corpus import Recorded, mean_bytes, read_corpus
 from tests.reviews import make_review
-from webhook.admission.review import Phase
 
 RECORDED: Final = "recorded"
 STATUS: Final = "status"

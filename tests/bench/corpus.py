@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from webhook.admission.review import Phase
+from genguard.admission.review import Phase
 
 FILE: Final = Path(__file__).with_name("corpus.ndjson.gz")
 

@@ -8,11 +8,11 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from genguard.admission.review import Phase
 from tests.bench.connection import Connection
 from tests.bench.corpus import Recorded, read_corpus
 from tests.bench.template import MOST_OBJECTS, Filled, Template, make_template
 from tests.scenarios.recording import reviews_of
-from webhook.admission.review import Phase
 
 CALM: Final = "calm"
 STORM: Final = "storm"

@@ -15,6 +15,7 @@ from typing import Final
 
 import msgspec
 
+from genguard.detection.correlate import MOST_AT_ONCE, MOST_PENDING
 from tests.bench.bodies import RECORDED, REVIEWS
 from tests.bench.connection import BrokenConnectionError, Connection
 from tests.bench.glance import Glance
@@ -31,7 +32,6 @@ from tests.bench.loops import (
 from tests.bench.processes import own_core, wait_until_quiet
 from tests.bench.running import client_context
 from tests.bench.template import make_templates
-from webhook.detection.correlate import MOST_AT_ONCE, MOST_PENDING
 from webhook.server.detecting import MOST_QUEUED
 
 CONNECTIONS: Final = 16

@@ -13,9 +13,9 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
+from genguard.detection.detection import Detection
 from tests.bench.processes import resident_bytes
 from tests.bench.tracked import DEPLOYMENTS, PODS, Example, Reviews, follow
-from webhook.detection.detection import Detection
 
 _MIB: Final = 1024 * 1024
 

@@ -18,12 +18,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from genguard.review_setup import GenerationPatch, ReviewOptions
 from tests.bench.bodies import JUDGED_ALONE, REORDERED
 from tests.bench.generator import Generator
 from tests.bench.load import Job, Measured
 from tests.bench.scenarios import percentile
 from tests.contract.service import serving
-from webhook.review_setup import GenerationPatch, ReviewOptions
 from webhook.server.limits import Limits
 
 _AT_ONCE: Final = Limits(large_from=sys.maxsize, large_values=sys.maxsize, answer_seconds=60.0)

@@ -17,14 +17,14 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
+from genguard.admission.decode import decode_review
+from genguard.admission.review import Phase
+from genguard.detection.detection import Detection
+from genguard.detection.reduce import Reviewed
+from genguard.review import Dependencies, review
+from genguard.review_setup import GenerationPatch, ReviewOptions, ReviewSetup
 from tests.bench.corpus import Recorded, read_corpus
 from tests.bench.template import make_template
-from webhook.admission.decode import decode_review
-from webhook.admission.review import Phase
-from webhook.detection.detection import Detection
-from webhook.detection.reduce import Reviewed
-from webhook.pipeline import Dependencies, review
-from webhook.review_setup import GenerationPatch, ReviewOptions, ReviewSetup
 
 _REPEATS: Final = 7
 _COPIES: Final = 40

@@ -11,6 +11,8 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from genguard.admission.review import Phase
+from genguard.detection.correlate import SECONDS_WITHOUT_OUTCOMES
 from tests.bench.__main__ import Plan, main
 from tests.bench.bodies import JUDGED_ALONE, REORDERED, REVIEWS, SIZES, STATUS
 from tests.bench.bodies import RECORDED as RECORDED_REVIEWS
@@ -35,8 +37,6 @@ from tests.bench.through import SETTINGS, THROUGH_KEYS, believe, run_through
 from tests.bench.tracking import WRITES
 from tests.bench.tracking import main as measure_tracking
 from tests.controlplane.plane import ControlPlane
-from webhook.admission.review import Phase
-from webhook.detection.correlate import SECONDS_WITHOUT_OUTCOMES
 
 TINY = Effort(repeats=1, seconds=0.05, warm_up=0.02, patient=False)
 
@@ -157,7 +157,7 @@ def test_what_genguard_puts_aside_is_waited_for() -> None:
 
 @pytest.mark.parametrize("name", ["floor", "application", "plain"])
 def test_a_server_to_compare_with_has_nothing_of_detection_in_it(name: str) -> None:
-    code = f"import sys, tests.bench.servers.{name}; print('webhook.detection' in sys.modules)"
+    code = f"import sys, tests.bench.servers.{name}; print('genguard.detection' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 

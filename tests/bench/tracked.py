@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from itertools import islice, product
 from typing import Any, Final
 
+from genguard.admission.review import Phase
+from genguard.detection.detection import Detection
+from genguard.detection.reduce import Reviewed
+from genguard.review import review
 from tests.bench.profile import dependencies
 from tests.scenarios import recording
-from webhook.admission.review import Phase
-from webhook.detection.detection import Detection
-from webhook.detection.reduce import Reviewed
-from webhook.pipeline import review
 
 _SCENARIO: Final = "thirty-pods-at-once"
 _APPLICATIONS: Final = 100

@@ -20,12 +20,12 @@ from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 
+from genguard.admission.decode import decode_review
+from genguard.admission.review import AdmissionRequest, ReviewedObject
+from genguard.status.kind_counts import ResourceKind
+from genguard.status.tracking import UNCONFIRMED_SECONDS, Tracking
 from tests.bench.corpus import FILE, read_corpus
 from tests.bench.machine import machine_facts
-from webhook.admission.decode import decode_review
-from webhook.admission.review import AdmissionRequest, ReviewedObject
-from webhook.status.kind_counts import ResourceKind
-from webhook.status.tracking import UNCONFIRMED_SECONDS, Tracking
 
 OBJECTS: Final = 100_000
 UPDATES: Final = 20_000

@@ -20,6 +20,8 @@ from urllib.parse import urlencode, urljoin, urlsplit
 import pytest
 from click.testing import CliRunner
 
+from genguard.admission.review import Phase
+from genguard.detection.detectors import ALL
 from tests.collector import collecting
 from tests.confidential.planted import (
     CANARY,
@@ -42,9 +44,7 @@ from tests.scenarios.recording import DEFINITIONS
 from tests.store.alertmanager import Alertmanager
 from tests.store.proxy import Proxy
 from tests.store.server import StoreServer
-from webhook.admission.review import Phase
 from webhook.cli import main
-from webhook.detection.detectors import ALL
 
 pytestmark = pytest.mark.xdist_group("apiserver-2")
 

@@ -9,13 +9,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from genguard.detection.detection import Detection
+from genguard.detection.silences import Silences
+from genguard.detection.suspects import Suspects
+from genguard.review_setup import GenerationPatch, ReviewOptions, ReviewSetup
+from genguard.status.tracking import Tracking
 from tests.waiting import PATIENCE
 from webhook.dashboard.page import Sources
 from webhook.dashboard.routes import Dashboard
-from webhook.detection.detection import Detection
-from webhook.detection.silences import Silences
-from webhook.detection.suspects import Suspects
-from webhook.review_setup import GenerationPatch, ReviewOptions, ReviewSetup
 from webhook.server.access import Access
 from webhook.server.admission import RemoteIntents, ReviewSpans
 from webhook.server.detecting import Detecting
@@ -23,7 +24,6 @@ from webhook.server.lifecycle import AdmissionService, about
 from webhook.server.limits import Limits
 from webhook.server.options import ServerOptions
 from webhook.server.watching import Watching
-from webhook.status.tracking import Tracking
 from webhook.telemetry.metrics import Metrics
 from webhook.telemetry.tracked import TrackedMetrics
 

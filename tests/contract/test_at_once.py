@@ -6,16 +6,16 @@ from dataclasses import replace
 
 import pytest
 
+from genguard.admission.join import JoinKey
+from genguard.objects.intended import Intended
+from genguard.objects.observed import Observed
+from genguard.patch.edit import Edit
+from genguard.review_setup import ReviewOptions
+from genguard.rules.restore_intent import Intents
+from genguard.rules.rule import RuleInput
 from tests.contract.hostile import GOOD, review_text
 from tests.contract.service import Answer, Running, head, http_post, serving
 from tests.reviews import clobbered, make_review
-from webhook.admission.join import JoinKey
-from webhook.objects.intended import Intended
-from webhook.objects.observed import Observed
-from webhook.patch.edit import Edit
-from webhook.review_setup import ReviewOptions
-from webhook.rules.restore_intent import Intents
-from webhook.rules.rule import RuleInput
 
 LOST = json.dumps(clobbered()).encode()
 REQUESTS = {

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from genguard.admission.review import Phase
+from genguard.review import review
+from genguard.review_setup import GenerationPatch, ReviewOptions
 from tests.contract.hostile import ALLOWED, CANARY, GOOD, HOSTILE, Hostile
 from tests.contract.service import serving
 from tests.reviews import judge
-from webhook.admission.review import Phase
-from webhook.pipeline import review
-from webhook.review_setup import GenerationPatch, ReviewOptions
 
 ROWS = pytest.mark.parametrize("hostile", HOSTILE, ids=lambda row: row.name.replace(" ", "-"))
 

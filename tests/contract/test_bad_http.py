@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
+from genguard.admission.decode import MAX_BODY_BYTES
 from tests.contract.hostile import CANARY, GOOD
 from tests.contract.service import head, http_post
-from webhook.admission.decode import MAX_BODY_BYTES
 
 JSON = "Host: x\r\nContent-Type: application/json\r\n"
 TOO_LARGE = MAX_BODY_BYTES + 1

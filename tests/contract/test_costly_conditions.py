@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 
+from genguard.detection.evidence import ResourceKind
+from genguard.detection.suspects import Suspects, read_configurations
+from genguard.objects.selectors import Truth
 from tests.cases_loader import load
 from tests.contract.service import Running, serving
 from tests.costly_objects import costly_object
@@ -17,9 +20,6 @@ from tests.unit.detection.test_called_webhooks import only_if
 from tests.unit.detection.test_suspects import OWN, hook
 from tests.waiting import PATIENCE
 from webhook.cel.evaluator import Evaluator
-from webhook.detection.evidence import ResourceKind
-from webhook.detection.suspects import Suspects, read_configurations
-from webhook.objects.selectors import Truth
 
 CASES = load("conditions/costly.yaml", "expression", "over", "costly")
 MOST_MEMORY_OF_REPLAY = 256 * 1024 * 1024

@@ -8,14 +8,14 @@ from dataclasses import replace
 
 import pytest
 
+from genguard.admission.review import Phase
+from genguard.objects.fields import count_values
+from genguard.review import review
+from genguard.review_setup import GenerationPatch, ReviewOptions, ReviewSetup
 from tests.contract.costly import COSTLY, NEARLY_LARGE
 from tests.contract.service import PATIENT, Running, serving
 from tests.reviews import clobbered, make_review
 from tests.waiting import PATIENCE
-from webhook.admission.review import Phase
-from webhook.objects.fields import count_values
-from webhook.pipeline import review
-from webhook.review_setup import GenerationPatch, ReviewOptions, ReviewSetup
 from webhook.server.large import is_large
 from webhook.server.limits import Limits
 

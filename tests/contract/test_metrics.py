@@ -5,12 +5,12 @@ import json
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from genguard.admission.review import Phase
+from genguard.generation import CustomResource, StatusSubresource
+from genguard.review import review
+from genguard.review_setup import ReviewOptions, ReviewSetup
 from tests.contract.service import serving
 from tests.reviews import make_review
-from webhook.admission.review import Phase
-from webhook.generation import CustomResource, StatusSubresource
-from webhook.pipeline import review
-from webhook.review_setup import ReviewOptions, ReviewSetup
 from webhook.telemetry.metrics import Metrics
 
 FAMILIES = {

@@ -7,12 +7,12 @@ from collections import Counter
 from dataclasses import replace
 from typing import NamedTuple
 
+from genguard.review_setup import ReviewOptions
 from tests.bench.connection import Connection, Response
 from tests.bench.loops import closed_loop
 from tests.bench.template import Filled
 from tests.contract.service import Running, http_post, serving
 from tests.reviews import clobbered
-from webhook.review_setup import ReviewOptions
 
 TIMEOUT = 2
 """Seconds that an API server waits with the manifests of this repository."""

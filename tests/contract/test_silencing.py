@@ -5,9 +5,9 @@ import json
 
 import pytest
 
+from genguard.detection.silences import MOST_SILENCES, Silence
 from tests.contract.service import Running, Wire, head, serving
 from tests.dashboard.stories import Story, suspects
-from webhook.detection.silences import MOST_SILENCES, Silence
 from webhook.server.access import ByToken, Part, Refusal
 from webhook.server.tokens import TokenFile
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from genguard.admission.decode import MAX_BODY_BYTES
 from tests.contract.hostile import GOOD
 from tests.contract.service import PATIENT, http_post, serving
-from webhook.admission.decode import MAX_BODY_BYTES
 
 
 @pytest.mark.parametrize("size", [1, 7, 65_536])

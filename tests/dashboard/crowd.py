@@ -4,15 +4,15 @@ import time
 
 import msgspec
 
+from genguard.detection.detectors import ALL
+from genguard.detection.detectors.detector import Blame, Signal
+from genguard.detection.write import Called, ObjectKey
+from genguard.status.kind_counts import ResourceKind
+from genguard.status.tracked_state import TrackedState
+from genguard.status.view import Health
 from tests.contract.service import Running
 from tests.dashboard.stories import OLD_OPERATOR
 from tests.unit.detection.builders import INTENT, MUTATE, joined, status, update
-from webhook.detection.detectors import ALL
-from webhook.detection.detectors.detector import Blame, Signal
-from webhook.detection.write import Called, ObjectKey
-from webhook.status.kind_counts import ResourceKind
-from webhook.status.tracked_state import TrackedState
-from webhook.status.view import Health
 
 FINDINGS = 10_000
 OBJECTS = 100_000

@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
+from genguard.detection.suspects import Registered, Suspects, read_configurations
 from tests.contract.service import Running
 from tests.reviews import make_review
-from webhook.detection.suspects import Registered, Suspects, read_configurations
 
 OLD_OPERATOR = "mmm-old-operator"
 UP = {

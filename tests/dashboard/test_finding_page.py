@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from genguard.detection.suspects import Suspects, read_configurations
+from genguard.review_setup import GenerationPatch, ReviewOptions
 from tests.contract.service import serving
 from tests.dashboard.browser import Visitor, visiting
 from tests.dashboard.stories import UP, Story, suspects
-from webhook.detection.suspects import Suspects, read_configurations
-from webhook.review_setup import GenerationPatch, ReviewOptions
 
 ENFORCE = "genguard install --ha --image registry.example.org/genguard:1"
 RULE = {

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from genguard.generation import load_table
 from tests.controlplane.client import wait_until
 from tests.controlplane.discovery import ServedResource
 from tests.controlplane.plane import ControlPlane
@@ -21,7 +22,6 @@ from tests.differential.verdicts import Reviews, Tally, check
 from tests.differential.writes import SUBRESOURCE_WRITES, WRITER, Target, finish, random_write
 from tests.e2e.genguard import Genguard
 from tests.e2e.registrations import registered, rule
-from webhook.generation import load_table
 
 pytestmark = pytest.mark.xdist_group("apiserver")
 

@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 import yaml
 
+from genguard.status.evaluate import evaluate
+from genguard.status.health_rules import HealthRules, parse_rules
+from genguard.status.rule_cases import verdict
+from genguard.status.rule_library import load_library, load_library_cases
+from genguard.status.trees import group_and_kind
+from genguard.status.view import Health
 from tests.differential.health_judges import judge, recorded
 from webhook.cel.evaluator import Evaluator, RuleJudge
-from webhook.status.evaluate import evaluate
-from webhook.status.health_rules import HealthRules, parse_rules
-from webhook.status.rule_cases import verdict
-from webhook.status.rule_library import load_library, load_library_cases
-from webhook.status.trees import group_and_kind
-from webhook.status.view import Health
 
 pytestmark = pytest.mark.xdist_group("healthjudges")
 _CASES = Path(__file__).parents[1] / "cases" / "health_rules"

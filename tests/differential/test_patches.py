@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
+from genguard.admission.review import Phase
+from genguard.generation import CustomResource
+from genguard.generation.custom import StatusSubresource
+from genguard.review import review
+from genguard.review_setup import GenerationPatch
 from tests.controlplane.build import MODULE, binary, pinned
 from tests.reviews import judge, make_review
-from webhook.admission.review import Phase
-from webhook.generation import CustomResource
-from webhook.generation.custom import StatusSubresource
-from webhook.pipeline import review
-from webhook.review_setup import GenerationPatch
 
 LIBRARY = "gopkg.in/evanphx/json-patch.v4"
 KEYS = (

@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
+from genguard.status.views.argo import argo
+from genguard.status.views.kstatus import kstatus
+from genguard.status.views.rollout import rollout
 from tests.controlplane.build import binary
 from tests.differential.status_judges import Judged, judge
 from tests.differential.status_samples import generated, recorded
-from webhook.status.views.argo import argo
-from webhook.status.views.kstatus import kstatus
-from webhook.status.views.rollout import rollout
 
 pytestmark = pytest.mark.xdist_group("statusviews")
 

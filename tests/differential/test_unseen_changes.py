@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
+from genguard.generation import predict
 from tests.controlplane.client import Client, wait_until
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.webhook_listener import WebhookListener
 from tests.differential.samples import definitions
-from webhook.generation import predict
 
 pytestmark = pytest.mark.xdist_group("apiserver")
 

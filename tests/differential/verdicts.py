@@ -6,14 +6,14 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from genguard.admission.review import Phase
+from genguard.generation import Cause, Prediction, predict
+from genguard.generation.custom import CustomResource, from_definition
+from genguard.generation.table import DEFAULT_SERVER_VERSION
+from genguard.review import review
+from genguard.review_setup import ReviewOptions, ReviewSetup
 from tests.differential.samples import definitions, notation
 from tests.differential.writes import WRITER, Written
-from webhook.admission.review import Phase
-from webhook.generation import Cause, Prediction, predict
-from webhook.generation.custom import CustomResource, from_definition
-from webhook.generation.table import DEFAULT_SERVER_VERSION
-from webhook.pipeline import review
-from webhook.review_setup import ReviewOptions, ReviewSetup
 
 # The API server never sends these to webhooks that are registered through the API.
 _NEVER_REVIEWED = "admissionregistration.k8s.io"

@@ -8,6 +8,8 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from genguard.blame.drawing import annotated
+from genguard.blame.report import BlamedObject, blame_live
 from tests.controlplane.client import APPLY_PATCH, wait_until
 from tests.controlplane.fixtures import NamespaceFactory
 from tests.controlplane.options import Options
@@ -17,8 +19,6 @@ from tests.e2e.culprits import deployment
 from tests.e2e.genguard import Genguard
 from tests.e2e.registrations import registered
 from tests.e2e.verbs import run
-from webhook.blame.drawing import annotated
-from webhook.blame.report import BlamedObject, blame_live
 from webhook.cli import main
 
 pytestmark = pytest.mark.xdist_group("audited")

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from genguard.generation.table import load_table
+from genguard.objects.served import read_resources
 from tests.controlplane.build import binary
 from tests.controlplane.fixtures import NamespaceFactory
 from tests.controlplane.plane import ControlPlane
 from tests.e2e.custom import served
 from tests.e2e.genguard import ROOT
 from webhook.cli import main
-from webhook.generation.table import load_table
-from webhook.objects.served import read_resources
 
 pytestmark = pytest.mark.xdist_group("apiserver-2")
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from genguard.blame.managed import owners
 from tests.controlplane.client import APPLY_PATCH, JSON_PATCH
 from tests.controlplane.fixtures import NamespaceFactory
 from tests.controlplane.plane import ControlPlane
@@ -15,7 +16,6 @@ from tests.e2e.custom import served
 from tests.e2e.genguard import Genguard
 from tests.e2e.registrations import registered, rule
 from tests.e2e.test_custom_resources import learned
-from webhook.blame.managed import owners
 
 pytestmark = pytest.mark.xdist_group("apiserver")
 

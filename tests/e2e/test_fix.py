@@ -10,6 +10,9 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from genguard.detection.finding import Actor, Confidence, Finding, FoundObject, Severity
+from genguard.detection.fix import fix
+from genguard.detection.suspects import read_configurations
 from tests.controlplane.plane import ControlPlane
 from tests.scenarios.policies import bound
 from tests.scenarios.scene import Policy
@@ -17,9 +20,6 @@ from webhook.cli import main
 from webhook.cluster.connection import connected
 from webhook.cluster.installation import enforcing_command
 from webhook.cluster.rest import Rest
-from webhook.detection.finding import Actor, Confidence, Finding, FoundObject, Severity
-from webhook.detection.fix import fix
-from webhook.detection.suspects import read_configurations
 from webhook.manifest.rendering import is_registration
 
 pytestmark = pytest.mark.xdist_group("apiserver-2")

@@ -9,6 +9,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from genguard.objects.open_report import report_of
 from tests.controlplane.client import wait_until
 from tests.controlplane.fixtures import NamespaceFactory
 from tests.controlplane.plane import ControlPlane
@@ -20,7 +21,6 @@ from tests.openreports import definitions
 from tests.unit.lint.test_checks import configuration
 from webhook.cli import main
 from webhook.manifest.documents import path_of
-from webhook.objects.open_report import report_of
 
 pytestmark = pytest.mark.xdist_group("cluster")
 

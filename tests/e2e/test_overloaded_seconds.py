@@ -11,6 +11,8 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
+from genguard.replay import Replay
+from genguard.review_setup import ReviewOptions
 from tests.controlplane.client import ApiError, wait_until
 from tests.controlplane.options import Options
 from tests.controlplane.plane import ControlPlane
@@ -22,8 +24,6 @@ from tests.scenarios.catalogue import Scenario
 from tests.scenarios.scene import Hook, Scene, Stored
 from tests.scenarios.stage import CUSTOM, defined, disturbed
 from tests.waiting import PATIENCE
-from webhook.replay import Replay
-from webhook.review_setup import ReviewOptions
 
 pytestmark = pytest.mark.xdist_group("cluster")
 

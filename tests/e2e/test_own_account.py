@@ -5,6 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 import manifests
+from genguard.detection.finding import FoundObject
+from genguard.generation.table import load_rows
 from tests.controlplane.fixtures import NamespaceFactory
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.webhook_listener import WebhookListener
@@ -16,8 +18,6 @@ from tests.unit.manifest_files import registrations
 from webhook.cluster.connection import connected
 from webhook.cluster.rest import Rest
 from webhook.cluster.stored_objects import ObjectLookup
-from webhook.detection.finding import FoundObject
-from webhook.generation.table import load_rows
 from webhook.manifest.rendering import Choices, is_registration, render
 
 pytestmark = pytest.mark.xdist_group("apiserver-2")

@@ -5,6 +5,9 @@ from typing import Any
 
 import pytest
 
+from genguard.objects.lines import LONGEST_LINE, bounded
+from genguard.replay import Replay
+from genguard.review_setup import ReviewOptions
 from tests.controlplane.client import wait_until
 from tests.controlplane.options import Options
 from tests.e2e.genguard import Genguard
@@ -12,9 +15,6 @@ from tests.e2e.registrations import registered
 from tests.scenarios.loops_by_static_webhooks import pins_observed_generation
 from tests.scenarios.scene import Policy, Scene, StaticHook
 from tests.scenarios.stage import CUSTOM, own_plane
-from webhook.objects.lines import LONGEST_LINE, bounded
-from webhook.replay import Replay
-from webhook.review_setup import ReviewOptions
 
 NAME = "static"
 PINS = StaticHook("pins.static.k8s.io", pins_observed_generation, ("widgets/status",))

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from genguard.detection.finding import FoundObject
 from tests.controlplane.client import wait_until
 from tests.controlplane.fixtures import NamespaceFactory
 from tests.controlplane.plane import ControlPlane
@@ -20,7 +21,6 @@ from tests.e2e.verbs import run
 from webhook.cluster.connection import connected
 from webhook.cluster.rest import Rest
 from webhook.cluster.stored_objects import ObjectLookup
-from webhook.detection.finding import FoundObject
 
 pytestmark = pytest.mark.xdist_group("apiserver-2")
 

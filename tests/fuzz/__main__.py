@@ -15,7 +15,7 @@ from tests.fuzz.corpus import CORPUS
 ROOT = Path(__file__).parents[2]
 KEPT = ROOT / "build" / "fuzz"
 _LONGEST = 16_384
-_INSTRUMENTED = ["webhook", "certs", "yaml"]
+_INSTRUMENTED = ["webhook", "genguard", "certs", "yaml"]
 
 
 def main() -> int:

@@ -15,27 +15,27 @@ import msgspec
 import yaml
 
 import certs
+from genguard.admission.contract import violations
+from genguard.admission.decode import decode_review
+from genguard.admission.errors import UndecodableReviewError
+from genguard.admission.review import Phase
+from genguard.admission.skim import skim
+from genguard.audit.document import FAULT
+from genguard.linting.lint import lint
+from genguard.objects.documents import ReadObject, read_documents
+from genguard.objects.equality import same_json, same_raw
+from genguard.objects.fields import fields_of
+from genguard.objects.intended import NotRestorableError, parse_restored
+from genguard.objects.kube_yaml import load_document
+from genguard.objects.quantity import is_quantity, parse_quantity, same_quantity
+from genguard.objects.selectors import Truth, matches_labels
+from genguard.objects.typed_equality import load_shapes, same_typed
+from genguard.patch.edit import Edit
+from genguard.patch.operations import plan_patch
+from genguard.replay import Replay, as_json, as_row
+from genguard.review import review
+from genguard.review_setup import GenerationPatch, ReviewOptions
 from tests.reviews import judge
-from webhook.admission.contract import violations
-from webhook.admission.decode import decode_review
-from webhook.admission.errors import UndecodableReviewError
-from webhook.admission.review import Phase
-from webhook.admission.skim import skim
-from webhook.audit.document import FAULT
-from webhook.lint.lint import lint
-from webhook.objects.documents import ReadObject, read_documents
-from webhook.objects.equality import same_json, same_raw
-from webhook.objects.fields import fields_of
-from webhook.objects.intended import NotRestorableError, parse_restored
-from webhook.objects.kube_yaml import load_document
-from webhook.objects.quantity import is_quantity, parse_quantity, same_quantity
-from webhook.objects.selectors import Truth, matches_labels
-from webhook.objects.typed_equality import load_shapes, same_typed
-from webhook.patch.edit import Edit
-from webhook.patch.operations import plan_patch
-from webhook.pipeline import review
-from webhook.replay import Replay, as_json, as_row
-from webhook.review_setup import GenerationPatch, ReviewOptions
 from webhook.server.options import BadOpsAuthError, parse_ops_auth
 from webhook.server.watching import NotWatchableError, parse_watched
 from webhook.store.address import BadStoreError, parse_store

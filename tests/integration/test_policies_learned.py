@@ -6,6 +6,7 @@ from contextlib import aclosing
 
 import pytest
 
+from genguard.detection.policies import BINDING, POLICY, Policy
 from tests.controlplane.options import Options
 from tests.controlplane.plane import ControlPlane
 from tests.unit.detection.policies import binding, policy
@@ -13,7 +14,6 @@ from tests.waiting import patiently
 from webhook.cluster.connection import connected
 from webhook.cluster.facts import ClusterListeners, follow_cluster, policies
 from webhook.cluster.rest import Rest
-from webhook.detection.policies import BINDING, POLICY, Policy
 from webhook.supervisor import Supervisor
 from webhook.telemetry.metrics import Metrics
 

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from genguard.generation.table import load_rows
 from tests.controlplane.build import MODULE
-from webhook.generation.table import load_rows
 
 TABLE = Path(__file__).parents[2] / "genguard" / "testing" / "builtin_kinds.json"
 _MODULES = ("k8s.io/kubernetes", "k8s.io/apiextensions-apiserver", "k8s.io/kube-aggregator")

@@ -6,12 +6,12 @@ from datetime import UTC, datetime
 import pytest
 from msgspec import structs
 
+from genguard.detection.finding import Finding
 from tests.controlplane.client import wait_until
 from tests.monitoring.rules import RUNBOOK_URL
 from tests.monitoring.stack import Alert, Stack, running
 from tests.unit.alerts.findings import finding
 from webhook.alerts.alertmanager import AlertmanagerSink
-from webhook.detection.finding import Finding
 
 NAMES = {
     "253 characters": "n" * 253,

@@ -6,11 +6,11 @@ from pathlib import Path
 import click
 import pytest
 
+from genguard.detection.detectors import ALL
 from tests.monitoring.queries import families
 from tests.monitoring.rules import MONITORING, RUNBOOKS, alerts
 from webhook.app import Settings
 from webhook.cli import main
-from webhook.detection.detectors import ALL
 
 PAGES = sorted(RUNBOOKS.iterdir())
 DETECTORS = {detector.name for detector in ALL}

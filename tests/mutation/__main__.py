@@ -53,7 +53,7 @@ def main() -> int:
 def run(name: str, children: int) -> Score:
     """Try every fault of one package; raise CalledProcessError where tests fail without a fault."""
     folder = ROOT / "build" / "mutation" / name
-    mutants = plant(f"webhook/{name}", folder)
+    mutants = plant(f"genguard/{name}", folder)
     file = folder / "mutants.json"
     file.write_text(json.dumps(list(mutants)))
     command = [sys.executable, "-m", "tests.mutation.session", str(file), str(children)]

@@ -10,7 +10,7 @@ def faults(function: str, count: int) -> list[Mutant]:
 
 def test_each_package_has_unit_tests_of_its_own():
     for name in PACKAGES:
-        assert list((ROOT / "webhook" / name).rglob("*.py"))
+        assert list((ROOT / "genguard" / name).rglob("*.py"))
         assert list((ROOT / "tests/unit" / name).rglob("test_*.py"))
 
 

@@ -4,8 +4,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from genguard.generation import CustomResource, StatusSubresource
 from tests.reviews import KINDS
-from webhook.generation import CustomResource, StatusSubresource
 
 SMALL = st.integers(0, 3)
 NAMES = st.sampled_from(["a", "b", "replicas", "a/b", "c~d", "", "é"])

@@ -4,9 +4,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhook.blame.drawing import annotated
-from webhook.blame.places import leaves, place_of_pointer, pointer_of
-from webhook.blame.report import BlamedObject, blame_live
+from genguard.blame.drawing import annotated
+from genguard.blame.places import leaves, place_of_pointer, pointer_of
+from genguard.blame.report import BlamedObject, blame_live
 
 WEB = BlamedObject("apps", "v1", "deployments", "shop", "web", "u")
 SCALARS = st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(max_size=12)

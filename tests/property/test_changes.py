@@ -7,9 +7,9 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from webhook.detection.changes import MOST_LEAVES, MOST_PLACES, PathTree, changes
-from webhook.objects.fields import fields_of
-from webhook.objects.pointer import to_pointer
+from genguard.detection.changes import MOST_LEAVES, MOST_PLACES, PathTree, changes
+from genguard.objects.fields import fields_of
+from genguard.objects.pointer import to_pointer
 
 SCALARS = (
     st.none() | st.booleans() | st.integers(0, 2) | st.sampled_from(["", "a", "b", 0.0, 1.0, 1.5])

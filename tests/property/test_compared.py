@@ -6,10 +6,10 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from genguard.detection.changes import MOST_LEAVES, Change, changes
+from genguard.detection.diff import NO_DIFF, Compared, between, diff_of, digests, together
+from genguard.objects.fields import Fields, fields_of
 from tests.property.test_changes import DOCUMENTS, KEYS
-from webhook.detection.changes import MOST_LEAVES, Change, changes
-from webhook.detection.diff import NO_DIFF, Compared, between, diff_of, digests, together
-from webhook.objects.fields import Fields, fields_of
 
 CONDITIONS = st.lists(
     st.fixed_dictionaries(

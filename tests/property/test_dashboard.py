@@ -8,6 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from genguard.detection.finding import (
+    Actor,
+    Confidence,
+    Finding,
+    FixStep,
+    FoundObject,
+    Severity,
+)
+from genguard.detection.matching import Matched
+from genguard.detection.sample import PatchedField, ShownField, ShownValue, WriteDiff
+from genguard.detection.silences import Action, Silence
+from genguard.status.terminating_pods import Agreement, Count
+from genguard.status.view import Health
 from webhook.dashboard import findings, objects, terminating, webhooks
 from webhook.dashboard.broken import Broken, NotSettled, Verdict
 from webhook.dashboard.headlines import headline, kinds
@@ -16,19 +29,6 @@ from webhook.dashboard.page import BadQueryError
 from webhook.dashboard.rendering import render
 from webhook.dashboard.runbook import runbook_of
 from webhook.dashboard.timeline import Step, Stored, plot
-from webhook.detection.finding import (
-    Actor,
-    Confidence,
-    Finding,
-    FixStep,
-    FoundObject,
-    Severity,
-)
-from webhook.detection.matching import Matched
-from webhook.detection.sample import PatchedField, ShownField, ShownValue, WriteDiff
-from webhook.detection.silences import Action, Silence
-from webhook.status.terminating_pods import Agreement, Count
-from webhook.status.view import Health
 
 ABOUT = {"mode": "enforcing", "version": "1", "instance": "here", "store": "memory"}
 NOW = 1_750_000_000.0

@@ -9,11 +9,11 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
+from genguard.objects.equality import same_json, same_raw
+from genguard.objects.instant import same_instant
+from genguard.objects.quantity import parse_quantity, same_quantity
+from genguard.objects.typed_equality import load_shapes, same_raw_typed, same_typed
 from tests.property.strategies import JSON
-from webhook.objects.equality import same_json, same_raw
-from webhook.objects.instant import same_instant
-from webhook.objects.quantity import parse_quantity, same_quantity
-from webhook.objects.typed_equality import load_shapes, same_raw_typed, same_typed
 
 CODES = st.sampled_from(
     ["", "value", "*value", "quantity", "time", "raw", "[]value", "{}value", "{}quantity",

@@ -6,11 +6,11 @@ from typing import Any
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from genguard.generation import Prediction, load_table, predict
+from genguard.generation.table import load_rows
 from tests.property.strategies import CUSTOM, JSON, OBJECTS, RESOURCES, SPECS
 from tests.property.writes import reviews
 from tests.reviews import ask, judge, make_review
-from webhook.generation import Prediction, load_table, predict
-from webhook.generation.table import load_rows
 
 ROWS = st.sampled_from([row for row in load_rows() if row.persisted])
 STORED = st.fixed_dictionaries(

@@ -6,17 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from genguard.admission.contract import violations
+from genguard.admission.decode import decode_review
+from genguard.admission.errors import UndecodableReviewError
+from genguard.admission.review import Phase
+from genguard.admission.skim import skim
+from genguard.audit.document import FAULT
+from genguard.replay import Replay, as_json, as_row
+from genguard.review import review
+from genguard.review_setup import ReviewOptions
 from tests.property.test_patches import everything
 from tests.property.writes import mutated, replaced
-from webhook.admission.contract import violations
-from webhook.admission.decode import decode_review
-from webhook.admission.errors import UndecodableReviewError
-from webhook.admission.review import Phase
-from webhook.admission.skim import skim
-from webhook.audit.document import FAULT
-from webhook.pipeline import review
-from webhook.replay import Replay, as_json, as_row
-from webhook.review_setup import ReviewOptions
 
 BODIES = st.binary(max_size=200) | mutated() | replaced()
 

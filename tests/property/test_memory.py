@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhook.admission.join import JoinKey
-from webhook.objects.observed import Observed
-from webhook.store.memory import MemoryIntents, Recent
+from genguard.admission.join import JoinKey
+from genguard.objects.observed import Observed
+from genguard.review_memory import MemoryIntents, Recent
 
 OPERATIONS = st.lists(
     st.tuples(st.sampled_from(["put", "get"]), st.integers(0, 6), st.floats(0, 5)), max_size=60

@@ -6,12 +6,12 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
+from genguard.admission.review import Phase
+from genguard.review import Dependencies, review
+from genguard.review_setup import GenerationPatch
 from tests.property.strategies import CUSTOM, JSON, STATUSES
 from tests.property.writes import reviews
 from tests.reviews import ask, changes, judge
-from webhook.admission.review import Phase
-from webhook.pipeline import Dependencies, review
-from webhook.review_setup import GenerationPatch
 
 OWNED = re.compile(
     "/metadata/generation"

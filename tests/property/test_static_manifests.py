@@ -6,10 +6,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from genguard.detection.static_manifests import BadManifestError, check_manifest, read_static
+from genguard.detection.suspects import Suspects
 from tests.unit.detection.test_static_manifests import BINDING, HOOK, POLICY
 from tests.unit.detection.test_suspects import STATUS
-from webhook.detection.static_manifests import BadManifestError, check_manifest, read_static
-from webhook.detection.suspects import Suspects
 
 _SELECTOR = {"matchLabels": {"a": "b"}, "matchExpressions": [{"key": "a", "operator": "Exists"}]}
 _HOOK = deepcopy(HOOK)

@@ -6,13 +6,13 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from genguard.status.aggregate import aggregate, summarize
+from genguard.status.evaluate import evaluate
+from genguard.status.kinds import KINDS
+from genguard.status.published import verdicts
+from genguard.status.view import Blocks, Health, Past, StatusView
 from tests.property.strategies import GENERATIONS, JSON, ODD_STATUSES, SCALARS, SMALL, optional
 from tests.statuses import GOOD, NOW
-from webhook.status.aggregate import aggregate, summarize
-from webhook.status.evaluate import evaluate
-from webhook.status.kinds import KINDS
-from webhook.status.published import verdicts
-from webhook.status.view import Blocks, Health, Past, StatusView
 
 TIMES = st.sampled_from(["2027-01-15T07:59:59Z", "2027-01-15T06:00:00Z", "yesterday", ""])
 CONDITIONS = st.lists(

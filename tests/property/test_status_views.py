@@ -3,12 +3,12 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from genguard.status.views.argo import ArgoHealth, argo
+from genguard.status.views.disagreement import disagreement
+from genguard.status.views.kstatus import RULES, Kstatus, kstatus
+from genguard.status.views.rollout import Rollout, rollout
 from tests.cases_loader import load
 from tests.property.strategies import JSON, OBJECTS, optional
-from webhook.status.views.argo import ArgoHealth, argo
-from webhook.status.views.disagreement import disagreement
-from webhook.status.views.kstatus import RULES, Kstatus, kstatus
-from webhook.status.views.rollout import Rollout, rollout
 
 CASES = [
     case["object"] for case in load("status/views", "object", "at", "kstatus", "argo", "rollout")

@@ -6,8 +6,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from genguard.status.terminating_pods import DEPLOYMENT, REPLICA_SET, Agreement, Terminating
 from tests.unit.status.sights import see
-from webhook.status.terminating_pods import DEPLOYMENT, REPLICA_SET, Agreement, Terminating
 
 NAMES = st.sampled_from(["a", "b", "c"])
 PODS = st.fixed_dictionaries(

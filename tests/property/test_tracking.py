@@ -6,12 +6,11 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.property.strategies import JSON
-from webhook.admission.review import ReviewedObject
-from webhook.objects.fields import fields_of
-from webhook.objects.owners import LONGEST_UID
-from webhook.status.kind_counts import ResourceKind
-from webhook.status.tracked_state import (
+from genguard.admission.review import ReviewedObject
+from genguard.objects.fields import fields_of
+from genguard.objects.owners import LONGEST_UID
+from genguard.status.kind_counts import ResourceKind
+from genguard.status.tracked_state import (
     TrackedState,
     may_contain_name,
     pack,
@@ -20,8 +19,9 @@ from webhook.status.tracked_state import (
     read_summary,
     unpack,
 )
-from webhook.status.tracking import Tracking
-from webhook.status.view import Health
+from genguard.status.tracking import Tracking
+from genguard.status.view import Health
+from tests.property.strategies import JSON
 
 DEPLOYMENTS = ResourceKind("apps", "deployments", "Deployment")
 UIDS = ("a", "b", "c")

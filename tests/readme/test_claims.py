@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
+from genguard.generation.table import known_versions
 from tests.e2e.genguard import ROOT
 from tests.unit.doctor.healthy import healthy
 from tests.versions.facts import FACTS
 from webhook.doctor.cluster import api_server
 from webhook.doctor.result import Level
-from webhook.generation.table import known_versions
 
 README = (ROOT / "README.md").read_text()
 PAGE = (ROOT / "docs" / "compatibility.md").read_text()

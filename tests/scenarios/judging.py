@@ -9,11 +9,11 @@ from typing import Any
 
 import yaml
 
+from genguard.replay import Replay
+from genguard.review_setup import ReviewOptions
 from tests.scenarios import recording
 from tests.unit.detection.evaluating import CONDITIONS
 from webhook.given_files import load_definitions, load_registrations, load_static
-from webhook.replay import Replay
-from webhook.review_setup import ReviewOptions
 
 EXPECTATIONS = Path(__file__).with_name("expectations.yaml")
 REPEATS = 10

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
+from genguard.detection.detectors import ALL
 from tests.scenarios import recording
 from tests.scenarios.catalogue import catalogue
 from tests.scenarios.judging import complaints, expectations, judge
-from webhook.detection.detectors import ALL
 
 EXPECTED = expectations()
 LOOPS = [name for name, one in EXPECTED.items() if one.find]

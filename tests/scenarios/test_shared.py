@@ -6,18 +6,18 @@ from itertools import cycle
 
 import pytest
 
+from genguard.admission.review import Phase
+from genguard.detection.correlate import SECONDS_ON_THE_WAY
+from genguard.detection.detection import Detection
+from genguard.detection.fact import encode_fact
+from genguard.detection.reduce import Reviewed
+from genguard.detection.suspects import Suspects
+from genguard.review import review
+from genguard.review_setup import ReviewOptions, ReviewSetup
 from tests.scenarios import recording
 from tests.scenarios.catalogue import catalogue
 from tests.unit.detection.evaluating import CONDITIONS
-from webhook.admission.review import Phase
-from webhook.detection.correlate import SECONDS_ON_THE_WAY
-from webhook.detection.detection import Detection
-from webhook.detection.fact import encode_fact
-from webhook.detection.reduce import Reviewed
-from webhook.detection.suspects import Suspects
 from webhook.given_files import load_definitions, load_registrations
-from webhook.pipeline import review
-from webhook.review_setup import ReviewOptions, ReviewSetup
 
 DEPENDENCIES = ReviewSetup(
     ReviewOptions(server_version="1.36", custom_resources=load_definitions(recording.DEFINITIONS))

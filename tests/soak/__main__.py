@@ -15,7 +15,7 @@ from tests.soak.report import report, too_much
 from tests.soak.soak import Plan, soak
 
 OBJECTS: Final = 110_000
-"""More than detection remembers (webhook/detection/history.py: MOST_OBJECTS)."""
+"""More than detection remembers (genguard/detection/history.py: MOST_OBJECTS)."""
 FILLS: Final = 3
 """What takes the place of the first that were remembered is of other sizes: the heap grows by a
 twentieth until it was used one and a half times over, and then no more."""

@@ -2,10 +2,10 @@
 
 import pytest
 
+from genguard.detection.history import WRITES_OF_AN_OBJECT
 from tests.soak.report import memory, report, too_much
 from tests.soak.soak import Answers, Plan, Sample, Soaked, soak
 from tests.soak.trend import Trend, trend
-from webhook.detection.history import WRITES_OF_AN_OBJECT
 
 _MIB = 1024 * 1024
 FILLS = WRITES_OF_AN_OBJECT

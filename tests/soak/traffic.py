@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from itertools import count
 from typing import Final, NamedTuple
 
+from genguard.admission.decode import decode_review
+from genguard.admission.review import Operation, Phase
 from tests.bench.connection import Connection
 from tests.bench.corpus import Recorded, read_corpus
 from tests.bench.template import Filled, Template, make_template
 from tests.scenarios import recording
-from webhook.admission.decode import decode_review
-from webhook.admission.review import Operation, Phase
 
 SCENARIOS: Final = (
     "rollouts",

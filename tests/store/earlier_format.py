@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from webhook.detection import detection, fact
+from genguard.detection import detection, fact
 from webhook.server import detecting
 
 EARLIER = fact.VERSION - 1

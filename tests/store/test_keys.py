@@ -8,13 +8,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from genguard.objects.intended import Intended
+from genguard.objects.observed import Observed
 from tests.controlplane.client import wait_until
 from tests.store.loop import Loop, findings
 from tests.store.proxy import Proxy
 from tests.store.replica import Replica
 from tests.store.server import StoreServer
-from webhook.objects.intended import Intended
-from webhook.objects.observed import Observed
 from webhook.store.seal import KeyFile
 from webhook.store.shared_writes import LARGEST_VALUE
 from webhook.store.stream import Facts

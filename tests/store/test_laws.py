@@ -8,16 +8,16 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from genguard.admission.join import JoinKey
+from genguard.objects.intended import EVERY_OBSERVED_GENERATION, Intended
+from genguard.objects.observed import Observed
+from genguard.review_memory import MemoryIntents
 from tests.store.proxy import Proxy
 from tests.waiting import PATIENCE, patiently
-from webhook.admission.join import JoinKey
-from webhook.objects.intended import EVERY_OBSERVED_GENERATION, Intended
-from webhook.objects.observed import Observed
 from webhook.store import circuit_breaker as module
 from webhook.store.address import ValkeyAddress
 from webhook.store.circuit_breaker import CircuitBreaker, StoreAccess
 from webhook.store.client import open_pipeline, subscribe
-from webhook.store.memory import MemoryIntents
 from webhook.store.seal import Sealed
 from webhook.store.shared_writes import Scripts, SharedWrites
 

@@ -13,12 +13,12 @@ from typing import Any, Self
 
 import pytest
 
+from genguard.replay import Replay
+from genguard.review_setup import ReviewOptions
 from tests.controlplane.client import wait_until
 from tests.reviews import make_review
 from tests.store.loop import Loop, findings
 from tests.store.replica import Replica
-from webhook.replay import Replay
-from webhook.review_setup import ReviewOptions
 
 pytestmark = pytest.mark.xdist_group("store")
 

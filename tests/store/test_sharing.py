@@ -11,10 +11,10 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from genguard.detection.fact import UnreadableFactError
 from tests.store.proxy import Proxy
 from tests.store.server import StoreServer
 from tests.waiting import PATIENCE, until
-from webhook.detection.fact import UnreadableFactError
 from webhook.store import client, snapshot
 from webhook.store import shared_detection as module
 from webhook.store.address import ValkeyAddress

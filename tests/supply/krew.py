@@ -119,7 +119,7 @@ def _bundle(wheel: Path, work: Path) -> Path:
     entry.write_text(_ENTRY)
     pip = (python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
     _run(*pip, "--no-deps", "--no-index", "--no-compile", "--target", str(installed), str(wheel))
-    collected = [f"--collect-all={name}" for name in ("webhook", "certs", "manifests")]
+    collected = [f"--collect-all={name}" for name in ("webhook", "genguard", "certs", "manifests")]
     _run(
         *(python, "-m", "PyInstaller", "--onedir", "--noconfirm", "--log-level=ERROR"),
         *(f"--name={PROGRAM}", f"--paths={installed}", *collected),

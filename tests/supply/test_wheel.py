@@ -6,17 +6,18 @@ import sys
 import zipfile
 from email.parser import HeaderParser
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
-from tests.supply.wheel import ROOT, build, copy_source
+from tests.supply.wheel import LIBRARY, ROOT, build, copy_source
 
 pytestmark = pytest.mark.xdist_group("wheel")
 
 READ_ELSEWHERE = {"README.md", "genguard.json", "jsonnetfile.json"}
 """People read the first in the repository; Grafana and jsonnet are given the others from there."""
-NAMED = (
-    "webhook/generation/kinds.json",
+SERVER = (
+    "genguard/generation/kinds.json",
     "webhook/dashboard/templates/findings.html",
     "manifests/base/server/access.yaml",
     "manifests/monitoring/runbooks/GenguardDown.md",
@@ -24,41 +25,65 @@ NAMED = (
     "certs/py.typed",
     "manifests/py.typed",
     "genguard/py.typed",
+)
+CORE = (
+    "genguard/generation/kinds.json",
+    "genguard/status/library/argo-cd.yaml",
+    "genguard/py.typed",
     "genguard/testing/builtin_kinds.json",
 )
 
 
+class Built(NamedTuple):
+    """A wheel, and what must be in it."""
+
+    wheel: zipfile.ZipFile
+    packages: tuple[str, ...]
+    named: tuple[str, ...]
+    left_out: str
+
+
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
+def both(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Built]:
     folder = tmp_path_factory.mktemp("wheel")
     source = copy_source(folder / "source")
     (source / "manifests" / "tls" / "tls.key").write_text("secret")
-    return zipfile.ZipFile(build(source, folder))
+    server = zipfile.ZipFile(build(source, folder))
+    library = zipfile.ZipFile(build(source / LIBRARY, folder))
+    packages = ("webhook", "certs", "manifests", "genguard")
+    return {
+        "genguard-webhook": Built(server, packages, SERVER, "genguard/testing/"),
+        "genguard": Built(library, ("genguard",), CORE, "nothing"),
+    }
 
 
-def test_it_holds_every_module_table_manifest_runbook_and_page(wheel: zipfile.ZipFile) -> None:
+@pytest.fixture(params=["genguard-webhook", "genguard"])
+def built(both: dict[str, Built], request: pytest.FixtureRequest) -> Built:
+    return both[request.param]
+
+
+def test_it_holds_every_module_table_manifest_runbook_and_page(built: Built) -> None:
     kinds = {".py", ".typed", ".json", ".yaml", ".md", ".html", ".css", ".js", ".svg"}
     expected = {
-        str(path.relative_to(ROOT))
-        for package in ("webhook", "certs", "manifests", "genguard")
+        name
+        for package in built.packages
         for path in (ROOT / package).rglob("*")
         if path.suffix in kinds and path.name not in READ_ELSEWHERE
+        if not (name := str(path.relative_to(ROOT))).startswith(built.left_out)
     }
-    assert set(NAMED) <= expected <= set(wheel.namelist())
+    assert set(built.named) <= expected <= set(built.wheel.namelist())
 
 
-def test_it_holds_no_test_no_key_and_nothing_else(wheel: zipfile.ZipFile) -> None:
-    names = wheel.namelist()
-    assert {name.partition("/")[0].partition("-")[0] for name in names} == {
-        "webhook",
-        "certs",
-        "manifests",
-        "genguard",
-    }
+def test_it_holds_no_test_no_key_and_nothing_else(built: Built) -> None:
+    names = built.wheel.namelist()
+    folders = {name.partition("/")[0] for name in names}
+    assert {one for one in folders if not one.endswith(".dist-info")} == set(built.packages)
     assert not [name for name in names if name.endswith((".key", ".crt", ".pyc"))]
+    assert not [name for name in names if name.startswith(built.left_out)]
 
 
-def test_it_carries_its_licence(wheel: zipfile.ZipFile) -> None:
+def test_it_carries_its_licence(built: Built) -> None:
+    wheel = built.wheel
     (metadata,) = (name for name in wheel.namelist() if name.endswith(".dist-info/METADATA"))
     said = HeaderParser().parsestr(wheel.read(metadata).decode())
     assert said["License-Expression"] == "Apache-2.0"
@@ -87,7 +112,8 @@ def test_built_twice_it_is_the_same_bytes(tmp_path: Path) -> None:
             text=True,
             check=True,
         )
-        wheels.append(Path(done.stdout.strip()).read_bytes())
+        wheels.append([Path(line).read_bytes() for line in done.stdout.splitlines()])
+    assert len(wheels[0]) == 2
     assert wheels[0] == wheels[1]
 
 

@@ -1,4 +1,4 @@
-"""Builds the wheel, the same bytes from the same files: `python -m tests.supply.wheel [FOLDER]`.
+"""Builds both wheels, the same bytes from the same files: `python -m tests.supply.wheel [FOLDER]`.
 
 An archive keeps a time and a mode of each file. The time is that of the last commit, or
 SOURCE_DATE_EPOCH (https://reproducible-builds.org/specs/source-date-epoch/), and the modes are set,
@@ -13,7 +13,9 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-_PARTS = {"webhook", "certs", "manifests", "genguard", "pyproject.toml", "README.md", "LICENSE"}
+LIBRARY = "genguard"
+"""The folder of the distribution `genguard`; that of `genguard-webhook` is the one above it."""
+_PARTS = {"webhook", "certs", "manifests", LIBRARY, "pyproject.toml", "README.md", "LICENSE"}
 _BACKEND = "import sys, setuptools.build_meta as b; print(b.build_wheel(sys.argv[1]))"
 
 
@@ -56,10 +58,11 @@ def committed() -> int:
 
 
 def main() -> None:
-    """Builds it and prints its path."""
+    """Builds the server's and the library's, and prints their paths."""
     to = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "dist"
     with tempfile.TemporaryDirectory() as folder:
-        print(build(copy_source(Path(folder)), to))
+        source = copy_source(Path(folder))
+        print(build(source, to), build(source / LIBRARY, to), sep="\n")
 
 
 if __name__ == "__main__":

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
+from genguard.admission.decode import decode_review
+from genguard.admission.review import Phase
+from genguard.review import awaited_intent
 from tests.reviews import clobbered, judge, make_review
-from webhook.admission.decode import decode_review
-from webhook.admission.review import Phase
-from webhook.pipeline import awaited_intent
 
 LOST = clobbered()
 ALL_THERE = make_review(

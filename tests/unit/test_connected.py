@@ -5,6 +5,8 @@ from typing import Any, cast
 
 import pytest
 
+from genguard.detection.detection import Detection
+from genguard.status.tracking import Tracking
 from tests.reviews import make_review
 from tests.unit.cluster.objects import Api, Leads, deployment, path_of
 from tests.unit.cluster.test_findings_configmap import ConfigMaps
@@ -12,9 +14,7 @@ from tests.unit.detection.builders import INTENT, MUTATE, OUTCOME, feed
 from tests.waiting import until
 from webhook.cluster import rechecking, saved_findings
 from webhook.connected import ConnectedCluster
-from webhook.detection.detection import Detection
 from webhook.server.detecting import Detecting
-from webhook.status.tracking import Tracking
 from webhook.supervisor import Supervisor
 from webhook.telemetry.metrics import Metrics
 

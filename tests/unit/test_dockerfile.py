@@ -103,7 +103,7 @@ def test_labels_say_what_it_is_and_what_it_was_made_of():
     prefix = "org.opencontainers.image."
     labels = dict(pair.removeprefix(prefix).split("=", 1) for pair in shlex.split(label))
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
-    assert labels["title"] == project["name"]
+    assert labels["title"] == project["name"].removesuffix("-webhook")
     assert labels["version"] == project["version"]
     assert labels["licenses"] == project["license"]
     passed = {"base.name": "PYTHON_IMAGE", "url": "SOURCE", "documentation": "SOURCE"}

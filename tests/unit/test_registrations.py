@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from genguard.generation.table import load_rows
+from genguard.objects.selectors import Truth
 from tests.reviews import make_review
 from tests.unit.detection.builders import INTENT, reviewed
 from tests.unit.detection.evaluating import CONDITIONS
 from tests.unit.manifest_files import MANIFESTS, registrations, server_objects, webhook_of
-from webhook.generation.table import load_rows
-from webhook.objects.selectors import Truth
 
 ALL = registrations()
 ACCOUNT = server_objects()["ServiceAccount"]["metadata"]

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 import yaml
 
+from genguard.admission.review import Phase
+from genguard.review import review
+from genguard.review_setup import ReviewOptions, ReviewSetup
 from tests.architecture.source import ROOT
 from tests.contract.hoard import ATTACKS
-from webhook.admission.review import Phase
-from webhook.pipeline import review
-from webhook.review_setup import ReviewOptions, ReviewSetup
 
 TEXT = (ROOT / "tests" / "README.md").read_text()
 SECTION = TEXT.partition("# What is remembered")[2].partition("\n# ")[0]

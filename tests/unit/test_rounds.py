@@ -2,10 +2,10 @@
 
 import pytest
 
+from genguard.admission.review import Phase
+from genguard.generation import CustomResource, StatusSubresource
+from genguard.review_setup import GenerationPatch, ReviewOptions, ReviewSetup
 from tests.reviews import ask, clobbered, counted, judge, make_review
-from webhook.admission.review import Phase
-from webhook.generation import CustomResource, StatusSubresource
-from webhook.review_setup import GenerationPatch, ReviewOptions, ReviewSetup
 
 
 def test_a_reinvoked_call_repeats_what_it_said_and_mends_no_second_time():

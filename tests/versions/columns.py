@@ -8,9 +8,9 @@ from typing import Any, Final
 
 import msgspec
 
+from genguard.generation.strategy import OnCreate
+from genguard.generation.table import GenerationTable, Row, check_rows
 from tests.versions.published import PublishedKind, Release, preference
-from webhook.generation.strategy import OnCreate
-from webhook.generation.table import GenerationTable, Row, check_rows
 
 _ASKED_WITHOUT_A_BODY: Final = frozenset({"attach", "exec", "log", "portforward", "proxy", "token"})
 """Subresources that change no object, so the table leaves them out."""

@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from genguard.generation.table import load_rows, load_table
 from tests.controlplane import build
 from tests.controlplane.options import Options
 from tests.controlplane.plane import ControlPlane
@@ -28,7 +29,6 @@ from tests.versions.facts import FACTS, GUARDED, Server
 from tests.versions.probe import every_api, probe
 from tests.versions.published import KUBERNETES, NoReleaseError, Release, find_release
 from tests.versions.shapes import SHAPES, merged, missing, shapes_of, written_shapes
-from webhook.generation.table import load_rows, load_table
 
 ROOT: Final = Path(__file__).parents[2]
 KINDS: Final = ROOT / "webhook" / "generation" / "kinds.json"

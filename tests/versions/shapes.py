@@ -1,4 +1,4 @@
-"""What the Go types of a release have that webhook/objects/type_shapes.json has not."""
+"""What the Go types of a release have that genguard/objects/type_shapes.json has not."""
 
 import json
 import os
@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from genguard.generation.table import GenerationTable
 from tests.controlplane.build import MODULE, BuildError
-from webhook.generation.table import GenerationTable
 
 SHAPES: Final = Path(__file__).parents[2] / "webhook" / "objects" / "type_shapes.json"
 _PROGRAM: Final = MODULE / "typeshapes" / "main.go"

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from genguard.generation import load_table
 from tests.controlplane.build import PROGRAMS, pinned
 from tests.controlplane.discovery import ServedResource
 from tests.controlplane.plane import ControlPlane
@@ -11,7 +12,6 @@ from tests.differential.samples import Filler, load_samples, notation
 from tests.versions.contract import NAMESPACE
 from tests.versions.probe import every_api, probe
 from tests.versions.published import find_release
-from webhook.generation import load_table
 
 pytestmark = [pytest.mark.xdist_group("versions"), pytest.mark.slow]
 

@@ -10,13 +10,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from genguard.generation.table import GenerationTable, Row, check_rows, load_table
 from tests.controlplane.build import MODULE, PROGRAMS, pinned
 from tests.versions import next as command
 from tests.versions.columns import differences, with_column, written
 from tests.versions.next import KINDS, pin
 from tests.versions.published import NoReleaseError, Release, find_release
 from tests.versions.shapes import SHAPES, merged, missing, shapes_of, written_shapes
-from webhook.generation.table import GenerationTable, Row, check_rows, load_table
 
 NEWEST = PROGRAMS["kube-apiserver-1.37"]
 SHIPPED: list[dict[str, Any]] = json.loads(KINDS.read_text())

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from genguard.generation import load_table
 from tests.controlplane.client import wait_until
 from tests.controlplane.discovery import ServedResource
 from tests.controlplane.options import Options
@@ -24,7 +25,6 @@ from tests.e2e.registrations import registered, rule
 from tests.versions.contract import NAMESPACE, live, targets
 from tests.versions.facts import FACTS, GUARDED, Server
 from webhook.cli import main
-from webhook.generation import load_table
 
 pytestmark = pytest.mark.xdist_group("versions")
 

@@ -12,9 +12,9 @@ from typing import Any, Final
 
 import aiohttp
 
+from genguard.detection.finding import Finding, Severity
+from genguard.objects.shown import printable, without_credentials
 from webhook.alerts.change import Change, Transition
-from webhook.detection.finding import Finding, Severity
-from webhook.objects.shown import printable, without_credentials
 from webhook.telemetry.logs import LOGGER
 
 RESEND: Final = timedelta(seconds=60)

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import Final, NamedTuple, Protocol
 
-from webhook.detection.finding import Finding, Severity
+from genguard.detection.finding import Finding, Severity
 
 _ORDER: Final = {severity: rank for rank, severity in enumerate(Severity)}
 

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from webhook.objects.shown import printable
+from genguard.objects.shown import printable
 from webhook.telemetry.logs import LOGGER
 
 CLUSTER_NAMESPACE: Final = "default"

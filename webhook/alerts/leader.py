@@ -11,8 +11,8 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Final, Protocol
 
+from genguard.detection.finding import Finding
 from webhook.alerts.change import Change, Sink
-from webhook.detection.finding import Finding
 from webhook.supervisor import Supervisor
 from webhook.telemetry import declarations
 from webhook.telemetry.logs import LOGGER

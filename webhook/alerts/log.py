@@ -3,8 +3,8 @@
 import logging
 from typing import Final
 
+from genguard.detection.finding import Finding, Severity
 from webhook.alerts.change import ENDS, Change
-from webhook.detection.finding import Finding, Severity
 from webhook.telemetry.logs import LOGGER, is_heard
 
 _MESSAGE: Final = "finding %s"

@@ -8,9 +8,9 @@ no room. What a sink fails to take is offered again.
 import asyncio
 from typing import Final
 
+from genguard.detection.finding import Finding
+from genguard.detection.ledger import MOST_FINDINGS
 from webhook.alerts.change import Change, Sink
-from webhook.detection.finding import Finding
-from webhook.detection.ledger import MOST_FINDINGS
 
 SINK_SECONDS: Final = 30.0
 """How long a sink may take for all that waits; each call that it makes has a shorter limit."""

@@ -18,11 +18,11 @@ from typing import Any, Final
 import aiohttp
 import msgspec
 
+from genguard.detection.finding import Finding
+from genguard.detection.silences import Silence, Silences
+from genguard.objects.shown import printable, without_credentials
 from webhook.alerts.alertmanager import RESEND
 from webhook.alerts.change import Change
-from webhook.detection.finding import Finding
-from webhook.detection.silences import Silence, Silences
-from webhook.objects.shown import printable, without_credentials
 from webhook.telemetry.logs import LOGGER
 
 CREATOR: Final = "genguard"

@@ -13,8 +13,8 @@ from typing import Final, TypeAlias
 from cachetools import LRUCache
 from msgspec import structs
 
+from genguard.detection.finding import Finding, FoundObject, Severity
 from webhook.alerts.change import ENDS, Change, Sink
-from webhook.detection.finding import Finding, FoundObject, Severity
 from webhook.supervisor import Supervisor
 
 MOST_LOOKUPS: Final = 20

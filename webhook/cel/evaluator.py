@@ -22,7 +22,10 @@ from typing import Any, Final, Self
 
 import msgspec
 
-from webhook.admission.review import AdmissionRequest
+from genguard.admission.review import AdmissionRequest
+from genguard.objects.selectors import Truth
+from genguard.status.health_rules import HealthRule, HealthRules, Key, RuleAnswers
+from genguard.status.trees import group_and_kind
 from webhook.cel.message import (
     ANSWERS,
     LENGTH_BYTES,
@@ -33,9 +36,6 @@ from webhook.cel.message import (
     make_message,
     make_rule_message,
 )
-from webhook.objects.selectors import Truth
-from webhook.status.health_rules import HealthRule, HealthRules, Key, RuleAnswers
-from webhook.status.trees import group_and_kind
 from webhook.telemetry import declarations
 from webhook.telemetry.logs import LOGGER
 from webhook.telemetry.metrics import Metrics

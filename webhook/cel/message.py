@@ -5,11 +5,11 @@ from typing import Any, Final
 
 import msgspec
 
-from webhook.admission.review import AdmissionRequest, ReviewedObject
-from webhook.objects.selectors import Truth
-from webhook.status.health_rules import Answer as RuleAnswer
-from webhook.status.health_rules import Key, NoAnswer
-from webhook.status.view import Health
+from genguard.admission.review import AdmissionRequest, ReviewedObject
+from genguard.objects.selectors import Truth
+from genguard.status.health_rules import Answer as RuleAnswer
+from genguard.status.health_rules import Key, NoAnswer
+from genguard.status.view import Health
 
 MOST_BYTES: Final = 128 * 1024
 """Of object and oldObject together, and of the rest: larger requests are not evaluated."""

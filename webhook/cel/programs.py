@@ -14,8 +14,8 @@ import msgspec
 from cel_expr_python import cel
 from cel_expr_python.ext import ext_optional, ext_strings
 
+from genguard.objects.selectors import Truth
 from webhook.cel.message import EvaluationRequest
-from webhook.objects.selectors import Truth
 
 MOST_PROGRAMS: Final = 64
 """A program of the longest text takes 0.4 MiB."""

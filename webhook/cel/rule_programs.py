@@ -17,8 +17,8 @@ from typing import Any, Final, NamedTuple
 from cel_expr_python import cel
 from cel_expr_python.ext import ext_encoders, ext_optional, ext_strings
 
-from webhook.status.health_rules import Answer, Key, NoAnswer
-from webhook.status.view import Health
+from genguard.status.health_rules import Answer, Key, NoAnswer
+from genguard.status.view import Health
 
 MOST_PROGRAMS: Final = 256
 """The longest of the library takes 20 KiB."""

@@ -10,9 +10,9 @@ from typing import Any, Final
 import click
 from click.shell_completion import CompletionItem
 
+from genguard.objects.shown import printable
 from webhook import __version__
 from webhook.cli.errors import system_errors
-from webhook.objects.shown import printable
 
 VERBS: Final = {
     "serve": "Serve admission reviews over TLS.",

@@ -16,12 +16,12 @@ from urllib.parse import urlsplit
 import aiohttp
 import msgspec
 
+from genguard.objects.shown import printable
 from webhook.cli.options import USUAL_SERVER
 from webhook.cluster.connection import connected, default_kubeconfig
 from webhook.cluster.kubeconfig import NoClusterError
 from webhook.cluster.port_forward import Forward, OpsPort, find_ops_port, forwarded
 from webhook.cluster.rest import UNREACHED, RefusedError, Rest, unreached
-from webhook.objects.shown import printable
 
 _SECONDS: Final = 15.0
 _SILENT_SECONDS: Final = 30.0

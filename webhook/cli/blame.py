@@ -11,19 +11,24 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import click
 import msgspec
 
-from webhook.audit.document import (
+from genguard.audit.document import (
     UNFINISHED,
     audit_kind,
     is_unfinished,
     see_events,
     why_unreadable,
 )
-from webhook.blame.audited import AuditBlame, NotInLogError, kind_in_log
-from webhook.blame.drawing import annotated, table
-from webhook.blame.managed import UnreadableFieldsError
-from webhook.blame.places import NoSuchFieldError, Place, find_place
-from webhook.blame.report import Blame, BlamedObject, blame_live
-from webhook.blame.seen import ObjectAnswer, Seen, WebhooksAnswer, seen
+from genguard.blame.audited import AuditBlame, NotInLogError, kind_in_log
+from genguard.blame.drawing import annotated, table
+from genguard.blame.managed import UnreadableFieldsError
+from genguard.blame.places import NoSuchFieldError, Place, find_place
+from genguard.blame.report import Blame, BlamedObject, blame_live
+from genguard.blame.seen import ObjectAnswer, Seen, WebhooksAnswer, seen
+from genguard.generation.table import load_rows
+from genguard.objects.lines import Line, LongLine, bounded
+from genguard.objects.nesting import TOO_DEEP
+from genguard.objects.served import Served, UnknownTargetError, find, split_target
+from genguard.objects.shown import json_line
 from webhook.cli import output as terminal
 from webhook.cli.errors import next_step, one_line_errors
 from webhook.cli.files import LOGS, expand_or_fail, open_unpacked
@@ -37,11 +42,6 @@ from webhook.cli.options import (
     asks_server,
 )
 from webhook.cli.output import tell
-from webhook.generation.table import load_rows
-from webhook.objects.lines import Line, LongLine, bounded
-from webhook.objects.nesting import TOO_DEEP
-from webhook.objects.served import Served, UnknownTargetError, find, split_target
-from webhook.objects.shown import json_line
 
 if TYPE_CHECKING:
     from webhook.cli.asking_server import Server

@@ -7,16 +7,16 @@ from typing import Final, Self
 
 import msgspec
 
+from genguard.detection.finding import Actor, Finding, Severity
+from genguard.generation.table import load_rows
+from genguard.objects.served import Served
+from genguard.objects.shown import printable
+from genguard.status.assessment import Assessment, StatusLine
+from genguard.status.trees import Node
+from genguard.status.view import StatusView
 from webhook.cli.asking_server import NoServerError, NotInstalledError, ServerChoice, server_beside
 from webhook.cli.output import Tell
 from webhook.cluster.rest import Rest
-from webhook.detection.finding import Actor, Finding, Severity
-from webhook.generation.table import load_rows
-from webhook.objects.served import Served
-from webhook.objects.shown import printable
-from webhook.status.assessment import Assessment, StatusLine
-from webhook.status.trees import Node
-from webhook.status.view import StatusView
 
 MOST_FINDINGS: Final = 1_000
 """Open findings that are asked for, the worst first."""

@@ -18,6 +18,8 @@ import click
 
 import manifests
 from certs import PairSnapshot
+from genguard.generation.custom import BadDefinitionError, from_definition
+from genguard.objects.shown import json_line, printable
 from webhook.cli.asking_server import NoServerError, ServerChoice
 from webhook.cli.culprits import ask_findings
 from webhook.cli.errors import one_line_errors
@@ -40,7 +42,6 @@ from webhook.doctor.result import (
     CheckResult,
     Level,
 )
-from webhook.generation.custom import BadDefinitionError, from_definition
 from webhook.manifest.documents import (
     path_of,
     title_of,
@@ -51,7 +52,6 @@ from webhook.manifest.rendering import (
     render,
     secret_of,
 )
-from webhook.objects.shown import json_line, printable
 
 _COLOURS = {Level.OK: "green", Level.UNKNOWN: "yellow", Level.WARN: "yellow", Level.FAIL: "red"}
 _REVIEWS: Final = "/apis/authorization.k8s.io/v1"

@@ -62,11 +62,11 @@ def told_unread(unread: Mapping[str, "RefusedError"]) -> str:
 def one_line_errors() -> Iterator[None]:
     """Report what a cluster refuses in one line; the exit code is 1, or 130 when interrupted."""
     # Imported when wanted: the client of the Kubernetes API takes half a second to load.
+    from genguard.objects.served import UnknownTargetError  # noqa: PLC0415
     from webhook.cli.asking_server import NoServerError  # noqa: PLC0415
     from webhook.cluster.install_waits import NotInTimeError  # noqa: PLC0415
     from webhook.cluster.kubeconfig import NoClusterError  # noqa: PLC0415
     from webhook.cluster.rest import UNREACHED, RefusedError, unreached  # noqa: PLC0415
-    from webhook.objects.served import UnknownTargetError  # noqa: PLC0415
 
     try:
         yield

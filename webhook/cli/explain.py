@@ -8,23 +8,23 @@ from typing import Any
 
 import click
 
+from genguard.detection.finding import Finding
+from genguard.explain.catalogue import Catalogue
+from genguard.explain.explanation import Explanation
+from genguard.explain.finding_page import FindingLine, finding_page
+from genguard.explain.page import page
+from genguard.generation.custom import BadDefinitionError
+from genguard.generation.strategy import UnknownServerVersionError
+from genguard.generation.table import DEFAULT_SERVER_VERSION, load_table
+from genguard.objects.served import UnknownTargetError
+from genguard.objects.shown import json_line, printable
+from genguard.status.health_rules import HealthRules
 from webhook.cli import output as terminal
 from webhook.cli.errors import one_line_errors
 from webhook.cli.judging import RULES, judging
 from webhook.cli.options import CONTEXT, KUBECONFIG, OUTPUT, asks_server
-from webhook.detection.finding import Finding
-from webhook.explain.catalogue import Catalogue
-from webhook.explain.explanation import Explanation
-from webhook.explain.finding_page import FindingLine, finding_page
-from webhook.explain.page import page
 from webhook.flags import FILE
-from webhook.generation.custom import BadDefinitionError
-from webhook.generation.strategy import UnknownServerVersionError
-from webhook.generation.table import DEFAULT_SERVER_VERSION, load_table
 from webhook.given_files import BadFileError, read_definitions
-from webhook.objects.served import UnknownTargetError
-from webhook.objects.shown import json_line, printable
-from webhook.status.health_rules import HealthRules
 
 _WIDEST = 100
 _FINDING = "finding/"

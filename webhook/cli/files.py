@@ -18,9 +18,9 @@ from urllib.parse import urlsplit
 
 import click
 
-from webhook.objects.documents import Unreadable, read_documents
-from webhook.objects.lines import bounded
-from webhook.objects.shown import printable
+from genguard.objects.documents import Unreadable, read_documents
+from genguard.objects.lines import bounded
+from genguard.objects.shown import printable
 
 Position = Callable[[], int]
 _GZIP_MAGIC: Final = b"\x1f\x8b"

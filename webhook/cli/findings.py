@@ -7,23 +7,23 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 
-from webhook.audit.event import ObjectReference
-from webhook.blame.audited import kind_in_log
+from genguard.audit.event import ObjectReference
+from genguard.blame.audited import kind_in_log
+from genguard.detection.causes import beneath_causes
+from genguard.detection.detectors import ALL
+from genguard.detection.finding import Finding, FoundObject, Severity
+from genguard.generation.table import load_rows
+from genguard.objects.instant import parse_time
+from genguard.objects.pointer import from_pointer, to_field_path
+from genguard.objects.served import UnknownTargetError, split_target
+from genguard.objects.shown import printable
+from genguard.status.drawing import Cell, Row, Tone
 from webhook.cli import output as terminal
 from webhook.cli.errors import one_line_errors
 from webhook.cli.formats import Format, output_option, print_objects
 from webhook.cli.options import CONTEXT, KUBECONFIG, asks_server
 from webhook.cli.output import tell
-from webhook.detection.causes import beneath_causes
-from webhook.detection.detectors import ALL
-from webhook.detection.finding import Finding, FoundObject, Severity
 from webhook.flags import duration
-from webhook.generation.table import load_rows
-from webhook.objects.instant import parse_time
-from webhook.objects.pointer import from_pointer, to_field_path
-from webhook.objects.served import UnknownTargetError, split_target
-from webhook.objects.shown import printable
-from webhook.status.drawing import Cell, Row, Tone
 
 if TYPE_CHECKING:
     from webhook.cli.asking_server import Server, ServerChoice

@@ -12,21 +12,16 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from webhook.cli.asking_server import Memory
-from webhook.cluster.discovery import owned_kinds
-from webhook.cluster.rest import RefusedError, Rest
-from webhook.cluster.watch import Change, ChangeKind, Collection, follow
-from webhook.doctor.result import few
-from webhook.objects.fields import ABSENT, Fields, fields_of, get
-from webhook.objects.instant import parse_time
-from webhook.objects.metadata import version_number
-from webhook.objects.nesting import OUT_OF_RANGE, TOO_DEEP, UnreadableObject
-from webhook.objects.served import Served, UnknownTargetError, find
-from webhook.status.assessment import Judge, judge_nothing
-from webhook.status.dependents import read_dependents
-from webhook.status.targets import WatchTarget
-from webhook.status.tracking import Tracking
-from webhook.status.trees import (
+from genguard.objects.fields import ABSENT, Fields, fields_of, get
+from genguard.objects.instant import parse_time
+from genguard.objects.metadata import version_number
+from genguard.objects.nesting import OUT_OF_RANGE, TOO_DEEP, UnreadableObject
+from genguard.objects.served import Served, UnknownTargetError, find
+from genguard.status.assessment import Judge, judge_nothing
+from genguard.status.dependents import read_dependents
+from genguard.status.targets import WatchTarget
+from genguard.status.tracking import Tracking
+from genguard.status.trees import (
     APPLICATION,
     WORKLOADS,
     Document,
@@ -36,7 +31,12 @@ from webhook.status.trees import (
     is_custom,
     owned_by,
 )
-from webhook.status.view import Past
+from genguard.status.view import Past
+from webhook.cli.asking_server import Memory
+from webhook.cluster.discovery import owned_kinds
+from webhook.cluster.rest import RefusedError, Rest
+from webhook.cluster.watch import Change, ChangeKind, Collection, follow
+from webhook.doctor.result import few
 
 _APART: Final = 0.1
 """Seconds between two looks: many changes at once are shown together."""

@@ -8,8 +8,8 @@ import msgspec
 import yaml
 from click.shell_completion import CompletionItem
 
-from webhook.objects.json_path import BadJsonPathError, JsonPath, parse_json_path
-from webhook.objects.shown import json_line, printable
+from genguard.objects.json_path import BadJsonPathError, JsonPath, parse_json_path
+from genguard.objects.shown import json_line, printable
 
 F = TypeVar("F", bound=Callable[..., Any])
 

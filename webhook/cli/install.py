@@ -27,6 +27,7 @@ from cryptography import x509
 
 import certs
 import manifests
+from genguard.linting.hook import MUTATING, VALIDATING
 from webhook.cli.errors import carry_out, one_line_errors
 from webhook.cli.options import CONTEXT, KUBECONFIG, F, with_flags
 from webhook.cli.output import Tell, ask, tell
@@ -64,7 +65,6 @@ from webhook.install.registering import (
     trial_name,
     trial_namespace,
 )
-from webhook.lint.hook import MUTATING, VALIDATING
 from webhook.manifest.documents import (
     mode_of,
     path_of,

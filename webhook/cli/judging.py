@@ -7,12 +7,12 @@ from typing import Any, Final, TypeVar
 
 import click
 
+from genguard.status.health_rules import HealthRules
+from genguard.status.rule_library import load_library
 from webhook.cel.evaluator import Evaluator, RuleJudge
 from webhook.flags import FILE
 from webhook.given_files import BadFileError
 from webhook.given_rules import load_rules
-from webhook.status.health_rules import HealthRules
-from webhook.status.rule_library import load_library
 
 F = TypeVar("F", bound=Callable[..., Any])
 RULES: Final[Callable[[F], F]] = click.option(

@@ -10,23 +10,23 @@ from typing import Any, Final
 
 import click
 
+from genguard.linting.check import (
+    Level,
+    LintFinding,
+)
+from genguard.linting.definition import DEFINITION, is_definition
+from genguard.linting.lint import CHECKS
+from genguard.linting.lint import lint as look
+from genguard.linting.openreports import to_open_report
+from genguard.linting.sarif import Sources, to_sarif
+from genguard.objects.documents import Unreadable, read_documents
+from genguard.objects.lines import bounded
+from genguard.objects.shown import json_line, printable
 from webhook import __version__
 from webhook.cli.errors import next_step, one_line_errors
 from webhook.cli.files import MANIFESTS, advice, expand_or_fail, open_named
 from webhook.cli.options import CONTEXT, MAX_LINE, RECURSIVE
 from webhook.cli.output import tell
-from webhook.lint.check import (
-    Level,
-    LintFinding,
-)
-from webhook.lint.definition import DEFINITION, is_definition
-from webhook.lint.lint import CHECKS
-from webhook.lint.lint import lint as look
-from webhook.lint.openreports import to_open_report
-from webhook.lint.sarif import Sources, to_sarif
-from webhook.objects.documents import Unreadable, read_documents
-from webhook.objects.lines import bounded
-from webhook.objects.shown import json_line, printable
 
 _CONFIGURATIONS: Final = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 _REGISTERED: Final = "/apis/admissionregistration.k8s.io/v1"

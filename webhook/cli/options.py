@@ -7,8 +7,8 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from webhook.objects.lines import LONGEST_LINE
-from webhook.status.targets import RequestedTarget
+from genguard.objects.lines import LONGEST_LINE
+from genguard.status.targets import RequestedTarget
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import click
 
-from webhook.objects.shown import printable
-from webhook.status.drawing import Row, Tone
+from genguard.objects.shown import printable
+from genguard.status.drawing import Row, Tone
 
 _STYLES: Final[dict[Tone, dict[str, Any]]] = {
     Tone.PLAIN: {},

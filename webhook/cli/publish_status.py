@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from genguard.objects.served import Served
+from genguard.status.assessment import Judge
+from genguard.status.published import LABEL, NotPublishableError, without_published
+from genguard.status.targets import RequestedTarget, WatchTarget, resolve_targets
 from webhook.cli.errors import carry_out, one_line_errors
 from webhook.cli.judging import RULES, judging
 from webhook.cli.options import CONTEXT, KUBECONFIG, NAMESPACE, namespace_of
-from webhook.objects.served import Served
-from webhook.status.assessment import Judge
-from webhook.status.published import LABEL, NotPublishableError, without_published
-from webhook.status.targets import RequestedTarget, WatchTarget, resolve_targets
 from webhook.telemetry.logs import LOGGER, logging_to_stderr
 
 if TYPE_CHECKING:

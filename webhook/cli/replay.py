@@ -9,19 +9,19 @@ from typing import Final, Self
 
 import click
 
+from genguard.detection.finding import Severity
+from genguard.detection.suspects import Suspects
+from genguard.generation.strategy import UnknownServerVersionError
+from genguard.generation.table import DEFAULT_SERVER_VERSION
+from genguard.objects.lines import Line, bounded
+from genguard.replay import Replay, ReplayLine, as_json, as_row
+from genguard.review_setup import ReviewOptions
 from webhook.cel.evaluator import Evaluator
 from webhook.cli.files import Position, open_unpacked
 from webhook.cli.options import MAX_LINE, OUTPUT
 from webhook.cli.output import is_terminal, tell
-from webhook.detection.finding import Severity
-from webhook.detection.suspects import Suspects
 from webhook.flags import FILE, PATH
-from webhook.generation.strategy import UnknownServerVersionError
-from webhook.generation.table import DEFAULT_SERVER_VERSION
 from webhook.given_files import BadFileError, load_definitions, load_registrations, load_static
-from webhook.objects.lines import Line, bounded
-from webhook.replay import Replay, ReplayLine, as_json, as_row
-from webhook.review_setup import ReviewOptions
 
 WORTH_SHOWING: Final = 20_000_000
 """Bytes: about half a second."""

@@ -8,15 +8,15 @@ from typing import Final
 
 import click
 
+from genguard.objects.shown import printable
+from genguard.status.health_rules import HealthRule, HealthRules
+from genguard.status.rule_cases import Case
+from genguard.status.rule_library import load_library, load_library_cases
 from webhook.cel.evaluator import Evaluator, RuleJudge
 from webhook.cli.options import MAX_LINE
 from webhook.flags import PATH
 from webhook.given_files import BadFileError
 from webhook.given_rules import RuleFile, read_rule_file, refusals
-from webhook.objects.shown import printable
-from webhook.status.health_rules import HealthRule, HealthRules
-from webhook.status.rule_cases import Case
-from webhook.status.rule_library import load_library, load_library_cases
 
 _ACTIONS: Final = ("test", "check", "list")
 _LIBRARY: Final = "library"

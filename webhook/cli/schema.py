@@ -8,15 +8,15 @@ from typing import Any, Final, Literal
 import click
 import msgspec
 
-from webhook.admission.review import PatchOperation
-from webhook.blame.report import Blame
+from genguard.admission.review import PatchOperation
+from genguard.blame.report import Blame
+from genguard.detection.finding import Finding, FoundObject
+from genguard.explain.explanation import Explanation
+from genguard.linting.check import LintFinding
+from genguard.trace.report import Verdict
 from webhook.cli.culprits import FollowedLine
 from webhook.cli.version import VersionFacts
-from webhook.detection.finding import Finding, FoundObject
 from webhook.doctor.result import CheckResult
-from webhook.explain.explanation import Explanation
-from webhook.lint.check import LintFinding
-from webhook.trace.report import Verdict
 
 _DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 

@@ -7,14 +7,14 @@ from typing import Any
 import click
 
 import certs
+from genguard.generation.strategy import UnknownServerVersionError
+from genguard.objects.intended import NotRestorableError
+from genguard.rules.flip_status import NotFlippableError
+from genguard.rules.shadow_generation import NotShadowableError
 from webhook.app import AUTO, BadSettingsError, Settings, build
 from webhook.cluster.kubeconfig import NoClusterError
 from webhook.flags import FILE, options_of, read_config
-from webhook.generation.strategy import UnknownServerVersionError
 from webhook.given_files import BadFileError
-from webhook.objects.intended import NotRestorableError
-from webhook.rules.flip_status import NotFlippableError
-from webhook.rules.shadow_generation import NotShadowableError
 from webhook.server.options import BadOpsAuthError
 from webhook.server.tokens import BadTokenFileError
 from webhook.server.watching import NotWatchableError
@@ -80,6 +80,6 @@ def event_loop(name: str) -> Callable[[], asyncio.AbstractEventLoop]:
         if name == AUTO:
             return asyncio.new_event_loop
         raise click.UsageError(
-            "--event-loop uvloop: it is not installed; pip install 'genguard[uvloop]'"
+            "--event-loop uvloop: it is not installed; pip install 'genguard-webhook[uvloop]'"
         ) from None
     return new_event_loop

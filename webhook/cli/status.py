@@ -11,6 +11,20 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
+from genguard.objects.nesting import is_unreadable
+from genguard.objects.served import Served, UnknownTargetError
+from genguard.status.assessment import Judge, StatusLine, assess
+from genguard.status.drawing import Row, kstatus_table, table
+from genguard.status.targets import (
+    RequestedTarget,
+    WatchTarget,
+    parse_targets,
+    resolve_targets,
+)
+from genguard.status.trees import (
+    Node,
+    build_trees,
+)
 from webhook.cli import output as terminal
 from webhook.cli.errors import one_line_errors, told_unread
 from webhook.cli.files import FileObjects
@@ -18,20 +32,6 @@ from webhook.cli.formats import Format, output_option, print_objects
 from webhook.cli.judging import RULES, judging
 from webhook.cli.options import FILENAME_HELP, MAX_LINE, RECURSIVE, asks_cluster, namespace_of
 from webhook.cli.output import Tell, tell
-from webhook.objects.nesting import is_unreadable
-from webhook.objects.served import Served, UnknownTargetError
-from webhook.status.assessment import Judge, StatusLine, assess
-from webhook.status.drawing import Row, kstatus_table, table
-from webhook.status.targets import (
-    RequestedTarget,
-    WatchTarget,
-    parse_targets,
-    resolve_targets,
-)
-from webhook.status.trees import (
-    Node,
-    build_trees,
-)
 
 if TYPE_CHECKING:
     from webhook.cli.asking_server import Memory, ServerChoice

@@ -21,7 +21,12 @@ from typing import Any, Final
 import click
 
 import certs
-from webhook.admission.review import AdmissionRequest
+from genguard.admission.review import AdmissionRequest
+from genguard.objects.shown import json_line
+from genguard.trace.plan import Plan, make_plan
+from genguard.trace.registration import Endpoint, registrations
+from genguard.trace.report import as_table
+from genguard.trace.watch import Watch
 from webhook.cli.errors import ExitCode, one_line_errors
 from webhook.cli.options import CONTEXT, KUBECONFIG, NAMESPACE, OUTPUT
 from webhook.cli.output import Tell, is_answered, tell
@@ -41,14 +46,9 @@ from webhook.cluster.tracing import (
     this_process,
 )
 from webhook.flags import HTTPS_URL, LISTEN_ADDRESS, duration
-from webhook.objects.shown import json_line
 from webhook.server.connection import ListenError
 from webhook.server.tls import ServingCertificate
 from webhook.server.trace_listener import ObserverListener, Reach
-from webhook.trace.plan import Plan, make_plan
-from webhook.trace.registration import Endpoint, registrations
-from webhook.trace.report import as_table
-from webhook.trace.watch import Watch
 
 _GRACE: Final = timedelta(minutes=3)
 """How long after the end of --for other runs leave the registrations alone."""

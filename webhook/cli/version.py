@@ -5,9 +5,9 @@ import platform
 import click
 import msgspec
 
+from genguard.generation.table import known_versions
 from webhook import __version__
 from webhook.cli.formats import Format, output_option, print_objects
-from webhook.generation.table import known_versions
 
 
 class VersionFacts(msgspec.Struct, frozen=True):

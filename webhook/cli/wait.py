@@ -13,6 +13,24 @@ from typing import Any, Final
 
 import click
 
+from genguard.objects.served import Served, UnknownTargetError
+from genguard.objects.shown import printable
+from genguard.status.assessment import Judge
+from genguard.status.targets import (
+    RequestedTarget,
+    WatchTarget,
+    parse_targets,
+    resolve_targets,
+    target_of_manifest,
+)
+from genguard.status.wait_goal import (
+    BadGoalError,
+    Goal,
+    WaitProgress,
+    WaitState,
+    WaitTracker,
+    parse_goals,
+)
 from webhook.cli.asking_server import Memory, ServerChoice, server_beside
 from webhook.cli.culprits import CulpritWatch, open_findings
 from webhook.cli.errors import one_line_errors, told_unread
@@ -24,24 +42,6 @@ from webhook.cluster.connection import connected, default_kubeconfig
 from webhook.cluster.discovery import discover
 from webhook.cluster.rest import RefusedError, Rest
 from webhook.flags import duration
-from webhook.objects.served import Served, UnknownTargetError
-from webhook.objects.shown import printable
-from webhook.status.assessment import Judge
-from webhook.status.targets import (
-    RequestedTarget,
-    WatchTarget,
-    parse_targets,
-    resolve_targets,
-    target_of_manifest,
-)
-from webhook.status.wait_goal import (
-    BadGoalError,
-    Goal,
-    WaitProgress,
-    WaitState,
-    WaitTracker,
-    parse_goals,
-)
 
 _TICK: Final = 1.0
 """Seconds between two looks at the objects, and at least between two lines of output."""

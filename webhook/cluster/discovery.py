@@ -5,9 +5,9 @@ from collections.abc import Iterable, Mapping
 from http import HTTPStatus
 from typing import Any, Final
 
+from genguard.objects.served import Served, read_resources
+from genguard.status.kinds.silent import SILENT_KINDS
 from webhook.cluster.rest import UNREACHED, RefusedError, Rest
-from webhook.objects.served import Served, read_resources
-from webhook.status.kinds.silent import SILENT_KINDS
 
 _AT_ONCE: Final = 8
 

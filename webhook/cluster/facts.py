@@ -15,12 +15,12 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from kubernetes.aio import client
 
+from genguard.detection.policies import BINDING, POLICY, Policy, read_policies
+from genguard.detection.suspects import Registered, read_configurations
+from genguard.generation.custom import BadDefinitionError, CustomResource, from_definition
 from webhook.cluster.connection import connected
 from webhook.cluster.rest import RefusedError, Rest
 from webhook.cluster.watch import follow, watch_collection
-from webhook.detection.policies import BINDING, POLICY, Policy, read_policies
-from webhook.detection.suspects import Registered, read_configurations
-from webhook.generation.custom import BadDefinitionError, CustomResource, from_definition
 from webhook.supervisor import Run, Supervisor
 from webhook.telemetry import declarations
 from webhook.telemetry.logs import LOGGER

@@ -13,11 +13,8 @@ from collections.abc import Callable, Iterable
 from http import HTTPStatus
 from typing import Any, Final, Protocol
 
-from webhook.alerts.change import Change
-from webhook.alerts.leader import Leadership
-from webhook.cluster.rest import APPLY_PATCH, UNREACHED, Calls, RefusedError
-from webhook.detection.finding import Finding, FoundObject, Severity
-from webhook.objects.open_report import (
+from genguard.detection.finding import Finding, FoundObject, Severity
+from genguard.objects.open_report import (
     API_VERSION,
     MANAGED_BY,
     SOURCE,
@@ -25,6 +22,9 @@ from webhook.objects.open_report import (
     ReportResult,
     report_of,
 )
+from webhook.alerts.change import Change
+from webhook.alerts.leader import Leadership
+from webhook.cluster.rest import APPLY_PATCH, UNREACHED, Calls, RefusedError
 from webhook.telemetry.logs import LOGGER
 
 NAME: Final = "genguard"

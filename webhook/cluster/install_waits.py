@@ -14,7 +14,8 @@ from http import HTTPStatus
 from typing import Any, Final, NamedTuple
 
 from certs import PairSnapshot
-from webhook.admission.probe import Seen, read_answers
+from genguard.admission.probe import Seen, read_answers
+from genguard.status.views.rollout import Rollout, rollout
 from webhook.cluster.apply import find, list_objects
 from webhook.cluster.rest import UNREACHED, RefusedError, Rest
 from webhook.install.registering import (
@@ -23,7 +24,6 @@ from webhook.install.registering import (
 )
 from webhook.manifest.documents import collection_of, title_of
 from webhook.manifest.kustomize import Document
-from webhook.status.views.rollout import Rollout, rollout
 
 _EVERY_SECONDS: Final = 0.3
 _AT_ONCE: Final = 8

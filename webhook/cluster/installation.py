@@ -8,14 +8,13 @@ from typing import Any, Final
 
 import manifests
 from certs import PairSnapshot
+from genguard.linting.hook import INJECTED, MUTATING
 from webhook.cluster.apply import find, list_objects
 from webhook.cluster.rest import UNREACHED, RefusedError, Rest
 from webhook.doctor.facts import Facts
-from webhook.lint.hook import MUTATING
 from webhook.manifest.documents import AUDIT_ONLY, HEAL, arguments_of, path_of
 from webhook.manifest.kustomize import Document
 from webhook.manifest.rendering import (
-    INJECTED,
     REGISTRATIONS,
     Choices,
     SharedStore,

@@ -11,10 +11,10 @@ from typing import Any, Final, Protocol, TypeAlias
 
 import msgspec
 
+from genguard.detection.damage import is_broken
+from genguard.detection.finding import FoundObject
+from genguard.detection.ledger import Damaged
 from webhook.cluster.rest import UNREACHED, RefusedError
-from webhook.detection.damage import is_broken
-from webhook.detection.finding import FoundObject
-from webhook.detection.ledger import Damaged
 from webhook.supervisor import Supervisor
 from webhook.telemetry.logs import LOGGER
 

@@ -17,10 +17,10 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
+from genguard.detection.finding import Severity
+from genguard.detection.ledger import Mark, Row, Signs, UnreadableFindingsError, pack, unpack
 from webhook.alerts.leader import Leadership
 from webhook.cluster.rest import UNREACHED, RefusedError
-from webhook.detection.finding import Severity
-from webhook.detection.ledger import Mark, Row, Signs, UnreadableFindingsError, pack, unpack
 from webhook.supervisor import Supervisor
 from webhook.telemetry import declarations
 from webhook.telemetry.logs import LOGGER

@@ -15,13 +15,11 @@ from urllib.parse import quote
 
 import msgspec
 
-from webhook.alerts.event import CLUSTER_NAMESPACE, CreateEvent, event
-from webhook.cluster.rest import APPLY_PATCH, UNREACHED, Calls, RefusedError
-from webhook.objects.fields import get
-from webhook.objects.metadata import version_number
-from webhook.objects.served import Served
-from webhook.status.assessment import Assessment
-from webhook.status.published import (
+from genguard.objects.fields import get
+from genguard.objects.metadata import version_number
+from genguard.objects.served import Served
+from genguard.status.assessment import Assessment
+from genguard.status.published import (
     LABEL,
     MANAGER,
     TYPES,
@@ -35,6 +33,8 @@ from webhook.status.published import (
     read_stored,
     verdicts,
 )
+from webhook.alerts.event import CLUSTER_NAMESPACE, CreateEvent, event
+from webhook.cluster.rest import APPLY_PATCH, UNREACHED, Calls, RefusedError
 from webhook.telemetry.logs import LOGGER
 
 SHORTEST_SECONDS: Final = 5.0

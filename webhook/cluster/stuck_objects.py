@@ -16,10 +16,10 @@ from urllib.parse import quote
 
 import msgspec
 
+from genguard.objects.fields import Fields
+from genguard.status.assessment import JudgeFields, judge_no_fields
+from genguard.status.tracking import Tracked, Tracking
 from webhook.cluster.rest import UNREACHED, RefusedError
-from webhook.objects.fields import Fields
-from webhook.status.assessment import JudgeFields, judge_no_fields
-from webhook.status.tracking import Tracked, Tracking
 from webhook.supervisor import Supervisor
 from webhook.threads import in_thread
 

@@ -30,12 +30,12 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from genguard.objects.served import find, split_target
+from genguard.trace.effects import status_as_reported
+from genguard.trace.plan import RUN_LABEL, Traced, is_observer
+from genguard.trace.registration import OWNER, has_expired
 from webhook.cluster.discovery import discover
 from webhook.cluster.rest import MERGE_PATCH, UNREACHED, RefusedError, Rest
-from webhook.objects.served import find, split_target
-from webhook.trace.effects import status_as_reported
-from webhook.trace.plan import RUN_LABEL, Traced, is_observer
-from webhook.trace.registration import OWNER, has_expired
 
 CONFIGURATIONS: Final = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
 _REVIEWS: Final = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"

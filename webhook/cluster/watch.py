@@ -18,9 +18,9 @@ from typing import Any, Final, NamedTuple, Protocol, TypeVar
 import aiohttp
 import msgspec
 
+from genguard.objects.fields import Fields, fields_of
+from genguard.objects.nesting import cut_deep, decode_cut
 from webhook.cluster.rest import UNREACHED, RefusedError, Rest
-from webhook.objects.fields import Fields, fields_of
-from webhook.objects.nesting import cut_deep, decode_cut
 from webhook.supervisor import Supervisor
 from webhook.telemetry.logs import LOGGER
 from webhook.threads import in_thread

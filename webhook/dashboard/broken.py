@@ -1,6 +1,6 @@
 """What is broken now: findings, and objects that are not settled though nothing changes any more.
 
-An object that is not settled is in progress until it counts as stuck (webhook/status/blocking.py).
+An object that is not settled is in progress until it counts as stuck (genguard/status/blocking.py).
 Objects that own each other are one entry: the topmost that is not settled, with the field that
 blocks it or what it owns. Whoever is blamed for a finding about it, about an owner of it or about
 what it owns, is to blame. This replica shows what it knows and asks nobody: objects that seem
@@ -17,6 +17,11 @@ from typing import Final, NamedTuple, Self
 
 import msgspec
 
+from genguard.detection.finding import Finding, Severity
+from genguard.status.blocking import Blocking
+from genguard.status.evaluate import GRACE_SECONDS
+from genguard.status.tracking import Tracked, Tracking
+from genguard.status.view import Health
 from webhook.dashboard.headlines import culprit
 from webhook.dashboard.page import (
     PageContext,
@@ -26,11 +31,6 @@ from webhook.dashboard.page import (
     check_parameters,
 )
 from webhook.dashboard.rendering import parse_time, span, stamp_exactly
-from webhook.detection.finding import Finding, Severity
-from webhook.status.blocking import Blocking
-from webhook.status.evaluate import GRACE_SECONDS
-from webhook.status.tracking import Tracked, Tracking
-from webhook.status.view import Health
 
 MOST_SHOWN: Final = 100
 """Objects of a list, those first that wait for longest."""

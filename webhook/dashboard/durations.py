@@ -10,13 +10,13 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from webhook.dashboard.page import PageContext, PageData, check_parameters, number
-from webhook.dashboard.rendering import span
-from webhook.status.kind_counts import (
+from genguard.status.kind_counts import (
     DurationHistogram,
     KindCounts,
     ResourceKind,
 )
+from webhook.dashboard.page import PageContext, PageData, check_parameters, number
+from webhook.dashboard.rendering import span
 
 _PARAMETERS: Final = ("q", "page")
 _ROWS: Final = 20

@@ -8,6 +8,11 @@ from typing import Final
 import msgspec
 from msgspec import structs
 
+from genguard.detection.causes import by_cause
+from genguard.detection.detectors import ALL
+from genguard.detection.finding import Finding, Severity
+from genguard.detection.fix import Installation, with_fix
+from genguard.detection.ledger import MOST_FINDINGS
 from webhook.dashboard.broken import Broken, find_broken
 from webhook.dashboard.grouping import (
     GROUPINGS,
@@ -32,11 +37,6 @@ from webhook.dashboard.page import (
 )
 from webhook.dashboard.rendering import parse_time
 from webhook.dashboard.runbook import runbook_of
-from webhook.detection.causes import by_cause
-from webhook.detection.detectors import ALL
-from webhook.detection.finding import Finding, Severity
-from webhook.detection.fix import Installation, with_fix
-from webhook.detection.ledger import MOST_FINDINGS
 
 STATES: Final = ("open", "quiet", "resolved", "all")
 """`open` includes quiet findings: they are not resolved, but show no new signal."""

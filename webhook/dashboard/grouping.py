@@ -7,6 +7,8 @@ that cause. Objects that are not settled stand beneath the finding that is to bl
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
+from genguard.detection.causes import by_cause
+from genguard.detection.finding import Finding, Severity
 from webhook.dashboard.broken import NotSettled
 from webhook.dashboard.headlines import (
     KindOf,
@@ -17,8 +19,6 @@ from webhook.dashboard.headlines import (
     object_name,
     predicate,
 )
-from webhook.detection.causes import by_cause
-from webhook.detection.finding import Finding, Severity
 
 GROUPINGS: Final = ("culprit", "object", "detector", "none")
 SORTS: Final = ("severity", "what", "since", "last", "count")

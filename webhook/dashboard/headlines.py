@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import Final, NamedTuple
 
-from webhook.detection.finding import Actor, Confidence, Finding, FoundObject
-from webhook.generation.table import load_rows
+from genguard.detection.finding import Actor, Confidence, Finding, FoundObject
+from genguard.generation.table import load_rows
 
 NOBODY: Final = "not known"
 """The culprit of a finding without an actor."""

@@ -8,6 +8,10 @@ from typing import Final
 
 import msgspec
 
+from genguard.detection.finding import Finding
+from genguard.detection.write import ObjectKey
+from genguard.status.tracked_state import read_owner
+from genguard.status.tracking import Milestone, Tracked, Tracking
 from webhook.dashboard.objects import OpenFindings, TrackedObject, show
 from webhook.dashboard.page import (
     RANGES,
@@ -20,10 +24,6 @@ from webhook.dashboard.page import (
     check_parameters,
 )
 from webhook.dashboard.timeline import Step, plot, steps
-from webhook.detection.finding import Finding
-from webhook.detection.write import ObjectKey
-from webhook.status.tracked_state import read_owner
-from webhook.status.tracking import Milestone, Tracked, Tracking
 
 _NAMES = ("group", "resource", "namespace", "name", "uid")
 _PARAMETERS = (*_NAMES, "since")

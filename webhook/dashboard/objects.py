@@ -8,6 +8,16 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from genguard.detection.finding import Finding, FoundObject, Severity
+from genguard.status.kind_counts import CountsByKind
+from genguard.status.tracked_state import (
+    TrackedState,
+    may_contain_name,
+    read_names,
+    read_summary,
+)
+from genguard.status.tracking import Tracked, Tracking
+from genguard.status.view import Health
 from webhook.dashboard.page import (
     RANGES,
     BadQueryError,
@@ -19,16 +29,6 @@ from webhook.dashboard.page import (
     number,
 )
 from webhook.dashboard.rendering import stamp_exactly
-from webhook.detection.finding import Finding, FoundObject, Severity
-from webhook.status.kind_counts import CountsByKind
-from webhook.status.tracked_state import (
-    TrackedState,
-    may_contain_name,
-    read_names,
-    read_summary,
-)
-from webhook.status.tracking import Tracked, Tracking
-from webhook.status.view import Health
 
 _FILTERS: Final = ("group", "kind", "namespace", "name", "uid", "health", "q")
 _PARAMETERS: Final = (*_FILTERS, "since", "order", "limit", "continue")

@@ -12,8 +12,8 @@ from datetime import datetime
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 from urllib.parse import urlencode
 
-from webhook.detection.silences import Silences
-from webhook.detection.suspects import Suspects
+from genguard.detection.silences import Silences
+from genguard.detection.suspects import Suspects
 from webhook.server.detecting import Detecting
 from webhook.server.watching import Watching
 from webhook.supervisor import FailingTask, Supervisor

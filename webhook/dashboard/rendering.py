@@ -10,10 +10,10 @@ from typing import Any, Final
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from genguard.detection.finding import Finding
+from genguard.objects.shown import json_line
 from webhook.dashboard.page import link
 from webhook.dashboard.runbook import runbook_of
-from webhook.detection.finding import Finding
-from webhook.objects.shown import json_line
 
 _MINUTE, _HOUR, _DAY = 60.0, 3_600.0, 86_400.0
 

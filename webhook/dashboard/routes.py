@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from aiohttp import web
 
+from genguard.objects.shown import json_line
 from webhook.dashboard import (
     broken,
     durations,
@@ -34,7 +35,6 @@ from webhook.dashboard.page import (
 )
 from webhook.dashboard.rendering import render, static
 from webhook.dashboard.stream import Stream
-from webhook.objects.shown import json_line
 
 Load = Callable[[PageContext, Mapping[str, str], float], Awaitable[PageData]]
 

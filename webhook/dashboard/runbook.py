@@ -13,8 +13,8 @@ from functools import cache
 from importlib import resources
 from typing import Final, NamedTuple
 
+from genguard.detection.finding import Confidence, Finding
 from webhook.dashboard.page import MissingError, PageContext, PageData
-from webhook.detection.finding import Confidence, Finding
 
 _SPAN: Final = re.compile(r"`([^`]+)`|\*\*([^*]+)\*\*|\[([^\]]+)\]\(([^)]+)\)")
 _CELL: Final = re.compile(r"\| ((?:`[^`]*`|[^|`])*) (?=\|)")
@@ -88,7 +88,7 @@ def runbook(name: str) -> Runbook:
 def runbook_of(found: Finding, mode: str, enforce: str = "") -> Runbook:
     """Return the runbook of a finding: what applies in this mode and to its actors, with names.
 
-    Beside the steps of the finding (webhook/detection/fix.py), that is without what these say.
+    Beside the steps of the finding (genguard/detection/fix.py), that is without what these say.
 
     enforce  the command that makes genguard enforcing; "" where none is known
     """

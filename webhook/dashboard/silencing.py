@@ -16,9 +16,7 @@ from urllib.parse import urlsplit
 import msgspec
 from aiohttp import web
 
-from webhook.dashboard.page import PageContext, PageData, check_parameters
-from webhook.dashboard.rendering import stamp_exactly
-from webhook.detection.silences import (
+from genguard.detection.silences import (
     MOST_BY,
     MOST_REASON,
     MOST_SECONDS,
@@ -27,7 +25,9 @@ from webhook.detection.silences import (
     Silence,
     TooManySilencesError,
 )
-from webhook.objects.shown import json_line
+from genguard.objects.shown import json_line
+from webhook.dashboard.page import PageContext, PageData, check_parameters
+from webhook.dashboard.rendering import stamp_exactly
 from webhook.telemetry.logs import LOGGER
 
 _MOST_BYTES: Final = 4_096

@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 from aiohttp import web
 
-from webhook.detection.finding import Finding, Severity
+from genguard.detection.finding import Finding, Severity
 from webhook.server.detecting import Detecting
 
 MOST_LISTENERS: Final = 32

@@ -8,8 +8,7 @@ from typing import Final
 
 import msgspec
 
-from webhook.dashboard.page import PageContext, PageData, check_parameters, number
-from webhook.status.terminating_pods import (
+from genguard.status.terminating_pods import (
     DEPLOYMENT,
     REPLICA_SET,
     Agreement,
@@ -18,6 +17,7 @@ from webhook.status.terminating_pods import (
     asked_at,
     waits_for,
 )
+from webhook.dashboard.page import PageContext, PageData, check_parameters, number
 
 _NEEDED: Final = {
     DEPLOYMENT: ("deployments.apps", "replicasets.apps", "pods"),

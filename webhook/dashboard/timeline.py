@@ -7,14 +7,14 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from genguard.detection.changes import Change
+from genguard.detection.history import ObjectHistory
+from genguard.detection.sample import Letters, ShownField, shown_field, values_of
+from genguard.detection.write import Write
+from genguard.objects.observed import Generation, Observed, restorations
+from genguard.objects.pointer import to_field_path
+from genguard.status.tracking import Milestone
 from webhook.dashboard.rendering import ago
-from webhook.detection.changes import Change
-from webhook.detection.history import ObjectHistory
-from webhook.detection.sample import Letters, ShownField, shown_field, values_of
-from webhook.detection.write import Write
-from webhook.objects.observed import Generation, Observed, restorations
-from webhook.objects.pointer import to_field_path
-from webhook.status.tracking import Milestone
 
 MOST_PATHS = 8
 """The most paths shown for each write."""

@@ -16,12 +16,12 @@ from typing import Any, Final
 import msgspec
 from msgspec import structs
 
+from genguard.detection.finding import Confidence, Finding, Severity
+from genguard.detection.matching import NAME_LABEL, Matched, matches_rules
+from genguard.detection.policies import Policy
+from genguard.detection.suspects import Registered
+from genguard.objects.selectors import Truth, matches_labels
 from webhook.dashboard.page import PageContext, PageData, check_parameters, choice
-from webhook.detection.finding import Confidence, Finding, Severity
-from webhook.detection.matching import NAME_LABEL, Matched, matches_rules
-from webhook.detection.policies import Policy
-from webhook.detection.suspects import Registered
-from webhook.objects.selectors import Truth, matches_labels
 
 OPERATIONS: Final = ("UPDATE", "CREATE", "DELETE", "CONNECT")
 _PARAMETERS: Final = ("resource", "subresource", "operation", "namespace")

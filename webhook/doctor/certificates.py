@@ -11,9 +11,9 @@ import certs
 from certs.errors import MalformedPEMError
 from certs.inspect import explain_failure
 from certs.pem import read_certificates
+from genguard.linting.hook import mapping, text
 from webhook.doctor.facts import Facts, Found
 from webhook.doctor.result import CheckResult, fail, results_or_ok, warn
-from webhook.lint.hook import mapping, text
 
 _SOON: Final = timedelta(days=30)
 

@@ -3,14 +3,15 @@
 from collections.abc import Iterator
 from typing import Final
 
-from webhook.detection.suspects import FIRST_WITH_STATIC
+from genguard.detection.suspects import FIRST_WITH_STATIC
+from genguard.generation.strategy import parse_version
+from genguard.generation.table import load_table
+from genguard.linting.checks.order_genguard import CHECK as ORDER_CHECK
+from genguard.linting.hook import MUTATING, items, mapping, texts
+from genguard.linting.lint import lint
+from genguard.trace.plan import is_observer
 from webhook.doctor.facts import Facts
 from webhook.doctor.result import CheckResult, Level, fail, few, results_or_ok, warn
-from webhook.generation.strategy import parse_version
-from webhook.generation.table import load_table
-from webhook.lint.checks.order_genguard import CHECK as ORDER_CHECK
-from webhook.lint.hook import MUTATING, items, mapping, texts
-from webhook.lint.lint import lint
 from webhook.manifest.documents import (
     HEAL,
     arguments_of,
@@ -20,7 +21,6 @@ from webhook.manifest.documents import (
 )
 from webhook.manifest.rendering import is_registration, store_of
 from webhook.manifest.static_webhooks import given_of
-from webhook.trace.plan import is_observer
 
 _OLDEST: Final = (1, 30)
 _OWN_CHECK: Final = {"Secret"}  # see the check of the certificate

@@ -7,10 +7,10 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from certs import PairSnapshot
-from webhook.admission.probe import Seen
-from webhook.detection.finding import Finding
+from genguard.admission.probe import Seen
+from genguard.detection.finding import Finding
+from genguard.linting.hook import INJECTED, Hook, mapping, read_hooks
 from webhook.install.registering import is_limited
-from webhook.lint.hook import Hook, mapping, read_hooks
 from webhook.manifest.documents import (
     AUDIT_ONLY,
     HEAL,
@@ -21,7 +21,6 @@ from webhook.manifest.documents import (
 )
 from webhook.manifest.kustomize import Document
 from webhook.manifest.rendering import (
-    INJECTED,
     NAMESPACE,
     PHASES,
     callers_of,

@@ -4,9 +4,9 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final
 
+from genguard.generation.strategy import UnknownServerVersionError, parse_version
 from webhook.doctor.facts import Facts
 from webhook.doctor.result import CheckResult, Level, few
-from webhook.generation.strategy import UnknownServerVersionError, parse_version
 
 _GATE: Final = "feature gate PodObservedGenerationTracking"
 _UNKNOWN: Final = "not known of {}, whose version is none of a kubelet"

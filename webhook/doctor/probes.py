@@ -8,13 +8,13 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Final, NamedTuple
 
+from genguard.admission.probe import Seen
+from genguard.detection.finding import Finding, Severity
+from genguard.linting.hook import mapping
 from webhook import __version__
-from webhook.admission.probe import Seen
-from webhook.detection.finding import Finding, Severity
 from webhook.doctor.facts import Facts
 from webhook.doctor.result import CheckResult, Level, fail, few, results_or_ok, warn
 from webhook.install.registering import is_limited
-from webhook.lint.hook import mapping
 from webhook.manifest.documents import mode_of
 
 _AFFINITY: Final = "ClientIP"

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from genguard.linting.hook import items, mapping, texts
 from webhook.doctor.facts import Facts, Found
 from webhook.doctor.result import CheckResult, fail, few, results_or_ok, warn
 from webhook.install.registering import (
@@ -11,7 +12,6 @@ from webhook.install.registering import (
     is_limited,
     removal_commands,
 )
-from webhook.lint.hook import items, mapping, texts
 from webhook.manifest.documents import title_of
 from webhook.manifest.rendering import PHASES, REGISTRATIONS
 

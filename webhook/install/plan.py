@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
+from genguard.objects.pointer import Path, to_field_path
 from webhook.manifest.documents import title_of
 from webhook.manifest.kustomize import Document
-from webhook.objects.pointer import Path, to_field_path
 
 _SERVER_FIELDS: Final = frozenset(
     {"managedFields", "resourceVersion", "generation", "creationTimestamp", "uid", "selfLink"}

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, Final
 
-from webhook.generation.table import load_rows
-from webhook.objects.served import collection_path
+from genguard.generation.table import load_rows
+from genguard.objects.served import collection_path
 
 AUDIT_ONLY: Final = "--audit-only"
 HEAL: Final = "--heal"

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 import yaml
 
-from webhook.objects.pointer import from_pointer
+from genguard.objects.pointer import from_pointer
 
 Document = dict[str, Any]
 

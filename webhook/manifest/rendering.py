@@ -30,16 +30,6 @@ KEY: Final = "key"
 """The key of the Secret with which replicas encrypt shared values; the store never has it."""
 
 PHASES: Final = ("intent", "mutate", "outcome")
-INJECTED: Final = "cert-manager.io/inject-ca-from"
-"""The annotation that tells cert-manager to write a caBundle."""
-
-INJECTORS: Final = (
-    INJECTED,
-    "cert-manager.io/inject-ca-from-secret",
-    "cert-manager.io/inject-apiserver-ca",
-    "service.beta.openshift.io/inject-cabundle",
-)
-"""Annotations of a configuration whose caBundle another program writes."""
 
 REGISTRATIONS: Final = (
     ("MutatingWebhookConfiguration", "0--genguard-intent"),

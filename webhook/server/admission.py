@@ -13,10 +13,10 @@ from typing import ClassVar, Final, Protocol
 from aiohttp import web
 from aiohttp.abc import AbstractStreamWriter
 
-from webhook.admission.encode import encode_refusal
-from webhook.admission.join import JoinKey
-from webhook.admission.review import Phase
-from webhook.pipeline import Dependencies, Reply, Skipped, awaited_intent, review
+from genguard.admission.encode import encode_refusal
+from genguard.admission.join import JoinKey
+from genguard.admission.review import Phase
+from genguard.review import Dependencies, Reply, Skipped, awaited_intent, review
 from webhook.server.body import (
     BadRequestError,
     Bodies,

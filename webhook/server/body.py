@@ -9,7 +9,7 @@ from typing import ClassVar, Final
 import aiohttp
 from aiohttp import HttpVersion11, web
 
-from webhook.admission.decode import MAX_BODY_BYTES
+from genguard.admission.decode import MAX_BODY_BYTES
 from webhook.server.overload import Rejected
 
 _JSON: Final = "application/json"

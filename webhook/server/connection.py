@@ -28,7 +28,7 @@ from typing import Any, Final, cast
 
 from aiohttp import web
 
-from webhook.admission.encode import encode_refusal
+from genguard.admission.encode import encode_refusal
 from webhook.server.clients import Clients
 from webhook.server.limits import TLS_BUFFER_BYTES
 from webhook.server.overload import LoopLag

@@ -13,19 +13,19 @@ from typing import Final, Protocol
 
 import msgspec
 
-from webhook.admission.review import AdmissionRequest, Operation, Phase
+from genguard.admission.review import AdmissionRequest, Operation, Phase
+from genguard.detection.detection import Detection
+from genguard.detection.fact import encode_fact
+from genguard.detection.finding import Finding
+from genguard.detection.life_fact import AnyFact
+from genguard.detection.reduce import Reviewed
+from genguard.objects.fields import Fields
+from genguard.review import Verdict
+from genguard.status.health_rules import RuleAnswers
+from genguard.status.tracking import NOT_JUDGED, Judged, Tracking, record_outcome, shows_object
 from webhook.alerts.change import Sink, TransitionTracker
 from webhook.alerts.queued import QueuedSink
-from webhook.detection.detection import Detection
-from webhook.detection.fact import encode_fact
-from webhook.detection.finding import Finding
-from webhook.detection.life_fact import AnyFact
-from webhook.detection.reduce import Reviewed
-from webhook.objects.fields import Fields
-from webhook.pipeline import Verdict
 from webhook.server.time_of_day import TimeOfDay
-from webhook.status.health_rules import RuleAnswers
-from webhook.status.tracking import NOT_JUDGED, Judged, Tracking, record_outcome, shows_object
 from webhook.supervisor import Supervisor
 from webhook.telemetry.logs import LOGGER
 from webhook.threads import in_thread

@@ -6,9 +6,9 @@ from typing import Final
 
 from prometheus_client.metrics_core import Metric
 
-from webhook.admission.review import Phase
-from webhook.detection.detectors import ALL
-from webhook.detection.finding import Severity
+from genguard.admission.review import Phase
+from genguard.detection.detectors import ALL
+from genguard.detection.finding import Severity
 from webhook.server.detecting import Detecting
 from webhook.telemetry import declarations
 

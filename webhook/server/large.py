@@ -18,11 +18,11 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Final, ParamSpec, TypeVar
 
-from webhook.admission.join import JoinKey
-from webhook.objects.fields import count_values
-from webhook.objects.intended import Intended
-from webhook.pipeline import Dependencies, Rounds
-from webhook.rules.restore_intent import Intents
+from genguard.admission.join import JoinKey
+from genguard.objects.fields import count_values
+from genguard.objects.intended import Intended
+from genguard.review import Dependencies, Rounds
+from genguard.rules.restore_intent import Intents
 from webhook.server.body import OverloadedError
 from webhook.server.limits import Limits
 from webhook.server.overload import Rejected

@@ -22,9 +22,9 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry
 from prometheus_client.registry import Collector
 
+from genguard.detection.detection import Completeness
+from genguard.review import Dependencies
 from webhook import __version__
-from webhook.detection.detection import Completeness
-from webhook.pipeline import Dependencies
 from webhook.server.access import Access, WithinHost
 from webhook.server.admission import AdmissionHandler, RemoteIntents, ReviewSpans
 from webhook.server.certificate import CertificateKeeper

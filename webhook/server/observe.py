@@ -3,12 +3,12 @@
 import logging
 from typing import Any, Final
 
-from webhook.admission.review import Phase
-from webhook.objects.pointer import to_field_path
-from webhook.pipeline import Reply, Skipped, Verdict
-from webhook.rules.annotations import MOST_SHOWN
-from webhook.rules.assign_generation import AssignGeneration
-from webhook.rules.shadow_generation import ShadowGeneration
+from genguard.admission.review import Phase
+from genguard.objects.pointer import to_field_path
+from genguard.review import Reply, Skipped, Verdict
+from genguard.rules.annotations import MOST_SHOWN
+from genguard.rules.assign_generation import AssignGeneration
+from genguard.rules.shadow_generation import ShadowGeneration
 from webhook.server.detecting import Detecting
 from webhook.server.large import is_large
 from webhook.server.limits import Limits

@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from webhook.admission.review import Phase
+from genguard.admission.review import Phase
 from webhook.private_file import keep_private
 
 _QUEUED_BYTES: Final = 64 * 1024 * 1024

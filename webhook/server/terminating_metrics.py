@@ -20,8 +20,8 @@ from typing import Final, NamedTuple
 
 from prometheus_client.metrics_core import Metric
 
+from genguard.status.terminating_pods import DEPLOYMENT, REPLICA_SET
 from webhook.server.watching import Watching
-from webhook.status.terminating_pods import DEPLOYMENT, REPLICA_SET
 from webhook.telemetry import declarations
 from webhook.telemetry.declarations import Gauge
 

@@ -12,11 +12,11 @@ from urllib.parse import urlsplit
 
 from aiohttp import web
 
-from webhook.admission.decode import MAX_BODY_BYTES, decode_review
-from webhook.admission.encode import encode_allowed
-from webhook.admission.errors import UndecodableReviewError
-from webhook.admission.review import AdmissionRequest
-from webhook.admission.skim import skim
+from genguard.admission.decode import MAX_BODY_BYTES, decode_review
+from genguard.admission.encode import encode_allowed
+from genguard.admission.errors import UndecodableReviewError
+from genguard.admission.review import AdmissionRequest
+from genguard.admission.skim import skim
 from webhook.server.connection import ListenError, naming_flags
 
 OnView = Callable[[int, AdmissionRequest], None]

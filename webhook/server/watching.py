@@ -9,12 +9,12 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from webhook.generation.table import load_rows
-from webhook.objects.fields import Fields
-from webhook.objects.metadata import decode_metadata
+from genguard.generation.table import load_rows
+from genguard.objects.fields import Fields
+from genguard.objects.metadata import decode_metadata
+from genguard.status.terminating_pods import Terminating
+from genguard.status.tracking import Tracking
 from webhook.server.detecting import Rules
-from webhook.status.terminating_pods import Terminating
-from webhook.status.tracking import Tracking
 from webhook.supervisor import Supervisor
 from webhook.telemetry.logs import LOGGER
 from webhook.threads import in_thread

@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Final, TypeVar
 
+from genguard.detection.silences import Silences
+from genguard.objects.intended import Restored
 from webhook.alerts.leader import Leadership
-from webhook.detection.silences import Silences
-from webhook.objects.intended import Restored
 from webhook.store.address import ValkeyAddress
 from webhook.store.circuit_breaker import CircuitBreaker, StoreAccess, StoreLostError, StoreState
 from webhook.store.leader_lock import LeaderLock

@@ -13,7 +13,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-from webhook.detection.silences import MOST_SILENCES, Silence, Silences
+from genguard.detection.silences import MOST_SILENCES, Silence, Silences
 from webhook.store.circuit_breaker import Answer, Command, StoreLostError
 from webhook.store.seal import Seal, UnsealedError
 

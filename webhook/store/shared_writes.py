@@ -28,23 +28,23 @@ from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
-from webhook.admission.join import JoinKey
-from webhook.objects.intended import Intended, Restored
-from webhook.rules.annotations import GENERATION
-from webhook.rules.assign_generation import AssignGeneration
-from webhook.rules.flip_status import FlipStatus
-from webhook.rules.preserve_observed_generation import PreserveObservedGeneration
-from webhook.rules.restore_intent import RestoreIntent
-from webhook.rules.shadow_generation import ShadowGeneration
+from genguard.admission.join import JoinKey
+from genguard.objects.intended import Intended, Restored
+from genguard.review_memory import MemoryIntents, MemoryRounds
+from genguard.rules.annotations import GENERATION
+from genguard.rules.assign_generation import AssignGeneration
+from genguard.rules.flip_status import FlipStatus
+from genguard.rules.preserve_observed_generation import PreserveObservedGeneration
+from genguard.rules.restore_intent import RestoreIntent
+from genguard.rules.shadow_generation import ShadowGeneration
 from webhook.store.circuit_breaker import Answer, Command, StoreLostError
-from webhook.store.memory import MemoryIntents, MemoryRounds
 from webhook.store.seal import Seal, UnsealedError
 
 _DIGEST_BYTES: Final = 16
 _intent_decoder: Final = msgspec.msgpack.Decoder(Intended)
 _annotations_decoder: Final = msgspec.msgpack.Decoder(dict[str, str])
 KEPT_MILLISECONDS: Final = 30_000
-"""The longest that a write can be between its phases, as in webhook/store/memory.py."""
+"""The longest that a write can be between its phases, as in genguard/review_memory.py."""
 LARGEST_VALUE: Final = 1024 * 1024
 """Bytes of one value that are accepted; no replica writes nearly as many."""
 REPLICA_BYTES: Final = 8

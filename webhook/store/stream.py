@@ -21,7 +21,7 @@ from typing import Final, NamedTuple, Protocol, TypeVar
 import msgspec
 from cachetools import LRUCache
 
-from webhook.detection.fact import UnreadableFactError
+from genguard.detection.fact import UnreadableFactError
 from webhook.store.circuit_breaker import Command
 from webhook.store.seal import Seal, UnsealedError
 
@@ -65,7 +65,7 @@ class BadMessageError(ValueError):
 
 
 class Facts(msgspec.Struct, frozen=True, array_like=True, tag="facts1"):
-    """What a replica saw, in its order; see webhook/detection/fact.py.
+    """What a replica saw, in its order; see genguard/detection/fact.py.
 
     Without facts: it sees no fact on its way, so none waits for another. Each replica ends the wait
     at the same place of the stream; by its own clock it would find other counts than the others.

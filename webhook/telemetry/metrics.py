@@ -13,9 +13,9 @@ from typing import Final, NamedTuple
 
 from prometheus_client.metrics_core import HistogramMetricFamily, Metric
 
-from webhook.admission.review import Phase
-from webhook.generation.table import load_rows
-from webhook.pipeline import Reply, Verdict
+from genguard.admission.review import Phase
+from genguard.generation.table import load_rows
+from genguard.review import Reply, Verdict
 from webhook.telemetry import declarations
 
 _BUCKETS: Final = (

@@ -16,10 +16,10 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
+from genguard.admission.review import Phase
+from genguard.objects.shown import printable
+from genguard.review import Reply
 from webhook import __version__
-from webhook.admission.review import Phase
-from webhook.objects.shown import printable
-from webhook.pipeline import Reply
 from webhook.telemetry import declarations
 from webhook.telemetry.logs import LOGGER
 from webhook.telemetry.metrics import Metrics, decision_of
@@ -99,7 +99,7 @@ class ExportedSpans:
         except ImportError as error:
             raise BadTracingError(
                 f"OpenTelemetry is asked for and {error.name or 'a part of it'} is not installed: "
-                "pip install 'genguard[otel]', or set OTEL_SDK_DISABLED=true"
+                "pip install 'genguard-webhook[otel]', or set OTEL_SDK_DISABLED=true"
             ) from None
         self._most: Final = _queue_size(environment)
         self._recorded = 0

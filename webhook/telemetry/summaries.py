@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable, Iterator
 
 from prometheus_client.metrics_core import Metric
 
-from webhook.status.summaries import Key, SetCounts, Summaries
-from webhook.status.view import Health
+from genguard.status.summaries import Key, SetCounts, Summaries
+from genguard.status.view import Health
 from webhook.telemetry import declarations
 from webhook.telemetry.declarations import Gauge
 

@@ -8,9 +8,9 @@ from typing import Final
 
 from prometheus_client.metrics_core import Metric
 
-from webhook.status.kind_counts import OTHER, DurationHistogram, KindCounts
-from webhook.status.tracking import Tracking
-from webhook.status.view import Health
+from genguard.status.kind_counts import OTHER, DurationHistogram, KindCounts
+from genguard.status.tracking import Tracking
+from genguard.status.view import Health
 from webhook.telemetry import declarations
 from webhook.telemetry.summaries import summary_families
 

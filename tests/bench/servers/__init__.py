@@ -106,7 +106,7 @@ GENGUARD: Final = "genguard"
 GO: Final = "go"
 """What it is measured against as well: what one would write instead."""
 
-# Longer than SECONDS_WITHOUT_OUTCOMES of webhook/detection/correlate.py. Every server imports this
+# Longer than SECONDS_WITHOUT_OUTCOMES of genguard/detection/correlate.py. Every server imports this
 # module: what it imports would be part of the floor.
 _PUTS_ASIDE: Final = 2.1
 

@@ -12,9 +12,9 @@ from typing import Final
 
 from aiohttp import web
 
+from genguard.admission.decode import MAX_BODY_BYTES
 from tests.bench.servers import CONSTANT_ANSWER
 from tests.bench.servers.listen import listen
-from webhook.admission.decode import MAX_BODY_BYTES
 from webhook.server.limits import KEEPALIVE_SECONDS
 
 ANSWER: Final = json.dumps(CONSTANT_ANSWER, separators=(",", ":")).encode()

@@ -2,9 +2,9 @@
 //
 // A wrong type anywhere in an object makes that conversion fail (apimachinery
 // pkg/runtime/converter.go), and with it the whole judgement, so the views of `genguard status`
-// have to know every field. webhook/status/views/go_types.json is this program's output:
+// have to know every field. genguard/status/views/go_types.json is this program's output:
 //
-//	go run ./gotypes > ../../webhook/status/views/go_types.json
+//	go run ./gotypes > ../../genguard/status/views/go_types.json
 package main
 
 import (

@@ -2,7 +2,7 @@
 //
 // Semantic equality depends on Go types that JSON does not show: a missing key is equal to an
 // empty list but not to a pointer to an empty struct, and "1000m" is equal to "1" only where the
-// field is a Quantity. webhook/objects/type_shapes.json is this program's output.
+// field is a Quantity. genguard/objects/type_shapes.json is this program's output.
 //
 // Usage: typeshapes GROUP/VERSION/KIND... (the core group is "core")
 package main

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from genguard.admission.contract import violations
+from genguard.admission.encode import encode_allowed, encode_refusal
+from genguard.admission.review import V1, V1BETA1, PatchOperation, Phase
 from tests.reviews import make_review
-from webhook.admission.contract import violations
-from webhook.admission.encode import encode_allowed, encode_refusal
-from webhook.admission.review import V1, V1BETA1, PatchOperation, Phase
 
 PATCH = (PatchOperation("add", "/a", 1),)
 

@@ -6,14 +6,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.reviews import make_review
-from webhook.admission.decode import MOST_FIELDS, decode_review
-from webhook.admission.errors import (
+from genguard.admission.decode import MOST_FIELDS, decode_review
+from genguard.admission.errors import (
     InvalidFieldError,
     NotJSONError,
     UndecodableReviewError,
     UnsupportedVersionError,
 )
+from tests.reviews import make_review
 
 CANARY = "canary-7f3a"
 GONE = object()

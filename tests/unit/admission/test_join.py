@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from genguard.admission.decode import decode_review
+from genguard.admission.join import JoinKey
 from tests.reviews import make_review
-from webhook.admission.decode import decode_review
-from webhook.admission.join import JoinKey
 
 
 def key(**arguments: Any) -> JoinKey | None:

@@ -4,11 +4,11 @@ import json
 
 import pytest
 
+from genguard.admission.probe import PROBE, answer, read_answers
+from genguard.admission.review import Phase
+from genguard.review import review
+from genguard.review_setup import ReviewOptions, ReviewSetup
 from tests.reviews import make_review
-from webhook.admission.probe import PROBE, answer, read_answers
-from webhook.admission.review import Phase
-from webhook.pipeline import review
-from webhook.review_setup import ReviewOptions, ReviewSetup
 
 VALUE = "0123456789abcdef"
 TEMPLATE = {"apiVersion": "v1", "kind": "PodTemplate"}

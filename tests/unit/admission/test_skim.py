@@ -5,14 +5,14 @@ import time
 
 import pytest
 
-from tests.reviews import make_review
-from webhook.admission.errors import (
+from genguard.admission.errors import (
     InvalidFieldError,
     NotJSONError,
     TooDeepError,
     UnsupportedVersionError,
 )
-from webhook.admission.skim import MAX_TOKENS, Envelope, skim
+from genguard.admission.skim import MAX_TOKENS, Envelope, skim
+from tests.reviews import make_review
 
 V1 = "admission.k8s.io/v1"
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import msgspec
 
+from genguard.detection.finding import Actor, Confidence, Finding, FoundObject, Severity
 from webhook.alerts.change import Change, Transition
-from webhook.detection.finding import Actor, Confidence, Finding, FoundObject, Severity
 
 BEGUN = "2026-01-02T03:04:05Z"
 CANARY = "canary-7f3a"

@@ -10,10 +10,10 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer, unused_port
 
+from genguard.detection.finding import Severity
 from tests.unit.alerts.findings import BEGUN, CANARY, Clock, change, finding, on
 from webhook.alerts.alertmanager import LIFETIME, RESEND, AlertmanagerSink
 from webhook.alerts.change import Transition
-from webhook.detection.finding import Severity
 
 OPENED = (change(Transition.OPENED),)
 

@@ -4,13 +4,13 @@ import asyncio
 
 import pytest
 
+from genguard.detection.finding import Actor, Confidence, Severity
 from tests.unit.alerts import findings
 from tests.unit.alerts.findings import CANARY, Clock, change, on
 from tests.waiting import patiently
 from webhook.alerts import kube_event
 from webhook.alerts.change import Change, Transition
 from webhook.alerts.kube_event import BURST, REFILL_SECONDS, KubeEventSink
-from webhook.detection.finding import Actor, Confidence, Severity
 
 LOOPING = (Transition.RESOLVED, Transition.REOPENED)
 
@@ -154,7 +154,7 @@ async def test_a_note_is_no_longer_than_the_api_server_allows(sink, cluster, let
 
 
 async def test_reason_and_action_are_short_enough_for_every_detector(sink, cluster):
-    from webhook.detection.detectors import ALL  # noqa: PLC0415
+    from genguard.detection.detectors import ALL  # noqa: PLC0415
 
     for detector in ALL:
         await tell(

@@ -5,10 +5,10 @@ import logging
 
 import pytest
 
+from genguard.detection.finding import Severity
 from tests.unit.alerts.findings import CANARY, change, finding
 from webhook.alerts.change import Transition
 from webhook.alerts.log import LogSink
-from webhook.detection.finding import Severity
 from webhook.telemetry.logs import JSONFormatter
 
 

@@ -11,10 +11,10 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer, unused_port
 from msgspec.structs import replace
 
+from genguard.detection.finding import Severity
+from genguard.detection.silences import Action, Silence, Silences
 from tests.unit.alerts.findings import finding
 from webhook.alerts.silencing import AlertmanagerSilencer
-from webhook.detection.finding import Severity
-from webhook.detection.silences import Action, Silence, Silences
 
 NOW = 1_800_000_000.0
 FINDING = finding()

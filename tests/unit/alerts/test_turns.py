@@ -2,9 +2,9 @@
 
 import pytest
 
+from genguard.detection.finding import Finding, Severity
 from tests.unit.alerts.findings import finding
 from webhook.alerts.change import Transition, TransitionTracker
-from webhook.detection.finding import Finding, Severity
 
 INFO, WARNING, CRITICAL = Severity
 

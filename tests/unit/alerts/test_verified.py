@@ -5,6 +5,7 @@ import asyncio
 import pytest
 from msgspec import structs
 
+from genguard.detection.finding import FoundObject, Severity
 from tests.unit.alerts.findings import change, finding, on
 from tests.unit.alerts.test_leader import Told
 from webhook.alerts import verified as module
@@ -17,7 +18,6 @@ from webhook.alerts.verified import (
     Verification,
     VerifiedSink,
 )
-from webhook.detection.finding import FoundObject, Severity
 from webhook.supervisor import Supervisor
 
 

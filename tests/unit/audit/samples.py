@@ -5,9 +5,9 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from webhook.audit.log import AuditLog
-from webhook.generation.custom import CustomResource
-from webhook.review_setup import ReviewOptions, ReviewSetup
+from genguard.audit.log import AuditLog
+from genguard.generation.custom import CustomResource
+from genguard.review_setup import ReviewOptions, ReviewSetup
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 CULPRIT = ("culprits", "clears.example.org")

@@ -1,7 +1,7 @@
 """Root causes in an audit log: the deployment-controller does as two others ask it in turn."""
 
+from genguard.audit.log import AuditLog
 from tests.unit.audit.samples import Json, as_lines, audit_log, deployment, event
-from webhook.audit.log import AuditLog
 
 CONTROLLER = "system:serviceaccount:kube-system:deployment-controller"
 

@@ -5,6 +5,10 @@ import json
 import msgspec
 import pytest
 
+from genguard.audit.document import see_events
+from genguard.audit.log import IGNORED
+from genguard.generation.custom import CustomResource, StatusSubresource
+from genguard.generation.table import load_rows
 from tests.unit.audit.samples import (
     CULPRIT,
     Json,
@@ -14,10 +18,6 @@ from tests.unit.audit.samples import (
     deployment,
     event,
 )
-from webhook.audit.document import see_events
-from webhook.audit.log import IGNORED
-from webhook.generation.custom import CustomResource, StatusSubresource
-from webhook.generation.table import load_rows
 
 NAME = "/".join(CULPRIT)
 REMOVES = [{"op": "remove", "path": "/status/observedGeneration"}]

@@ -2,9 +2,9 @@
 
 import pytest
 
+from genguard.audit.event import Operation
+from genguard.audit.signs import lost_status
 from tests.cases_loader import table
-from webhook.audit.event import Operation
-from webhook.audit.signs import lost_status
 
 
 @table("audit/lost.yaml", "patch", "sent", "observed", "terminating", "other")

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from webhook.audit.event import Event
+from genguard.audit.event import Event
 
 
 def answered(code: int, *, decision="allow", **status) -> Event:

@@ -5,11 +5,11 @@ import json
 import msgspec
 import pytest
 
+from genguard.audit.event import Event, read_calls
+from genguard.audit.reviewing import Reviewing
+from genguard.detection.detection import Detection
+from genguard.review_setup import ReviewOptions, ReviewSetup
 from tests.unit.audit.samples import Json, deployment, event
-from webhook.audit.event import Event, read_calls
-from webhook.audit.reviewing import Reviewing
-from webhook.detection.detection import Detection
-from webhook.review_setup import ReviewOptions, ReviewSetup
 
 PHASES = ["intent", "mutate", "outcome"]
 

@@ -6,9 +6,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from genguard.audit.event import read_event
+from genguard.audit.sent import SentWrites
 from tests.unit.audit.samples import Json, event
-from webhook.audit.event import read_event
-from webhook.audit.sent import SentWrites
 
 
 def uid_of(writes: SentWrites, metadata: Any = None) -> str:

@@ -6,11 +6,11 @@ import json
 import msgspec
 import pytest
 
+from genguard.audit.event import Event, read_calls
+from genguard.audit.stages import UnknownStagesError, stages
+from genguard.audit.stored import read_object
 from tests.cases_loader import table
 from tests.unit.audit.samples import annotations, event
-from webhook.audit.event import Event, read_calls
-from webhook.audit.stages import UnknownStagesError, stages
-from webhook.audit.stored import read_object
 
 KEYS = ("verb", "before", "sent", "patches", "after", "asked", "rounds", "unknown")
 GENGUARD = ("zzzzzz-genguard-mutate", "mutate.genguard.io")

@@ -4,12 +4,12 @@ import json
 
 import pytest
 
+from genguard.audit.event import ObjectReference
+from genguard.blame.audited import AuditBlame, NotInLogError, kind_in_log
+from genguard.blame.drawing import table as drawn
+from genguard.blame.places import NoSuchFieldError
+from genguard.generation.table import load_rows
 from tests.cases_loader import table
-from webhook.audit.event import ObjectReference
-from webhook.blame.audited import AuditBlame, NotInLogError, kind_in_log
-from webhook.blame.drawing import table as drawn
-from webhook.blame.places import NoSuchFieldError
-from webhook.generation.table import load_rows
 
 DAY = "2026-11-23T"
 VALUE = "hunter2"

@@ -7,14 +7,14 @@ import msgspec
 import pytest
 import yaml
 
+from genguard.blame.drawing import HIDDEN, annotated
+from genguard.blame.drawing import table as drawn
+from genguard.blame.managed import UnreadableFieldsError
+from genguard.blame.places import NoSuchFieldError, find_place
+from genguard.blame.report import BlamedObject, blame_live
+from genguard.blame.seen import ObjectAnswer, WebhooksAnswer, seen
+from genguard.objects.shown import json_line
 from tests.cases_loader import table
-from webhook.blame.drawing import HIDDEN, annotated
-from webhook.blame.drawing import table as drawn
-from webhook.blame.managed import UnreadableFieldsError
-from webhook.blame.places import NoSuchFieldError, find_place
-from webhook.blame.report import BlamedObject, blame_live
-from webhook.blame.seen import ObjectAnswer, WebhooksAnswer, seen
-from webhook.objects.shown import json_line
 
 WEB = BlamedObject("apps", "v1", "deployments", "shop", "web", "u")
 VALUE = "hunter2"

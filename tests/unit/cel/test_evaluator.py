@@ -8,21 +8,21 @@ from pathlib import Path
 
 import pytest
 
+from genguard.admission.decode import decode_review
+from genguard.admission.review import AdmissionRequest
+from genguard.detection.evidence import ResourceKind
+from genguard.detection.suspects import Suspects, read_configurations
+from genguard.objects.selectors import Truth
 from tests.cases_loader import table
 from tests.costly_objects import costly_object
 from tests.reviews import make_review
 from tests.unit.detection.test_called_webhooks import only_if
 from tests.unit.detection.test_suspects import OWN, hook
-from webhook.admission.decode import decode_review
-from webhook.admission.review import AdmissionRequest
 from webhook.cel import evaluator as module
 from webhook.cel.evaluator import LONGEST, Evaluator
 from webhook.cel.message import MOST_BYTES
 from webhook.cel.programs import MOST_PROGRAMS
 from webhook.cel.worker import MOST_MEMORY
-from webhook.detection.evidence import ResourceKind
-from webhook.detection.suspects import Suspects, read_configurations
-from webhook.objects.selectors import Truth
 from webhook.telemetry.metrics import Metrics
 
 SMALL = {"metadata": {"name": "web"}, "spec": {"replicas": 3}}

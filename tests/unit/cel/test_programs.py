@@ -2,15 +2,15 @@
 
 import json
 
+from genguard.admission.decode import decode_review
+from genguard.admission.review import AdmissionRequest
+from genguard.objects.selectors import Truth
 from tests.cases_loader import table
 from tests.reviews import make_review
 from tests.unit.detection.builders import INTENT, reviewed
-from webhook.admission.decode import decode_review
-from webhook.admission.review import AdmissionRequest
 from webhook.cel import programs
 from webhook.cel.message import make_message
 from webhook.cel.programs import Programs, Variables
-from webhook.objects.selectors import Truth
 
 STORED = {
     "metadata": {

@@ -2,13 +2,13 @@
 
 import pytest
 
+from genguard.status.health_rules import HealthRule, HealthRules, Key, NoAnswer
+from genguard.status.view import Health
 from tests.cases_loader import table
 from tests.costly_objects import costly_object
 from webhook.cel.evaluator import Evaluator, RuleJudge
 from webhook.cel.message import MOST_BYTES, RULE_ANSWERS, decode_rule_answer, encode_rule_answer
 from webhook.cel.rule_programs import MOST_PROGRAMS, RulePrograms
-from webhook.status.health_rules import HealthRule, HealthRules, Key, NoAnswer
-from webhook.status.view import Health
 
 READY = "status.conditions.exists(c, c.type == 'Ready' && c.status == 'True')"
 COSTLY = "spec.list.all(x, x in spec.list.filter(y, y == x))"

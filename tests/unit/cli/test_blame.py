@@ -12,12 +12,12 @@ import yaml
 from aiohttp import web
 from click.testing import CliRunner, Result
 
+from genguard.detection.fix import with_fix
+from genguard.detection.sample import PatchedField, ShownField, ShownValue, WriteDiff
 from tests.unit.blame.test_audited import event
 from tests.unit.detection.test_fix import finding
 from tests.waiting import PATIENCE
 from webhook.cli import main
-from webhook.detection.fix import with_fix
-from webhook.detection.sample import PatchedField, ShownField, ShownValue, WriteDiff
 
 STORED = {"kind": "Deployment", "metadata": {"name": "web"}, "spec": {"replicas": 1}}
 LOG = [

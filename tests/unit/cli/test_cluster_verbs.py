@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from genguard.status.drawing import Cell, Tone
 from webhook.cli import main, output
 from webhook.flags import duration
-from webhook.status.drawing import Cell, Tone
 
 NAMED = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}}
 

@@ -7,11 +7,11 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
+from genguard.detection.finding import Actor, Confidence, Finding, FoundObject, Severity
+from genguard.status.assessment import assess
 from tests.unit.cli.test_blame import serving
 from webhook.cli import main
 from webhook.cli.culprits import Culprits
-from webhook.detection.finding import Actor, Confidence, Finding, FoundObject, Severity
-from webhook.status.assessment import assess
 
 OLD = Actor("webhook", "mmm-old/status.example.org", "", Confidence.CERTAIN)
 CONTROLLER = Actor("user", "deployment-controller", "", Confidence.LIKELY)

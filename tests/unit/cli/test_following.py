@@ -5,11 +5,11 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from genguard.status.targets import WatchTarget
 from tests.unit.cluster.store import Store, serving
 from tests.unit.status.test_targets import DEPLOYMENTS, NODES, PODS, served
 from webhook.cli.asking_server import Memory
 from webhook.cli.following import Following, Sight, following
-from webhook.status.targets import WatchTarget
 
 REPLICA_SETS = served("apps", "replicasets", "ReplicaSet")
 WIDGETS = served("example.org", "widgets", "Widget")

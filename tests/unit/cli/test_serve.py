@@ -80,7 +80,7 @@ def test_an_event_loop_that_is_not_installed_is_told_with_what_to_install(tmp_pa
     monkeypatch.setitem(sys.modules, "uvloop", None)
     result = serve("--event-loop", "uvloop", "--cert-dir", tmp_path)
     assert result.exit_code == 2
-    assert "it is not installed; pip install 'genguard[uvloop]'" in result.stderr
+    assert "it is not installed; pip install 'genguard-webhook[uvloop]'" in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -14,10 +14,10 @@ import pytest
 from click.testing import CliRunner
 
 import webhook
+from genguard.status.drawing import Cell, Tone
 from tests.cases_loader import FOLDER
 from webhook import cli
 from webhook.cli import main, output
-from webhook.status.drawing import Cell, Tone
 
 ROOT = FOLDER.parents[1]
 CONTEXT = click.Context(main, info_name="genguard")

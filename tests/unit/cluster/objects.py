@@ -8,10 +8,10 @@ from typing import Any
 import jsonpatch
 import msgspec
 
+from genguard.detection.damage import Damage, LostValue
+from genguard.detection.finding import FoundObject
+from genguard.detection.ledger import Damaged
 from webhook.cluster.rest import RefusedError
-from webhook.detection.damage import Damage, LostValue
-from webhook.detection.finding import FoundObject
-from webhook.detection.ledger import Damaged
 
 Change = Callable[[dict[str, Any]], None]
 

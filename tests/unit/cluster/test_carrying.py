@@ -7,6 +7,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from genguard.detection.finding_state import QUIET_SECONDS
+from genguard.detection.ledger import Ledger, pack, unpack
+from genguard.detection.suspects import Suspects
 from tests.unit.cluster.objects import Leads
 from tests.unit.cluster.test_findings_configmap import ConfigMaps, place
 from tests.unit.detection.test_ledger import SIGN, WRITE, of
@@ -18,9 +21,6 @@ from webhook.cluster.saved_findings import (
     START_SECONDS,
     FindingsPersister,
 )
-from webhook.detection.finding_state import QUIET_SECONDS
-from webhook.detection.ledger import Ledger, pack, unpack
-from webhook.detection.suspects import Suspects
 from webhook.supervisor import Supervisor
 from webhook.telemetry.logs import LOGGER
 from webhook.telemetry.metrics import Metrics

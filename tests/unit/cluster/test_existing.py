@@ -6,9 +6,9 @@ import aiohttp
 import msgspec
 import pytest
 
+from genguard.detection.finding import FoundObject
 from webhook.cluster.rest import RefusedError
 from webhook.cluster.stored_objects import ObjectLookup
-from webhook.detection.finding import FoundObject
 from webhook.telemetry.logs import LOGGER
 
 WEB = FoundObject("apps", "v1", "deployments", "shop", "web", "uid-1")

@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
+from genguard.detection.finding import Finding, Severity
+from genguard.objects.open_report import LEFT_OUT, MANAGED_BY, MOST_RESULTS
 from tests.openreports import definitions
 from tests.unit.alerts.findings import CANARY, finding, on
 from webhook.cluster.finding_reports import (
@@ -16,8 +18,6 @@ from webhook.cluster.finding_reports import (
     FindingReports,
 )
 from webhook.cluster.rest import RefusedError
-from webhook.detection.finding import Finding, Severity
-from webhook.objects.open_report import LEFT_OUT, MANAGED_BY, MOST_RESULTS
 
 SCHEMAS = {
     one["spec"]["names"]["kind"]: one["spec"]["versions"][0]["schema"]["openAPIV3Schema"]

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from genguard.detection.ledger import UnreadableFindingsError
 from webhook.cluster.rest import RefusedError
 from webhook.cluster.saved_findings import FindingsConfigMap
-from webhook.detection.ledger import UnreadableFindingsError
 
 FOLDER = "/api/v1/namespaces/genguard-system/configmaps"
 PATH = f"{FOLDER}/genguard-findings"

@@ -9,6 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from genguard.detection.damage import Damage, LostValue
+from genguard.detection.ledger import Damaged
 from tests.unit.cluster.objects import (
     Api,
     Findings,
@@ -27,8 +29,6 @@ from webhook.cluster.healing import (
 from webhook.cluster.rechecking import AGAIN_SECONDS, FRESH_SECONDS, Rechecking
 from webhook.cluster.rest import RefusedError
 from webhook.cluster.stored_objects import StoredObjects
-from webhook.detection.damage import Damage, LostValue
-from webhook.detection.ledger import Damaged
 from webhook.telemetry.logs import LOGGER
 
 WEB = deployment("web")

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from webhook.admission.probe import PROBE, answer
-from webhook.admission.review import Phase
+from genguard.admission.probe import PROBE, answer
+from genguard.admission.review import Phase
 from webhook.cluster.install_waits import (
     NotInTimeError,
     leaving,

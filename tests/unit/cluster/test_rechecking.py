@@ -6,6 +6,7 @@ import logging
 import aiohttp
 import pytest
 
+from genguard.detection.ledger import Damaged
 from tests.unit.cluster.objects import Api, Findings, deployment, lost, path_of
 from webhook.cluster import rechecking as module
 from webhook.cluster.rechecking import (
@@ -17,7 +18,6 @@ from webhook.cluster.rechecking import (
 )
 from webhook.cluster.rest import RefusedError
 from webhook.cluster.stored_objects import StoredObjects
-from webhook.detection.ledger import Damaged
 from webhook.telemetry.logs import LOGGER
 
 WEB, DB = deployment("web"), deployment("db")

@@ -2,10 +2,10 @@
 
 import asyncio
 
+from genguard.objects.fields import fields_of
 from tests.unit.server.test_judged import until
 from webhook.cluster.rules_configmap import _Following
 from webhook.cluster.watch import Change, ChangeKind
-from webhook.objects.fields import fields_of
 
 
 def seen(**data):

@@ -6,6 +6,9 @@ from typing import Any
 
 import pytest
 
+from genguard.objects.served import Served
+from genguard.status.assessment import assess
+from genguard.status.published import MANAGER, NotPublishableError, without_published
 from tests.statuses import NOW
 from webhook.cluster.rest import RefusedError
 from webhook.cluster.status_publisher import (
@@ -13,9 +16,6 @@ from webhook.cluster.status_publisher import (
     SHORTEST_SECONDS,
     StatusPublisher,
 )
-from webhook.objects.served import Served
-from webhook.status.assessment import assess
-from webhook.status.published import MANAGER, NotPublishableError, without_published
 
 WIDGETS = Served("example.org", "v1", "widgets", "widget", "Widget", (), True, True, True)
 CONDITIONS = {

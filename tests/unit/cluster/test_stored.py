@@ -8,11 +8,11 @@ import pytest
 from aiohttp import web
 from kubernetes.aio import client
 
+from genguard.detection.finding import FoundObject
 from tests.unit.cluster.objects import deployment, path_of
 from webhook.cluster import stored_objects as module
 from webhook.cluster.rest import RefusedError, Rest
 from webhook.cluster.stored_objects import StoredObjects, event_creator
-from webhook.detection.finding import FoundObject
 
 WEB = deployment("web")
 FOUND = {"kind": "Deployment", "metadata": {"uid": WEB.uid, "resourceVersion": "7"}, "status": {}}

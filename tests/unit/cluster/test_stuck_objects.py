@@ -4,11 +4,11 @@ import aiohttp
 import msgspec
 import pytest
 
+from genguard.objects.fields import fields_of
+from genguard.status.blocking import OBSERVES_SECONDS
+from genguard.status.tracking import Tracking
 from webhook.cluster.rest import RefusedError
 from webhook.cluster.stuck_objects import AGAIN_SECONDS, AHEAD_SECONDS, MOST_READS, StuckObjects
-from webhook.objects.fields import fields_of
-from webhook.status.blocking import OBSERVES_SECONDS
-from webhook.status.tracking import Tracking
 
 ROOT = "/apis/apps/v1"
 

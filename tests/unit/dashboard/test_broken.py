@@ -5,12 +5,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tests.unit.alerts.findings import finding
-from webhook.dashboard.broken import Broken, Verdict, find_broken, is_broken
-from webhook.dashboard.page import PageQueue, Sources
-from webhook.dashboard.rendering import parse_time
-from webhook.detection.detection import Detection
-from webhook.detection.finding import (
+from genguard.detection.detection import Detection
+from genguard.detection.finding import (
     SETTLES_SECONDS,
     Actor,
     Confidence,
@@ -18,16 +14,20 @@ from webhook.detection.finding import (
     FoundObject,
     Severity,
 )
-from webhook.detection.silences import Silences
-from webhook.detection.suspects import Suspects
+from genguard.detection.silences import Silences
+from genguard.detection.suspects import Suspects
+from genguard.status.blocking import FAILED_SECONDS, OBSERVES_SECONDS, PROGRESS_SECONDS
+from genguard.status.evaluate import GRACE_SECONDS
+from genguard.status.kind_counts import ResourceKind
+from genguard.status.tracked_state import TrackedState
+from genguard.status.tracking import Tracking
+from genguard.status.view import Health
+from tests.unit.alerts.findings import finding
+from webhook.dashboard.broken import Broken, Verdict, find_broken, is_broken
+from webhook.dashboard.page import PageQueue, Sources
+from webhook.dashboard.rendering import parse_time
 from webhook.server.detecting import Detecting
 from webhook.server.watching import Watching
-from webhook.status.blocking import FAILED_SECONDS, OBSERVES_SECONDS, PROGRESS_SECONDS
-from webhook.status.evaluate import GRACE_SECONDS
-from webhook.status.kind_counts import ResourceKind
-from webhook.status.tracked_state import TrackedState
-from webhook.status.tracking import Tracking
-from webhook.status.view import Health
 from webhook.telemetry.metrics import Metrics
 
 NOW = 1_800_000_000.0

@@ -2,8 +2,8 @@
 
 import pytest
 
+from genguard.status.kind_counts import OBSERVATION_SECONDS, DurationHistogram
 from webhook.dashboard.durations import BOTTOM, HEIGHT, LEFT, WIDTH, draw, histogram
-from webhook.status.kind_counts import OBSERVATION_SECONDS, DurationHistogram
 
 
 def drawn(*seconds: float):

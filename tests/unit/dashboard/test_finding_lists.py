@@ -5,11 +5,11 @@ import io
 
 import pytest
 
+from genguard.detection.finding import Actor, Confidence
 from tests.unit.alerts.findings import finding, on
 from webhook.dashboard.csv_rows import to_csv
 from webhook.dashboard.findings import parse, select, to_row
 from webhook.dashboard.page import BadQueryError
-from webhook.detection.finding import Actor, Confidence
 
 NOW = 1_767_323_100.0  # a minute after the last sign of tests/unit/alerts/findings.py
 

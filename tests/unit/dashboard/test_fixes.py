@@ -4,12 +4,12 @@ from types import SimpleNamespace
 
 import pytest
 
+from genguard.detection.finding import Finding
+from genguard.detection.silences import Silences
+from genguard.status.tracking import Tracking
 from tests.unit.detection.test_fix import finding
 from webhook.dashboard import findings
 from webhook.dashboard.page import MissingError, PageContext, Sources
-from webhook.detection.finding import Finding
-from webhook.detection.silences import Silences
-from webhook.status.tracking import Tracking
 
 CLEARED = finding(
     {

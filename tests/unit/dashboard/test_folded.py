@@ -1,11 +1,11 @@
 """Findings that follow from another are linked with it; tests/unit/dashboard/test_grouping.py."""
 
+from genguard.detection.finding import Severity
 from tests.unit.alerts.findings import finding
 from webhook.dashboard.findings import parse, select
 from webhook.dashboard.headlines import headline, kinds
 from webhook.dashboard.rendering import render
 from webhook.dashboard.runbook import runbook_of
-from webhook.detection.finding import Severity
 
 ROOT = finding(id="root", detector="spec-fight", evidence=())
 CHILD = finding(

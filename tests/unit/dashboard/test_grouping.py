@@ -2,6 +2,8 @@
 
 import pytest
 
+from genguard.detection.finding import Actor, Confidence, Severity
+from genguard.status.view import Health
 from tests.unit.alerts.findings import finding, on
 from webhook.dashboard.broken import NotSettled
 from webhook.dashboard.grouping import (
@@ -13,8 +15,6 @@ from webhook.dashboard.grouping import (
     sorted_findings,
 )
 from webhook.dashboard.headlines import kinds
-from webhook.detection.finding import Actor, Confidence, Severity
-from webhook.status.view import Health
 
 KIND_OF = kinds(())
 WORST = Grouping("culprit", "severity", "desc", 1)

@@ -2,6 +2,8 @@
 
 import pytest
 
+from genguard.detection.detectors import ALL
+from genguard.detection.finding import Actor, Confidence, FoundObject
 from tests.unit.alerts.findings import finding, on
 from webhook.dashboard.headlines import (
     _PHRASES,
@@ -12,8 +14,6 @@ from webhook.dashboard.headlines import (
     object_name,
     predicate,
 )
-from webhook.detection.detectors import ALL
-from webhook.detection.finding import Actor, Confidence, FoundObject
 
 KIND_OF = kinds([("example.org", "widgets", "Widget")])
 CONTROLLER = "system:serviceaccount:kube-system:deployment-controller"

@@ -2,11 +2,11 @@
 
 from msgspec.structs import replace
 
+from genguard.status.kind_counts import ResourceKind
+from genguard.status.tracking import Tracking
 from tests.dashboard.crowd import state
 from webhook.dashboard.object_page import MOST_CHILDREN, MOST_NODES, tree
 from webhook.dashboard.page import PageQueue
-from webhook.status.kind_counts import ResourceKind
-from webhook.status.tracking import Tracking
 
 NOW = 1_000.0
 POD = ResourceKind("", "pods", "Pod")

@@ -3,14 +3,14 @@
 import pytest
 from msgspec.structs import replace
 
+from genguard.detection.finding import FoundObject, Severity
+from genguard.status.kind_counts import ResourceKind
+from genguard.status.tracking import Tracking
 from tests.dashboard.crowd import state
 from tests.unit.alerts.findings import finding
 from webhook.dashboard.objects import OpenFindings, page, parse
 from webhook.dashboard.page import BadQueryError
 from webhook.dashboard.rendering import parse_time
-from webhook.detection.finding import FoundObject, Severity
-from webhook.status.kind_counts import ResourceKind
-from webhook.status.tracking import Tracking
 
 NOW = 1_000_000.0
 POD = ResourceKind("", "pods", "Pod")

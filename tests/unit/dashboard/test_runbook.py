@@ -2,9 +2,9 @@
 
 import pytest
 
+from genguard.detection.detectors import ALL
 from tests.unit.manifest_files import MANIFESTS
 from webhook.dashboard.runbook import Block, Span, read, runbook
-from webhook.detection.detectors import ALL
 
 PAGES = sorted(path.stem for path in (MANIFESTS / "monitoring" / "runbooks").glob("*.md"))
 

@@ -4,9 +4,9 @@ import re
 
 import pytest
 
+from genguard.detection.detectors import ALL
 from tests.unit.detection.test_fix import finding
 from webhook.dashboard.runbook import runbook, runbook_of
-from webhook.detection.detectors import ALL
 
 ENFORCE = "genguard install --ha --image registry.example.org/genguard:1"
 

@@ -5,9 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from genguard.status.terminating_pods import TerminatingPod
 from webhook.dashboard.page import BadQueryError, PageContext
 from webhook.dashboard.terminating import MOST_SHOWN, load
-from webhook.status.terminating_pods import TerminatingPod
 
 NOW = datetime(2026, 1, 1, 12, 0, tzinfo=UTC).timestamp()
 CREATED = "2026-01-01T11:00:00Z"

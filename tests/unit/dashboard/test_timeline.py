@@ -5,11 +5,11 @@ import re
 import pytest
 from msgspec.structs import replace
 
+from genguard.detection.diff import NOT_COMPARED
+from genguard.detection.history import ObjectHistory
+from genguard.status.tracking import Milestone
 from tests.unit.detection.builders import INTENT, MUTATE, OUTCOME, joined, spec, status, update
 from webhook.dashboard.timeline import WIDTH, Step, Stored, plot, steps
-from webhook.detection.diff import NOT_COMPARED
-from webhook.detection.history import ObjectHistory
-from webhook.status.tracking import Milestone
 
 
 def remembered(*reviews: tuple, stored=False):

@@ -4,16 +4,16 @@ from types import SimpleNamespace
 
 import pytest
 
+from genguard.detection.evidence import ResourceKind
+from genguard.detection.finding import Actor, Confidence
+from genguard.detection.policies import read_policies
+from genguard.detection.static_manifests import read_static
+from genguard.detection.suspects import Suspects, read_configurations
 from tests.unit.alerts.findings import finding
 from tests.unit.detection.policies import binding, policy, rule
 from tests.unit.detection.test_suspects import OWN, hook
 from webhook.dashboard.page import BadQueryError, PageContext
 from webhook.dashboard.webhooks import Role, load
-from webhook.detection.evidence import ResourceKind
-from webhook.detection.finding import Actor, Confidence
-from webhook.detection.policies import read_policies
-from webhook.detection.static_manifests import read_static
-from webhook.detection.suspects import Suspects, read_configurations
 
 WHERE = ResourceKind("apps", "deployments", "status")
 STATUS = {"resource": "deployments.apps", "subresource": "status", "namespace": "shop"}

@@ -3,15 +3,15 @@
 import json
 from typing import Any
 
+from genguard.admission.review import Phase
+from genguard.detection.detection import Detection
+from genguard.detection.diff import Comparer
+from genguard.detection.fact import Fact
+from genguard.detection.reduce import NO_EARLIER_FACTS, Reviewed, reduce
+from genguard.detection.suspects import Suspects
+from genguard.detection.write import Write
+from genguard.review import Dependencies, review
 from tests.reviews import judge, make_review
-from webhook.admission.review import Phase
-from webhook.detection.detection import Detection
-from webhook.detection.diff import Comparer
-from webhook.detection.fact import Fact
-from webhook.detection.reduce import NO_EARLIER_FACTS, Reviewed, reduce
-from webhook.detection.suspects import Suspects
-from webhook.detection.write import Write
-from webhook.pipeline import Dependencies, review
 
 INTENT, MUTATE, OUTCOME = Phase.INTENT, Phase.MUTATE, Phase.OUTCOME
 _dependencies = judge(audit_only=True)

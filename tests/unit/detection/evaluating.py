@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable, Mapping
 
-from webhook.admission.review import AdmissionRequest
+from genguard.admission.review import AdmissionRequest
+from genguard.objects.selectors import Truth
 from webhook.cel.message import make_message
 from webhook.cel.programs import Programs, Variables
-from webhook.objects.selectors import Truth
 
 
 class Evaluated:

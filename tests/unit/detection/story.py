@@ -4,19 +4,19 @@ import itertools
 from collections.abc import Iterator
 from typing import Any, Final
 
+from genguard.admission.review import Phase
+from genguard.detection.detection import Detection
+from genguard.detection.detectors import Detector
+from genguard.detection.finding import Finding
+from genguard.detection.ledger import Row
+from genguard.detection.policies import read_policies
+from genguard.detection.suspects import Suspects, read_configurations
+from genguard.generation import CustomResource, StatusSubresource
 from tests.reviews import KINDS, judge, make_review
 from tests.unit.detection.builders import INTENT, MUTATE, OUTCOME, reviewed, see
 from tests.unit.detection.evaluating import CONDITIONS
 from tests.unit.detection.policies import apply, binding, patch, policy, rule
 from tests.unit.detection.test_suspects import hook
-from webhook.admission.review import Phase
-from webhook.detection.detection import Detection
-from webhook.detection.detectors import Detector
-from webhook.detection.finding import Finding
-from webhook.detection.ledger import Row
-from webhook.detection.policies import read_policies
-from webhook.detection.suspects import Suspects, read_configurations
-from webhook.generation import CustomResource, StatusSubresource
 
 PRESENT, ABSENT, UNKNOWN = StatusSubresource
 _EVERYTHING: Final = ("*", "*/*")

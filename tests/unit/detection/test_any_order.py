@@ -5,11 +5,11 @@ import json
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from genguard.admission.review import Phase
+from genguard.detection.detection import Detection
+from genguard.detection.finding import Severity
 from tests.scenarios import recording
 from tests.unit.detection.builders import reviewed, see
-from webhook.admission.review import Phase
-from webhook.detection.detection import Detection
-from webhook.detection.finding import Severity
 
 _NAMES = ("fields-dropped-by-an-old-struct", "replicas-pinned", "generated-names")
 _LINES = [json.loads(line) for name in _NAMES for line in recording.read_lines(name)[:60]]

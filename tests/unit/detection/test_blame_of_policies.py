@@ -4,16 +4,16 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from genguard.detection.detection import Detection
+from genguard.detection.finding import Actor, Confidence
+from genguard.detection.finding_state import Requesters
+from genguard.detection.policies import read_policies
+from genguard.detection.suspects import Suspects, read_configurations
+from genguard.detection.write import Acted, Requester
 from tests.unit.detection.builders import INTENT, MUTATE, OUTCOME, feed, joined, spec, update
 from tests.unit.detection.evaluating import CONDITIONS
 from tests.unit.detection.policies import apply, binding, patch, policy, rule
 from tests.unit.detection.test_suspects import hook
-from webhook.detection.detection import Detection
-from webhook.detection.finding import Actor, Confidence
-from webhook.detection.finding_state import Requesters
-from webhook.detection.policies import read_policies
-from webhook.detection.suspects import Suspects, read_configurations
-from webhook.detection.write import Acted, Requester
 
 FOR_GITOPS = "request.userInfo.username == 'gitops'"
 LABELS = apply("Object{metadata: Object.metadata{labels: {'team': 'a'}}}")

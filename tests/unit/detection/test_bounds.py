@@ -7,26 +7,26 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.bench.tracked import DEPLOYMENTS, PODS, Reviews, follow
-from tests.contract.hoard import ATTACKS
-from tests.reviews import make_review
-from tests.unit.detection.test_history import add, write
-from webhook.admission.decode import decode_review
-from webhook.admission.review import Phase
-from webhook.detection import changes, correlate, diff, ledger
-from webhook.detection.correlate import MOST_BYTES_PENDING
-from webhook.detection.detection import Detection
-from webhook.detection.fact import Fact
-from webhook.detection.history import (
+from genguard.admission.decode import decode_review
+from genguard.admission.review import Phase
+from genguard.detection import changes, correlate, diff, ledger
+from genguard.detection.correlate import MOST_BYTES_PENDING
+from genguard.detection.detection import Detection
+from genguard.detection.fact import Fact
+from genguard.detection.history import (
     MOST_BYTES,
     MOST_BYTES_OF_LEAVES,
     MOST_OBJECTS,
     History,
 )
-from webhook.detection.reduce import Reviewed
-from webhook.detection.suspects import Suspects, read_configurations
-from webhook.pipeline import review
-from webhook.review_setup import ReviewOptions, ReviewSetup
+from genguard.detection.reduce import Reviewed
+from genguard.detection.suspects import Suspects, read_configurations
+from genguard.review import review
+from genguard.review_setup import ReviewOptions, ReviewSetup
+from tests.bench.tracked import DEPLOYMENTS, PODS, Reviews, follow
+from tests.contract.hoard import ATTACKS
+from tests.reviews import make_review
+from tests.unit.detection.test_history import add, write
 
 MIB = 1024 * 1024
 DEPS = ReviewSetup(ReviewOptions()).dependencies

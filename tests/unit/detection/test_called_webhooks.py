@@ -2,13 +2,13 @@
 
 import pytest
 
+from genguard.detection.detection import Detection
+from genguard.detection.policies import read_policies
+from genguard.detection.suspects import Suspects, read_configurations
 from tests.unit.detection.builders import INTENT, MUTATE, OUTCOME, feed, status, update
 from tests.unit.detection.evaluating import CONDITIONS, Evaluated
 from tests.unit.detection.policies import binding, policy, rule
 from tests.unit.detection.test_suspects import hook
-from webhook.detection.detection import Detection
-from webhook.detection.policies import read_policies
-from webhook.detection.suspects import Suspects, read_configurations
 
 OLD, SENT, LEFT = status(), status(observedGeneration=1, n=1), status(n=1)
 

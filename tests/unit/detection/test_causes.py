@@ -3,16 +3,16 @@
 import msgspec
 import pytest
 
+from genguard.detection.causes import beneath_causes, root_causes
+from genguard.detection.detectors import ALL
+from genguard.detection.finding import Finding
+from genguard.detection.finding_state import FindingState
+from genguard.detection.ledger import Ledger
+from genguard.detection.suspects import Suspects
+from genguard.detection.write import ObjectKey, Requester
 from tests.cases_loader import Case, load
 from tests.unit.alerts.findings import finding
 from tests.unit.detection.story import Story
-from webhook.detection.causes import beneath_causes, root_causes
-from webhook.detection.detectors import ALL
-from webhook.detection.finding import Finding
-from webhook.detection.finding_state import FindingState
-from webhook.detection.ledger import Ledger
-from webhook.detection.suspects import Suspects
-from webhook.detection.write import ObjectKey, Requester
 
 CASES = [pytest.param(case, id=case.name) for case in load("causes.yaml", "steps", "finds")]
 

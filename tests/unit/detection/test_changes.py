@@ -3,12 +3,12 @@
 import msgspec
 import pytest
 
+from genguard.detection import changes as module
+from genguard.detection.changes import MOST_LEAVES, changes, digest
+from genguard.detection.diff import Compared, between, digests
+from genguard.detection.finding import Actor, Confidence
+from genguard.objects.fields import fields_of
 from tests.property.test_compared import compare
-from webhook.detection import changes as module
-from webhook.detection.changes import MOST_LEAVES, changes, digest
-from webhook.detection.diff import Compared, between, digests
-from webhook.detection.finding import Actor, Confidence
-from webhook.objects.fields import fields_of
 
 MANY = range(MOST_LEAVES + 10)
 

@@ -4,10 +4,10 @@ import itertools
 
 import pytest
 
+from genguard.detection.correlate import SECONDS_WAITED
+from genguard.detection.detection import Detection
+from genguard.detection.finding_state import QUIET_SECONDS
 from tests.unit.detection.builders import INTENT, MUTATE, OUTCOME, feed, status, update
-from webhook.detection.correlate import SECONDS_WAITED
-from webhook.detection.detection import Detection
-from webhook.detection.finding_state import QUIET_SECONDS
 
 NOW = 1_800_000_000.0
 HOUR, YEAR = 3_600.0, 365 * 86_400.0

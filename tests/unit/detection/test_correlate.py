@@ -7,6 +7,20 @@ import pytest
 from hypothesis import given
 from hypothesis.strategies import data, lists, permutations, sampled_from
 
+from genguard.admission.review import Phase
+from genguard.detection.correlate import (
+    MOST_AT_ONCE,
+    MOST_OF_KEY,
+    MOST_PENDING,
+    SECONDS_WAITED,
+    SECONDS_WITHOUT_OUTCOMES,
+    Correlator,
+)
+from genguard.detection.diff import NO_DIFF, NOT_COMPARED, Compared
+from genguard.detection.fact import decode_fact, encode_fact
+from genguard.detection.suspects import Suspects, read_configurations
+from genguard.detection.write import NOBODY
+from genguard.generation import CustomResource, StatusSubresource
 from tests.reviews import KINDS, judge
 from tests.unit.detection.builders import (
     INTENT,
@@ -24,20 +38,6 @@ from tests.unit.detection.builders import (
 )
 from tests.unit.detection.evaluating import CONDITIONS
 from tests.unit.detection.test_suspects import hook
-from webhook.admission.review import Phase
-from webhook.detection.correlate import (
-    MOST_AT_ONCE,
-    MOST_OF_KEY,
-    MOST_PENDING,
-    SECONDS_WAITED,
-    SECONDS_WITHOUT_OUTCOMES,
-    Correlator,
-)
-from webhook.detection.diff import NO_DIFF, NOT_COMPARED, Compared
-from webhook.detection.fact import decode_fact, encode_fact
-from webhook.detection.suspects import Suspects, read_configurations
-from webhook.detection.write import NOBODY
-from webhook.generation import CustomResource, StatusSubresource
 
 PRESENT, ABSENT, UNKNOWN = StatusSubresource
 OLD, NEW, OTHER = spec(replicas=1), spec(replicas=2), spec(replicas=3)
@@ -434,7 +434,7 @@ def test_a_status_observes_when_it_does_so_in_any_phase(observing):
 
 
 def test_of_too_many_writes_that_wait_the_oldest_are_judged_early(monkeypatch):
-    monkeypatch.setattr("webhook.detection.correlate.MOST_PENDING", 2)
+    monkeypatch.setattr("genguard.detection.correlate.MOST_PENDING", 2)
     detection = Judging()
     for base in ("1", "2", "3", "4"):
         feed(detection, MUTATE, update(NEW, OLD, base), 100.0)

@@ -13,6 +13,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from genguard.detection import ledger as ledger_module
+from genguard.detection.correlate import Correlator
+from genguard.detection.damage import (
+    Damage,
+    LostField,
+    LostValue,
+    is_broken,
+    lost_values,
+    repair_patch,
+    survives,
+)
+from genguard.detection.detection import Detection
+from genguard.detection.detectors import Blame, Signal
+from genguard.detection.diff import NOT_COMPARED
+from genguard.detection.finding import Finding, Severity
+from genguard.detection.finding_state import QUIET_SECONDS
+from genguard.detection.ledger import SECONDS_UNSEEN, Ledger
+from genguard.detection.suspects import Suspects
+from genguard.objects.observed import Observed, read_observed
 from tests.reviews import make_review
 from tests.unit.detection.builders import (
     INTENT,
@@ -24,25 +43,6 @@ from tests.unit.detection.builders import (
     joined,
     update,
 )
-from webhook.detection import ledger as ledger_module
-from webhook.detection.correlate import Correlator
-from webhook.detection.damage import (
-    Damage,
-    LostField,
-    LostValue,
-    is_broken,
-    lost_values,
-    repair_patch,
-    survives,
-)
-from webhook.detection.detection import Detection
-from webhook.detection.detectors import Blame, Signal
-from webhook.detection.diff import NOT_COMPARED
-from webhook.detection.finding import Finding, Severity
-from webhook.detection.finding_state import QUIET_SECONDS
-from webhook.detection.ledger import SECONDS_UNSEEN, Ledger
-from webhook.detection.suspects import Suspects
-from webhook.objects.observed import Observed, read_observed
 
 OWN = Damage(lost=(LostValue(None, 4),), writer="controller")
 READY = Damage(lost=(LostValue("Ready", 4),), writer="controller")

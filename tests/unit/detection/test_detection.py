@@ -2,6 +2,19 @@
 
 import pytest
 
+from genguard.admission.review import Phase
+from genguard.detection import detection as module
+from genguard.detection.detection import (
+    MOST_BYTES_ALONE,
+    MOST_LEAF_BYTES_ALONE,
+    MOST_OBJECTS_ALONE,
+    Detection,
+)
+from genguard.detection.evidence import ResourceKind
+from genguard.detection.fact import Fact, encode_fact
+from genguard.detection.history import History
+from genguard.detection.policies import read_policies
+from genguard.detection.suspects import Suspects, read_configurations
 from tests.unit.detection.builders import (
     INTENT,
     MUTATE,
@@ -16,19 +29,6 @@ from tests.unit.detection.evaluating import CONDITIONS
 from tests.unit.detection.policies import binding, policy, rule
 from tests.unit.detection.test_called_webhooks import only_if
 from tests.unit.detection.test_suspects import hook
-from webhook.admission.review import Phase
-from webhook.detection import detection as module
-from webhook.detection.detection import (
-    MOST_BYTES_ALONE,
-    MOST_LEAF_BYTES_ALONE,
-    MOST_OBJECTS_ALONE,
-    Detection,
-)
-from webhook.detection.evidence import ResourceKind
-from webhook.detection.fact import Fact, encode_fact
-from webhook.detection.history import History
-from webhook.detection.policies import read_policies
-from webhook.detection.suspects import Suspects, read_configurations
 
 HERE = ResourceKind("apps", "deployments", "status")
 OLD, SENT, LEFT = status(n=0), status(n=1), status(n=2)

@@ -5,15 +5,15 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from genguard.detection.changes import Change
+from genguard.detection.detectors import ALL
+from genguard.detection.detectors.detector import Blame, Detector, DetectorRunner, Signal
+from genguard.detection.diff import diff_of
+from genguard.detection.finding import Finding
+from genguard.detection.history import History
 from tests.cases_loader import FOLDER, Case, load
 from tests.unit.detection.builders import OUTCOME, joined, spec, status, update
 from tests.unit.detection.story import Story
-from webhook.detection.changes import Change
-from webhook.detection.detectors import ALL
-from webhook.detection.detectors.detector import Blame, Detector, DetectorRunner, Signal
-from webhook.detection.diff import diff_of
-from webhook.detection.finding import Finding
-from webhook.detection.history import History
 
 KEYS = ("resource", "object", "steps", "finds")
 DETECTORS = {one.name: one for one in ALL}

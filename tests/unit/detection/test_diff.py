@@ -2,9 +2,9 @@
 
 import pytest
 
-from webhook.detection import diff as module
-from webhook.detection.changes import Change
-from webhook.detection.diff import (
+from genguard.detection import diff as module
+from genguard.detection.changes import Change
+from genguard.detection.diff import (
     NO_DIFF,
     NOT_COMPARED,
     Compared,
@@ -13,7 +13,7 @@ from webhook.detection.diff import (
     diff_of,
     together,
 )
-from webhook.objects.fields import fields_of
+from genguard.objects.fields import fields_of
 
 
 def diff(*leaves: tuple[str, int | None, int]):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from webhook.detection.evidence import BlameScore, Evidence, ResourceKind, share
+from genguard.detection.evidence import BlameScore, Evidence, ResourceKind, share
 
 HERE, ELSEWHERE = (ResourceKind("apps", one, "status") for one in ("deployments", "replicasets"))
 NOBODY_KNOWS = BlameScore(True, 0, 0, 0, 0)

@@ -7,6 +7,19 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from genguard.admission.review import Phase
+from genguard.detection.detection import Detection
+from genguard.detection.diff import NOT_COMPARED, Compared, digests
+from genguard.detection.evidence import ResourceKind
+from genguard.detection.fact import VERSION, States, UnreadableFactError, decode_fact, encode_fact
+from genguard.detection.life_fact import decode_any
+from genguard.detection.policies import read_policies
+from genguard.detection.reduce import Reviewed
+from genguard.detection.suspects import Suspects, read_configurations
+from genguard.detection.write import Acted, Requester
+from genguard.generation import CustomResource, StatusSubresource
+from genguard.generation.prediction import Cause, Prediction
+from genguard.review import review
 from tests.cases_loader import Case, table
 from tests.property.test_changes import VALUES
 from tests.property.test_compared import STATUSES
@@ -27,19 +40,6 @@ from tests.unit.detection.evaluating import CONDITIONS
 from tests.unit.detection.policies import binding, policy, rule
 from tests.unit.detection.test_called_webhooks import only_if
 from tests.unit.detection.test_suspects import hook
-from webhook.admission.review import Phase
-from webhook.detection.detection import Detection
-from webhook.detection.diff import NOT_COMPARED, Compared, digests
-from webhook.detection.evidence import ResourceKind
-from webhook.detection.fact import VERSION, States, UnreadableFactError, decode_fact, encode_fact
-from webhook.detection.life_fact import decode_any
-from webhook.detection.policies import read_policies
-from webhook.detection.reduce import Reviewed
-from webhook.detection.suspects import Suspects, read_configurations
-from webhook.detection.write import Acted, Requester
-from webhook.generation import CustomResource, StatusSubresource
-from webhook.generation.prediction import Cause, Prediction
-from webhook.pipeline import review
 
 OBJECTS = st.fixed_dictionaries(
     {"spec": st.dictionaries(st.sampled_from("ab"), VALUES, max_size=2)},

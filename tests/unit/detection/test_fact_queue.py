@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from genguard.detection import correlate as module
+from genguard.detection.correlate import SECONDS_ON_THE_WAY, FactQueue
+from genguard.detection.fact import Fact, encode_fact
 from tests.unit.detection.builders import INTENT, MUTATE, OUTCOME, Judging, fact, status, update
-from webhook.detection import correlate as module
-from webhook.detection.correlate import SECONDS_ON_THE_WAY, FactQueue
-from webhook.detection.fact import Fact, encode_fact
 
 OLD, SENT, LEFT = status(n=0), status(n=1, observedGeneration=1), status(n=1)
 

@@ -6,11 +6,11 @@ import shlex
 import pytest
 import yaml
 
+from genguard.detection.detectors import ALL
+from genguard.detection.finding import Actor, Confidence, Finding, FoundObject, Severity
+from genguard.detection.fix import PLANS, Installation, fix, with_fix
+from genguard.detection.suspects import Registered
 from tests.cases_loader import load, table
-from webhook.detection.detectors import ALL
-from webhook.detection.finding import Actor, Confidence, Finding, FoundObject, Severity
-from webhook.detection.fix import PLANS, Installation, fix, with_fix
-from webhook.detection.suspects import Registered
 
 WEB = FoundObject("apps", "v1", "deployments", "shop", "web", "u")
 KEYS = ("finding", "registered", "enforcing", "enforce", "connected", "steps")

@@ -5,17 +5,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from tests.unit.detection.builders import OUTCOME, joined, status, update
-from webhook.detection.changes import Change
-from webhook.detection.diff import NO_DIFF, NOT_COMPARED, Diff, diff_of
-from webhook.detection.history import (
+from genguard.detection.changes import Change
+from genguard.detection.diff import NO_DIFF, NOT_COMPARED, Diff, diff_of
+from genguard.detection.history import (
     BYTES_OF_AN_OBJECT,
     SECONDS_KEPT,
     WRITES_OF_AN_OBJECT,
     History,
     ObjectHistory,
 )
-from webhook.detection.write import NOBODY, Called, Requester
+from genguard.detection.write import NOBODY, Called, Requester
+from tests.unit.detection.builders import OUTCOME, joined, status, update
 
 (WRITE,) = joined(
     (OUTCOME, update(status(replicas=2, ready=2), status(replicas=1), subresource="status"))

@@ -6,22 +6,22 @@ from hashlib import blake2b
 import pytest
 from msgspec.structs import replace
 
-from tests.unit.detection.builders import OUTCOME, joined, spec, update
-from tests.unit.detection.test_suspects import hook
-from webhook.detection import ledger as ledger_module
-from webhook.detection.detectors import Blame, Signal
-from webhook.detection.evidence import ResourceKind
-from webhook.detection.finding import Severity
-from webhook.detection.finding_state import (
+from genguard.detection import ledger as ledger_module
+from genguard.detection.detectors import Blame, Signal
+from genguard.detection.evidence import ResourceKind
+from genguard.detection.finding import Severity
+from genguard.detection.finding_state import (
     CRITICAL_COUNT,
     CRITICAL_SECONDS,
     MOST_PATHS,
     QUIET_SECONDS,
     WINDOW_SECONDS,
 )
-from webhook.detection.ledger import Ledger
-from webhook.detection.suspects import Suspects, read_configurations
-from webhook.detection.write import Called, ObjectKey
+from genguard.detection.ledger import Ledger
+from genguard.detection.suspects import Suspects, read_configurations
+from genguard.detection.write import Called, ObjectKey
+from tests.unit.detection.builders import OUTCOME, joined, spec, update
+from tests.unit.detection.test_suspects import hook
 
 (WRITE,) = joined((OUTCOME, update(spec(replicas=2), spec(replicas=1))))
 CALLED = replace(WRITE, called=Called(("aaa/h",), ()))

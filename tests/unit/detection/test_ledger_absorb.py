@@ -8,15 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from genguard.detection.detection import Detection
+from genguard.detection.detectors import Blame, Signal
+from genguard.detection.fact import encode_fact
+from genguard.detection.finding_state import QUIET_SECONDS, WINDOW_SECONDS
+from genguard.detection.ledger import Ledger
+from genguard.detection.suspects import Suspects
+from genguard.detection.write import Called
 from tests.unit.detection.builders import INTENT, MUTATE, OUTCOME, fact, status, update
 from tests.unit.detection.test_ledger import SIGN, WRITE
-from webhook.detection.detection import Detection
-from webhook.detection.detectors import Blame, Signal
-from webhook.detection.fact import encode_fact
-from webhook.detection.finding_state import QUIET_SECONDS, WINDOW_SECONDS
-from webhook.detection.ledger import Ledger
-from webhook.detection.suspects import Suspects
-from webhook.detection.write import Called
 
 TIMES = st.integers(0, int(QUIET_SECONDS) - 1)
 SIGNS = st.builds(

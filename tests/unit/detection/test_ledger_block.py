@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from zstandard import ZstdCompressor
 
-from webhook.detection import ledger as module
-from webhook.detection.ledger import MOST_BYTES_OF_BLOCK, UnreadableFindingsError, pack, unpack
+from genguard.detection import ledger as module
+from genguard.detection.ledger import MOST_BYTES_OF_BLOCK, UnreadableFindingsError, pack, unpack
 
 rows = st.lists(st.tuples(st.text(max_size=30), st.binary(max_size=200)), max_size=30)
 

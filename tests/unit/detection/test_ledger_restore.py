@@ -4,13 +4,13 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from genguard.detection.detection import Detection
+from genguard.detection.finding import Severity
+from genguard.detection.finding_state import QUIET_SECONDS, WINDOW_SECONDS
+from genguard.detection.ledger import Ledger
+from genguard.detection.suspects import Suspects
 from tests.unit.detection.builders import INTENT, MUTATE, feed, update
 from tests.unit.detection.test_ledger import SIGN, WRITE, of
-from webhook.detection.detection import Detection
-from webhook.detection.finding import Severity
-from webhook.detection.finding_state import QUIET_SECONDS, WINDOW_SECONDS
-from webhook.detection.ledger import Ledger
-from webhook.detection.suspects import Suspects
 
 
 def clobber(detection: Detection, now: float, base: int) -> None:

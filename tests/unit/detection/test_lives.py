@@ -6,6 +6,18 @@ from typing import Any
 import msgspec
 import pytest
 
+from genguard.admission.join import JoinKey
+from genguard.admission.review import Phase
+from genguard.detection import lives as lives_module
+from genguard.detection import refusals as refusals_module
+from genguard.detection.correlate import Correlator
+from genguard.detection.detection import Detection
+from genguard.detection.fact import UnreadableFactError, encode_fact
+from genguard.detection.finding import Severity
+from genguard.detection.history import History
+from genguard.detection.life_fact import VERSION, LifeFact, decode_any
+from genguard.detection.lives import MOST_ENDED, MOST_LIVES, Lives
+from genguard.detection.refusals import MOST_ATTEMPTED, Refusals
 from tests.reviews import make_review
 from tests.unit.detection.builders import (
     INTENT,
@@ -18,18 +30,6 @@ from tests.unit.detection.builders import (
     status,
     update,
 )
-from webhook.admission.join import JoinKey
-from webhook.admission.review import Phase
-from webhook.detection import lives as lives_module
-from webhook.detection import refusals as refusals_module
-from webhook.detection.correlate import Correlator
-from webhook.detection.detection import Detection
-from webhook.detection.fact import UnreadableFactError, encode_fact
-from webhook.detection.finding import Severity
-from webhook.detection.history import History
-from webhook.detection.life_fact import VERSION, LifeFact, decode_any
-from webhook.detection.lives import MOST_ENDED, MOST_LIVES, Lives
-from webhook.detection.refusals import MOST_ATTEMPTED, Refusals
 
 CONTENT = "planted-value"
 

@@ -2,16 +2,16 @@
 
 import pytest
 
+from genguard.detection.detection import Detection
+from genguard.detection.evidence import ResourceKind
+from genguard.detection.matching import NotEvaluated, reads_object
+from genguard.detection.policies import read_policies
+from genguard.detection.suspects import Suspects, read_configurations
 from tests.unit.detection.builders import INTENT, reviewed, update
 from tests.unit.detection.evaluating import CONDITIONS
 from tests.unit.detection.policies import binding, policy
 from tests.unit.detection.test_called_webhooks import only_if
 from tests.unit.detection.test_suspects import OWN, hook
-from webhook.detection.detection import Detection
-from webhook.detection.evidence import ResourceKind
-from webhook.detection.matching import NotEvaluated, reads_object
-from webhook.detection.policies import read_policies
-from webhook.detection.suspects import Suspects, read_configurations
 
 HERE, ELSE = ResourceKind("apps", "deployments", ""), ResourceKind("apps", "deployments", "status")
 NEVER = ("false",)

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
+from genguard.admission.decode import decode_review
+from genguard.admission.review import AdmissionRequest
+from genguard.detection.matching import Matched, matched, matches_rules, selects, shown_to_rules
+from genguard.objects.selectors import Truth
 from tests.reviews import make_review
-from webhook.admission.decode import decode_review
-from webhook.admission.review import AdmissionRequest
-from webhook.detection.matching import Matched, matched, matches_rules, selects, shown_to_rules
-from webhook.objects.selectors import Truth
 
 LABELLED = {"metadata": {"labels": {"a": "b"}}}
 YES, NO, PERHAPS = Truth.TRUE, Truth.FALSE, Truth.UNKNOWN

@@ -3,6 +3,14 @@
 import pytest
 from msgspec.structs import replace
 
+from genguard.detection import detection as module
+from genguard.detection.detection import COUNTED_WRITES
+from genguard.detection.diff import NO_DIFF, NOT_COMPARED
+from genguard.detection.evidence import ResourceKind
+from genguard.detection.fact import decode_fact, encode_fact
+from genguard.detection.history import History, ObjectHistory
+from genguard.detection.metadata import BOOKKEEPING, SAME_METADATA
+from genguard.detection.suspects import Suspects
 from tests.reviews import make_review
 from tests.unit.detection.builders import (
     INTENT,
@@ -13,14 +21,6 @@ from tests.unit.detection.builders import (
     feed,
     joined,
 )
-from webhook.detection import detection as module
-from webhook.detection.detection import COUNTED_WRITES
-from webhook.detection.diff import NO_DIFF, NOT_COMPARED
-from webhook.detection.evidence import ResourceKind
-from webhook.detection.fact import decode_fact, encode_fact
-from webhook.detection.history import History, ObjectHistory
-from webhook.detection.metadata import BOOKKEEPING, SAME_METADATA
-from webhook.detection.suspects import Suspects
 
 SECRET = "d41d8cd98f00"  # noqa: S105 - a value that must not be found anywhere
 

@@ -3,10 +3,10 @@
 import pytest
 from msgspec.structs import replace
 
+from genguard.detection.history import History
+from genguard.detection.moves import MOST_MOVES, MOST_MOVING
+from genguard.detection.write import Requester
 from tests.unit.detection.builders import OUTCOME, joined, spec, update
-from webhook.detection.history import History
-from webhook.detection.moves import MOST_MOVES, MOST_MOVING
-from webhook.detection.write import Requester
 
 (WRITE,) = joined((OUTCOME, update(spec(a=2), spec(a=1))))
 

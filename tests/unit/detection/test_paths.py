@@ -5,7 +5,7 @@ from hashlib import blake2b
 
 import pytest
 
-from webhook.detection.changes import LONGEST_NAME, PathTree, salt
+from genguard.detection.changes import LONGEST_NAME, PathTree, salt
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_each_place_is_made_and_counted_once():
 
 
 def test_a_new_tree_is_begun_when_there_are_too_many_places(monkeypatch):
-    monkeypatch.setattr("webhook.detection.changes.MOST_PLACES", 2)
+    monkeypatch.setattr("genguard.detection.changes.MOST_PLACES", 2)
     tree = PathTree()
     first = tree.root()
     _ = first["a"], first["b"]

@@ -2,11 +2,11 @@
 
 import pytest
 
+from genguard.detection.matching import Matched
+from genguard.detection.policies import read_policies
+from genguard.objects.selectors import Truth
 from tests.cases_loader import table
 from tests.unit.detection.policies import apply, binding, patch, policy, rule
-from webhook.detection.matching import Matched
-from webhook.detection.policies import read_policies
-from webhook.objects.selectors import Truth
 
 WRITE = Matched("apps", "v1", "deployments", "", "UPDATE", "shop", "web", {"a": "b"}, {})
 YES, NO, PERHAPS = Truth.TRUE, Truth.FALSE, Truth.UNKNOWN

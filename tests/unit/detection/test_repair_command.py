@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from webhook.detection.damage import Damage, LostValue, repair_command
-from webhook.detection.finding import FoundObject
+from genguard.detection.damage import Damage, LostValue, repair_command
+from genguard.detection.finding import FoundObject
 
 WEB = FoundObject("apps", "v1", "deployments", "shop", "web", "uid-1")
 

@@ -6,10 +6,9 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
-from tests.unit.detection.builders import INTENT, MUTATE, OUTCOME, Judging, feed, joined, update
-from webhook.detection.detection import Detection
-from webhook.detection.finding_state import SECONDS_BETWEEN_SAMPLES
-from webhook.detection.sample import (
+from genguard.detection.detection import Detection
+from genguard.detection.finding_state import SECONDS_BETWEEN_SAMPLES
+from genguard.detection.sample import (
     MOST_BYTES,
     MOST_FIELDS,
     Letters,
@@ -18,7 +17,8 @@ from webhook.detection.sample import (
     shown_diff,
     values_of,
 )
-from webhook.detection.values import Shows
+from genguard.detection.values import Shows
+from tests.unit.detection.builders import INTENT, MUTATE, OUTCOME, Judging, feed, joined, update
 
 
 def write(stored, asked, left=None, came=None, **more):

@@ -4,9 +4,8 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from tests.unit.detection.test_fix import finding
-from webhook.detection.finding import Severity
-from webhook.detection.silences import (
+from genguard.detection.finding import Severity
+from genguard.detection.silences import (
     MOST_SECONDS,
     MOST_SILENCES,
     Action,
@@ -14,6 +13,7 @@ from webhook.detection.silences import (
     Silences,
     TooManySilencesError,
 )
+from tests.unit.detection.test_fix import finding
 
 NOW = 1_000_000.0
 HOUR = 3_600.0

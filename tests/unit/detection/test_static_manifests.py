@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from tests.unit.detection.policies import binding, policy
-from tests.unit.detection.test_suspects import hook
-from webhook.detection.static_manifests import (
+from genguard.detection.static_manifests import (
     BadManifestError,
     Identity,
     check_manifest,
     read_static,
 )
+from tests.unit.detection.policies import binding, policy
+from tests.unit.detection.test_suspects import hook
 
 VERSION = {"apiVersion": "admissionregistration.k8s.io/v1"}
 HOOK = {**hook("pins.static.k8s.io"), **VERSION}

@@ -5,15 +5,15 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from genguard.detection.detection import Detection
+from genguard.detection.finding import Finding
+from genguard.detection.policies import read_policies
+from genguard.detection.static_manifests import read_static
+from genguard.detection.suspects import Suspects, read_configurations
 from tests.unit.detection.builders import INTENT, MUTATE, OUTCOME, feed, reviewed, spec, update
 from tests.unit.detection.evaluating import CONDITIONS
 from tests.unit.detection.policies import apply, binding, policy, rule
 from tests.unit.detection.test_suspects import OWN, STATUS, hook
-from webhook.detection.detection import Detection
-from webhook.detection.finding import Finding
-from webhook.detection.policies import read_policies
-from webhook.detection.static_manifests import read_static
-from webhook.detection.suspects import Suspects, read_configurations
 
 NAME = "pins.static.k8s.io"
 FULL_NAME = f"{NAME}/h.example.org"

@@ -2,6 +2,8 @@
 
 import pytest
 
+from genguard.detection import detection as module
+from genguard.detection.detection import COUNTED_WRITES
 from tests.unit.detection.builders import (
     INTENT,
     MUTATE,
@@ -13,8 +15,6 @@ from tests.unit.detection.builders import (
     status,
     update,
 )
-from webhook.detection import detection as module
-from webhook.detection.detection import COUNTED_WRITES
 
 
 @pytest.fixture(autouse=True)

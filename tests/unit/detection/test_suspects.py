@@ -6,18 +6,18 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from genguard.admission.decode import decode_review
+from genguard.detection import evidence
+from genguard.detection import suspects as suspects_module
+from genguard.detection.evidence import ResourceKind, share
+from genguard.detection.finding import Confidence
+from genguard.detection.matching import NAME_LABEL, Matched
+from genguard.detection.policies import read_policies
+from genguard.detection.suspects import Suspects, read_configurations
+from genguard.detection.write import NOBODY
 from tests.reviews import make_review
 from tests.unit.detection.evaluating import CONDITIONS
 from tests.unit.detection.policies import binding, policy, rule
-from webhook.admission.decode import decode_review
-from webhook.detection import evidence
-from webhook.detection import suspects as suspects_module
-from webhook.detection.evidence import ResourceKind, share
-from webhook.detection.finding import Confidence
-from webhook.detection.matching import NAME_LABEL, Matched
-from webhook.detection.policies import read_policies
-from webhook.detection.suspects import Suspects, read_configurations
-from webhook.detection.write import NOBODY
 
 STATUS = Matched("apps", "v1", "deployments", "status", "UPDATE", "shop", "web", {"a": "b"}, {})
 HERE = ResourceKind("apps", "deployments", "status")

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from genguard.detection.detection import Detection
 from tests.unit.detection.story import Story
-from webhook.detection.detection import Detection
 
 
 def counted(*steps: dict[str, Any]) -> dict[str, int]:

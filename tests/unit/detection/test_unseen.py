@@ -5,6 +5,11 @@ import dataclasses
 import pytest
 from msgspec.structs import replace
 
+from genguard.detection.detectors import Blame, Signal
+from genguard.detection.finding import Confidence, Finding
+from genguard.detection.finding_state import QUIET_SECONDS
+from genguard.detection.ledger import Ledger
+from genguard.detection.suspects import Suspects
 from tests.unit.detection.builders import (
     INTENT,
     MUTATE,
@@ -17,11 +22,6 @@ from tests.unit.detection.builders import (
     update,
 )
 from tests.unit.detection.builders import reviewed as read
-from webhook.detection.detectors import Blame, Signal
-from webhook.detection.finding import Confidence, Finding
-from webhook.detection.finding_state import QUIET_SECONDS
-from webhook.detection.ledger import Ledger
-from webhook.detection.suspects import Suspects
 
 ASKED = update(spec(replicas=2), spec(replicas=1))
 (WHOLE,) = joined((INTENT, ASKED), (MUTATE, ASKED), (OUTCOME, ASKED))

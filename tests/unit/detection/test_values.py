@@ -2,7 +2,7 @@
 
 import pytest
 
-from webhook.detection.values import LONGEST_SHOWN, Shows, shown, shows_of
+from genguard.detection.values import LONGEST_SHOWN, Shows, shown, shows_of
 
 READY = ("status", "conditions", "type=Ready")
 OTHER = ("spec", "text")

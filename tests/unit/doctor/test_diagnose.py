@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from certs import installed_names, issue_authority, renew
+from genguard.detection.finding import Actor, Confidence, Finding, FoundObject, Severity
 from tests.unit.doctor.healthy import (
     NOW,
     PAIR,
@@ -21,7 +22,6 @@ from tests.unit.doctor.healthy import (
     with_split,
     worst,
 )
-from webhook.detection.finding import Actor, Confidence, Finding, FoundObject, Severity
 from webhook.doctor.diagnose import CHECKS, diagnose
 from webhook.doctor.facts import Right
 from webhook.doctor.result import Level

@@ -2,21 +2,21 @@
 
 import pytest
 
-from tests.cases_loader import table
-from tests.unit.explain.samples import definitions
-from webhook.explain import page as page_module
-from webhook.explain.catalogue import Catalogue
-from webhook.explain.page import page
-from webhook.explain.predicate import PredicateVerdict
-from webhook.generation import predict
-from webhook.generation.strategy import (
+from genguard.explain import page as page_module
+from genguard.explain.catalogue import Catalogue
+from genguard.explain.page import page
+from genguard.explain.predicate import PredicateVerdict
+from genguard.generation import predict
+from genguard.generation.strategy import (
     Equality,
     OnCreate,
     OnDelete,
     Propagation,
     SubresourceRule,
 )
-from webhook.generation.table import load_rows, load_table
+from genguard.generation.table import load_rows, load_table
+from tests.cases_loader import table
+from tests.unit.explain.samples import definitions
 
 VERSIONS = ("1.28", "1.33", "1.36", "1.37")
 

@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
+from genguard.explain.catalogue import Catalogue
+from genguard.explain.predicate import DELETION, EVERYTHING, EVERYTHING_BUT_STATUS, PredicateVerdict
+from genguard.generation import predict
+from genguard.generation.table import load_rows, load_table
 from tests.cases_loader import Case, table
 from tests.unit.explain.samples import definitions
-from webhook.explain.catalogue import Catalogue
-from webhook.explain.predicate import DELETION, EVERYTHING, EVERYTHING_BUT_STATUS, PredicateVerdict
-from webhook.generation import predict
-from webhook.generation.table import load_rows, load_table
 
 VERSIONS = ("1.32", "1.36", "1.37")
 CHANGES: dict[str, Any] = {

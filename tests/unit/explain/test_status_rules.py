@@ -2,8 +2,8 @@
 
 import pytest
 
-from webhook.explain.explanation import describe_status_rule
-from webhook.status.kinds import KINDS
+from genguard.explain.explanation import describe_status_rule
+from genguard.status.kinds import KINDS
 
 
 @pytest.mark.parametrize(("group", "kind"), KINDS, ids=lambda part: part or "core")

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from webhook.generation import CustomResource, CustomResources, StatusSubresource
-from webhook.generation.custom import BadDefinitionError, custom_strategy, from_definition
-from webhook.generation.strategy import (
+from genguard.generation import CustomResource, CustomResources, StatusSubresource
+from genguard.generation.custom import BadDefinitionError, custom_strategy, from_definition
+from genguard.generation.strategy import (
     Equality,
     OnCreate,
     OnDelete,

@@ -4,17 +4,17 @@ import json
 
 import pytest
 
-from tests.reviews import make_review
-from webhook.admission.decode import decode_review
-from webhook.generation import (
+from genguard.admission.decode import decode_review
+from genguard.generation import (
     Cause,
     CustomResource,
     CustomResources,
     Prediction,
     StatusSubresource,
 )
-from webhook.generation.table import load_table
-from webhook.generation.transition import Engine
+from genguard.generation.table import load_table
+from genguard.generation.transition import Engine
+from tests.reviews import make_review
 
 PRESENT, ABSENT, UNKNOWN = StatusSubresource
 KNOWN = CustomResource("example.org", "v1", "widgets", "Widget", ABSENT)

@@ -1,7 +1,7 @@
 """Whether a schema takes the conditions that --flip-status writes: certain, or refused."""
 
+from genguard.generation.flipped_conditions import condition_fault
 from tests.cases_loader import Case, table
-from webhook.generation.flipped_conditions import condition_fault
 
 
 @table("conditions_schema.yaml", "root", "status", "conditions", "items", "fault")

@@ -3,17 +3,17 @@
 import pytest
 from msgspec.structs import asdict
 
-from tests.cases_loader import FOLDER, Case, load
-from tests.reviews import ask, judge, make_review
-from webhook.generation import Cause, CustomResource, StatusSubresource, predict
-from webhook.generation.strategy import (
+from genguard.generation import Cause, CustomResource, StatusSubresource, predict
+from genguard.generation.strategy import (
     Equality,
     OnDelete,
     Propagation,
     SubresourceRule,
     parse_version,
 )
-from webhook.generation.table import load_rows, load_table
+from genguard.generation.table import load_rows, load_table
+from tests.cases_loader import FOLDER, Case, load
+from tests.reviews import ask, judge, make_review
 
 KEYS = (
     "resource", "subresource", "operation", "server", "status", "old", "new", "options", "expect",

@@ -4,11 +4,11 @@ import doctest
 
 import pytest
 
-import webhook.generation
-from webhook.generation import Cause, Prediction, UnknownServerVersionError, library, predict
+import genguard.generation
+from genguard.generation import Cause, Prediction, UnknownServerVersionError, library, predict
 
 
-@pytest.mark.parametrize("module", [webhook.generation, library])
+@pytest.mark.parametrize("module", [genguard.generation, library])
 def test_the_examples_of_the_documentation_work(module):
     results = doctest.testmod(module)
     assert results.attempted > 0
@@ -16,12 +16,12 @@ def test_the_examples_of_the_documentation_work(module):
 
 
 def test_the_public_names_are_those_that_are_listed():
-    public = {name for name in vars(webhook.generation) if not name.startswith("_")}
-    modules = {name for name in public if hasattr(getattr(webhook.generation, name), "__path__")}
+    public = {name for name in vars(genguard.generation) if not name.startswith("_")}
+    modules = {name for name in public if hasattr(getattr(genguard.generation, name), "__path__")}
     submodules = {"comparison", "custom", "deletion", "library", "pod_subresources", "prediction"}
     submodules |= {"flipped_conditions", "strategy", "table", "transition"}
-    assert public - modules - submodules == set(webhook.generation.__all__)
-    assert sorted(webhook.generation.__all__) == webhook.generation.__all__
+    assert public - modules - submodules == set(genguard.generation.__all__)
+    assert sorted(genguard.generation.__all__) == genguard.generation.__all__
 
 
 def test_a_scale_of_the_whole_object_tells_its_generation_too():

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from webhook.generation.prediction import Cause, Prediction
-from webhook.generation.strategy import OnCreate, UnknownServerVersionError, parse_version
-from webhook.generation.table import load_table
+from genguard.generation.prediction import Cause, Prediction
+from genguard.generation.strategy import OnCreate, UnknownServerVersionError, parse_version
+from genguard.generation.table import load_table
 
 
 @pytest.mark.parametrize(

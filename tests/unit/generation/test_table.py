@@ -6,10 +6,8 @@ from importlib import resources
 import msgspec
 import pytest
 
-from tests.cases_loader import load, table
-from tests.unit.generation.test_generation_cases import KEYS
-from webhook.generation.strategy import OnCreate, parse_version
-from webhook.generation.table import (
+from genguard.generation.strategy import OnCreate, parse_version
+from genguard.generation.table import (
     DEFAULT_SERVER_VERSION,
     BadTableError,
     Row,
@@ -19,8 +17,10 @@ from webhook.generation.table import (
     load_rows,
     load_table,
 )
+from tests.cases_loader import load, table
+from tests.unit.generation.test_generation_cases import KEYS
 
-SHIPPED = json.loads(resources.files("webhook.generation").joinpath("kinds.json").read_text())
+SHIPPED = json.loads(resources.files("genguard.generation").joinpath("kinds.json").read_text())
 PINNED = load("kinds/served_1_36.yaml", "create", "resources")
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from certs.issue import issue
+from genguard.linting.check import Check
+from genguard.linting.lint import CHECKS, lint
 from tests.cases_loader import load, table
-from webhook.lint.check import Check
-from webhook.lint.lint import CHECKS, lint
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 KEYS = ("check", "fires", "level", "field", "hook", "configuration", "others", "live", "ca_days")

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from genguard.linting.check import DefinitionCheck, LintFinding
+from genguard.linting.lint import CHECKS, lint
 from tests.cases_loader import Case, load, table
 from tests.unit.lint.samples import definition
 from tests.unit.lint.test_checks import STRANGE, configuration
-from webhook.lint.check import DefinitionCheck, LintFinding
-from webhook.lint.lint import CHECKS, lint
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 KEYS = ("check", "fires", "level", "field", "version", "status", "conditions", "observed")

@@ -9,11 +9,11 @@ import yaml
 from click.testing import CliRunner
 from jsonschema import Draft202012Validator
 
+from genguard.linting.lint import CHECKS
 from tests.unit.lint.samples import definition
 from tests.unit.lint.test_checks import configuration
 from webhook import __version__
 from webhook.cli import main
-from webhook.lint.lint import CHECKS
 
 SLOW = configuration("slow", {"timeoutSeconds": 20, "rule": {"resources": ["gadgets"]}})
 BAD = configuration("bad", {"sideEffects": "Some"})

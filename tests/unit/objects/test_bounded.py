@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhook.objects.bounded import Bounded
+from genguard.objects.bounded import Bounded
 
 STEPS = st.lists(
     st.tuples(st.sampled_from(["put", "pop"]), st.integers(0, 5), st.integers(0, 12)), max_size=50

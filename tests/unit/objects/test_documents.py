@@ -10,11 +10,11 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from genguard.objects import kube_yaml
+from genguard.objects.documents import ReadObject, Unreadable, read_documents
+from genguard.objects.kube_yaml import load_document
+from genguard.objects.lines import LongLine, bounded
 from tests.cases_loader import load, table
-from webhook.objects import kube_yaml
-from webhook.objects.documents import ReadObject, Unreadable, read_documents
-from webhook.objects.kube_yaml import load_document
-from webhook.objects.lines import LongLine, bounded
 
 
 def read(content):

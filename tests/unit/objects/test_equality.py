@@ -5,11 +5,11 @@ from fractions import Fraction
 import msgspec
 import pytest
 
+from genguard.objects.equality import same_json, same_raw
+from genguard.objects.instant import parse_time, same_instant
+from genguard.objects.quantity import parse_quantity, same_quantity
+from genguard.objects.typed_equality import field_code, load_shapes, same_raw_typed, same_typed
 from tests.cases_loader import table
-from webhook.objects.equality import same_json, same_raw
-from webhook.objects.instant import parse_time, same_instant
-from webhook.objects.quantity import parse_quantity, same_quantity
-from webhook.objects.typed_equality import field_code, load_shapes, same_raw_typed, same_typed
 
 PAIR = ("a", "b", "equal")
 

@@ -3,9 +3,9 @@
 import msgspec
 import pytest
 
-from webhook.objects.fields import ABSENT, decode_field, fields_of, get
-from webhook.objects.metadata import decode_metadata
-from webhook.objects.pointer import from_pointer, to_field_path, to_pointer
+from genguard.objects.fields import ABSENT, decode_field, fields_of, get
+from genguard.objects.metadata import decode_metadata
+from genguard.objects.pointer import from_pointer, to_field_path, to_pointer
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
-from webhook.objects.intended import Intended, parse_restored
-from webhook.objects.observed import NOTHING_OBSERVED, Condition, Observed
+from genguard.objects.intended import Intended, parse_restored
+from genguard.objects.observed import NOTHING_OBSERVED, Condition, Observed
 
 PHASE = parse_restored("status.phase")
 PHASE_PATH = ("status", "phase")

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from genguard.objects.json_path import BadJsonPathError, parse_json_path
 from tests.cases_loader import table
-from webhook.objects.json_path import BadJsonPathError, parse_json_path
 
 OBJECT = {
     "kind": "Deployment",

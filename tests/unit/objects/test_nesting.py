@@ -5,7 +5,7 @@ import json
 import msgspec
 import pytest
 
-from webhook.objects.nesting import DEEPEST, cut_deep, decode_cut
+from genguard.objects.nesting import DEEPEST, cut_deep, decode_cut
 
 DEEP = b'{"a":[' * 800 + b"]}" * 800
 

@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from webhook.objects import observed
-from webhook.objects.observed import (
+from genguard.objects import observed
+from genguard.objects.observed import (
     NOTHING_OBSERVED,
     Condition,
     Observed,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from webhook.objects.selectors import Truth, every, matches_labels
+from genguard.objects.selectors import Truth, every, matches_labels
 
 T, F, U = Truth.TRUE, Truth.FALSE, Truth.UNKNOWN
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from webhook.objects.served import UnknownTargetError, find, read_resources, split_target
-from webhook.trace.plan import Traced
+from genguard.objects.served import UnknownTargetError, find, read_resources, split_target
+from genguard.trace.plan import Traced
 
 
 def resource(name, kind, *short: str, namespaced=True):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhook.objects.shown import json_line, printable
+from genguard.objects.shown import json_line, printable
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from webhook.objects.metadata import version_number
+from genguard.objects.metadata import version_number
 
 
 @pytest.mark.parametrize(

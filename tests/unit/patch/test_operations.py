@@ -7,13 +7,12 @@ import jsonpatch
 import msgspec
 import pytest
 
-from tests.cases_loader import table
-from webhook.admission.review import PatchOperation
-from webhook.objects.fields import fields_of
-from webhook.objects.metadata import decode_metadata
-from webhook.objects.pointer import Path
-from webhook.patch.edit import Edit
-from webhook.patch.operations import (
+from genguard.admission.review import PatchOperation
+from genguard.objects.fields import fields_of
+from genguard.objects.metadata import decode_metadata
+from genguard.objects.pointer import Path
+from genguard.patch.edit import Edit
+from genguard.patch.operations import (
     GENERATION,
     CannotApplyError,
     Plan,
@@ -21,6 +20,7 @@ from webhook.patch.operations import (
     plan_generation,
     plan_patch,
 )
+from tests.cases_loader import table
 
 OBSERVED: Path = ("status", "observedGeneration")
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from webhook.generation.prediction import Cause, Prediction
-from webhook.patch.edit import Edit
-from webhook.rules.annotations import MOST_SHOWN, Repair, annotations
+from genguard.generation.prediction import Cause, Prediction
+from genguard.patch.edit import Edit
+from genguard.rules.annotations import MOST_SHOWN, Repair, annotations
 
 STAYS = Prediction(3, 0, Cause.NOTHING_COUNTED)
 MOVES = Prediction(4, 1, Cause.SPEC_CHANGED)

@@ -2,10 +2,10 @@
 
 import pytest
 
+from genguard.admission.review import Phase
+from genguard.review_setup import GenerationPatch, ReviewOptions, ReviewSetup
+from genguard.rules.shadow_generation import NotShadowableError
 from tests.reviews import ask, changes, judge, make_review
-from webhook.admission.review import Phase
-from webhook.review_setup import GenerationPatch, ReviewOptions, ReviewSetup
-from webhook.rules.shadow_generation import NotShadowableError
 
 
 def status(new, old, **arguments):

@@ -2,9 +2,9 @@
 
 import pytest
 
+from genguard.admission.review import Phase
+from genguard.objects.intended import NotRestorableError, parse_restored
 from tests.reviews import ask, judge, make_review
-from webhook.admission.review import Phase
-from webhook.objects.intended import NotRestorableError, parse_restored
 
 
 @pytest.mark.parametrize(

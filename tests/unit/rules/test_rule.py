@@ -4,10 +4,10 @@ import json
 
 import pytest
 
+from genguard.admission.decode import decode_review
+from genguard.generation import StatusSubresource
+from genguard.rules.rule import is_status_write
 from tests.reviews import make_review
-from webhook.admission.decode import decode_review
-from webhook.generation import StatusSubresource
-from webhook.rules.rule import is_status_write
 
 PRESENT, ABSENT, UNKNOWN = StatusSubresource
 SENT = {"status": {"a": 1}}

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
+from genguard import rules
+from genguard.admission.review import Phase
+from genguard.generation import CustomResource, StatusSubresource
+from genguard.review import Dependencies
+from genguard.review_setup import GenerationPatch
+from genguard.rules.rule import Rule
 from tests.cases_loader import FOLDER, Case, load
 from tests.reviews import KINDS, Answer, ask, changes, judge, make_review
-from webhook import rules
-from webhook.admission.review import Phase
-from webhook.generation import CustomResource, StatusSubresource
-from webhook.pipeline import Dependencies
-from webhook.review_setup import GenerationPatch
-from webhook.rules.rule import Rule
 
 KEYS = ("request", "settings", "intents", "at", "old", "object", "expect")
 RULES = sorted(path.name for path in (FOLDER / "rules").iterdir())
@@ -97,7 +97,7 @@ def test_every_rule_has_a_case_that_acts_and_one_that_must_not():
 
 @pytest.mark.parametrize("rule", RULES)
 def test_a_rule_opens_with_what_it_reads_acts_on_results_in_and_relies_on(rule):
-    text = importlib.import_module(f"webhook.rules.{rule}").__doc__ or ""
+    text = importlib.import_module(f"genguard.rules.{rule}").__doc__ or ""
     places = [text.find(f"\n{word} ") for word in ("Reads", "Acts on", "Result", "Relies")]
     assert -1 not in places
     assert places == sorted(places)

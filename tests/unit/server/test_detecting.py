@@ -6,22 +6,22 @@ from datetime import datetime
 
 import pytest
 
+from genguard.admission.review import Phase
+from genguard.detection.correlate import MOST_AT_ONCE
+from genguard.detection.detection import Detection
+from genguard.detection.fact import decode_fact
+from genguard.detection.finding import Finding
+from genguard.detection.finding_state import QUIET_SECONDS
+from genguard.review import Verdict, review
+from genguard.status.tracking import Tracking
 from tests.reviews import judge, make_review
 from tests.unit.detection import builders
 from tests.unit.detection.test_ledger_restore import looping
 from tests.waiting import until
-from webhook.admission.review import Phase
 from webhook.alerts.change import Change, Transition
-from webhook.detection.correlate import MOST_AT_ONCE
-from webhook.detection.detection import Detection
-from webhook.detection.fact import decode_fact
-from webhook.detection.finding import Finding
-from webhook.detection.finding_state import QUIET_SECONDS
-from webhook.pipeline import Verdict, review
 from webhook.server import detecting as module
 from webhook.server.detecting import Detecting
 from webhook.server.time_of_day import TimeOfDay
-from webhook.status.tracking import Tracking
 
 
 class Told:

@@ -6,17 +6,17 @@ import json
 import msgspec
 import pytest
 
+from genguard.admission.review import Phase
+from genguard.detection.detection import Detection
+from genguard.objects.fields import fields_of
+from genguard.review import review
+from genguard.status.health_rules import HealthRule, Key, RuleAnswers
+from genguard.status.tracking import Tracking
 from tests.reviews import judge, make_review
 from tests.waiting import until
-from webhook.admission.review import Phase
-from webhook.detection.detection import Detection
-from webhook.objects.fields import fields_of
-from webhook.pipeline import review
 from webhook.server import watching as module
 from webhook.server.detecting import Detecting
 from webhook.server.watching import JudgedObjects, Watching
-from webhook.status.health_rules import HealthRule, Key, RuleAnswers
-from webhook.status.tracking import Tracking
 
 RULE = HealthRule("example.org", "Widget", {Key.CURRENT: "status.done"}, "f")
 

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
+from genguard.admission.join import JoinKey
+from genguard.objects.intended import Intended
+from genguard.objects.observed import NOTHING_OBSERVED
+from genguard.review_setup import ReviewOptions, ReviewSetup
 from tests.reviews import make_review
-from webhook.admission.join import JoinKey
-from webhook.objects.intended import Intended
-from webhook.objects.observed import NOTHING_OBSERVED
-from webhook.review_setup import ReviewOptions, ReviewSetup
 from webhook.server.body import OverloadedError
 from webhook.server.large import LargeReviews, for_thread, is_large, user_of
 from webhook.server.limits import LARGE_BYTES, LARGE_VALUES, Limits

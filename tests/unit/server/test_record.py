@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from genguard.admission.review import Phase
+from genguard.replay import Replay
+from genguard.review_setup import ReviewOptions
 from tests.controlplane.client import wait_until
 from tests.reviews import make_review
-from webhook.admission.review import Phase
 from webhook.private_file import NotPrivateError, keep_private
-from webhook.replay import Replay
-from webhook.review_setup import ReviewOptions
 from webhook.server.record import Recorder
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

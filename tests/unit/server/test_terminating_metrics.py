@@ -7,11 +7,11 @@ from itertools import chain
 import pytest
 from prometheus_client.metrics_core import Metric
 
+from genguard.status.tracking import Tracking
 from tests.cases_loader import table
 from tests.unit.status.sights import sight
 from webhook.server.terminating_metrics import TerminatingMetrics
 from webhook.server.watching import Watching
-from webhook.status.tracking import Tracking
 
 ALL = ("pods", "replicasets.apps", "deployments.apps")
 NOW = datetime(2026, 7, 25, 12, 5, tzinfo=UTC).timestamp()

@@ -5,9 +5,9 @@ import logging
 import msgspec
 import pytest
 
+from genguard.status.tracking import Tracking
 from tests.unit.status.sights import sight
 from webhook.server.watching import NotWatchableError, Watching, parse_watched
-from webhook.status.tracking import Tracking
 from webhook.supervisor import Supervisor
 
 

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from webhook.objects.fields import Fields, fields_of
-from webhook.status.terminating_pods import Terminating
+from genguard.objects.fields import Fields, fields_of
+from genguard.status.terminating_pods import Terminating
 
 _API_VERSION = {"Pod": "v1", "ReplicaSet": "apps/v1", "Deployment": "apps/v1", "Job": "batch/v1"}
 

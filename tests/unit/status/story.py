@@ -4,13 +4,13 @@ from typing import Any
 
 import msgspec
 
+from genguard.admission.review import Phase
+from genguard.generation import CustomResource, StatusSubresource
+from genguard.objects.fields import fields_of
+from genguard.review import review
+from genguard.status.kind_counts import KindCounts
+from genguard.status.tracking import Tracked, Tracking, record_outcome
 from tests.reviews import KINDS, judge, make_review
-from webhook.admission.review import Phase
-from webhook.generation import CustomResource, StatusSubresource
-from webhook.objects.fields import fields_of
-from webhook.pipeline import review
-from webhook.status.kind_counts import KindCounts
-from webhook.status.tracking import Tracked, Tracking, record_outcome
 
 WIDGETS = CustomResource(*KINDS["widgets"], StatusSubresource.PRESENT)
 

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from genguard.status.aggregate import MOST_LEAVES, aggregate, summarize
+from genguard.status.evaluate import evaluate
+from genguard.status.view import Health, Past, StatusView
 from tests.statuses import NOW, changed
-from webhook.status.aggregate import MOST_LEAVES, aggregate, summarize
-from webhook.status.evaluate import evaluate
-from webhook.status.view import Health, Past, StatusView
 
 CRASHING = {
     "status.conditions[Ready]": {"status": "False", "reason": "ContainersNotReady"},

@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
+from genguard.status.assessment import assess
 from tests.statuses import NOW, changed
-from webhook.status.assessment import assess
 
 KEYS = [
     "kind",

@@ -5,9 +5,9 @@ Each row tells a story as tests/unit/status/story.py plays it, and what is true 
 
 import pytest
 
+from genguard.status.blocking import FAILED_SECONDS, OBSERVES_SECONDS, PROGRESS_SECONDS
+from genguard.status.tracking import UNCONFIRMED_SECONDS, Tracking, TrackingRows
 from tests.unit.status.story import Story
-from webhook.status.blocking import FAILED_SECONDS, OBSERVES_SECONDS, PROGRESS_SECONDS
-from webhook.status.tracking import UNCONFIRMED_SECONDS, Tracking, TrackingRows
 
 THREE = {"replicas": 3}
 PULLING = {"containerStatuses": [{"name": "c", "state": {"waiting": {"reason": "ErrImagePull"}}}]}

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from webhook.status.dependents import DEPENDS_ON, MOST_DEPENDENTS, Dependent, read_dependents
-from webhook.status.trees import Node, build_trees
-from webhook.status.view import Health
+from genguard.status.dependents import DEPENDS_ON, MOST_DEPENDENTS, Dependent, read_dependents
+from genguard.status.trees import Node, build_trees
+from genguard.status.view import Health
 
 READY = {"conditions": [{"type": "Ready", "status": "True"}]}
 BROKEN = {"conditions": [{"type": "Ready", "status": "False", "reason": "NoDisk"}]}

@@ -2,8 +2,8 @@
 
 import pytest
 
+from genguard.status.tracking import UNCONFIRMED_SECONDS
 from tests.unit.status.story import Story
-from webhook.status.tracking import UNCONFIRMED_SECONDS
 
 UP = {
     "observedGeneration": 1,

@@ -2,9 +2,8 @@
 
 import pytest
 
-from tests.cases_loader import table
-from webhook.status.evaluate import evaluate
-from webhook.status.health_rules import (
+from genguard.status.evaluate import evaluate
+from genguard.status.health_rules import (
     BadRuleError,
     HealthRule,
     HealthRules,
@@ -13,8 +12,9 @@ from webhook.status.health_rules import (
     RuleAnswers,
     parse_rules,
 )
-from webhook.status.rule_cases import Case, parse_cases
-from webhook.status.view import Health
+from genguard.status.rule_cases import Case, parse_cases
+from genguard.status.view import Health
+from tests.cases_loader import table
 
 READY = "status.conditions.exists(c, c.type == 'Ready' && c.status == 'True')"
 FAILED = "status.phase == 'Failed'"

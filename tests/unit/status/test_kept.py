@@ -5,9 +5,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from genguard.objects.fields import fields_of
+from genguard.status.tracking import UNCONFIRMED_SECONDS, Tracking, TrackingRows
 from tests.unit.status.story import Story
-from webhook.objects.fields import fields_of
-from webhook.status.tracking import UNCONFIRMED_SECONDS, Tracking, TrackingRows
 
 
 def told(*steps: dict[str, Any]) -> Tracking:

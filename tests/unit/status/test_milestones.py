@@ -2,8 +2,8 @@
 
 from msgspec.structs import replace
 
+from genguard.status.tracking import MOST_STEPS, Milestone, Milestones
 from tests.dashboard.crowd import state
-from webhook.status.tracking import MOST_STEPS, Milestone, Milestones
 
 DONE = state(1, "", 1_000.0)
 

@@ -3,9 +3,9 @@
 import msgspec
 import pytest
 
-from webhook.admission.review import ReviewedObject
-from webhook.objects.owners import LONGEST_UID
-from webhook.status.state_transition import ObjectSnapshot
+from genguard.admission.review import ReviewedObject
+from genguard.objects.owners import LONGEST_UID
+from genguard.status.state_transition import ObjectSnapshot
 
 CONTROLLER = {"kind": "ReplicaSet", "uid": "b", "controller": True}
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from genguard.status.evaluate import DEFAULT_DEADLINE, FLAPPING_FLIPS, GRACE_SECONDS, evaluate
+from genguard.status.view import Health, Past, StatusView
 from tests.statuses import NOW, changed
-from webhook.status.evaluate import DEFAULT_DEADLINE, FLAPPING_FLIPS, GRACE_SECONDS, evaluate
-from webhook.status.view import Health, Past, StatusView
 
 
 def judged(of: str, past: Past | None, **with_: Any) -> StatusView:

@@ -4,18 +4,18 @@ from typing import Any
 
 import pytest
 
-from tests.statuses import NOW
-from tests.unit.status.story import Story
-from webhook.status.evaluate import evaluate
-from webhook.status.pod_images import (
+from genguard.status.evaluate import evaluate
+from genguard.status.pod_images import (
     MOST_BYTES,
     MOST_CONTAINERS,
     canonical_image,
     find_old_containers,
     remember_images,
 )
-from webhook.status.tracking import Tracking
-from webhook.status.view import Past
+from genguard.status.tracking import Tracking
+from genguard.status.view import Past
+from tests.statuses import NOW
+from tests.unit.status.story import Story
 
 AA = "sha256:" + "a" * 64
 BB = "sha256:" + "b" * 64

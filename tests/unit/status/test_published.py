@@ -4,9 +4,8 @@ from typing import Any
 
 import pytest
 
-from tests.statuses import NOW
-from webhook.status.evaluate import evaluate
-from webhook.status.published import (
+from genguard.status.evaluate import evaluate
+from genguard.status.published import (
     MANAGER,
     ConditionSchema,
     NotPublishableError,
@@ -18,6 +17,7 @@ from webhook.status.published import (
     verdicts,
     without_published,
 )
+from tests.statuses import NOW
 
 ANY = ConditionSchema(frozenset())
 AT = "2027-01-15T08:00:00Z"

@@ -4,15 +4,15 @@ from typing import Any
 
 import pytest
 
-from tests.statuses import NOW, changed
-from webhook.status.checked_object import check_object
-from webhook.status.kinds import KINDS
-from webhook.status.ready_table import (
+from genguard.status.checked_object import check_object
+from genguard.status.kinds import KINDS
+from genguard.status.ready_table import (
     BadReadyTableError,
     compile_test,
     load_ready_table,
     table_ready,
 )
+from tests.statuses import NOW, changed
 
 NINE = {
     ("apps", "Deployment"),

@@ -4,9 +4,9 @@ import time
 
 import pytest
 
+from genguard.status.health_rules import HealthRules
+from genguard.status.rule_library import load_library, load_library_cases
 from webhook.cel.evaluator import Evaluator, RuleJudge
-from webhook.status.health_rules import HealthRules
-from webhook.status.rule_library import load_library, load_library_cases
 
 CASES = list(load_library_cases())
 

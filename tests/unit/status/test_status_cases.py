@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
+from genguard.status import kinds
+from genguard.status.evaluate import evaluate
+from genguard.status.kinds import KINDS
+from genguard.status.kinds.silent import RULES
+from genguard.status.trees import group_and_kind
+from genguard.status.view import Health
 from tests.cases_loader import Case, load, table
 from tests.statuses import KEYS, NOW, document_of, view_of
-from webhook.status import kinds
-from webhook.status.evaluate import evaluate
-from webhook.status.kinds import KINDS
-from webhook.status.kinds.silent import RULES
-from webhook.status.trees import group_and_kind
-from webhook.status.view import Health
 
 FIELDS = {
     "progress": "progress",

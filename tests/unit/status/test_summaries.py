@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhook.objects.fields import fields_of
-from webhook.status.summaries import OTHER, Summaries, read_application
-from webhook.status.tracking import Tracking
-from webhook.status.view import Health
+from genguard.objects.fields import fields_of
+from genguard.status.summaries import OTHER, Summaries, read_application
+from genguard.status.tracking import Tracking
+from genguard.status.view import Health
 from webhook.telemetry.tracked import TrackedMetrics
 
 PART_OF = "app.kubernetes.io/part-of"

@@ -2,8 +2,8 @@
 
 import pytest
 
-from webhook.objects.served import Served, UnknownTargetError
-from webhook.status.targets import (
+from genguard.objects.served import Served, UnknownTargetError
+from genguard.status.targets import (
     NAMESPACE_KINDS,
     RequestedTarget,
     WatchTarget,
@@ -11,7 +11,7 @@ from webhook.status.targets import (
     resolve_targets,
     target_of_manifest,
 )
-from webhook.status.trees import is_custom, owned_by
+from genguard.status.trees import is_custom, owned_by
 
 
 def served(group, resource, kind, *short: str, namespaced=True, watchable=True):

@@ -3,9 +3,7 @@
 import msgspec
 import pytest
 
-from tests.cases_loader import table
-from tests.unit.status.sights import see, sight
-from webhook.status.terminating_pods import (
+from genguard.status.terminating_pods import (
     DEPLOYMENT,
     REPLICA_SET,
     Agreement,
@@ -13,6 +11,8 @@ from webhook.status.terminating_pods import (
     Terminating,
     waits_for,
 )
+from tests.cases_loader import table
+from tests.unit.status.sights import see, sight
 
 
 @table("status/terminating_counts.yaml", "seen", "counted")

@@ -5,15 +5,15 @@ from typing import Any
 import msgspec
 import pytest
 
+from genguard.admission.review import ReviewedObject
+from genguard.objects.fields import Fields, fields_of
+from genguard.status import tracking as tracking_module
+from genguard.status.kind_counts import MOST_KINDS, OTHER, CountsByKind, ResourceKind
+from genguard.status.state_transition import MOST_CONDITIONS, MOST_VALUES
+from genguard.status.tracking import Tracked, Tracking
+from genguard.status.view import Past
 from tests.cases_loader import Case, table
 from tests.unit.status.story import Story
-from webhook.admission.review import ReviewedObject
-from webhook.objects.fields import Fields, fields_of
-from webhook.status import tracking as tracking_module
-from webhook.status.kind_counts import MOST_KINDS, OTHER, CountsByKind, ResourceKind
-from webhook.status.state_transition import MOST_CONDITIONS, MOST_VALUES
-from webhook.status.tracking import Tracked, Tracking
-from webhook.status.view import Past
 
 
 def told(found: Tracked | None) -> dict[str, Any] | None:

@@ -3,19 +3,19 @@
 import msgspec
 import pytest
 
+from genguard.admission.decode import decode_review
+from genguard.admission.review import Phase, ReviewedObject
+from genguard.generation.custom import CustomResources
+from genguard.generation.table import load_table
+from genguard.generation.transition import Engine
+from genguard.objects.fields import fields_of
+from genguard.status.evaluate import evaluate
+from genguard.status.state_transition import ObjectSnapshot
+from genguard.status.tracking import UNCONFIRMED_SECONDS, Tracking, record_outcome
 from tests.cases_loader import table
 from tests.scenarios.recording import read_lines, recorded
 from tests.statuses import KEYS, NOW, document_of
 from tests.unit.status.test_status_cases import FIELDS
-from webhook.admission.decode import decode_review
-from webhook.admission.review import Phase, ReviewedObject
-from webhook.generation.custom import CustomResources
-from webhook.generation.table import load_table
-from webhook.generation.transition import Engine
-from webhook.objects.fields import fields_of
-from webhook.status.evaluate import evaluate
-from webhook.status.state_transition import ObjectSnapshot
-from webhook.status.tracking import UNCONFIRMED_SECONDS, Tracking, record_outcome
 
 NAMES = recorded()
 

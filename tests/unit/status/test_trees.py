@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from genguard.status.drawing import Tone, kstatus_table
+from genguard.status.drawing import table as drawn
+from genguard.status.trees import build_trees, matches_selector
 from tests.cases_loader import table
-from webhook.status.drawing import Tone, kstatus_table
-from webhook.status.drawing import table as drawn
-from webhook.status.trees import build_trees, matches_selector
 
 
 @table("status/selection.yaml", "selector", "labels", "selects")

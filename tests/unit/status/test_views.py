@@ -4,13 +4,13 @@ from datetime import datetime
 
 import pytest
 
+from genguard.objects.quantity import is_quantity
+from genguard.status.views.argo import argo, assess
+from genguard.status.views.disagreement import disagreement
+from genguard.status.views.go_values import TypeMismatchError, convert, go_types, unix_nanoseconds
+from genguard.status.views.kstatus import Kstatus, compute, kstatus
+from genguard.status.views.rollout import rollout
 from tests.cases_loader import load, table
-from webhook.objects.quantity import is_quantity
-from webhook.status.views.argo import argo, assess
-from webhook.status.views.disagreement import disagreement
-from webhook.status.views.go_values import TypeMismatchError, convert, go_types, unix_nanoseconds
-from webhook.status.views.kstatus import Kstatus, compute, kstatus
-from webhook.status.views.rollout import rollout
 
 VIEWS = ("object", "at", "kstatus", "argo", "rollout")
 AT = datetime.fromisoformat("2026-01-01T01:00:00Z").timestamp()

@@ -4,12 +4,11 @@ from typing import Any
 
 import pytest
 
-from tests.unit.status.test_targets import DEPLOYMENTS, PODS
-from webhook.status.evaluate import FLAPPING_FLIPS
-from webhook.status.targets import WatchTarget
-from webhook.status.trees import build_trees
-from webhook.status.view import Past
-from webhook.status.wait_goal import (
+from genguard.status.evaluate import FLAPPING_FLIPS
+from genguard.status.targets import WatchTarget
+from genguard.status.trees import build_trees
+from genguard.status.view import Past
+from genguard.status.wait_goal import (
     BadGoalError,
     WaitProgress,
     WaitState,
@@ -18,6 +17,7 @@ from webhook.status.wait_goal import (
     parse_goal,
     parse_goals,
 )
+from tests.unit.status.test_targets import DEPLOYMENTS, PODS
 
 GOOD = {"type": "Available", "status": "True"}
 DEADLINE = {"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded"}

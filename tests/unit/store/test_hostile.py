@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from webhook import rules
-from webhook.objects.intended import EVERY_OBSERVED_GENERATION, Intended, Restored, parse_restored
-from webhook.objects.observed import Condition, Observed
-from webhook.rules.annotations import GENERATION
+from genguard import rules
+from genguard.objects.intended import EVERY_OBSERVED_GENERATION, Intended, Restored, parse_restored
+from genguard.objects.observed import Condition, Observed
+from genguard.rules.annotations import GENERATION
 from webhook.store.seal import Plain
 from webhook.store.shared_writes import ANNOTATION_KEYS, Scripts, SharedWrites
 

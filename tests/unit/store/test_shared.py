@@ -2,9 +2,9 @@
 
 from msgspec.structs import replace
 
-from webhook.admission.join import JoinKey
-from webhook.objects.intended import Intended, Restored
-from webhook.objects.observed import Condition, Observed
+from genguard.admission.join import JoinKey
+from genguard.objects.intended import Intended, Restored
+from genguard.objects.observed import Condition, Observed
 from webhook.store.circuit_breaker import StoreLostError
 from webhook.store.seal import Plain
 from webhook.store.shared_writes import (

@@ -4,8 +4,8 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from webhook.detection.finding import Severity
-from webhook.detection.silences import Action, Silence, Silences
+from genguard.detection.finding import Severity
+from genguard.detection.silences import Action, Silence, Silences
 from webhook.store.circuit_breaker import StoreLostError
 from webhook.store.seal import Plain, Sealed
 from webhook.store.shared_silences import LARGEST_VALUE, SharedSilences

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from webhook.detection.detection import Detection
+from genguard.detection.detection import Detection
 from webhook.store import stream as module
 from webhook.store.seal import Plain
 from webhook.store.stream import (

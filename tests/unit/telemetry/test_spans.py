@@ -67,7 +67,9 @@ def test_a_variable_that_cannot_be_followed_ends_the_start_with_one_line(
 
 def test_without_the_extra_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "opentelemetry.sdk.trace", None)
-    with pytest.raises(BadTracingError, match=r"not installed: pip install 'genguard\[otel\]'"):
+    with pytest.raises(
+        BadTracingError, match=r"not installed: pip install 'genguard-webhook\[otel\]'"
+    ):
         ExportedSpans(ENDPOINT)
 
 

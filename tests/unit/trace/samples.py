@@ -4,10 +4,10 @@ from typing import Any
 
 import msgspec
 
+from genguard.admission.decode import decode_review
+from genguard.admission.review import AdmissionRequest
+from genguard.trace.plan import Plan, Traced, make_plan
 from tests.reviews import make_review
-from webhook.admission.decode import decode_review
-from webhook.admission.review import AdmissionRequest
-from webhook.trace.plan import Plan, Traced, make_plan
 
 WEB = Traced("apps", "v1", "deployments", "Deployment", "default", "thing", "uid-1", True)
 

@@ -9,6 +9,8 @@ from typing import Any
 import aiohttp
 import pytest
 
+from genguard.trace.plan import RUN_LABEL
+from genguard.trace.registration import EXPIRES, OWNER, Endpoint, registrations
 from tests.unit.trace.samples import configuration, planned
 from webhook.cluster.rest import RefusedError
 from webhook.cluster.tracing import (
@@ -20,8 +22,6 @@ from webhook.cluster.tracing import (
     this_process,
 )
 from webhook.server.trace_listener import Reach
-from webhook.trace.plan import RUN_LABEL
-from webhook.trace.registration import EXPIRES, OWNER, Endpoint, registrations
 
 EVERYWHERE = "0.0.0.0"  # noqa: S104 - what is asked for
 LATER = datetime.now(UTC) + timedelta(hours=1)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhook.trace.plan import LONGEST, between, is_valid
+from genguard.trace.plan import LONGEST, between, is_valid
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from genguard.trace.plan import LONGEST, RUN_LABEL, Traced, make_plan
+from genguard.trace.registration import EXPIRES, Endpoint, has_expired, registrations
 from tests.unit.trace.samples import WEB, configuration, planned
-from webhook.trace.plan import LONGEST, RUN_LABEL, Traced, make_plan
-from webhook.trace.registration import EXPIRES, Endpoint, has_expired, registrations
 
 
 def test_an_observer_before_all_and_one_right_after_each_candidate():

@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
+from genguard.trace.effects import effects, status_as_reported
+from genguard.trace.passes import Passes
+from genguard.trace.plan import LONGEST, Plan, make_plan
+from genguard.trace.report import as_table
+from genguard.trace.watch import Watch
 from tests.unit.trace.samples import WEB, configuration, planned, view
-from webhook.trace.effects import effects, status_as_reported
-from webhook.trace.passes import Passes
-from webhook.trace.plan import LONGEST, Plan, make_plan
-from webhook.trace.report import as_table
-from webhook.trace.watch import Watch
 
 GOOD, BAD = {"observedGeneration": 3, "replicas": 2}, {"replicas": 2}
 

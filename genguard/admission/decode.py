@@ -1,0 +1,174 @@
+"""Decodes an AdmissionReview, or says why it is none: the only place where input is refused.
+
+Error messages name the field path and what is wrong with it, never a value found there.
+"""
+
+import re
+from functools import partial
+from typing import Any, Final
+
+import msgspec
+
+from genguard.admission.errors import InvalidFieldError, NotJSONError, UnsupportedVersionError
+from genguard.admission.review import (
+    VERSIONS,
+    AdmissionRequest,
+    Operation,
+    PlainWireReview,
+    ReviewedObject,
+    WireObject,
+    WireRequest,
+    WireReview,
+)
+from genguard.objects.fields import Fields
+from genguard.objects.metadata import ObjectMeta
+
+MOST_FIELDS: Final = 1_000
+"""At the top of an object. No kind has twenty; each takes a hundred bytes while it is known."""
+MAX_BODY_BYTES: Final = 7 * 1024 * 1024
+"""Two objects of 3 MiB, the API server's request limit, and the envelope around them."""
+
+_plain_decoder: Final = msgspec.json.Decoder(PlainWireReview)
+_decoder: Final = msgspec.json.Decoder(WireReview)
+_WHERE: Final = re.compile(r" - at `(?:key in )?\$?\.?([^`]*)`$")
+_QUOTED_VALUE: Final = re.compile(r"Invalid enum value .*")
+_MAX_INT64: Final = 2**63 - 1
+
+
+def decode_review(body: bytes) -> AdmissionRequest:
+    """Decode and check one AdmissionReview.
+
+    Raises UndecodableReviewError (one of its three kinds but TooDeepError), and RecursionError
+    when the object is nested too deep for the decoder: `skim` then finds the envelope.
+    """
+    if not body:
+        raise NotJSONError("the body is empty; expected an AdmissionReview")
+    if not body.isascii():
+        # The decoder skips raw values without looking at their encoding.
+        try:
+            body.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise NotJSONError(f"invalid UTF-8 at byte {error.start}") from None
+    try:
+        review = _decoded(body)
+    except msgspec.ValidationError as error:
+        raise _invalid(error) from None
+    except msgspec.DecodeError as error:
+        raise NotJSONError(_one_line(error)) from None
+    if review.kind != "AdmissionReview" or review.api_version not in VERSIONS:
+        raise UnsupportedVersionError(
+            "expected kind AdmissionReview of admission.k8s.io/v1 or admission.k8s.io/v1beta1",
+            field="apiVersion" if review.kind == "AdmissionReview" else "kind",
+        )
+    return _checked(review, body)
+
+
+def _decoded(body: bytes) -> WireReview:
+    try:
+        return _plain_decoder.decode(body)
+    except msgspec.ValidationError:
+        return _decoder.decode(body)  # an object with other fields, or something is wrong
+
+
+def _checked(review: WireReview, body: bytes) -> AdmissionRequest:
+    wire = review.request
+    if not wire.uid:
+        raise InvalidFieldError("required, must not be empty", field="request.uid")
+    fields = _Fields(body)
+    return AdmissionRequest(
+        review.api_version,
+        wire,
+        _object(wire, "object", wire.object, fields),
+        _object(wire, "oldObject", wire.old_object, fields),
+        partial(_attributes, body),
+    )
+
+
+# Which of the two a review must carry (apiserver admission/plugin/webhook/request). A DELETE of a
+# collection has neither, a CONNECT carries options without metadata.
+_REQUIRED: Final = {
+    (Operation.CREATE, "object"),
+    (Operation.UPDATE, "object"),
+    (Operation.UPDATE, "oldObject"),
+}
+
+
+def _object(
+    wire: WireRequest, name: str, found: WireObject | None, fields: "_Fields"
+) -> ReviewedObject | None:
+    if found is None:
+        if (wire.operation, name) in _REQUIRED:
+            raise InvalidFieldError(f"required on {wire.operation}", field=f"request.{name}")
+        return None
+    if isinstance(found.metadata, ObjectMeta):
+        _check_int64(found.metadata, name)
+    elif wire.operation is not Operation.CONNECT:
+        raise InvalidFieldError("required", field=f"request.{name}.metadata")
+    return ReviewedObject(found, partial(fields.of, name))
+
+
+class _FieldsRequest(msgspec.Struct, rename="camel"):
+    object: Fields | None = None
+    old_object: Fields | None = None
+
+
+class _FieldsReview(msgspec.Struct):
+    request: _FieldsRequest
+
+
+_fields_decoder: Final = msgspec.json.Decoder(_FieldsReview)
+
+
+class _Fields:
+    """Every top-level field of both objects, decoded in one pass when one of them is first read."""
+
+    __slots__ = ("_body", "_found")
+
+    def __init__(self, body: bytes) -> None:
+        self._body: Final = body
+        self._found: _FieldsRequest | None = None
+
+    def of(self, name: str) -> Fields:
+        if self._found is None:
+            found = _fields_decoder.decode(self._body).request
+            if any(len(one or ()) > MOST_FIELDS for one in (found.object, found.old_object)):
+                raise msgspec.ValidationError(f"more than {MOST_FIELDS} top-level fields")
+            self._found = found
+        return (self._found.object if name == "object" else self._found.old_object) or {}
+
+
+class _AttributesReview(msgspec.Struct):
+    request: Fields
+
+
+_attributes_decoder: Final = msgspec.json.Decoder(_AttributesReview)
+
+
+def _attributes(body: bytes) -> dict[str, Any]:
+    request = _attributes_decoder.decode(body).request
+    objects = ("object", "oldObject")
+    return {key: msgspec.json.decode(raw) for key, raw in request.items() if key not in objects}
+
+
+def _check_int64(metadata: ObjectMeta, name: str) -> None:
+    # The server decodes into an int64; the JSON decoder here also knows larger integers.
+    generation = metadata.generation
+    if isinstance(generation, int) and not -_MAX_INT64 - 1 <= generation <= _MAX_INT64:
+        raise InvalidFieldError("not a 64-bit integer", field=f"request.{name}.metadata.generation")
+
+
+def _invalid(error: msgspec.ValidationError) -> InvalidFieldError:
+    text = str(error)
+    where = _WHERE.search(text)
+    reason = text if where is None else text[: where.start()]
+    # The decoder's only message that repeats a value of the input.
+    reason = _QUOTED_VALUE.sub("expected one of CREATE, UPDATE, DELETE, CONNECT", reason)
+    field = where[1].replace("`", "") if where else ""
+    missing = re.fullmatch(r"Object missing required field `([^`]+)`", reason)
+    if missing:
+        reason, field = "required", f"{field}.{missing[1]}" if field else missing[1]
+    return InvalidFieldError(reason.replace("`", "'"), field=field)
+
+
+def _one_line(error: msgspec.DecodeError) -> str:
+    return str(error).removeprefix("JSON is malformed: ")

@@ -1,0 +1,72 @@
+"""A probe: a dry run that asks whether genguard sees it, and is answered in a warning.
+
+Asks    a dry run of an object with the annotation genguard.io/probe, whose value is hex digits
+Answer  one warning a phase, which the API server hands to whoever sent the write (the header
+        Warning, apiserver pkg/endpoints/filters/warning.go): the same value, then facts
+Relies  on dry runs being nobody's real write: no other request is answered so
+
+It is the only proof from end to end: it went through the API server, over TLS, by the caBundle.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, NamedTuple
+
+import msgspec
+
+from genguard.admission.review import AdmissionRequest, Phase
+
+PROBE: Final = "genguard.io/probe"
+_VALUE: Final = re.compile(r"[0-9a-f]{8,32}")
+_WORD: Final = re.compile(r"[^\s=]+")
+_NAME: Final = "genguard-probe"
+_annotations: Final = msgspec.json.Decoder(dict[str, str])
+
+
+class Seen(NamedTuple):
+    """A phase that has seen the probe, and what the server said of itself."""
+
+    phase: str
+    facts: Mapping[str, str]
+
+
+def warnings(
+    request: AdmissionRequest, phase: Phase, about: Callable[[], Mapping[str, str]]
+) -> tuple[str, ...]:
+    """The warnings that answer a probe; none for every other request."""
+    value = asked(request)
+    return () if value is None else (answer(value, phase, about()),)
+
+
+def asked(request: AdmissionRequest) -> str | None:
+    """The value of a probe, None for every other request."""
+    if not request.wire.dry_run or request.object is None:
+        return None
+    raw = request.object.metadata.annotations
+    if raw is msgspec.UNSET:
+        return None
+    try:
+        value = _annotations.decode(raw).get(PROBE, "")
+    except msgspec.MsgspecError:
+        return None
+    return value if _VALUE.fullmatch(value) else None
+
+
+def answer(value: str, phase: Phase, facts: Mapping[str, str]) -> str:
+    """The text of the warning; facts that are not a single word are left out."""
+    told = {"phase": phase.value, **facts}
+    words = [f"{key}={fact}" for key, fact in told.items() if _WORD.fullmatch(fact)]
+    return " ".join((_NAME, value, *words))
+
+
+def read_answers(warnings: Iterable[str], value: str) -> dict[str, Seen]:
+    """Read from the warnings of a response which phases have seen a probe, by phase."""
+    found = {}
+    for warning in warnings:
+        name, _, rest = warning.partition(" ")
+        told, *words = rest.split(" ")
+        if name == _NAME and told == value:
+            facts = dict(word.split("=", 1) for word in words if "=" in word)
+            phase = facts.pop("phase", "")
+            found[phase] = Seen(phase, facts)
+    return found

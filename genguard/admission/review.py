@@ -1,0 +1,282 @@
+"""AdmissionReview as on the wire, typed and partial.
+
+Source: k8s.io/api admission/v1/types.go and admission/v1beta1/types.go, which have the same shape.
+"""
+
+import sys
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Any, Final, Literal, Self
+
+import msgspec
+
+from genguard.admission.join import JoinKey
+from genguard.objects.fields import NOT_CONTENT, Fields
+from genguard.objects.metadata import ObjectMeta, decode_metadata
+from genguard.objects.observed import Observed, read_observed
+
+V1: Final = "admission.k8s.io/v1"
+V1BETA1: Final = "admission.k8s.io/v1beta1"
+VERSIONS: Final = frozenset({V1, V1BETA1})
+
+# `Raw | None` would accept nothing but null, so absent is an empty Raw.
+NO_RAW: Final = msgspec.Raw()
+
+
+class Operation(StrEnum):
+    """What the user asked the API server to do."""
+
+    CREATE = "CREATE"
+    UPDATE = "UPDATE"
+    DELETE = "DELETE"
+    CONNECT = "CONNECT"
+
+
+class Phase(StrEnum):
+    """Which of genguard's three registrations sent the review."""
+
+    INTENT = "intent"
+    MUTATE = "mutate"
+    OUTCOME = "outcome"
+
+
+class GroupVersionKind(msgspec.Struct, frozen=True):
+    """`{"group": "apps", "version": "v1", "kind": "Deployment"}`."""
+
+    group: str
+    version: str
+    kind: str
+
+
+class GroupVersionResource(msgspec.Struct, frozen=True):
+    """`{"group": "apps", "version": "v1", "resource": "deployments"}`."""
+
+    group: str
+    version: str
+    resource: str
+
+
+class UserInfo(msgspec.Struct, frozen=True):
+    """Who asked; groups and extra are not read."""
+
+    username: str = ""
+
+
+class WireObject(msgspec.Struct, frozen=True):
+    """`object` or `oldObject`: the fields that nearly every review needs, read in one pass."""
+
+    metadata: ObjectMeta | msgspec.UnsetType = msgspec.UNSET
+    spec: msgspec.Raw = NO_RAW
+    status: msgspec.Raw = NO_RAW
+
+
+class PlainWireObject(WireObject, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """An object without further fields, as in most kinds that are written often."""
+
+    api_version: msgspec.Raw = NO_RAW
+    kind: msgspec.Raw = NO_RAW
+
+
+_NOT_READ: Final = Observed(None, ())
+"""Means that `observed` has not been read yet; compared by identity."""
+
+
+class ReviewedObject:
+    """An object in a review. Further top-level fields are decoded when they are first read.
+
+    metadata      typed and partial
+    spec, status  raw JSON; None where the object has none
+    """
+
+    __slots__ = ("_fields", "_is_plain", "_observed", "_read", "metadata", "spec", "status")
+
+    def __init__(self, wire: WireObject, read: Callable[[], Fields]) -> None:
+        """`read` finds every top-level field."""
+        self.metadata: Final = ObjectMeta() if wire.metadata is msgspec.UNSET else wire.metadata
+        self.spec: Final = None if wire.spec is NO_RAW else wire.spec
+        self.status: Final = None if wire.status is NO_RAW else wire.status
+        self._is_plain: Final = isinstance(wire, PlainWireObject)
+        self._read: Final = read
+        self._fields: Fields | None = None
+        self._observed: Observed | None = _NOT_READ
+
+    @classmethod
+    def of(cls, fields: Fields) -> Self:
+        """Make an object of its top-level fields. Raises msgspec.MsgspecError for bad metadata."""
+        wire = WireObject(
+            decode_metadata(fields), fields.get("spec", NO_RAW), fields.get("status", NO_RAW)
+        )
+        return cls(wire, lambda: fields)
+
+    @property
+    def fields(self) -> Fields:
+        """Every top-level field, undecoded."""
+        if self._fields is None:
+            self._fields = self._read()
+        return self._fields
+
+    @property
+    def content(self) -> Fields:
+        """The top-level fields without `metadata`, `kind` and `apiVersion`."""
+        if not self._is_plain:
+            return {key: raw for key, raw in self.fields.items() if key not in NOT_CONTENT}
+        found = {} if self.spec is None else {"spec": self.spec}
+        if self.status is not None:
+            found["status"] = self.status
+        return found
+
+    def get(self, key: str) -> msgspec.Raw | None:
+        """One top-level field, undecoded; None where the object does not have it."""
+        if key == "spec":
+            return self.spec
+        return self.status if key == "status" else self.fields.get(key)
+
+    @property
+    def observed(self) -> Observed | None:
+        """The observedGeneration values of `status`; None where status is no object.
+
+        Raises msgspec.DecodeError when status is no JSON.
+        """
+        if self._observed is _NOT_READ:
+            self._observed = read_observed(self.status)
+        return self._observed
+
+
+class PatchOperation(msgspec.Struct, frozen=True):
+    """One RFC 6902 operation of an answer; genguard only ever adds and replaces."""
+
+    op: Literal["add", "replace"]
+    path: str
+    value: Any
+
+
+class WireRequest(msgspec.Struct, frozen=True, rename="camel"):
+    """`request` of an AdmissionReview; object and oldObject are read in part."""
+
+    uid: str
+    kind: GroupVersionKind
+    resource: GroupVersionResource
+    operation: Operation
+    sub_resource: str = ""
+    name: str = ""
+    namespace: str = ""
+    user_info: UserInfo = UserInfo()
+    object: WireObject | None = None
+    old_object: WireObject | None = None
+    dry_run: bool | None = None
+    options: msgspec.Raw = NO_RAW
+
+
+class WireReview(msgspec.Struct, frozen=True, rename="camel"):
+    """The whole body."""
+
+    api_version: str
+    kind: str
+    request: WireRequest
+
+
+class PlainWireRequest(WireRequest, frozen=True, rename="camel"):
+    """With plain objects."""
+
+    object: PlainWireObject | None = None
+    old_object: PlainWireObject | None = None
+
+
+class PlainWireReview(WireReview, frozen=True, rename="camel"):
+    """With plain objects."""
+
+    request: PlainWireRequest
+
+
+_LONGEST_NAMES: Final = 2_048
+"""Bytes in memory: group and version are shown twice, 253 and 63 characters long at most."""
+_NOT_ASKED: Final = JoinKey("", "", "", "", "", "", "", "", dry_run=False)
+"""Means that the key has not been made yet; compared by identity."""
+
+
+class AdmissionRequest:
+    """One decoded request: what rules, generation and detection read.
+
+    object       None on DELETE
+    old_object   None on CREATE and CONNECT
+    operation    CREATE, UPDATE, DELETE or CONNECT
+    subresource  `status`, `scale`, ...; empty for the main resource
+    """
+
+    __slots__ = (
+        "_join_key",
+        "_read",
+        "api_version",
+        "object",
+        "old_object",
+        "operation",
+        "subresource",
+        "wire",
+    )
+
+    def __init__(
+        self,
+        api_version: str,
+        wire: WireRequest,
+        object_: ReviewedObject | None,
+        old_object: ReviewedObject | None,
+        read: Callable[[], dict[str, Any]] = dict,
+    ) -> None:
+        """`read` finds what is in `attributes`."""
+        self.api_version: Final = api_version
+        self.wire: Final = wire
+        self.operation: Final = wire.operation
+        self.subresource: Final = wire.sub_resource
+        self.object: Final = object_
+        self.old_object: Final = old_object
+        self._read: Final = read
+        self._join_key: JoinKey | None = _NOT_ASKED
+
+    @property
+    def join_key(self) -> JoinKey | None:
+        """The key that this review shares with the other phases of its write.
+
+        None where there is no such key: of a create nothing is stored yet.
+        """
+        if self._join_key is _NOT_ASKED:
+            self._join_key = self._made_key()
+        return self._join_key
+
+    def _made_key(self) -> JoinKey | None:
+        old = self.old_object
+        if old is None:
+            return None
+        wire, metadata = self.wire, old.metadata
+        key = JoinKey(
+            wire.resource.group,
+            wire.resource.resource,
+            wire.sub_resource,
+            wire.namespace,
+            wire.name,
+            metadata.uid or "",
+            wire.user_info.username,
+            metadata.resource_version or "",
+            bool(wire.dry_run),
+        )
+        return key if key.is_remembered else None
+
+    @property
+    def has_short_names(self) -> bool:
+        """Whether kind and resource have names as the API server lets them through.
+
+        What is remembered by kind and resource is bounded in number alone.
+        """
+        kind, resource = self.wire.kind, self.wire.resource
+        names = (
+            kind.group, kind.version, kind.kind,
+            resource.group, resource.version, resource.resource, self.wire.sub_resource,
+        )  # fmt: skip
+        return sys.getsizeof("".join(names)) <= _LONGEST_NAMES
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """`request` as it was sent, without the objects; decoded at each call.
+
+        Raises msgspec.MsgspecError for what `wire` does not check.
+        """
+        return self._read()

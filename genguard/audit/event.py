@@ -1,0 +1,324 @@
+"""Read events of audit.k8s.io/v1, and the calls of mutating webhooks in their annotations.
+
+Objects stay undecoded. An event holds what its level allows: at Metadata no objects, at Request the
+sent object, at RequestResponse also the stored one (apiserver pkg/apis/audit/v1/types.go).
+
+mutation.webhook.admission.k8s.io/round_R_index_I   {"configuration","webhook","mutated"}, any level
+patch.webhook.admission.k8s.io/round_R_index_I      {..., "patch":[RFC 6902]}, from level Request on
+failed-open.mutation.webhook.admission.k8s.io/...   the name of a webhook that could not be called
+failed-open.validating.webhook.admission.k8s.io/... the same
+
+A log may be hostile: values are counted before they are decoded, and names have a longest.
+
+Source: apiserver pkg/admission/plugin/webhook/mutating/dispatcher.go. Round 1 is the reinvocation;
+there is no round 2.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from sys import intern
+from typing import Annotated, Any, Final, NamedTuple
+from urllib.parse import parse_qs
+
+import msgspec
+
+from genguard.objects.fields import count_values
+from genguard.objects.pointer import from_pointer
+
+NO_OBJECT: Final = msgspec.Raw()
+_BAD_REQUEST: Final = 400
+_CONFLICT: Final = 409
+_REFUSED: Final = frozenset({400, 403, 413, 422})
+"""A webhook answers with any code that it likes, and with 400 or 403 where it says none; a policy
+and the validation of the kind with 422, a quota with 403, the store with 413."""
+_NO_ANSWER: Final = 500
+_TERMINATING: Final = "NamespaceTerminating"
+"""apiserver pkg/admission/plugin/namespace/lifecycle/admission.go:Admit"""
+_DECISION: Final = "authorization.k8s.io/decision"
+_MUTATION: Final = "mutation.webhook.admission.k8s.io/"
+_PATCH: Final = "patch.webhook.admission.k8s.io/"
+_FAILED_OPEN: Final = (
+    "failed-open.mutation.webhook.admission.k8s.io/",
+    "failed-open.validating.webhook.admission.k8s.io/",
+)
+
+MOST_VALUES: Final = 600_000
+"""Of one event. The largest that an API server writes has two objects of 3 MiB and patches."""
+_LONGEST_NAME: Final = 4_096
+"""Characters. Kubernetes ends most names at 253, and a URL has no room for more than 8,192."""
+_LONGEST_MANAGER: Final = 128
+_LONGEST_QUERY: Final = 8_192
+_END_OF_TIME: Final = 253_402_300_800
+"""The year 10,000, in seconds since the epoch."""
+_Name = Annotated[str, msgspec.Meta(max_length=_LONGEST_NAME)]
+
+_PLACE: Final = re.compile(r"round_([0-9]{1,3})_index_([0-9]{1,6})")
+_OWN_WEBHOOKS: Final = ".genguard.io"
+
+
+class User(msgspec.Struct):
+    """The sender of a request."""
+
+    username: _Name = ""
+    groups: tuple[str, ...] = ()
+
+
+class ObjectReference(msgspec.Struct, rename="camel"):
+    """The object of a request."""
+
+    resource: _Name = ""
+    namespace: _Name = ""
+    name: _Name = ""
+    uid: _Name = ""
+    api_group: _Name = ""
+    api_version: _Name = ""
+    subresource: _Name = ""
+    resource_version: _Name = ""
+
+
+class Cause(msgspec.Struct):
+    """One reason of a refusal; `field` is as `spec.replicas`."""
+
+    reason: str = ""
+    field: str = ""
+
+
+class Details(msgspec.Struct):
+    """More about a refusal."""
+
+    causes: tuple[Cause, ...] | None = None
+
+
+class ResponseStatus(msgspec.Struct):
+    """The result of a request; all but the code is there where it was refused.
+
+    A message may repeat values: nothing of it is kept.
+    """
+
+    code: int = 0
+    reason: str = ""
+    message: str = ""
+    details: Details | None = None
+
+    @property
+    def is_success(self) -> bool:
+        """Whether the request was carried out."""
+        return self.code < _BAD_REQUEST
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the content was refused, in admission or after it.
+
+        A conflict says nothing of the content: see Event.is_conflict. 404, 415 and the like never
+        come so far as admission. An overload says nothing of the content, nor does a namespace
+        that is being deleted. A webhook that does not answer refuses as well, with 500.
+        """
+        if self.code == _NO_ANSWER:
+            return "webhook" in self.message
+        causes = () if self.details is None else self.details.causes or ()
+        return self.code in _REFUSED and all(one.reason != _TERMINATING for one in causes)
+
+
+class Event(msgspec.Struct, rename="camel"):
+    """One stage of one request."""
+
+    level: str = ""
+    stage: str = ""
+    verb: str = ""
+    request_uri: str = msgspec.field(default="", name="requestURI")
+    user: User | None = None
+    impersonated_user: User | None = None
+    user_agent: str = ""
+    object_ref: ObjectReference | None = None
+    response_status: ResponseStatus | None = None
+    stage_timestamp: Annotated[datetime, msgspec.Meta(tz=True)] | None = None
+    annotations: dict[str, str] | None = None
+    request_object: msgspec.Raw = NO_OBJECT
+    response_object: msgspec.Raw = NO_OBJECT
+
+    @property
+    def time(self) -> float:
+        """The time in seconds since the epoch. Events in a log are sorted by it."""
+        return self.stage_timestamp.timestamp() if self.stage_timestamp else 0.0
+
+    @property
+    def username(self) -> str:
+        """The user who acted: the impersonated user, if there is one."""
+        user = self.impersonated_user or self.user
+        return intern(user.username) if user else ""
+
+    @property
+    def manager(self) -> str:
+        """The field manager as the API server derives it: the parameter, else the user agent."""
+        given = self._query.get("fieldManager")
+        manager = given[0] if given else self.user_agent.partition("/")[0]
+        return intern(manager[:_LONGEST_MANAGER])
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The groups of the user who acted."""
+        user = self.impersonated_user or self.user
+        return user.groups if user else ()
+
+    @property
+    def is_update(self) -> bool:
+        """Whether it is a successful update of a named object, and no dry run."""
+        return (
+            self.verb in ("update", "patch")
+            and self.object_ref is not None
+            and self.object_ref.name != ""
+            and self.is_stored
+            and not self.is_dry_run
+        )
+
+    @property
+    def is_dry_run(self) -> bool:
+        """Whether nothing was to be stored."""
+        return "dryRun" in self._query
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether it was carried out."""
+        return self.response_status is None or self.response_status.is_success
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the content was refused: the user may write, but not this."""
+        if self.response_status is None or not self.response_status.is_refused:
+            return False
+        return (self.annotations or {}).get(_DECISION, "allow") == "allow"
+
+    @property
+    def is_conflict(self) -> bool:
+        """Whether it is an update that was answered 409."""
+        code = self.response_status.code if self.response_status else 0
+        return code == _CONFLICT and self.verb in ("update", "patch") and not self.is_dry_run
+
+    @property
+    def _query(self) -> dict[str, list[str]]:
+        return parse_qs(self.request_uri.partition("?")[2][:_LONGEST_QUERY])
+
+
+def is_object(raw: msgspec.Raw) -> bool:
+    """Whether raw JSON is an object: neither absent nor a JSON Patch."""
+    return bytes(memoryview(raw)[:1]) == b"{"
+
+
+def decode_object(raw: msgspec.Raw) -> Any:
+    """Return the decoded object of an event; None where its level shows none."""
+    return None if raw == NO_OBJECT else msgspec.json.decode(raw)
+
+
+_events: Final = msgspec.json.Decoder(Event)
+
+
+def read_event(text: bytes) -> Event:
+    """Decode one event, at any stage.
+
+    Raises msgspec.MsgspecError, UnicodeDecodeError and RecursionError.
+    """
+    _check_values(text)
+    event = _events.decode(text)
+    if not 0 <= event.time < _END_OF_TIME:
+        raise msgspec.ValidationError("no time between 1970 and 9999 - at `$.stageTimestamp`")
+    return event
+
+
+def _check_values(text: bytes) -> None:
+    if len(text) > MOST_VALUES and count_values(text) > MOST_VALUES:
+        raise msgspec.ValidationError(f"more than {MOST_VALUES:,} values")
+
+
+class Operation(msgspec.Struct, frozen=True):
+    """One operation of a JSON Patch. Its value is compared and never shown."""
+
+    op: str
+    path: _Name
+    value: Any = msgspec.UNSET
+    source: _Name = msgspec.field(default="", name="from")
+
+    @property
+    def place(self) -> tuple[str, ...]:
+        """The steps of the path; none for the whole object, and for what is no JSON Pointer."""
+        try:
+            return from_pointer(self.path)
+        except ValueError:
+            return ()
+
+
+class Call(NamedTuple):
+    """One call of a mutating webhook; `position` is its index among all webhooks.
+
+    `operations` is None if the audit level shows no patch.
+    """
+
+    round: int
+    position: int
+    configuration: str
+    webhook: str
+    mutated: bool
+    operations: tuple[Operation, ...] | None
+
+    @property
+    def name(self) -> str:
+        """The webhook's name in findings: configuration/webhook."""
+        return intern(f"{self.configuration}/{self.webhook}")
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it is genguard's own webhook, which is never a suspect."""
+        return self.webhook.endswith(_OWN_WEBHOOKS)
+
+
+class _Mutation(msgspec.Struct):
+    configuration: _Name = ""
+    webhook: _Name = ""
+    mutated: bool = False
+
+
+class _Patch(msgspec.Struct):
+    patch: tuple[Operation, ...] | None = None
+
+
+_mutations: Final = msgspec.json.Decoder(_Mutation)
+
+_patches: Final = msgspec.json.Decoder(_Patch)
+
+
+def read_calls(annotations: Mapping[str, str]) -> tuple[Call, ...]:
+    """Return all webhook calls of an event, in call order.
+
+    Raises msgspec.MsgspecError and RecursionError for annotations that no API server writes.
+    """
+    calls = []
+    for key, value in annotations.items():
+        if not key.startswith(_MUTATION):
+            continue
+        place = key[len(_MUTATION) :]
+        numbers = _PLACE.fullmatch(place)
+        if numbers is None:
+            continue
+        found = _mutations.decode(value)
+        patch = annotations.get(_PATCH + place)
+        if patch is not None:
+            _check_values(patch.encode())  # in the event, escapes may have hidden them
+        operations = None if patch is None else _patches.decode(patch).patch or ()
+        calls.append(
+            Call(
+                int(numbers[1]),
+                int(numbers[2]),
+                found.configuration,
+                found.webhook,
+                found.mutated,
+                operations,
+            )
+        )
+    return tuple(sorted(calls, key=lambda call: call[:2]))
+
+
+def failed_open(annotations: Mapping[str, str]) -> Iterator[str]:
+    """Yield the webhooks that could not be called and have failurePolicy Ignore."""
+    for key, value in annotations.items():
+        if key.startswith(_FAILED_OPEN):
+            yield value[:_LONGEST_NAME]

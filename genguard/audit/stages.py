@@ -1,0 +1,142 @@
+"""Show an update at each stage of admission: asked for, after the webhooks, after the reinvocation.
+
+The patch of each webhook is in the annotations of the event. They are applied in the order of the
+calls by the `jsonpatch` library, to what was asked for. What the server makes besides (defaults,
+fields that a policy sets before the first webhook) is taken from the answer at every stage.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import jsonpatch
+import jsonpointer
+import msgspec
+
+from genguard.audit.event import NO_OBJECT, Call, Event
+from genguard.audit.requested import Json, applied, carried, filled, without_kept
+from genguard.audit.stored import StoredObject
+from genguard.objects.fields import Fields
+from genguard.objects.pointer import from_pointer
+
+_STATUS: Final = "status"
+_MOST_COPIES: Final = 3
+"""Of one event: each may double the object."""
+_MOST_OPERATIONS: Final = 2_000
+"""Of one event: each may take time in proportion to the object."""
+_FAULTS: Final = (
+    jsonpatch.JsonPatchException,
+    jsonpointer.JsonPointerException,
+    AttributeError, IndexError, KeyError, TypeError, ValueError,
+)  # fmt: skip
+"""A patch that does not fit. The library tests the type of a container by asking it."""
+
+
+class UnknownStagesError(ValueError):
+    """A patch does not apply to what is known of the request."""
+
+
+def stages(
+    event: Event, before: StoredObject | None, after: StoredObject | None, calls: Sequence[Call]
+) -> list[Fields]:
+    """Return the object as asked for, and as it was after each round; metadata as in the answer.
+
+    before  None for a creation
+    after   the answer; None where the write was refused
+    calls   all that changed the object, with those of genguard; its repairs are left out
+    Raises UnknownStagesError, msgspec.MsgspecError, RecursionError.
+    """
+    rounds = range(1 + max((one.round for one in calls), default=0))
+    if not calls and after is not None:
+        return [after.fields] * 2
+    if any(one.operations is None for one in calls) or _are_too_many(calls):
+        raise UnknownStagesError
+    old, shown = _decoded(before), _decoded(after)
+    asked = _asked(event, old, shown, _touched(calls))
+    final = _patched(asked, calls)
+    admitted = final if after is None else _before_strategy(asked, final, shown)
+    if after is None:
+        shown = final
+    found = [asked]
+    for number in rounds:
+        mine = [one for one in calls if one.round == number and not one.is_own]
+        found.append(_patched(found[-1], mine) if mine else found[-1])
+    raw_shown = after.fields if after else {}
+    raw_before = before.fields if before else {}
+    known = [(raw_shown, shown), (raw_before, old)]
+    return [_fields(carried(final, admitted, one), known) for one in found]
+
+
+def _before_strategy(asked: Json, final: Json, shown: Json) -> Json:
+    """Return the answer without the stored status that the server put back.
+
+    Defaults are set after each webhook, so that the next one sees them. The strategy of a kind
+    keeps stored status after the last one (pkg/registry/core/pod/strategy.go:
+    podStatusStrategy.PrepareForUpdate).
+    """
+    if not isinstance(asked, dict) or not isinstance(final, dict):
+        raise UnknownStagesError
+    parts = [{key: one[key] for key in (_STATUS,) if key in one} for one in (asked, final, shown)]
+    others = {key: value for key, value in shown.items() if key != _STATUS}
+    return others | without_kept(*parts)
+
+
+def _asked(event: Event, old: Json, shown: Json, touched: Sequence[tuple[str, ...]]) -> Json:
+    if event.request_object == NO_OBJECT:
+        raise UnknownStagesError
+    sent = msgspec.json.decode(event.request_object)
+    if isinstance(sent, list):
+        asked = apply_patch(old, sent)
+    elif event.verb == "patch":
+        asked = applied(sent, old, shown)
+    else:
+        asked = sent
+    return filled(asked, shown or old, touched)
+
+
+def _are_too_many(calls: Iterable[Call]) -> bool:
+    kinds = [one.op for call in calls for one in call.operations or ()]
+    return len(kinds) > _MOST_OPERATIONS or kinds.count("copy") > _MOST_COPIES
+
+
+def _touched(calls: Iterable[Call]) -> list[tuple[str, ...]]:
+    try:
+        return [
+            from_pointer(one.path)
+            for call in calls
+            for one in call.operations or ()
+            if one.op not in ("test", "remove")
+        ]
+    except ValueError:
+        raise UnknownStagesError from None
+
+
+def _patched(value: Json, calls: Iterable[Call]) -> Json:
+    operations = [one for call in calls for one in call.operations or ()]
+    return apply_patch(value, [msgspec.to_builtins(one) for one in operations])
+
+
+def apply_patch(value: Json, operations: list[dict[str, Any]]) -> Json:
+    """Return a value with a JSON Patch applied. Raises UnknownStagesError."""
+    try:
+        return jsonpatch.apply_patch(value, operations)
+    except _FAULTS:
+        raise UnknownStagesError from None
+
+
+def _decoded(stored: StoredObject | None) -> Json:
+    return {} if stored is None else msgspec.json.decode(msgspec.json.encode(stored.fields))
+
+
+def _fields(value: Json, known: Iterable[tuple[Fields, Json]]) -> Fields:
+    """Encode a stage. What is equal to a known value keeps its bytes: digests are of bytes."""
+    if not isinstance(value, dict):
+        raise UnknownStagesError
+    found: Fields = {}
+    for key, one in value.items():
+        for raw, decoded in known:
+            if key in raw and decoded[key] == one:
+                found[key] = raw[key]
+                break
+        else:
+            found[key] = msgspec.Raw(msgspec.json.encode(one))
+    return found

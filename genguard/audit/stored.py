@@ -1,0 +1,193 @@
+"""Remember the last stored state of each object, as the answers of the API server show it.
+
+Bounded in objects and in bytes: those not written for longest are forgotten first.
+"""
+
+from collections.abc import Iterator
+from sys import intern
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from genguard.audit.event import ObjectReference, is_object
+from genguard.detection.write import ObjectKey
+from genguard.objects.bounded import Bounded
+from genguard.objects.fields import Fields
+from genguard.objects.metadata import version_number
+
+MOST_OBJECTS: Final = 20_000
+MOST_BYTES: Final = 16 * 1024 * 1024
+"""The bytes of stored objects, without the overhead of Python for each."""
+_LARGEST: Final = 1024 * 1024
+_METADATA: Final = "metadata"
+_VERSION: Final = "resourceVersion"
+
+
+class Identity(msgspec.Struct, rename="camel"):
+    """The metadata that tells the states of an object apart."""
+
+    name: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+
+
+class StoredObject(NamedTuple):
+    """One state of an object.
+
+    fields  without managedFields: nothing here reads them, and they are half of an object
+    """
+
+    api_version: str
+    kind: str
+    identity: Identity
+    fields: Fields
+
+    @property
+    def size(self) -> int:
+        """The bytes of its texts."""
+        return sum(map(len, self.fields.values()))
+
+    def at(self, resource_version: str) -> "StoredObject":
+        """Return the object with another resourceVersion."""
+        metadata = {**self._metadata(), _VERSION: _raw(resource_version)}
+        return self._replace(fields={**self.fields, _METADATA: _raw(metadata)})
+
+    def is_before(self, other: "StoredObject") -> bool:
+        """Whether this is an older state than the other; versions are numbers in practice."""
+        mine, theirs = self.identity.resource_version, other.identity.resource_version
+        return version_number(mine) < version_number(theirs)
+
+    def is_state_of(self, other: "StoredObject") -> bool:
+        """Whether both are the same object, shown in the same version of the API."""
+        return self.identity.uid == other.identity.uid and self.api_version == other.api_version
+
+    def scale(self, shown: "StoredObject") -> "StoredObject | None":
+        """Return the Scale that showed this object; `shown` is that of the answer.
+
+        None for a custom resource that has its replicas elsewhere.
+        """
+        replicas = _spec_of(self).get(_REPLICAS)
+        if replicas is None:
+            return None
+        # A Scale leaves out a zero (autoscaling/v1 types.go: omitempty).
+        spec = {} if bytes(replicas) == b"0" else {_REPLICAS: replicas}
+        version = self.identity.resource_version
+        identity = msgspec.structs.replace(shown.identity, resource_version=version)
+        scale = shown._replace(identity=identity, fields={**shown.fields, "spec": _raw(spec)})
+        return scale.at(version)
+
+    def scaled(self, shown: "StoredObject") -> "StoredObject":
+        """Return this object as it is after its Scale was written; see `scale`."""
+        spec = _spec_of(self)
+        replicas = _spec_of(shown).get(_REPLICAS, _raw(0))
+        identity = msgspec.structs.replace(
+            self.identity,
+            generation=self.identity.generation + (replicas != spec[_REPLICAS]),
+            resource_version=shown.identity.resource_version,
+        )
+        metadata = {
+            **self._metadata(),
+            _VERSION: _raw(identity.resource_version),
+            "generation": _raw(identity.generation),
+        }
+        made = {_METADATA: _raw(metadata), "spec": _raw({**spec, _REPLICAS: replicas})}
+        return self._replace(identity=identity, fields=self.fields | made)
+
+    def _metadata(self) -> Fields:
+        return _fields.decode(self.fields[_METADATA])
+
+
+_REPLICAS: Final = "replicas"
+_fields: Final = msgspec.json.Decoder(Fields)
+_items: Final = msgspec.json.Decoder(list[Fields] | None)
+_text: Final = msgspec.json.Decoder(str)
+_identity: Final = msgspec.json.Decoder(Identity)
+
+
+def object_fields(raw: msgspec.Raw) -> Fields:
+    """Return the top-level fields of a raw object; none if it is absent or a JSON Patch.
+
+    Raises msgspec.MsgspecError and RecursionError for what cannot be decoded.
+    """
+    return _fields.decode(raw) if is_object(raw) else {}
+
+
+def read_object(raw: msgspec.Raw) -> StoredObject | None:
+    """Return the object of an answer; None for no object, and for a Status. Raises as above."""
+    fields = object_fields(raw)
+    if _METADATA not in fields or "kind" not in fields or "apiVersion" not in fields:
+        return None
+    kind, raw = _text.decode(fields["kind"]), fields[_METADATA]
+    if kind == "Status" or not is_object(raw):
+        return None
+    metadata = _fields.decode(raw)
+    if metadata.pop("managedFields", None) is not None:
+        fields[_METADATA] = _raw(metadata)
+    return StoredObject(_text.decode(fields["apiVersion"]), kind, _identity.decode(raw), fields)
+
+
+def read_items(raw: msgspec.Raw) -> Iterator[StoredObject]:
+    """Yield the objects of a list. Raises as above."""
+    found = object_fields(raw)
+    if "items" not in found or "kind" not in found or "apiVersion" not in found:
+        return
+    # An item does not say what it is: the list does.
+    kind = _text.decode(found["kind"]).removesuffix("List")
+    about = {"apiVersion": found["apiVersion"], "kind": _raw(kind)}
+    for fields in _items.decode(found["items"]) or ():
+        item = read_object(_raw({**about, **fields}))
+        if item is not None:
+            yield item
+
+
+def _spec_of(stored: StoredObject) -> Fields:
+    return _fields.decode(stored.fields["spec"]) if "spec" in stored.fields else {}
+
+
+class StoredObjects:
+    """The last known state of objects, by name."""
+
+    def __init__(self) -> None:
+        self._known: Final[Bounded[tuple[str, ...], StoredObject]] = Bounded(
+            MOST_OBJECTS, MOST_BYTES
+        )
+
+    def get(self, reference: ObjectReference) -> StoredObject | None:
+        """Return the last known state of an object."""
+        return self._known.get(name_of(reference))
+
+    def put(self, reference: ObjectReference, stored: StoredObject) -> None:
+        """Remember a state. It must not be changed afterwards; its texts are copied."""
+        name = name_of(reference)
+        size = stored.size + sum(map(len, name))
+        if size > _LARGEST:
+            self._known.pop(name)
+            return
+        kept = {key: raw.copy() for key, raw in stored.fields.items()}
+        self._known.put(name, stored._replace(fields=kept), size)
+
+    def forget(self, reference: ObjectReference) -> None:
+        """Forget an object: it is gone, or was written in a way that does not show the result."""
+        self._known.pop(name_of(reference))
+
+
+def name_of(reference: ObjectReference) -> tuple[str, ...]:
+    """Return the name by which objects are remembered."""
+    return reference.api_group, reference.resource, reference.namespace, reference.name
+
+
+def object_key(reference: ObjectReference, *, name: str = "", uid: str = "") -> ObjectKey:
+    """Return the object of a reference as a Write has it; `name` where the reference has none."""
+    return ObjectKey(
+        intern(reference.api_group),
+        intern(reference.api_version),
+        intern(reference.resource),
+        intern(reference.namespace),
+        name or reference.name,
+        uid,
+    )
+
+
+def _raw(value: Any) -> msgspec.Raw:
+    return msgspec.Raw(msgspec.json.encode(value))

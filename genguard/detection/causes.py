@@ -1,0 +1,242 @@
+"""Root causes: which findings follow from another finding. Pure.
+
+Two who fight over a Deployment make its controller write the ReplicaSet to and fro. The controller
+does as it is asked, so that finding names the other as its cause, and is no more than info.
+
+A finding follows from another where all of these are true:
+- the one is about an object that the object of the other owns, also over several levels;
+- its only actor is the controller that follows the owner: it writes what is owned soon after the
+  owner was changed, it alone does so, and it does not write what is fought over;
+- its signals begin and end with those of the other.
+On one object a late observedGeneration follows from a spec that is fought over, if the controller
+does observe generations, and only too late.
+
+What would be found without the owner stays a finding of its own: a webhook or a second writer of
+what is owned, values that come back while the owner is quiet.
+"""
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+from genguard.detection.changes import Change
+from genguard.detection.detectors.detector import Blame, Signal
+from genguard.detection.finding import Finding
+from genguard.detection.finding_state import LOOP_COUNT, FindingState
+from genguard.detection.history import History, ObjectHistory
+from genguard.detection.write import Write, name_of
+from genguard.objects.pointer import Path
+
+_MOST_LEVELS: Final = 4
+_SECONDS: Final = 60.0
+"""Writes before this are not looked at."""
+_MOST_WRITES: Final = 12
+_SECONDS_AFTER: Final = 3.0
+"""A controller that follows an owner writes so soon after it, or before the owner moves again."""
+_SECONDS_LATER: Final = 10.0
+"""Some loops are known only after more writes than what follows from them."""
+_MOST_FOR_EACH: Final = 4
+"""Writes for one change of the owner. More are a loop of its own, unless each is a new step."""
+_OFTEN: Final = 0.8
+_FEW: Final = 0.1
+_STALLED: Final = "observed-generation-stalled"
+_OBSERVED: Final = "observedGeneration"
+_STATUS: Final = "/status"
+_GENERATION: Final = "/metadata/generation"
+_NOT_WANTED: Final = frozenset({"metadata", "status"})
+
+
+def followed(signal: Signal, write: Write, history: History) -> tuple[str, ...]:
+    """Return the uids of the owners whose changes this write follows, the nearest first."""
+    users = {one.user for one in signal.requesters}
+    if signal.blame is not Blame.REQUESTER or len(users) != 1 or not write.writes_more:
+        return ()
+    below = history.find(write.object)
+    return () if below is None else tuple(_owners(users.pop(), below, write.time, history))
+
+
+def _owners(user: str, below: ObjectHistory, now: float, history: History) -> Iterator[str]:
+    for _ in range(_MOST_LEVELS):
+        above = history.find_uid(below.owner) if below.owner else None
+        if above is None or not _follows(user, below, above, now):
+            return
+        yield below.owner
+        users = {one.requester.user for one in _moves(above, now)} - {user}
+        if len(users) != 1:
+            return
+        (user,) = users
+        below = above
+
+
+def _moves(past: ObjectHistory, now: float, *, with_metadata: bool = False) -> list[Write]:
+    """Return the latest writes that changed more than status, the oldest first."""
+    return [
+        one
+        for one in past.writes
+        if one.writes_more
+        and (one.touches_more or (with_metadata and one.changed_metadata))
+        and now - _SECONDS < one.time <= now
+    ]
+
+
+def _follows(user: str, below: ObjectHistory, above: ObjectHistory, now: float) -> bool:
+    """Whether a user is the controller that writes an object after its owner was changed."""
+    moves, recorded = _moves(above, now, with_metadata=True), _moves(below, now)
+    writes = recorded[-_MOST_WRITES:]
+    mine = [one for one in writes if one.requester.user == user]
+    causes = [one for one in moves if one.requester.user != user]
+    if not mine or not causes or len(mine) < _OFTEN * len(writes):
+        return False
+    if _leaves(causes) & _leaves(one for one in moves if one.requester.user == user):
+        return False
+    reporters = {one.requester.user for one in above.writes if one.touches_status}
+    if reporters and user not in reporters:
+        return False
+    steps = [_is_step(one, recorded, causes) for one in mine]
+    if sum(steps) < _OFTEN * len(mine):
+        after = sum(_comes_after(number, mine, causes) for number in range(len(mine)))
+        recent = sum(one.time > mine[0].time - _SECONDS_AFTER for one in causes)
+        if after < _OFTEN * len(mine) or len(mine) > _MOST_FOR_EACH * recent:
+            return False
+    return bool(reporters) or _is_result(
+        [one for one in recorded if one.requester.user == user], causes
+    )
+
+
+def _leaves(writes: Iterable[Write]) -> set[Path]:
+    return {change.key for one in writes for change in _changes(one)}
+
+
+def _changes(write: Write) -> tuple[Change, ...]:
+    """Return the leaves that a write changed, those of metadata too, without bookkeeping."""
+    wanted = (one for one in write.admitted_diff if one.key[0] not in _NOT_WANTED)
+    return (*wanted, *write.metadata.admitted)
+
+
+def _is_step(write: Write, recorded: Sequence[Write], causes: Sequence[Write]) -> bool:
+    """Whether it makes a state that came before, but not since the last change of the owner.
+
+    A rollout takes many steps, and they come again with the next rollout. A loop of its own comes
+    back to its states while the owner is quiet.
+    """
+    changed = max((one.time for one in causes if one.time <= write.time), default=None)
+    if changed is None:
+        return False
+    before = [one for one in recorded if one.time < write.time]
+    latest = max((one.time for one in before if one.state_after == write.state_after), default=None)
+    return latest is not None and latest <= changed
+
+
+def _comes_after(number: int, mine: Sequence[Write], causes: Sequence[Write]) -> bool:
+    """Whether the owner was changed since the last write, or shortly before this one."""
+    time = mine[number].time
+    since = time - _SECONDS_AFTER
+    if number:
+        since = min(since, mine[number - 1].time)
+    return any(since < one.time <= time for one in causes)
+
+
+def _is_result(mine: Sequence[Write], causes: Sequence[Write]) -> bool:
+    """Whether equal values of the owner lead to equal values: nobody else tells that it follows.
+
+    Of the writes after one change the first is compared: the others may be further steps.
+    """
+    first: dict[float, tuple[Write, Write]] = {}
+    for one in mine:
+        cause = next((it for it in reversed(causes) if it.time <= one.time), None)
+        # The first write after an older change may be forgotten already.
+        if cause is not None and cause.time > mine[0].time:
+            first.setdefault(cause.time, (cause, one))
+    pairs = first.values()
+    compared = [
+        (_values(cause), _values(one))
+        for cause, one in pairs
+        if cause.admitted_diff.is_compared and one.admitted_diff.is_compared
+    ]
+    states = [(cause.state_after, one.state_after) for cause, one in pairs]
+    return _is_function(compared) or _is_function(states)
+
+
+def _is_function(pairs: Sequence[tuple[Hashable, Hashable]]) -> bool:
+    """Whether the first of each pair tells the second, where some come again."""
+    results: dict[Hashable, Hashable] = {}
+    same = sum(results.setdefault(cause, result) == result for cause, result in pairs)
+    return len(results) < len(pairs) and same >= _OFTEN * len(pairs)
+
+
+def _values(write: Write) -> Hashable:
+    return tuple((one.key, one.after) for one in _changes(write))
+
+
+def root_causes(findings: Sequence[FindingState]) -> Mapping[str, str]:
+    """Return the id of the root cause of each finding that follows from another."""
+    below = [one for one in findings if one.follows or one.detector == _STALLED]
+    if not below:
+        return {}
+    by_name: dict[str, list[FindingState]] = {}
+    for one in findings:
+        if _may_cause(one):
+            by_name.setdefault(name_of(one.object), []).append(one)
+    causes: dict[str, str] = {}
+    for one in sorted(below, key=lambda one: (one.first, one.id)):
+        cause = _cause(one, by_name)
+        if cause is not None:
+            causes[one.id] = causes.get(cause.id, cause.id)
+    return {one: _root(cause, causes) for one, cause in causes.items()}
+
+
+def by_cause(findings: Iterable[Finding]) -> dict[str, list[Finding]]:
+    """Return the findings that follow from another, by the id of that one."""
+    found: dict[str, list[Finding]] = {}
+    for one in findings:
+        if one.caused_by:
+            found.setdefault(one.caused_by, []).append(one)
+    return found
+
+
+def beneath_causes(findings: Iterable[Finding]) -> list[Finding]:
+    """Return findings in their order, each that follows from another directly beneath it."""
+    known = list(findings)
+    ids, below = {one.id for one in known}, by_cause(known)
+    return [
+        each for one in known if one.caused_by not in ids for each in (one, *below.get(one.id, ()))
+    ]
+
+
+def _root(cause: str, causes: Mapping[str, str]) -> str:
+    for _ in range(_MOST_LEVELS):
+        cause = causes.get(cause, cause)
+    return cause
+
+
+def _may_cause(one: FindingState) -> bool:
+    """Whether it is a loop about what is wanted, which controllers follow."""
+    if one.minor or one.count < LOOP_COUNT or one.subresource:
+        return False
+    return any(not path.startswith(_STATUS) and path != _GENERATION for path in one.paths)
+
+
+def _cause(one: FindingState, by_name: Mapping[str, Sequence[FindingState]]) -> FindingState | None:
+    user = one.only_requester
+    if user is None:
+        return None
+    if one.detector == _STALLED:
+        observed = {str(it.get(_OBSERVED)) for it in one.evidence}
+        names = [name_of(one.object)] if len(observed) > 1 else []
+    else:
+        # The most remote owner is the root of all between.
+        names = [
+            name
+            for name, count in reversed(one.follows.items())
+            if one.count - count <= _FEW * one.count
+        ]
+    for name in names:
+        for cause in by_name.get(name, ()):
+            if cause.id != one.id and _spans(cause, one) and not cause.blames(user):
+                return cause
+    return None
+
+
+def _spans(cause: FindingState, one: FindingState) -> bool:
+    return (
+        cause.first <= one.first + _SECONDS_LATER and one.last <= cause.last + cause.quiet_needed()
+    )

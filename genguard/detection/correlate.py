@@ -1,0 +1,717 @@
+"""Join the facts of one write: intent, mutate, reinvocation, outcome. Order facts of replicas.
+
+Several writes may have one key: a key changes only when something is stored, and a busy client
+patches one Pod from several threads. So each write is joined by itself. A fact belongs to
+
+- the open write of its key that shows the same content; else
+- the one from which it differs in the fewest fields, if these are a part of those in which it
+  differs from each other one; else
+- the newest, if no call of the others came within SECONDS_AT_ONCE; else
+- nobody knows to which: these writes are in doubt, and none of them is joined.
+
+What is known of a live API server decides the rest:
+
+- a mutate call is not a write: a stale PUT passes mutating admission and has no outcome. Where
+  outcomes are seen at all, a write without one may have been refused, or its outcome went to
+  another replica. It is given as incomplete if other webhooks changed it, and else forgotten;
+- a storage conflict runs admission again with a newer oldObject: that is another key. The first
+  pass has had its outcome, though nothing of it was stored (apiserver pkg/registry/generic/
+  registry/store.go:Update validates in each try);
+- reinvocation keeps the key: a second mutate without a new intent is round 1;
+- a dry run is no write.
+
+A write waits for its next phase for SECONDS_WAITED after it began, whatever arrives meanwhile. A
+phase is missing where this replica sees that phase of other writes of the same resource: it was
+lost, or another replica was called. That lowers what is known of this write, and of no other.
+"""
+
+from collections import Counter, OrderedDict
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from heapq import heappop, heappush
+from typing import Final, NamedTuple
+
+import msgspec
+
+from genguard.admission.join import JoinKey
+from genguard.admission.review import Phase
+from genguard.detection.changes import Change
+from genguard.detection.diff import NO_DIFF, NOT_COMPARED, Diff, between, diff_of, together
+from genguard.detection.fact import BYTES_OF_FACT, SECONDS_APART, Fact
+from genguard.detection.life_fact import AnyFact
+from genguard.detection.metadata import SAME_METADATA, MetadataDiffs, join_metadata, unchanged
+from genguard.detection.reduce import EarlierFacts
+from genguard.detection.write import NOBODY, Acted, Called, Write
+from genguard.generation.custom import StatusSubresource
+from genguard.objects.observed import Observed
+from genguard.objects.pointer import Path
+
+SECONDS_WAITED: Final = 10.0
+"""For the next phase of a write; genguard's registrations time out after 2 s each."""
+SECONDS_WITHOUT_OUTCOMES: Final = 2.0
+"""For a reinvocation, where no outcome of the resource was ever seen."""
+SECONDS_AT_ONCE: Final = 2.0
+"""Without a call for so long, a write is not taken to be going on beside a newer one of its key."""
+_SECONDS_BETWEEN_LOOKS: Final = 0.25
+"""Between two looks for writes whose wait is over: hundreds wait, and each fact would look at all.
+Counted from the epoch, so that every replica looks at the same facts."""
+_ROUNDS: Final = 2
+MOST_PENDING: Final = 2_000
+MOST_BYTES_PENDING: Final = 16 * 1024 * 1024
+MOST_OF_KEY: Final = 16
+"""Open writes with one key: each fact is compared with all of them. Of more the oldest ends."""
+MOST_AT_ONCE: Final = 20
+"""One fact ends the wait of at most so many writes. After a burst thousands are due, and answers
+wait for the event loop meanwhile: each takes some 0.05 ms. Writes over the bound in bytes end at
+once."""
+
+
+_FEW: Final = 4
+"""So many writes that lack a phase say nothing."""
+_MOST_POINTERS: Final = 1_000
+_MOST_OUTCOMES: Final = 1_000
+_BEFORE_OUTCOME: Final = (Phase.INTENT, Phase.MUTATE)
+
+
+class Unanswered(NamedTuple):
+    """A write without an outcome; `asked` are digests of what was stored and of the request."""
+
+    write: Write
+    asked: tuple[int, int]
+
+
+class _OpenWrite(msgspec.Struct, gc=False, eq=False):
+    """The calls of one write that has no outcome yet.
+
+    since        when it began
+    is_in_doubt  another write with its key was open, and nobody knows whose calls these are
+    is_metadata_in_doubt  the same of what they show of metadata alone
+    is_given_up  it was noted as not answered
+    size         bytes of the facts, as counted
+    """
+
+    key: JoinKey
+    since: float
+    intent: Fact | None = None
+    mutates: list[Fact] = []
+    is_in_doubt: bool = False
+    is_metadata_in_doubt: bool = False
+    is_given_up: bool = False
+    size: int = 0
+
+    @property
+    def last(self) -> Fact:
+        """Return the fact of its last call."""
+        found = self.mutates[-1] if self.mutates else self.intent
+        assert found is not None  # noqa: S101 - a call has opened it
+        return found
+
+    @property
+    def seen(self) -> tuple[Phase, ...]:
+        """Return the phases that were seen before the outcome."""
+        intent = () if self.intent is None else (Phase.INTENT,)
+        return (*intent, Phase.MUTATE) if self.mutates else intent
+
+    def size_of(self, mutate: Fact) -> int:
+        """Return the bytes of a mutate call; it shares with the intent what shows the same."""
+        intent = self.intent
+        is_shared = (
+            intent is not None
+            and intent.compared is mutate.compared
+            and intent.compared_metadata is mutate.compared_metadata
+        )
+        return BYTES_OF_FACT if is_shared else mutate.size
+
+    def shift(self, seconds: float, now: float) -> None:
+        """Move its times by so many seconds, and none beyond `now`."""
+        self.since = min(self.since + seconds, now)
+        if self.intent is not None:
+            self.intent = _shifted(self.intent, seconds, now)
+        self.mutates = [_shifted(one, seconds, now) for one in self.mutates]
+
+    def known(self) -> tuple[Fact | None, list[Fact]]:
+        """Return intent and mutate calls; neither of a write in doubt."""
+        return (None, []) if self.is_in_doubt else (self.intent, self.mutates)
+
+
+class Correlator:
+    """Joins facts, in order, to writes. Bounded in entries, bytes and time."""
+
+    def __init__(self) -> None:
+        self._open: Final[OrderedDict[int, _OpenWrite]] = OrderedDict()
+        """By the number of the write, the oldest first."""
+        self._of_key: Final[dict[JoinKey, dict[int, _OpenWrite]]] = {}
+        self._number = 0
+        self._called_for: dict[Phase, set[tuple[str, str]]] = {phase: set() for phase in Phase}
+        self._with_outcomes: Final = self._called_for[Phase.OUTCOME]
+        self._outcomes: Final[OrderedDict[int, float]] = OrderedDict()
+        """The latest outcomes, as hashes of what they show, with their times."""
+        self.now = 0.0
+        """The time of the latest fact."""
+        self._looked = -1.0
+        """The part of a second in which all writes that are overdue have been ended."""
+        self.bytes = 0
+        self.dropped = 0
+        """How many writes were dropped to stay within the bound in bytes."""
+        self.incomplete: Final[Counter[Phase]] = Counter()
+        """How many writes lacked each phase; without an outcome some of them were refused."""
+        self.joined = 0
+        """Writes with an outcome."""
+        self.incomplete_joined = 0
+        """Those of them that lacked another phase."""
+        self.unanswered: list[Unanswered] = []
+        """Writes that ended without an outcome, though outcomes of their resource are seen."""
+        self.unseen: list[Fact] = []
+        """The last fact of each write whose wait for an outcome is over."""
+
+    def known(self, key: JoinKey) -> EarlierFacts:
+        """Return the facts of the newest open write of a key."""
+        several = self._of_key.get(key)
+        facts: tuple[Fact, ...] = ()
+        if several:
+            intent, mutates = next(reversed(several.values())).known()
+            facts = (*mutates,) if intent is None else (intent, *mutates)
+        return EarlierFacts(facts, self._waits(key))
+
+    def see(self, fact: Fact) -> list[Write]:
+        """Take in a fact, and return the writes that it completes, oldest first."""
+        if fact.time < self.now - SECONDS_APART:
+            self._put_back(fact.time)
+        # A clock of another replica may be behind: no time is running out there.
+        self.now = max(self.now, fact.time)
+        key = fact.key
+        found = self._overdue(self.now, MOST_AT_ONCE)
+        called_for = self._called_for[fact.phase]
+        if len(called_for) < MOST_PENDING:
+            called_for.add(_registered(key))
+        if fact.phase is Phase.INTENT:
+            self._see_intent(key, fact)
+        elif fact.phase is Phase.MUTATE:
+            self._see_mutate(key, fact)
+        else:
+            found += self._see_outcome(key, fact)
+        return found
+
+    def expect_outcomes(self, key: JoinKey) -> None:
+        """Note that outcomes of a resource are seen: here that of a creation or deletion."""
+        if len(self._with_outcomes) < MOST_PENDING:
+            self._with_outcomes.add(_registered(key))
+
+    def lacks_outcomes(self, key: JoinKey) -> bool:
+        """Return whether updates of a resource are seen, and never one of their outcomes."""
+        resource = _registered(key)
+        return resource in self._called_for[Phase.MUTATE] and resource not in self._with_outcomes
+
+    @property
+    def is_whole(self) -> bool:
+        """Return whether most writes are seen in all phases here, not by other replicas."""
+        return is_mostly_whole(self.incomplete_joined, max(self.joined, 2 * _FEW))
+
+    def finish(self) -> list[Write]:
+        """Return the writes that still wait, at the end of a recording."""
+        return self._overdue(float("inf"), len(self._open))
+
+    def shift(self, seconds: float, now: float) -> None:
+        """Wait as long for what is open as if the clock had not been put forth so many seconds."""
+        self.now = min(self.now + seconds, now)
+        for one in self._open.values():
+            one.shift(seconds, now)
+
+    def _put_back(self, now: float) -> None:
+        """Set an earlier time: otherwise writes would wait until the later time has come."""
+        self.now = now
+        for one in self._open.values():
+            one.since = min(one.since, now)
+
+    def _see_intent(self, key: JoinKey, fact: Fact) -> None:
+        for number, one in list(self._of_key.get(key, {}).items()):
+            if not one.mutates:
+                continue
+            if not self._waits(key):
+                # Nobody knows whether its outcome is still to come or it was refused.
+                self._remove(number)
+            elif not one.is_given_up:
+                self._give_up(one)
+        one = self._begin(key)
+        one.intent = fact
+        self._count(one, fact.size)
+
+    def _see_mutate(self, key: JoinKey, fact: Fact) -> None:
+        open_writes = self._of_key.get(key, {}).values()
+        # A mutate call belongs to a write that waits for its first one; else it is a reinvocation.
+        some = [one for one in open_writes if not one.mutates]
+        some = some or [one for one in open_writes if self._goes_on(one) and not one.is_given_up]
+        one = self._choose(fact, some) if some else self._begin(key)
+        # More than two calls are several writes, of which the last one counts.
+        for former in one.mutates[_ROUNDS:]:
+            self._count(one, -one.size_of(former))
+        one.mutates = [*one.mutates[:_ROUNDS], fact]
+        self._count(one, one.size_of(fact))
+        if one.is_in_doubt:
+            for other in some:
+                if other is not one and other.is_in_doubt and not other.mutates:
+                    other.mutates = [fact]
+                    self._count(other, other.size_of(fact))
+
+    def _see_outcome(self, key: JoinKey, fact: Fact) -> Iterator[Write]:
+        several = self._of_key.get(key, {})
+        some = [*several.values()]
+        if some and some[-1].mutates:
+            # Of an older one that has not come to /mutate the call was lost, and the outcome too.
+            some = [one for one in some if one.mutates]
+        one = self._choose(fact, some) if some else None
+        if self._is_repeated(fact) and one is None:
+            return
+        missing = self._missing(key, one)
+        if one is None:
+            yield assemble(None, (), fact, fact.time, missing)
+            return
+        self._remove(next(number for number, other in several.items() if other is one))
+        is_known = not one.is_metadata_in_doubt
+        yield assemble(*one.known(), fact, fact.time, missing, tells_metadata=is_known)
+
+    def _is_repeated(self, fact: Fact) -> bool:
+        """Return whether the same outcome came a moment ago.
+
+        An API server calls again after a broken connection. Where outcomes are all that is
+        registered, it may be another write.
+        """
+        if not any(self._is_called_for(fact.key, phase) for phase in _BEFORE_OUTCOME):
+            return False
+        what = hash((fact.key, _content_of(fact), _metadata_of(fact)))
+        before = self._outcomes.pop(what, -SECONDS_AT_ONCE)
+        self._outcomes[what] = fact.time
+        if len(self._outcomes) > _MOST_OUTCOMES:
+            self._outcomes.popitem(last=False)
+        return fact.time - before < SECONDS_AT_ONCE
+
+    def _choose(self, fact: Fact, some: Sequence[_OpenWrite]) -> _OpenWrite:
+        """Return the open write to which a call belongs. It is in doubt where nobody knows."""
+        some = [one for one in some if not one.is_in_doubt] or some
+        if len(some) == 1 or some[0].is_in_doubt:
+            return some[0]
+        same = [one for one in some if _content_of(one.last) == _content_of(fact)]
+        if same:
+            exact = [one for one in same if one.last.has_metadata_of(fact)] or same
+            # One that has come to /mutate is nearer to its outcome.
+            found = ([one for one in exact if one.mutates] or exact)[-1]
+            if not found.last.has_metadata_of(fact):
+                found.is_metadata_in_doubt = len({_metadata_of(one.last) for one in same}) > 1
+            return found
+        some = [one for one in some if self._goes_on(one)] or some[-1:]
+        nearest = _nearest(fact, some)
+        if nearest is not None:
+            return nearest
+        for one in some:
+            one.is_in_doubt = True
+        return some[0]
+
+    def _goes_on(self, one: _OpenWrite) -> bool:
+        """Return whether a call of this write came a moment ago."""
+        return one.last.time > self.now - SECONDS_AT_ONCE
+
+    def _begin(self, key: JoinKey) -> _OpenWrite:
+        several = self._of_key.setdefault(key, {})
+        if len(several) >= MOST_OF_KEY:
+            self._remove(next(iter(several)))
+            several = self._of_key.setdefault(key, {})
+        self._number += 1
+        one = self._open[self._number] = several[self._number] = _OpenWrite(key, self.now)
+        return one
+
+    def _remove(self, number: int) -> None:
+        one = self._open.pop(number)
+        self.bytes -= one.size
+        several = self._of_key[one.key]
+        del several[number]
+        if not several:
+            del self._of_key[one.key]
+
+    def _count(self, one: _OpenWrite, size: int) -> None:
+        one.size += size
+        self.bytes += size
+
+    def _overdue(self, now: float, most: int) -> list[Write]:
+        """End the oldest writes: those whose wait is over, and those over the bounds."""
+        too_many = len(self._open) - MOST_PENDING
+        too_much = self.bytes - MOST_BYTES_PENDING
+        part_of_second = now // _SECONDS_BETWEEN_LOOKS
+        if part_of_second == self._looked and too_many <= 0 and too_much <= 0:
+            return []
+        early = now - SECONDS_WITHOUT_OUTCOMES
+        ended: list[int] = []
+        for position, (number, one) in enumerate(self._open.items()):
+            is_over = position < too_many or too_much > 0
+            if one.since > early and not is_over:
+                break
+            waits = self._waits(one.key)
+            if one.mutates and waits and not one.is_given_up:
+                self._give_up(one)
+            if len(ended) >= most and too_much <= 0:
+                return self._end(ended)  # the next fact ends more
+            self.dropped += too_much > 0
+            too_much -= one.size
+            if is_over or not waits or one.since <= now - SECONDS_WAITED:
+                ended.append(number)
+        self._looked = part_of_second
+        return self._end(ended)
+
+    def _end(self, numbers: Iterable[int]) -> list[Write]:
+        """End the wait of these writes, and return those that can be judged."""
+        found: list[Write] = []
+        for number in numbers:
+            one = self._open[number]
+            self._remove(number)
+            found += self._without_outcome(one)
+        return found
+
+    def _without_outcome(self, one: _OpenWrite) -> Iterator[Write]:
+        """Yield a write without an outcome, if it can be judged."""
+        last, begun = one.last, (one.intent or one.last).time
+        is_known = not one.is_metadata_in_doubt
+        if not self._waits(one.key):
+            # Where no outcome is registered the last mutate call is all there will be.
+            if one.mutates and last.states is not None:
+                yield assemble(*one.known(), last, begun, tells_metadata=is_known)
+            return
+        self.unseen.append(last)
+        if not one.mutates:
+            return
+        self.incomplete[Phase.OUTCOME] += 1
+        if not one.is_given_up:
+            self._give_up(one)
+        intent, mutates = one.known()
+        # Of a write that nobody changed, and that may have been refused, there is nothing to tell.
+        if intent is not None and not intent.shows_same_as(last):
+            missing = (Phase.OUTCOME,)
+            yield assemble(intent, mutates, last, begun, missing, tells_metadata=is_known)
+
+    def _give_up(self, one: _OpenWrite) -> None:
+        """Note a write as one that was not answered.
+
+        Its outcome is awaited for longer: webhooks that are called at once with genguard's do not
+        delay that one, but a loaded machine does.
+        """
+        one.is_given_up = True
+        is_intent_lost = one.intent is None and self._is_called_for(one.key, Phase.INTENT)
+        if one.is_in_doubt or is_intent_lost:
+            return  # nobody knows what was asked for
+        intent, last = one.intent, one.last
+        write = assemble(intent, (last,), last, (intent or last).time, (Phase.OUTCOME,))
+        asked = (intent or last).compared
+        self.unanswered.append(Unanswered(write, (asked.before, asked.after)))
+
+    def _missing(self, key: JoinKey, one: _OpenWrite | None) -> tuple[Phase, ...]:
+        """Return the phases of a write that were not seen, though they are seen of other writes."""
+        seen = () if one is None else one.seen
+        self.joined += 1
+        if len(seen) == len(_BEFORE_OUTCOME):
+            return ()
+        missing = tuple(
+            phase
+            for phase in _BEFORE_OUTCOME
+            if phase not in seen and self._is_called_for(key, phase)
+        )
+        if missing:
+            self.incomplete.update(missing)
+            self.incomplete_joined += 1
+        return missing
+
+    def _waits(self, key: JoinKey) -> bool:
+        """Return whether a write waits for its outcome: outcomes of its resource are seen."""
+        return self._is_called_for(key, Phase.OUTCOME)
+
+    def _is_called_for(self, key: JoinKey, phase: Phase) -> bool:
+        """Return whether this phase is seen of writes of a resource."""
+        return _registered(key) in self._called_for[phase]
+
+
+def is_mostly_whole(incomplete: int, seen: int) -> bool:
+    """Return whether at most half of the writes that were seen lacked a phase.
+
+    So few outcomes are lost then that four writes in a row without one were refused. With more of
+    them another replica sees a part.
+    """
+    return 2 * incomplete <= seen
+
+
+def _shifted(fact: Fact, seconds: float, now: float) -> Fact:
+    return msgspec.structs.replace(fact, time=min(fact.time + seconds, now))
+
+
+def _registered(key: JoinKey) -> tuple[str, str]:
+    return key.group, key.resource
+
+
+def _nearest(fact: Fact, some: Sequence[_OpenWrite]) -> _OpenWrite | None:
+    """Return the write from whose last call this one differs in the fewest fields.
+
+    None where these are not a part of those in which it differs from each other write. Of writes
+    that show, or ask for, the same any will do: the newest.
+    """
+    shown = {_content_of(one.last): one for one in some}
+    if len(shown) == 1 or len({_content_of(one.intent or one.last) for one in some}) == 1:
+        return some[-1]
+    found = [(one, _fields_between(one.last, fact)) for one in shown.values()]
+    for one, fields in found:
+        others = [theirs for other, theirs in found if other is not one]
+        if fields is not None and all(theirs is not None and fields < theirs for theirs in others):
+            return one
+    return None
+
+
+def _content_of(fact: Fact) -> tuple[int, int | None]:
+    """Return digests of what a call shows, metadata aside."""
+    of_status = fact.compared_status
+    return fact.compared.after, None if of_status is None else of_status.after
+
+
+def _metadata_of(fact: Fact) -> int | None:
+    """Return a digest of the metadata that a call shows; None where it is as stored."""
+    return None if fact.compared_metadata is None else fact.compared_metadata.after
+
+
+def _fields_between(one: Fact, other: Fact) -> frozenset[Path] | None:
+    """Return the paths of the fields that differ; None where they were not compared."""
+    found = between(one.compared, other.compared)
+    if found is None or not found.is_compared:
+        return None
+    return frozenset(change.key for change in found)
+
+
+def assemble(
+    intent: Fact | None,
+    mutates: Sequence[Fact],
+    last: Fact,
+    now: float,
+    missing: tuple[str, ...] = (),
+    *,
+    tells_metadata: bool = True,
+) -> Write:
+    """Make a Write of its phases; `last` is the outcome, or the last mutate call without one.
+
+    `missing` names the phases of it that were not seen. `tells_metadata`: the phases before the
+    last are known to be about the same metadata.
+    """
+    has_outcome = last.phase is Phase.OUTCOME
+    takes_status = has_outcome and _is_status_taken(last)
+    phases = [one for one in (intent, *mutates, last) if one is not None]
+    if takes_status:
+        phases = [_with_status(one) for one in phases]
+    last = phases[-1]
+    mutates = phases[intent is not None : -1]
+    intent = phases[0] if intent is not None else None
+    if intent is not None and not _is_comparable(intent, last):
+        intent = None  # as if it had not been seen
+    first = mutates[0] if mutates else None
+    sent, admitted = first or last, _constant(last.compared.diff)
+    requested_diff = webhook_diff = None
+    if intent is not None:
+        requested_diff = _constant(intent.compared.diff)
+        if first is not None and first.status is last.status:
+            webhook_diff = between(intent.compared, first.compared)
+        elif Phase.MUTATE in missing and last.writes_status and last.key.subresource:
+            # The mutate call went elsewhere. On a status subresource the server itself changes
+            # next to nothing, so what differs at the end was done by other webhooks.
+            webhook_diff = between(intent.compared, last.compared)
+        if intent.compared.same_as(last.compared):
+            requested_diff = admitted  # one value in memory too
+    # Where an intent is missing, so may be the one that told two writes of one user apart.
+    are_rounds = has_outcome and Phase.INTENT not in missing
+    asking, states = intent or sent, last.states
+    return Write(
+        time=now,
+        object=last.object,
+        subresource=last.key.subresource,
+        requester=last.requester,
+        base=last.key.resource_version,
+        writes_status=last.writes_status or takes_status,
+        status_counts=not last.key.subresource
+        and (takes_status or last.status is StatusSubresource.ABSENT),
+        requested_diff=requested_diff,
+        webhook_diff=webhook_diff,
+        reinvocation_diff=_reinvocation(mutates) if intent is not None or are_rounds else NO_DIFF,
+        admitted_diff=admitted,
+        content_hash=(admitted if requested_diff is None else requested_diff).content_hash,
+        state_before=states.before if states else 0,
+        state_after=states.after if states else 0,
+        has_outcome=has_outcome,
+        generation_before=last.generation_before,
+        # Before the strategy has run an object still shows the generation that it comes from.
+        generation_after=last.generation
+        if has_outcome or last.predicted is None
+        else last.predicted,
+        generation_predicted=last.predicted if has_outcome else None,
+        observed_before=last.observed_before,
+        observed_asked=_shared(asking.observed, sent.observed),
+        observed_sent=sent.observed,
+        observed_after=_shared(last.observed, sent.observed),
+        touches_status=(last.writes_status or takes_status)
+        and any(one.touches_status for one in phases),
+        touches_more=last.touches_more,
+        observes=asking.observes or sent.observes or last.observes,
+        policies=_policies(asking, mutates, last),
+        called=_called(intent, mutates, last),
+        missing=missing,
+        metadata=_metadata(intent, mutates, last) if tells_metadata else _metadata(None, (), last),
+        owner=last.owner,
+        foreign=_pointers(asking.foreign),
+        unobserved=_pointers(asking.unobserved),
+    )
+
+
+def _metadata(intent: Fact | None, mutates: Sequence[Fact], last: Fact) -> MetadataDiffs:
+    """Return what differs in metadata."""
+    phases = [one for one in (intent, *mutates, last) if one is not None]
+    shown = [one.compared_metadata for one in phases]
+    if not any(shown):
+        return SAME_METADATA
+    before, *others = {one.before for one in shown if one is not None}
+    if others:
+        return SAME_METADATA  # nobody knows from what they differ
+    told = [unchanged(before) if one is None else one for one in shown]
+    asked = told[0] if intent is not None else None
+    return join_metadata(asked, told[intent is not None : -1], told[-1])
+
+
+def _constant(diff: Diff) -> Diff:
+    """Return an equal difference; without leaves it is one constant for all writes."""
+    if diff.changes:
+        return diff
+    if not diff.differs:
+        return NO_DIFF
+    return diff if diff.is_compared else NOT_COMPARED
+
+
+def _is_status_taken(outcome: Fact) -> bool:
+    """Return whether the server takes status from this write of an unknown custom resource."""
+    found = outcome.compared_status
+    # With a subresource the strategy would have put the stored status back by now.
+    return found is not None and found.before != found.after
+
+
+def _with_status(fact: Fact) -> Fact:
+    if fact.compared_status is None:
+        return fact
+    return msgspec.structs.replace(fact, compared=together(fact.compared, fact.compared_status))
+
+
+def _is_comparable(one: Fact, last: Fact) -> bool:
+    """Return whether both compare the same fields with the same stored object."""
+    # Another status: a definition was learnt in between.
+    return one.status is last.status and one.compared.before == last.compared.before
+
+
+def _reinvocation(mutates: Sequence[Fact]) -> Diff:
+    """Return what round 1 changed on top of round 0, genguard's own repairs left out.
+
+    More than two calls are several writes of one user, for there is no round 2. Nor can writes
+    of one user be told from rounds where mutate calls are all that is seen: a PATCH that begins
+    with a stale copy of the object is run again.
+    """
+    if len(mutates) != 2 or mutates[0].status is not mutates[1].status:  # noqa: PLR2004 - rounds
+        return NO_DIFF
+    found = between(mutates[0].compared, mutates[1].compared)
+    if not found:
+        return NO_DIFF
+    if not found.is_compared:
+        return NOT_COMPARED
+    return diff_of(tuple(change for change in found if not _is_repair(change)))
+
+
+def _is_repair(change: Change) -> bool:
+    return change.key[-1] == "observedGeneration" and change.before is None
+
+
+def _shared(one: Observed, other: Observed) -> Observed:
+    """Return `other` for an equal value, so that one of them is kept in memory."""
+    return other if one == other else one
+
+
+@lru_cache(_MOST_POINTERS)
+def _pointers(pointers: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the same tuple for equal pointers: writes of a kind of object repeat them."""
+    return pointers
+
+
+def _policies(asking: Fact, mutates: Sequence[Fact], last: Fact) -> tuple[Acted, ...]:
+    """Return the policies of the earliest phase that knows them."""
+    for one in (asking, *mutates, last):
+        if one.policies is not None:
+            return one.policies
+    return ()
+
+
+def _called(intent: Fact | None, mutates: Sequence[Fact], last: Fact) -> Called:
+    """Return the called webhooks; without those whose conditions no phase of the write meets."""
+    if not last.called or not last.called.first:
+        return NOBODY
+    shown = [one.unmet for one in (intent, *mutates) if one is not None and one.unmet is not None]
+    unmet = set(shown[0]).intersection(*shown) if shown else ()
+    if not unmet:
+        return last.called
+    return Called(*(tuple(name for name in names if name not in unmet) for names in last.called))
+
+
+SECONDS_ON_THE_WAY: Final = 0.3
+"""What a fact takes from one replica to another, and the difference between their clocks."""
+MOST_WAITING: Final = 10_000
+MOST_BYTES_WAITING: Final = 8 * 1024 * 1024
+"""With more the earliest do not wait longer."""
+_ORDER: Final = {phase: place for place, phase in enumerate(Phase)}
+
+
+class FactQueue:
+    """Holds facts of replicas for a moment, and gives them in the order of their times.
+
+    Each waits until the latest fact is SECONDS_ON_THE_WAY later: then none before it is still on
+    its way. What is found depends on the times of facts alone, and is equal in all replicas.
+    """
+
+    def __init__(self) -> None:
+        self._facts: Final[list[tuple[float, int, int, int, AnyFact]]] = []
+        self._by_key: Final[dict[JoinKey, list[AnyFact]]] = {}
+        self._latest = 0.0
+        self._count = 0
+        self.bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._facts)
+
+    def __iter__(self) -> Iterator[AnyFact]:
+        """The earliest first."""
+        return (one[-1] for one in sorted(self._facts))
+
+    def put(self, fact: AnyFact) -> None:
+        """Add a fact; afterwards `due` gives the facts that are due."""
+        self._count += 1
+        self._latest = max(self._latest, fact.time)
+        size = fact.size
+        self.bytes += size
+        heappush(self._facts, (fact.time, _ORDER[fact.phase], self._count, size, fact))
+        self._by_key.setdefault(fact.key, []).append(fact)
+
+    def due(self) -> Iterator[AnyFact]:
+        """Remove and yield the facts that have waited for long enough, the earliest first."""
+        yield from self.until(self._latest - SECONDS_ON_THE_WAY)
+
+    def until(self, time: float) -> Iterator[AnyFact]:
+        """Remove and yield the facts of this time and before, the earliest first."""
+        while self._facts and (self._facts[0][0] <= time or self._is_full):
+            *_, size, fact = heappop(self._facts)
+            self.bytes -= size
+            key = fact.key
+            waiting = self._by_key[key]
+            waiting.remove(fact)
+            if not waiting:
+                del self._by_key[key]
+            yield fact
+
+    @property
+    def _is_full(self) -> bool:
+        return len(self._facts) > MOST_WAITING or self.bytes > MOST_BYTES_WAITING
+
+    def of(self, key: JoinKey) -> list[Fact]:
+        """Return the facts of one update, the earliest first."""
+        found = [one for one in self._by_key.get(key, ()) if isinstance(one, Fact)]
+        return sorted(found, key=lambda fact: (fact.time, _ORDER[fact.phase]))

@@ -1,0 +1,459 @@
+"""Detection: reviews in, findings out. Pure.
+
+`fact` makes a small record of a review, compared with what is stored. `see` joins the records of
+one write, remembers the write and runs the detectors. The server calls them after the answer,
+replay inline. Replicas that share facts see all of them and find the same.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Final, NamedTuple
+
+import msgspec
+
+from genguard.admission.join import JoinKey
+from genguard.admission.review import AdmissionRequest, Operation, Phase
+from genguard.detection.causes import followed
+from genguard.detection.correlate import Correlator, FactQueue, Unanswered
+from genguard.detection.damage import survives
+from genguard.detection.detectors import ALL, Detector, DetectorRunner, Signal
+from genguard.detection.diff import Comparer
+from genguard.detection.evidence import ResourceKind
+from genguard.detection.fact import SECONDS_APART, Fact, encode_fact, manager_of
+from genguard.detection.finding import Finding
+from genguard.detection.history import History, ObjectHistory
+from genguard.detection.ledger import Ledger, Row
+from genguard.detection.life_fact import (
+    AnyFact,
+    LifeFact,
+    decode_any,
+    is_life,
+    key_of,
+    reduce_life,
+    stale_fact,
+)
+from genguard.detection.lives import Lives
+from genguard.detection.reduce import (
+    NO_EARLIER_FACTS,
+    EarlierFacts,
+    Reviewed,
+    is_reduced,
+    reduce,
+    stale_version,
+)
+from genguard.detection.refusals import Refusal, Refusals
+from genguard.detection.suspects import Suspects
+from genguard.detection.values import Shows
+from genguard.detection.write import ObjectKey, Write, name_of
+
+MOST_OBJECTS_ALONE: Final = 10_000
+MOST_BYTES_ALONE: Final = 10 * 1024 * 1024
+MOST_LEAF_BYTES_ALONE: Final = 4 * 1024 * 1024
+"""Bounds of the history of facts that are not shared: a store is not lost for long."""
+COUNTED_WRITES: Final = 3
+"""Of an object of which nothing else is known. A loop repeats: what these did not show, the next
+ones do. Most objects are written no more often, and comparing is a third of what detection takes.
+"""
+MOST_RESOURCES: Final = 500
+"""Whose unchanged status writes are counted."""
+_NO_PAST: Final = ObjectHistory()
+
+
+class Completeness(NamedTuple):
+    """How many writes were seen, and how completely.
+
+    joined      writes with an outcome
+    incomplete  those of them that lacked an earlier phase
+    missing     how many writes lacked each phase; of those without an outcome some were refused
+    """
+
+    joined: int
+    incomplete: int
+    missing: Mapping[Phase, int]
+
+
+class Detection:
+    """Finds loops among the writes of a cluster."""
+
+    def __init__(
+        self,
+        suspects: Suspects | None = None,
+        detectors: tuple[Detector, ...] = ALL,
+        history: History | None = None,
+        also: Ledger | None = None,
+        *,
+        own_user: str = "",
+        compares_all: bool = False,
+        ledger: Ledger | None = None,
+        shows: Shows = Shows.PLAIN,
+    ) -> None:
+        """Start without any memory.
+
+        also          signals are entered there as well
+        own_user      writes of this user are genguard's own
+        compares_all  the leaves of every write, not of suspect objects alone: for replicas that
+                      share facts, since each knows only later what an object was written before
+        ledger        where signals are entered; it knows the same suspects
+        shows         which values of objects are kept and shown
+        """
+        self._own_user: Final = own_user
+        self._compares_all: Final = compares_all
+        self._suspects: Final = suspects or Suspects()
+        self._detectors: Final = detectors
+        self._runner: Final = DetectorRunner(detectors)
+        self._correlator: Final = Correlator()
+        self._waiting: Final = FactQueue()
+        self.history: Final = History() if history is None else history
+        self.ledger: Final = Ledger(self._suspects) if ledger is None else ledger
+        self._ledgers: Final = (self.ledger,) if also is None else (self.ledger, also)
+        self._lives: Final = Lives()
+        self._refusals: Final = Refusals(self._lives, self.history, self._correlator)
+        self._completed: list[Write | Unanswered | LifeFact] = []
+        self._alone: Detection | None = None
+        self._comparer: Final = Comparer(shows)
+        self._unreadable = 0
+        self._put = (0.0, 0.0)
+        """The clock when it was last put forth or back, and by how many seconds."""
+        self.unchanged_status_writes: Final[Counter[ResourceKind]] = Counter()
+        """How many updates of a status changed nothing, by resource; MOST_RESOURCES of them."""
+
+    @property
+    def completeness(self) -> Completeness:
+        """Return how many writes were seen in all phases, and which phases the others lacked."""
+        seen = self._correlator
+        return Completeness(seen.joined, seen.incomplete_joined, seen.incomplete)
+
+    @property
+    def unreadable(self) -> int:
+        """How many objects could not be decoded, or a part of them."""
+        return self._unreadable + self._comparer.unreadable
+
+    @property
+    def dropped(self) -> int:
+        """Return how many writes and findings were dropped to stay within bounds."""
+        return self._correlator.dropped + self.ledger.dropped
+
+    def fact(self, phase: Phase, reviewed: Reviewed, now: float) -> AnyFact | None:
+        """Return the fact of one review; `now` is seconds since the epoch. Never raises.
+
+        None for a request that neither creates, updates nor deletes an object. None, and counted,
+        for an object that cannot be decoded.
+        """
+        if reviewed.request.operation is not Operation.UPDATE:
+            return self._life_fact(phase, reviewed.request, now)
+        key = reviewed.request.join_key
+        if key is None or key.user == self._own_user:
+            return None  # values that genguard puts back are nobody's loop
+        if not is_reduced(reviewed.request):
+            return self._stale_fact(phase, reviewed.request, key, now)
+        # An intent begins a write, whatever is known of another one with its key.
+        known = NO_EARLIER_FACTS if phase is Phase.INTENT else self._known(key)
+        try:
+            fact = reduce(
+                phase,
+                reviewed,
+                now,
+                known,
+                self._suspects,
+                comparer=self._comparer,
+                is_suspect=self._is_suspect(key),
+            )
+        except (msgspec.MsgspecError, RecursionError):
+            self._unreadable += 1
+            return None
+        if phase is Phase.MUTATE:
+            self._note(known, fact)
+        return fact
+
+    def _stale_fact(
+        self, phase: Phase, request: AdmissionRequest, key: JoinKey, now: float
+    ) -> LifeFact | None:
+        version = stale_version(request)
+        if not version or phase is Phase.OUTCOME:
+            return None
+        try:
+            manager = manager_of(request)
+        except msgspec.MsgspecError:
+            self._unreadable += 1
+            return None
+        served_as = request.wire.resource.version
+        return stale_fact(phase, key, now, version, served_as=served_as, manager=manager)
+
+    def _life_fact(self, phase: Phase, request: AdmissionRequest, now: float) -> LifeFact | None:
+        if not is_life(request, phase):
+            return None
+        try:
+            key = key_of(request)
+            if key is None or key.user == self._own_user:
+                return None
+            is_suspect = self._refusals.is_suspect(key, is_creation=True)
+            return reduce_life(
+                phase,
+                request,
+                key,
+                now,
+                suspects=self._suspects,
+                comparer=self._comparer,
+                is_suspect=is_suspect,
+            )
+        except (msgspec.MsgspecError, RecursionError):
+            self._unreadable += 1
+            return None
+
+    def _is_suspect(self, key: JoinKey) -> bool:
+        """Return whether writes of an object are compared leaf by leaf.
+
+        It was written before, by several users, or with damage; or other webhooks change its kind;
+        or the same was refused before.
+        """
+        if self._compares_all or self._refusals.is_suspect(key, is_creation=False):
+            return True
+        past = self.history.find(key) or _NO_PAST
+        if len(past.writes) >= COUNTED_WRITES or past.several_wrote or past.several_wrote_status:
+            return True
+        if self._suspects.has_changed(_kind_of(key)):
+            return True
+        return self.ledger.has_damage(name_of(key))
+
+    def expect_outcomes(self, request: AdmissionRequest) -> None:
+        """Note that outcomes of a resource are shown: a write without one was refused."""
+        key = request.join_key
+        if key is not None:
+            self._correlator.expect_outcomes(key)
+
+    def is_slow(self, request: AdmissionRequest) -> bool:
+        """Return whether `fact` may take long for any size: it may evaluate matchConditions."""
+        return self._suspects.asks_conditions(request)
+
+    def see(self, fact: AnyFact) -> None:
+        """Take in a fact of this process, in order, and judge the writes that it completes."""
+        self.take(fact)
+        self.judge()
+
+    def take(self, fact: AnyFact) -> None:
+        """Take in a fact without judging: many writes in a row are judged faster, by `judge`."""
+        correlator = self._correlator
+        self._refusals.call(fact)
+        if isinstance(fact, LifeFact):
+            if fact.phase is Phase.OUTCOME:
+                correlator.expect_outcomes(fact.key)
+            self._completed.append(fact)
+            return
+        if fact.touches_more and fact.key.resource == "nodes" and not fact.key.group:
+            self._lives.write_node(fact.key.user, fact.time)
+        self._completed += correlator.see(fact)
+        if correlator.unanswered or correlator.unseen:
+            self._take_unanswered()
+
+    def _take_unanswered(self) -> None:
+        correlator = self._correlator
+        found, correlator.unanswered = correlator.unanswered, []
+        if correlator.is_whole:
+            self._completed += found
+        unseen, correlator.unseen = correlator.unseen, []
+        for fact in unseen:
+            self._miss(fact.key, fact.key.subresource, fact.time)
+
+    def _miss(self, where: JoinKey | ObjectKey, subresource: str, now: float) -> None:
+        for ledger in self._ledgers:
+            ledger.miss(where, subresource, now)
+
+    def miss(self, request: AdmissionRequest | None, now: float) -> None:
+        """Note that a review was answered and not judged; None: nobody knows of which object."""
+        if request is None:
+            for ledger in self._ledgers:
+                ledger.miss_any(now)
+        elif (key := request.join_key) is not None:
+            self._miss(key, key.subresource, now)
+
+    @property
+    def unjudged(self) -> int:
+        """Return how many writes wait for `judge`."""
+        return len(self._completed)
+
+    def judge(self) -> None:
+        """Judge the writes that are complete.
+
+        What judging a write raises is raised here; the next call judges the writes behind it.
+        """
+        completed, self._completed = iter(self._completed), []
+        try:
+            for one in completed:
+                if isinstance(one, Write):
+                    self._judge(one)
+                elif isinstance(one, LifeFact):
+                    self._judge_life(one)
+                else:
+                    self._enter_refusal(self._refusals.unanswered(one))
+        finally:
+            self._completed = [*completed, *self._completed]
+
+    def see_encoded(self, raw: bytes) -> None:
+        """Take in a fact that replicas share; it waits for earlier facts that are on their way.
+
+        Raises UnreadableFactError.
+        """
+        fact = decode_any(raw)
+        if fact.phase is Phase.MUTATE and not isinstance(fact, LifeFact):
+            self._note(self._known(fact.key), fact)
+        self._waiting.put(fact)
+        for one in self._waiting.due():
+            self.see(one)
+
+    def end_wait(self) -> None:
+        """Judge the shared facts that wait: no other is on its way."""
+        for fact in self._waiting.until(float("inf")):
+            self.see(fact)
+
+    def see_alone(self, fact: AnyFact) -> None:
+        """Take in a fact that could not be shared with the other replicas.
+
+        Its findings are known at once. It is not joined with shared facts: replicas find the same
+        only from the same facts.
+        """
+        if self._alone is None:
+            history = History(MOST_OBJECTS_ALONE, MOST_BYTES_ALONE, MOST_LEAF_BYTES_ALONE)
+            self._alone = Detection(self._suspects, self._detectors, history, self.ledger)
+        self._alone.see(fact)
+
+    def found_alone(self) -> list[Row]:
+        """Return the findings from facts not shared since the last call, for others to `absorb`."""
+        alone, self._alone = self._alone, None
+        return [] if alone is None else list(alone.rows())
+
+    def absorb(self, rows: Iterable[Row]) -> None:
+        """Add what another replica has found alone. Raises msgspec.MsgspecError or ValueError."""
+        self.ledger.absorb(rows)
+
+    def rows(self) -> Iterator[Row]:
+        """Yield every finding, for `restore`."""
+        return self.ledger.rows()
+
+    def waiting(self) -> list[bytes]:
+        """Return the shared facts that are not judged yet, for `restore`."""
+        return [encode_fact(fact) for fact in self._waiting]
+
+    def restore(self, rows: Iterable[Row], waiting: Collection[bytes]) -> None:
+        """Replace all findings, and the facts that are still to be judged.
+
+        The history stays as it is: this replica has seen the facts, or the latest of them.
+        Raises msgspec.MsgspecError or ValueError.
+        """
+        facts, unjudged = [decode_any(raw) for raw in waiting], set(waiting)
+        for fact in self._waiting.until(float("inf")):
+            if encode_fact(fact) not in unjudged:
+                self.see(fact)
+        self.ledger.restore(rows)
+        for fact in facts:
+            self._waiting.put(fact)
+
+    def finish(self, now: float) -> None:
+        """End a recording: judge writes that wait for a phase, resolve findings that are quiet."""
+        self.end_wait()
+        self._completed += self._correlator.finish()
+        self._take_unanswered()
+        self.judge()
+        self.settle(now)
+
+    def settle(self, now: float) -> tuple[Finding, ...]:
+        """Resolve findings without a signal for long enough, and return them."""
+        return tuple(self.ledger.settle(now))
+
+    def shift(self, seconds: float, now: float) -> None:
+        """Move the times of what goes on: the clock was put forth by so much, and it is `now`.
+
+        Otherwise a loop that goes on would seem to be over, or one that ended to go on.
+        """
+        for one in (self, self._alone):
+            if one is not None:
+                one._put = (now - seconds, seconds)  # noqa: SLF001 - its own class
+                one._correlator.shift(seconds, now)  # noqa: SLF001
+        for ledger in self._ledgers:
+            ledger.shift(seconds, now)
+
+    def findings(self) -> tuple[Finding, ...]:
+        """Return every finding, oldest first."""
+        return self.ledger.findings()
+
+    def _known(self, key: JoinKey) -> EarlierFacts:
+        """Return the known facts of a write; with those in the queue, which are joined later."""
+        known = self._correlator.known(key)
+        waiting = self._waiting.of(key) if self._waiting else []
+        if not waiting:
+            return known
+        facts = [*known.facts, *waiting]
+        ended = [position for position, one in enumerate(facts) if one.phase is Phase.OUTCOME]
+        facts = facts[ended[-1] + 1 :] if ended else facts
+        begun = sum(one.phase is Phase.INTENT for one in facts)
+        return known._replace(facts=() if begun > 1 else tuple(facts))
+
+    def _note(self, known: EarlierFacts, fact: Fact) -> None:
+        """Note where webhooks change writes, before these writes are judged: loops are fast."""
+        if known.facts and not known.facts[-1].shows_same_as(fact):
+            self._suspects.changed(_kind_of(fact.key))
+
+    def _judge(self, write: Write) -> None:
+        if write.is_mutated:
+            self._suspects.changed(write.kind)
+        elif write.requested_diff and write.webhook_diff is not None:
+            self._suspects.acquit(write.called.first, write.kind)
+        if write.missing:
+            self._miss(write.object, write.subresource, write.time)
+        if write.has_outcome:
+            self._refusals.answered(write)
+            if write.subresource == "status":
+                self._count_unchanged(write)
+        if write.has_outcome and write.writes_status:
+            name = name_of(write.object)
+            for ledger in self._ledgers:
+                if ledger.has_damage(name):
+                    ledger.see_object(name, lambda one: survives(one, write), write.time)
+        self._enter(self._runner.judge(write, self.history))
+
+    def _count_unchanged(self, write: Write) -> None:
+        """Count an update of a status that leaves the object as it is stored."""
+        if write.changed_something or write.changed_metadata:
+            return
+        counts, kind = self.unchanged_status_writes, write.kind
+        if kind in counts or len(counts) < MOST_RESOURCES:
+            counts[kind] += 1
+
+    def _judge_life(self, fact: LifeFact) -> None:
+        if not fact.is_deletion:
+            if fact.phase is Phase.OUTCOME:
+                self._lives.create(fact)
+            attempted = self._refusals.conflict if fact.is_stale else self._refusals.create
+            self._enter_refusal(attempted(fact))
+            return
+        # What was wrong with the object is gone with it.
+        for ledger in self._ledgers:
+            ledger.see_object(name_of(fact.key), lambda _: False, fact.time)
+        turns = self._lives.delete(fact)
+        if turns is not None:
+            self._enter(self._runner.judge_turns(turns))
+
+    def _enter_refusal(self, refusal: Refusal | None) -> None:
+        if refusal is not None:
+            self._enter(self._runner.judge_refusal(refusal))
+
+    def _enter(self, found: Iterable[tuple[str, Signal, Write]]) -> None:
+        for detector, sign, judged in found:
+            owners = followed(sign, judged, self.history)
+            for ledger in self._ledgers:
+                ledger.add(detector, sign, self._shifted(judged), owners)
+
+    def _shifted(self, write: Write) -> Write:
+        """Return a write of the history with the time that it has by the clock as it is now.
+
+        The next write of an object shows that one was stored, and it may be from before a jump.
+        """
+        before, seconds = self._put
+        if seconds > 0 and write.time <= before:
+            return msgspec.structs.replace(write, time=write.time + seconds)
+        if seconds < 0 and write.time > self._correlator.now + SECONDS_APART:
+            return msgspec.structs.replace(write, time=write.time + seconds)
+        return write
+
+
+def _kind_of(key: JoinKey) -> ResourceKind:
+    return ResourceKind(key.group, key.resource, key.subresource)

@@ -1,0 +1,236 @@
+"""Two controllers chase each other over two objects: each writes because the other has written.
+
+Reads   the latest moves of this object, and of the objects that move in turn with it
+Acts on writes of more than status, each object by one actor alone
+Result  names both actors; told of the object whose name is the first. Each of these is a proof
+        that both react: each writes the generation or the resourceVersion that the other has
+        reached; or, over many turns, a delay of one delays the other as well. Two timers of the
+        same period make up for a delay, and so does an actor that waits for nobody: there a long
+        gap is followed by a short gap
+Relies  on no value coming back, else it is another loop. Not meant are an owner and what it owns
+        (a rollout is alternation, too), several objects by one actor, and three that move by turns:
+        two may follow the third
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from statistics import correlation, fmean, median, pstdev
+from typing import ClassVar, Final, NamedTuple
+from zlib import crc32
+
+from genguard.detection.detectors.detector import Blame, Detector, Signal, Sort
+from genguard.detection.history import ObjectHistory
+from genguard.detection.moves import Move, MovingObject
+from genguard.detection.write import ObjectKey, Write
+
+_TURNS_WRITTEN: Final = 6
+"""Of each, where each writes what the other has reached."""
+_TURNS_TIMED: Final = 10
+"""Of each, where times alone tell it."""
+_SECONDS_WRITTEN: Final = 15.0
+_SECONDS_TIMED: Final = 2.0
+"""The longest gap. Controllers that have no reason to wait react within a second or two."""
+_STEADY: Final = 3.0
+"""No gap is so many times longer or shorter than gaps usually are."""
+_ALIKE: Final = 4.0
+"""Neither of the two takes so many times longer: who starts both would be a third."""
+_CLOCKWORK: Final = 0.015
+"""A timer is more regular than this: the standard deviation of its periods, by their mean."""
+_SECONDS_OF_TIMERS: Final = 1.0
+"""No controller has a timer of so short a period."""
+_SECONDS_MEASURED: Final = 0.0001
+"""Gaps that vary less tell nothing."""
+_AS_UNSTEADY: Final = 1.7
+"""Of two sorts of gaps: where one varies more, it hides what a delay of the other does."""
+_MAKES_UP: Final = -0.2
+"""A correlation below this: after a long gap comes a short gap."""
+_COMPARED: Final = 3
+"""Moves of each whose values were compared; the first writes of an object are not."""
+_OFTEN: Final = 0.7
+
+
+class _Turns(NamedTuple):
+    """The latest moves of both by turns, the oldest first; it ends with a move of mine."""
+
+    mine: Sequence[Move]
+    theirs: Sequence[Move]
+
+    @property
+    def to_them(self) -> list[float]:
+        """Seconds from each move of mine to theirs."""
+        return [after.time - one.time for one, after in zip(self.mine, self.theirs, strict=False)]
+
+    @property
+    def to_me(self) -> list[float]:
+        """Seconds from each move of theirs to mine."""
+        return [
+            after.time - one.time for one, after in zip(self.theirs, self.mine[1:], strict=True)
+        ]
+
+
+class CrossObjectLoop(Detector):
+    """See the module."""
+
+    name: ClassVar[str] = "cross-object-loop"
+    only_if: ClassVar[Sort] = "writes_more"
+
+    def judge(self, write: Write, past: ObjectHistory) -> Iterator[Signal]:
+        """Yield one signal for a write of a chase."""
+        if past.in_turn is None:
+            return
+        mine = past.in_turn.mine
+        others = _unrelated(mine, past.in_turn.others)
+        chased = [one for one in others if one.requester.user != mine.requester.user]
+        if len(chased) != 1 or len(others) != 1:
+            return
+        (theirs,) = chased
+        turns = _by_turns(mine, theirs)
+        if _place(mine.object) < _place(theirs.object) and _is_chase(turns):
+            other, count = theirs.object, len(turns.theirs)
+            yield Signal(
+                Blame.REQUESTER,
+                write.pointers(),
+                f"{mine.requester.user} and {theirs.requester.user} chase each other: the one "
+                f"writes {_told(mine.object)}, the other {_told(other)}, {count} times by turns",
+                (mine.requester, theirs.requester),
+                evidence={"other": _told(other), "otherUser": theirs.requester.user},
+            )
+
+
+def _unrelated(mine: MovingObject, others: Sequence[MovingObject]) -> list[MovingObject]:
+    """Return the others without family of mine, and without what one of the others owns.
+
+    What is owned by an object that moves as well follows that one: it chases nobody.
+    """
+    uids = {one.object.uid for one in others}
+    if mine.owner and mine.owner in uids:
+        return []
+    return [
+        one
+        for one in others
+        if not _is_family(mine, one) and (not one.owner or one.owner not in uids)
+    ]
+
+
+def _is_family(one: MovingObject, other: MovingObject) -> bool:
+    """Whether one owns the other, or both have one owner: its controller writes both."""
+    return (
+        one.owner == other.object.uid != ""
+        or other.owner == one.object.uid != ""
+        or one.owner == other.owner != ""
+    )
+
+
+def _by_turns(mine: MovingObject, theirs: MovingObject) -> _Turns:
+    """Return the latest moves, as far back as each moves once after the other, and steadily."""
+    newest = mine.moves[-1].time
+    before = [(one.time, 1, one) for one in theirs.moves if one.time < newest]
+    both = sorted([*before, *((one.time, 0, one) for one in mine.moves)], key=lambda one: one[:2])
+    run = [both.pop()]
+    while both and both[-1][1] != run[-1][1]:
+        run.append(both.pop())
+    if len(run) % 2 == 0:
+        run.pop()
+    found = [move for *_, move in reversed(run)]
+    turns = _Turns(found[::2], found[1::2])
+    steady = min(_steady(turns.to_them), _steady(turns.to_me))
+    return _Turns(
+        turns.mine[len(turns.mine) - steady - 1 :], turns.theirs[len(turns.theirs) - steady :]
+    )
+
+
+def _steady(gaps: Sequence[float]) -> int:
+    """Return how many of the latest gaps are about as long as the others."""
+    usual = median(gaps) if gaps else 0.0
+    count = 0
+    for gap in reversed(gaps):
+        if not usual <= gap * _STEADY or not gap <= usual * _STEADY:
+            break
+        count += 1
+    return count
+
+
+def _is_chase(turns: _Turns) -> bool:
+    if len(turns.theirs) < _TURNS_WRITTEN or not _is_new(turns.mine) or not _is_new(turns.theirs):
+        return False
+    longest = max(*turns.to_them, *turns.to_me)
+    if longest <= _SECONDS_WRITTEN and _write_what_they_saw(turns):
+        return True
+    if len(turns.theirs) < _TURNS_TIMED or longest > _SECONDS_TIMED:
+        return False
+    return _are_alike(turns) and not _are_timers(turns) and _delay_each_other(turns)
+
+
+def _is_new(moves: Sequence[Move]) -> bool:
+    """Whether no value came back, of those that were compared."""
+    made = [one.made for one in moves if one.made]
+    return len(made) >= _COMPARED and len(set(made)) == len(made)
+
+
+def _write_what_they_saw(turns: _Turns) -> bool:
+    """Whether each writes the generation, or each the resourceVersion, that the other reached."""
+    theirs, mine = turns.theirs, turns.mine
+    by_me = [
+        (_reached(one, after), _made(move))
+        for one, after, move in zip(theirs, (*theirs[1:], None), mine[1:], strict=True)
+    ]
+    by_them = [
+        (_reached(one, after), _made(move))
+        for (one, after), move in zip(pairwise(mine), theirs, strict=True)
+    ]
+    return any(
+        all(
+            sum(bool(reached[kind] & made) for reached, made in each)
+            >= max(_OFTEN * sum(bool(made) for _, made in each), _COMPARED)
+            for each in (by_me, by_them)
+        )
+        for kind in (0, 1)
+    )
+
+
+def _made(move: Move) -> set[int]:
+    return set(move.made)
+
+
+def _reached(move: Move, after: Move | None) -> tuple[set[int], set[int]]:
+    """Return digests of the generation, and of the resourceVersion, that a move has reached."""
+    number = str(move.generation).encode()
+    version = set() if after is None else {crc32(b'"%b"' % after.base.encode())}
+    return {crc32(number), crc32(b'"%b"' % number)}, version
+
+
+def _are_alike(turns: _Turns) -> bool:
+    one, other = median(turns.to_them), median(turns.to_me)
+    return max(one, other) <= _ALIKE * min(one, other)
+
+
+def _are_timers(turns: _Turns) -> bool:
+    return any(_is_timer(moves) for moves in (turns.mine, turns.theirs))
+
+
+def _is_timer(moves: Sequence[Move]) -> bool:
+    periods = [after.time - one.time for one, after in pairwise(moves)]
+    usual = fmean(periods)
+    return usual > _SECONDS_OF_TIMERS and pstdev(periods) < _CLOCKWORK * usual
+
+
+def _delay_each_other(turns: _Turns) -> bool:
+    """Whether neither makes up for a gap of the other's: then each begins when the other ends."""
+    to_them, to_me = turns.to_them, turns.to_me
+    return _goes_with(to_them, to_me) and _goes_with(to_me[:-1], to_them[1:])
+
+
+def _goes_with(gaps: Sequence[float], next_gaps: Sequence[float]) -> bool:
+    one, other = pstdev(gaps), pstdev(next_gaps)
+    if min(one, other) < _SECONDS_MEASURED or max(one, other) > _AS_UNSTEADY * min(one, other):
+        return False
+    return correlation(gaps, next_gaps) > _MAKES_UP
+
+
+def _place(where: ObjectKey) -> tuple[str, str, str, str]:
+    return where.group, where.resource, where.namespace, where.name
+
+
+def _told(where: ObjectKey) -> str:
+    names = "/".join(one for one in (where.namespace, where.name) if one)
+    return f"{where.resource} {names}"

@@ -1,0 +1,107 @@
+"""A write that is asked for again and again, and never comes out.
+
+Reads   attempts at one change by one requester, how far each came, and what is stored
+Acts on updates and creations
+Result  blames the requester; other webhooks where they changed the write on its way, unless changes
+        like these are admitted elsewhere
+Relies  on the stored fields staying as they are, which a lost outcome does not do; on a resource of
+        which outcomes are seen; on a minimum of time: writes at once may share a version that is
+        out of date
+"""
+
+from collections.abc import Iterator
+from typing import ClassVar, Final
+
+from genguard.detection.detectors.detector import Blame, Detector, Signal, Sort
+from genguard.detection.diff import NO_DIFF
+from genguard.detection.history import ObjectHistory
+from genguard.detection.refusals import Refusal
+from genguard.detection.write import Write
+
+_ATTEMPTS: Final = 4
+"""A person who gets it wrong tries three times."""
+_TRIES: Final = 10
+"""Of one change after another, or of a version that is out of date: a person does not try so many,
+and a cache is behind for less long (client-go util/workqueue/default_rate_limiters.go: the tenth
+try comes 2.5 s after the first)."""
+_SECONDS: Final = 0.5
+_WINDOW: Final = 600.0
+
+
+class RefusedRetry(Detector):
+    """See the module."""
+
+    name: ClassVar[str] = "refused-retry"
+    only_if: ClassVar[Sort] = "has_outcome"
+
+    def judge_refusal(self, refusal: Refusal) -> Iterator[Signal]:
+        """Yield one signal for an attempt that did not come out."""
+        is_same = refusal.attempts >= _ATTEMPTS and refusal.seconds >= _SECONDS
+        if not is_same and (refusal.tries < _TRIES or refusal.tried_seconds < _SECONDS):
+            return
+        what = "creates" if refusal.is_creation else "writes"
+        if not is_same:
+            attempts, seconds = refusal.tries, refusal.tried_seconds
+            refusal = refusal._replace(attempts=attempts, seconds=seconds)
+        how = "it is admitted and never stored" if refusal.is_admitted else "it has no outcome"
+        if refusal.answer:
+            how = f"the answer is {refusal.answer}"
+        if refusal.is_stale:
+            how = "it names a resourceVersion that is no longer stored"
+        is_others = refusal.made or refusal.is_made_invalid
+        blame = Blame.OTHERS if is_others else Blame.REQUESTER
+        if refusal.made and refusal.others_pass:
+            blame = Blame.EITHER if refusal.is_creation else Blame.REQUESTER
+        yield _signal(refusal.write, blame, f"{what} it again and again: {how}", refusal)
+
+    def judge(self, write: Write, past: ObjectHistory) -> Iterator[Signal]:
+        """Yield one signal for an update that was admitted, and not stored after all."""
+        if not _is_again(write, past):
+            return
+        tries = [
+            one
+            for one in past.earlier
+            if one.base == write.base
+            and one.requester.user == write.requester.user
+            and one.subresource == write.subresource
+            and one.state_after == write.state_after
+            and one.time > write.time - _WINDOW
+        ]
+        if len(tries) < _ATTEMPTS or write.time - tries[0].time < _SECONDS:
+            return
+        refusal = Refusal(
+            write,
+            attempts=len(tries),
+            seconds=write.time - tries[0].time,
+            asked=write.sent_diff,
+            made=write.webhook_diff or NO_DIFF,
+        )
+        blame = Blame.REQUESTER if write.requested_diff is not None else Blame.EITHER
+        blame = Blame.OTHERS if write.webhook_diff else blame
+        yield _signal(
+            write, blame, "writes it again and again: it is admitted and never stored", refusal
+        )
+
+
+def _is_again(write: Write, past: ObjectHistory) -> bool:
+    """Return whether the write before it changed something, and the object is as it was."""
+    earlier = past.earlier
+    if not earlier or not write.base or earlier[-1].base != write.base:
+        return False
+    admitted = write.admitted_diff
+    return admitted.differs and (bool(admitted.changes) or not admitted.is_compared)
+
+
+def _signal(write: Write, blame: Blame, what: str, refusal: Refusal) -> Signal:
+    user = write.requester.user
+    changes = refusal.made if blame is Blame.OTHERS else refusal.asked
+    paths = tuple(change.pointer for change in changes)
+    if blame is Blame.OTHERS:
+        what += ", since another webhook changed it"
+    return Signal(
+        blame,
+        paths or (() if refusal.is_creation else write.pointers()),
+        f"{user} {what}",
+        () if blame is Blame.OTHERS else (write.requester,),
+        evidence={"attempts": refusal.attempts, "seconds": round(refusal.seconds, 1)},
+    )

@@ -1,0 +1,279 @@
+"""What differs between two states of an object: digests of both, and the leaves that differ.
+
+Two comparisons that start from the same stored object can be compared with each other without the
+objects: a leaf that only one of them names differs between their results, and so does a leaf that
+both name with different digests. Nothing else does.
+"""
+
+import zlib
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from functools import lru_cache
+from operator import attrgetter
+from typing import Final
+
+import msgspec
+
+from genguard.detection.changes import (
+    MOST_LEAVES,
+    Change,
+    Leaves,
+    Part,
+    differing,
+    leaves_of,
+    size_of,
+)
+from genguard.detection.values import Shows
+from genguard.objects.bounded import Bounded
+from genguard.objects.fields import Fields
+from genguard.objects.pointer import Path
+
+_MOST_SEEDS: Final = 256
+MOST_TRANSITIONS: Final = 10_000
+MOST_BYTES_SHARED: Final = 8 * 1024 * 1024
+_BYTES_OF_TRANSITION: Final = 600
+MOST_BYTES_COMPARED: Final = 1024 * 1024
+"""Of one object in one second, of transitions that were not compared before."""
+_DIGESTS: Final = 2**32
+_pointer: Final = attrgetter("pointer")
+
+
+class Diff(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What differs between two states; true where their bytes differ.
+
+    differs      their bytes differ; in order or notation alone there are no changes
+    changes      the leaves that differ, by pointer
+    is_compared  False where the object was no suspect, where there was too much to compare, or
+                 where the leaves were forgotten
+    size         about how many bytes of memory the leaves take
+    """
+
+    differs: bool
+    changes: Leaves
+    is_compared: bool
+    size: int = 0
+
+    def __bool__(self) -> bool:
+        return self.differs
+
+    def __len__(self) -> int:
+        return len(self.changes)
+
+    def __iter__(self) -> Iterator[Change]:
+        return iter(self.changes)
+
+    @property
+    def content_hash(self) -> int | None:
+        """Return a hash of the leaves and their new values without times; None without leaves."""
+        if not self.changes:
+            return None
+        parts = [
+            one.salt * (1 if one.after is None else one.after) for one in self.changes if one.salt
+        ]
+        return sum(parts) % _DIGESTS if parts else None
+
+
+NO_DIFF: Final = Diff(differs=False, changes=(), is_compared=True)
+NOT_COMPARED: Final = Diff(differs=True, changes=(), is_compared=False)
+"""The bytes differ; which leaves do is not known."""
+
+
+def diff_of(changes: Leaves, *, differs: bool = False) -> Diff:
+    """Return the difference that consists of these leaves; `differs`: even without any."""
+    if not changes and not differs:
+        return NO_DIFF
+    return Diff(differs=True, changes=changes, is_compared=True, size=size_of(changes))
+
+
+class Compared(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """The fields that a write is about: digests of their bytes, and what differs between them.
+
+    grown  keys of leaves that are the stored text with something added; of metadata alone
+    """
+
+    before: int
+    after: int
+    diff: Diff
+    grown: tuple[Path, ...] = ()
+
+    @property
+    def is_whole(self) -> bool:
+        """Every leaf that differs is among the changes."""
+        return self.diff.is_compared and len(self.diff) < MOST_LEAVES
+
+    def same_as(self, other: "Compared") -> bool:
+        """Whether both show the same bytes: the API server writes an object the same way twice."""
+        return self.before == other.before and self.after == other.after
+
+
+def digests(old: Fields, new: Fields, left_out: Container[str] = ()) -> tuple[int, int]:
+    """Return one digest of all fields before and one after, in any order of fields; 0 for none."""
+    before = after = 0
+    for key, one in old.items():
+        if key not in left_out:
+            other = new.get(key)
+            part = zlib.crc32(one, _seed(key))
+            before += part
+            if one == other:
+                after += part
+            elif other is not None:
+                after += zlib.crc32(other, _seed(key))
+    for key, other in new.items():
+        if key not in old and key not in left_out:
+            after += zlib.crc32(other, _seed(key))
+    return before, after
+
+
+@lru_cache(_MOST_SEEDS)
+def _seed(key: str) -> int:
+    return zlib.crc32(key.encode())
+
+
+Read = Callable[[Iterable[Part], Shows], tuple[Leaves, tuple[Path, ...]]]
+"""Returns the leaves that differ below such fields, and which of them have grown; raises as
+`leaves_of` does."""
+
+
+def _leaves_alone(parts: Iterable[Part], shows: Shows) -> tuple[Leaves, tuple[Path, ...]]:
+    return leaves_of(parts, shows), ()
+
+
+class Comparer:
+    """Compares fields leaf by leaf, within bounds of time and memory.
+
+    A loop repeats: equal transitions of one object share one result, which is found once.
+    """
+
+    def __init__(self, shows: Shows = Shows.PLAIN) -> None:
+        """`shows`: which values are kept, where those of the resource may be shown at all."""
+        self.shows: Final = shows
+        self._known: Final[Bounded[tuple[str, int, int, Shows], Compared]] = Bounded(
+            MOST_TRANSITIONS, MOST_BYTES_SHARED
+        )
+        self._spent: dict[str, int] = {}
+        self._second = 0.0
+        self.unreadable = 0
+        """How many comparisons met a field that cannot be decoded."""
+
+    def compare(
+        self,
+        name: str,
+        stored: Fields,
+        sent: Fields,
+        now: float,
+        earlier: Sequence[Compared] = (),
+        *,
+        leaves: bool = True,
+        shows: Shows = Shows.NOTHING,
+        read: Read = _leaves_alone,
+    ) -> Compared:
+        """Return what differs between the stored and the sent fields of the object `name`.
+
+        Without `leaves`, only whether anything does. Of `earlier` comparisons of the same write,
+        the one that shows the same is returned. `shows`: which values are kept beside digests.
+        `read` finds the leaves.
+        """
+        before, after = digests(stored, sent)
+        for one in earlier:
+            if one.before == before and one.after == after:
+                return one
+        if before == after:
+            return Compared(before, after, NO_DIFF)
+        if not leaves:
+            return Compared(before, after, NOT_COMPARED)
+        key = name, before, after, shows
+        found = self._known.get(key)
+        if found is None:
+            parts = list(differing(stored, sent, {**stored, **sent}))
+            if not self._may_compare(name, parts, now):
+                return Compared(before, after, NOT_COMPARED)
+            try:
+                changed, grown = read(parts, shows)
+                found = Compared(before, after, diff_of(changed, differs=True), grown)
+            except (msgspec.MsgspecError, RecursionError):
+                self.unreadable += 1
+                return Compared(before, after, NOT_COMPARED)
+            self._known.put(key, found, _BYTES_OF_TRANSITION + found.diff.size)
+        return found
+
+    def _may_compare(self, name: str, parts: Sequence[Part], now: float) -> bool:
+        """Count the bytes of an object that are compared in this second; the first always may."""
+        if not 0 <= now - self._second < 1:
+            self._spent, self._second = {}, now
+        spent = self._spent.get(name, 0)
+        size = sum([len(old or b"") + len(new or b"") for _, old, new in parts])
+        self._spent[name] = spent + size
+        return not spent or spent + size <= MOST_BYTES_COMPARED
+
+
+def together(one: Compared, other: Compared) -> Compared:
+    """Join the comparisons of different fields of one object."""
+    left, right = one.diff, other.diff
+    if left.is_compared and right.is_compared:
+        changes = tuple(sorted((*left, *right), key=_pointer)[:MOST_LEAVES])
+        diff = diff_of(changes, differs=left.differs or right.differs)
+    else:
+        diff = NOT_COMPARED
+    return Compared(one.before + other.before, one.after + other.after, diff)
+
+
+def between(one: Compared, other: Compared) -> Diff | None:
+    """Return what differs from the result of one comparison to that of the other.
+
+    None where the two start from different objects, or where more leaves differ than are kept.
+    An item of a list that only one side has moved is named by its index on the other side.
+    """
+    if one.before != other.before:
+        return None
+    if one.after == other.after:
+        return NO_DIFF
+    if not (one.diff.is_compared and other.diff.is_compared):
+        return NOT_COMPARED
+    left, right = _by_key(one), _by_key(other)
+    if left is None or right is None:
+        return None
+    found = [
+        change
+        for key in (left | right)
+        if (change := _step(left.get(key), right.get(key))) is not None
+    ]
+    found.sort(key=_pointer)
+    return diff_of(tuple(found))
+
+
+def _by_key(one: Compared) -> dict[Path, Change] | None:
+    found = {change.key: change for change in one.diff}
+    # A field may have the name that an item of the list had which it replaced.
+    return found if one.is_whole and len(found) == len(one.diff) else None
+
+
+def _step(left: Change | None, right: Change | None) -> Change | None:
+    """Return the change of a leaf from the left result to the right; unchanged it is as stored."""
+    if left is None or right is None:
+        at = left or right
+        assert at is not None  # noqa: S101 - one of them names the leaf
+        return at if left is None else _reversed(at)
+    if left.after == right.after:
+        return None
+    at = left if right.removed else right
+    return Change(
+        at.key,
+        at.pointer,
+        left.after,
+        right.after,
+        at.salt,
+        left.shown_after,
+        right.shown_after,
+    )
+
+
+def _reversed(one: Change) -> Change:
+    """Return the change back to what was before."""
+    return Change(
+        one.key,
+        one.pointer,
+        one.after,
+        one.before,
+        one.salt,
+        one.shown_after,
+        one.shown_before,
+    )

@@ -1,0 +1,147 @@
+"""A finding: this loop, on this object, these fields, this actor, since then."""
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Final
+
+import msgspec
+
+from genguard.detection.sample import WriteDiff
+
+SETTLES_SECONDS: Final = 5.0
+"""A finding whose damage is gone waits for its end from so long after its last sign: its writer may
+be about to write again."""
+_ENDING_PART: Final = 3
+"""A finding resolves after 60 s, or four times its pace, without a sign. After a third of that the
+next sign of a loop is overdue."""
+
+
+class Severity(StrEnum):
+    """Once is an anomaly; the same again on one object is a loop."""
+
+    INFO = "info"
+    WARNING = "warning"
+    CRITICAL = "critical"
+
+
+class Confidence(StrEnum):
+    """How sure it is that an actor did it."""
+
+    CERTAIN = "certain"
+    LIKELY = "likely"
+    POSSIBLE = "possible"
+
+
+class Actor(msgspec.Struct, frozen=True, rename="camel"):
+    """Who does it: a webhook ("configuration/webhook"), a user, or a policy."""
+
+    type: str
+    name: str
+    field_manager: str
+    confidence: Confidence
+
+    @property
+    def told(self) -> str:
+        """As people read it; a webhook is known by its slash, a policy by nothing in its name."""
+        kind = "policy " if self.type == "policy" else ""
+        return f"{kind}{self.name} ({self.confidence})"
+
+
+class FoundObject(msgspec.Struct, frozen=True):
+    """The object it happens to."""
+
+    group: str
+    version: str
+    resource: str
+    namespace: str
+    name: str
+    uid: str
+
+    @property
+    def api_version(self) -> str:
+        """`apps/v1`; of the core group `v1`."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def identity(self) -> str:
+        """The uid; of an object that comes and goes, and so has none, its names."""
+        return self.uid or f"{self.group}/{self.resource}/{self.namespace}/{self.name}"
+
+
+class FixStep(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One step that ends a loop.
+
+    command  a line for a shell; "" where there is none
+    stanza   YAML to add to a manifest; "" where there is none
+    lasting  it mends the cause; the steps before it stop the damage
+    """
+
+    title: str
+    text: str
+    command: str = ""
+    stanza: str = ""
+    lasting: bool = False
+
+
+class Finding(
+    msgspec.Struct,
+    frozen=True,
+    rename="camel",
+    tag="finding",
+    tag_field="type",
+    omit_defaults=True,
+):
+    """One finding as it is shown; `paths` are JSON Pointers, times RFC 3339.
+
+    state   open; quiet: no new sign for a while, but what is wrong in the stored object is still
+            wrong; resolved
+    fix     the steps that end the loop, where they were asked for: see genguard/detection/fix.py
+    repaired  what was wrong in the stored object is right again, and no sign came since: it is
+            resolved after a while without a sign
+    resolves_after  how many seconds after its last sign it is resolved, if no sign comes; 0 where
+            it is resolved, or what is wrong in the stored object is still wrong
+    repair  the command that puts lost values back by hand; "" where there is none
+    incomplete_since  since when reviews of its object have been lost or not judged, so that signs
+            may have been missed: until they are complete it is not resolved; "" where they are
+    diff    what happened in one of its writes, where it was asked for: genguard/detection/sample.py
+    caused_by  the id of the finding that this one follows from; "" where it stands alone
+    """
+
+    id: str
+    detector: str
+    severity: Severity
+    state: str
+    object: FoundObject
+    subresource: str
+    paths: tuple[str, ...]
+    actors: tuple[Actor, ...]
+    count: int
+    first_seen: str
+    last_seen: str
+    message: str
+    evidence: tuple[dict[str, Any], ...]
+    fix: tuple[FixStep, ...] = ()
+    repair: str = ""
+    caused_by: str = ""
+    repaired: bool = False
+    resolves_after: float = 0.0
+    incomplete_since: str = ""
+    diff: WriteDiff | None = None
+
+    def quiet_for(self, now: float) -> float:
+        """Return the seconds since its last sign, at a time in Unix seconds."""
+        return max(0.0, now - datetime.fromisoformat(self.last_seen).timestamp())
+
+    def is_ending(self, now: float) -> bool:
+        """Whether it only waits to be resolved: nothing is left, and no sign comes any more."""
+        if self.state != "open" or self.incomplete_since:
+            return False
+        if not (self.repaired or self.resolves_after):
+            return False
+        patience = SETTLES_SECONDS if self.repaired else self.resolves_after / _ENDING_PART
+        return self.quiet_for(now) >= patience
+
+    @property
+    def told_actors(self) -> str:
+        """The actors, as alerts, Events and reports name them."""
+        return ", ".join(one.told for one in self.actors) or "unknown"

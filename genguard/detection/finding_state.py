@@ -1,0 +1,406 @@
+"""The state of one finding: how many signals it has, their paths, and who may have caused them."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final, NamedTuple, Self, TypeVar
+
+import msgspec
+
+from genguard.detection.damage import Damage
+from genguard.detection.detectors.detector import Blame, Signal
+from genguard.detection.evidence import ResourceKind
+from genguard.detection.fact import Seconds
+from genguard.detection.finding import Actor, Confidence, Finding, Severity
+from genguard.detection.sample import is_complete, sample_of
+from genguard.detection.suspects import Suspects
+from genguard.detection.write import ObjectKey, Requester, Write
+from genguard.detection.young import rank_of
+
+LOOP_COUNT: Final = 3
+CRITICAL_COUNT: Final = 20
+CRITICAL_SECONDS: Final = 30.0
+WINDOW_SECONDS: Final = 600.0
+"""Signals further apart than this are not the same loop."""
+QUIET_SECONDS: Final = 60.0
+"""The shortest quiet after which a finding is resolved; longer for loops that turn slowly."""
+MOST_PATHS: Final = 20
+MOST_EVIDENCE: Final = 5
+MOST_FOLLOWED: Final = 4
+SECONDS_BETWEEN_SAMPLES: Final = 60.0
+"""A loop of a thousand writes shows the same in each: one a minute is kept."""
+
+Accused = tuple[tuple[str, Confidence], ...]
+"""Webhooks, the likeliest first."""
+
+
+class Doubt(NamedTuple):
+    """A choice between several webhooks; equal for many findings, so it is made once.
+
+    young  those that were created or changed shortly before this finding began, youngest first
+    """
+
+    detector: str
+    where: ResourceKind
+    names: tuple[str, ...]
+    young: tuple[str, ...] = ()
+
+
+_MOST: Final = 4
+_ORDER: Final = tuple(Confidence)
+_Name = TypeVar("_Name")
+
+
+class _Plain(NamedTuple):
+    requesters: list[tuple[Requester, int]]
+    writes: list[tuple[str, int]]
+    matched: list[tuple[tuple[str, str], int]]
+    visible: list[tuple[tuple[str, str], int]]
+
+
+class Requesters:
+    """The requesters of one finding, and the policies on their writes; bounded.
+
+    A static webhook counts as a policy here: it acts before the intent, too.
+    """
+
+    __slots__ = ("_matched", "_requesters", "_visible", "_writes")
+
+    def __init__(self) -> None:
+        # No Counter: there are 10,000 findings, and the garbage collector looks at each of those.
+        self._requesters: dict[Requester, int] = {}
+        self._writes: dict[str, int] = {}  # by user
+        self._matched: dict[tuple[str, str], int] = {}  # by policy and user
+        self._visible: dict[tuple[str, str], int] = {}
+
+    def blame(self, requesters: Iterable[Requester]) -> None:
+        """Count the requesters whom a signal blames."""
+        for one in requesters:
+            if one in self._requesters or len(self._requesters) < _MOST:
+                _add(self._requesters, one)
+
+    def look(self, write: Write, paths: Iterable[str], suspects: Suspects) -> None:
+        """Count the policies that acted on a write, for a signal about its intent."""
+        user = write.requester.user
+        if user not in self._writes and len(self._writes) >= _MOST:
+            return
+        _add(self._writes, user)
+        pointers = tuple(paths)
+        for policy, is_sure in write.policies:
+            if (policy, user) in self._matched or len(self._matched) < _MOST * _MOST:
+                _add(self._matched, (policy, user))
+                _add(self._visible, (policy, user), is_sure and suspects.sets(policy, pointers))
+
+    def absorb(self, other: Self) -> None:
+        """Add the counts of the same finding elsewhere; of too many the lowest are dropped."""
+        _absorb(self._requesters, other._requesters, _MOST)
+        _absorb(self._writes, other._writes, _MOST)
+        _absorb(self._matched, other._matched, _MOST * _MOST)
+        for name, count in other._visible.items():
+            _add(self._visible, name, count)
+        for name in self._visible.keys() - self._matched.keys():
+            del self._visible[name]
+
+    def actors(
+        self, *, is_sure: bool, may_be_static: bool = False, young: Sequence[str] = ()
+    ) -> Iterator[Actor]:
+        """Yield actors, the likeliest first.
+
+        is_sure        the signals are about the intent
+        may_be_static  a static webhook of which nothing is known may have done it
+        young          policies that come before others as likely as they, in this order
+        """
+        writes = self._writes
+        setters = {
+            (policy, user)
+            for (policy, user), count in self._visible.items()
+            if user in writes and 2 * count > writes[user]  # of too many users some are gone
+        }
+        if not is_sure:
+            yield from (_user(one, Confidence.POSSIBLE) for one in self._often())
+            names = _youngest(self.policies, young)
+            yield from (_before_intent(name, Confidence.POSSIBLE) for name in names)
+            return
+        likely = {policy for policy, _ in setters}
+        surest = Confidence.LIKELY if may_be_static else Confidence.CERTAIN
+        found = [_before_intent(name, Confidence.LIKELY) for name in _youngest(likely, young)]
+        found += [_user(one, self._confidence(one.user, setters, surest)) for one in self._often()]
+        others = _youngest(self.policies - likely, young)
+        found += [_before_intent(name, Confidence.POSSIBLE) for name in others]
+        yield from sorted(found, key=lambda one: _ORDER.index(one.confidence))
+
+    @property
+    def users(self) -> tuple[str, ...]:
+        """Return the users who are blamed, each once."""
+        return tuple(dict.fromkeys(one.user for one in self._requesters))
+
+    def plain(self) -> tuple[list[Any], ...]:
+        """Return all counts, for `from_plain`."""
+        counters = self._requesters, self._writes, self._matched, self._visible
+        return tuple(list(one.items()) for one in counters)
+
+    @classmethod
+    def from_plain(cls, value: Any) -> Self:
+        """Make it from what `plain` returned. Raises msgspec.MsgspecError."""
+        found = cls()
+        plain = msgspec.convert(value, _Plain)
+        found._requesters.update(plain.requesters)
+        found._writes.update(plain.writes)
+        found._matched.update(plain.matched)
+        found._visible.update(plain.visible)
+        return found
+
+    def _often(self) -> list[Requester]:
+        return sorted(self._requesters, key=lambda one: -self._requesters[one])
+
+    @property
+    def policies(self) -> set[str]:
+        """Return the policies that acted on any of the writes."""
+        return {policy for policy, _ in self._matched}
+
+    def _confidence(
+        self, user: str, setters: set[tuple[str, str]], surest: Confidence
+    ) -> Confidence:
+        if any(one == user for _, one in setters):
+            return Confidence.POSSIBLE
+        matched = any(one == user for _, one in self._matched)
+        return Confidence.LIKELY if matched else surest
+
+
+def _add(counts: dict[_Name, int], name: _Name, more: int = 1) -> None:
+    counts[name] = counts.get(name, 0) + more
+
+
+def _absorb(mine: dict[Any, int], theirs: dict[Any, int], most: int) -> None:
+    for name, count in theirs.items():
+        _add(mine, name, count)
+    for name, _ in sorted(mine.items(), key=lambda one: (-one[1], one[0]))[most:]:
+        del mine[name]
+
+
+def _user(one: Requester, confidence: Confidence) -> Actor:
+    return Actor("user", one.user, one.manager, confidence)
+
+
+def _before_intent(name: str, confidence: Confidence) -> Actor:
+    """An actor before the intent: a policy, or a static webhook, whose name has a slash."""
+    return Actor("webhook" if "/" in name else "policy", name, "", confidence)
+
+
+def _youngest(names: Iterable[str], young: Sequence[str]) -> list[str]:
+    return sorted(names, key=lambda one: rank_of(one, young))
+
+
+class FindingState(msgspec.Struct, gc=False):
+    """One finding with the counts behind it. Mutable: only the ledger has it."""
+
+    id: str
+    detector: str
+    object: ObjectKey
+    subresource: str
+    first: Seconds
+    last: Seconds
+    count: int = 0
+    minor: bool = True
+    resolved: bool = False
+    quiet: bool = False
+    """There was no signal for a while, but the damage is still there."""
+    damage: Damage | None = None
+    repaired: bool = False
+    """The damage was there and is gone, and there was no signal since."""
+    looked: Seconds = 0.0
+    """When the stored object was last looked at and the damage was still there; 0: never."""
+    missed_since: Seconds = 0.0
+    """Since when reviews of the object have been missed, so that signs may be unseen; 0: none."""
+    missed: Seconds = 0.0
+    """When a review of the object was last missed."""
+    is_clear: bool = False
+    """Who is blamed comes from writes that were seen whole alone."""
+    reopened: int = 0
+    message: str = ""
+    paths: dict[str, None] = {}
+    askers: Requesters = msgspec.field(default_factory=Requesters)
+    by_others: int = 0
+    by_either: int = 0
+    by_server: int = 0
+    candidates: dict[str, int] = {}
+    evidence: list[dict[str, Any]] = []
+    told: Finding | None = None
+    doubt: Doubt | None = None
+    """The choice behind `told`; None where there was none between webhooks."""
+    accused: Accused = ()
+    """The webhooks that `told` names: when these change, `told` is made again."""
+    sample: bytes = b""
+    """One of its writes, field by field: see genguard/detection/sample.py."""
+    sampled: Seconds = 0.0
+    """The time of that write."""
+    is_whole: bool = False
+    """All phases of that write were seen."""
+    follows: dict[str, int] = {}
+    """Owners by uid, the nearest first, and how many signals came of their changes."""
+
+    @property
+    def only_requester(self) -> str | None:
+        """Return the only user who can have done it; None where others may have."""
+        users = self.askers.users
+        is_alone = len(users) == 1 and not (self.by_others or self.by_either or self.by_server)
+        return users[0] if is_alone else None
+
+    def blames(self, user: str) -> bool:
+        """Whether a user is among those who are blamed."""
+        return user in self.askers.users
+
+    @property
+    def webhooks(self) -> tuple[str, ...]:
+        """Return the webhooks that may have done it, by name."""
+        # A candidate that was not there for every sign cannot be the only one to blame.
+        signs = self.by_others + self.by_either
+        always = [name for name, count in self.candidates.items() if count == signs]
+        return tuple(sorted(always or self.candidates))
+
+    def choice(self, suspects: Suspects) -> Doubt | None:
+        """Return the choice between webhooks; None where at most one may have done it."""
+        names = self.webhooks
+        if len(names) <= 1:
+            return None
+        return Doubt(self.detector, self.place, names, suspects.young(names, self.first))
+
+    def untold(self) -> Self:
+        """Return a copy without the cached finding."""
+        return msgspec.structs.replace(self, told=None, doubt=None, accused=())
+
+    @property
+    def severity(self) -> Severity:
+        """Return the severity, by count and duration; minor signals never make more than info.
+
+        A lost observedGeneration that is still lost after few signs is a warning, once somebody
+        has looked at the object: who waits for it waits for ever.
+        """
+        if self.minor or self.count < LOOP_COUNT:
+            stays = self.quiet and self.looked > 0 and self.damage is not None and self.damage.lost
+            return Severity.WARNING if stays and not self.minor else Severity.INFO
+        if self.count >= CRITICAL_COUNT and self.last - self.first >= CRITICAL_SECONDS:
+            return Severity.CRITICAL
+        return Severity.WARNING
+
+    @property
+    def state(self) -> str:
+        """Return open, quiet or resolved."""
+        if self.resolved:
+            return "resolved"
+        return "quiet" if self.quiet else "open"
+
+    def blame(self, sign: Signal, write: Write, suspects: Suspects) -> None:
+        """Count who may have made a sign.
+
+        As soon as there is a write that was seen whole, only such writes count: what was not seen
+        of others makes nobody less certain.
+        """
+        if write.is_seen_whole and not self.is_clear:
+            self._begin_clear()
+        if self.is_clear and not write.is_seen_whole:
+            return
+        self.askers.blame(sign.requesters)
+        if sign.blame in (Blame.REQUESTER, Blame.EITHER):
+            self.askers.look(write, sign.paths, suspects)
+        self.by_server += sign.blame is Blame.SERVER
+        if sign.blame in (Blame.OTHERS, Blame.EITHER):
+            self.by_others += sign.blame is Blame.OTHERS
+            self.by_either += sign.blame is Blame.EITHER
+            for name in write.called.again if sign.reinvoked else write.called.first:
+                self.candidates[name] = self.candidates.get(name, 0) + 1
+
+    def take_sample(self, write: Write, first: Sequence[str]) -> None:
+        """Keep the values of a write, unless a write that shows as much was kept a moment ago.
+
+        first  JSON Pointers of the fields that the signal is about
+        """
+        is_whole = is_complete(write)
+        is_news = is_whole and write.time - self.sampled >= SECONDS_BETWEEN_SAMPLES
+        if self.sample and not (is_news or is_whole > self.is_whole):
+            return
+        sample = sample_of(write, first)
+        if sample is not None:
+            self.sample, self.sampled, self.is_whole = sample, write.time, is_whole
+
+    def absorb(self, other: Self) -> None:
+        """Add the signals of the same finding that another ledger has."""
+        if other.sample and (other.is_whole, other.sampled) > (self.is_whole, self.sampled):
+            self.sample, self.sampled = other.sample, other.sampled
+            self.is_whole = other.is_whole
+        if other.last >= self.last:
+            self.message, self.damage = other.message, other.damage
+            self.repaired = other.repaired
+        self.quiet = self.quiet and other.quiet
+        self.looked = max(self.looked, other.looked)
+        since = [one for one in (self.missed_since, other.missed_since) if one]
+        self.missed_since, self.missed = min(since, default=0.0), max(self.missed, other.missed)
+        self.resolved = self.resolved and other.resolved
+        self.reopened = max(self.reopened, other.reopened)
+        self.first, self.last = min(self.first, other.first), max(self.last, other.last)
+        self.count += other.count
+        self.minor = self.minor and other.minor
+        self.paths = dict.fromkeys([*self.paths, *other.paths][:MOST_PATHS])
+        self._absorb_blame(other)
+        for owner, count in other.follows.items():
+            self.follows[owner] = self.follows.get(owner, 0) + count
+        evidence = [*self.evidence, *other.evidence]
+        evidence.sort(key=lambda one: str(one.get("time")))
+        self.evidence = evidence[-MOST_EVIDENCE:]
+        self.told = None
+
+    def shift(self, seconds: float, now: float) -> None:
+        """Move all times by so many seconds, and none beyond `now`; 0 stays: there is no time."""
+        self.first = min(self.first + seconds, now)
+        self.last = min(self.last + seconds, now)
+        self.looked = self.looked and min(self.looked + seconds, now)
+        self.missed_since = self.missed_since and min(self.missed_since + seconds, now)
+        self.missed = self.missed and min(self.missed + seconds, now)
+        self.told = None
+
+    def _begin_clear(self) -> None:
+        """Forget who was blamed for writes that were not seen whole."""
+        self.is_clear, self.askers, self.candidates = True, Requesters(), {}
+        self.by_others = self.by_either = self.by_server = 0
+
+    def _absorb_blame(self, other: Self) -> None:
+        if self.is_clear and not other.is_clear:
+            return
+        if other.is_clear and not self.is_clear:
+            self._begin_clear()
+        self.askers.absorb(other.askers)
+        self.by_others += other.by_others
+        self.by_either += other.by_either
+        self.by_server += other.by_server
+        for name, count in other.candidates.items():
+            self.candidates[name] = self.candidates.get(name, 0) + count
+
+    @property
+    def resolves_after(self) -> float:
+        """Return the seconds without a sign after which it is resolved; 0: time alone does not."""
+        waits = self.resolved or self.damage or self.missed_since
+        return 0.0 if waits else self.quiet_needed()
+
+    def quiet_needed(self) -> float:
+        """Return the seconds without a signal after which it is resolved.
+
+        Longer for slow loops, and twice as long each time that the finding came back.
+        """
+        pace = (self.last - self.first) / max(self.count - 1, 1)
+        return min(max(QUIET_SECONDS, 4 * pace) * 2.0 ** min(self.reopened, 8), WINDOW_SECONDS)
+
+    @property
+    def place(self) -> ResourceKind:
+        """Return the kind of resource, by which evidence about webhooks is kept."""
+        return ResourceKind(self.object.group, self.object.resource, self.subresource)
+
+    def actors(self, accused: Accused, suspects: Suspects) -> Iterator[Actor]:
+        """Yield the actors, the likeliest first; `accused` are webhooks."""
+        webhooks = [
+            Actor("webhook", name, "", confidence if self.by_others else Confidence.POSSIBLE)
+            for name, confidence in accused
+        ]
+        askers = self.askers.actors(
+            is_sure=not self.by_either and not self.by_server,
+            may_be_static=suspects.may_be_static,
+            young=suspects.young(self.askers.policies, self.first),
+        )
+        yield from (*webhooks, *askers) if self.by_others else (*askers, *webhooks)

@@ -1,0 +1,332 @@
+"""The latest writes of each object, and which of them were stored.
+
+A write that is seen is not yet stored. Several writes may share a base resourceVersion, and at most
+one of them is kept: the next oldObject shows which.
+
+Bounded in objects, in writes of an object, in bytes and in time. Leaves take more than the rest of
+a record: they have a bound of their own. Objects with one writer for each part lose theirs first,
+those that were not written for longest before others: a loop of several writers stays known.
+"""
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from itertools import takewhile
+from sys import intern
+from typing import Final
+
+import msgspec
+
+from genguard.admission.join import JoinKey
+from genguard.detection.diff import NO_DIFF, NOT_COMPARED, Diff
+from genguard.detection.metadata import SAME_METADATA
+from genguard.detection.moves import InTurn, Moves
+from genguard.detection.write import NOBODY, ObjectKey, Requester, Write
+from genguard.objects.pointer import Path
+
+MOST_OBJECTS: Final = 100_000
+MOST_BYTES: Final = 180 * 1024 * 1024
+"""Of records, without the leaves that they have changed."""
+MOST_BYTES_OF_LEAVES: Final = 40 * 1024 * 1024
+WRITES_OF_AN_OBJECT: Final = 40
+BYTES_OF_AN_OBJECT: Final = 6 * 1024 * 1024
+"""With leaves. Its newest write is remembered whatever it takes: some 10 MiB at most."""
+SECONDS_KEPT: Final = 3_600.0
+_BYTES_OF_OBJECT: Final = 700
+
+
+class ObjectHistory(msgspec.Struct, gc=False):
+    """The latest writes of one object, oldest first; it grows with each write.
+
+    Tuples, and no gc: there are 100,000, and the garbage collector need not look at any.
+
+    stored  those of the writes that are known to have been stored; not those of metadata alone
+    stored_metadata  those that are known to have been stored, and changed metadata
+    bytes   about what the records take in memory; leaf_bytes: what their leaves take
+    writer, status_writer  who wrote the first time: the rest, and status
+    several_wrote, several_wrote_status  whether somebody else has written it since
+    owner   the uid of its owner, "" without one
+    in_turn  the objects that move in turn with it, as of the newest write
+    """
+
+    writes: tuple[Write, ...] = ()
+    stored: tuple[Write, ...] = ()
+    stored_metadata: tuple[Write, ...] = ()
+    bytes: int = _BYTES_OF_OBJECT
+    leaf_bytes: int = 0
+    writer: str | None = None
+    status_writer: str | None = None
+    several_wrote: bool = False
+    several_wrote_status: bool = False
+    owner: str = ""
+    in_turn: InTurn | None = None
+
+    @property
+    def seen(self) -> float:
+        """Return the time of the last write, 0 without any."""
+        return self.writes[-1].time if self.writes else 0.0
+
+    @property
+    def earlier(self) -> Sequence[Write]:
+        """Return all writes but the newest, which is the one that is judged."""
+        return self.writes[:-1]
+
+    def add(self, write: Write) -> None:
+        """Remember a write; it is not known yet whether it was stored."""
+        kept = _sharing(write, self.writes[-1]) if self.writes else _bare(write)
+        self.leaf_bytes += self._own_leaf_bytes(kept)
+        self.writes = (*self.writes, kept)
+        self.bytes += kept.size
+        while len(self.writes) > 1 and (
+            len(self.writes) > WRITES_OF_AN_OBJECT
+            or self.bytes + self.leaf_bytes > BYTES_OF_AN_OBJECT
+        ):
+            self._drop(self._place_of_oldest())
+        if write.owner != self.owner:
+            self.bytes += len(write.owner) - len(self.owner)
+            self.owner = write.owner
+        user = write.requester.user
+        if write.writes_status:
+            self.status_writer = self.status_writer or user
+            self.several_wrote_status |= user != self.status_writer
+        if write.writes_more:
+            self.writer = self.writer or user
+            self.several_wrote |= user != self.writer
+
+    def _place_of_oldest(self) -> int:
+        """Return the place of the oldest write of that part which has more than its half.
+
+        The status of a large Deployment is written thirty times in one rollout. Two writers who
+        fight over its spec meanwhile must not be forgotten for that.
+        """
+        if len(self.writes) <= WRITES_OF_AN_OBJECT:
+            return 0  # it is over the bound of bytes
+        of_status = [not one.writes_more for one in self.writes]
+        return of_status.index(sum(of_status) > WRITES_OF_AN_OBJECT // 2)
+
+    def _drop(self, place: int) -> None:
+        dropped = self.writes[place]
+        self.writes = self.writes[:place] + self.writes[place + 1 :]
+        self.bytes -= dropped.size
+        self.leaf_bytes -= self._own_leaf_bytes(dropped)
+        self.stored = _without(self.stored, dropped)
+        self.stored_metadata = _without(self.stored_metadata, dropped)
+
+    def forget_leaves(self) -> None:
+        """Drop the leaves of all writes; who, when, digests and numbers stay."""
+        bare = {id(one): _without_leaves(one) for one in self.writes}
+        self.writes = tuple(bare.values())
+        self.stored = tuple([bare[id(one)] for one in self.stored])
+        self.stored_metadata = tuple([bare[id(one)] for one in self.stored_metadata])
+        self.leaf_bytes = 0
+
+    def _own_leaf_bytes(self, write: Write) -> int:
+        """Return the bytes of its leaves that no remembered write has: writes of a loop share."""
+        size = 0
+        for diff in _diffs(write):
+            if not any(diff is one for it in self.writes for one in _diffs(it)):
+                size += diff.size
+        return size
+
+    def confirm(self, base: str, state: int) -> tuple[Write, ...]:
+        """Return the writes that must have been stored, as the object is at `base` now.
+
+        `state` is the digest of what is stored there: of rivals upon one version it tells which
+        was kept. Where it tells none, no guess is better than a wrong one.
+        """
+        if not self.writes or self.writes[-1].base == base:
+            return ()
+        last = self.writes[-1].base
+        found = tuple(one for one in self.writes if one.base == last and one.changed_something)
+        if any(one is known for one in found for known in self.stored):
+            return ()  # it is known already
+        if len(found) > 1:
+            found = tuple(one for one in found if one.state_after == state)[:1]
+        self.stored += found
+        return found
+
+    def confirm_metadata(self, now: Write) -> Write | None:
+        """Return the write that must have changed the stored metadata, if `now` shows it first.
+
+        Of rivals upon one version the digests tell which was kept. Where they do not, none is.
+        """
+        if not self.writes or self.writes[-1].base == now.base:
+            return None
+        last = self.writes[-1].base
+        upon_it = list(takewhile(lambda one: one.base == last, reversed(self.writes)))
+        if not any(one.changed_metadata for one in upon_it):
+            return None
+        rivals = [one for one in upon_it if one.changed_something or one.changed_metadata]
+        if len(rivals) > 1:
+            rivals = [one for one in rivals if _is_kept(one, now)]
+        if len(rivals) != 1 or not rivals[0].changed_metadata:
+            return None
+        if self.stored_metadata and self.stored_metadata[-1] is rivals[0]:
+            return None  # it is known already
+        self.stored_metadata += (rivals[0],)
+        return rivals[0]
+
+    def last_setter_but(self, user: str, leaf: Path) -> Requester | None:
+        """Return who last requested a value at a leaf, if it is remembered and not this user."""
+        is_status = leaf[0] == "status"
+        for write in reversed(self.writes):
+            if is_status and not write.writes_status:
+                continue
+            for change in write.sent_diff:
+                if change.key == leaf and change.after is not None:
+                    return write.requester if write.requester.user != user else None
+        return None
+
+
+def _without(writes: tuple[Write, ...], dropped: Write) -> tuple[Write, ...]:
+    """Leave out a write, which is nearly always the oldest."""
+    if writes and writes[0] is dropped:
+        return writes[1:]
+    return tuple([one for one in writes if one is not dropped])
+
+
+class History:
+    """Histories of objects; those not written for longest are dropped first."""
+
+    def __init__(
+        self,
+        most_objects: int = MOST_OBJECTS,
+        most_bytes: int = MOST_BYTES,
+        most_leaf_bytes: int = MOST_BYTES_OF_LEAVES,
+    ) -> None:
+        self._objects: OrderedDict[str, ObjectHistory] = OrderedDict()
+        self._with_leaves: tuple[OrderedDict[str, ObjectHistory], ...] = (
+            OrderedDict(),
+            OrderedDict(),
+        )
+        """Objects of which leaves are kept: with one writer for each part, with several."""
+        self._most_objects: Final = most_objects
+        self._most_bytes: Final = most_bytes
+        self._most_leaf_bytes: Final = most_leaf_bytes
+        self._moves: Final = Moves()
+        self.bytes = 0
+        self.leaf_bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+    def of(self, key: ObjectKey) -> ObjectHistory:
+        """Return the history of an object, a new history for a new object."""
+        name = _name(key)
+        found = self._objects.get(name)
+        if found is None:
+            found = self._objects[name] = ObjectHistory()
+            self.bytes += found.bytes
+        else:
+            self._objects.move_to_end(name)
+        return found
+
+    def find(self, key: ObjectKey | JoinKey) -> ObjectHistory | None:
+        """Return the history of an object, if there is one; this keeps it no longer."""
+        return self._objects.get(_name(key))
+
+    def find_uid(self, uid: str) -> ObjectHistory | None:
+        """Return the history of the object of this uid, if there is one."""
+        return self._objects.get(uid)
+
+    def add(self, past: ObjectHistory, write: Write) -> None:
+        """Add a write to the history of its object, and drop what is over the bounds."""
+        before, leaves_before = past.bytes, past.leaf_bytes
+        past.add(write)
+        past.in_turn = self._moves.add(_name(write.object), write, past.owner, past.writes)
+        self.bytes += past.bytes - before
+        self.leaf_bytes += past.leaf_bytes - leaves_before
+        if past.leaf_bytes:
+            self._forget_leaves_but_of(_name(write.object), past)
+        while len(self) > 1 and self._is_over(write.time - SECONDS_KEPT):
+            name, oldest = self._objects.popitem(last=False)
+            for some in self._with_leaves:
+                some.pop(name, None)
+            self.bytes -= oldest.bytes
+            self.leaf_bytes -= oldest.leaf_bytes
+
+    def _forget_leaves_but_of(self, name: str, past: ObjectHistory) -> None:
+        """Forget the leaves that are over the bound, never those of the object just written."""
+        calm, contested = self._with_leaves
+        calm.pop(name, None)
+        contested.pop(name, None)
+        while self.leaf_bytes > self._most_leaf_bytes and (calm or contested):
+            _, longest = (calm or contested).popitem(last=False)
+            self.leaf_bytes -= longest.leaf_bytes
+            longest.forget_leaves()
+        is_contested = past.several_wrote or past.several_wrote_status
+        (contested if is_contested else calm)[name] = past
+
+    def _is_over(self, oldest: float) -> bool:
+        if len(self) > self._most_objects or self.bytes > self._most_bytes:
+            return True
+        return next(iter(self._objects.values())).seen <= oldest
+
+
+def _bare(write: Write) -> Write:
+    """Return what is kept of the first write: names that many objects have are kept once."""
+    where = write.object
+    group, version, resource, namespace = map(
+        intern, (where.group, where.version, where.resource, where.namespace)
+    )
+    key = ObjectKey(group, version, resource, namespace, where.name, where.uid)
+    return msgspec.structs.replace(
+        write, called=NOBODY, object=key, subresource=intern(write.subresource), owner=""
+    )
+
+
+def _sharing(write: Write, last: Write) -> Write:
+    """Return what is kept of a write: what is equal to a value of the last one is kept once."""
+    others, again, metadata = write.webhook_diff, write.reinvocation_diff, write.metadata
+    return msgspec.structs.replace(
+        write,
+        called=NOBODY,
+        owner="",
+        object=last.object if last.object == write.object else write.object,
+        subresource=last.subresource
+        if last.subresource == write.subresource
+        else write.subresource,
+        state_before=last.state_after
+        if last.state_after == write.state_before
+        else write.state_before,
+        webhook_diff=last.webhook_diff if others == last.webhook_diff else others,
+        reinvocation_diff=last.reinvocation_diff if again == last.reinvocation_diff else again,
+        metadata=last.metadata
+        if metadata is last.metadata or metadata == last.metadata
+        else metadata,
+    )
+
+
+def _is_kept(write: Write, now: Write) -> bool:
+    """Whether what is stored may be what a write has made of it."""
+    made, stored = write.metadata.after, now.metadata.before
+    is_same = made is None or stored is None or made == stored
+    return is_same and write.state_after == now.state_before
+
+
+def _diffs(write: Write) -> list[Diff]:
+    """Return its differences that have leaves, each once."""
+    requested, admitted = write.requested_diff, write.admitted_diff
+    found = [admitted] if admitted.changes else []
+    if requested is not None and requested is not admitted and requested.changes:
+        found.append(requested)
+    if write.is_changed:
+        found += [one for one in (write.webhook_diff, write.reinvocation_diff) if one]
+    if write.metadata is not SAME_METADATA:
+        found += write.metadata.diffs()
+    return found
+
+
+def _without_leaves(write: Write) -> Write:
+    requested, others = write.requested_diff, write.webhook_diff
+    return msgspec.structs.replace(
+        write,
+        requested_diff=NOT_COMPARED if requested else requested,
+        webhook_diff=NOT_COMPARED if others else others,
+        reinvocation_diff=NOT_COMPARED if write.reinvocation_diff else NO_DIFF,
+        admitted_diff=NOT_COMPARED if write.admitted_diff else NO_DIFF,
+        metadata=write.metadata.without_leaves(),
+    )
+
+
+def _name(key: ObjectKey | JoinKey) -> str:
+    return key.uid or f"{key.group}\x00{key.resource}\x00{key.namespace}\x00{key.name}"

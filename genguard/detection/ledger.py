@@ -1,0 +1,542 @@
+"""Make findings of signals: repeated on one object they are a loop, and quiet resolves it."""
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from operator import is_
+from typing import Any, Final, NamedTuple
+
+import msgspec
+from zstandard import ZstdCompressor, ZstdDecompressor, ZstdError, get_frame_parameters
+
+from genguard.admission.join import JoinKey
+from genguard.detection.causes import root_causes
+from genguard.detection.damage import Damage, repair_command
+from genguard.detection.detectors.detector import Signal
+from genguard.detection.evidence import NOTHING_SHARED, Shared, share
+from genguard.detection.fact import SECONDS_APART, Seconds
+from genguard.detection.finding import Actor, Finding, FoundObject, Severity
+from genguard.detection.finding_state import (
+    MOST_EVIDENCE,
+    MOST_FOLLOWED,
+    MOST_PATHS,
+    WINDOW_SECONDS,
+    Accused,
+    Doubt,
+    FindingState,
+    Requesters,
+)
+from genguard.detection.suspects import Suspects
+from genguard.detection.write import ObjectKey, Write, name_of
+
+MOST_FINDINGS: Final = 10_000
+MOST_BYTES: Final = 40 * 1024 * 1024
+"""Of all findings: 10,000 with names and fields of usual length."""
+_BYTES_OF_FINDING: Final = 2_500
+"""What a finding takes in memory, more than its exported bytes."""
+SECONDS_UNSEEN: Final = 86_400.0
+"""Damage that nobody has seen for so long is dropped: without a cluster genguard sees writes only,
+and may have missed a deletion."""
+_SEPARATOR: Final = "\0"
+
+Row = tuple[str, bytes]
+"""The name of a finding, and all that is known of it."""
+
+
+Signs = tuple[int, float]
+"""The number of signals, and the time of the last."""
+
+
+class Mark(NamedTuple):
+    """Values of a finding; if they are equal, the finding has not changed."""
+
+    signs: Signs
+    state: str
+    severity: Severity
+    damage: Damage | None
+
+
+_Key = tuple[str, ...]
+
+
+class Damaged(NamedTuple):
+    """A finding that left damage: its id, its object, the damage, and when it was last seen."""
+
+    finding: str
+    object: FoundObject
+    subresource: str
+    damage: Damage
+    last: float
+
+
+class Ledger:
+    """All findings. Over the bounds, those unchanged for longest are dropped first."""
+
+    def __init__(self, suspects: Suspects) -> None:
+        self._suspects: Final = suspects
+        self._entries: OrderedDict[_Key, FindingState] = OrderedDict()
+        self._sizes: dict[_Key, int] = {}
+        self.bytes = 0
+        self.dropped = 0
+        """How many findings were dropped before they were resolved."""
+        self._of_object: dict[str, set[_Key]] = {}
+        """Objects by `name_of`, and their findings."""
+        self._shed: Seconds = 0.0
+        """When a review of nobody knows which object was last not judged."""
+        self._last: tuple[Finding, ...] = ()
+        self._may_be_static = suspects.may_be_static
+        self._changed()
+
+    def _changed(self) -> None:
+        """Drop what was computed from all entries together."""
+        self._told: tuple[Finding, ...] | None = None
+        self._order: list[FindingState] | None = None
+        self._sharing: dict[str, Shared] | None = None
+        self._causes: Mapping[str, str] | None = None
+
+    def add(
+        self, detector: str, sign: Signal, write: Write, follows: Iterable[str] = ()
+    ) -> Severity:
+        """Enter a signal, and return the severity that its finding has by itself now.
+
+        follows  the uids of owners whose changes the write follows, the nearest first
+        """
+        entry = self._entry(detector, write)
+        self._changed()
+        entry.told = None
+        entry.count += 1
+        # Of clocks that differ the latest counts.
+        entry.first, entry.last = min(entry.first, write.time), max(entry.last, write.time)
+        entry.message = sign.message
+        entry.minor = entry.minor and sign.minor
+        # Where outcomes are not registered nobody knows what was stored: genguard may have
+        # repaired the write itself.
+        entry.damage = sign.damage if write.has_outcome or write.missing else None
+        entry.quiet = entry.repaired = False
+        for path in sign.paths[:MOST_PATHS]:
+            if len(entry.paths) < MOST_PATHS:
+                entry.paths[path] = None
+        entry.take_sample(write, sign.paths)
+        for owner in follows:
+            if owner in entry.follows or len(entry.follows) < MOST_FOLLOWED:
+                entry.follows[owner] = entry.follows.get(owner, 0) + 1
+        entry.blame(sign, write, self._suspects)
+        evidence = {"time": _rfc3339(write.time), "user": write.requester.user, **sign.evidence}
+        if write.missing:
+            evidence["missing"] = list(write.missing)
+        entry.evidence = [*entry.evidence[-(MOST_EVIDENCE - 1) :], evidence]
+        self._weigh(_key_of(entry), entry)
+        self._shrink()
+        return entry.severity
+
+    def miss(self, where: JoinKey | ObjectKey, subresource: str, now: float) -> None:
+        """Note that a review of an object was not seen: its findings may go on unseen."""
+        for key in self._of_object.get(name_of(where), ()):
+            entry = self._entries[key]
+            if entry.subresource == _subresource(subresource):
+                self._miss(entry, now)
+
+    def miss_any(self, now: float) -> None:
+        """Note that a review was not judged, of nobody knows which object."""
+        self._shed = max(self._shed, now)
+
+    def _miss(self, entry: FindingState, now: float) -> None:
+        if entry.resolved:
+            return
+        if not entry.missed_since:
+            entry.missed_since, entry.told, self._told = now, None, None
+        entry.missed = max(entry.missed, now)
+
+    def settle(self, now: float) -> Iterator[Finding]:
+        """Resolve findings that are quiet and left no damage, and yield them.
+
+        With damage a finding becomes `quiet`, and resolves when the damage is gone. Nothing is
+        resolved as long as reviews of its object are missed.
+        """
+        for entry in self._entries.values():
+            if max(entry.last, entry.looked, entry.missed) > now + SECONDS_APART:
+                self._put_back(entry, now)
+            if self._shed > max(entry.missed, entry.last):
+                self._miss(entry, self._shed)
+            needed = entry.quiet_needed()
+            if entry.missed_since and now - entry.missed >= needed:
+                entry.missed_since, entry.told, self._told = 0.0, None, None
+            if entry.resolved or entry.missed_since or now - entry.last < needed:
+                continue
+            is_known = now - max(entry.last, entry.looked) < SECONDS_UNSEEN
+            if entry.damage and is_known:
+                if not entry.quiet:
+                    entry.quiet, entry.told, self._told = True, None, None
+                continue
+            yield self._resolve(entry)
+
+    def shift(self, seconds: float, now: float) -> None:
+        """Move the times of unresolved findings: the clock was put forth so many seconds.
+
+        now  what it says; no time is later
+        """
+        if self._shed:
+            self._shed = min(self._shed + seconds, now)
+        for entry in self._entries.values():
+            if not entry.resolved:
+                entry.shift(seconds, now)
+        self._changed()
+
+    def damaged(self) -> Iterator[Damaged]:
+        """Yield findings that are not resolved and whose damage may still be there."""
+        for entry in list(self._entries.values()):
+            if entry.damage and not entry.resolved:
+                where = FoundObject(*msgspec.structs.astuple(entry.object))
+                yield Damaged(entry.id, where, entry.subresource, entry.damage, entry.last)
+
+    def see_damage(self, damaged: Damaged, *, is_broken: bool, now: float) -> None:
+        """Note whether the stored object of a finding still has its damage.
+
+        An object that is gone counts as not broken.
+        """
+        where = ObjectKey(*msgspec.structs.astuple(damaged.object))
+        for entry in self._damaged(name_of(where)):
+            if entry.id == damaged.finding:
+                self._see(entry, is_broken=is_broken, now=now)
+
+    def see_object(self, name: str, is_broken: Callable[[Damage], bool], now: float) -> None:
+        """As `see_damage`, for every finding about the object of this name (`name_of`)."""
+        for entry in self._damaged(name):
+            if entry.damage:
+                self._see(entry, is_broken=is_broken(entry.damage), now=now)
+
+    def has_damage(self, name: str) -> bool:
+        """Whether a finding about the object of this name may have left damage."""
+        return bool(self._damaged(name))
+
+    def _damaged(self, name: str) -> list[FindingState]:
+        found = [self._entries[key] for key in self._of_object.get(name, ())]
+        return [one for one in found if one.damage and not one.resolved]
+
+    def _see(self, entry: FindingState, *, is_broken: bool, now: float) -> None:
+        entry.told = self._told = None
+        if is_broken:
+            entry.looked = now
+            return
+        entry.damage, entry.repaired = None, True
+        if entry.quiet:
+            entry.quiet, entry.resolved = False, True
+
+    def _put_back(self, entry: FindingState, now: float) -> None:
+        """The clock was put back: a finding is quiet from now on, and not from a time to come."""
+        entry.first, entry.last = min(entry.first, now), min(entry.last, now)
+        entry.looked, entry.missed = min(entry.looked, now), min(entry.missed, now)
+        entry.missed_since = min(entry.missed_since, now)
+        entry.told = self._told = self._causes = None
+
+    def _resolve(self, entry: FindingState) -> Finding:
+        entry.resolved, entry.quiet, entry.damage = True, False, None
+        entry.told = self._told = None
+        return self._finding(entry, {})
+
+    def _index(self, key: _Key, entry: FindingState) -> None:
+        self._of_object.setdefault(name_of(entry.object), set()).add(key)
+
+    def findings(self) -> tuple[Finding, ...]:
+        """Return all findings, oldest first; the same tuple as before if nothing changed."""
+        if self._may_be_static != self._suspects.may_be_static:
+            # The version of the API server is known now: who was certain may be so no longer.
+            self._may_be_static = self._suspects.may_be_static
+            self._told = None
+            for entry in self._entries.values():
+                entry.told = None
+        if self._told is not None:
+            return self._told
+        if self._order is None:
+            self._order = sorted(self._entries.values(), key=lambda one: (one.first, one.id))
+        known: dict[Doubt, Accused] = {}
+        found = tuple(self._finding(entry, known) for entry in self._order)
+        if len(found) == len(self._last) and all(map(is_, found, self._last)):
+            found = self._last
+        self._last = found
+        if not known:
+            self._told = found
+        return found
+
+    def samples(self, ids: Collection[str]) -> dict[str, bytes]:
+        """Return, by the id of the finding, the samples of those findings that have one."""
+        entries = self._entries.values()
+        return {one.id: one.sample for one in entries if one.sample and one.id in ids}
+
+    def marks(self) -> Iterator[tuple[str, Mark]]:
+        """Yield the name of each finding, as `export` takes it, and its mark."""
+        for key in list(self._entries):
+            entry = self._entries.get(key)
+            if entry is not None:
+                signs = entry.count, entry.last
+                yield (
+                    _SEPARATOR.join(key),
+                    Mark(signs, entry.state, entry.severity, entry.damage),
+                )
+
+    def export(self, name: str) -> bytes | None:
+        """Return a finding as bytes, as `restore` takes it; None if it is dropped."""
+        entry = self._entries.get(tuple(name.split(_SEPARATOR)))
+        return None if entry is None else _exported(entry)
+
+    def rows(self) -> Iterator[Row]:
+        """Yield every finding as it is exported."""
+        for key in list(self._entries):
+            entry = self._entries.get(key)
+            if entry is not None:
+                yield _SEPARATOR.join(key), _exported(entry)
+
+    def take_over(self, rows: Iterable[Row], restored: Mapping[str, Signs]) -> set[str]:
+        """Take in findings that an earlier leader exported, and return their ids.
+
+        restored  the signals of each finding when this ledger was restored, by name. A finding that
+                  has had no signal here since then is replaced. One that has had some stays as it
+                  is, with the larger count.
+        Raises msgspec.MsgspecError or ValueError, and then nothing is taken in.
+        """
+        taken, ids = list[Row](), set[str]()
+        rows = list(rows)
+        for row, (key, entry) in zip(rows, _decoded(rows), strict=True):
+            known = self._entries.get(key)
+            signs = None if known is None else (known.count, known.last)
+            if known is not None and signs != restored.get(row[0]):
+                known.count, known.told = max(known.count, entry.count), None
+            elif signs != (entry.count, entry.last):
+                self._drop(key)
+                taken.append(row)
+                ids.add(entry.id)
+        self.absorb(taken)
+        return ids
+
+    def restore(self, rows: Iterable[Row]) -> None:
+        """Replace all findings by exported ones. Raises msgspec.MsgspecError or ValueError."""
+        self._entries = OrderedDict(sorted(_decoded(rows), key=lambda one: one[1].last))
+        self._of_object = {}
+        self._sizes, self.bytes = {}, 0
+        for key, entry in self._entries.items():
+            self._index(key, entry)
+            self._weigh(key, entry)
+        self._shrink()
+        self._changed()
+
+    def absorb(self, rows: Iterable[Row]) -> None:
+        """Add findings that another ledger exported; none of their signals was entered here.
+
+        Raises msgspec.MsgspecError or ValueError, and then nothing is added.
+        """
+        for key, entry in _decoded(rows):
+            known = self._entries.get(key)
+            if known is None or entry.first - known.last > WINDOW_SECONDS:
+                self._entries[key] = entry
+            elif known.first - entry.last <= WINDOW_SECONDS:
+                known.absorb(entry)
+            self._entries.move_to_end(key)
+            self._index(key, self._entries[key])
+            self._weigh(key, self._entries[key])
+        self._shrink()
+        self._changed()
+
+    def _entry(self, detector: str, write: Write) -> FindingState:
+        subresource = _subresource(write.subresource)
+        key = _key(detector, write.object, subresource)
+        entry = self._entries.get(key)
+        is_other = entry is not None and write.time - entry.last > WINDOW_SECONDS
+        if entry is not None and is_other and not entry.damage:
+            self._drop(key)
+            entry = None
+        if entry is None:
+            identity = hashlib.blake2b(_SEPARATOR.join(key).encode(), digest_size=8).hexdigest()
+            entry = self._entries[key] = FindingState(
+                identity, detector, write.object, subresource, write.time, write.time
+            )
+            self._index(key, entry)
+        else:
+            # By the times of writes alone: when it was settled differs from replica to replica.
+            entry.reopened += write.time - entry.last >= entry.quiet_needed()
+            entry.resolved = False
+        self._entries.move_to_end(key)
+        return entry
+
+    def _weigh(self, key: _Key, entry: FindingState) -> None:
+        """Count again the bytes that a finding takes."""
+        size = _BYTES_OF_FINDING + len(_exported(entry))
+        self.bytes += size - self._sizes.get(key, 0)
+        self._sizes[key] = size
+
+    def _drop(self, key: _Key) -> None:
+        entry = self._entries.pop(key, None)
+        if entry is None:
+            return
+        self.bytes -= self._sizes.pop(key, 0)
+        name = name_of(entry.object)
+        keys = self._of_object.get(name, set())
+        keys.discard(key)
+        if not keys:
+            self._of_object.pop(name, None)
+
+    def _shrink(self) -> None:
+        while len(self._entries) > MOST_FINDINGS or self.bytes > MOST_BYTES:
+            key, oldest = next(iter(self._entries.items()))
+            self.dropped += not oldest.resolved
+            self._drop(key)
+
+    def _finding(self, entry: FindingState, known: dict[Doubt, Accused]) -> Finding:
+        """Return a finding, the same one as long as nothing changed; `known` caches choices."""
+        if self._causes is None:
+            self._causes = root_causes(tuple(self._entries.values()))
+        cause = self._causes.get(entry.id, "")
+        if entry.told is not None and entry.told.caused_by != cause:
+            entry.told = None
+        if entry.told is None:
+            entry.doubt = entry.choice(self._suspects)
+        elif entry.doubt is None:
+            return entry.told
+        accused = self._accused(entry, known)
+        if entry.told is not None and entry.accused == accused:
+            return entry.told
+        where = FoundObject(*msgspec.structs.astuple(entry.object))
+        actors = tuple(entry.actors(accused, self._suspects))
+        found = Finding(
+            id=entry.id,
+            detector=entry.detector,
+            severity=Severity.INFO if cause else entry.severity,
+            state=entry.state,
+            object=where,
+            subresource=entry.subresource,
+            paths=tuple(entry.paths),
+            actors=actors,
+            count=entry.count,
+            first_seen=_rfc3339(entry.first),
+            last_seen=_rfc3339(entry.last),
+            message=entry.message,
+            evidence=(*entry.evidence, *self._notes(actors, entry.first)),
+            repair=repair_command(where, entry.subresource, entry.damage) if entry.damage else "",
+            caused_by=cause,
+            repaired=entry.repaired and not entry.resolved,
+            resolves_after=entry.resolves_after,
+            incomplete_since=_rfc3339(entry.missed_since) if entry.missed_since else "",
+        )
+        entry.told, entry.accused = found, accused
+        return found
+
+    def _notes(self, actors: Iterable[Actor], began: float) -> Iterator[dict[str, Any]]:
+        for one in self._suspects.notes(actors, began):
+            yield {"time": _rfc3339(began), "actor": one.actor, "note": one.text}
+
+    def _accused(self, entry: FindingState, known: dict[Doubt, Accused]) -> Accused:
+        """Return the webhooks that are accused; every write may change a choice between several."""
+        doubt = entry.doubt
+        if doubt is None:
+            return tuple(self._suspects.ranked(entry.webhooks))
+        accused = known.get(doubt)
+        if accused is None:
+            if self._sharing is None:
+                self._sharing = self._shared()
+            shared = self._sharing.get(doubt.detector, NOTHING_SHARED)
+            found = self._suspects.accused(doubt.names, shared, doubt.where, doubt.young)
+            accused = tuple(found)
+            known[doubt] = accused
+        return accused
+
+    def _shared(self) -> dict[str, Shared]:
+        """Return by detector what findings that blame other webhooks have in common."""
+        candidates: dict[str, list[Collection[str]]] = {}
+        for entry in self._entries.values():
+            if entry.by_others and entry.candidates:
+                candidates.setdefault(entry.detector, []).append(entry.candidates)
+        return {detector: share(several) for detector, several in candidates.items()}
+
+
+def _key(detector: str, where: ObjectKey, subresource: str) -> _Key:
+    return (detector, where.group, where.resource, name_of(where), subresource)
+
+
+def _key_of(entry: FindingState) -> _Key:
+    return _key(entry.detector, entry.object, entry.subresource)
+
+
+def _subresource(written: str) -> str:
+    """Return the subresource of findings; a Scale is a view of the object itself."""
+    return "" if written == "scale" else written
+
+
+def _exported(entry: FindingState) -> bytes:
+    return msgspec.msgpack.encode(entry.untold(), enc_hook=_plain)
+
+
+def _decoded(rows: Iterable[Row]) -> list[tuple[_Key, FindingState]]:
+    return [(tuple(name.split(_SEPARATOR)), _decoder.decode(content)) for name, content in rows]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Requesters):
+        return value.plain()
+    raise NotImplementedError
+
+
+def _from_plain(_: type, value: Any) -> Requesters:
+    return Requesters.from_plain(value)
+
+
+_decoder: Final = msgspec.msgpack.Decoder(FindingState, dec_hook=_from_plain)
+
+
+def _rfc3339(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")
+
+
+MOST_BYTES_OF_BLOCK: Final = 384 * 1024
+"""512 KiB as base64, half of what a ConfigMap takes."""
+_MOST_UNPACKED: Final = 16 * 1024 * 1024
+_MARGIN: Final = 0.9
+"""Of the rows that seem to fit: they do not all compress alike."""
+
+
+class UnreadableFindingsError(ValueError):
+    """A block that is damaged, too large or of another version."""
+
+
+class Block(NamedTuple):
+    """Packed rows, and how many had no room."""
+
+    data: bytes
+    left_out: int
+
+
+class _Rows(msgspec.Struct, frozen=True, array_like=True, tag="findings1"):
+    rows: tuple[Row, ...]
+
+
+_block_decoder: Final = msgspec.msgpack.Decoder(_Rows)
+
+
+def pack(rows: Sequence[Row]) -> Block:
+    """Compress rows, as many as have room, from the first."""
+    kept = _within(rows)
+    while True:
+        data = ZstdCompressor().compress(msgspec.msgpack.encode(_Rows(tuple(kept))))
+        if len(data) <= MOST_BYTES_OF_BLOCK:
+            return Block(data, len(rows) - len(kept))
+        kept = kept[: int(len(kept) * _MARGIN * MOST_BYTES_OF_BLOCK / len(data))]
+
+
+def unpack(data: bytes) -> tuple[Row, ...]:
+    """Return the rows of a block. Raises UnreadableFindingsError."""
+    try:
+        if get_frame_parameters(data).content_size > _MOST_UNPACKED:
+            raise UnreadableFindingsError("larger than any that is written")
+        unpacked = ZstdDecompressor().decompress(data, max_output_size=_MOST_UNPACKED)
+        return _block_decoder.decode(unpacked).rows
+    except (ZstdError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise UnreadableFindingsError("damaged, or of another version") from error
+
+
+def _within(rows: Sequence[Row]) -> Sequence[Row]:
+    """The first rows, up to a size that `unpack` takes."""
+    size = 0
+    for number, (name, content) in enumerate(rows):
+        size += len(name.encode()) + len(content) + 16
+        if size > _MOST_UNPACKED // 2:
+            return rows[:number]
+    return rows

@@ -1,0 +1,169 @@
+"""Rules and selectors of registrations against a write, as the API server matches them.
+
+Source: apiserver pkg/admission/plugin/webhook/predicates, which webhooks and policies share.
+"""
+
+import re
+import sys
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, NamedTuple, Protocol
+
+import msgspec
+
+from genguard.admission.review import AdmissionRequest, GroupVersionResource
+from genguard.objects.selectors import Truth, every, matches_labels
+
+NAME_LABEL: Final = "kubernetes.io/metadata.name"
+EVERYTHING: Final = "*"
+
+_BYTES_OF_LIKENESS: Final = 600
+Rule = Mapping[str, Any]
+Selector = Mapping[str, Any] | None
+_labels_decoder: Final = msgspec.json.Decoder(dict[str, str] | None)
+
+
+class Matched(msgspec.Struct, frozen=True):
+    """What the rules and selectors of a registration are matched against."""
+
+    group: str
+    version: str
+    resource: str
+    subresource: str
+    operation: str
+    namespace: str
+    name: str
+    labels: dict[str, str]
+    old_labels: dict[str, str]
+
+
+def matched(request: AdmissionRequest) -> Matched:
+    """Return what rules and selectors read. Raises msgspec.MsgspecError for bad labels."""
+    wire = request.wire
+    raw, old_raw = (
+        msgspec.UNSET if one is None else one.metadata.labels
+        for one in (request.object, request.old_object)
+    )
+    labels = _labels(raw)
+    return Matched(
+        group=wire.resource.group,
+        version=wire.resource.version,
+        resource=wire.resource.resource,
+        subresource=wire.sub_resource,
+        operation=wire.operation.value,
+        namespace=wire.namespace,
+        name=wire.name,
+        labels=labels,
+        old_labels=labels if old_raw == raw else _labels(old_raw),
+    )
+
+
+class Likeness(NamedTuple):
+    """What rules and selectors read of a request, undecoded; equal for requests matched alike."""
+
+    resource: GroupVersionResource
+    subresource: str
+    operation: str
+    namespace: str
+    name: str
+    labels: bytes
+    old_labels: bytes
+
+    @property
+    def size(self) -> int:
+        """About how many bytes of memory it takes."""
+        texts = sys.getsizeof(self.namespace) + sys.getsizeof(self.name)
+        return _BYTES_OF_LIKENESS + texts + len(self.labels) + len(self.old_labels)
+
+
+def shown_to_rules(request: AdmissionRequest, *, with_name: bool) -> Likeness:
+    """Return the likeness of a request; `with_name`: some rule names objects."""
+    wire = request.wire
+    labels, old_labels = (
+        b"" if one is None or one.metadata.labels is msgspec.UNSET else bytes(one.metadata.labels)
+        for one in (request.object, request.old_object)
+    )
+    name = wire.name if with_name else ""
+    return Likeness(
+        wire.resource, wire.sub_resource, wire.operation, wire.namespace, name, labels, old_labels
+    )
+
+
+def matches_rules(rules: Iterable[Rule], write: Matched, *, any_version: bool) -> bool:
+    """Whether any rule covers the write; `any_version`: matchPolicy is Equivalent."""
+    return any(_matches_rule(rule, write, any_version=any_version) for rule in rules)
+
+
+def selects(namespaces: Selector, objects: Selector, write: Matched) -> Truth:
+    """Whether both selectors take the write; of a namespace only the name is known."""
+    # The API server sets this one label of a namespace to its name.
+    known = {NAME_LABEL: write.namespace}
+    inside = matches_labels(namespaces, known, complete=False) if write.namespace else Truth.TRUE
+    either = [
+        matches_labels(objects, labels, complete=True)
+        for labels in (write.labels, write.old_labels)
+    ]
+    return every((inside, Truth.TRUE if Truth.TRUE in either else Truth.FALSE))
+
+
+def _labels(raw: msgspec.Raw | msgspec.UnsetType) -> dict[str, str]:
+    return {} if isinstance(raw, msgspec.UnsetType) else _labels_decoder.decode(raw) or {}
+
+
+def _matches_rule(rule: Rule, write: Matched, *, any_version: bool) -> bool:
+    names = rule.get("resourceNames")
+    return (
+        _has(rule.get("apiGroups"), write.group)
+        and (any_version or _has(rule.get("apiVersions"), write.version))
+        and _has(rule.get("operations"), write.operation)
+        and _matches_scope(rule.get("scope") or EVERYTHING, write)
+        and any(_matches_resource(name, write) for name in rule.get("resources") or ())
+        and (not names or write.name in names)
+    )
+
+
+def _has(allowed: Any, value: str) -> bool:
+    return EVERYTHING in (allowed or ()) or value in (allowed or ())
+
+
+def _matches_scope(scope: str, write: Matched) -> bool:
+    if scope == "Namespaced":
+        return bool(write.namespace)
+    if scope == "Cluster":
+        return not write.namespace
+    return True
+
+
+def _matches_resource(name: str, write: Matched) -> bool:
+    """`pods` matches no subresource, `*/status` every status, `pods/*` all of pods and itself."""
+    resource, _, subresource = name.partition("/")
+    if resource not in (EVERYTHING, write.resource):
+        return False
+    return subresource in (EVERYTHING, write.subresource)
+
+
+_READS_OBJECT: Final = re.compile(r"(?<![\w.])object\b")
+
+
+class Conditions(Protocol):
+    """Evaluates the CEL expressions of matchConditions."""
+
+    def evaluate(
+        self, expressions: Iterable[str], request: AdmissionRequest
+    ) -> Mapping[str, Truth]:
+        """Return the value of each expression for a request, or unknown."""
+
+
+class NotEvaluated:
+    """Conditions where nobody evaluates them."""
+
+    def evaluate(
+        self, expressions: Iterable[str], request: AdmissionRequest
+    ) -> Mapping[str, Truth]:
+        """Unknown, each of them."""
+        del request
+        return dict.fromkeys(expressions, Truth.UNKNOWN)
+
+
+def reads_object(expressions: Iterable[str]) -> bool:
+    """Whether any of them may depend on the new object."""
+    return any(_READS_OBJECT.search(one) for one in expressions)

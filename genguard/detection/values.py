@@ -1,0 +1,93 @@
+"""Which values of objects may be kept and shown, and as which text.
+
+Always shown are numbers, booleans, times, empty values, and the words of conditions: a status
+(True, False, Unknown), a type, and a reason that reads like words (`MinimumReplicasAvailable`). Any
+other value may be somebody's secret: without --show-values only that it differs is known. Of a
+Secret nothing is shown, whatever the flags say.
+"""
+
+import re
+from enum import Enum
+from typing import Any, Final
+
+import msgspec
+
+from genguard.objects.pointer import Path
+
+LONGEST_SHOWN: Final = 256
+"""Characters of a value as JSON. A longer one is not shown: a part would look like the whole."""
+_LARGEST: Final = 10**40
+_LONGEST_TIME: Final = 40
+_SECRETS: Final = ("", "secrets")
+_CONDITIONS: Final = "conditions"
+_ITEM: Final = 3
+"""The last parts of the path of a field of a condition: conditions, the item, the field."""
+_TIME: Final = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+-][0-9]{2}:[0-9]{2})"
+)
+_TRUTHS: Final = frozenset({"True", "False", "Unknown"})
+_REASON: Final = re.compile(r"[A-Z][A-Za-z]{0,63}")
+"""Letters alone: what is made at random, as a token, nearly always has a digit."""
+_TYPE: Final = re.compile(r"([a-z0-9]([a-z0-9.-]{0,100}[a-z0-9])?/)?[A-Z][A-Za-z0-9]{0,63}")
+_encode: Final = msgspec.json.Encoder().encode
+
+
+class Shows(Enum):
+    """Which values are shown."""
+
+    NOTHING = "nothing"
+    PLAIN = "numbers, booleans, times and words of conditions"
+    ALL = "all values, where they are not too long"
+
+
+def shows_of(group: str, resource: str, most: Shows) -> Shows:
+    """Return what may be shown of objects of a resource, where `most` may be of others."""
+    return Shows.NOTHING if (group, resource) == _SECRETS else most
+
+
+def shown(value: Any, path: Path, shows: Shows) -> str | None:
+    """Return a value as JSON; None where it must not be shown, or is absent."""
+    kind = type(value)
+    if value is None or shows is Shows.NOTHING:
+        return None
+    if kind is str:
+        return _shown_text(value, path, shows)
+    if kind is int:
+        return str(value) if -_LARGEST < value < _LARGEST else None
+    if kind is bool:
+        return "true" if value else "false"
+    if kind is float:
+        return _encode(value).decode()
+    if not value:
+        return "{}" if kind is dict else "[]"
+    return None  # what is too deep is one value
+
+
+def _shown_text(value: str, path: Path, shows: Shows) -> str | None:
+    if not value:
+        return '""'
+    if shows is Shows.ALL:
+        text = _encode(value).decode() if len(value) <= LONGEST_SHOWN else ""
+        return text if 0 < len(text) <= LONGEST_SHOWN else None
+    is_word = len(path) >= _ITEM and path[-_ITEM] == _CONDITIONS and _is_word(value, str(path[-1]))
+    is_time = value[0].isdecimal() and len(value) <= _LONGEST_TIME and _TIME.fullmatch(value)
+    return f'"{value}"' if is_word or is_time else None
+
+
+def _is_word(value: str, field: str) -> bool:
+    """Whether a field of a condition has a value that stands for one of few."""
+    if field == "status":
+        return value in _TRUTHS
+    if field == "reason":
+        return _is_camel_case(value)
+    return field == "type" and is_condition_type(value)
+
+
+def is_condition_type(text: str) -> bool:
+    """Whether a text reads like the type of a condition: `Ready`, `example.com/Healthy`."""
+    return _TYPE.fullmatch(text) is not None
+
+
+def _is_camel_case(text: str) -> bool:
+    """Whether a text is made of words: at most half of its letters are capitals."""
+    return _REASON.fullmatch(text) is not None and 2 * sum(map(str.isupper, text)) <= len(text)

@@ -1,0 +1,210 @@
+"""The record of one write, as detectors read it."""
+
+from typing import Final, NamedTuple
+
+import msgspec
+
+from genguard.admission.join import JoinKey
+from genguard.admission.review import Phase
+from genguard.detection.changes import Change
+from genguard.detection.diff import Diff
+from genguard.detection.evidence import ResourceKind
+from genguard.detection.metadata import SAME_METADATA, MetadataDiffs
+from genguard.objects.observed import Observed
+
+NODE_USER: Final = "system:node:"
+"""What the name of a kubelet's user begins with (plugin/pkg/auth/authorizer/node)."""
+
+
+class ObjectKey(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Which object; the uid tells objects of one name apart."""
+
+    group: str
+    version: str
+    resource: str
+    namespace: str
+    name: str
+    uid: str
+
+
+def name_of(where: ObjectKey | JoinKey) -> str:
+    """Return the uid of an object, or namespace and name without one."""
+    return where.uid or f"{where.namespace}/{where.name}"
+
+
+class Requester(msgspec.Struct, frozen=True, order=True, array_like=True, gc=False):
+    """Who sent a write."""
+
+    user: str
+    manager: str
+
+
+class Acted(NamedTuple):
+    """A policy or static webhook that acted on a write; `is_sure`: nothing about it is unknown.
+
+    A static webhook is named `configuration/webhook`; no name of a policy has a slash.
+    """
+
+    name: str
+    is_sure: bool
+
+
+class Called(NamedTuple):
+    """Webhooks (`configuration/webhook`) that rules and selectors call, in the order of calls."""
+
+    first: tuple[str, ...]
+    again: tuple[str, ...]  # those that ask to be reinvoked
+
+
+NOBODY: Final = Called((), ())
+
+_BYTES_OF_WRITE: Final = 370
+_BYTES_OF_METADATA: Final = 400
+_BYTES_OF_POINTERS: Final = 64
+"""Of a tuple of pointers; its texts are shared with other writes."""
+_OBSERVED_OF_WRITE: Final = 2_000
+"""Bytes of its observedGeneration values that are shared with other writes, or counted above."""
+
+
+class Write(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """The record of an update, its phases joined: who, when, digests, generations.
+
+    requested_diff      what the requester changed of what was stored; None without an intent
+    webhook_diff        what other webhooks changed of the request; None without an intent
+    reinvocation_diff   what they changed once more when they were reinvoked
+    admitted_diff       what would be stored, compared with what was
+    content_hash        equal where the same values are requested, times aside; None where unknown
+    state_before, state_after  digests of all that is stored; metadata is left out
+    touches_status, touches_more  whether status, and whether anything else, differs
+    observes            whether a status of this write has an observedGeneration at all, even 0
+    policies            those that may have acted before the intent, static webhooks too: part
+                        of the request is theirs
+    called              the other webhooks that may have acted
+    missing             phases that were not seen here: another replica may have seen them
+    metadata            what differs in labels, annotations, finalizers and owners
+    owner               the uid of the controller that owns the object; its history keeps it
+    foreign, unobserved  of the status of a pod: see PodStatusChange
+    """
+
+    time: float
+    object: ObjectKey
+    subresource: str
+    requester: Requester
+    base: str
+    writes_status: bool
+    status_counts: bool
+    requested_diff: Diff | None
+    webhook_diff: Diff | None
+    reinvocation_diff: Diff
+    admitted_diff: Diff
+    content_hash: int | None
+    state_before: int
+    state_after: int
+    has_outcome: bool
+    generation_before: int
+    generation_after: int
+    generation_predicted: int | None
+    observed_before: Observed
+    observed_asked: Observed
+    observed_sent: Observed
+    observed_after: Observed
+    touches_status: bool
+    touches_more: bool
+    observes: bool = True
+    policies: tuple[Acted, ...] = ()
+    called: Called = NOBODY
+    missing: tuple[str, ...] = ()
+    metadata: MetadataDiffs = SAME_METADATA
+    owner: str = ""
+    foreign: tuple[str, ...] = ()
+    unobserved: tuple[str, ...] = ()
+
+    @property
+    def kind(self) -> ResourceKind:
+        """Return the kind of resource, by which evidence about webhooks is kept."""
+        return ResourceKind(self.object.group, self.object.resource, self.subresource)
+
+    @property
+    def changed_something(self) -> bool:
+        """Return whether the write changes anything but metadata."""
+        return self.admitted_diff.differs
+
+    @property
+    def changed_metadata(self) -> bool:
+        """Whether the write changes metadata."""
+        return self.metadata.admitted.differs
+
+    @property
+    def sent_diff(self) -> Diff:
+        """What was requested; without an intent, what came of it."""
+        return self.admitted_diff if self.requested_diff is None else self.requested_diff
+
+    @property
+    def requested_nothing(self) -> bool:
+        """Whether the intent was seen and changed nothing."""
+        return self.requested_diff is not None and not self.requested_diff
+
+    @property
+    def counted(self) -> bool:
+        """Whether generation moved."""
+        return self.generation_after > self.generation_before
+
+    @property
+    def is_seen_whole(self) -> bool:
+        """Whether it is known what was asked for, and what other webhooks made of it."""
+        is_asked_known = self.requested_diff is not None and self.metadata.requested is not None
+        return is_asked_known and Phase.MUTATE not in self.missing
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether other webhooks changed it, when called or when called again."""
+        return bool(self.webhook_diff or self.reinvocation_diff)
+
+    @property
+    def is_mutated(self) -> bool:
+        """Whether other webhooks changed it or its metadata."""
+        return self.is_changed or self.metadata.is_mutated
+
+    @property
+    def writes_more(self) -> bool:
+        """Whether more than status can have been written."""
+        return self.subresource != "status"
+
+    def pointers(self) -> tuple[str, ...]:
+        """JSON Pointers of what it changed: leaves where they were compared, else the fields."""
+        if self.admitted_diff.is_compared:
+            return tuple(change.pointer for change in self.admitted_diff)
+        fields = (("/status", self.touches_status), ("/spec", self.touches_more))
+        return tuple(pointer for pointer, touched in fields if touched)
+
+    def all_pointers(self) -> tuple[str, ...]:
+        """The same with what it changed of metadata; each once."""
+        metadata = (one.pointer for one in self.metadata.admitted)
+        return tuple(dict.fromkeys((*self.pointers(), *metadata)))
+
+    def all_of_webhooks(self) -> tuple[Change, ...] | None:
+        """Every leaf that other webhooks changed, of metadata too; None without an intent."""
+        if self.webhook_diff is None:
+            return None
+        found = (*self.webhook_diff, *self.reinvocation_diff)
+        # The annotations of a Deployment are in both.
+        made = (*(self.metadata.webhook or ()), *self.metadata.reinvocation)
+        return (*found, *(one for one in made if one not in found))
+
+    @property
+    def size(self) -> int:
+        """About how many bytes of memory it takes, its leaves aside."""
+        # A status that does not change is one value.
+        before, asked = self.observed_before, self.observed_asked
+        sent, after = self.observed_sent, self.observed_after
+        observed = after.size
+        if before is not after:
+            observed += before.size
+        if asked is not after and asked is not before:
+            observed += asked.size
+        if sent is not after and sent is not asked:
+            observed += sent.size
+        metadata = 0 if self.metadata.before is None else _BYTES_OF_METADATA
+        for pointers in (self.foreign, self.unobserved):
+            metadata += _BYTES_OF_POINTERS + 8 * len(pointers) if pointers else 0
+        return _BYTES_OF_WRITE + metadata + max(0, observed - _OBSERVED_OF_WRITE)

@@ -1,0 +1,267 @@
+"""Writes an explanation as a page of text: the default output of `genguard explain`."""
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+from genguard.explain.explanation import Explanation, Generation
+from genguard.explain.predicate import DELETION, STATUS, GenerationPredicate, PredicateVerdict
+from genguard.generation.custom import StatusSubresource
+from genguard.generation.strategy import (
+    Equality,
+    OnCreate,
+    OnDelete,
+    Propagation,
+    SubresourceRule,
+)
+from genguard.generation.table import Behaviour, Writer
+
+ON_CREATE: Final = {
+    OnCreate.ONE: "1, whatever was sent",
+    OnCreate.KEPT: "stored as sent: normally absent",
+    OnCreate.NONE: "it is never stored",
+}
+EQUALITY: Final = {
+    Equality.SEMANTIC: "compared as Go values; empty and absent are the same",
+    Equality.REFLECT: "compared as Go values; empty and absent differ",
+    Equality.UNTYPED: "compared as JSON; empty and absent differ",
+}
+SUBRESOURCE: Final = {
+    SubresourceRule.KEEP: "keeps it",
+    SubresourceRule.EPHEMERAL_CONTAINERS: "+1 when spec.ephemeralContainers change",
+    SubresourceRule.RESIZE: "+1 when resources or resizePolicy of the pod or a container change",
+    SubresourceRule.SCALE: "+1 when spec.replicas change",
+    SubresourceRule.EVICT: "+1: it deletes the pod gracefully",
+}
+ON_DELETE: Final = {
+    OnDelete.GRACEFUL: "+1 with the first DELETE",
+    OnDelete.FINALIZERS: "+1 if finalizers keep the object; without them it is removed at once",
+    OnDelete.NEVER: "keeps it: setting deletionTimestamp does not count",
+    OnDelete.NONE: "cannot be deleted",
+}
+PROPAGATION: Final = {
+    Propagation.BACKGROUND: "",
+    Propagation.ORPHAN: "without a propagationPolicy, a finalizer orphans its dependents",
+    Propagation.UNSUPPORTED: "propagationPolicy adds no finalizer",
+}
+WRITTEN: Final = {
+    StatusSubresource.PRESENT: "through /status only: other writes do not change status, and "
+    "writes to /status do not change spec",
+    StatusSubresource.ABSENT: "with the object: there is no /status",
+    StatusSubresource.UNKNOWN: "not known: give --crds or --kubeconfig",
+}
+SUBRESOURCE_OF_STATUS: Final = {
+    StatusSubresource.PRESENT: "with status subresource",
+    StatusSubresource.ABSENT: "without status subresource",
+    StatusSubresource.UNKNOWN: "its status subresource is not known",
+}
+PREDICATE: Final = {
+    PredicateVerdict.SAFE: "safe for a controller that acts on spec: it passes each change of it",
+    PredicateVerdict.NOISY: "filters less than it seems: it also passes writes that ask for "
+    "nothing new",
+    PredicateVerdict.PARTLY: "not safe for every controller: it drops some writes that one may "
+    "need, see misses",
+    PredicateVerdict.UNSAFE: "not safe: it drops every update, for no update moves generation",
+    PredicateVerdict.UNKNOWN: "not known: without a status subresource it also passes each write "
+    "of status; give --crds or --kubeconfig",
+    PredicateVerdict.NEVER_STORED: "of no use: objects are never stored, so there are no events",
+}
+INSTEAD: Final = {
+    PredicateVerdict.NOISY: "make sure that the controller's own writes change nothing the second "
+    "time: each write that passes wakes it again",
+    PredicateVerdict.PARTLY: "no predicate, or one that compares the fields that are needed",
+    PredicateVerdict.UNSAFE: "no predicate, or ResourceVersionChangedPredicate",
+}
+WITH_LABELS: Final = (
+    "if labels or annotations matter: predicate.Or with LabelChangedPredicate, "
+    "AnnotationChangedPredicate"
+)
+_PREDICATE_SOURCE: Final = "controller-runtime pkg/predicate/predicate.go"
+NO_STATUS: Final = "by nobody: the kind has no /status"
+KEPT: Final = {
+    "kept": "kept by the API server",
+    "refused": "refused by the API server: the write that clears or lowers it fails",
+}
+TRAILS: Final = (
+    "every write of status also raises generation, so observedGeneration is always one behind"
+)
+
+
+_RESTORED: Final = "genguard restores it: preserve-observed-generation, restore-intent"
+
+
+_OTHER_WRITERS: Final = (
+    "any other writer of a condition should set its observedGeneration to the generation that it "
+    "has read; condition-generation-missing tells who does not"
+)
+
+
+class Section(NamedTuple):
+    """A heading, and its lines: a label and a text each."""
+
+    heading: str
+    lines: tuple[tuple[str, str], ...]
+
+
+def page(found: Explanation) -> tuple[Section, ...]:
+    """Return the sections of the page; the first one names the kind."""
+    return (
+        Section(_title(found), tuple(_served(found))),
+        Section("GENERATION", tuple(_generation(found.generation))),
+        Section("STATUS", tuple(_status(found))),
+        Section("GenerationChangedPredicate", tuple(_predicate(found.generation_predicate))),
+        Section("JUDGED BY genguard status", tuple(_status_rule(found))),
+    )
+
+
+def _title(found: Explanation) -> str:
+    return f"{found.kind}  {found.resource}"
+
+
+def _served(found: Explanation) -> Iterator[tuple[str, str]]:
+    yield "versions", ", ".join(found.versions)
+    for version, status in found.other_versions.items():
+        yield "", f"{version}, {SUBRESOURCE_OF_STATUS[status]}"
+    if found.short_names:
+        yield "short", ", ".join(found.short_names)
+    yield "scope", "namespaced" if found.namespaced else "cluster"
+    yield "Kubernetes", "".join(_lifetime(found))
+
+
+def _lifetime(found: Explanation) -> Iterator[str]:
+    yield found.server_version if found.served else f"not served by {found.server_version}"
+    if found.served_until:
+        yield f"; served from {found.served_since} to {found.served_until}"
+    elif found.served_since and not found.served:
+        yield f"; served since {found.served_since}"
+    if not found.enabled_by_default:
+        yield "; off by default"
+
+
+def _generation(found: Generation) -> Iterator[tuple[str, str]]:
+    yield "create", ON_CREATE[found.on_create]
+    if found.on_create is not OnCreate.NONE:
+        yield "update", _update(found.counts, found.equality, found.excluded)
+        yield "delete", "; ".join(filter(None, _deletion(found)))
+        for name, rule in sorted(found.subresources.items()):
+            yield f"/{name}", SUBRESOURCE[rule] if found.kept else _without_generation(rule)
+        yield "webhook", _webhook(found)
+    yield from _history(found.history)
+    if found.note:
+        yield "note", found.note
+    yield "source", found.source
+
+
+def _update(counts: tuple[str, ...], equality: Equality, excluded: tuple[str, ...] = ()) -> str:
+    if not counts:
+        return SUBRESOURCE[SubresourceRule.KEEP]
+    fields = " or ".join(pointer[1:].replace("/", ".") for pointer in counts)
+    if excluded:
+        fields = f"anything but {' and '.join(excluded)}"
+    return f"+1 when {fields} changes; {EQUALITY[equality]}"
+
+
+def _deletion(found: Generation) -> tuple[str, str]:
+    rule = ON_DELETE[found.on_delete]
+    if not found.kept and rule.startswith("+1"):
+        rule = f"{rule}; an absent generation stays absent"
+    return rule, PROPAGATION[found.propagation]
+
+
+def _without_generation(rule: SubresourceRule) -> str:
+    """Return the text for a kind without generation: only an eviction, a deletion, counts."""
+    kept = rule is SubresourceRule.EVICT
+    return SUBRESOURCE[rule] if kept else SUBRESOURCE[SubresourceRule.KEEP]
+
+
+def _webhook(found: Generation) -> str:
+    if found.stored_as_sent:
+        return "the metadata.generation that it sets is stored on create; overridden on update"
+    return "the metadata.generation that it sets is overridden, on create and on update"
+
+
+def _history(entries: tuple[Behaviour, ...]) -> Iterator[tuple[str, str]]:
+    """Yield the behaviour before and since each change; nothing if it never changed."""
+    for before, after in pairwise(entries):
+        if before is entries[0]:
+            yield f"before {after.since}", _behaviour(before)
+        gate = f"with feature gate {after.gate}; " if after.gate else ""
+        yield f"since {after.since}", f"{gate}{_behaviour(after)}"
+
+
+def _behaviour(entry: Behaviour) -> str:
+    update = _update(entry.compare, Equality(entry.equality))
+    return f"create: {ON_CREATE[entry.create]}; update: {update}"
+
+
+def _status(found: Explanation) -> Iterator[tuple[str, str]]:
+    observed = found.observed_generation
+    has_subresource = found.status_subresource is StatusSubresource.PRESENT
+    if not found.custom and not has_subresource:
+        yield "written", NO_STATUS
+        return
+    yield "written", WRITTEN[found.status_subresource]
+    if not has_subresource:
+        yield "", TRAILS
+    if observed.fields is None:
+        yield "observed", "any field that its controller writes: the schema is open"
+    elif not observed.fields:
+        yield "observed", "no field says which generation its status belongs to"
+        yield from _columns(found)
+        return
+    else:
+        yield "observed", ", ".join(observed.fields)
+    for gate, defaults in observed.gate.items():
+        said = ", ".join(
+            f"{'on' if on else 'off'} since {version}" for version, on in defaults.items()
+        )
+        yield "", f"feature gate {gate}: {said}"
+    if observed.by is not None:
+        since = f" since {observed.by.since}" if observed.by.since else ""
+        yield "writer", f"{observed.by.component}{since}; {observed.by.source}"
+    else:
+        yield "writer", "its controller" if found.custom else "no component of Kubernetes"
+    if observed.kept is not None:
+        kept = observed.kept
+        yield "cleared", f"{KEPT[kept.how]} since {kept.since}; {kept.source}"
+    else:
+        yield "cleared", f"lost in the API server; {_RESTORED}"
+    yield from _condition_writers(observed.condition_writers)
+    yield from _columns(found)
+
+
+def _condition_writers(writers: tuple[Writer, ...]) -> Iterator[tuple[str, str]]:
+    for index, writer in enumerate(writers):
+        label = "" if index else "conditions"
+        yield label, f"{writer.component}, with observedGeneration since {writer.since}"
+    if writers:
+        yield "", _OTHER_WRITERS
+
+
+def _columns(found: Explanation) -> Iterator[tuple[str, str]]:
+    for index, column in enumerate(found.columns):
+        yield "" if index else "columns", f"{column.name}  {column.json_path}"
+
+
+def _predicate(found: GenerationPredicate) -> Iterator[tuple[str, str]]:
+    yield "verdict", PREDICATE[found.verdict]
+    if found.verdict is PredicateVerdict.NEVER_STORED:
+        return
+    kept = f"{DELETION} (while the object is kept: finalizers, grace period)"
+    yield "passes", "; ".join(kept if one == DELETION else one for one in found.passes) or "nothing"
+    wiped = f"{STATUS} (also when somebody else overwrites it)"
+    yield "misses", "; ".join(wiped if one == STATUS else one for one in found.misses)
+    yield "instead", INSTEAD.get(found.verdict, WITH_LABELS)
+    yield "source", _PREDICATE_SOURCE
+
+
+def _status_rule(found: Explanation) -> Iterator[tuple[str, str]]:
+    rule = found.judged
+    if rule.first:
+        yield "first", rule.first
+    yield "ready", rule.ready
+    yield "settled", rule.settled
+    if rule.amends:
+        yield "amends", f"the Ready table of Improve .status: {rule.amends}"
+    if rule.source:
+        yield "source", rule.source

@@ -1,0 +1,98 @@
+"""What a lint check is, what it gets and what it reports."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+import msgspec
+
+from genguard.linting.definition import DefinedVersion
+from genguard.linting.hook import Hook
+
+
+class Level(StrEnum):
+    """How bad a problem is: an error will break a cluster, a warning may; the worst first."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    INFO = "info"
+
+    @property
+    def rank(self) -> int:
+        """0 for the worst."""
+        return list(Level).index(self)
+
+
+class LintFinding(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    omit_defaults=True,
+    rename="camel",
+    tag="lint",
+    tag_field="type",
+):
+    """One problem, as `genguard lint` prints it. It has either a webhook or a definition."""
+
+    id: str
+    severity: Level
+    webhook: str = ""
+    """`configuration/webhook`."""
+    definition: str = ""
+    """The name of a CustomResourceDefinition: `widgets.example.org`."""
+    field: str
+    """The path of the field inside the configuration or the definition."""
+    message: str
+    reason: str
+
+    @property
+    def subject(self) -> str:
+        """The name of what has the problem: `configuration/webhook`, or that of a definition."""
+        return self.webhook or self.definition
+
+
+@dataclass(frozen=True, slots=True)
+class LintContext:
+    """Everything that is linted together: a check may compare webhooks with each other."""
+
+    hooks: tuple[Hook, ...]
+    services: Mapping[tuple[str, str], Mapping[str, Any]]
+    """The spec of each Service, by namespace and name."""
+    at: datetime
+    live: bool
+    """Whether the configurations come from a cluster and not from a file."""
+
+    @property
+    def mutating(self) -> list[Hook]:
+        """The mutating webhooks in the order in which the API server calls them."""
+        return sorted((hook for hook in self.hooks if hook.mutates), key=lambda hook: hook.order)
+
+
+class Problem(NamedTuple):
+    """What a check found in one field of a webhook or of a definition."""
+
+    level: Level
+    field: str
+    """The whole path, as Hook.field() or DefinedVersion.field() returns it."""
+    message: str
+    """What is wrong, and what to do."""
+
+
+class Check(NamedTuple):
+    """One check of webhooks. Each module in genguard/linting/checks has one, named CHECK."""
+
+    id: str
+    reason: str
+    """Why it matters, with the source."""
+    find_problems: Callable[[Hook, LintContext], Iterator[Problem]]
+
+
+class DefinitionCheck(NamedTuple):
+    """One check of custom resources; each module in linting/definition_checks has a CHECK."""
+
+    id: str
+    reason: str
+    """Why it matters, with the source."""
+    find_problems: Callable[[DefinedVersion], Iterator[Problem]]

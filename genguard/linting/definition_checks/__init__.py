@@ -1,0 +1,1 @@
+"""One check of custom resources a module, which linting/lint.py finds by the name CHECK."""

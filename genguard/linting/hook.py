@@ -1,0 +1,248 @@
+"""Reads the webhooks of a configuration; a field of the wrong type counts as absent.
+
+Defaults are those of admissionregistration.k8s.io/v1 (its defaults.go in kubernetes).
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+from urllib.parse import urlsplit
+
+from genguard.objects.own_webhooks import own_phase
+from genguard.objects.selectors import Truth, matches_labels
+
+MUTATING: Final = "MutatingWebhookConfiguration"
+VALIDATING: Final = "ValidatingWebhookConfiguration"
+INJECTED: Final = "cert-manager.io/inject-ca-from"
+"""The annotation that makes cert-manager write a caBundle."""
+INJECTORS: Final = (
+    INJECTED,
+    "cert-manager.io/inject-ca-from-secret",
+    "cert-manager.io/inject-apiserver-ca",
+    "service.beta.openshift.io/inject-cabundle",
+)
+"""Annotations of a configuration whose caBundle another program writes."""
+_EVERYTHING: Final = "*"
+_DEFAULT_TIMEOUT: Final = 10
+_BUILT_IN: Final = frozenset({"*", "", "apps", "autoscaling", "batch", "extensions", "policy"})
+_BUILT_IN_K8S_IO: Final = re.compile(
+    "(admissionregistration|apiextensions|apiregistration|authentication|authorization"
+    "|certificates|coordination|discovery|events|flowcontrol.apiserver|networking|node"
+    "|rbac.authorization|resource|scheduling|storage)[.]k8s[.]io"
+)
+
+
+class Target(NamedTuple):
+    """The kind of request that a rule may match; `*` means any."""
+
+    group: str
+    resource: str
+    subresource: str
+    operation: str
+    namespaced: bool = True
+
+
+class Rule(NamedTuple):
+    """One entry of `rules`, and its index."""
+
+    position: int
+    groups: tuple[str, ...]
+    resources: tuple[str, ...]
+    operations: tuple[str, ...]
+    scope: str
+
+    def covers(self, target: Target) -> int | None:
+        """Return the index of the resource that matches such a request; None if none does."""
+        if not (_has(self.groups, target.group) and _has(self.operations, target.operation)):
+            return None
+        if self.scope == ("Cluster" if target.namespaced else "Namespaced"):
+            return None
+        for index, name in enumerate(self.resources):
+            resource, slash, subresource = name.partition("/")
+            if not _same(resource, target.resource):
+                continue
+            # `pods` matches no subresource; `pods/*` matches pods and every subresource.
+            if subresource == _EVERYTHING or (subresource if slash else "") == target.subresource:
+                return index
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Hook:
+    """One webhook; `index` is its position in its configuration."""
+
+    kind: str
+    configuration: str
+    annotations: Mapping[str, Any]
+    labels: Mapping[str, Any]
+    index: int
+    body: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        """The name in findings: `configuration/webhook`."""
+        return f"{self.configuration}/{text(self.body.get('name'))}"
+
+    @property
+    def mutates(self) -> bool:
+        """Whether it belongs to a MutatingWebhookConfiguration."""
+        return self.kind == MUTATING
+
+    @property
+    def order(self) -> tuple[bytes, int]:
+        """The sort key of the calls: bytes of the configuration's name, then the index."""
+        return self.configuration.encode(), self.index
+
+    @property
+    def rules(self) -> Iterator[Rule]:
+        """The entries of `rules`."""
+        for index, found in enumerate(items(self.body.get("rules"))):
+            rule = mapping(found)
+            yield Rule(
+                index,
+                texts(rule.get("apiGroups")),
+                texts(rule.get("resources")),
+                texts(rule.get("operations")),
+                text(rule.get("scope")) or _EVERYTHING,
+            )
+
+    @property
+    def fails(self) -> bool:
+        """Whether failurePolicy is Fail, the default."""
+        return (text(self.body.get("failurePolicy")) or "Fail") == "Fail"
+
+    @property
+    def timeout(self) -> int:
+        """The timeout of a call, in seconds; 10 by default."""
+        given = self.body.get("timeoutSeconds")
+        return given if type(given) is int else _DEFAULT_TIMEOUT
+
+    @property
+    def reinvoked(self) -> bool:
+        """Whether reinvocationPolicy is IfNeeded; the default is Never."""
+        return text(self.body.get("reinvocationPolicy")) == "IfNeeded"
+
+    @property
+    def matches_built_in(self) -> bool:
+        """Whether its rules name an API group of Kubernetes itself."""
+        return any(
+            group in _BUILT_IN or _BUILT_IN_K8S_IO.fullmatch(group) is not None
+            for rule in self.rules
+            for group in rule.groups
+        )
+
+    @property
+    def conditional(self) -> bool:
+        """Whether it has matchConditions, which may exclude any request; lint ignores them."""
+        return bool(items(self.body.get("matchConditions")))
+
+    @property
+    def selects_objects(self) -> bool:
+        """Whether it has an objectSelector."""
+        return bool(mapping(self.body.get("objectSelector")))
+
+    @property
+    def path(self) -> str:
+        """The HTTP path that the API server calls."""
+        client = mapping(self.body.get("clientConfig"))
+        service = mapping(client.get("service"))
+        try:
+            return text(service.get("path")) or urlsplit(text(client.get("url"))).path
+        except ValueError:
+            return ""
+
+    @property
+    def own_phase(self) -> str:
+        """The phase of genguard that it registers, such as "/mutate"; "" for other webhooks."""
+        metadata = {"name": self.configuration, "labels": self.labels}
+        return own_phase({"metadata": metadata}, self.body)
+
+    def selects_namespace(self, namespace: str) -> bool:
+        """Whether its namespaceSelector includes a namespace that has only the default label."""
+        labels = {"kubernetes.io/metadata.name": namespace}
+        selector = mapping(self.body.get("namespaceSelector"))
+        try:
+            return matches_labels(selector, labels, complete=True) is not Truth.FALSE
+        except (AttributeError, TypeError):
+            return True
+
+    def covering(self, target: Target) -> Iterator[str]:
+        """Yield the field path of each rule that matches such a request."""
+        for rule in self.rules:
+            index = rule.covers(target)
+            if index is not None:
+                yield self.field(f"rules[{rule.position}].resources[{index}]")
+
+    def covering_any(self, targets: Iterable[Target]) -> list[str]:
+        """Return the field path of each rule that matches any of these requests, each once."""
+        return list(dict.fromkeys(field for target in targets for field in self.covering(target)))
+
+    def field(self, path: str) -> str:
+        """Return the path of one of its fields inside the configuration."""
+        return f"webhooks[{self.index}].{path}"
+
+
+def read_hooks(documents: Iterable[Any]) -> Iterator[Hook]:
+    """Yield the webhooks of every webhook configuration among decoded documents."""
+    for document in documents:
+        found = mapping(document)
+        if found.get("kind") in (MUTATING, VALIDATING):
+            metadata = mapping(found.get("metadata"))
+            for index, body in enumerate(items(found.get("webhooks"))):
+                yield Hook(
+                    found["kind"],
+                    text(metadata.get("name")),
+                    mapping(metadata.get("annotations")),
+                    mapping(metadata.get("labels")),
+                    index,
+                    mapping(body),
+                )
+
+
+def mapping(value: Any) -> Mapping[str, Any]:
+    """Return an object; {} for any other type."""
+    return value if isinstance(value, dict) else {}
+
+
+def items(value: Any) -> list[Any]:
+    """Return a list; [] for any other type."""
+    return value if isinstance(value, list) else []
+
+
+def text(value: Any) -> str:
+    """Return a string; "" for any other type."""
+    return value if isinstance(value, str) else ""
+
+
+def texts(value: Any) -> tuple[str, ...]:
+    """Return the strings of a list; other items are ignored."""
+    return tuple(one for one in items(value) if isinstance(one, str))
+
+
+def _has(allowed: tuple[str, ...], value: str) -> bool:
+    return any(_same(one, value) for one in allowed)
+
+
+def _same(one: str, value: str) -> bool:
+    return value == _EVERYTHING or one in (_EVERYTHING, value)
+
+
+def targets_of(hook: Hook) -> Iterator[Target]:
+    """Yield a target for each resource and operation in the rules; `*` stays `*`."""
+    for rule in hook.rules:
+        for group in rule.groups:
+            for name in rule.resources:
+                resource, _, subresource = name.partition("/")
+                for operation in rule.operations:
+                    namespaced = rule.scope != "Cluster"
+                    yield Target(group, resource, subresource, operation, namespaced)
+
+
+def overlap(one: Hook, other: Hook) -> bool:
+    """Whether some request matches the rules of both webhooks."""
+    return _covered(one, other) or _covered(other, one)
+
+
+def _covered(one: Hook, other: Hook) -> bool:
+    return any(any(other.covering(target)) for target in targets_of(one))

@@ -1,0 +1,55 @@
+"""The part of ObjectMeta that genguard reads."""
+
+from typing import Final
+
+import msgspec
+
+from genguard.objects.fields import Fields
+
+_Unset = msgspec.UnsetType
+
+
+class ObjectMeta(msgspec.Struct, frozen=True, rename="camel", gc=False):
+    """Partial `metadata` (apimachinery pkg/apis/meta/v1/types.go:ObjectMeta).
+
+    `generation` tells absent (UNSET), null (None) and a number apart; the API server reads the
+    first two as 0. Labels, annotations and owners stay raw JSON.
+    """
+
+    name: str | None = None
+    generate_name: str | None = None
+    namespace: str | None = None
+    uid: str | None = None
+    resource_version: str | None = None
+    generation: int | _Unset | None = msgspec.UNSET
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    deletion_grace_period_seconds: int | None = None
+    finalizers: tuple[str, ...] | None = None
+    labels: msgspec.Raw | _Unset = msgspec.UNSET
+    annotations: msgspec.Raw | _Unset = msgspec.UNSET
+    owner_references: msgspec.Raw | _Unset = msgspec.UNSET
+
+    @property
+    def stored_generation(self) -> int:
+        """The generation as the API server's int64 field holds it: absent and null are 0."""
+        return self.generation if isinstance(self.generation, int) else 0
+
+
+_MOST_DIGITS: Final = 18
+"""So a resourceVersion fits into an int64."""
+
+
+def version_number(resource_version: str | None) -> int:
+    """Return a resourceVersion as a number (KEP-5504); 0 when it is not one."""
+    if not resource_version or not (resource_version.isascii() and resource_version.isdecimal()):
+        return 0
+    return int(resource_version) if len(resource_version) <= _MOST_DIGITS else 0
+
+
+_decoder = msgspec.json.Decoder(ObjectMeta)
+
+
+def decode_metadata(fields: Fields) -> ObjectMeta:
+    """The typed part of `metadata`; raises KeyError without one, msgspec.MsgspecError if bad."""
+    return _decoder.decode(fields["metadata"])

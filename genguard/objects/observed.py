@@ -1,0 +1,214 @@
+"""The observedGeneration values of a status: its own and those of its conditions."""
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Annotated, Any, Final, NamedTuple
+
+import msgspec
+
+from genguard.objects.pointer import Path
+
+Generation = int | str
+"""Most kinds write a number; Argo Rollouts writes it as a string of digits."""
+_DIGITS: Final = re.compile(r"-?[0-9]{1,19}")
+_INT64: Final = range(-(2**63), 2**63)
+_MOST_CONDITIONS: Final = 1_000
+"""No kind has nearly as many: more are not worth the time, the patch and the memory."""
+_LONGEST_TYPE: Final = 316
+"""Characters (apimachinery pkg/apis/meta/v1/types.go:Condition, MaxLength of type)."""
+_BYTES_OF_OBSERVED: Final = 120
+_BYTES_OF_CONDITION: Final = 100
+
+
+class Condition(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """One entry of status.conditions; `observed` is None when cleared.
+
+    `type` is None where it is absent, null, not a text or longer than a type may be: nothing tells
+    such a condition from others, so it is left alone.
+    """
+
+    type: str | None
+    observed: Generation | None
+
+
+class Observed(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Every observedGeneration in one status; `own` is None when cleared."""
+
+    own: Generation | None
+    conditions: tuple[Condition, ...]
+
+    @property
+    def complete(self) -> bool:
+        """No value is cleared."""
+        if self.own is None:
+            return False
+        return None not in [one.observed for one in self.conditions if one.type is not None]
+
+    @property
+    def anything(self) -> bool:
+        """Some value is set."""
+        if self.own is not None:
+            return True
+        return any(one.observed is not None for one in self.conditions if one.type is not None)
+
+    @property
+    def size(self) -> int:
+        """About how many bytes of memory it takes, at four a character of a type."""
+        size = _BYTES_OF_OBSERVED
+        for one in self.conditions:
+            size += _BYTES_OF_CONDITION + (4 * len(one.type) if one.type else 0)
+        return size
+
+
+NOTHING_OBSERVED: Final = Observed(None, ())
+# A value that is neither a generation nor a cleared one: never restored, never restored over.
+_FOREIGN: Final = ""
+_MOST_SEEN: Final = 500
+_LARGE: Final = 8 * 1024
+"""Bytes in memory: larger ones are not kept here, so that made-up names fill 4 MiB at most."""
+
+
+_Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+
+
+class _UsualCondition(msgspec.Struct, rename="camel", gc=False):
+    type: Annotated[str, msgspec.Meta(max_length=_LONGEST_TYPE)] | None = None
+    observed_generation: _Int64 | None = None
+
+
+class _UsualStatus(msgspec.Struct, rename="camel"):
+    observed_generation: _Int64 | None = None
+    conditions: list[_UsualCondition] | None = None
+
+
+# What nearly every status is: one pass, and hardly a value left to look at.
+_usual_decoder: Final = msgspec.json.Decoder(_UsualStatus | None)
+
+
+class _Condition(msgspec.Struct, rename="camel"):
+    type: Any = None
+    observed_generation: Any = None
+
+
+# `Raw | None` would accept nothing but null, so absent is an empty Raw.
+_ABSENT: Final = msgspec.Raw()
+
+
+class _Status(msgspec.Struct, rename="camel"):
+    observed_generation: Any = None
+    conditions: msgspec.Raw = _ABSENT
+
+
+_status_decoder: Final = msgspec.json.Decoder(_Status)
+_conditions_decoder: Final = msgspec.json.Decoder(list[_Condition] | None)
+
+
+def read_observed(status: msgspec.Raw | None) -> Observed | None:
+    """Read a raw status; absent and null read as nothing observed, a wrong type as None.
+
+    A `conditions` that is no list of objects, or of very many, reads as no conditions: nothing in
+    it is touched.
+    Raises msgspec.DecodeError when the bytes are no JSON.
+    """
+    if status is None:
+        return NOTHING_OBSERVED
+    try:
+        usual = _usual_decoder.decode(status)
+    except msgspec.ValidationError:
+        return _read_any(status)
+    if usual is None:
+        return NOTHING_OBSERVED
+    conditions = usual.conditions or ()
+    if len(conditions) > _MOST_CONDITIONS:
+        conditions = ()
+    found = Observed(
+        usual.observed_generation or None,  # 0 is cleared, see _generation
+        tuple([Condition(one.type, one.observed_generation or None) for one in conditions]),
+    )
+    return found if found.size > _LARGE else _once(found)
+
+
+@lru_cache(_MOST_SEEN)
+def _once(found: Observed) -> Observed:
+    """Each value once: thousands of objects have the same, and it is remembered of each."""
+    return found
+
+
+def _read_any(status: msgspec.Raw) -> Observed | None:
+    """A status with a value of another type somewhere: what can be read of it."""
+    try:
+        decoded = _status_decoder.decode(status)
+    except msgspec.ValidationError:
+        return None
+    return Observed(_generation(decoded.observed_generation), _conditions(decoded.conditions))
+
+
+def _conditions(raw: msgspec.Raw) -> tuple[Condition, ...]:
+    if raw == _ABSENT:
+        return ()
+    try:
+        decoded = _conditions_decoder.decode(raw)
+    except msgspec.ValidationError:
+        return ()
+    if decoded is not None and len(decoded) > _MOST_CONDITIONS:
+        return ()
+    return tuple(
+        [Condition(_type(one.type), _generation(one.observed_generation)) for one in decoded or ()]
+    )
+
+
+def _type(value: Any) -> str | None:
+    return value if isinstance(value, str) and len(value) <= _LONGEST_TYPE else None
+
+
+def _generation(value: Any) -> Generation | None:
+    """0, null, absent and "" are cleared (KEP-5067, requests to update observedGeneration)."""
+    if value is None or value == "":
+        return None
+    if type(value) is int:
+        return (value or None) if value in _INT64 else _FOREIGN
+    # Other texts may be contents, and what is restored is told in logs and audit annotations.
+    return value if type(value) is str and _DIGITS.fullmatch(value) else _FOREIGN
+
+
+def could_be_read(observed: Observed) -> tuple[bool, bool]:
+    """Whether a status could have its own value, and these conditions, as read_observed gives them.
+
+    Others than read_observed make an Observed too: replicas share it.
+    """
+    conditions = observed.conditions
+    return _is_read(observed.own), len(conditions) <= _MOST_CONDITIONS and all(
+        _is_read(one.observed) for one in conditions
+    )
+
+
+def _is_read(value: Generation | None) -> bool:
+    return value == _FOREIGN or _generation(value) == value
+
+
+class Restoration(NamedTuple):
+    """One place in the object, and the value that belongs there."""
+
+    path: Path
+    value: Generation
+
+
+def restorations(wanted: Observed, found: Observed) -> Iterator[Restoration]:
+    """What `wanted` has and `found` has cleared; conditions are paired k-th with k-th of a type.
+
+    Source: kubernetes pkg/registry/core/pod/strategy.go:preserveOldObservedGeneration.
+    """
+    if wanted is found or not wanted.anything or found.complete:
+        return
+    if found.own is None and wanted.own:
+        yield Restoration(("status", "observedGeneration"), wanted.own)
+    queues: dict[str, list[Generation | None]] = {}
+    for condition in wanted.conditions:
+        if condition.type is not None:
+            queues.setdefault(condition.type, []).append(condition.observed)
+    for index, condition in enumerate(found.conditions):
+        queue = None if condition.type is None else queues.get(condition.type)
+        value = queue.pop(0) if queue else None
+        if condition.observed is None and value:
+            yield Restoration(("status", "conditions", index, "observedGeneration"), value)

@@ -1,0 +1,222 @@
+"""Sends recorded reviews through the same pipeline as live ones.
+
+A line is a recording `{"time", "phase", "review"}` as `serve --record` writes it, a bare
+AdmissionReview, which counts as phase mutate, or an event of audit.k8s.io/v1, which is judged by
+the API server's own annotations. Constant memory: one line at a time.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from typing import Annotated, Any, Final
+
+import msgspec
+
+from genguard.admission.review import AdmissionRequest, GroupVersionResource, Phase
+from genguard.audit.document import TOO_DEEP, UNFINISHED, audit_kind, see_events, why_unreadable
+from genguard.audit.log import AuditLog
+from genguard.detection.causes import beneath_causes
+from genguard.detection.detection import Detection
+from genguard.detection.finding import Actor
+from genguard.detection.fix import with_fix
+from genguard.detection.reduce import Reviewed
+from genguard.detection.suspects import Suspects
+from genguard.objects.lines import Line, LongLine
+from genguard.objects.shown import json_line, printable
+from genguard.review import Reply, Verdict, review
+from genguard.review_setup import ReviewOptions, ReviewSetup
+
+ReplayLine = dict[str, Any]
+"""One object of the output; `type` is review, error or summary."""
+
+
+class _Recording(msgspec.Struct):
+    time: Annotated[datetime, msgspec.Meta(tz=True)]
+    phase: Phase
+    review: msgspec.Raw
+
+
+class _Head(msgspec.Struct):
+    review: msgspec.Raw = msgspec.Raw()
+
+
+_heads: Final = msgspec.json.Decoder(_Head)
+_recordings: Final = msgspec.json.Decoder(_Recording)
+
+
+class Replay:
+    """A run over any number of files, which remembers intents from file to file."""
+
+    def __init__(self, options: ReviewOptions, suspects: Suspects | None = None) -> None:
+        """`suspects` are the cluster's webhooks and policies. Raise UnknownServerVersionError."""
+        self._dependencies: Final = ReviewSetup(options).dependencies
+        self._detection: Final = Detection(suspects)
+        self._audit: Final = AuditLog(self._dependencies.engine, suspects)
+        self._counts: Counter[str] = Counter()
+        self._clock = 0.0
+        self._has_audit = False
+        self.unreadable = 0
+        self._registered: Final = suspects.registered if suspects else ()
+
+    def lines(self, stream: Iterable[Line], name: str) -> Iterator[ReplayLine]:
+        """Judge each line of a stream; `name` is for messages."""
+        for number, line in enumerate(stream, start=1):
+            if isinstance(line, LongLine):
+                yield self.leave_out(f"{name}:{number}", f"{line}: raise --max-line to read it")
+            elif line and not line.isspace():
+                where = f"{name}:{number}"
+                try:
+                    yield from self._line(line, where)
+                except Exception as error:  # noqa: BLE001 - one bad line must not end the others
+                    yield self.leave_out(where, why_unreadable(error))
+
+    def leave_out(self, where: str, reason: str) -> ReplayLine:
+        """Count what cannot be read, and say where it is and why."""
+        self.unreadable += 1
+        return {"type": "error", "where": where, "message": reason}
+
+    def findings(self) -> Iterator[ReplayLine]:
+        """Every finding; to be called after the last line."""
+        self._detection.finish(self._clock)
+        found = (*self._detection.findings(), *self._audit.findings())
+        samples = self._detection.ledger.samples({one.id for one in found})
+        for finding in beneath_causes(found):
+            self._counts["findings"] += 1
+            whole = with_fix(finding, self._registered, sample=samples.get(finding.id))
+            yield msgspec.to_builtins(whole)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was judged: there was no review, and no event of an audit log."""
+        return not (self._counts["reviews"] or self._has_audit or self.unreadable)
+
+    def summary(self) -> ReplayLine:
+        """The counts of the run."""
+        audit = self._audit.summary() if self._has_audit else {}
+        return {"type": "summary", "unreadable": self.unreadable, **dict(self._counts), **audit}
+
+    def _line(self, line: bytes, where: str) -> Iterator[ReplayLine]:
+        is_too_deep = False
+        try:
+            kind = audit_kind(line)
+            if kind:
+                self._has_audit = True
+                for reason in see_events(line, kind, self._audit.see):
+                    if reason == UNFINISHED:
+                        self._counts["truncated"] += 1
+                    else:
+                        yield self.leave_out(where, reason)
+                return
+            phase, body = self._split(line)
+        except RecursionError:
+            is_too_deep, phase, body = True, Phase.MUTATE, line.strip()
+        reply = review(body, phase, self._dependencies, self._clock)
+        if reply.verdict.refused is not None:
+            yield self.leave_out(where, TOO_DEEP if is_too_deep else str(reply.verdict.refused))
+            return
+        self._counts["reviews"] += 1
+        if reply.verdict.patch:
+            self._counts["patched"] += 1
+        self._detect(phase, reply.verdict)
+        yield _describe(phase, reply)
+
+    def _detect(self, phase: Phase, verdict: Verdict) -> None:
+        if verdict.request is not None and verdict.prediction is not None:
+            reviewed = Reviewed(verdict.request, verdict.prediction, verdict.status)
+            fact = self._detection.fact(phase, reviewed, self._clock)
+            if fact is not None:
+                self._detection.see(fact)
+
+    def _split(self, line: bytes) -> tuple[Phase, bytes]:
+        if bytes(_heads.decode(line).review) == b"":
+            return Phase.MUTATE, line.strip()
+        recording = _recordings.decode(line)
+        # Time only runs forward: intents are remembered by it.
+        self._clock = max(self._clock, recording.time.timestamp())
+        return recording.phase, bytes(recording.review)
+
+
+def _describe(phase: Phase, reply: Reply) -> ReplayLine:
+    verdict = reply.verdict
+    line: ReplayLine = {"type": "review", "uid": None, "phase": phase.value}
+    if verdict.request is not None:
+        wire = verdict.request.wire
+        line |= {
+            "uid": wire.uid,
+            "group": wire.resource.group,
+            "resource": wire.resource.resource,
+            "subresource": wire.sub_resource,
+            "operation": wire.operation.value,
+            "namespace": wire.namespace,
+            "name": wire.name,
+            "apiVersion": _api_version(wire.resource),
+            "objectUid": _object_uid(verdict.request),
+        }
+    prediction = verdict.prediction
+    line |= {
+        "predictedGeneration": None if prediction is None else prediction.generation,
+        "step": None if prediction is None else prediction.step,
+        "cause": verdict.skipped if prediction is None else prediction.cause.value,
+        "effective": prediction is not None and prediction.effective,
+        "patch": verdict.patch,
+    }
+    return line
+
+
+def _api_version(resource: GroupVersionResource) -> str:
+    return f"{resource.group}/{resource.version}" if resource.group else resource.version
+
+
+def _object_uid(request: AdmissionRequest) -> str:
+    """Return the uid of the object; "" before it has one, as in a create."""
+    for one in (request.old_object, request.object):
+        if one is not None and one.metadata.uid:
+            return one.metadata.uid
+    return ""
+
+
+def as_json(line: ReplayLine) -> str:
+    """A line as JSON."""
+    return json_line(line)
+
+
+def as_row(line: ReplayLine) -> str:
+    """A line as a row of a table."""
+    if line["type"] == "error":
+        return printable(f"{line['where']}: {line['message']}")
+    if line["type"] == "finding":
+        return printable(_finding_row(line))
+    if line["type"] == "summary":
+        return printable(_summary_row(line))
+    target = "/".join(part for part in (line.get("namespace"), line.get("name")) if part)
+    resource = line.get("resource", "?") + (
+        f"/{line['subresource']}" if line.get("subresource") else ""
+    )
+    patch = "; ".join(f"{one.op} {one.path}={one.value}" for one in line["patch"]) or "-"
+    generation = "-" if line["predictedGeneration"] is None else line["predictedGeneration"]
+    row = (
+        f"{line['phase']:8} {line.get('operation', '?'):7} {resource:32} {target:40} "
+        f"{generation!s:>6} {line['cause']:28} {patch}"
+    )
+    return printable(row)
+
+
+def _summary_row(line: ReplayLine) -> str:
+    counts = [f"{value} {key}" for key, value in line.items() if isinstance(value, int)]
+    counts += [
+        f"{key}: " + ", ".join(f"{name} {count}" for name, count in value.items())
+        for key, value in line.items()
+        if isinstance(value, dict) and value
+    ]
+    return ", ".join(counts)
+
+
+def _finding_row(line: ReplayLine) -> str:
+    found = line["object"]
+    target = "/".join(part for part in (found["namespace"], found["name"]) if part)
+    actors = ", ".join(one.told for one in msgspec.convert(line["actors"], list[Actor]))
+    detector = f"{'└ ' if line.get('causedBy') else ''}{line['detector']}"
+    return (
+        f"{line['severity']:8} {detector:28} {found['resource']:24} {target:40} "
+        f"{line['count']:>5}x  {actors or 'unknown'}: {line['message']}"
+    )

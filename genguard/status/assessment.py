@@ -1,0 +1,123 @@
+"""One object's status as genguard sees it, beside the answers of kstatus, Argo CD and kubectl."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from genguard.objects.fields import Fields
+from genguard.status.evaluate import evaluate
+from genguard.status.health_rules import RuleAnswers
+from genguard.status.view import Health, Past, StatusView
+from genguard.status.views.argo import ArgoHealth, argo
+from genguard.status.views.disagreement import disagreement
+from genguard.status.views.kstatus import Kstatus, kstatus
+from genguard.status.views.rollout import Rollout, rollout
+
+Judge = Callable[[Mapping[str, Any]], RuleAnswers | None]
+"""Evaluates the rule in CEL for an object's kind; None without one. It may block for seconds."""
+
+
+def judge_nothing(_: Mapping[str, Any]) -> None:
+    """Where nobody evaluates rules in CEL."""
+
+
+JudgeFields = Callable[[str, str, Fields], RuleAnswers | None]
+"""The same by group and kind, for an object whose fields are not decoded."""
+
+
+def judge_no_fields(_: str, __: str, ___: Fields) -> None:
+    """Where nobody evaluates rules in CEL."""
+
+
+class StatusLine(msgspec.Struct, frozen=True, rename="camel"):
+    """One line of `genguard status -o json`.
+
+    The fields are an interface: all are always present, in this order; null means not known.
+    """
+
+    kind: str
+    namespace: str
+    name: str
+    ready: bool | None
+    settled: bool
+    health: Health
+    progress: float | None
+    table_ready: bool | None
+    kstatus: Kstatus
+    argo: ArgoHealth | None
+    rollout: Rollout | None
+    reconciled_generation: int | None
+    terminating_replicas: int | None
+    reasons: tuple[str, ...]
+    api_version: str
+    group: str
+    uid: str
+    traffic_ready: bool | None
+    application_qualified: bool | None
+
+
+class Assessment(NamedTuple):
+    """All answers for one object. None means that the tool has no answer for this kind."""
+
+    document: Mapping[str, Any]
+    view: StatusView
+    kstatus: Kstatus
+    argo: ArgoHealth | None
+    rollout: Rollout | None
+
+    @property
+    def disagreement(self) -> str | None:
+        """One line that says why the answers contradict each other; None when they agree."""
+        return disagreement(
+            self.document,
+            ready=self.view.ready,
+            settled=self.view.settled,
+            kstatus=self.kstatus,
+            argo=self.argo,
+            rollout=self.rollout,
+        )
+
+    def to_line(self) -> StatusLine:
+        """Return the object of one line of `genguard status -o json`."""
+        view = self.view
+        return StatusLine(
+            kind=view.kind,
+            namespace=view.namespace,
+            name=view.name,
+            ready=view.ready,
+            settled=view.settled,
+            health=view.health,
+            progress=view.progress,
+            table_ready=view.table_ready,
+            kstatus=self.kstatus,
+            argo=self.argo,
+            rollout=self.rollout,
+            reconciled_generation=view.reconciled_generation,
+            terminating_replicas=view.terminating_replicas,
+            reasons=tuple(map(str, view.reasons)),
+            api_version=f"{view.group}/{view.version}" if view.group else view.version,
+            group=view.group,
+            uid=view.uid,
+            traffic_ready=view.traffic_ready,
+            application_qualified=view.application_qualified,
+        )
+
+
+def assess(
+    document: Mapping[str, Any],
+    past: Past | None = None,
+    children: Sequence[StatusView] = (),
+    dependents: Sequence[StatusView] = (),
+    *,
+    at: float,
+    judge: Judge = judge_nothing,
+) -> Assessment:
+    """Evaluate an object as evaluate() does, and ask the other tools, which see only the object."""
+    return Assessment(
+        document,
+        evaluate(document, past, children, judge(document), dependents=dependents, at=at),
+        kstatus(document, at),
+        argo(document),
+        rollout(document),
+    )

@@ -1,0 +1,375 @@
+"""Reads one decoded object for the rules of status: every field is type-checked when it is read."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Self
+
+import msgspec
+
+from genguard.objects.fields import ABSENT
+from genguard.objects.instant import parse_time
+from genguard.objects.nesting import UnreadableObject
+from genguard.status.view import Blocks, Reason, short_word, type_word
+
+COUNT: Final = "a whole number of at least 0"
+_NOTHING: Final[dict[str, Any]] = {}
+
+DEFAULT_DEADLINE: Final = 600.0
+"""Seconds. The default of Deployment's progressDeadlineSeconds (apps/v1), used for every kind that
+has no deadline of its own."""
+
+
+class WrongTypeError(ValueError):
+    """A field that a rule reads has the wrong type. evaluate() catches it and reports `reason`."""
+
+    def __init__(self, path: str, have: Any, want: str) -> None:
+        super().__init__(path)
+        self.reason: Final = Reason(path, type_word(have), want)
+
+
+class CheckedObject(msgspec.Struct, frozen=True, gc=False):
+    """One object. `metadata`, `spec` and `status` are {} when absent, null or of the wrong type."""
+
+    group: str
+    version: str
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    generation: int | None
+    observed: Any
+    """status.observedGeneration, of any type, or ABSENT."""
+    deleting: bool
+    metadata: dict[str, Any]
+    spec: dict[str, Any]
+    status: dict[str, Any]
+    has_status: bool
+    """False when status is absent or null."""
+    wrong: Reason | None
+    """The first wrong type among kind, apiVersion, metadata, status and metadata.generation."""
+    wrong_spec: Reason | None
+    """Set when spec is not a JSON object; a custom resource may have such a spec."""
+    at: float
+
+    def count(self, key: str) -> int:
+        """Return a counter of status; absent and null are 0, as the API omits zeros (omitempty).
+
+        Raises WrongTypeError for anything but a whole number of at least 0.
+        """
+        value = self.status.get(key)
+        if value is None:
+            return 0
+        if type(value) is int and value >= 0:
+            return value
+        raise WrongTypeError(f"status.{key}", value, COUNT)
+
+    def desired(self, key: str = "replicas", default: int = 1) -> int:
+        """Return a number of spec; absent and null give `default`. Raises WrongTypeError."""
+        value = self.spec.get(key)
+        if value is None:
+            return default
+        if type(value) is int and value >= 0:
+            return value
+        raise WrongTypeError(f"spec.{key}", value, COUNT)
+
+    def flag(self, key: str) -> bool:
+        """Return a boolean of spec; absent and null are False. Raises WrongTypeError."""
+        value = self.spec.get(key)
+        if value is None or value is False:
+            return False
+        if value is True:
+            return True
+        raise WrongTypeError(f"spec.{key}", value, "a boolean")
+
+    def word(self, section: str, key: str, default: str = "") -> str:
+        """Return a string of `spec` or `status`; absent, null and "" give `default`.
+
+        Raises WrongTypeError.
+        """
+        value = (self.spec if section == "spec" else self.status).get(key)
+        if not value and (value is None or value == ""):
+            return default
+        if isinstance(value, str):
+            return value
+        raise WrongTypeError(f"{section}.{key}", value, "a text")
+
+    def inner(self, section: str, *keys: str) -> dict[str, Any]:
+        """Return the object below `spec` or `status` at these keys; {} when absent or null.
+
+        Raises WrongTypeError.
+        """
+        found: Any = self.spec if section == "spec" else self.status
+        path = section
+        for key in keys:
+            path += f".{key}"
+            found = found.get(key)
+            if found is None:
+                return _NOTHING
+            if not isinstance(found, dict):
+                raise WrongTypeError(path, found, "an object")
+        return found  # type: ignore[no-any-return]  # checked at each step
+
+    def overdue(self, since: Any, more: float = 0.0) -> bool:
+        """Whether an RFC 3339 time is more than DEFAULT_DEADLINE ago; False when it is no time.
+
+        `more` seconds are added to the deadline.
+        """
+        time = parse_time(since) if isinstance(since, str) else None
+        return time is not None and self.at - time.timestamp() > DEFAULT_DEADLINE + more
+
+
+def check_object(document: Mapping[str, Any], at: float) -> CheckedObject:
+    """Read one decoded object; never raises: `wrong` and `wrong_spec` name wrong types."""
+    kind, wrong_kind = _text(document, "kind")
+    version, wrong_version = _text(document, "apiVersion")
+    metadata, wrong_metadata = _object(document, "metadata")
+    spec, wrong_spec = _object(document, "spec")
+    status, wrong_status = _object(document, "status")
+    wrong = wrong_kind or wrong_version or wrong_metadata or wrong_status
+    generation = metadata.get("generation")
+    if type(generation) is not int:
+        if generation is not None:
+            wrong = wrong or Reason("metadata.generation", type_word(generation), "a whole number")
+        generation = None
+    group, _, version = version.rpartition("/")
+    namespace, name, uid = metadata.get("namespace"), metadata.get("name"), metadata.get("uid")
+    return CheckedObject(
+        group,
+        version,
+        kind,
+        namespace if isinstance(namespace, str) else "",
+        name if isinstance(name, str) else "",
+        uid if isinstance(uid, str) else "",
+        generation,
+        status.get("observedGeneration", ABSENT),
+        metadata.get("deletionTimestamp") is not None,
+        metadata,
+        spec,
+        status,
+        document.get("status") is not None,
+        wrong,
+        wrong_spec,
+        at,
+    )
+
+
+def _text(document: Mapping[str, Any], key: str) -> tuple[str, Reason | None]:
+    value = document.get(key, ABSENT)
+    if isinstance(value, str) and value:
+        return value, None
+    return "", Reason(key, "empty" if value == "" else type_word(value), "a text")
+
+
+def _object(document: Mapping[str, Any], key: str) -> tuple[dict[str, Any], Reason | None]:
+    value = document.get(key)
+    if isinstance(value, dict):
+        return value, None
+    if value is None:
+        return _NOTHING, None
+    note = value.why if isinstance(value, UnreadableObject) else ""
+    return _NOTHING, Reason(key, type_word(value), "an object", note)
+
+
+_LONGEST_DIGITS: Final = 19
+
+
+def parse_generation(value: Any) -> int | None:
+    """Return a generation from a number, or from a string of digits as Argo Rollouts writes it.
+
+    None for anything else.
+    """
+    if type(value) is int:
+        return value
+    if isinstance(value, str) and value.isdecimal() and len(value) <= _LONGEST_DIGITS:
+        return int(value) if value.isascii() else None
+    return None
+
+
+def why_unobserved(obj: CheckedObject, *, always_written: bool) -> Reason | None:
+    """Return why status.observedGeneration is not the current generation; None when it is.
+
+    always_written  the kind's controller always writes it, so an absent value blocks.
+
+    Null always blocks: the field was cleared or never filled in. Every other number blocks too: a
+    lower one (also 0, and Flux's -1) is behind, and a higher one came with a restored or forged
+    status.
+    """
+    observed, generation = obj.observed, obj.generation
+    if observed == generation and type(observed) is int:
+        return None
+    if generation is None:
+        return None
+    if observed is ABSENT and not always_written:
+        return None
+    if observed is ABSENT or observed is None:
+        return Reason("status.observedGeneration", observed, str(generation))
+    number = parse_generation(observed)
+    if number == generation:
+        return None
+    have = short_word(observed) if number is None else number
+    note = "ahead of the generation" if number is not None and number > generation else ""
+    return Reason("status.observedGeneration", have, str(generation), note)
+
+
+def read_observed_generation(obj: CheckedObject) -> int | None:
+    """Return status.observedGeneration, or else the highest one of the conditions."""
+    own = parse_generation(obj.observed)
+    if own is not None:
+        return own
+    found = [
+        number
+        for _, part in standard_places(obj)
+        if isinstance(conditions := part.get("conditions"), list)
+        for item in conditions
+        if isinstance(item, dict)
+        and (number := parse_generation(item.get("observedGeneration"))) is not None
+    ]
+    return max(found, default=None)
+
+
+Places = Sequence[tuple[str, Mapping[str, Any]]]
+"""Path and content of each object that holds standard fields; the first one is preferred."""
+
+
+def standard_places(obj: CheckedObject) -> Places:
+    """Return `status` (preferred), `status.meta` and `metadata.status`, as far as they are objects.
+
+    The API server drops the last one: only files and other stores can have it. A value of another
+    type is somebody else's field.
+    Source: Improve .status, "Location".
+    """
+    places = [("status", obj.status)]
+    for path, part in (
+        ("status.meta", obj.status.get("meta")),
+        ("metadata.status", obj.metadata.get("status")),
+    ):
+        if isinstance(part, dict):
+            places.append((path, part))
+    return places
+
+
+def read_reconciled_generation(obj: CheckedObject) -> tuple[str, int] | None:
+    """Return path and value of the generation that the controller says it has finished with.
+
+    The first whole number of the standard places counts.
+    """
+    for path, part in standard_places(obj):
+        value = part.get("reconciledGeneration")
+        if type(value) is int:
+            return f"{path}.reconciledGeneration", value
+    return None
+
+
+TRUE: Final = "True"
+FALSE: Final = "False"
+
+
+class Condition(msgspec.Struct, frozen=True, gc=False):
+    """One entry of a list of conditions: the fields that rules read."""
+
+    within: str
+    """The path of the list: `status.conditions`."""
+    type: str
+    status: Any
+    """True, False or Unknown; some controllers write other words."""
+    reason: str
+    observed: Any
+    """Its own observedGeneration, of any type, or ABSENT."""
+    since: Any
+    """lastTransitionTime, of any type, or ABSENT."""
+
+    @classmethod
+    def of(cls, name: str, item: Mapping[str, Any], within: str = "status.conditions") -> Self:
+        """Read an entry of the list `within`, whose type is `name`."""
+        reason = item.get("reason")
+        return cls(
+            within,
+            name,
+            item.get("status", ABSENT),
+            reason if isinstance(reason, str) else "",
+            item.get("observedGeneration", ABSENT),
+            item.get("lastTransitionTime", ABSENT),
+        )
+
+    @property
+    def path(self) -> str:
+        """`status.conditions[Ready]`."""
+        return f"{self.within}[{self.type}]"
+
+    def stale(self, generation: int | None) -> bool:
+        """Whether its observedGeneration is another generation; without one it is current."""
+        if self.observed is ABSENT or generation is None or not self.observed:
+            return False
+        return parse_generation(self.observed) != generation
+
+    def blocking(self, want: str, blocks: Blocks = Blocks.BOTH) -> Reason:
+        """`status.conditions[Ready] False, want True: ContainersNotReady`."""
+        note = short_word(self.reason) if self.reason else ""
+        return Reason(self.path, short_word(self.status), want, note, blocks)
+
+    def stale_reason(self, generation: int | None, blocks: Blocks = Blocks.BOTH) -> Reason:
+        """`status.conditions[Ready].observedGeneration 2, want 3`."""
+        observed = parse_generation(self.observed)
+        have = short_word(self.observed) if observed is None else observed
+        return Reason(f"{self.path}.observedGeneration", have, str(generation), "", blocks)
+
+
+class Conditions:
+    """Conditions by type. If a type occurs twice, the first entry counts."""
+
+    __slots__ = ("_items",)
+
+    def __init__(self, items: dict[str, tuple[str, dict[str, Any]]]) -> None:
+        """`items` has the path of its list and the entry for each type."""
+        self._items: Final = items
+
+    def get(self, name: str) -> Condition | None:
+        """Return the condition of a type, or None."""
+        found = self._items.get(name)
+        return None if found is None else Condition.of(name, found[1], found[0])
+
+    def true(self, name: str) -> Condition | None:
+        """Return the condition of a type if its status is True, for any generation, or None."""
+        found = self._items.get(name)
+        return self.get(name) if found is not None and found[1].get("status") == TRUE else None
+
+
+def read_conditions(obj: CheckedObject) -> Conditions:
+    """Index status.conditions by type; raises WrongTypeError when the list is malformed."""
+    return index_conditions(("status", obj.status))
+
+
+def index_conditions(*places: tuple[str, Mapping[str, Any]]) -> Conditions:
+    """Index the `conditions` of each place by type; absent and null are empty.
+
+    Of a type that several places have, the first place counts. Raises WrongTypeError, with the path
+    of what is malformed.
+    """
+    found: dict[str, tuple[str, dict[str, Any]]] = {}
+    for path, part in places:
+        items = part.get("conditions")
+        if items is None:
+            continue
+        at = f"{path}.conditions"
+        if not isinstance(items, list):
+            raise WrongTypeError(at, items, "a list")
+        for index, item in enumerate(items):
+            if not isinstance(item, dict):
+                raise WrongTypeError(f"{at}[{index}]", item, "an object")
+            name = item.get("type")
+            if not isinstance(name, str):
+                raise WrongTypeError(f"{at}[{index}].type", item.get("type", ABSENT), "a text")
+            if name not in found:
+                found[name] = (at, item)
+    return Conditions(found)
+
+
+def why_not_true(
+    conditions: Conditions, name: str, generation: int | None, blocks: Blocks = Blocks.BOTH
+) -> Reason | None:
+    """Return why a condition is not True for the current generation; None when it is."""
+    found = conditions.get(name)
+    if found is None:
+        return Reason(f"status.conditions[{name}]", ABSENT, TRUE, "", blocks)
+    if found.status != TRUE:
+        return found.blocking(TRUE, blocks)
+    return found.stale_reason(generation, blocks) if found.stale(generation) else None

@@ -1,0 +1,332 @@
+"""Rules for custom kinds, in CEL: when an object is current, in progress or failed.
+
+A rule is data. Whoever calls evaluate() has its expressions evaluated and passes the answers: this
+module imports no CEL. What comes before any rule stays before these rules too: a field of a wrong
+type, deletion, and a status of an older generation (genguard/status/evaluate.py).
+
+Source  Flux RFC 0009 and fluxcd/pkg runtime/cel/status_evaluator.go for current, inProgress and
+        failed, their order, and that a rule is found by group and kind whatever the version.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from enum import StrEnum
+from functools import cached_property
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from genguard.objects.fields import ABSENT
+from genguard.status.checked_object import (
+    TRUE,
+    CheckedObject,
+    Condition,
+    Conditions,
+    read_conditions,
+)
+from genguard.status.kind_rule import KindVerdict
+from genguard.status.kinds import KINDS
+from genguard.status.kinds.generic import evaluate_generic
+from genguard.status.view import Blocks, Health, Reason, remark, short_word
+
+MOST_RULES: Final = 500
+"""Of one file or ConfigMap."""
+LONGEST: Final = 4_096
+"""Characters of one expression."""
+LISTS: Final = ("rules", "healthCheckExprs")
+"""The keys of a list of rules: ours, and that of Flux' Kustomization and HelmRelease."""
+_MOST_FACTS: Final = 3
+_EVERY: Final = "*."
+"""Begins the group of a rule for every group below a domain: `*.upbound.io`."""
+
+
+class Key(StrEnum):
+    """The expressions that a rule may have."""
+
+    IN_PROGRESS = "inProgress"
+    FAILED = "failed"
+    CURRENT = "current"
+    READY = "ready"
+    SETTLED = "settled"
+    HEALTH = "health"
+    PROGRESS = "progress"
+
+
+_FLUX: Final = (Key.IN_PROGRESS, Key.FAILED, Key.CURRENT)
+"""In the order in which they are asked: the first one that is true decides."""
+_TRUE_FORMS: Final = frozenset({*_FLUX, Key.READY, Key.SETTLED})
+"""The expressions that give true or false."""
+
+
+class NoAnswer(StrEnum):
+    """Why an expression has no value."""
+
+    ERROR = "error"
+    """It reads a field that is not there, or gives a value of another type than its key needs."""
+
+
+Answer = bool | int | Health | NoAnswer
+"""The value of an expression: progress is a whole number of per cent."""
+
+
+class BadRuleError(ValueError):
+    """A rule cannot be used; the message says which, where and why."""
+
+
+class HealthRule(msgspec.Struct, frozen=True):
+    """One rule. `kind` "" stands for every kind of the group that has no rule of its own."""
+
+    group: str
+    kind: str
+    expressions: Mapping[Key, str]
+    source: str
+    """The file or ConfigMap that it comes from, or the name of its project in the library."""
+
+    def __str__(self) -> str:
+        """`Rollout.argoproj.io`; `every kind of rabbitmq.com`."""
+        return f"{self.kind}.{self.group}" if self.kind else f"every kind of {self.group}"
+
+
+class RuleAnswers(NamedTuple):
+    """A rule, and what its expressions say of one object; {} where they were not evaluated."""
+
+    rule: HealthRule
+    values: Mapping[Key, Answer]
+
+
+class HealthRules:
+    """The rules of a server or a run: those of its user, then those of the library."""
+
+    def __init__(
+        self,
+        own: Iterable[HealthRule] = (),
+        library: Callable[[], Iterable[HealthRule]] = tuple,
+    ) -> None:
+        """`library` is read when a rule is looked for: that takes a tenth of a second."""
+        self.own: Final = tuple(own)
+        self._own: Final = {(rule.group, rule.kind): rule for rule in self.own}
+        self._read: Final = library
+
+    @cached_property
+    def _library(self) -> Mapping[tuple[str, str], HealthRule]:
+        return {(rule.group, rule.kind): rule for rule in self._read()}
+
+    def find(self, group: str, kind: str) -> HealthRule | None:
+        """Return the rule for a kind; None for kinds without one, and for built-in kinds.
+
+        The user's rule for a whole group comes before the library's for one of its kinds.
+        """
+        if (group, kind) in KINDS or "." not in group:
+            return None
+        return _find(self._own, group, kind) or _find(self._library, group, kind)
+
+
+def _find(rules: Mapping[tuple[str, str], HealthRule], group: str, kind: str) -> HealthRule | None:
+    """Return the rule for a kind, else for its group, else for the nearest domain above it."""
+    places = [(group, kind), (group, "")]
+    domain = group
+    while domain := domain.partition(".")[2]:
+        places += [(f"{_EVERY}{domain}", kind), (f"{_EVERY}{domain}", "")]
+    return next((rules[place] for place in places if place in rules), None)
+
+
+def parse_rules(document: Any, source: str) -> tuple[HealthRule, ...]:
+    """Read the rules of a document: `rules: [...]`, or `healthCheckExprs: [...]` as Flux has it.
+
+    A Kustomization or HelmRelease of Flux has them in its spec. Raises BadRuleError, which names
+    neither file nor line.
+    """
+    listed = _list_of(document)
+    if len(listed) > MOST_RULES:
+        raise BadRuleError(f"more than {MOST_RULES} rules: give some of them to another file")
+    found: dict[tuple[str, str], HealthRule] = {}
+    for index, item in enumerate(listed):
+        rule = _parse_rule(item, f"rules[{index}]", source)
+        place = rule.group, rule.kind
+        if place in found:
+            raise BadRuleError(f"rules[{index}]: a second rule for {rule}: remove one of them")
+        found[place] = rule
+    return tuple(found.values())
+
+
+def _list_of(document: Any) -> list[Any]:
+    if isinstance(document, Mapping):
+        spec = document.get("spec")
+        for place in (document, spec if isinstance(spec, Mapping) else {}):
+            for key in LISTS:
+                if isinstance(place.get(key), list):
+                    return place[key]  # type: ignore[no-any-return]  # a list: just checked
+    raise BadRuleError(f"no list `{LISTS[0]}` (or `{LISTS[1]}`, as Flux calls it)")
+
+
+_EXPRESSIONS: Final = frozenset(key.value for key in Key)
+_KEYS: Final = frozenset({"apiVersion", "kind", *_EXPRESSIONS})
+
+
+def _parse_rule(item: Any, path: str, source: str) -> HealthRule:
+    if not isinstance(item, Mapping):
+        raise BadRuleError(f"{path}: not a mapping with apiVersion, kind and current")
+    group, kind = _parse_kind(item, path)
+    name = f"{path} ({kind or '*'}.{group})"
+    if unknown := sorted(set(map(str, item)) - _KEYS):
+        allowed = ", ".join(key.value for key in Key)
+        raise BadRuleError(f"{name}: unknown key {short_word(unknown[0])}; there are {allowed}")
+    found = {
+        key: _parse_expression(item[key.value], f"{name}.{key}")
+        for key in Key
+        if item.get(key.value) not in (None, "")
+    }
+    if Key.CURRENT not in found:
+        raise BadRuleError(f"{name}: no expression `current`")
+    return HealthRule(group, kind, found, source)
+
+
+def _parse_kind(item: Mapping[Any, Any], path: str) -> tuple[str, str]:
+    """Return group and kind; "" is every kind of the group."""
+    version, kind = item.get("apiVersion"), item.get("kind", "")
+    if not isinstance(version, str) or not version:
+        raise BadRuleError(f"{path}.apiVersion: give the group and a version: example.org/v1")
+    if not isinstance(kind, str):
+        raise BadRuleError(f"{path}.kind: not a text")
+    group = version.rpartition("/")[0]
+    if (group, kind) in KINDS or "." not in group:
+        told = "built in, and judged by genguard itself: remove this rule"
+        raise BadRuleError(f"{path}: {kind or 'this group'} of {version} is {told}")
+    return group, kind
+
+
+def _parse_expression(text: Any, name: str) -> str:
+    if isinstance(text, bool):
+        return str(text).lower()  # YAML's own true is CEL's
+    if not isinstance(text, str):
+        raise BadRuleError(f"{name}: not a text: put the expression in quotes")
+    if len(text) > LONGEST:
+        raise BadRuleError(f"{name}: more than {LONGEST} characters")
+    return text
+
+
+def judge_by_rule(answers: RuleAnswers, obj: CheckedObject) -> KindVerdict:
+    """Return the verdict of a rule from the answers of its expressions.
+
+    The first of inProgress, failed and current that is true decides. Where none is, or one of them
+    cannot be evaluated, the object is in progress. `ready` and `settled` say otherwise for
+    themselves alone. Without answers, because the object is too large or the rule too costly, its
+    conditions decide.
+    """
+    values = answers.values
+    if not values:
+        why = remark("its rule", have="not evaluated", note="judged by its conditions instead")
+        verdict = evaluate_generic(obj)
+        return verdict._replace(reasons=(*verdict.reasons, why))
+    key = next((key for key in _FLUX if _decides(values.get(key, False))), Key.CURRENT)
+    held = values.get(key, False)
+    if isinstance(held, NoAnswer):
+        key = Key.CURRENT  # whichever could not be evaluated, this is what is waited for
+    failed = key is Key.FAILED and held is True
+    current = key is Key.CURRENT and held is True
+    ready, settled = current, current or failed
+    own_ready, own_settled = values.get(Key.READY), values.get(Key.SETTLED)
+    if own_ready is not None:
+        ready = own_ready is True
+        key = Key.READY if current and not ready else key
+    if own_settled is not None:
+        settled = own_settled is True
+        key = Key.SETTLED if current and ready and not settled else key
+    health, progress = values.get(Key.HEALTH), values.get(Key.PROGRESS)
+    reasons: list[Reason] = []
+    if failed or not (ready and settled):
+        blocks = _BLOCKS[ready, settled]
+        is_error = isinstance(held, NoAnswer) or isinstance(values.get(key), NoAnswer)
+        reasons = list(_reasons(answers.rule, key, obj, blocks, is_error=is_error))
+    return KindVerdict(
+        reasons,
+        failed=failed,
+        broken=health is Health.RED,
+        degraded=health is Health.YELLOW,
+        progress=progress / 100 if type(progress) is int else None,
+    )
+
+
+_BLOCKS: Final = {
+    (False, False): Blocks.BOTH,
+    (False, True): Blocks.READY,
+    (True, False): Blocks.SETTLED,
+    (True, True): Blocks.NOTHING,
+}
+
+
+def _decides(answer: Answer) -> bool:
+    return answer is True or isinstance(answer, NoAnswer)
+
+
+def _reasons(
+    rule: HealthRule, key: Key, obj: CheckedObject, blocks: Blocks, *, is_error: bool
+) -> Iterator[Reason]:
+    """Yield the fields that the deciding expression reads, with their values; else its name."""
+    wanted = "false" if key in (Key.IN_PROGRESS, Key.FAILED) else "true"
+    want = f"`{key}` {wanted}" if blocks else ""
+    facts = _facts(rule.expressions[key], key, obj)
+    for path, have, note in facts[:_MOST_FACTS]:
+        yield Reason(path, have, want, note, blocks)
+    if not facts:
+        have = "cannot be evaluated" if is_error else str(wanted == "false").lower()
+        note = "a field that its rule reads is not there" if is_error else ""
+        yield Reason(f"`{key}` of its rule", have, wanted if blocks else "", note, blocks)
+
+
+_TYPE_IS: Final = re.compile(r"""\.type\s*==\s*(['"])([\w./-]+)\1""")
+_PATH: Final = re.compile(r"(?<![\w.'\"])status(?:\.\??[A-Za-z_]\w*)+(?!\w*\s*\()")
+_CONDITIONS: Final = re.compile(r"(?<![\w.])status\.\??conditions\b")
+_Fact = tuple[str, Any, str]
+
+
+def _facts(expression: str, key: Key, obj: CheckedObject) -> list[_Fact]:
+    """Return path, value and note of each condition and plain field of status that is read.
+
+    Values are numbers, booleans and words of conditions and phases: never free text.
+    """
+    try:
+        conditions = read_conditions(obj)
+    except ValueError:
+        conditions = Conditions({})
+    named = [(name, conditions.get(name)) for name in _names(expression)]
+    found = [_condition_fact(name, one) for name, one in named]
+    if key is Key.CURRENT:
+        # What is True is seldom what is missing.
+        found = [one for one in found if one[1] != TRUE] or found
+    else:
+        found = [one for one in found if one[1] is not ABSENT] or found
+    for match in dict.fromkeys(_PATH.findall(expression)):
+        fact = _field_fact(match, obj.status)
+        if fact is not None:
+            found.append(fact)
+    return found
+
+
+def _names(expression: str) -> Iterable[str]:
+    if _CONDITIONS.search(expression) is None:
+        return ()  # it reads those of listeners or parents
+    return dict.fromkeys(name for _, name in _TYPE_IS.findall(expression))
+
+
+def _condition_fact(name: str, found: Condition | None) -> _Fact:
+    if found is None:
+        return f"status.conditions[{name}]", ABSENT, ""
+    note = short_word(found.reason) if found.reason else ""
+    return found.path, short_word(found.status), note
+
+
+def _field_fact(path: str, status: Mapping[str, Any]) -> _Fact | None:
+    found: Any = status
+    walked = "status"
+    for step in path.replace("?", "").split(".")[1:]:
+        if not isinstance(found, Mapping):
+            return None
+        found = found.get(step, ABSENT)
+        walked += f".{step}"
+        if found is ABSENT:
+            break
+    if isinstance(found, (Mapping, list)) or walked == "status.conditions":
+        return None
+    value = found if found is ABSENT or isinstance(found, (bool, int)) else short_word(found)
+    return walked, value, ""

@@ -1,0 +1,85 @@
+"""Nodes, Namespaces, APIServices and CustomResourceDefinitions.
+
+Reads    a Node's conditions and spec.unschedulable; a Namespace's phase; Available of APIServices;
+         Established and NamesAccepted of definitions.
+Source   core/v1 types.go:NodeConditionType; kube-aggregator pkg/apis/apiregistration/v1/types.go;
+         apiextensions pkg/apis/apiextensions/v1/types.go.
+"""
+
+from typing import Final
+
+from genguard.objects.fields import ABSENT
+from genguard.status.checked_object import FALSE, TRUE, CheckedObject, read_conditions, why_not_true
+from genguard.status.kind_rule import NOTHING_BLOCKS, KindRule, KindRules, KindVerdict
+from genguard.status.view import Blocks, Reason, remark, short_word
+
+_PRESSURES: Final = ("MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable")
+
+
+def evaluate_node(obj: CheckedObject) -> KindVerdict:
+    """Red unless Ready; Yellow when cordoned or under pressure, because it accepts fewer pods.
+
+    Ready    condition Ready is True
+    Settled  the same
+    """
+    conditions = read_conditions(obj)
+    blocked = why_not_true(conditions, "Ready", obj.generation)
+    if blocked is not None:
+        return KindVerdict((blocked,), broken=True)
+    remarks = [
+        remark(found.path, have=TRUE, note=short_word(found.reason) if found.reason else "")
+        for found in map(conditions.true, _PRESSURES)
+        if found is not None
+    ]
+    if obj.flag("unschedulable"):
+        remarks.append(remark("spec.unschedulable", have=True, note="cordoned"))
+    return KindVerdict(remarks, degraded=bool(remarks))
+
+
+def evaluate_namespace(obj: CheckedObject) -> KindVerdict:
+    """Require phase Active, which the API server itself sets on creation.
+
+    Ready    status.phase is Active
+    Settled  the same
+    """
+    phase = obj.word("status", "phase")
+    if phase == "Active":
+        return NOTHING_BLOCKS
+    return KindVerdict((Reason("status.phase", short_word(phase) if phase else ABSENT, "Active"),))
+
+
+def evaluate_api_service(obj: CheckedObject) -> KindVerdict:
+    """Require Available; Red when it has been missing for longer than a server takes to start.
+
+    Ready    condition Available is True
+    Settled  the same
+    """
+    conditions = read_conditions(obj)
+    blocked = why_not_true(conditions, "Available", obj.generation)
+    if blocked is None:
+        return NOTHING_BLOCKS
+    found = conditions.get("Available")
+    late = found is not None and obj.overdue(found.since)
+    return KindVerdict((blocked,), broken=late)
+
+
+def evaluate_definition(obj: CheckedObject) -> KindVerdict:
+    """Require Established; a name conflict with another definition is final until somebody acts.
+
+    Ready    condition Established is True, and NamesAccepted is not False
+    Settled  the same, or NamesAccepted is False
+    """
+    conditions = read_conditions(obj)
+    accepted = conditions.get("NamesAccepted")
+    if accepted is not None and accepted.status == FALSE:
+        return KindVerdict((accepted.blocking(TRUE, Blocks.READY),), failed=True)
+    blocked = why_not_true(conditions, "Established", obj.generation)
+    return NOTHING_BLOCKS if blocked is None else KindVerdict((blocked,))
+
+
+RULES: Final[KindRules] = {
+    ("", "Node"): KindRule(evaluate_node),
+    ("", "Namespace"): KindRule(evaluate_namespace),
+    ("apiregistration.k8s.io", "APIService"): KindRule(evaluate_api_service),
+    ("apiextensions.k8s.io", "CustomResourceDefinition"): KindRule(evaluate_definition),
+}

@@ -1,0 +1,203 @@
+"""Every kind without a rule of its own, by the conditions that many controllers write.
+
+Reads    conditions Ready, or else Available, Succeeded, Complete or Completed; Reconciling,
+         Stalled, Progressing, Failed, Degraded; status.phase when none of the first five is
+         present; counters of replicas against spec.replicas; the fields and conditions of
+         standard_fields.py and reconciledGeneration. Conditions and standard fields may be in
+         status, status.meta or metadata.status.
+Relies   on the observedGeneration of each condition: Ready=True of another generation is old.
+Source   kstatus (sigs.k8s.io/cli-utils pkg/kstatus/README.md) for Reconciling and Stalled; the API
+         conventions, "Typical status properties"; Improve .status, "Standardizing Conditions".
+"""
+
+from typing import Final
+
+from genguard.objects.fields import ABSENT
+from genguard.status.checked_object import (
+    FALSE,
+    TRUE,
+    CheckedObject,
+    Condition,
+    Conditions,
+    Places,
+    index_conditions,
+    read_reconciled_generation,
+    standard_places,
+)
+from genguard.status.kind_rule import (
+    KindRule,
+    KindRules,
+    KindVerdict,
+    completed_share,
+    require_at_least,
+)
+from genguard.status.standard_fields import (
+    current_places,
+    read_health,
+    read_progress,
+    read_ready,
+    read_settled,
+)
+from genguard.status.view import Blocks, Health, Reason, remark, short_word
+
+_DECIDING: Final = ("Ready", "Available", "Succeeded", "Complete", "Completed")
+"""The first one that is present decides."""
+_ENDS: Final = frozenset({"Succeeded", "Complete", "Completed"})
+_COMPLETE: Final = frozenset({"NewReplicaSetAvailable", "NewReplicationControllerAvailable"})
+"""Reasons of Progressing=True that mean done (Deployment's, and those who copied it)."""
+_FAILED_PHASES: Final = frozenset({"Error", "Failed", "Failure", "Lost"})
+_WAITING_PHASES: Final = frozenset(
+    {"Creating", "Deleting", "Initializing", "Pending", "Provisioning", "Terminating", "Updating"}
+)
+_COUNTS: Final = ("replicas", "readyReplicas", "availableReplicas", "updatedReplicas")
+
+
+def evaluate_generic(obj: CheckedObject) -> KindVerdict:
+    """Decide by what the controller says, or else by phase, counters and other conditions.
+
+    Ready    the first of the conditions Ready, Available, Succeeded, Complete and Completed that is
+             present is True at this generation, and no field ready or isReady says otherwise;
+             without any, nothing in status says otherwise, and health is not Red
+    Settled  the same, or else Settled, Converged, isSettled or settled say so. It is not
+             Reconciling or Progressing, no counted replica is missing, no progress is below 100%,
+             and reconciledGeneration, if there is one, is the generation
+    """
+    if not obj.has_status and not isinstance(obj.metadata.get("status"), dict):
+        return KindVerdict(
+            (remark("status", have=ABSENT, note="no controller has written a status"),)
+        )
+    places, reasons = current_places(obj, standard_places(obj))
+    conditions = index_conditions(*places)
+    failed = _add_failures(obj, conditions, reasons)
+    decided = next(filter(None, map(conditions.get, _DECIDING)), None)
+    ready = read_ready(places)
+    settled = read_settled(obj, conditions, places)
+    is_said = decided is not None or ready.said
+    unfinished = Blocks.SETTLED if is_said else Blocks.BOTH
+    broken = False
+    if decided is None:
+        failed = _add_phase(obj, reasons, unfinished) or failed
+    else:
+        ended = decided.type == "Succeeded" and decided.status == FALSE
+        failed = failed or (ended and not decided.stale(obj.generation))
+    # Who is not ready has not settled either, unless the controller says that it plans no more.
+    unready = Blocks.READY if failed or settled.holds else Blocks.BOTH
+    if decided is not None:
+        broken = _add_deciding_condition(obj, decided, reasons, unready)
+    reasons += [reason._replace(blocks=unready) for reason in ready.reasons]
+    reasons += settled.reasons
+    _add_unfinished(obj, conditions, reasons, unfinished)
+    progress = _add_counters(obj, reasons, unfinished)
+    if progress is None:
+        progress = _add_progress(places, reasons, failed=failed)
+    health = read_health(obj, conditions, places, Blocks.NOTHING if is_said else unready)
+    reasons += health.reasons
+    degraded = _add_degraded(conditions, decided, reasons) or health.health is Health.YELLOW
+    reasons += [*ready.remarks, *settled.remarks]
+    is_silent = not (is_said or settled.said or health.health or degraded)
+    if is_silent and progress is None and not any(reason.blocks for reason in reasons):
+        path = "status.conditions[Ready]"
+        reasons.append(
+            remark(path, have=ABSENT, note="nothing in status says that it is not ready")
+        )
+    ends = decided is not None and decided.type in _ENDS
+    finished = ends and (failed or not any(reason.blocks for reason in reasons))
+    broken = broken or health.health is Health.RED
+    return KindVerdict(reasons, failed, broken, degraded, progress, finished)
+
+
+def _add_failures(obj: CheckedObject, conditions: Conditions, reasons: list[Reason]) -> bool:
+    """Add Stalled and Failed; return whether one of them is for the current generation."""
+    failed = False
+    for found in map(conditions.true, ("Stalled", "Failed")):
+        if found is not None and found.stale(obj.generation):
+            reasons.append(found.stale_reason(obj.generation))
+        elif found is not None:
+            reasons.append(found.blocking(FALSE, Blocks.READY))
+            failed = True
+    return failed
+
+
+def _add_deciding_condition(
+    obj: CheckedObject, decided: Condition, reasons: list[Reason], blocks: Blocks
+) -> bool:
+    """Add why the deciding condition is not True; return whether it has been False for too long."""
+    if decided.stale(obj.generation):
+        reasons.append(decided.stale_reason(obj.generation))
+        return False
+    if decided.status == TRUE:
+        return False
+    reasons.append(decided.blocking(TRUE, blocks))
+    return decided.status == FALSE and obj.overdue(decided.since)
+
+
+def _add_phase(obj: CheckedObject, reasons: list[Reason], unfinished: Blocks) -> bool:
+    """Add a phase that is not a success; return whether it is a failure."""
+    phase = obj.status.get("phase")
+    failed = isinstance(phase, str) and phase in _FAILED_PHASES
+    if failed or (isinstance(phase, str) and phase in _WAITING_PHASES):
+        blocks = Blocks.READY if failed else unfinished
+        reasons.append(Reason("status.phase", phase, "another phase", "", blocks))
+    return failed
+
+
+def _add_unfinished(
+    obj: CheckedObject, conditions: Conditions, reasons: list[Reason], blocks: Blocks
+) -> None:
+    """Add Reconciling, Progressing and an old reconciledGeneration: the controller plans more."""
+    reconciling = conditions.true("Reconciling")
+    if reconciling is not None:
+        reasons.append(reconciling.blocking(FALSE, blocks))
+    progressing = conditions.get("Progressing")
+    if progressing is not None and progressing.status != FALSE and not _is_complete(progressing):
+        reasons.append(progressing.blocking(FALSE, blocks))
+    reconciled = read_reconciled_generation(obj)
+    if reconciled is not None and obj.generation is not None and reconciled[1] != obj.generation:
+        path, value = reconciled
+        reasons.append(Reason(path, value, str(obj.generation), "", Blocks.SETTLED))
+
+
+def _is_complete(progressing: Condition) -> bool:
+    return progressing.status == TRUE and progressing.reason in _COMPLETE
+
+
+def _add_counters(obj: CheckedObject, reasons: list[Reason], blocks: Blocks) -> float | None:
+    """Compare the present counters with spec.replicas; return the completed share, None if none."""
+    desired = obj.spec.get("replicas")
+    if type(desired) is not int:
+        return None
+    counts = {key: value for key in _COUNTS if type(value := obj.status.get(key)) is int}
+    if not counts:
+        return None
+    for key, value in counts.items():
+        require_at_least(reasons, key, value, desired, blocks)
+    return completed_share(desired, *counts.values())
+
+
+def _add_progress(places: Places, reasons: list[Reason], *, failed: bool) -> float | None:
+    """Add a progress below 100%, unless the controller gave up; return the completed share."""
+    found = read_progress(places)
+    if found is None:
+        return None
+    path, share = found
+    if share < 1.0 and not failed:
+        reasons.append(Reason(path, f"{share:.0%}", "100%", "", Blocks.SETTLED))
+    return share
+
+
+def _add_degraded(conditions: Conditions, decided: Condition | None, reasons: list[Reason]) -> bool:
+    """Add Degraded, or Available=False beside a deciding Ready; return whether it is Yellow."""
+    found = conditions.true("Degraded")
+    if found is None and decided is not None and decided.type == "Ready":
+        available = conditions.get("Available")
+        found = available if available is not None and available.status == FALSE else None
+    if found is None:
+        return False
+    note = short_word(found.reason) if found.reason else ""
+    reasons.append(remark(found.path, have=short_word(found.status), note=note))
+    return True
+
+
+GENERIC: Final = KindRule(evaluate_generic, needs_spec=False, decides_alone=True)
+RULES: Final[KindRules] = {}
+"""None: GENERIC is for every kind that no module of this folder names."""

@@ -1,0 +1,101 @@
+"""Pods: ready while they run, or when they have succeeded; reasons name the container.
+
+Reads    status.phase, conditions Ready, PodScheduled, PodResizePending and PodResizeInProgress,
+         container statuses; spec.restartPolicy.
+Amends   the Ready table: phase Succeeded is enough without reason PodCompleted; Failed is not.
+Source   kubernetes pkg/kubelet/status/generate.go; KEP-1287 for resizes.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from genguard.status.checked_object import (
+    TRUE,
+    CheckedObject,
+    Conditions,
+    read_conditions,
+    why_not_true,
+)
+from genguard.status.kind_rule import NOTHING_BLOCKS, KindRule, KindRules, KindVerdict
+from genguard.status.pod_images import container_key
+from genguard.status.view import Blocks, Reason, short_word
+
+_BROKEN: Final = frozenset(
+    {
+        "CrashLoopBackOff",
+        "CreateContainerConfigError",
+        "CreateContainerError",
+        "ErrImageNeverPull",
+        "ErrImagePull",
+        "ImageInspectError",
+        "ImagePullBackOff",
+        "InvalidImageName",
+        "PostStartHookError",
+        "PreCreateHookError",
+        "PreStartHookError",
+        "RunContainerError",
+    }
+)
+"""Reasons of a waiting container that seldom pass without help (kubernetes pkg/kubelet/
+images/types.go, container/sync_result.go and kuberuntime/kuberuntime_container.go)."""
+_NOTE: Final = "its restartPolicy is not Always, so it runs to its end"
+_RESIZES: Final = ("PodResizePending", "PodResizeInProgress")
+_LISTS: Final = ("initContainerStatuses", "containerStatuses")
+
+
+def evaluate_pod(obj: CheckedObject) -> KindVerdict:
+    """Require Ready; a pod that does not restart its containers is settled when they have ended.
+
+    Ready    condition Ready is True, or status.phase is Succeeded
+    Settled  phase Succeeded or Failed; with restartPolicy Always also Ready without a resize in
+             progress, and without a container that was seen to run the image of an earlier spec
+    """
+    phase = obj.word("status", "phase")
+    if phase == "Succeeded":
+        return KindVerdict(finished=True)
+    if phase == "Failed":
+        why = short_word(obj.status["reason"]) if obj.status.get("reason") else ""
+        reason = Reason("status.phase", phase, "Running or Succeeded", why, Blocks.READY)
+        return KindVerdict((reason,), failed=True, finished=True)
+    conditions = read_conditions(obj)
+    blocked = why_not_true(conditions, "Ready", obj.generation)
+    if blocked is not None:
+        return _explain_unready(obj, conditions, blocked)
+    policy = obj.word("spec", "restartPolicy", "Always")
+    if policy != "Always":
+        return KindVerdict(
+            (Reason("status.phase", short_word(phase), "Succeeded", _NOTE, Blocks.SETTLED),)
+        )
+    for name in _RESIZES:
+        resize = conditions.true(name)
+        if resize is not None:
+            return KindVerdict((resize.blocking("False", Blocks.SETTLED),))
+    return NOTHING_BLOCKS
+
+
+def _explain_unready(obj: CheckedObject, conditions: Conditions, blocked: Reason) -> KindVerdict:
+    """Return the cause, if status shows it, before the condition that follows from it."""
+    scheduled = conditions.get("PodScheduled")
+    if scheduled is not None and scheduled.status != TRUE:
+        late = obj.overdue(obj.metadata.get("creationTimestamp"))
+        return KindVerdict((scheduled.blocking(TRUE),), broken=late)
+    waiting = list(_find_not_running(obj.status))
+    broken = any(reason.have in _BROKEN for reason in waiting)
+    return KindVerdict((*waiting, blocked), broken=broken)
+
+
+def _find_not_running(status: dict[str, Any]) -> Iterator[Reason]:
+    """Yield `status.containerStatuses[web].state.waiting CrashLoopBackOff, want running`."""
+    for key in _LISTS:
+        items = status.get(key)
+        for index, item in enumerate(items if isinstance(items, list) else ()):
+            state = item.get("state") if isinstance(item, dict) else None
+            for how in ("waiting", "terminated"):
+                found = state.get(how) if isinstance(state, dict) else None
+                reason = found.get("reason") if isinstance(found, dict) else None
+                if reason and reason != "Completed":
+                    path = f"status.{key}[{container_key(item, index)}].state.{how}"
+                    yield Reason(path, short_word(reason), "running")
+
+
+RULES: Final[KindRules] = {("", "Pod"): KindRule(evaluate_pod)}

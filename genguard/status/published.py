@@ -1,0 +1,301 @@
+"""The conditions Ready and Settled that `genguard publish-status` writes into custom resources.
+
+Reads    the verdict, metadata.managedFields, and the schema in the CustomResourceDefinition.
+Result   the body of a server-side apply on the subresource status, or nothing to do.
+Relies   on field ownership: a condition is ours while we alone own its `status`. A condition that
+         anybody else owns is never written, so two writers cannot fight.
+Source   Improve .status, "Standardizing Conditions"; apimachinery
+         pkg/apis/meta/v1/types.go:Condition and ManagedFieldsEntry.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from genguard.objects.fields import get
+from genguard.status.view import StatusView
+
+MANAGER: Final = "genguard-publish-status"
+"""The field manager of what is published."""
+LABEL: Final = "genguard.io/publish-status"
+"""An object opts in by this label with the value "true"."""
+READY: Final = "Ready"
+SETTLED: Final = "Settled"
+TYPES: Final = (READY, SETTLED)
+_STATUS: Final = "status"
+_REQUIRED: Final = ("type", _STATUS)
+_LEAVES: Final = ("lastTransitionTime", "message", "observedGeneration", "reason")
+_ITEM: Final = "k:"
+_FIELD: Final = "f:"
+
+Document = Mapping[str, Any]
+
+
+class NotPublishableError(Exception):
+    """The conditions of a kind cannot be applied; the message says why and what to change."""
+
+
+class Owners(NamedTuple):
+    """Who owns the fields of one condition, as managedFields says."""
+
+    mine: frozenset[str]
+    """The leaves that this verb owns: `status`, `reason`, ..."""
+    others: tuple[str, ...]
+    """Other managers that own the leaf `status`."""
+
+    @property
+    def is_mine(self) -> bool:
+        """Whether this verb, and nobody else, owns the verdict of the condition."""
+        return _STATUS in self.mine and not self.others
+
+
+_NOBODY: Final = Owners(frozenset(), ())
+
+
+def read_owners(document: Document) -> dict[str, Owners]:
+    """Return who owns each condition of status, by type. A malformed entry owns nothing."""
+    mine: dict[str, set[str]] = {}
+    others: dict[str, dict[str, None]] = {}
+    entries = get(document, "metadata", "managedFields")
+    for entry in entries if isinstance(entries, list) else ():
+        ours = get(entry, "manager") == MANAGER and get(entry, "operation") == "Apply"
+        for name, leaves in _owned_conditions(entry):
+            if ours:
+                mine.setdefault(name, set()).update(leaves)
+            elif _STATUS in leaves:
+                others.setdefault(name, {})[str(get(entry, "manager"))] = None
+    return {
+        name: Owners(frozenset(mine.get(name, ())), tuple(others.get(name, ())))
+        for name in mine.keys() | others.keys()
+    }
+
+
+def _owned_conditions(entry: Any) -> Iterator[tuple[str, list[str]]]:
+    """Yield type and leaves of each condition that one entry of managedFields owns."""
+    found = get(entry, "fieldsV1", "f:status", "f:conditions")
+    for key, fields in found.items() if isinstance(found, dict) else ():
+        if not key.startswith(_ITEM) or not isinstance(fields, dict):
+            continue
+        try:
+            name = get(msgspec.json.decode(key.removeprefix(_ITEM)), "type")
+        except (msgspec.DecodeError, RecursionError):
+            continue
+        if isinstance(name, str):
+            yield name, [one.removeprefix(_FIELD) for one in fields if one.startswith(_FIELD)]
+
+
+def without_published(document: Document) -> Document:
+    """Return an object without the conditions that this verb wrote.
+
+    They must not count when the object is judged: a Ready=False would keep itself for ever, and
+    our write would look as if the controller had acted. Without any it is the same object.
+    """
+    mine = {name for name, owners in read_owners(document).items() if owners.is_mine}
+    conditions = get(document, _STATUS, "conditions")
+    if not mine or not isinstance(conditions, list):
+        return document
+    left = [one for one in conditions if get(one, "type") not in mine]
+    status = {key: value for key, value in document[_STATUS].items() if key != "conditions"}
+    if left:
+        status["conditions"] = left
+    if status:
+        return {**document, _STATUS: status}
+    return {key: value for key, value in document.items() if key != _STATUS}
+
+
+class ConditionSchema(NamedTuple):
+    """Which fields a condition of a kind may have."""
+
+    known: frozenset[str]
+    """Empty where the schema takes any field."""
+
+    def takes(self, field: str) -> bool:
+        """Whether a condition may have this field; one that is not declared would be refused."""
+        return not self.known or field in self.known
+
+
+def read_schema(definition: Document, version: str) -> ConditionSchema:
+    """Return what a CustomResourceDefinition lets conditions be; raises NotPublishableError.
+
+    Only a list map with the key `type` has an owner for each condition. Any other list is owned as
+    a whole: to apply two conditions would drop all others.
+    """
+    name = get(definition, "metadata", "name")
+    versions = get(definition, "spec", "versions")
+    found: Any = next(
+        (
+            one
+            for one in (versions if isinstance(versions, list) else ())
+            if get(one, "name") == version
+        ),
+        {},
+    )
+    if not isinstance(get(found, "subresources", _STATUS), dict):
+        raise NotPublishableError(
+            f"{name}: version {version} has no status subresource: add subresources.status to the "
+            "CustomResourceDefinition"
+        )
+    schema = get(found, "schema", "openAPIV3Schema")
+    listed = get(schema, "properties", _STATUS, "properties", "conditions")
+    keys = get(listed, "x-kubernetes-list-map-keys")
+    if get(listed, "x-kubernetes-list-type") != "map" or keys != ["type"]:
+        raise NotPublishableError(
+            f"{name}: status.conditions of version {version} is no list map with the key type: add "
+            "x-kubernetes-list-type: map and x-kubernetes-list-map-keys: [type], or to write two "
+            "conditions would drop all others"
+        )
+    items = get(listed, "items")
+    known = get(items, "properties")
+    fields = frozenset(known) if isinstance(known, dict) else frozenset()
+    if get(items, "x-kubernetes-preserve-unknown-fields") is True:
+        return ConditionSchema(frozenset())
+    if not fields.issuperset(_REQUIRED):
+        raise NotPublishableError(f"{name}: a condition of version {version} has no type or status")
+    return ConditionSchema(fields)
+
+
+class Verdict(NamedTuple):
+    """One condition that is to be published."""
+
+    type: str
+    status: str
+    reason: str
+    message: str
+    generation: int | None
+
+    def is_published(self, item: Document, schema: ConditionSchema) -> bool:
+        """Whether a stored condition says the same: its message may differ, to save writes."""
+        wanted = {_STATUS: self.status, "reason": self.reason}
+        if self.generation is not None:
+            wanted["observedGeneration"] = str(self.generation)
+        return all(
+            str(item.get(key)) == value for key, value in wanted.items() if schema.takes(key)
+        )
+
+    def to_item(self, item: Document | None, schema: ConditionSchema, now: str) -> dict[str, Any]:
+        """Return the condition, with the time of the stored one if its status stays the same."""
+        is_same = item is not None and item.get(_STATUS) == self.status
+        since = item.get("lastTransitionTime") if is_same and item is not None else None
+        fields = {
+            "type": self.type,
+            _STATUS: self.status,
+            "reason": self.reason,
+            "message": self.message,
+            "lastTransitionTime": since if isinstance(since, str) else now,
+            "observedGeneration": self.generation,
+        }
+        return {
+            key: value for key, value in fields.items() if value is not None and schema.takes(key)
+        }
+
+
+def verdicts(view: StatusView) -> dict[str, Verdict]:
+    """Return both conditions for a view. A message has a path of fields, and no value of one."""
+    ready = {True: "True", False: "False", None: "Unknown"}[view.ready]
+    if view.ready is None:
+        why = "NotObserved"
+    elif view.ready:
+        why = "Ready"
+    else:
+        why = "Deleting" if view.deleting else "Failed" if view.failed else "NotReady"
+    settled = "Settled" if view.settled else "Deleting" if view.deleting else "InProgress"
+    return {
+        READY: Verdict(
+            READY,
+            ready,
+            why,
+            _message([one.path for one in view.reasons if one.against_ready]),
+            view.generation,
+        ),
+        SETTLED: Verdict(
+            SETTLED,
+            "True" if view.settled else "False",
+            settled,
+            _message([one.path for one in view.reasons if one.against_settled]),
+            view.generation,
+        ),
+    }
+
+
+def _message(paths: Sequence[str]) -> str:
+    return f"When this was written, {paths[0]} blocked." if paths else "Nothing blocks."
+
+
+class StoredConditions(NamedTuple):
+    """The published conditions as they are stored, and who owns them."""
+
+    items: Mapping[str, Document]
+    owners: Mapping[str, Owners]
+
+    def who_else(self, name: str) -> str | None:
+        """Return who writes a condition beside or instead of this verb; None: nobody."""
+        if name not in self.items:
+            return None
+        owners = self.owners.get(name, _NOBODY)
+        if owners.is_mine:
+            return None
+        return ", ".join(owners.others) or "somebody without a field manager"
+
+
+def read_stored(document: Document) -> StoredConditions:
+    """Return the conditions Ready and Settled of an object as it is stored."""
+    conditions = get(document, _STATUS, "conditions")
+    items: dict[str, Document] = {}
+    for one in conditions if isinstance(conditions, list) else ():
+        name = get(one, "type")
+        if isinstance(one, dict) and isinstance(name, str) and name in TYPES:
+            items.setdefault(name, one)
+    return StoredConditions(items, read_owners(document))
+
+
+def items_to_apply(
+    stored: StoredConditions,
+    wanted: Mapping[str, Verdict],
+    schema: ConditionSchema,
+    now: str,
+) -> list[dict[str, Any]] | None:
+    """Return the conditions to apply; None when they are stored already.
+
+    wanted  only the types that may be written; the others stay as they are
+    now     RFC 3339
+    What an apply leaves out is removed where nobody else owns it. So of a condition that another
+    writer has changed, the fields that are still ours are sent as they are.
+    """
+    changed = [
+        verdict
+        for name, verdict in wanted.items()
+        if name not in stored.items or not verdict.is_published(stored.items[name], schema)
+    ]
+    if not changed:
+        return None
+    kept = [
+        verdict.to_item(stored.items.get(name), schema, now)
+        if verdict in changed
+        else _owned_part(stored, name)
+        for name, verdict in wanted.items()
+    ]
+    return [*kept, *_left_to_others(stored, wanted)]
+
+
+def items_to_release(stored: StoredConditions) -> list[dict[str, Any]] | None:
+    """Return what to apply so that our conditions are removed; None when none of them is there."""
+    if not any(stored.owners.get(name, _NOBODY).is_mine for name in stored.items):
+        return None
+    mine = {name: None for name in stored.items if stored.owners.get(name, _NOBODY).is_mine}
+    return _left_to_others(stored, mine)
+
+
+def _left_to_others(stored: StoredConditions, but: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [
+        _owned_part(stored, name)
+        for name in stored.items
+        if name not in but and stored.owners.get(name, _NOBODY).mine & {_STATUS, *_LEAVES}
+    ]
+
+
+def _owned_part(stored: StoredConditions, name: str) -> dict[str, Any]:
+    """Return the fields of a stored condition that are ours, unchanged, and its type."""
+    item, mine = stored.items[name], stored.owners.get(name, _NOBODY).mine
+    kept = [key for key in (_STATUS, *_LEAVES) if key in mine and key in item]
+    return {"type": name, **{key: item[key] for key in kept}}

@@ -1,0 +1,194 @@
+"""What a controller says by the standard of "Improve .status", beside the condition Ready.
+
+Reads    the fields ready, isReady, isSettled, settled and health, and the conditions Settled,
+         Converged, Health and Healthy, of `status`, `status.meta` and `metadata.status`.
+Result   what each of them says, and a reason for each that does not say yes.
+Relies   on status.observedGeneration, which evaluate() checks first: fields have no generation of
+         their own. A field that several places have counts in the first of them.
+Source   Improve .status, "Standardizing Conditions", "Standardizing Fields" and "Location". `ready`
+         is the name of the field under "Location", `isReady` the one under "Standardizing Fields";
+         `settled` is by analogy. Converged is named as what Health may be derived from, Healthy is
+         what many controllers call Health.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+from genguard.generation.flipped_conditions import REASON as FLIPPED
+from genguard.objects.fields import ABSENT
+from genguard.status.checked_object import (
+    FALSE,
+    TRUE,
+    CheckedObject,
+    Condition,
+    Conditions,
+    Places,
+    parse_generation,
+)
+from genguard.status.view import Blocks, Health, Reason, remark, short_word, type_word
+
+_READY: Final = {"ready": False, "isReady": True}
+"""Whether the name belongs to the standard alone: a value of a wrong type blocks then. Many kinds
+have a number or a text like 2/3 in `ready`."""
+_SETTLED: Final = {"settled": False, "isSettled": True}
+_SETTLED_TYPES: Final = ("Settled", "Converged")
+_HEALTH: Final = ("health", "Health")
+_HEALTH_TYPES: Final = ("Health", "Healthy")
+_COLOURS: Final = {"red": Health.RED, "yellow": Health.YELLOW, "green": Health.GREEN}
+_WANT: Final = "a boolean"
+_PER_CENT: Final = re.compile(r"(\d{1,3}(?:\.\d{1,9})?)\s?%", re.ASCII)
+
+
+class Flags(NamedTuple):
+    """What boolean fields, or conditions that are read alike, say of one question."""
+
+    said: bool = False
+    """Somebody says yes or no."""
+    reasons: tuple[Reason, ...] = ()
+    """One for each that does not say yes."""
+    remarks: tuple[Reason, ...] = ()
+    """One for each value that belongs to somebody else."""
+
+    @property
+    def holds(self) -> bool:
+        """Somebody says yes, and nobody anything else."""
+        return self.said and not self.reasons
+
+
+def current_places(obj: CheckedObject, places: Places) -> tuple[Places, list[Reason]]:
+    """Return the places that are about this generation, and a reason for each other one.
+
+    `status` is always among the former: evaluate() compares its observedGeneration before.
+    """
+    kept, reasons = [], []
+    for path, part in places:
+        observed = ABSENT if path == "status" else part.get("observedGeneration", ABSENT)
+        number = parse_generation(observed)
+        if observed is ABSENT or obj.generation is None or number == obj.generation:
+            kept.append((path, part))
+        else:
+            have = number if number is not None else short_word(observed)
+            reasons.append(Reason(f"{path}.observedGeneration", have, str(obj.generation)))
+    return kept, reasons
+
+
+def read_ready(places: Places) -> Flags:
+    """Read the fields `ready` and `isReady`."""
+    return _read_flags(places, _READY, Blocks.BOTH)
+
+
+def read_settled(obj: CheckedObject, conditions: Conditions, places: Places) -> Flags:
+    """Read the fields `settled` and `isSettled` and the conditions Settled and Converged."""
+    flags = _read_flags(places, _SETTLED, Blocks.SETTLED)
+    said, reasons = flags.said, list(flags.reasons)
+    for found in filter(None, map(conditions.get, _SETTLED_TYPES)):
+        if found.status == FALSE and found.reason == FLIPPED:
+            # Written by --flip-status, beside Ready=Unknown. A controller that only knows Ready
+            # never turns it back.
+            continue
+        said = True
+        if found.stale(obj.generation):
+            reasons.append(found.stale_reason(obj.generation, Blocks.SETTLED))
+        elif found.status != TRUE:
+            reasons.append(found.blocking(TRUE, Blocks.SETTLED))
+    return Flags(said, tuple(reasons), flags.remarks)
+
+
+def _read_flags(places: Places, names: dict[str, bool], blocks: Blocks) -> Flags:
+    said = False
+    reasons: list[Reason] = []
+    remarks: list[Reason] = []
+    for path, value, is_strict in _fields(places, names):
+        word = value.capitalize() if isinstance(value, str) else value
+        if word is True or word == TRUE:
+            said = True
+        elif word is False or word is None or word in (FALSE, "Unknown"):
+            said = True
+            reasons.append(Reason(path, word, "true", "", blocks))
+        elif is_strict:
+            said = True
+            reasons.append(Reason(path, type_word(value), _WANT, "", blocks))
+        else:
+            remarks.append(remark(path, have=type_word(value), note="not a boolean, so not read"))
+    return Flags(said, tuple(reasons), tuple(remarks))
+
+
+def _fields(places: Places, names: dict[str, bool]) -> Iterator[tuple[str, Any, bool]]:
+    """Yield path, value and strictness of each name, from the first place that has it."""
+    for name, is_strict in names.items():
+        for path, part in places:
+            if name in part:
+                yield f"{path}.{name}", part[name], is_strict
+                break
+
+
+class HealthSaid(NamedTuple):
+    """What fields and conditions say of health: the worst of it."""
+
+    health: Health | None = None
+    """None: nobody says anything that can be read."""
+    reasons: tuple[Reason, ...] = ()
+    """One for each that does not say Green."""
+
+
+def read_health(
+    obj: CheckedObject, conditions: Conditions, places: Places, red: Blocks
+) -> HealthSaid:
+    """Read the field `health` and the conditions Health and Healthy.
+
+    red  what an object cannot be while it says Red; every other answer is a remark
+
+    Health=False may mean degraded as well as unavailable, so it is Yellow: whether the object works
+    is what Ready says. Null and Unknown are Yellow: nobody has said Green yet. An old condition
+    does not count.
+    """
+    said: list[Health] = []
+    reasons: list[Reason] = []
+
+    def add(path: str, value: Any, colour: Health, note: str) -> None:
+        said.append(colour)
+        if colour is Health.RED and red:
+            reasons.append(Reason(path, short_word(value), Health.GREEN, note, red))
+        elif colour is not Health.GREEN:
+            reasons.append(remark(path, have=short_word(value), note=note))
+
+    for path, value, _ in _fields(places, dict.fromkeys(_HEALTH, False)):
+        colour = _colour(value)
+        if colour is None:
+            note = "not Red, Yellow or Green, so not read"
+            reasons.append(remark(path, have=short_word(value), note=note))
+        else:
+            add(path, value, colour, "not known yet" if value is None else "")
+    for found in filter(None, map(conditions.get, _HEALTH_TYPES)):
+        if found.stale(obj.generation):
+            reasons.append(found.stale_reason(obj.generation, Blocks.NOTHING))
+        else:
+            note = short_word(found.reason) if found.reason else ""
+            add(found.path, found.status, _colour_of_condition(found), note)
+    worst = next((one for one in reversed(Health) if one in said), None)
+    return HealthSaid(worst, tuple(reasons))
+
+
+def _colour(value: Any) -> Health | None:
+    if value is None:
+        return Health.YELLOW
+    return _COLOURS.get(value.lower()) if isinstance(value, str) else None
+
+
+def _colour_of_condition(found: Condition) -> Health:
+    if found.status == TRUE:
+        return Health.GREEN
+    return _colour(found.status) or Health.YELLOW
+
+
+def read_progress(places: Places) -> tuple[str, float] | None:
+    """Return path and share of a `progress` such as `45%`; None for anything else.
+
+    A number may be a share or a percentage: 1 is both the beginning and the end. So it is not read.
+    """
+    for path, value, _ in _fields(places, {"progress": False}):
+        found = _PER_CENT.fullmatch(value) if isinstance(value, str) else None
+        if found is not None:
+            return path, min(1.0, round(float(found[1]) / 100, 2))
+    return None

@@ -1,0 +1,249 @@
+"""Builds trees of owners and the objects that they own, each assessed after its children.
+
+An object is placed below its controller, or else below the first of its owners that is known. A
+member of an Application (app.k8s.io) that no known object owns is placed below the Application, an
+object that another one depends on (dependents.py) below that one. One that is owned elsewhere stays
+there, and counts for both.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from genguard.generation.table import load_rows
+from genguard.objects.fields import ABSENT, get
+from genguard.objects.selectors import Truth, matches_labels
+from genguard.status.assessment import Assessment, Judge, assess, judge_nothing
+from genguard.status.dependents import DependentIndex
+from genguard.status.view import Past, StatusView
+
+Resource = tuple[str, str]
+"""Group and resource: `("apps", "deployments")`."""
+PODS: Final[Resource] = ("", "pods")
+JOBS: Final[Resource] = ("batch", "jobs")
+REPLICA_SETS: Final[Resource] = ("apps", "replicasets")
+WORKLOADS: Final[Mapping[Resource, tuple[Resource, ...]]] = {
+    ("apps", "deployments"): (REPLICA_SETS,),
+    REPLICA_SETS: (PODS,),
+    ("apps", "statefulsets"): (PODS,),
+    ("apps", "daemonsets"): (PODS,),
+    ("", "replicationcontrollers"): (PODS,),
+    ("batch", "cronjobs"): (JOBS,),
+    JOBS: (PODS,),
+    PODS: (),
+}
+"""What the objects of a kind own. Source: the controllers in kubernetes pkg/controller, each of
+which sets the ownerReferences of what it creates."""
+APPLICATION: Final = ("app.k8s.io", "Application")
+Document = Mapping[str, Any]
+"""A decoded object."""
+
+
+class Node(NamedTuple):
+    """One object and the objects that it owns, each assessed."""
+
+    assessment: Assessment
+    children: tuple["Node", ...]
+
+    def walk(self) -> Iterator["Node"]:
+        """Yield this node, then everything below it, parents first."""
+        pending = [self]
+        while pending:
+            node = pending.pop()
+            yield node
+            pending += reversed(node.children)
+
+
+def owned_by(resource: Resource) -> set[Resource]:
+    """Return every resource that objects of a built-in one own, directly or indirectly."""
+    found: set[Resource] = set()
+    pending = [resource]
+    while pending:
+        below = set(WORKLOADS.get(pending.pop(), ())) - found
+        found |= below
+        pending += below
+    return found
+
+
+def is_custom(resource: Resource) -> bool:
+    """Whether a resource is not built in, so that what its objects own is not known beforehand."""
+    return all((row.group, row.resource) != resource for row in load_rows())
+
+
+def build_trees(
+    documents: Sequence[Document],
+    shown: Collection[str] | None = None,
+    past: Callable[[str], Past | None] = lambda _: None,
+    *,
+    at: float,
+    judge: Judge = judge_nothing,
+) -> tuple[Node, ...]:
+    """Build the trees of all documents, in their order. Children are sorted by kind and name.
+
+    shown  uids of the objects to show; one below another of them appears only there. None: all.
+    past   returns what is known from earlier writes of the object with a uid.
+    at     now, in Unix seconds.
+    judge  evaluates rules in CEL.
+    """
+    dependents = DependentIndex(documents)
+    parents = _find_parents(documents, dependents)
+    below: dict[int, list[int]] = {}
+    for index, parent in parents.items():
+        below.setdefault(parent, []).append(index)
+    order = _order_from_roots(documents, parents, below, shown)
+    placed = set(order)
+    nodes: dict[int, Node] = {}
+    views: dict[int, StatusView] = {}
+    for index in _order_of_evaluation(order, below, dependents):
+        document = documents[index]
+        depended = dependents.of(index)
+        found = {one: nodes.pop(one) for one in below.get(index, ()) if one in nodes}
+        owned = [node.assessment.view for one, node in found.items() if one not in depended]
+        others = [views[one] for one in depended if one in views] + dependents.missing(index)
+        children = sorted(found.values(), key=lambda node: _sort_key(node.assessment.document))
+        known = past(read_uid(document))
+        judged = assess(document, known, owned, others, at=at, judge=judge)
+        nodes[index], views[index] = Node(judged, tuple(children)), judged.view
+    return tuple(nodes[index] for index in sorted(nodes) if index in placed)
+
+
+def read_uid(document: Document) -> str:
+    """Return metadata.uid, or ""."""
+    uid = get(document, "metadata", "uid")
+    return uid if isinstance(uid, str) else ""
+
+
+def group_and_kind(document: Document) -> tuple[str, str]:
+    """Return group and kind, each "" when it cannot be read."""
+    version, kind = document.get("apiVersion"), document.get("kind")
+    group = version.rpartition("/")[0] if isinstance(version, str) else ""
+    return group, kind if isinstance(kind, str) else ""
+
+
+def _order_from_roots(
+    documents: Sequence[Document],
+    parents: Mapping[int, int],
+    below: Mapping[int, Sequence[int]],
+    shown: Collection[str] | None,
+) -> list[int]:
+    """Return the indexes of the shown objects and all below them, owners first."""
+    starts = {
+        index
+        for index, document in enumerate(documents)
+        if shown is None or read_uid(document) in shown
+    }
+    roots = [index for index in starts if starts.isdisjoint(_ancestors(index, parents))]
+    order: dict[int, None] = {}
+    # Objects that own each other in a circle have no root: the first of them becomes one.
+    for start in (*roots, *sorted(starts)):
+        pending = [start]
+        while pending:
+            index = pending.pop()
+            if index not in order:
+                order[index] = None
+                pending += below.get(index, ())
+    return list(order)
+
+
+def _order_of_evaluation(
+    order: Sequence[int], below: Mapping[int, Sequence[int]], dependents: DependentIndex
+) -> list[int]:
+    """Return the indexes, each after all that its answer needs.
+
+    In a circle of objects that depend on each other, the last one is judged without the first.
+    """
+    found: dict[int, None] = {}
+    entered: set[int] = set()
+    pending = [(index, False) for index in reversed(order)]
+    while pending:
+        index, needs_are_done = pending.pop()
+        if needs_are_done:
+            found[index] = None
+        elif index not in entered:
+            entered.add(index)
+            pending.append((index, True))
+            needed = (*below.get(index, ()), *dependents.of(index))
+            pending += [(one, False) for one in needed if one not in entered]
+    return list(found)
+
+
+def _ancestors(index: int, parents: Mapping[int, int]) -> set[int]:
+    found: set[int] = set()
+    while (parent := parents.get(index)) is not None and parent not in found:
+        found.add(parent)
+        index = parent
+    return found
+
+
+def _find_parents(documents: Sequence[Document], dependents: DependentIndex) -> dict[int, int]:
+    by_uid = {uid: index for index, one in enumerate(documents) if (uid := read_uid(one))}
+    found = {
+        index: parent
+        for index, document in enumerate(documents)
+        if (parent := _find_owner(document, by_uid)) is not None and parent != index
+    }
+    for index, document in enumerate(documents):
+        if group_and_kind(document) == APPLICATION:
+            for other, member in enumerate(documents):
+                if other != index and other not in found and is_member(document, member):
+                    found[other] = index
+    for index, other in dependents.pairs():
+        if other not in found and other not in _ancestors(index, found):
+            found[other] = index
+    return found
+
+
+def _find_owner(document: Document, by_uid: Mapping[str, int]) -> int | None:
+    owners = get(document, "metadata", "ownerReferences")
+    found: int | None = None
+    for one in owners if isinstance(owners, list) else ():
+        uid = get(one, "uid")
+        parent = by_uid.get(uid) if isinstance(uid, str) else None
+        if parent is not None and (found is None or get(one, "controller") is True):
+            found = parent
+    return found
+
+
+def is_member(application: Document, document: Document) -> bool:
+    """Whether an object belongs to an Application: by kind, namespace and labels.
+
+    Source: kubernetes-sigs/application api/v1beta1/application_types.go:ApplicationSpec.
+    """
+    metadata, mine = get(document, "metadata"), get(application, "metadata")
+    return (
+        group_and_kind(document) in component_kinds(application)
+        and get(metadata, "namespace") in (ABSENT, get(mine, "namespace"))
+        and matches_selector(get(application, "spec", "selector"), get(metadata, "labels"))
+    )
+
+
+def component_kinds(application: Document) -> list[tuple[str, str]]:
+    """Return group and kind of each kind of member that an Application names."""
+    kinds = get(application, "spec", "componentKinds")
+    if not isinstance(kinds, list):
+        return []
+    found = [(get(one, "group"), get(one, "kind")) for one in kinds]
+    # Its examples call the core group "core" or, after its version, "v1".
+    return [
+        (group if isinstance(group, str) and group not in ("core", "v1") else "", kind)
+        for group, kind in found
+        if isinstance(kind, str)
+    ]
+
+
+def matches_selector(selector: Any, labels: Any) -> bool:
+    """Whether a LabelSelector from an object matches labels; an absent or malformed one does not.
+
+    Source: apimachinery pkg/apis/meta/v1/helpers.go:LabelSelectorAsSelector.
+    """
+    if not isinstance(selector, Mapping):
+        return False
+    known = labels if isinstance(labels, Mapping) else {}
+    try:
+        return matches_labels(selector, known, complete=True) is Truth.TRUE
+    except (AttributeError, TypeError):
+        return False
+
+
+def _sort_key(document: Document) -> tuple[str, str]:
+    name = get(document, "metadata", "name")
+    return group_and_kind(document)[1], name if isinstance(name, str) else ""

@@ -1,0 +1,338 @@
+"""The answer of Argo CD for an object: gitops-engine pkg/health, GetResourceHealth without Lua.
+
+Source: github.com/argoproj/argo-cd/gitops-engine on 2026-09-14, health_*.go. Most kinds are
+converted to their Go type first. An object that does not fit its type is Unknown, and so is one of
+a version that Argo CD does not know.
+"""
+
+import json
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Any, Final
+
+from genguard.status.views.go_values import (
+    ZERO_TIME,
+    Document,
+    Typed,
+    TypeMismatchError,
+    convert,
+    kind_of,
+    nested_or_absent,
+    text,
+    unix_nanoseconds,
+    wrap,
+)
+
+
+class ArgoHealth(StrEnum):
+    """The answers of Argo CD; Missing is for objects that are not in the cluster."""
+
+    HEALTHY = "Healthy"
+    PROGRESSING = "Progressing"
+    DEGRADED = "Degraded"
+    SUSPENDED = "Suspended"
+    MISSING = "Missing"
+    UNKNOWN = "Unknown"
+
+
+def _healthy_if(done: bool) -> ArgoHealth:  # noqa: FBT001 - it is the question
+    """Return Healthy when done, else Progressing: the result of most checks."""
+    return ArgoHealth.HEALTHY if done else ArgoHealth.PROGRESSING
+
+
+def _first_condition(status: Typed, kind: str) -> Typed:
+    """Return the first condition of a type, the one that Argo CD reads; {} if there is none."""
+    return next((c for c in status.get("conditions", []) if c.get("type") == kind), {})
+
+
+def _unobserved(it: Typed) -> bool:
+    """Whether status is behind spec; Argo CD accepts an observedGeneration that is ahead."""
+    generation = it.get("metadata", {}).get("generation", 0)
+    return bool(generation > it.get("status", {}).get("observedGeneration", 0))
+
+
+_ANNOTATION: Final = "autoscaling.alpha.kubernetes.io/conditions"
+_PATH: Final = f"metadata.annotations[{_ANNOTATION!r}]"
+_LONG_S: Final = "\u017f"
+"""The only other letter that Go folds into one of these names."""
+_FIELDS: Final = ("type", "status", "reason", "message")
+
+
+def _autoscaler_v2(it: Typed) -> ArgoHealth:
+    """Use `status.conditions`."""
+    return _scaling(it.get("status", {}).get("conditions", []))
+
+
+def _autoscaler_v1(it: Typed) -> ArgoHealth:
+    """Use the annotation in which v1 has the conditions as JSON; raises TypeMismatchError."""
+    return _scaling(_annotated(it))
+
+
+def _scaling(conditions: list[Typed]) -> ArgoHealth:
+    if any(c.get("reason") in _UNSCALABLE.get(c.get("type", ""), ()) for c in conditions):
+        return ArgoHealth.DEGRADED
+    scaling = (c for c in conditions if c.get("status") == "True")
+    return _healthy_if(any(c.get("type") in ("AbleToScale", "ScalingLimited") for c in scaling))
+
+
+_UNSCALABLE: Final = {
+    "AbleToScale": {"FailedGetScale", "FailedUpdateScale"},
+    "ScalingActive": {
+        "FailedGetResourceMetric",
+        "FailedGetObjectMetric",
+        "FailedGetPodsMetric",
+        "FailedGetExternalMetric",
+        "FailedComputeMetricsReplicas",
+        "InvalidSelector",
+    },
+}
+
+
+def _annotated(it: Typed) -> list[Typed]:
+    written = it.get("metadata", {}).get("annotations", {}).get(_ANNOTATION)
+    if written is None:
+        return []
+    try:
+        # The standard decoder takes lone surrogates and numbers of any size, as Go's does.
+        found = json.loads(
+            written, object_pairs_hook=_object, parse_int=float, parse_constant=_refuse
+        )
+    except (ValueError, RecursionError) as error:
+        raise TypeMismatchError(_PATH) from error
+    if not isinstance(found, list | None) or not all(map(_fits, found or [])):
+        raise TypeMismatchError(_PATH)
+    return [condition or {} for condition in found or []]
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    fields: dict[str, Any] = {}
+    for key, value in pairs:
+        name = key.replace(_LONG_S, "s").lower()
+        if value is not None and isinstance(fields.get(name, ""), str):
+            fields[name] = value
+    return fields
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no JSON")
+
+
+def _fits(condition: Any) -> bool:
+    return condition is None or (
+        isinstance(condition, dict)
+        and all(isinstance(condition.get(field, ""), str) for field in _FIELDS)
+    )
+
+
+def _pod(it: Typed) -> ArgoHealth:
+    """With restartPolicy Always healthy when ready; otherwise only when it has succeeded."""
+    policy = it.get("spec", {}).get("restartPolicy")
+    status = it.get("status", {})
+    if policy == "Always" and any(map(_cannot_start, status.get("containerStatuses", []))):
+        return ArgoHealth.DEGRADED
+    phase = status.get("phase")
+    if phase != "Running":
+        return _PHASES.get(phase, ArgoHealth.UNKNOWN)
+    if policy == "Always":
+        return _running(status)
+    once = policy in ("OnFailure", "Never")
+    return ArgoHealth.PROGRESSING if once else ArgoHealth.UNKNOWN
+
+
+_PHASES: Final = {
+    "Pending": ArgoHealth.PROGRESSING,
+    "Succeeded": ArgoHealth.HEALTHY,
+    "Failed": ArgoHealth.DEGRADED,
+}
+
+
+def _cannot_start(container: Typed) -> bool:
+    reason = container.get("state", {}).get("waiting", {}).get("reason", "")
+    return bool(reason.startswith("Err") or reason.endswith(("Error", "BackOff")))
+
+
+def _running(status: Typed) -> ArgoHealth:
+    if _first_condition(status, "Ready").get("status") == "True":
+        return ArgoHealth.HEALTHY
+    containers = status.get("containerStatuses", [])
+    ended_before = any("terminated" in c.get("lastState", {}) for c in containers)
+    return ArgoHealth.DEGRADED if ended_before else ArgoHealth.PROGRESSING
+
+
+def _deployment(it: Typed) -> ArgoHealth:
+    """Suspended when paused, whatever else holds; Degraded past its progress deadline."""
+    spec, status = it.get("spec", {}), it.get("status", {})
+    if spec.get("paused"):
+        return ArgoHealth.SUSPENDED
+    if _unobserved(it):
+        return ArgoHealth.PROGRESSING
+    if _first_condition(status, "Progressing").get("reason") == "ProgressDeadlineExceeded":
+        return ArgoHealth.DEGRADED
+    updated = status.get("updatedReplicas", 0)
+    return _healthy_if(
+        spec.get("replicas", updated) <= updated
+        and status.get("replicas", 0) <= updated <= status.get("availableReplicas", 0)
+    )
+
+
+def _replica_set(it: Typed) -> ArgoHealth:
+    """Degraded when a replica cannot be created; surplus replicas do not matter."""
+    status = it.get("status", {})
+    if _unobserved(it):
+        return ArgoHealth.PROGRESSING
+    if _first_condition(status, "ReplicaFailure").get("status") == "True":
+        return ArgoHealth.DEGRADED
+    available = status.get("availableReplicas", 0)
+    return _healthy_if(available >= it.get("spec", {}).get("replicas", available))
+
+
+def _stateful_set(it: Typed) -> ArgoHealth:
+    """With `rollingUpdate` only the partition matters, with OnDelete only the ready Pods."""
+    spec, status = it.get("spec", {}), it.get("status", {})
+    if status.get("observedGeneration", 0) == 0 or _unobserved(it):
+        return ArgoHealth.PROGRESSING
+    wanted = spec.get("replicas")
+    if wanted is not None and status.get("readyReplicas", 0) < wanted:
+        return ArgoHealth.PROGRESSING
+    strategy = spec.get("updateStrategy", {})
+    if strategy.get("type") == "RollingUpdate" and "rollingUpdate" in strategy:
+        partition = strategy["rollingUpdate"].get("partition")
+        if wanted is None or partition is None:
+            return ArgoHealth.HEALTHY
+        return _healthy_if(status.get("updatedReplicas", 0) >= wrap(wanted - partition, 32))
+    return _healthy_if(
+        strategy.get("type") == "OnDelete"
+        or status.get("updateRevision", "") == status.get("currentRevision", "")
+    )
+
+
+def _daemon_set(it: Typed) -> ArgoHealth:
+    """With OnDelete always healthy; otherwise all Pods must be updated and available."""
+    status = it.get("status", {})
+    if _unobserved(it):
+        return ArgoHealth.PROGRESSING
+    if it.get("spec", {}).get("updateStrategy", {}).get("type") == "OnDelete":
+        return ArgoHealth.HEALTHY
+    least = min(status.get("updatedNumberScheduled", 0), status.get("numberAvailable", 0))
+    return _healthy_if(least >= status.get("desiredNumberScheduled", 0))
+
+
+def _job(it: Typed) -> ArgoHealth:
+    """Degraded if a condition Failed exists, even with status False; Suspended must be True."""
+    conditions = it.get("status", {}).get("conditions", [])
+    kinds = {condition.get("type") for condition in conditions}
+    if not kinds & {"Failed", "Complete", "Suspended"}:
+        return ArgoHealth.PROGRESSING
+    if "Failed" in kinds:
+        return ArgoHealth.DEGRADED
+    suspended = any(c.get("type") == "Suspended" and c.get("status") == "True" for c in conditions)
+    return ArgoHealth.SUSPENDED if suspended else ArgoHealth.HEALTHY
+
+
+_HOOK_FINALIZER: Final = "argocd.argoproj.io/hook-finalizer"
+"""Argo CD ignores the deletion of an object that has this finalizer."""
+
+
+def argo(document: Document) -> ArgoHealth | None:
+    """Return the answer of Argo CD for a decoded object; None for kinds without a check."""
+    try:
+        return assess(document)
+    except TypeMismatchError:
+        return ArgoHealth.UNKNOWN
+
+
+def assess(document: Document) -> ArgoHealth | None:
+    """Return the answer as argo() does; raises TypeMismatchError where the check has an error."""
+    if _deleted(document) and not is_hook(document):
+        return ArgoHealth.PROGRESSING
+    group, version, kind = kind_of(document)
+    plain = _PLAIN.get((group, kind))
+    if plain is not None:
+        return plain(document)
+    versions = _TYPED.get((group, kind))
+    if versions is None:
+        return None
+    if version not in versions:
+        raise TypeMismatchError("apiVersion")
+    package = (group or "core").removesuffix(".k8s.io")
+    return versions[version](convert(document, f"{package}/{version}.{kind}"))
+
+
+def _deleted(document: Document) -> bool:
+    return unix_nanoseconds(text(document, "metadata", "deletionTimestamp")) not in (
+        None,
+        ZERO_TIME,
+    )
+
+
+def is_hook(document: Document) -> bool:
+    """Whether the object has the finalizer of Argo CD's hooks, and all finalizers are strings."""
+    finalizers = nested_or_absent(document, "metadata", "finalizers")
+    return (
+        isinstance(finalizers, list)
+        and all(isinstance(name, str) for name in finalizers)
+        and _HOOK_FINALIZER in finalizers
+    )
+
+
+def _claim(it: Typed) -> ArgoHealth:
+    phases = {
+        "Lost": ArgoHealth.DEGRADED,
+        "Pending": ArgoHealth.PROGRESSING,
+        "Bound": ArgoHealth.HEALTHY,
+    }
+    return phases.get(it.get("status", {}).get("phase"), ArgoHealth.UNKNOWN)
+
+
+def _service(it: Typed) -> ArgoHealth:
+    balanced = it.get("spec", {}).get("type") == "LoadBalancer"
+    return _healthy_if(
+        not balanced or bool(it.get("status", {}).get("loadBalancer", {}).get("ingress"))
+    )
+
+
+def _api_service(it: Typed) -> ArgoHealth:
+    return _healthy_if(_first_condition(it.get("status", {}), "Available").get("status") == "True")
+
+
+_TYPED: Final[dict[tuple[str, str], dict[str, Callable[[Typed], ArgoHealth]]]] = {
+    ("apps", "Deployment"): {"v1": _deployment},
+    ("apps", "StatefulSet"): {"v1": _stateful_set},
+    ("apps", "ReplicaSet"): {"v1": _replica_set},
+    ("apps", "DaemonSet"): {"v1": _daemon_set},
+    ("", "Service"): {"v1": _service},
+    ("", "PersistentVolumeClaim"): {"v1": _claim},
+    ("", "Pod"): {"v1": _pod},
+    ("batch", "Job"): {"v1": _job},
+    ("apiregistration.k8s.io", "APIService"): {"v1": _api_service, "v1beta1": _api_service},
+    ("autoscaling", "HorizontalPodAutoscaler"): {
+        "v1": _autoscaler_v1,
+        "v2": _autoscaler_v2,
+    },
+}
+"""By group and kind, then by version."""
+
+
+def _ingress(document: Document) -> ArgoHealth:
+    balancer = nested_or_absent(document, "status", "loadBalancer", "ingress")
+    return _healthy_if(isinstance(balancer, list) and bool(balancer))
+
+
+def _workflow(document: Document) -> ArgoHealth:
+    return _WORKFLOWS.get(text(document, "status", "phase"), ArgoHealth.UNKNOWN)
+
+
+_WORKFLOWS: Final = {
+    "": ArgoHealth.PROGRESSING,
+    "Pending": ArgoHealth.PROGRESSING,
+    "Running": ArgoHealth.PROGRESSING,
+    "Succeeded": ArgoHealth.HEALTHY,
+    "Failed": ArgoHealth.DEGRADED,
+    "Error": ArgoHealth.DEGRADED,
+}
+_PLAIN: Final[dict[tuple[str, str], Callable[[Document], ArgoHealth]]] = {
+    ("extensions", "Ingress"): _ingress,
+    ("networking.k8s.io", "Ingress"): _ingress,
+    ("argoproj.io", "Workflow"): _workflow,
+}
+"""Not converted to a Go type, in any version: a field of another type counts as absent."""

@@ -1,0 +1,259 @@
+"""Reads decoded JSON as Go code does: untyped, or converted to the Go type of its kind.
+
+TypeMismatchError stands for an error of the Go code.
+
+Untyped: apimachinery pkg/apis/meta/v1/unstructured/helpers.go (NestedFieldNoCopy, NestedString,
+NestedInt64) and pkg/runtime/schema/group_version.go (ParseGroupVersion).
+
+Typed, as in Argo CD and kubectl: a wrong type in any field that the Go type has makes the
+conversion fail; null is the zero value; unknown fields are ignored. A float without a fraction is
+an integer, and an int64 put into an int32 loses its upper bits. Source: apimachinery
+pkg/runtime/converter.go (fromUnstructured) and the UnmarshalJSON of Time, Quantity and IntOrString.
+tests/controlplane/gotypes prints go_types.json (k8s.io/api and k8s.io/kube-aggregator v0.36).
+"""
+
+import binascii
+import re
+from base64 import b64decode
+from collections.abc import Callable, Mapping
+from datetime import date
+from functools import cache
+from importlib import resources
+from typing import Any, Final, NamedTuple, cast
+
+import msgspec
+
+from genguard.objects.fields import ABSENT, Absent
+from genguard.objects.quantity import is_quantity
+
+Document = Mapping[str, Any]
+"""A decoded object. `1.0` is a float and not an integer, as in Go."""
+
+
+class TypeMismatchError(ValueError):
+    """A field has another type than the tool expects; the message is its path."""
+
+
+class GroupVersionKind(NamedTuple):
+    """Group, version and kind; all "" for an apiVersion with two slashes, as in Go."""
+
+    group: str
+    version: str
+    kind: str
+
+    @property
+    def name(self) -> str:
+        """`apps/Deployment`; without a prefix for the core group."""
+        return f"{self.group}/{self.kind}" if self.group else self.kind
+
+
+def kind_of(document: Document) -> GroupVersionKind:
+    """Return the group, version and kind by which a tool chooses its rule."""
+    group, slash, version = text(document, "apiVersion").rpartition("/")
+    if "/" in group:
+        return GroupVersionKind("", "", "")
+    return GroupVersionKind(group if slash else "", version, text(document, "kind"))
+
+
+def nested(document: Document, *path: str) -> Any:
+    """Return the value at a path, or ABSENT; below null everything is absent.
+
+    Raises TypeMismatchError when a step before the last is neither an object nor null.
+    """
+    value: Any = document
+    for at, key in enumerate(path):
+        if value is None:
+            return ABSENT
+        if not isinstance(value, Mapping):
+            raise TypeMismatchError(".".join(path[:at]))
+        value = value.get(key, ABSENT)
+        if value is ABSENT:
+            return ABSENT
+    return value
+
+
+def nested_string(document: Document, *path: str) -> str | Absent:
+    """Return the string at a path, or ABSENT; raises TypeMismatchError, also for null."""
+    value = nested(document, *path)
+    if value is ABSENT or isinstance(value, str):
+        return value
+    raise TypeMismatchError(".".join(path))
+
+
+def nested_integer(document: Document, *path: str) -> int | Absent:
+    """Return the int64 at a path, or ABSENT; raises TypeMismatchError, also for null and 1.0."""
+    value = nested(document, *path)
+    if value is ABSENT or is_int64(value):
+        return cast("int | Absent", value)
+    raise TypeMismatchError(".".join(path))
+
+
+def is_int64(value: object) -> bool:
+    """Whether Go's JSON decoder keeps a value as an integer; it makes larger ones floats."""
+    return type(value) is int and -(2**63) <= value < 2**63
+
+
+def wrap(value: int, bits: int) -> int:
+    """Return an integer as Go stores it in an int32 or int64: without the upper bits."""
+    half = 1 << (bits - 1)
+    return (value + half) % (2 * half) - half
+
+
+def text(document: Document, *path: str, default: str = "") -> str:
+    """Return the string at a path; the default for anything else."""
+    value = nested_or_absent(document, *path)
+    return value if isinstance(value, str) else default
+
+
+def number(document: Document, *path: str, default: int = 0) -> int:
+    """Return the integer at a path; the default for anything else, also for 1.0."""
+    value = nested_or_absent(document, *path)
+    return cast(int, value) if is_int64(value) else default
+
+
+def nested_or_absent(document: Document, *path: str) -> Any:
+    """Return the value at a path; ABSENT where nested() raises."""
+    try:
+        return nested(document, *path)
+    except TypeMismatchError:
+        return ABSENT
+
+
+_RFC3339: Final = re.compile(
+    r"(\d{4})-(\d\d)-(\d\d)T(\d{1,2}):(\d\d):(\d\d)(?:[.,](\d+))?(?:Z|([+-])(\d\d):(\d\d))",
+    re.ASCII,
+)
+_FOUR_CENTURIES: Final = 146_097
+"""Days after which the calendar repeats. Go has a year 0, Python does not."""
+_EPOCH: Final = date(1970, 1, 1).toordinal()
+_SECOND: Final = 1_000_000_000
+ZERO_TIME: Final = (1 - _EPOCH) * 86_400 * _SECOND
+"""Go's zero time, the first instant of year 1, in Unix nanoseconds."""
+
+
+def unix_nanoseconds(written: str) -> int | None:
+    """Return the time that Go's time.Parse(time.RFC3339, …) reads, in Unix nanoseconds, or None.
+
+    Go accepts an hour of one digit, a comma before fractions, and offsets up to 24:60.
+    """
+    match = _RFC3339.fullmatch(written)
+    if match is None:
+        return None
+    year, month, day, hour, minute, second = map(int, match.groups()[:6])
+    shift = 400 if year < 400 else 0  # noqa: PLR2004 - as the centuries
+    try:
+        days = date(year + shift, month, day).toordinal() - _FOUR_CENTURIES * shift // 400
+    except ValueError:
+        return None
+    fraction, sign, hours, minutes = match.groups()[6:]
+    east_hours, east_minutes = int(hours or 0), int(minutes or 0)
+    if hour > 23 or max(minute, second) > 59 or east_hours > 24 or east_minutes > 60:  # noqa: PLR2004
+        return None
+    offset = (east_hours * 3600 + east_minutes * 60) * (-1 if sign == "-" else 1)
+    whole = (days - _EPOCH) * 86_400 + hour * 3600 + minute * 60 + second - offset
+    return whole * _SECOND + int((fraction or "")[:9].ljust(9, "0"))
+
+
+Types = Mapping[str, Mapping[str, str]]
+"""Struct → field → type: a scalar of `_SCALARS`, a struct, or one of these after `[]` or `{}`."""
+Typed = dict[str, Any]
+"""A converted struct. A field that is absent or null has no key."""
+
+
+@cache
+def go_types() -> Types:
+    """Load the Go types of go_types.json, by package and name: `apps/v1.Deployment`."""
+    shipped = resources.files("genguard.status.views").joinpath("go_types.json").read_bytes()
+    return msgspec.json.decode(shipped, type=dict[str, dict[str, str]])
+
+
+def convert(document: Document, struct: str, types: Types | None = None) -> Typed:
+    """Convert an object to the Go type `struct`; raises TypeMismatchError with the wrong path."""
+    return _struct(go_types() if types is None else types, struct, document, "")
+
+
+def _struct(types: Types, struct: str, value: Any, path: str) -> Typed:
+    if not isinstance(value, Mapping):
+        raise TypeMismatchError(path)
+    return {
+        key: _value(types, code, value[key], f"{path}.{key}" if path else key)
+        for key, code in types[struct].items()
+        if value.get(key) is not None
+    }
+
+
+def _value(types: Types, code: str, value: Any, path: str) -> Any:
+    scalar = _SCALARS.get(code)
+    if scalar is not None:
+        converted = scalar(value)
+        if converted is None:
+            raise TypeMismatchError(path)
+        return converted
+    if code.startswith("[]"):
+        if not isinstance(value, list):
+            raise TypeMismatchError(path)
+        return [_item(types, code[2:], item, f"{path}[{at}]") for at, item in enumerate(value)]
+    if code.startswith("{}"):
+        if not isinstance(value, Mapping):
+            raise TypeMismatchError(path)
+        return {
+            key: _item(types, code[2:], item, f"{path}[{key!r}]") for key, item in value.items()
+        }
+    return _struct(types, code, value, path)
+
+
+def _item(types: Types, code: str, value: Any, path: str) -> Any:
+    """Convert an item of a list or map; null becomes its zero value, such as "" or {}."""
+    if value is None:
+        return {} if code in types else _ZEROS.get(code)
+    return _value(types, code, value, path)
+
+
+def _whole(value: Any) -> int | None:
+    """Return a number without a fraction, such as 2.0, as an integer; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != value // 1:
+        return None
+    # Beyond int64 it is a float in Go. The conversion is undefined; on amd64 it gives this.
+    return int(value) if -(2**63) <= value < 2**63 else -(2**63)
+
+
+def _int32(value: Any) -> int | None:
+    whole = _whole(value)
+    return None if whole is None else wrap(whole, 32)
+
+
+def _int_or_string(value: Any) -> int | str | None:
+    whole = value if isinstance(value, str) else _whole(value)
+    return None if isinstance(whole, int) and wrap(whole, 32) != whole else whole
+
+
+def _quantity(value: Any) -> str | float | None:
+    if isinstance(value, str):
+        return value if is_quantity(value.strip(" ")) else None
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _bytes(value: Any) -> bytes | None:
+    if isinstance(value, list):
+        # The bytes of a Go slice; no rule reads them.
+        return b"" if all(item is None or _whole(item) is not None for item in value) else None
+    if not isinstance(value, str):
+        return None
+    try:
+        return b64decode(value.replace("\r", "").replace("\n", ""), validate=True)
+    except (binascii.Error, ValueError):
+        return None
+
+
+_SCALARS: Final[dict[str, Callable[[Any], Any]]] = {
+    "string": lambda value: value if isinstance(value, str) else None,
+    "bool": lambda value: value if isinstance(value, bool) else None,
+    "int32": _int32,
+    "int64": _whole,
+    "time": lambda value: unix_nanoseconds(value) if isinstance(value, str) else None,
+    "quantity": _quantity,
+    "intOrString": _int_or_string,
+    "bytes": _bytes,
+    "any": lambda value: value,
+}
+_ZEROS: Final[dict[str, Any]] = {"string": "", "bool": False, "int32": 0, "int64": 0}

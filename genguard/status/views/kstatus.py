@@ -1,0 +1,295 @@
+"""The answer of kstatus for an object: sigs.k8s.io/cli-utils pkg/kstatus/status, Compute (v0.37.2).
+
+Flux, kpt and other tools use kstatus. An error of kstatus becomes Unknown. The order matters:
+deletion; generation; the conditions Reconciling and Stalled; the rule of the kind, found by group
+and kind in any version; the condition Ready. An object with none of these is Current.
+"""
+
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from typing import Any, Final, NamedTuple
+
+from genguard.objects.fields import ABSENT
+from genguard.status.views.go_values import (
+    ZERO_TIME,
+    Document,
+    Typed,
+    TypeMismatchError,
+    Types,
+    convert,
+    kind_of,
+    nested,
+    nested_integer,
+    nested_string,
+    number,
+    text,
+    unix_nanoseconds,
+    wrap,
+)
+
+
+class Kstatus(StrEnum):
+    """The answers of kstatus; NotFound is for objects that could not be read at all."""
+
+    CURRENT = "Current"
+    IN_PROGRESS = "InProgress"
+    FAILED = "Failed"
+    TERMINATING = "Terminating"
+    UNKNOWN = "Unknown"
+    NOT_FOUND = "NotFound"
+
+
+class KstatusInput(NamedTuple):
+    """What the rule of a kind reads."""
+
+    document: Document
+    conditions: list[Typed]
+    """`status.conditions`; each of their fields may be absent."""
+    at: float
+    """Now, in Unix seconds."""
+
+    def has(self, kind: str, status: str) -> bool:
+        """Whether any condition of that type has that status."""
+        return any(c.get("type") == kind and c.get("status") == status for c in self.conditions)
+
+
+def _current_if(done: bool) -> Kstatus:  # noqa: FBT001 - it is the question
+    """Return Current when done, else InProgress: the result of most rules."""
+    return Kstatus.CURRENT if done else Kstatus.IN_PROGRESS
+
+
+_NO_DEADLINE: Final = 2**31 - 1
+
+
+def _deployment(it: KstatusInput) -> Kstatus:
+    """Failed past its deadline; Current requires Available and, with a deadline, Progressing."""
+    progressing = [c for c in it.conditions if c.get("type") == "Progressing"]
+    if any(c.get("reason") == "ProgressDeadlineExceeded" for c in progressing):
+        return Kstatus.FAILED
+    deadline = number(it.document, "spec", "progressDeadlineSeconds", default=_NO_DEADLINE)
+    finished = deadline == _NO_DEADLINE or any(
+        c.get("status") == "True" and c.get("reason") == "NewReplicaSetAvailable"
+        for c in progressing
+    )
+    wanted = number(it.document, "spec", "replicas", default=1)
+    updated = number(it.document, "status", "updatedReplicas")
+    return _current_if(
+        number(it.document, "status", "replicas") == wanted
+        and wanted <= updated <= number(it.document, "status", "availableReplicas")
+        and wanted <= number(it.document, "status", "readyReplicas")
+        and finished
+        and it.has("Available", "True")
+    )
+
+
+def _replica_set(it: KstatusInput) -> Kstatus:
+    """InProgress while a replica cannot be created, whatever the counters are."""
+    if it.has("ReplicaFailure", "True"):
+        return Kstatus.IN_PROGRESS
+    wanted = number(it.document, "spec", "replicas", default=1)
+    counts = ("fullyLabeledReplicas", "availableReplicas", "readyReplicas")
+    return _current_if(
+        all(wanted <= number(it.document, "status", count) for count in counts)
+        and number(it.document, "status", "replicas") <= wanted
+    )
+
+
+def _stateful_set(it: KstatusInput) -> Kstatus:
+    """Always Current with OnDelete; with a partition the revisions are not compared."""
+    if text(it.document, "spec", "updateStrategy", "type") == "OnDelete":
+        return Kstatus.CURRENT
+    wanted = number(it.document, "spec", "replicas", default=1)
+    if number(it.document, "status", "replicas") != wanted:
+        return Kstatus.IN_PROGRESS
+    if number(it.document, "status", "readyReplicas") < wanted:
+        return Kstatus.IN_PROGRESS
+    strategy = ("spec", "updateStrategy", "rollingUpdate", "partition")
+    partition = number(it.document, *strategy, default=-1)
+    if partition != -1:
+        return _current_if(
+            number(it.document, "status", "updatedReplicas") >= wrap(wanted - partition, 64)
+        )
+    current, update = (
+        text(it.document, "status", name) for name in ("currentRevision", "updateRevision")
+    )
+    return _current_if(
+        number(it.document, "status", "currentReplicas") >= wanted and current == update
+    )
+
+
+def _daemon_set(it: KstatusInput) -> Kstatus:
+    """InProgress until its controller has written observedGeneration."""
+    for field in (("metadata", "generation"), ("status", "observedGeneration")):
+        if nested_integer(it.document, *field) is ABSENT:
+            return Kstatus.IN_PROGRESS
+    desired = number(it.document, "status", "desiredNumberScheduled", default=-1)
+    counts = ("currentNumberScheduled", "updatedNumberScheduled", "numberAvailable", "numberReady")
+    return _current_if(
+        desired != -1 and all(desired <= number(it.document, "status", count) for count in counts)
+    )
+
+
+SCHEDULE_WINDOW: Final = 15.0
+"""Seconds after which an unschedulable Pod counts as Failed."""
+
+
+def _pod(it: KstatusInput) -> Kstatus:
+    """Current when ready or ended in any way; raises TypeMismatchError for an unknown phase."""
+    phase = text(it.document, "status", "phase")
+    if phase in ("Succeeded", "Failed"):
+        return Kstatus.CURRENT
+    if phase == "Running":
+        if it.has("Ready", "True"):
+            return Kstatus.CURRENT
+        return Kstatus.FAILED if _crash_looping(it.document) else Kstatus.IN_PROGRESS
+    if phase == "Pending":
+        return _pending(it)
+    if phase == "":
+        return Kstatus.IN_PROGRESS
+    raise TypeMismatchError("status.phase")
+
+
+def _pending(it: KstatusInput) -> Kstatus:
+    unscheduled = (
+        c for c in it.conditions if c.get("type") == "PodScheduled" and c.get("status") == "False"
+    )
+    if next(unscheduled, {}).get("reason") != "Unschedulable":
+        return Kstatus.IN_PROGRESS
+    created = unix_nanoseconds(text(it.document, "metadata", "creationTimestamp"))
+    young = (it.at - SCHEDULE_WINDOW) * 1e9 < (ZERO_TIME if created is None else created)
+    return Kstatus.IN_PROGRESS if young else Kstatus.FAILED
+
+
+def _crash_looping(document: Document) -> bool:
+    """Whether a container waits in CrashLoopBackOff; containers without a name are ignored.
+
+    Raises TypeMismatchError where getCrashLoopingContainers panics or returns an error.
+    """
+    path = "status.containerStatuses"
+    statuses = nested(document, "status", "containerStatuses")
+    if statuses is ABSENT:
+        return False
+    if not isinstance(statuses, list):
+        raise TypeMismatchError(path)
+    found = False
+    for status in statuses:
+        if _step(status, "name", str, path) is None:
+            continue
+        value: Any = status
+        for key in ("state", "waiting"):
+            value = None if value is None else _step(value, key, Mapping, path)
+        reason = None if value is None else _step(value, "reason", str, path)
+        found = found or reason == "CrashLoopBackOff"
+    return found
+
+
+def _step(value: Any, key: str, wanted: type, path: str) -> Any:
+    """Return the value of a key, None when absent; raises TypeMismatchError for another type."""
+    if not isinstance(value, Mapping):
+        raise TypeMismatchError(path)
+    found = value.get(key, ABSENT)
+    if found is ABSENT:
+        return None
+    if not isinstance(found, wanted):
+        raise TypeMismatchError(path)
+    return found
+
+
+_CONDITIONS: Final[Types] = {
+    "object": {"status": "status"},
+    "status": {"conditions": "[]condition"},
+    "condition": {"type": "string", "status": "string", "reason": "string", "message": "string"},
+}
+
+
+def kstatus(document: Document, at: float) -> Kstatus:
+    """Return the answer of kstatus for a decoded object; `at` is now, in Unix seconds."""
+    try:
+        return compute(document, at)
+    except TypeMismatchError:
+        return Kstatus.UNKNOWN
+
+
+def compute(document: Document, at: float) -> Kstatus:
+    """Return the answer as kstatus() does; raises TypeMismatchError where Compute has an error."""
+    if nested_string(document, "metadata", "deletionTimestamp") not in (ABSENT, ""):
+        return Kstatus.TERMINATING
+    generation = nested_integer(document, "metadata", "generation")
+    if generation is not ABSENT:
+        observed = nested_integer(document, "status", "observedGeneration")
+        if observed not in (ABSENT, generation):
+            return Kstatus.IN_PROGRESS
+    conditions = convert(document, "object", _CONDITIONS).get("status", {}).get("conditions", [])
+    for condition in conditions:
+        answer = _STANDARD.get(condition.get("type", ""))
+        if answer is not None and condition.get("status") == "True":
+            return answer
+    rule = RULES.get(kind_of(document).name, _ready_condition)
+    return rule(KstatusInput(document, conditions, at))
+
+
+_STANDARD: Final = {"Reconciling": Kstatus.IN_PROGRESS, "Stalled": Kstatus.FAILED}
+
+
+def _ready_condition(it: KstatusInput) -> Kstatus:
+    for condition in it.conditions:
+        if condition.get("type") == "Ready" and condition.get("status") in _READY:
+            return _current_if(condition.get("status") == "True")
+    return Kstatus.CURRENT
+
+
+_READY: Final = frozenset({"True", "False", "Unknown"})
+
+
+def _always(_it: KstatusInput) -> Kstatus:
+    return Kstatus.CURRENT
+
+
+def _claim(it: KstatusInput) -> Kstatus:
+    return _current_if(text(it.document, "status", "phase") == "Bound")
+
+
+def _service(it: KstatusInput) -> Kstatus:
+    balanced = text(it.document, "spec", "type", default="ClusterIP") == "LoadBalancer"
+    return _current_if(not balanced or bool(text(it.document, "spec", "clusterIP")))
+
+
+def _job(it: KstatusInput) -> Kstatus:
+    ends = {"Complete": Kstatus.CURRENT, "Failed": Kstatus.FAILED}
+    for condition in it.conditions:
+        if condition.get("status") == "True" and condition.get("type") in ends:
+            return ends[condition["type"]]
+    return _current_if(bool(text(it.document, "status", "startTime")))
+
+
+def _definition(it: KstatusInput) -> Kstatus:
+    for condition in it.conditions:
+        kind, refused = condition.get("type"), condition.get("status") == "False"
+        if kind == "NamesAccepted" and refused:
+            return Kstatus.FAILED
+        if kind == "Established" and refused and condition.get("reason") != "Installing":
+            return Kstatus.FAILED
+        if kind == "Established" and condition.get("status") == "True":
+            return Kstatus.CURRENT
+    return Kstatus.IN_PROGRESS
+
+
+RULES: Final[dict[str, Callable[[KstatusInput], Kstatus]]] = {
+    "Service": _service,
+    "Pod": _pod,
+    "Secret": _always,
+    "PersistentVolumeClaim": _claim,
+    "apps/StatefulSet": _stateful_set,
+    "apps/DaemonSet": _daemon_set,
+    "extensions/DaemonSet": _daemon_set,
+    "apps/Deployment": _deployment,
+    "extensions/Deployment": _deployment,
+    "apps/ReplicaSet": _replica_set,
+    "extensions/ReplicaSet": _replica_set,
+    "policy/PodDisruptionBudget": _always,
+    "batch/CronJob": _always,
+    "ConfigMap": _always,
+    "batch/Job": _job,
+    "apiextensions.k8s.io/CustomResourceDefinition": _definition,
+}
+"""By group and kind; the core group has no prefix. For other kinds the condition Ready counts."""

@@ -1,0 +1,357 @@
+"""What `genguard wait --for` waits for: which objects have reached their goals or never will.
+
+With the goals condition=TYPE and delete, which mean what they mean to kubectl, nothing is a failure
+but the deletion of an object whose condition is waited for.
+
+An object has failed for good when it stays as it is until somebody acts: a rollout past its
+progress deadline (as in kubectl); a Job or Pod that ended with an error; Stalled or Failed
+conditions for the current generation; an object that is being deleted. An Application also fails
+when one of its members failed.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+from genguard.objects.fields import get
+from genguard.objects.shown import printable
+from genguard.status.assessment import Assessment
+from genguard.status.drawing import blocking_reasons, object_name, shorten
+from genguard.status.probes import APPLICATION_QUALIFIED, TRAFFIC_READY
+from genguard.status.targets import WatchTarget
+from genguard.status.trees import APPLICATION, Node
+from genguard.status.view import Health, Reason, short_word
+from genguard.status.views.rollout import Rollout
+
+_CONDITION: Final = re.compile(r"condition=([^=]+)(?:=(.*))?", re.DOTALL)
+_NUMBERED: Final = re.compile(r"reconciled=([0-9]{1,18})")
+_MOST_FINALIZERS: Final = 3
+_FAILURE_CONDITIONS: Final = frozenset(
+    f"{place}.conditions[{name}]"
+    for place in ("status", "status.meta", "metadata.status")
+    for name in ("Stalled", "Failed")
+)
+
+
+class BadGoalError(Exception):
+    """The text after --for is not a goal; the message lists the goals."""
+
+
+class WaitState(Enum):
+    """Whether the wait for one object is over."""
+
+    REACHED = "reached"
+    WAITING = "waiting"
+    FAILED = "failed"
+
+
+class Goal(NamedTuple):
+    """One value of --for."""
+
+    text: str
+    """As the user wrote it."""
+    holds: Callable[[Assessment, int | None], bool]
+    """Called with the object and the generation to wait for."""
+    concerns: Callable[[Reason], bool]
+    """Whether a reason keeps this goal from being reached."""
+    generation: int | None = None
+    """N of `reconciled=N`; None: the generation at the start of the wait."""
+    condition: "Condition | None" = None
+    """Of `condition=TYPE=STATUS`; None for the other goals."""
+    probe: str = ""
+    """The condition of an external probe that the object, and the objects below it, may carry."""
+
+    @property
+    def is_deletion(self) -> bool:
+        """Whether the object is to be gone: it holds for no object that exists."""
+        return self.holds is _is_gone
+
+
+class Condition(NamedTuple):
+    """A condition that is waited for, as kubectl compares it: in any case."""
+
+    type: str
+    status: str
+
+
+class WaitProgress(NamedTuple):
+    """How far one object is, and what blocks it."""
+
+    name: str
+    """`Deployment/web`, or the target while there is no such object."""
+    state: WaitState
+    why: str = ""
+    uid: str = ""
+    """Of the object; "" where there is none."""
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.why}" if self.why else self.name
+
+
+class WaitTracker:
+    """Follows a wait. Remembers at which generation it began for each object, and what existed."""
+
+    def __init__(self, targets: Sequence[WatchTarget], goals: Sequence[Goal]) -> None:
+        self._targets: Final = targets
+        self._goals: Final = goals
+        self._first_generation: Final[dict[str, int | None]] = {}
+        self._existed: Final[set[WatchTarget]] = set()
+        self._deletes: Final = any(goal.is_deletion for goal in goals)
+        self._to_delete: Final[dict[WatchTarget, frozenset[str]]] = {}
+
+    def update(
+        self, roots: Sequence[Node], uids_by_target: Mapping[WatchTarget, frozenset[str]]
+    ) -> list[WaitProgress]:
+        """Return the progress of every target, also of named objects that do not exist yet.
+
+        A kind or selector that matches nothing blocks only when no other target matches anything.
+        """
+        nodes = {node.assessment.view.uid: node for root in roots for node in root.walk()}
+        if self._deletes:
+            return self._update_deletion(nodes, uids_by_target)
+        found: dict[str, WaitProgress] = {}
+        absent: list[WaitProgress] = []
+        for target in self._targets:
+            uids = uids_by_target[target]
+            if target.name and not uids:
+                absent.append(self._absent(target))
+            if uids:
+                self._existed.add(target)
+            found |= {uid: self._measure(uid, nodes[uid]) for uid in uids}
+        if not found and not absent:
+            nothing = "no object matches yet"
+            absent = [
+                WaitProgress(str(target), WaitState.WAITING, nothing) for target in self._targets
+            ]
+        return [*absent, *sorted(found.values(), key=lambda progress: progress.name)]
+
+    def _update_deletion(
+        self,
+        nodes: Mapping[str, Node],
+        uids_by_target: Mapping[WatchTarget, frozenset[str]],
+    ) -> list[WaitProgress]:
+        """Wait for the objects that existed at the first look, as kubectl does.
+
+        An object of the same name that is created meanwhile is another one.
+        """
+        progress = []
+        for target in self._targets:
+            first = self._to_delete.setdefault(target, uids_by_target[target])
+            left = first & uids_by_target[target]
+            progress += [measure_progress(nodes[uid], self._goals, None) for uid in sorted(left)]
+            if not left:
+                progress.append(WaitProgress(str(target), WaitState.REACHED))
+        return progress
+
+    def _absent(self, target: WatchTarget) -> WaitProgress:
+        if target in self._existed:
+            return WaitProgress(str(target), WaitState.FAILED, "it was deleted")
+        return WaitProgress(str(target), WaitState.WAITING, "it does not exist yet")
+
+    def _measure(self, uid: str, node: Node) -> WaitProgress:
+        generation = node.assessment.view.generation
+        return measure_progress(
+            node, self._goals, self._first_generation.setdefault(uid, generation)
+        )
+
+
+def parse_goal(text: str) -> Goal:
+    """Read one value of --for; raises BadGoalError."""
+    if match := _NUMBERED.fullmatch(text):
+        return Goal(text, _is_reconciled, _blocks_settled, int(match[1]))
+    if match := _CONDITION.fullmatch(text):
+        wanted = Condition(match[1], match[2] or "true")
+        return Goal(text, partial(_has_condition, wanted), _any_reason, condition=wanted)
+    if text in _GOALS:
+        return _GOALS[text]
+    known = ", ".join(_GOALS)
+    raise BadGoalError(
+        f"{text!r} is not a goal: give {known}, reconciled=N or condition=TYPE[=STATUS]"
+    )
+
+
+def parse_goals(texts: Sequence[str]) -> tuple[Goal, ...]:
+    """Read all values of --for; raises BadGoalError."""
+    goals = tuple(map(parse_goal, texts))
+    if len(goals) > 1 and any(goal.is_deletion for goal in goals):
+        raise BadGoalError("delete is a goal of its own: leave out the other goals")
+    return goals
+
+
+def measure_progress(
+    node: Node, goals: Sequence[Goal], first_generation: int | None
+) -> WaitProgress:
+    """Return how far an object is towards all goals.
+
+    first_generation  metadata.generation when the wait began; None for kinds without one.
+    """
+    view = node.assessment.view
+    name = object_name(view)
+    failure = None if _is_as_kubectl(goals) else _find_failure(node)
+    if failure is not None:
+        return WaitProgress(name, WaitState.FAILED, printable(failure), view.uid)
+    for goal in goals:
+        generation = first_generation if goal.generation is None else goal.generation
+        if not goal.holds(node.assessment, generation):
+            why = printable(_explain_waiting(node.assessment, goal, generation))
+            return WaitProgress(name, WaitState.WAITING, why, view.uid)
+    return WaitProgress(name, WaitState.REACHED, uid=view.uid)
+
+
+def _is_as_kubectl(goals: Sequence[Goal]) -> bool:
+    return all(goal.condition is not None or goal.is_deletion for goal in goals)
+
+
+def _explain_waiting(assessment: Assessment, goal: Goal, generation: int | None) -> str:
+    view = assessment.view
+    if goal.is_deletion:
+        return _explain_deletion(assessment)
+    if goal.condition is not None:
+        return _explain_condition(assessment, goal.condition)
+    if goal.probe:
+        said = view.traffic_ready if goal.probe == TRAFFIC_READY else view.application_qualified
+        return f"{goal.probe} is {'not set for this generation' if said is None else 'False'}"
+    reasons = [reason for reason in blocking_reasons(view) if goal.concerns(reason)]
+    if reasons:
+        return shorten(reasons)
+    if view.settled and goal.holds is _is_reconciled:
+        return f"metadata.generation {view.generation}, want {generation}"
+    return next(map(str, view.reasons), "its status is not known yet")
+
+
+def _explain_deletion(assessment: Assessment) -> str:
+    if not assessment.view.deleting:
+        return "metadata.deletionTimestamp absent: nobody has deleted it"
+    finalizers = get(assessment.document, "metadata", "finalizers")
+    names = finalizers if isinstance(finalizers, list) else ()
+    held = ", ".join(str(name) for name in names[:_MOST_FINALIZERS])
+    return f"metadata.finalizers {held}" if held else "metadata.deletionTimestamp set, want gone"
+
+
+def _explain_condition(assessment: Assessment, wanted: Condition) -> str:
+    path = f"status.conditions[{wanted.type}]"
+    found = _find_condition(assessment, wanted.type)
+    if found is None:
+        return f"{path} absent, want {wanted.status}"
+    have = get(found, "status")
+    observed = _observed_at(assessment, found)
+    if _is_same(have, wanted.status) and observed is not None:
+        return f"{path} is of generation {observed}, want {assessment.view.generation}"
+    return f"{path} {short_word(have)}, want {wanted.status}"
+
+
+def _has_condition(wanted: Condition, assessment: Assessment, _: int | None) -> bool:
+    """As kubectl pkg/cmd/wait/condition.go:checkCondition; an old observation does not count."""
+    found = _find_condition(assessment, wanted.type)
+    if found is None or not _is_same(get(found, "status"), wanted.status):
+        return False
+    generation, observed = assessment.view.generation, _observed_at(assessment, found)
+    return generation is None or observed is None or observed >= generation
+
+
+def _find_condition(assessment: Assessment, name: str) -> Any:
+    conditions = get(assessment.document, "status", "conditions")
+    every = conditions if isinstance(conditions, list) else ()
+    return next((one for one in every if _is_same(get(one, "type"), name)), None)
+
+
+def _observed_at(assessment: Assessment, condition: Any) -> int | None:
+    """Return the generation that a condition is about, else that of the whole status."""
+    for place in (condition, get(assessment.document, "status")):
+        observed = get(place, "observedGeneration")
+        if isinstance(observed, int):
+            return observed
+    return None
+
+
+def _is_same(have: Any, want: str) -> bool:
+    return isinstance(have, str) and have.casefold() == want.casefold()
+
+
+def _find_failure(node: Node) -> str | None:
+    """Return why the object, or a member of the Application, has failed for good; None if not."""
+    failure = _find_own_failure(node.assessment)
+    if failure is not None:
+        return failure
+    if (node.assessment.view.group, node.assessment.view.kind) == APPLICATION:
+        for child in node.children:
+            failure = _find_failure(child)
+            if failure is not None:
+                return f"{object_name(child.assessment.view)}: {failure}"
+    return None
+
+
+def _find_own_failure(assessment: Assessment) -> str | None:
+    view = assessment.view
+    if view.deleting:
+        return "it is being deleted"
+    blocked = [str(reason) for reason in view.reasons if reason.against_ready]
+    if assessment.rollout is Rollout.FAILED:
+        overdue = (text for text in blocked if "[Progressing]" in text)
+        return next(overdue, "the rollout is past its progress deadline")
+    if view.finished and view.health is Health.RED:
+        return next(iter(blocked), "it ended with an error")
+    failed = (
+        str(reason)
+        for reason in view.reasons
+        if reason.path in _FAILURE_CONDITIONS and reason.have == "True"
+    )
+    return next(failed, None)
+
+
+def _is_ready(assessment: Assessment, _: int | None) -> bool:
+    return assessment.view.ready is True
+
+
+def _is_settled(assessment: Assessment, _: int | None) -> bool:
+    return assessment.view.settled
+
+
+def _is_reconciled(assessment: Assessment, generation: int | None) -> bool:
+    view = assessment.view
+    reached = view.reconciled_generation
+    return view.settled and (generation is None or (reached is not None and reached >= generation))
+
+
+def _is_green(assessment: Assessment, _: int | None) -> bool:
+    return assessment.view.health is Health.GREEN
+
+
+def _has_traffic(assessment: Assessment, _: int | None) -> bool:
+    return assessment.view.traffic_ready is True
+
+
+def _is_qualified(assessment: Assessment, _: int | None) -> bool:
+    return assessment.view.application_qualified is True
+
+
+def _is_gone(_: Assessment, __: int | None) -> bool:
+    return False
+
+
+def _blocks_settled(reason: Reason) -> bool:
+    return reason.against_settled
+
+
+def _blocks_ready(reason: Reason) -> bool:
+    return reason.against_ready
+
+
+def _any_reason(_: Reason) -> bool:
+    return True
+
+
+_GOALS: Final = {
+    goal.text: goal
+    for goal in (
+        Goal("ready", _is_ready, _blocks_ready),
+        Goal("settled", _is_settled, _blocks_settled),
+        Goal("reconciled", _is_reconciled, _blocks_settled),
+        Goal("health=green", _is_green, _any_reason),
+        Goal("traffic-ready", _has_traffic, _any_reason, probe=TRAFFIC_READY),
+        Goal("qualified", _is_qualified, _any_reason, probe=APPLICATION_QUALIFIED),
+        Goal("delete", _is_gone, _any_reason),
+    )
+}

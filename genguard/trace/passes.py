@@ -1,0 +1,208 @@
+"""Group the observers' views into admission passes and count what each configuration changed.
+
+The calls of one pass share no uid, so views are joined by genguard.admission.join. Within one pass
+the API server calls webhooks one after the other, so positions only rise. A lower position starts
+another pass: the write was denied and repeated, or a second write runs at the same time.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+import msgspec
+
+from genguard.admission.join import JoinKey
+from genguard.admission.review import AdmissionRequest
+from genguard.trace.effects import (
+    ChangeType,
+    Clobber,
+    Effect,
+    carried,
+    effects,
+    requested_effects,
+)
+from genguard.trace.plan import Candidate, Plan
+
+_MOST_OPEN: Final = 64
+_MOST_FIELDS: Final = 500
+
+
+class Step(NamedTuple):
+    """Two consecutive views of one pass. `before` is None for the first view."""
+
+    position_before: int  # -1: before the first view
+    position: int
+    before: AdmissionRequest | None
+    after: AdmissionRequest
+
+
+@dataclass(slots=True)
+class _Pass:
+    key: JoinKey
+    position: int
+    view: AdmissionRequest
+    seen: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class FieldKey:
+    """Identifies effects that the report counts together."""
+
+    subresource: str
+    pointer: str
+    change: ChangeType
+    clobber: Clobber | None
+    discarded: bool
+
+
+@dataclass(slots=True)
+class Row:
+    """The changes of one configuration, or of several that no observer could separate."""
+
+    writes: Counter[str] = field(default_factory=Counter)  # by subresource
+    changed: int = 0
+    fields: dict[FieldKey, tuple[int, Effect]] = field(
+        default_factory=dict
+    )  # count and latest effect
+
+    def add(self, subresource: str, found: list[Effect]) -> None:
+        """Count one write and its effects."""
+        self.writes[subresource] += 1
+        self.changed += bool(found)
+        for one in found:
+            key = FieldKey(subresource, one.pointer, one.change, one.clobber, one.discarded)
+            if key in self.fields or len(self.fields) < _MOST_FIELDS:
+                self.fields[key] = (self.fields.get(key, (0, one))[0] + 1, one)
+
+    @property
+    def clobbers(self) -> list[FieldKey]:
+        """The observedGeneration fields that were cleared or lowered."""
+        return [key for key in self.fields if key.clobber is not None]
+
+
+class Passes:
+    """Turns views into steps. Counts complete, incomplete and ambiguous passes."""
+
+    def __init__(self, positions: frozenset[int]) -> None:
+        self._positions: Final = positions
+        self._last: Final = max(positions, default=0)
+        self._open: list[_Pass] = []
+        self.whole: Final[Counter[str]] = Counter()  # by subresource
+        self.broken = 0  # an observer was not reached, or the write was denied
+        self.mixed = 0  # views of simultaneous writes that could not be told apart
+
+    def see(self, position: int, view: AdmissionRequest) -> Step | None:
+        """Return the step that this view completes, or None if its pass is ambiguous."""
+        key = view.join_key
+        if key is None or position not in self._positions:
+            return None
+        fitting = [one for one in self._open if one.key == key and one.position < position]
+        if not fitting:
+            self._begin(_Pass(key, position, view))
+            return Step(-1, position, None, view)
+        if len({_state(one.view) for one in fitting}) > 1:
+            self._open = [one for one in self._open if one not in fitting]
+            self.mixed += len(fitting)
+            return None
+        current = fitting[-1]
+        step = Step(current.position, position, current.view, view)
+        current.position, current.view = position, view
+        current.seen += 1
+        if position == self._last:
+            self._end(current)
+        return step
+
+    def close(self) -> None:
+        """Count the passes that are still open as incomplete."""
+        self.broken += len(self._open)
+        self._open.clear()
+
+    def _begin(self, one: _Pass) -> None:
+        self._open.append(one)
+        if one.position == self._last:
+            self._end(one)
+        elif len(self._open) > _MOST_OPEN:
+            self._open.pop(0)
+            self.broken += 1
+
+    def _end(self, one: _Pass) -> None:
+        self._open = [each for each in self._open if each is not one]
+        if one.seen == len(self._positions):
+            self.whole[one.view.subresource] += 1
+        else:
+            self.broken += 1
+
+
+class Tally:
+    """Adds up the steps of all passes, by configuration and by requester."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan: Final = plan
+        self.rows: Final[dict[tuple[str, ...], Row]] = {}
+        self.requests: Final[dict[tuple[str, str], Row]] = {}
+        self.carried: Final[Counter[str]] = Counter()
+        """In how many requests an observedGeneration was sent, by its path."""
+
+    def add(self, step: Step) -> None:
+        """Count what changed between the two views of a step.
+
+        Raises msgspec.MsgspecError and RecursionError for objects that cannot be decoded.
+        """
+        subresource = step.after.subresource
+        status = self._plan.traced.has_status
+        if step.before is None:
+            if step.position == 0:
+                who = step.after.wire.user_info.username, _manager(step.after)
+                row = self.requests.setdefault(who, Row())
+                row.add(subresource, requested_effects(step.after, status=status))
+                for path in carried(step.after, status=status):
+                    if path in self.carried or len(self.carried) < _MOST_FIELDS:
+                        self.carried[path] += 1
+            return
+        acting = self._between(step.position_before, step.position, subresource)
+        found = effects(step.before, step.after, status=status)
+        if acting:
+            self.rows.setdefault(tuple(acting), Row()).add(subresource, found)
+
+    def _between(self, first: int, last: int, subresource: str) -> list[str]:
+        slots = self._plan.slots[first + 1 : last + 1]
+        return [
+            one.configuration
+            for slot in slots
+            for one in slot.candidates
+            if one.webhooks.get(subresource)
+        ]
+
+    @property
+    def status_writes(self) -> int:
+        """How many requests were seen in which a status can be changed."""
+        where = "status" if self._plan.traced.has_status else ""
+        return sum(row.writes[where] for row in self.requests.values())
+
+    def unseen(self) -> Iterator[Candidate]:
+        """Candidates that no pair of views enclosed in any write."""
+        judged = {name for names in self.rows for name in names}
+        for one in self._plan.candidates:
+            if one.configuration not in judged:
+                yield one
+
+
+def _state(view: AdmissionRequest) -> tuple[tuple[str, bytes], ...]:
+    return tuple(_pairs(view))
+
+
+def _pairs(view: AdmissionRequest) -> Iterator[tuple[str, bytes]]:
+    fields = view.object.fields if view.object is not None else {}
+    for key in sorted(fields):
+        yield key, bytes(fields[key])
+
+
+class _Options(msgspec.Struct, rename="camel"):
+    field_manager: str = ""
+
+
+def _manager(view: AdmissionRequest) -> str:
+    raw = view.wire.options
+    options = msgspec.json.decode(raw, type=_Options | None) if bytes(raw) else None
+    return options.field_manager if options else ""

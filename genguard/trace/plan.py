@@ -1,0 +1,188 @@
+"""Find the configurations that can change the object, and name the observers between them.
+
+Relies  on genguard.detection.suspects for which webhook is called for a write. Labels of the object
+        are ignored there. A write can change them, and then a configuration that was thought idle
+        acts between two observers, and its neighbour would be blamed.
+
+Names   The API server calls mutating webhooks in the byte order of their configurations' names
+        (apiserver pkg/admission/configuration/mutating_webhook_manager.go). A name is a DNS-1123
+        subdomain of at most 253 characters (apimachinery pkg/util/validation/validation.go,
+        IsDNS1123Subdomain); a label may have any length. "-" sorts before every other character
+        that a name can hold.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+from urllib.parse import quote
+
+from genguard.detection.matching import Matched
+from genguard.detection.suspects import TRACE_LABEL, Registered, matches, read_configurations
+from genguard.objects.served import collection_path
+
+RUN_LABEL: Final = TRACE_LABEL
+"""The label of every configuration that a trace makes. Its value is the id of the run."""
+
+LONGEST: Final = 253
+_ALNUM: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
+_LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_SUBDOMAIN: Final = re.compile(rf"{_LABEL}(\.{_LABEL})*")
+
+
+@dataclass(frozen=True, slots=True)
+class Traced:
+    """The object to watch."""
+
+    group: str
+    version: str
+    resource: str
+    kind: str
+    namespace: str  # "" for a cluster-scoped object
+    name: str
+    uid: str
+    has_status: bool  # whether it has a status subresource
+
+    @property
+    def subresources(self) -> tuple[str, ...]:
+        """The subresources to watch; "" is the object itself."""
+        return ("", "status") if self.has_status else ("",)
+
+    def path(self, subresource: str = "") -> str:
+        """The API path of the object, or of one of its subresources."""
+        collection = collection_path(self.group, self.version, self.resource, self.namespace)
+        tail = f"/{subresource}" if subresource else ""
+        return f"{collection}/{quote(self.name, safe=':')}{tail}"
+
+    def __str__(self) -> str:
+        """For people: `deployments.apps/web in namespace shop`."""
+        resource = f"{self.resource}.{self.group}" if self.group else self.resource
+        where = f" in namespace {self.namespace}" if self.namespace else ""
+        return f"{resource}/{self.name}{where}"
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A configuration that may change the object, with its webhooks by matched subresource."""
+
+    configuration: str
+    webhooks: Mapping[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """Candidates, and the name of the observer that is called right after them.
+
+    Several candidates share a slot where no name sorts between them. `observer` is None where no
+    name sorts after the last of them.
+    """
+
+    candidates: tuple[Candidate, ...]
+    observer: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The slots of one run, in call order. The observer of slot 0 comes before all candidates."""
+
+    run: str
+    traced: Traced
+    slots: tuple[Slot, ...]
+
+    @property
+    def observers(self) -> dict[int, str]:
+        """The names of the observers' configurations, by position."""
+        return {n: slot.observer for n, slot in enumerate(self.slots) if slot.observer is not None}
+
+    @property
+    def candidates(self) -> tuple[Candidate, ...]:
+        """All candidates in call order."""
+        return tuple(one for slot in self.slots for one in slot.candidates)
+
+
+def make_plan(documents: Sequence[Mapping[str, Any]], traced: Traced, run: str) -> Plan:
+    """Read all MutatingWebhookConfigurations and choose the names of the observers."""
+    observed = [one for one in documents if not is_observer(one)]
+    found = _candidates(read_configurations(observed), traced)
+    names = sorted(one["metadata"]["name"] for one in documents)
+    first = found[0].configuration if found else None
+    slots = [Slot((), between("", first, run))]
+    waiting: list[Candidate] = []
+    for candidate in found:
+        waiting.append(candidate)
+        following = next((name for name in names if name > candidate.configuration), None)
+        observer = between(candidate.configuration, following, run)
+        if observer is not None:
+            slots.append(Slot(tuple(waiting), observer))
+            waiting = []
+    if waiting:
+        slots.append(Slot(tuple(waiting), None))
+    return Plan(run, traced, tuple(slots))
+
+
+def is_observer(document: Mapping[str, Any]) -> bool:
+    """Whether this or another trace made the configuration."""
+    return RUN_LABEL in (document["metadata"].get("labels") or {})
+
+
+def _candidates(registered: Sequence[Registered], traced: Traced) -> list[Candidate]:
+    found: dict[str, dict[str, tuple[str, ...]]] = {}
+    for one in registered:
+        for subresource in traced.subresources:
+            if matches(replace(one, object_selector=None), _update(traced, subresource)):
+                hooks = found.setdefault(one.configuration, {})
+                hooks[subresource] = (*hooks.get(subresource, ()), one.webhook)
+    return [Candidate(name, hooks) for name, hooks in found.items()]
+
+
+def _update(traced: Traced, subresource: str) -> Matched:
+    return Matched(
+        group=traced.group,
+        version=traced.version,
+        resource=traced.resource,
+        subresource=subresource,
+        operation="UPDATE",
+        namespace=traced.namespace,
+        name=traced.name,
+        labels={},
+        old_labels={},
+    )
+
+
+def is_valid(name: str) -> bool:
+    """Whether the API server accepts this name for a configuration."""
+    return len(name) <= LONGEST and _SUBDOMAIN.fullmatch(name) is not None
+
+
+def between(after: str, before: str | None, run: str) -> str | None:
+    """Return a name that sorts after one name and before the other; None if no such name exists.
+
+    `after` "" means the beginning, `before` None the end. It prefers a name with "genguard-trace"
+    and the run in it. Neighbours at the length limit leave room for fewer characters.
+    """
+    for name in _proposals(after, before, (f"genguard-trace-{run}", run, "0")):
+        if after < name and (before is None or name < before) and is_valid(name):
+            return name
+    return None
+
+
+def _proposals(after: str, before: str | None, tails: tuple[str, ...]) -> Iterator[str]:
+    """Nearest names first: `after` extended, then shorter prefixes with the next character."""
+    if after:
+        yield from _longer(after, tails)
+    for length in range(len(after), -1, -1):
+        least = after[length] if length < len(after) else ""
+        for character in _ALNUM:
+            head = after[:length] + character
+            if before is not None and head >= before:
+                break
+            if character > least:
+                yield from _longer(head, tails)
+                yield head
+
+
+def _longer(head: str, tails: tuple[str, ...]) -> Iterator[str]:
+    # More hyphens sort earlier: "a--x" comes before an existing "a-b".
+    for tail in tails:
+        for hyphens in range(1, LONGEST - len(head) - len(tail) + 1):
+            yield head + "-" * hyphens + tail

@@ -1,0 +1,276 @@
+"""Report a trace as JSON and as a table: who changed which fields, who lost observedGeneration."""
+
+import json
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
+from typing import Any, Final
+
+from genguard.objects.fields import ABSENT
+from genguard.objects.shown import printable
+from genguard.trace.passes import FieldKey, Passes, Row, Tally
+from genguard.trace.plan import Plan
+
+_MOST_FIELDS: Final = 20
+_MOST_PATHS: Final = 3
+
+
+class Verdict(StrEnum):
+    """What a trace says of observedGeneration."""
+
+    CLOBBERED = "clobbered"
+    NOT_CLOBBERED = "not-clobbered"  # in the writes that were seen
+    NOT_SHOWN = "not-shown"  # no write carried a value that could have been lost
+
+
+def make_report(
+    plan: Plan, tally: Tally, passes: Passes, changed: list[str], *, values: bool, poked: bool
+) -> dict[str, Any]:
+    """Build the JSON report.
+
+    changed  configurations that changed during the trace
+    poked    the writes were dry runs of --poke
+    """
+    traced = plan.traced
+    hooks = {one.configuration: one.webhooks for one in plan.candidates}
+    rows = sorted(tally.rows.items(), key=lambda item: item[0])
+    culprits = [*_requesters(tally), *_culprits(rows, hooks, settled=not changed)]
+    verdict = Verdict.NOT_CLOBBERED if tally.carried else Verdict.NOT_SHOWN
+    return {
+        "type": "trace",
+        "id": plan.run,
+        "object": {
+            "group": traced.group,
+            "version": traced.version,
+            "resource": traced.resource,
+            "namespace": traced.namespace,
+            "name": traced.name,
+            "uid": traced.uid,
+        },
+        "writes": {
+            "whole": passes.whole.total(),
+            "incomplete": passes.broken,
+            "mixed": passes.mixed,
+        },
+        "verdict": (Verdict.CLOBBERED if culprits else verdict).value,
+        "dryRuns": poked,
+        "statusWrites": tally.status_writes,
+        "carried": [
+            {"path": path, "writes": count} for path, count in sorted(tally.carried.items())
+        ],
+        "culprits": culprits,
+        "requests": [
+            {"user": user, "fieldManager": manager, **_row(row, values=values)}
+            for (user, manager), row in sorted(tally.requests.items())
+        ],
+        "webhooks": [
+            {
+                "configurations": [
+                    {"name": name, "webhooks": _called(hooks[name], row)} for name in names
+                ],
+                **_row(row, values=values),
+            }
+            for names, row in rows
+        ],
+        "notSeen": [one.configuration for one in tally.unseen()],
+        "changedMeanwhile": changed,
+    }
+
+
+def _row(row: Row, *, values: bool) -> dict[str, Any]:
+    return {
+        "writes": {subresource or "": count for subresource, count in sorted(row.writes.items())},
+        "changed": row.changed,
+        "fields": [
+            _field_effect(key, count) | (_values(effect.before, effect.after) if values else {})
+            for key, (count, effect) in sorted(row.fields.items(), key=lambda item: _order(item[0]))
+        ],
+    }
+
+
+def _field_effect(key: FieldKey, count: int) -> dict[str, Any]:
+    return {
+        "subresource": key.subresource,
+        "pointer": key.pointer,
+        "change": key.change.value,
+        "observedGeneration": key.clobber.value if key.clobber else None,
+        "discarded": key.discarded,
+        "count": count,
+    }
+
+
+def _values(before: Any, after: Any) -> dict[str, Any]:
+    pairs = {"before": before, "after": after}
+    return {name: value for name, value in pairs.items() if value is not ABSENT}
+
+
+def _order(key: FieldKey) -> tuple[str, str, str]:
+    return key.pointer, key.subresource, key.change.value
+
+
+def _requesters(tally: Tally) -> list[dict[str, Any]]:
+    """Requesters whose own write lost an observedGeneration."""
+    return [
+        {
+            "type": "user",
+            "name": user,
+            "fieldManager": manager,
+            "confidence": "likely",  # a MutatingAdmissionPolicy would look the same
+            "paths": sorted({key.pointer for key in row.clobbers}),
+        }
+        for (user, manager), row in sorted(tally.requests.items())
+        if row.clobbers
+    ]
+
+
+def _culprits(
+    rows: list[tuple[tuple[str, ...], Row]], hooks: Any, *, settled: bool
+) -> list[dict[str, Any]]:
+    """Webhooks that lost an observedGeneration.
+
+    Certain if no other webhook was called between the two views and no configuration changed
+    during the trace (`settled`).
+    """
+    found = []
+    sure = "certain" if settled else "likely"
+    for names, row in rows:
+        paths = sorted({key.pointer for key in row.clobbers})
+        for name in names if paths else ():
+            called = _called(hooks[name], row)
+            found.append(
+                {
+                    "type": "webhook",
+                    "name": f"{name}/{called[0]}" if len(called) == 1 else name,
+                    "webhooks": called,
+                    "confidence": sure if len(names) == 1 else "possible",
+                    "paths": paths,
+                }
+            )
+    return found
+
+
+def _called(webhooks: Any, row: Row) -> list[str]:
+    """The webhooks of a configuration whose rules match the damaged subresources, or any seen."""
+    where = {key.subresource for key in row.clobbers} or set(row.writes)
+    return list(dict.fromkeys(name for one in sorted(where) for name in webhooks.get(one, ())))
+
+
+def as_table(report: dict[str, Any], plan: Plan) -> str:
+    """Render the report for people: configurations in call order, fields, verdict."""
+    writes = report["writes"]
+    head = f"{plan.traced}: {writes['whole']} writes seen from end to end"
+    if writes["incomplete"]:
+        head += f", {writes['incomplete']} incomplete (denied, or an observer was not reached)"
+    if writes["mixed"]:
+        head += f", {writes['mixed']} simultaneous writes could not be told apart"
+    rows = [("WHO", "WRITES", "CHANGED", "FIELDS"), *_rows(report)]
+    lines = [head, "", *_aligned(rows), "", *_verdict(report)]
+    return "\n".join(map(printable, lines))
+
+
+def _rows(report: dict[str, Any]) -> Iterator[tuple[str, ...]]:
+    for one in report["requests"]:
+        manager = f" ({one['fieldManager']})" if one["fieldManager"] else ""
+        yield from _field_rows(f"request of {one['user']}{manager}", one)
+    for one in report["webhooks"]:
+        yield from _field_rows(" or ".join(map(_name, one["configurations"])), one)
+    for name in report["notSeen"]:
+        yield name, "0", "0", "(not seen)"
+
+
+def _name(configuration: dict[str, Any]) -> str:
+    return f"{configuration['name']}/{'+'.join(configuration['webhooks'])}"
+
+
+def _field_rows(who: str, row: dict[str, Any]) -> Iterator[tuple[str, ...]]:
+    counts = str(sum(row["writes"].values())), str(row["changed"])
+    texts = [_field_text(one) for one in row["fields"][:_MOST_FIELDS]] or ["-"]
+    if len(row["fields"]) > _MOST_FIELDS:
+        texts.append(f"and {len(row['fields']) - _MOST_FIELDS} more: -o json has all")
+    yield who, *counts, texts[0]
+    for text in texts[1:]:
+        yield "", "", "", text
+
+
+def _field_text(one: dict[str, Any]) -> str:
+    text = f"{one['change']} {one['pointer']}"
+    if one["subresource"]:
+        text = f"{one['subresource']}: {text}"
+    if "before" in one or "after" in one:
+        before, after = (_shown(one, name) for name in ("before", "after"))
+        text += f": {before} -> {after}"
+    if one["count"] > 1:
+        text += f" ({one['count']} times)"
+    if one["observedGeneration"]:
+        text += f" <- observedGeneration {one['observedGeneration']}"
+    if one["discarded"]:
+        text += " (no effect: the API server discards it)"
+    return text
+
+
+def _shown(one: dict[str, Any], name: str) -> str:
+    return json.dumps(one[name]) if name in one else "absent"
+
+
+def _verdict(report: dict[str, Any]) -> Iterator[str]:
+    for one in report["culprits"]:
+        fields = ", ".join(one["paths"])
+        if one["type"] == "user":
+            yield f"{one['name']} itself clobbers {fields},"
+            yield "  or an admission policy that runs before the webhooks does"
+        elif one["confidence"] != "possible":
+            yield f"{one['name']} clobbers {fields}: {one['confidence']}"
+            if len(one["webhooks"]) > 1:
+                which = ", ".join(one["webhooks"])
+                yield f"  a trace cannot tell which of its webhooks did it: {which}"
+        else:
+            yield f"{one['name']} possibly clobbers {fields}: it was not observed alone"
+    if report["verdict"] == Verdict.NOT_CLOBBERED:
+        yield from _acquitted(report)
+    elif report["verdict"] == Verdict.NOT_SHOWN:
+        yield from _not_shown(report)
+    if report["changedMeanwhile"]:
+        names = ", ".join(report["changedMeanwhile"])
+        yield f"not certain: these changed during the trace: {names}. Trace again."
+    yield "only first calls are seen, not what a reinvocation changes"
+
+
+def _acquitted(report: dict[str, Any]) -> Iterator[str]:
+    paths = [one["path"] for one in report["carried"]]
+    shown = ", ".join(paths[:_MOST_PATHS])
+    if len(paths) > _MOST_PATHS:
+        shown += f" and {len(paths) - _MOST_PATHS} more"
+    yield f"no observedGeneration was clobbered in the writes that were seen; they carried {shown}"
+    if report["dryRuns"]:
+        yield (
+            "  a webhook that leaves dry runs alone, or acts on the real writer's name, shows only "
+            "in real writes: trace without --poke while the controller writes"
+        )
+
+
+def _not_shown(report: dict[str, Any]) -> Iterator[str]:
+    """Say why nobody is acquitted, and what to do."""
+    yield "who clobbers observedGeneration could not be shown, and nobody is acquitted:"
+    if not report["statusWrites"]:
+        yield "  no write of the status was seen, and no other write can lose the value"
+    elif report["dryRuns"]:
+        yield (
+            "  the dry runs sent a value, and it was gone before the first webhook was called: "
+            "the kind keeps none, or an admission policy removes it"
+        )
+        return
+    else:
+        yield "  the writes that were seen carried no value that could have been lost"
+    if report["dryRuns"]:
+        yield "  trace without --poke while the controller writes the status"
+    else:
+        yield (
+            "  give --poke, whose dry runs carry the value, or trace while the controller writes "
+            "the status"
+        )
+
+
+def _aligned(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
+    widths = [max(len(row[n]) for row in rows) for n in range(3)]
+    for row in rows:
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
+        yield "  ".join((*cells, row[3])).rstrip()

@@ -1,1 +1,0 @@
-"""One check of custom resources a module, which webhook/lint/lint.py finds by the name CHECK."""
