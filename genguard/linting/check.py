@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -80,19 +80,33 @@ class Problem(NamedTuple):
     """What is wrong, and what to do."""
 
 
+FindInHook: TypeAlias = Callable[[Hook, LintContext], Iterator[Problem]]
+FindInVersion: TypeAlias = Callable[[DefinedVersion], Iterator[Problem]]
+
+
 class Check(NamedTuple):
-    """One check of webhooks. Each module in genguard/linting/checks has one, named CHECK."""
+    """One check of webhooks."""
 
     id: str
     reason: str
     """Why it matters, with the source."""
-    find_problems: Callable[[Hook, LintContext], Iterator[Problem]]
+    find_problems: FindInHook
 
 
 class DefinitionCheck(NamedTuple):
-    """One check of custom resources; each module in linting/definition_checks has a CHECK."""
+    """One check of CustomResourceDefinitions; it gets each served version."""
 
     id: str
     reason: str
     """Why it matters, with the source."""
-    find_problems: Callable[[DefinedVersion], Iterator[Problem]]
+    find_problems: FindInVersion
+
+
+def webhook_check(name: str, reason: str) -> Callable[[FindInHook], Check]:
+    """Make a check of webhooks from the function below it; `name` is its id."""
+    return lambda find_problems: Check(name, reason, find_problems)
+
+
+def definition_check(name: str, reason: str) -> Callable[[FindInVersion], DefinitionCheck]:
+    """Make a check of CustomResourceDefinitions from the function below it; `name` is its id."""
+    return lambda find_problems: DefinitionCheck(name, reason, find_problems)

@@ -88,6 +88,11 @@ class DefinedVersion:
         found = None if status is None else status.field("conditions")
         return None if found is None or found.get("type") != "array" else found
 
+    @property
+    def condition(self) -> Schema | None:
+        """The schema of a condition in status.conditions; None when it is not specified."""
+        return None if self.conditions is None else self.conditions.items
+
     def field(self, path: str) -> str:
         """Return the path of one of its fields inside the definition."""
         return f"spec.versions[{self.index}].{path}"

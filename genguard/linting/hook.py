@@ -24,7 +24,7 @@ INJECTORS: Final = (
 )
 """Annotations of a configuration whose caBundle another program writes."""
 _EVERYTHING: Final = "*"
-_DEFAULT_TIMEOUT: Final = 10
+DEFAULT_TIMEOUT: Final = 10
 _BUILT_IN: Final = frozenset({"*", "", "apps", "autoscaling", "batch", "extensions", "policy"})
 _BUILT_IN_K8S_IO: Final = re.compile(
     "(admissionregistration|apiextensions|apiregistration|authentication|authorization"
@@ -116,7 +116,7 @@ class Hook:
     def timeout(self) -> int:
         """The timeout of a call, in seconds; 10 by default."""
         given = self.body.get("timeoutSeconds")
-        return given if type(given) is int else _DEFAULT_TIMEOUT
+        return given if type(given) is int else DEFAULT_TIMEOUT
 
     @property
     def reinvoked(self) -> bool:
@@ -167,16 +167,15 @@ class Hook:
         except (AttributeError, TypeError):
             return True
 
-    def covering(self, target: Target) -> Iterator[str]:
-        """Yield the field path of each rule that matches such a request."""
-        for rule in self.rules:
-            index = rule.covers(target)
-            if index is not None:
-                yield self.field(f"rules[{rule.position}].resources[{index}]")
-
-    def covering_any(self, targets: Iterable[Target]) -> list[str]:
+    def covering(self, *targets: Target) -> list[str]:
         """Return the field path of each rule that matches any of these requests, each once."""
-        return list(dict.fromkeys(field for target in targets for field in self.covering(target)))
+        found = {
+            self.field(f"rules[{rule.position}].resources[{index}]"): None
+            for target in targets
+            for rule in self.rules
+            if (index := rule.covers(target)) is not None
+        }
+        return list(found)
 
     def field(self, path: str) -> str:
         """Return the path of one of its fields inside the configuration."""
@@ -245,4 +244,4 @@ def overlap(one: Hook, other: Hook) -> bool:
 
 
 def _covered(one: Hook, other: Hook) -> bool:
-    return any(any(other.covering(target)) for target in targets_of(one))
+    return any(other.covering(target) for target in targets_of(one))

@@ -2,22 +2,12 @@
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
-from importlib import import_module
-from pkgutil import iter_modules
-from typing import Any, Final
+from typing import Any
 
-from genguard.linting import checks as checks_folder
-from genguard.linting import definition_checks as definition_checks_folder
 from genguard.linting.check import Check, DefinitionCheck, LintContext, LintFinding, Problem
+from genguard.linting.checks import CHECKS
 from genguard.linting.definition import read_versions
 from genguard.linting.hook import mapping, read_hooks, text
-
-CHECKS: Final[tuple[Check | DefinitionCheck, ...]] = tuple(
-    import_module(f"{folder.__name__}.{module.name}").CHECK
-    for folder in (checks_folder, definition_checks_folder)
-    for module in iter_modules(folder.__path__)
-)
-"""The check of each module in genguard/linting/checks and genguard/linting/definition_checks."""
 
 
 def lint(

@@ -14,8 +14,8 @@ from genguard.linting.check import (
     Level,
     LintFinding,
 )
+from genguard.linting.checks import CHECKS
 from genguard.linting.definition import DEFINITION, is_definition
-from genguard.linting.lint import CHECKS
 from genguard.linting.lint import lint as look
 from genguard.linting.openreports import to_open_report
 from genguard.linting.sarif import Sources, to_sarif

@@ -6,7 +6,7 @@ from typing import Final
 from genguard.detection.suspects import FIRST_WITH_STATIC
 from genguard.generation.strategy import parse_version
 from genguard.generation.table import load_table
-from genguard.linting.checks.order_genguard import CHECK as ORDER_CHECK
+from genguard.linting.checks.order import order_genguard
 from genguard.linting.hook import MUTATING, items, mapping, texts
 from genguard.linting.lint import lint
 from genguard.trace.plan import is_observer
@@ -117,7 +117,7 @@ def order(facts: Facts) -> Iterator[CheckResult]:
     """No other mutating webhook runs before intent or after mutate."""
     # Observers of `genguard trace` sort outside on purpose, and change nothing.
     others = [one for one in facts.configurations if not is_observer(one)]
-    found = lint(others, at=facts.at, live=True, checks=(ORDER_CHECK,))
+    found = lint(others, at=facts.at, live=True, checks=(order_genguard,))
     names = dict.fromkeys((one.webhook.partition("/")[0], one.message) for one in found)
     results = [warn("order", f"{name} {message}", _renamed(name)) for name, message in names]
     count = sum(one["kind"] == MUTATING for one in others)

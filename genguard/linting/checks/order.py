@@ -1,16 +1,21 @@
-"""Webhooks are called in the order of their names as text: 10-x is called before 9-y."""
+"""Checks of order: mutating webhooks that are called before and after each other."""
 
 import re
 from collections.abc import Iterator
 from typing import Final
 
-from genguard.linting.check import Check, Level, LintContext, Problem
+from genguard.linting.check import Level, LintContext, Problem, webhook_check
 from genguard.linting.hook import Hook, overlap
 
 _NUMBER: Final = re.compile(r"[0-9]{1,18}")
 
 
-def find_problems(hook: Hook, context: LintContext) -> Iterator[Problem]:
+@webhook_check(
+    "order-of-numbers",
+    "apiserver pkg/admission/configuration/mutating_webhook_manager.go sorts configurations "
+    "by name as text: 10-x comes before 9-y",
+)
+def order_of_numbers(hook: Hook, context: LintContext) -> Iterator[Problem]:
     """Report a webhook that is called before another one although its number is higher."""
     mine = _NUMBER.match(hook.configuration)
     if not hook.mutates or mine is None:
@@ -29,9 +34,56 @@ def find_problems(hook: Hook, context: LintContext) -> Iterator[Problem]:
             return
 
 
-CHECK: Final = Check(
-    "order-of-numbers",
-    "apiserver pkg/admission/configuration/mutating_webhook_manager.go sorts configurations "
-    "by name as text: 10-x comes before 9-y",
-    find_problems,
+@webhook_check(
+    "order-genguard",
+    "genguard sees what other webhooks change between its intent and its mutate webhook, which "
+    "need the first and the last name: manifests/base/registrations",
 )
+def order_genguard(hook: Hook, context: LintContext) -> Iterator[Problem]:
+    """Report a mutating webhook that is called before genguard's intent or after its mutate."""
+    if not hook.mutates or hook.own_phase:
+        return
+    for own in context.mutating:
+        if not overlap(own, hook):
+            continue
+        if own.own_phase == "/mutate" and hook.order > own.order:
+            yield Problem(
+                Level.WARNING,
+                "metadata.name",
+                f"is called after {own.configuration}, so genguard repairs its changes only when "
+                "it is reinvoked: choose a name that sorts before",
+            )
+        elif own.own_phase == "/intent" and hook.order < own.order:
+            yield Problem(
+                Level.WARNING,
+                "metadata.name",
+                f"is called before {own.configuration}, so its changes look as if the requester "
+                "had sent them: choose a name that sorts after",
+            )
+
+
+@webhook_check(
+    "reinvocation",
+    "apiserver pkg/admission/plugin/webhook/mutating/reinvocationcontext.go: after a change "
+    "only IfNeeded webhooks are called again, once, and no one checks that they agree",
+)
+def reinvocation(hook: Hook, context: LintContext) -> Iterator[Problem]:
+    """Report a webhook that misses later changes, and webhooks that are reinvoked together."""
+    if not hook.mutates or hook.own_phase:
+        return
+    field, name = hook.field("reinvocationPolicy"), hook.configuration.encode()
+    others = [other for other in context.mutating if not other.own_phase and overlap(other, hook)]
+    later = [other for other in others if other.configuration.encode() > name]
+    reinvoked = [other for other in others if other.reinvoked and other != hook]
+    if not hook.reinvoked and later:
+        message = (
+            f"Never: it does not see what {later[0].name} changes after it. If it must, set "
+            "IfNeeded, and return no patch for an object that it has changed already"
+        )
+        yield Problem(Level.INFO, field, message)
+    elif hook.reinvoked and reinvoked:
+        message = (
+            f"IfNeeded, like {reinvoked[0].name} for the same resources: each must return no patch "
+            "for an object that both have changed, or what is stored depends on their order"
+        )
+        yield Problem(Level.INFO, field, message)

@@ -2,6 +2,7 @@
 
 import base64
 import copy
+import inspect
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -9,8 +10,10 @@ from typing import Any
 import pytest
 
 from certs.issue import issue
-from genguard.linting.check import Check
-from genguard.linting.lint import CHECKS, lint
+from genguard.linting import checks
+from genguard.linting.check import Check, DefinitionCheck
+from genguard.linting.checks import CHECKS
+from genguard.linting.lint import lint
 from tests.cases_loader import load, table
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -92,6 +95,14 @@ def test_every_check_has_cases_of_both_kinds():
         if isinstance(check, Check):
             kinds = {case["fires"] for case in cases if case["check"] == check.id}
             assert kinds == {True, False}, check.id
+
+
+def test_every_check_is_in_the_list():
+    modules = [value for value in vars(checks).values() if inspect.ismodule(value)]
+    made = [value for module in modules for value in vars(module).values()]
+    assert {one.id for one in made if isinstance(one, Check | DefinitionCheck)} == {
+        check.id for check in CHECKS
+    }
 
 
 def test_a_sound_webhook_is_not_spoken_of():

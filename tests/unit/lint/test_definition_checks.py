@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from genguard.linting.check import DefinitionCheck, LintFinding
-from genguard.linting.lint import CHECKS, lint
+from genguard.linting.checks import CHECKS
+from genguard.linting.lint import lint
 from tests.cases_loader import Case, load, table
 from tests.unit.lint.samples import definition
 from tests.unit.lint.test_checks import STRANGE, configuration

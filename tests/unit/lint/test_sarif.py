@@ -9,7 +9,7 @@ import yaml
 from click.testing import CliRunner
 from jsonschema import Draft202012Validator
 
-from genguard.linting.lint import CHECKS
+from genguard.linting.checks import CHECKS
 from tests.unit.lint.samples import definition
 from tests.unit.lint.test_checks import configuration
 from webhook import __version__

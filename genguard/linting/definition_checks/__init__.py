@@ -1,1 +1,0 @@
-"""One check of custom resources a module, which linting/lint.py finds by the name CHECK."""
