@@ -831,7 +831,7 @@ def _access(options: ServerOptions, cluster: "ConnectedCluster | None") -> Acces
             LOGGER.info("dashboard", extra={"facts": facts})
         return WithinHost()
     if is_far and not options.ops_tls:
-        LOGGER.warning("tokens are sent in plain text", extra={"facts": {"mend": "--ops-tls"}})
+        LOGGER.warning("tokens are sent in plain text", extra={"facts": {"action": "--ops-tls"}})
     if way == TOKEN_FILE:
         return ByToken(TokenFile(file))
     if cluster is None:

@@ -96,7 +96,7 @@ async def test_what_is_no_tls_is_closed_at_once_and_said_nothing_of(tmp_path, on
                 await wire.close()
         await run.back_to(before)
         assert await run.metric("genguard_open_connections") == 1
-        assert {line["message"] for line in run.log} <= {"mended"}  # of honest reviews
+        assert {line["message"] for line in run.log} <= {"repaired"}  # of honest reviews
 
 
 async def test_a_server_that_runs_out_of_descriptors_serves_on_when_they_are_given_back(

@@ -282,8 +282,8 @@ def test_a_planted_fault_is_found_and_the_command_mends_it(
     wait_until(lambda: faults(examined(installed)) == found, what="the fault found, and no other")
     first = next(line for line in examined(installed).values() if line["id"] == next(iter(found)))
     assert told in first["message"]
-    assert first["mend"].startswith(command)
-    mend(installed, first["mend"], tmp_path)
+    assert first["fix"].startswith(command)
+    mend(installed, first["fix"], tmp_path)
     wait_until(lambda: faults(examined(installed)) == {}, what="all well again")
     installed.client.delete(f"{MUTATING}/m-zzzzzzz-late", check=False)
 
@@ -293,7 +293,7 @@ def test_a_server_outside_is_examined_as_far_as_it_can_be_seen(
 ) -> None:
     assert genguard(installed, "uninstall", "--yes").exit_code == 0
     (absent,) = (line for line in examined(installed).values() if line["level"] != "ok")
-    assert (absent["id"], absent["mend"]) == ("installed", "genguard install")
+    assert (absent["id"], absent["fix"]) == ("installed", "genguard install")
     with Genguard() as guard:
         flags = [f"--url={guard.url('')}", f"--ca-file={guard.folder}/certs/ca.crt", "--yes"]
         assert genguard(installed, "install", *flags).exit_code == 0
@@ -307,7 +307,7 @@ def test_a_server_outside_is_examined_as_far_as_it_can_be_seen(
         url = guard.url("").rstrip("/")
     lines = examined(installed)
     assert faults(lines) == {"reached": "fail"}
-    assert lines["reached"]["mend"] == f"genguard install --url {url} --ca-file ca.crt"
+    assert lines["reached"]["fix"] == f"genguard install --url {url} --ca-file ca.crt"
     assert genguard(installed, "uninstall", "--yes").exit_code == 0
 
 

@@ -172,7 +172,7 @@ def test_status_wait_and_doctor_name_the_culprit_of_a_rollout_that_hangs(broken:
     with Verb(broken.plane, "doctor", "-o", "json") as verb:
         checks = {one.get("id"): one for one in read(verb.end().out)}
     assert _CULPRIT in checks["culprits"]["message"]
-    assert checks["culprits"]["mend"].startswith("genguard explain finding/")
+    assert checks["culprits"]["fix"].startswith("genguard explain finding/")
 
 
 def test_each_output_is_as_its_schema_says(broken: Broken, tmp_path: Path) -> None:

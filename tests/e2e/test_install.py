@@ -106,7 +106,7 @@ def test_a_second_one_is_refused_and_each_verb_says_where_the_first_is(
         for line in run(clean, "doctor", "-n", "elsewhere", "-o", "json", code=1).out.splitlines()
     ]
     (alone,) = (line for line in lines if line.get("id") == "alone")
-    assert (alone["level"], alone["mend"]) == ("fail", f"genguard doctor -n {SYSTEM}")
+    assert (alone["level"], alone["fix"]) == ("fail", f"genguard doctor -n {SYSTEM}")
     assert there(clean) == before
     assert webhook(clean, "mutate")["clientConfig"] == asked
 
@@ -144,7 +144,7 @@ def test_one_of_another_name_is_found_by_its_label_and_taken_out_by_what_is_advi
     examined = {line["id"]: line for line in map(json.loads, told.splitlines()) if "id" in line}
     alone = examined["alone"]
     assert (alone["level"], examined["order"]["level"]) == ("warn", "ok")
-    _, *words = shlex.split(alone["mend"])
+    _, *words = shlex.split(alone["fix"])
     assert words[0] == "delete"
     clean.kubectl(*words)
     run(clean, "install", "--yes", "--audit-only")
@@ -349,9 +349,9 @@ def test_replicas_that_share_a_store_are_installed_examined_and_taken_out(
         lines = [
             json.loads(line) for line in run(clean, "doctor", "-o", "json", code=1).out.splitlines()
         ]
-        (mend,) = {line["mend"] for line in lines if line.get("level") == "fail"}
-        assert mend == f"genguard install --ha --store '{store[8:]}' --replicas 4"
-        run(clean, *shlex.split(mend)[1:], "--yes")
+        (fix,) = {line["fix"] for line in lines if line.get("level") == "fail"}
+        assert fix == f"genguard install --ha --store '{store[8:]}' --replicas 4"
+        run(clean, *shlex.split(fix)[1:], "--yes")
         assert registered(clean) == list(REGISTRATIONS)
         run(clean, "uninstall", "--yes")
 

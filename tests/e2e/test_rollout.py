@@ -151,10 +151,10 @@ def test_with_audit_only_it_hangs_and_log_metrics_and_audit_say_why(
             assert would in {each.get("restore-intent") for each in said}
         assert guard.metric(MENDS, rule="restore-intent", resource="deployments.apps", mode="would")
         assert not guard.metric(MENDS, mode="did")
-        (first, *_) = wait_until(lambda: guard.log_lines("would mend"))
+        (first, *_) = wait_until(lambda: guard.log_lines("would repair"))
         assert first["rule"] == "restore-intent"
         assert first["set"] == {"status.observedGeneration": 1}
         assert (first["resource"], first["subresource"]) == ("deployments", "status")
         assert (first["namespace"], first["name"]) == (web.namespace, "web")
-        assert not guard.log_lines("mended")
+        assert not guard.log_lines("repaired")
     assert not any(map(patched_by, trail.events("deployments/status", name="web")))

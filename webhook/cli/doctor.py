@@ -120,7 +120,7 @@ def _diagnosed(
 
 def _row(line: CheckResult) -> str:
     level = click.style(f"{line.level.value:4} ", fg=_COLOURS[line.level])
-    told = f"{line.message}{f'  — {line.repair}' if line.repair else ''}"
+    told = f"{line.message}{f'  — {line.fix}' if line.fix else ''}"
     return f"{level}{line.id:14}{printable(told)}"
 
 

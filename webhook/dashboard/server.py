@@ -26,10 +26,10 @@ class Trouble(msgspec.Struct, frozen=True):
 
 
 class Measure(msgspec.Struct, frozen=True):
-    """A metric without labels; `told` is its help text."""
+    """A metric without labels."""
 
     name: str
-    told: str
+    help: str
     value: float
 
 
@@ -139,7 +139,7 @@ class Row(NamedTuple):
     """A metric as people read it: its value with a unit, and parts of it by label."""
 
     name: str
-    told: str
+    help: str
     value: str
     parts: tuple[tuple[str, str], ...]
 
@@ -225,7 +225,7 @@ async def load(context: PageContext, query: Mapping[str, str], now: float) -> Pa
         seconds_left=left,
         troubles=(*_of_now(samples), *_counted(samples), *_of_detection(context)),
         measures=tuple(
-            Measure(one.family, one.told, one.value) for one in samples if not one.labels
+            Measure(one.family, one.help, one.value) for one in samples if not one.labels
         ),
         watches=dict(context.sources.watching.states()),
         tracked=len(detecting.tracking),
@@ -317,7 +317,7 @@ def _exactly(seconds: float) -> str:
 
 class _Sample(NamedTuple):
     family: str
-    told: str
+    help: str
     labels: Mapping[str, str]
     value: float
 
@@ -336,18 +336,18 @@ def _counted(samples: Iterable[_Sample]) -> Iterator[Trouble]:
         for counted in _COUNTED:
             is_meant = counted.family == family and counted.values in ("", labels[counted.label])
             if is_meant and value:
-                told = f"{counted.what}: {labels[counted.label]}"
-                yield Trouble(told, value, counted.runbook)
+                what = f"{counted.what}: {labels[counted.label]}"
+                yield Trouble(what, value, counted.runbook)
 
 
 def _of_detection(context: PageContext) -> Iterator[Trouble]:
     detecting = context.sources.detecting
     if detecting.dropped:
-        told = "reviews that were not checked for loops, since the queue was full"
-        yield Trouble(told, detecting.dropped, "GenguardDetectionDropped")
+        what = "reviews that were not checked for loops, since the queue was full"
+        yield Trouble(what, detecting.dropped, "GenguardDetectionDropped")
     if incomplete := detecting.detection.completeness.incomplete:
-        told = "writes that missed a phase on this replica"
-        yield Trouble(told, incomplete, "GenguardIncompleteWrites")
+        what = "writes that missed a phase on this replica"
+        yield Trouble(what, incomplete, "GenguardIncompleteWrites")
     if odd := detecting.untracked + detecting.detection.unreadable:
         yield Trouble("objects that could not be compared or tracked", odd, "")
     for resource, is_current in context.sources.watching.states().items():

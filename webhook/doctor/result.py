@@ -29,12 +29,12 @@ class Level(StrEnum):
 
 
 class CheckResult(msgspec.Struct, frozen=True, tag="check", tag_field="type"):
-    """One result of one check; `repair` is a shell command, "" where nothing is wrong."""
+    """One result of one check; `fix` is a shell command, "" where nothing is wrong."""
 
     level: Level
     id: str
     message: str
-    repair: str = msgspec.field(default="", name="mend")
+    fix: str = ""
 
 
 Check: TypeAlias = Callable[[Facts], Iterator[CheckResult]]

@@ -463,7 +463,7 @@ class Listener:
             accepted, _ = await self._loop.sock_accept(listening)
         except OSError as error:
             if error.errno in _FULL:
-                facts = {"error": errno.errorcode[error.errno], "mend": "raise ulimit -n"}
+                facts = {"error": errno.errorcode[error.errno], "action": "raise ulimit -n"}
                 LOGGER.error("no connection can be accepted", extra={"facts": facts})
                 await asyncio.sleep(_FULL_SECONDS)
             elif error.errno not in _OF_CLIENT:

@@ -79,7 +79,7 @@ def fit(limits: Limits, descriptors: int) -> Limits:
     connections = min(limits.connections, max(free, FEWEST_CONNECTIONS))
     if connections == limits.connections:
         return limits
-    facts: dict[str, int | str] = {"connections": connections, "mend": "raise ulimit -n"}
+    facts: dict[str, int | str] = {"connections": connections, "action": "raise ulimit -n"}
     fitted = replace(limits, connections=connections)
     if free < FEWEST_CONNECTIONS:
         others = min(OTHER_DESCRIPTORS, descriptors // 2)

@@ -62,7 +62,7 @@ class Observations:
         for repair in verdict.repairs:
             # The generation rules act on every counted write: their lines are for debugging.
             level = logging.DEBUG if repair.rule in _ORDINARY else logging.INFO
-            message = "would mend" if audit_only else "mended"
+            message = "would repair" if audit_only else "repaired"
             if not is_heard(level, message):
                 continue
             facts = {

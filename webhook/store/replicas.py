@@ -33,7 +33,7 @@ _KEY_SECONDS: Final = 10.0
 _UNSEALED: Final = {
     "effect": "who can write to the store chooses what is put back into a cleared field, and what "
     "is found; who can read it learns names, and can guess short values",
-    "mend": "--store ...?key-file=FILE, with a key for all replicas: openssl rand -hex 32",
+    "action": "--store ...?key-file=FILE, with a key for all replicas: openssl rand -hex 32",
 }
 Tell = Callable[[bool, str], Awaitable[None]]
 """Called with False and the reason when the store is lost, with True when it is back."""

@@ -89,8 +89,8 @@ def test_doctor_finds_a_planted_fault_and_its_own_command_mends_it(
     cluster.kubectl(*shlex.split(fault.words), text=fault.text)
     line = wait_until(lambda: _line(cluster, fault), 60, every=1, what=f"{fault.check} not ok")
     begin = time.monotonic()
-    mend = line["mend"]
-    agreed = f"{mend} --yes" if mend.startswith("genguard install") else mend
+    fix = line["fix"]
+    agreed = f"{fix} --yes" if fix.startswith("genguard install") else fix
     cluster.run("bash", "-c", f"set -o pipefail; {agreed}")
     cluster.kubectl(
         "delete", "mutatingwebhookconfiguration", "m-zzzzzzz-late", "--ignore-not-found"

@@ -72,7 +72,7 @@ def test_all_is_well_after_an_installation():
     lines = diagnose(WELL)
     assert {line.level for line in lines} == {Level.OK}
     assert len(lines) == len(CHECKS)
-    assert not any(line.repair for line in lines)
+    assert not any(line.fix for line in lines)
 
 
 @pytest.mark.parametrize(
@@ -116,11 +116,11 @@ def test_registrations_that_ask_the_genguard_of_another_namespace_are_a_failure(
     line = worst(replace(WELL, namespace="team-b"))["alone"]
     assert line.level is Level.FAIL
     assert "genguard in namespace genguard-system, not the one in team-b" in line.message
-    assert line.repair == "genguard doctor -n genguard-system"
+    assert line.fix == "genguard doctor -n genguard-system"
 
 
 @pytest.mark.parametrize(
-    ("facts", "name", "level", "told", "mend"),
+    ("facts", "name", "level", "told", "fix"),
     [
         (
             replace(WELL, configurations=(*WELL.configurations, SECOND)),
@@ -368,9 +368,9 @@ def test_registrations_that_ask_the_genguard_of_another_namespace_are_a_failure(
         ),
     ],
 )
-def test_one_thing_is_wrong_and_nothing_else_is_said(facts, name, level, told, mend):
+def test_one_thing_is_wrong_and_nothing_else_is_said(facts, name, level, told, fix):
     (line,) = worst(facts).values()
-    assert (line.id, line.level, line.repair) == (name, level, mend)
+    assert (line.id, line.level, line.fix) == (name, level, fix)
     assert told in line.message
 
 
@@ -405,7 +405,7 @@ def test_a_split_for_want_of_affinity_is_mended_by_an_installation():
     lines = diagnose(with_service(with_split(WELL, 9), "None"))
     (split, affinity) = (line for line in lines if line.id == "phases")
     assert split.level is affinity.level is Level.FAIL
-    assert split.repair == affinity.repair == INSTALL
+    assert split.fix == affinity.fix == INSTALL
 
 
 @pytest.mark.parametrize(
@@ -573,11 +573,11 @@ def test_where_no_server_answers_doctor_does_not_say_that_no_finding_is_open():
     (line,) = [line for line in unasked if line.id == "culprits"]
     assert line.level is Level.UNKNOWN
     assert line.message == "the server was not asked whether findings are open: no answer"
-    assert line.repair == "genguard doctor --server URL"
+    assert line.fix == "genguard doctor --server URL"
     assert line.level.rank == 0, "what is not known does not make it fail"
 
 
 def test_more_findings_than_fit_are_counted():
     many = tuple(msgspec.structs.replace(FOUND, id=f"f{number}") for number in range(5))
     *_, last = [line for line in diagnose(replace(WELL, findings=many)) if line.id == "culprits"]
-    assert (last.message, last.repair) == ("2 more open findings", "genguard findings")
+    assert (last.message, last.fix) == ("2 more open findings", "genguard findings")

@@ -32,7 +32,10 @@ def test_fewer_connections_than_usual_are_told(caplog):
     assert not caplog.records
     fit(LIMITS, 1_024)
     (told,) = caplog.records
-    assert told.facts == {"connections": 1_024 - OPS - OTHER_DESCRIPTORS, "mend": "raise ulimit -n"}
+    assert told.facts == {
+        "connections": 1_024 - OPS - OTHER_DESCRIPTORS,
+        "action": "raise ulimit -n",
+    }
 
 
 @pytest.mark.parametrize("descriptors", [24, 64, 128, 200, 287, 288, 500])

@@ -24,7 +24,7 @@ from webhook.telemetry.logs import (
 CANARY = "canary-7f3a"
 
 
-def record(message: str = "mended", at: float = 0.0, **facts: Any) -> logging.LogRecord:
+def record(message: str = "repaired", at: float = 0.0, **facts: Any) -> logging.LogRecord:
     made = logging.LogRecord("genguard", logging.INFO, __file__, 1, message, None, None)
     made.created, made.msecs = at, (at % 1) * 1000
     made.__dict__["facts"] = facts
@@ -52,7 +52,7 @@ def stderr() -> Iterator[Callable[[], list[dict[str, Any]]]]:
 def test_a_line_is_one_object_with_time_level_message_and_facts():
     line = json.loads(JSONFormatter().format(record(at=1.5, name="web", count=2)))
     assert line == {
-        "time": "1970-01-01T00:00:01.500Z", "level": "info", "message": "mended",
+        "time": "1970-01-01T00:00:01.500Z", "level": "info", "message": "repaired",
         "name": "web", "count": 2,
     }  # fmt: skip
 
@@ -104,15 +104,15 @@ def test_the_lines_of_one_message_are_limited_and_the_next_tells_what_was_left_o
 
 
 def test_a_line_that_is_not_heard_need_not_be_made_and_is_counted_as_left_out(stderr):
-    assert not is_heard(logging.DEBUG, "mended"), "the level of what is written"
+    assert not is_heard(logging.DEBUG, "repaired"), "the level of what is written"
     heard = 0
     for _ in range(1_000):
-        if is_heard(logging.INFO, "mended"):
-            LOGGER.info("mended")
+        if is_heard(logging.INFO, "repaired"):
+            LOGGER.info("repaired")
             heard += 1
     assert is_heard(logging.INFO, "another")
     time.sleep(0.2)
-    LOGGER.info("mended")
+    LOGGER.info("repaired")
     lines = stderr()
     assert len(lines) == heard + 1 < 1_000
     assert lines[-1]["leftOut"] == 1_000 - heard
@@ -152,7 +152,7 @@ def test_a_flood_of_one_message_is_cut_before_it_is_written(stderr, monkeypatch)
     with monkeypatch.context() as at_once:
         at_once.setattr(time, "time", lambda: 1_000.0)
         for _ in range(5_000):
-            LOGGER.info("mended")
+            LOGGER.info("repaired")
     assert len(stderr()) == 50
 
 
