@@ -1,154 +1,171 @@
-"""Check the cluster and the server in it: version, objects, pods, rights, order, kinds."""
+"""Check the cluster and the server in it: version, objects, pods, rights, order, kinds, nodes."""
 
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final
 
 from genguard.detection.suspects import FIRST_WITH_STATIC
-from genguard.generation.strategy import parse_version
+from genguard.generation.strategy import UnknownServerVersionError, parse_version
 from genguard.generation.table import load_table
 from genguard.linting.checks.order import order_genguard
-from genguard.linting.hook import MUTATING, items, mapping, texts
+from genguard.linting.hook import MUTATING, mapping
 from genguard.linting.lint import lint
 from genguard.trace.plan import is_observer
-from webhook.doctor.facts import Facts
-from webhook.doctor.result import CheckResult, Level, fail, few, results_or_ok, warn
-from webhook.manifest.documents import (
-    HEAL,
-    arguments_of,
-    mode_of,
-    path_of,
-    title_of,
-)
+from webhook.doctor.facts import Facts, Source, calls_of
+from webhook.doctor.result import Line, check, fail, few, ok, warn
+from webhook.manifest.documents import HEAL, arguments_of, mode_of, path_of, title_of
 from webhook.manifest.rendering import is_registration, store_of
 from webhook.manifest.static_webhooks import given_of
 
 _OLDEST: Final = (1, 30)
-_OWN_CHECK: Final = {"Secret"}  # see the check of the certificate
+_SKEW_SECONDS: Final = 30
+_GATE: Final = "feature gate PodObservedGenerationTracking"
+_UNKNOWN: Final = "not known of {}, whose version is none of a kubelet"
+# pkg/features/kube_features.go: off by default in 1.33, on in 1.34, always on since 1.35.
+_UNTIL: Final = (
+    ((1, 33), "never on {} (before 1.33): pods there have none, or an old one that stays"),
+    ((1, 34), f"only with {_GATE} on {{}} (1.33)"),
+    ((1, 35), f"unless {_GATE} is off on {{}} (1.34)"),
+)
+"""What is said of nodes before a version."""
 
 
-def api_server(facts: Facts) -> Iterator[CheckResult]:
+@check("api-server")
+def api_server(facts: Facts) -> Iterator[Line]:
     """The API server is new enough for matchConditions and the preStop sleep action."""
-    old = parse_version(facts.version) < _OLDEST
-    message = f"Kubernetes {facts.version} is too old: 1.30 or newer is needed"
-    results = [fail("api-server", message, "kubectl version")] if old else []
-    yield from results_or_ok("api-server", f"Kubernetes {facts.version}", results)
+    if parse_version(facts.version) < _OLDEST:
+        message = f"Kubernetes {facts.version} is too old: 1.30 or newer is needed"
+        yield fail(message, "kubectl version")
+    yield ok(f"Kubernetes {facts.version}")
+
+
+@check("api-server")
+def unread(facts: Facts) -> Iterator[Line]:
+    """The user may read all that is asked for."""
     for what, why in facts.unread.items():
-        yield warn("api-server", f"{what} could not be read: {why}", "kubectl auth whoami")
+        yield warn(f"{what} could not be read: {why}", "kubectl auth whoami")
 
 
-def installed(facts: Facts) -> Iterator[CheckResult]:
+@check("installed", Source.REGISTRATIONS, Source.OBJECTS)
+def installed(facts: Facts) -> Iterator[Line]:
     """Every object of the manifests exists."""
     if facts.outside:
         return
     missing = [
         title_of(one)
         for one in facts.expected
-        if not is_registration(one) and one["kind"] not in _OWN_CHECK
+        # The check of the certificate looks at the Secret.
+        if not is_registration(one) and one["kind"] != "Secret"
         if facts.live.get(path_of(one)) is None
     ]
-    message = f"missing: {few(missing)}"
-    results = [fail("installed", message, facts.install)] if missing else []
-    yield from results_or_ok(
-        "installed", f"every object in namespace {facts.namespace} exists", results
-    )
+    if missing:
+        yield fail(f"missing: {few(missing)}", facts.install)
+    yield ok(f"every object in namespace {facts.namespace} exists")
 
 
-def pods(facts: Facts) -> Iterator[CheckResult]:
+@check("pods", Source.REGISTRATIONS, Source.DEPLOYMENT, Source.ENDPOINTS)
+def pods(facts: Facts) -> Iterator[Line]:
     """Pods are ready, share a store if there are several, and the Service selects them."""
     deployment = facts.deployment
-    if facts.outside or deployment is None:
+    if deployment is None:
         return
-    kubectl = f"kubectl -n {facts.namespace}"
     wanted = mapping(deployment.get("spec")).get("replicas", 1)
     ready = mapping(deployment.get("status")).get("availableReplicas", 0)
-
-    scale = f"{kubectl} scale deployment/genguard --replicas={facts.replicas}"
-
-    def problems() -> Iterator[CheckResult]:
-        if not wanted:
-            message = "scaled to 0: each write waits for a server that does not run"
-            yield fail("pods", message, scale)
-        elif wanted > 1 and not store_of(deployment):
-            message = f"{wanted} replicas without a shared store: each sees only parts of a write. "
-            yield fail(
-                "pods",
-                f"{message}Use one replica, or install a store with genguard install --ha",
-                scale,
-            )
-        elif not ready:
-            yield fail("pods", f"none of {wanted} is ready", f"{kubectl} describe pods")
-        elif ready < wanted:
-            yield warn("pods", f"{ready} of {wanted} are ready", f"{kubectl} describe pods")
-        if ready and not facts.endpoints:
-            message = "ready, but the Service has no endpoint"
-            yield fail("pods", message, facts.install)
-
-    yield from results_or_ok(
-        "pods", f"{ready} of {wanted} are ready, and the Service has endpoints", problems()
-    )
+    describe = f"{facts.kubectl} describe pods"
+    scale = f"{facts.kubectl} scale deployment/genguard --replicas={facts.replicas}"
+    if not wanted:
+        yield fail("scaled to 0: each write waits for a server that does not run", scale)
+    elif wanted > 1 and not store_of(deployment):
+        message = f"{wanted} replicas without a shared store: each sees only parts of a write. "
+        message += "Use one replica, or install a store with genguard install --ha"
+        yield fail(message, scale)
+    elif not ready:
+        yield fail(f"none of {wanted} is ready", describe)
+    elif ready < wanted:
+        yield warn(f"{ready} of {wanted} are ready", describe)
+    if ready and not facts.endpoints:
+        yield fail("ready, but the Service has no endpoint", facts.install)
+    yield ok(f"{ready} of {wanted} are ready, and the Service has endpoints")
 
 
-def rights(facts: Facts) -> Iterator[CheckResult]:
+@check("rights", Source.REGISTRATIONS, Source.RIGHTS)
+def rights(facts: Facts) -> Iterator[Line]:
     """The server has the rights of the ClusterRole in the manifests."""
     if not facts.rights:
         return
-    missing = [str(right) for right in facts.rights if not right.allowed]
+    who, repair = "the server", facts.install
     if facts.outside:
         who, repair = "this kubeconfig's user", "genguard serve --kubeconfig FILE"
-    else:
-        who, repair = "the server", facts.install
-    message = f"{who} may not {few(missing)}"
-    results = [fail("rights", message, repair)] if missing else []
-    yield from results_or_ok("rights", f"{who} has every right that it needs", results)
+    missing = [str(right) for right in facts.rights if not right.allowed]
+    if missing:
+        yield fail(f"{who} may not {few(missing)}", repair)
+    yield ok(f"{who} has every right that it needs")
 
 
-def heal(facts: Facts) -> Iterator[CheckResult]:
+@check("heal", Source.DEPLOYMENT, Source.RIGHTS)
+def heal(facts: Facts) -> Iterator[Line]:
     """Say whether genguard restores lost values by itself, without waiting for the next write."""
-    if facts.outside or facts.deployment is None or mode_of(facts.deployment) == "audit-only":
+    if facts.deployment is None or mode_of(facts.deployment) == "audit-only":
         return
-    message = "the leader restores lost values by patches of status"
-    if HEAL not in arguments_of(facts.deployment):
+    if HEAL in arguments_of(facts.deployment):
+        yield ok("the leader restores lost values by patches of status")
+    else:
         message = "off: a lost value stays lost until that status is written again; "
-        message += "genguard install --heal restores it"
-    yield CheckResult(Level.OK, "heal", message)
+        yield ok(f"{message}genguard install --heal restores it")
 
 
-def order(facts: Facts) -> Iterator[CheckResult]:
+@check("order", Source.REGISTRATIONS)
+def order(facts: Facts) -> Iterator[Line]:
     """No other mutating webhook runs before intent or after mutate."""
     # Observers of `genguard trace` sort outside on purpose, and change nothing.
     others = [one for one in facts.configurations if not is_observer(one)]
     found = lint(others, at=facts.at, live=True, checks=(order_genguard,))
-    names = dict.fromkeys((one.webhook.partition("/")[0], one.message) for one in found)
-    results = [warn("order", f"{name} {message}", _renamed(name)) for name, message in names]
+    problems = dict.fromkeys((one.webhook.partition("/")[0], one.message) for one in found)
+    for name, message in problems:
+        yield warn(f"{name} {message}", _renamed(name))
     count = sum(one["kind"] == MUTATING for one in others)
-    message = (
-        f"first and last of {count} mutating configurations; those in files of the API server "
-    )
-    return results_or_ok("order", message + "cannot be checked", results)
+    message = f"first and last of {count} mutating configurations; those in files of the API server"
+    yield ok(f"{message} cannot be checked")
 
 
-def static(facts: Facts) -> Iterator[CheckResult]:
+def _renamed(name: str) -> str:
+    """The command that renames a configuration. Its owner may create the old name again."""
+    get = f"kubectl get mutatingwebhookconfiguration {name} -o yaml"
+    edit = f"sed '/^  \\(uid\\|resourceVersion\\):/d; s/^  name: {name}$/  name: m-{name}/'"
+    delete = f"kubectl delete mutatingwebhookconfiguration {name}"
+    return f"{get} | {edit} | kubectl create -f - && {delete}"
+
+
+@check("static", Source.DEPLOYMENT)
+def static(facts: Facts) -> Iterator[Line]:
     """Say whether the server knows which static webhooks the API server may have."""
-    may_have_some = parse_version(facts.version) >= FIRST_WITH_STATIC
-    if facts.outside or facts.deployment is None or not may_have_some:
+    if facts.deployment is None or parse_version(facts.version) < FIRST_WITH_STATIC:
         return
-    message = "the server knows the static webhooks of the API server"
-    if not given_of(facts.deployment):
+    if given_of(facts.deployment):
+        yield ok("the server knows the static webhooks of the API server")
+    else:
         message = "no API lists webhooks in files of the API server (KEP-5793), so of users a "
         message += "finding is at most likely; genguard install --static-webhooks says which there "
-        message += "are, or none"
-    yield CheckResult(Level.OK, "static", message)
+        yield ok(f"{message}are, or none")
 
 
-def kinds(facts: Facts) -> Iterator[CheckResult]:
+@check("clock")
+def clock(facts: Facts) -> Iterator[Line]:
+    """The clock here and the API server's agree: certificates and Leases depend on it."""
+    if abs(facts.skew) > _SKEW_SECONDS:
+        where = "ahead of" if facts.skew > 0 else "behind"
+        message = f"the clock here is {abs(facts.skew):.0f} s {where} the API server's"
+        yield warn(message, "sudo timedatectl set-ntp true")
+    yield ok("the clock here and the API server's agree")
+
+
+@check("kinds", Source.SERVED, Source.CUSTOM)
+def kinds(facts: Facts) -> Iterator[Line]:
     """Say which watched kinds this API server serves and keeps a generation for."""
     watched = {
         (group, version, resource)
         for found in facts.registered.values()
-        for rule in map(mapping, items(found.hook.body.get("rules")))
-        for group in texts(rule.get("apiGroups"))
-        for version in texts(rule.get("apiVersions"))
-        for resource in texts(rule.get("resources"))
+        for group, version, resource, _ in calls_of(found.hook.body)
         if "/" not in resource
     }
     if not watched or not facts.served:
@@ -158,18 +175,31 @@ def kinds(facts: Facts) -> Iterator[CheckResult]:
     numbered = [one for one in served if (row := table.find(*one)) and row.keeps_generation]
     message = f"{len(served)} kinds are watched; {len(numbered)} of them have a generation: "
     message += "it is checked, and their status is repaired"
-    unserved = sorted(resource for _, _, resource in watched - facts.served)
-    if unserved:
+    if unserved := sorted(resource for _, _, resource in watched - facts.served):
         message += f"; not served here: {few(unserved)}"
-    unwatched = [f"{one[1]}.{one[0]}" for one in facts.custom if one not in served]
-    if unwatched:
+    if unwatched := [f"{one[1]}.{one[0]}" for one in facts.custom if one not in served]:
         message += f"; custom resources that are not watched: {few(unwatched)}"
-    yield CheckResult(Level.OK, "kinds", message)
+    yield ok(message)
 
 
-def _renamed(name: str) -> str:
-    """The command that renames a configuration. Its owner may create the old name again."""
-    get = f"kubectl get mutatingwebhookconfiguration {name} -o yaml"
-    edit = f"sed '/^  \\(uid\\|resourceVersion\\):/d; s/^  name: {name}$/  name: m-{name}/'"
-    delete = f"kubectl delete mutatingwebhookconfiguration {name}"
-    return f"{get} | {edit} | kubectl create -f - && {delete}"
+@check("nodes")
+def nodes(facts: Facts) -> Iterator[Line]:
+    """Say on which nodes kubelets write status.observedGeneration of pods."""
+    if not facts.nodes:
+        return
+    by_text: defaultdict[str, list[str]] = defaultdict(list)
+    for name, version in sorted(facts.nodes.items()):
+        by_text[_doubt(version)].append(name)
+    trusted = len(by_text.pop("", ()))
+    parts = [f"observedGeneration of pods can be trusted on {trusted} of {len(facts.nodes)}"]
+    parts += [text.format(few(names)) for text, names in by_text.items()]
+    yield ok("; ".join(parts))
+
+
+def _doubt(version: str) -> str:
+    """Return what is said of nodes with a kubelet of this version; "" where all is well."""
+    try:
+        reached = parse_version(version)
+    except UnknownServerVersionError:
+        return _UNKNOWN
+    return next((text for until, text in _UNTIL if reached < until), "")

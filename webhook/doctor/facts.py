@@ -4,12 +4,13 @@ import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from enum import StrEnum
 from typing import Any, NamedTuple
 
 from certs import PairSnapshot
 from genguard.admission.probe import Seen
 from genguard.detection.finding import Finding
-from genguard.linting.hook import INJECTED, Hook, mapping, read_hooks
+from genguard.linting.hook import INJECTED, Hook, items, mapping, read_hooks, texts
 from webhook.install.registering import is_limited
 from webhook.manifest.documents import (
     AUDIT_ONLY,
@@ -18,6 +19,7 @@ from webhook.manifest.documents import (
     arguments_of,
     containers_of,
     path_of,
+    title_of,
 )
 from webhook.manifest.kustomize import Document
 from webhook.manifest.rendering import (
@@ -31,6 +33,22 @@ from webhook.manifest.rendering import (
 from webhook.manifest.static_webhooks import given_of
 
 Path = str
+
+
+class Source(StrEnum):
+    """What is read from the API server, as `unread` names it where the user may not read it."""
+
+    REGISTRATIONS = "the registrations"
+    DEPLOYMENT = "the Deployment"
+    OBJECTS = "objects of the manifests"
+    """Each is named by itself."""
+    LEFTOVERS = "what is left of installations"
+    ENDPOINTS = "the endpoints"
+    PAIR = "the Secret"
+    PODS = "the pods"
+    SERVED = "what is served"
+    CUSTOM = "custom resources"
+    RIGHTS = "rights"
 
 
 class Right(NamedTuple):
@@ -117,16 +135,31 @@ class Facts:
         return {found.phase: found for found in self._registered()}
 
     @property
-    def is_partial(self) -> bool:
-        """Whether a registration is limited to a trial namespace."""
-        return any(is_limited(found.registration) for found in self.registered.values())
+    def asked_phases(self) -> list[str]:
+        """The phases that are registered for the whole cluster, not for a trial namespace."""
+        return [name for name, one in self.registered.items() if not is_limited(one.registration)]
+
+    @property
+    def answers(self) -> list[Mapping[str, str]]:
+        """What the server says of itself in every answer of every probe."""
+        return [seen.facts for probe in self.probes for seen in probe.values()]
+
+    def unread_of(self, source: Source) -> list[str]:
+        """The names in `unread` that belong to a source."""
+        objects = [title_of(one) for one in self.expected]
+        names = objects if source is Source.OBJECTS else [source.value]
+        return [name for name in names if name in self.unread]
 
     @property
     def deployment(self) -> Document | None:
-        """The Deployment in the cluster; None if there is none."""
-        return next(
-            (one for one in self.live.values() if one and one["kind"] == "Deployment"), None
-        )
+        """The Deployment in the cluster; None if there is none, or the server runs outside."""
+        found = (one for one in self.live.values() if one and one["kind"] == "Deployment")
+        return None if self.outside else next(found, None)
+
+    @property
+    def kubectl(self) -> str:
+        """`kubectl -n genguard-system`."""
+        return f"kubectl -n {self.namespace}"
 
     @property
     def install(self) -> str:
@@ -165,7 +198,7 @@ class Facts:
         """The command that shows the log lines of the server with this word."""
         if self.outside:
             return "genguard serve --log-level DEBUG"
-        return f"kubectl -n {self.namespace} logs deployment/genguard | grep {word}"
+        return f"{self.kubectl} logs deployment/genguard | grep {word}"
 
     @property
     def replicas(self) -> int:
@@ -209,3 +242,15 @@ class Facts:
             for hook in read_hooks([found]):
                 if hook.body.get("name") == expected["name"] and phase_of(expected) in PHASES:
                     yield Found(phase_of(expected), found, hook, expected)
+
+
+def calls_of(webhook: Mapping[str, Any]) -> set[tuple[str, str, str, str]]:
+    """(group, version, resource, operation) of every rule."""
+    return {
+        (group, version, resource, operation)
+        for rule in map(mapping, items(webhook.get("rules")))
+        for group in texts(rule.get("apiGroups"))
+        for version in texts(rule.get("apiVersions"))
+        for resource in texts(rule.get("resources"))
+        for operation in texts(rule.get("operations"))
+    }

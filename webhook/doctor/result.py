@@ -1,12 +1,12 @@
-"""The result of a check: a level, a message, and the command that repairs the problem."""
+"""What a check of `genguard doctor` is, and what it says: a level, a message, and a command."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 
-from webhook.doctor.facts import Facts
+from webhook.doctor.facts import Facts, Source
 
 _NAMED: Final = 3
 
@@ -37,26 +37,58 @@ class CheckResult(msgspec.Struct, frozen=True, tag="check", tag_field="type"):
     fix: str = ""
 
 
-Check: TypeAlias = Callable[[Facts], Iterator[CheckResult]]
+class Line(NamedTuple):
+    """What a check says."""
+
+    level: Level
+    message: str
+    fix: str = ""
 
 
-def fail(name: str, message: str, repair: str) -> CheckResult:
-    """A result for something that does not work."""
-    return CheckResult(Level.FAIL, name, message, repair)
+Find: TypeAlias = Callable[[Facts], Iterator[Line]]
 
 
-def warn(name: str, message: str, repair: str) -> CheckResult:
-    """A result for something that works, but should be changed."""
-    return CheckResult(Level.WARN, name, message, repair)
+class Check(NamedTuple):
+    """One check: a function that yields the problems it finds, and last what is well."""
+
+    id: str
+    needs: tuple[Source, ...]
+    """Without these the check would say that something is missing, or well, and cannot know."""
+    find: Find
+
+    def results(self, facts: Facts) -> Iterator[CheckResult]:
+        """Yield the problems, or what is well if there are none."""
+        if unread := [name for source in self.needs for name in facts.unread_of(source)]:
+            message = f"not checked, for {few(unread)} could not be read"
+            yield CheckResult(Level.UNKNOWN, self.id, message)
+            return
+        lines = list(self.find(facts))
+        problems = [line for line in lines if line.level is not Level.OK]
+        for line in problems or lines:
+            yield CheckResult(line.level, self.id, line.message, line.fix)
+
+
+def check(name: str, *needs: Source) -> Callable[[Find], Check]:
+    """Make a check from the function below it; `name` is its id."""
+    return lambda find: Check(name, needs, find)
+
+
+def fail(message: str, fix: str) -> Line:
+    """Say that something does not work."""
+    return Line(Level.FAIL, message, fix)
+
+
+def warn(message: str, fix: str) -> Line:
+    """Say that something works, but should be changed."""
+    return Line(Level.WARN, message, fix)
+
+
+def ok(message: str) -> Line:
+    """Say that all is well; shown only if the check found no problem."""
+    return Line(Level.OK, message)
 
 
 def few(names: Sequence[str]) -> str:
     """Join the first three names and count the others: `a, b, c and 2 more`."""
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return f"{', '.join(names[:_NAMED])}{more}"
-
-
-def results_or_ok(name: str, message: str, others: Iterable[CheckResult]) -> Iterator[CheckResult]:
-    """Return the problems of a check, or one ok result with `message` if there are none."""
-    found = list(others)
-    yield from found or [CheckResult(Level.OK, name, message)]
