@@ -2,12 +2,16 @@
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
-from typing import Any
+from operator import attrgetter
+from typing import Any, Final
 
 from genguard.linting.check import Check, DefinitionCheck, LintContext, LintFinding, Problem
 from genguard.linting.checks import CHECKS
 from genguard.linting.definition import read_versions
 from genguard.linting.hook import mapping, read_hooks, text
+
+_ORDER: Final = attrgetter("severity.rank", "definition", "webhook", "id", "field", "message")
+"""The worst first, and webhooks before definitions, which have an empty `definition`."""
 
 
 def lint(
@@ -25,47 +29,24 @@ def lint(
     context = LintContext(
         hooks=tuple(read_hooks(given)), services=dict(_read_services(given)), at=at, live=live
     )
-    of_webhooks = [check for check in checks if isinstance(check, Check)]
-    of_definitions = [check for check in checks if isinstance(check, DefinitionCheck)]
-    hooks = {
-        _finding(check, problem, webhook=hook.name)
-        for hook in context.hooks
-        for check in of_webhooks
-        for problem in check.find_problems(hook, context)
-    }
-    definitions = {
-        _finding(check, problem, definition=version.definition)
-        for version in read_versions(given)
-        for check in of_definitions
-        for problem in check.find_problems(version)
-    }
-    return tuple(
-        sorted(
-            hooks | definitions,
-            key=lambda finding: (
-                finding.severity.rank,
-                finding.definition,
-                finding.webhook,
-                finding.id,
-                finding.field,
-                finding.message,
-            ),
-        )
-    )
+    versions = list(read_versions(given))
+    found: set[LintFinding] = set()
+    for check in checks:
+        if isinstance(check, Check):
+            for hook in context.hooks:
+                problems = check.find_problems(hook, context)
+                found |= {_finding(check, problem, webhook=hook.name) for problem in problems}
+        else:
+            for version in versions:
+                name, problems = version.definition, check.find_problems(version)
+                found |= {_finding(check, problem, definition=name) for problem in problems}
+    return tuple(sorted(found, key=_ORDER))
 
 
-def _finding(
-    check: Check | DefinitionCheck, problem: Problem, *, webhook: str = "", definition: str = ""
-) -> LintFinding:
+def _finding(check: Check | DefinitionCheck, problem: Problem, **subject: str) -> LintFinding:
     level, field, message = problem
     return LintFinding(
-        id=check.id,
-        severity=level,
-        webhook=webhook,
-        definition=definition,
-        field=field,
-        message=message,
-        reason=check.reason,
+        id=check.id, severity=level, field=field, message=message, reason=check.reason, **subject
     )
 
 

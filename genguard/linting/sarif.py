@@ -94,14 +94,14 @@ def _result(finding: LintFinding, rule: int, place: Place | None) -> dict[str, A
             physical["region"] = {"startLine": place.line}
         location["physicalLocation"] = physical
     # The same problem keeps its identity when lines above it are added.
-    told = f"{finding.id}\n{finding.subject}\n{finding.field}".encode()
+    identity = f"{finding.id}\n{finding.subject}\n{finding.field}".encode()
     return {
         "ruleId": finding.id,
         "ruleIndex": rule,
         "level": _LEVELS[finding.severity],
         "message": {"text": f"{finding.subject} {finding.field}: {finding.message}"},
         "locations": [location],
-        "partialFingerprints": {"genguardLint/v1": hashlib.sha256(told).hexdigest()[:32]},
+        "partialFingerprints": {"genguardLint/v1": hashlib.sha256(identity).hexdigest()[:32]},
     }
 
 

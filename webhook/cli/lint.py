@@ -10,12 +10,10 @@ from typing import Any, Final
 
 import click
 
-from genguard.linting.check import (
-    Level,
-    LintFinding,
-)
+from genguard.linting.check import Level, LintFinding
 from genguard.linting.checks import CHECKS
 from genguard.linting.definition import DEFINITION, is_definition
+from genguard.linting.hook import MUTATING, VALIDATING
 from genguard.linting.lint import lint as look
 from genguard.linting.openreports import to_open_report
 from genguard.linting.sarif import Sources, to_sarif
@@ -28,7 +26,7 @@ from webhook.cli.files import MANIFESTS, advice, expand_or_fail, open_named
 from webhook.cli.options import CONTEXT, MAX_LINE, RECURSIVE
 from webhook.cli.output import tell
 
-_CONFIGURATIONS: Final = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
+_CONFIGURATIONS: Final = (MUTATING, VALIDATING)
 _REGISTERED: Final = "/apis/admissionregistration.k8s.io/v1"
 _WEBHOOKS: Final = "webhooks"
 _CRDS: Final = "crds"
@@ -178,10 +176,7 @@ async def _of_cluster(
 ) -> tuple[list[Any], bool]:
     """Read webhook configurations and definitions from the API server, and whether that is all."""
     # Imported when wanted: the client of the Kubernetes API takes half a second to load.
-    from webhook.cluster.connection import (  # noqa: PLC0415
-        connected,
-        default_kubeconfig,
-    )
+    from webhook.cluster.connection import connected, default_kubeconfig  # noqa: PLC0415
     from webhook.cluster.facts import definitions  # noqa: PLC0415
     from webhook.cluster.rest import RefusedError, Rest  # noqa: PLC0415
 
