@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from genguard.status.health_rules import Key
 from tests.controlplane.build import binary
 from tests.supply.krew import PLATFORMS, PROGRAM, PROJECT, archive, here, manifest, name_of
 from tests.supply.sandbox import C_LIBRARY, Sandbox
 from webhook import __version__
+from webhook.cel.message import READY, CompileRequest, make_line
 
 pytestmark = pytest.mark.xdist_group("krew")
 
@@ -106,11 +108,10 @@ def test_it_has_the_tables_and_manifests(
 
 def test_the_worker_for_expressions_starts(sandbox: Sandbox) -> None:
     """evaluator.py starts it by the interpreter, which the program is here."""
+    asked = make_line(CompileRequest(Key.CURRENT, "status.ready"))
     command = sandbox.command(PROGRAM, "-P", "-m", "webhook.cel.worker")
-    done = subprocess.run(
-        command, stdin=subprocess.DEVNULL, capture_output=True, env=sandbox.env(), check=False
-    )
-    assert b"Socket operation on non-socket" in done.stderr
+    done = subprocess.run(command, input=asked, capture_output=True, env=sandbox.env(), check=True)
+    assert done.stdout == READY + b'""\n'
 
 
 def test_the_archive_has_the_licence_and_no_key_and_no_test(packed: Path) -> None:

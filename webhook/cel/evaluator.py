@@ -14,25 +14,31 @@ import socket
 import subprocess
 import sys
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from threading import Lock
 from types import TracebackType
 from typing import Any, Final, Self
 
 import msgspec
+from cachetools import LRUCache
 
 from genguard.admission.review import AdmissionRequest
 from genguard.objects.selectors import Truth
-from genguard.status.health_rules import HealthRule, HealthRules, Key, RuleAnswers
+from genguard.status.health_rules import (
+    Answer,
+    HealthRule,
+    HealthRules,
+    Key,
+    NoAnswer,
+    RuleAnswers,
+)
 from genguard.status.trees import group_and_kind
+from genguard.status.view import Health
 from webhook.cel.message import (
-    ANSWERS,
-    LENGTH_BYTES,
     READY,
     CompileRequest,
     Message,
-    decode_rule_answer,
+    make_line,
     make_message,
     make_rule_message,
 )
@@ -48,7 +54,9 @@ _ANSWER_SECONDS: Final = 5.0
 """Twenty times what the worker's CPU limit allows, for a machine that is busy."""
 _START_SECONDS: Final = 10.0
 _RETRY_SECONDS: Final = 60.0
-_TRUTHS: Final = {answer: truth for truth, answer in ANSWERS.items()}
+_LONGEST_ANSWER: Final = 64 * 1024
+"""Bytes of a line of the worker: a refusal quotes names of the expression."""
+_VALUES: Final = msgspec.json.Decoder(bool | int | Health | None)
 _CONDITION: Final = ("a matchCondition", "its webhook stays possible")
 _RULE: Final = ("an expression of a rule", "its objects are judged by their conditions")
 """What is evaluated, and what follows where it costs too much: for the log."""
@@ -62,7 +70,7 @@ class Evaluator:
 
     def __init__(self) -> None:
         self._worker: _Worker | None = None
-        self._costly: Final[OrderedDict[str, None]] = OrderedDict()
+        self._costly: Final[LRUCache[str, None]] = LRUCache(MOST_REMEMBERED)
         self._lock: Final = Lock()
         self._is_closed = False
         self._not_before = 0.0
@@ -109,7 +117,7 @@ class Evaluator:
         found = dict.fromkeys(expressions, Truth.UNKNOWN)
         short = [one for one in found if len(one) <= LONGEST]
         answers = self._answers(short, lambda left: make_message(left, request), _CONDITION)
-        return found | {one: _TRUTHS[answer] for one, answer in answers.items()}
+        return found | {one: msgspec.json.decode(line, type=Truth) for one, line in answers.items()}
 
     def judge(self, rule: HealthRule, document: Mapping[str, Any]) -> RuleAnswers:
         """What a rule says of an object, which is decoded or has fields that are not.
@@ -124,7 +132,7 @@ class Evaluator:
         )
         if len(answers) < len(keys):
             return RuleAnswers(rule, {})
-        values = {key: decode_rule_answer(answers[text]) for key, text in rule.expressions.items()}
+        values = {key: _rule_answer(answers[text]) for key, text in rule.expressions.items()}
         return RuleAnswers(rule, values)
 
     def refusal(self, expression: str, key: Key) -> str:
@@ -133,11 +141,10 @@ class Evaluator:
             worker = self._running()
             if worker is None:
                 return "it cannot be checked: no process for CEL can be started"
-            told = worker.refusal(CompileRequest(key, expression))
-            if told is None:
-                self._end()
-                return "line 1, column 1: it costs too much to compile"
-            return told
+            for line in worker.answers(CompileRequest(key, expression), 1):
+                return msgspec.json.decode(line, type=str)
+            self._end()
+            return "line 1, column 1: it costs too much to compile"
 
     def _answers(
         self,
@@ -145,7 +152,7 @@ class Evaluator:
         make: Callable[[list[str]], Message | None],
         told: tuple[str, str],
     ) -> dict[str, bytes]:
-        """The answer to each expression, without those that could not be evaluated."""
+        """The line that answers each expression, without those that could not be evaluated."""
         found: dict[str, bytes] = {}
         with self._lock:
             left = [one for one in expressions if one not in self._costly]
@@ -165,8 +172,6 @@ class Evaluator:
 
     def _give_up(self, expression: str, told: tuple[str, str]) -> None:
         self._costly[expression] = None
-        if len(self._costly) > MOST_REMEMBERED:
-            self._costly.popitem(last=False)
         what, effect = told
         facts = {"expression": expression[:_TOLD], "effect": effect}
         LOGGER.warning(f"{what} costs too much to evaluate", extra={"facts": facts})
@@ -205,7 +210,7 @@ class _Worker:
                 self._process = subprocess.Popen(
                     [sys.executable, "-P", "-m", "webhook.cel.worker"],
                     stdin=theirs.fileno(),
-                    stdout=subprocess.DEVNULL,
+                    stdout=theirs.fileno(),
                     stderr=subprocess.DEVNULL,
                     env={"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
                     start_new_session=True,  # ^C is for us alone
@@ -213,6 +218,7 @@ class _Worker:
             except OSError:
                 self._socket.close()
                 raise
+        self._lines: Final = self._socket.makefile("rb")
         self.pid: Final = self._process.pid
 
     @property
@@ -223,38 +229,21 @@ class _Worker:
     def wait_until_ready(self) -> None:
         """Wait until it has limited itself. Raises OSError."""
         self._socket.settimeout(_START_SECONDS)
-        if self._socket.recv(len(READY)) != READY:
+        if self._lines.readline(len(READY)) != READY:
             raise ConnectionResetError("the worker has ended before it was ready")
 
     def answers(self, asked: Message, count: int) -> Iterator[bytes]:
         """The answer to each expression as it comes; fewer where a limit was exceeded."""
         try:
-            self._send(asked)
+            self._socket.settimeout(_ANSWER_SECONDS)
+            self._socket.sendall(make_line(asked))
             for _ in range(count):
-                answer = self._socket.recv(1)
-                if not answer:
+                line = self._lines.readline(_LONGEST_ANSWER)
+                if not line.endswith(b"\n"):
                     return
-                yield answer
+                yield line
         except OSError:
             return
-
-    def refusal(self, asked: CompileRequest) -> str | None:
-        """Why an expression cannot be used; None where a limit was exceeded."""
-        try:
-            self._send(asked)
-            length = self._socket.recv(LENGTH_BYTES, socket.MSG_WAITALL)
-            if len(length) < LENGTH_BYTES:
-                return None
-            size = int.from_bytes(length)
-            text = self._socket.recv(size, socket.MSG_WAITALL) if size else b""
-        except OSError:
-            return None
-        return text.decode()
-
-    def _send(self, asked: Message) -> None:
-        message = msgspec.json.encode(asked)
-        self._socket.settimeout(_ANSWER_SECONDS)
-        self._socket.sendall(len(message).to_bytes(LENGTH_BYTES) + message)
 
     def kill(self) -> None:
         """End it at once, whatever it does."""
@@ -264,7 +253,14 @@ class _Worker:
         """Kill it, and give back what it took."""
         self._process.kill()
         self._process.wait()
+        self._lines.close()
         self._socket.close()
+
+
+def _rule_answer(line: bytes) -> Answer:
+    """The value of an expression of a rule."""
+    found = _VALUES.decode(line)
+    return NoAnswer.ERROR if found is None else found
 
 
 class RuleJudge:

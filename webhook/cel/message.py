@@ -1,4 +1,8 @@
-"""The messages between the server and its worker process."""
+"""The messages to the worker process, a line of JSON each.
+
+It answers each expression with a line of JSON, as soon as it is known: a condition with its Truth,
+an expression of a rule with its value or null, a CompileRequest with a text.
+"""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -6,53 +10,16 @@ from typing import Any, Final
 import msgspec
 
 from genguard.admission.review import AdmissionRequest, ReviewedObject
-from genguard.objects.selectors import Truth
-from genguard.status.health_rules import Answer as RuleAnswer
-from genguard.status.health_rules import Key, NoAnswer
-from genguard.status.view import Health
+from genguard.status.health_rules import Key
 
 MOST_BYTES: Final = 128 * 1024
 """Of object and oldObject together, and of the rest: larger requests are not evaluated."""
-READY: Final = b"."
-"""The worker's first byte."""
-LENGTH_BYTES: Final = 4
-"""Before each message, big endian."""
-ANSWERS: Final = {Truth.TRUE: b"t", Truth.FALSE: b"f", Truth.UNKNOWN: b"u"}
-"""A byte for each condition, as soon as it is known."""
-_PER_CENT: Final = tuple(bytes([number]) for number in range(101))
-RULE_ANSWERS: Final[dict[RuleAnswer, bytes]] = {
-    NoAnswer.ERROR: b"\xff",
-    Health.GREEN: b"\xf0",
-    Health.YELLOW: b"\xf1",
-    Health.RED: b"\xf2",
-}
-"""A byte for what an expression of a rule gives, beside true, false and a number of per cent."""
-RULE_TRUE: Final = b"\xfa"
-RULE_FALSE: Final = b"\xfb"
-
-
-def encode_rule_answer(answer: RuleAnswer) -> bytes:
-    """One byte."""
-    if isinstance(answer, bool):
-        return RULE_TRUE if answer else RULE_FALSE
-    return _PER_CENT[answer] if isinstance(answer, int) else RULE_ANSWERS[answer]
-
-
-_OF_BYTE: Final[dict[bytes, RuleAnswer]] = {
-    RULE_TRUE: True,
-    RULE_FALSE: False,
-    **{code: answer for answer, code in RULE_ANSWERS.items()},
-    **{code: number for number, code in enumerate(_PER_CENT)},
-}
-
-
-def decode_rule_answer(code: bytes) -> RuleAnswer:
-    """What one byte stands for."""
-    return _OF_BYTE[code]
+READY: Final = b"ready\n"
+"""The worker's first line."""
 
 
 class RuleRequest(msgspec.Struct, frozen=True, tag="rule"):
-    """A message to the worker, in JSON: the expressions of a rule over one object.
+    """The expressions of a rule over one object.
 
     expressions  by key, to be evaluated in this order
     object       whole
@@ -63,10 +30,7 @@ class RuleRequest(msgspec.Struct, frozen=True, tag="rule"):
 
 
 class CompileRequest(msgspec.Struct, frozen=True, tag="compile"):
-    """A message to the worker, in JSON. It answers with the length of a text, and the text.
-
-    The text says why the expression of a rule cannot be used, and is empty where it can.
-    """
+    """An expression of a rule. The answer says why it cannot be used, and is "" where it can."""
 
     key: Key
     expression: str
@@ -86,7 +50,7 @@ def make_rule_message(
 
 
 class EvaluationRequest(msgspec.Struct, frozen=True, tag="review"):
-    """A message to the worker, in JSON.
+    """The matchConditions of a review.
 
     expressions  to be evaluated, in this order
     namespaced   whether the object is in a namespace
@@ -124,3 +88,8 @@ def _json(found: ReviewedObject | None) -> msgspec.Raw:
 
 
 Message = EvaluationRequest | RuleRequest | CompileRequest
+
+
+def make_line(message: Message) -> bytes:
+    """The message in one line: in what an object has as it came, line breaks are white space."""
+    return msgspec.json.encode(message).replace(b"\n", b" ") + b"\n"

@@ -6,8 +6,7 @@ Source  apiserver pkg/admission/plugin/cel (compile.go for the names of the vari
 """
 
 import re
-from collections import OrderedDict
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -80,39 +79,25 @@ class _Program(NamedTuple):
             return None
 
 
-class Programs:
-    """Compiled expressions by their text, the longest unused out first."""
+def holds(expression: str, given: Variables) -> Truth:
+    """Whether the expression is true of these variables.
 
-    def __init__(self) -> None:
-        self._programs: Final[OrderedDict[str, _Program | None]] = OrderedDict()
-
-    def holds(self, expression: str, given: Variables) -> Truth:
-        """Whether the expression is true of these variables.
-
-        Unknown is an error, and a function that only Kubernetes has (authorizer, quantity).
-        Raises RuntimeError or MemoryError where the runtime gives up: it stops after 10,000
-        iterations.
-        """
-        program = self._program(expression)
-        variables = program and program.variables(given)
-        if program is None or variables is None:
-            return Truth.UNKNOWN
-        found = program.expression.eval(variables)
-        if found.type() != cel.Type.BOOL:
-            return Truth.UNKNOWN
-        return Truth.TRUE if found.plain_value() else Truth.FALSE
-
-    def _program(self, expression: str) -> _Program | None:
-        if expression in self._programs:
-            self._programs.move_to_end(expression)
-            return self._programs[expression]
-        program = self._programs[expression] = _compiled(expression)
-        if len(self._programs) > MOST_PROGRAMS:
-            self._programs.popitem(last=False)
-        return program
+    Unknown is an error, and a function that only Kubernetes has (authorizer, quantity).
+    Raises RuntimeError or MemoryError where the runtime gives up: it stops after 10,000 iterations.
+    """
+    program = compiled(expression)
+    variables = program and program.variables(given)
+    if program is None or variables is None:
+        return Truth.UNKNOWN
+    found = program.expression.eval(variables)
+    if found.type() != cel.Type.BOOL:
+        return Truth.UNKNOWN
+    return Truth.TRUE if found.plain_value() else Truth.FALSE
 
 
-def _compiled(expression: str) -> _Program | None:
+@lru_cache(MOST_PROGRAMS)
+def compiled(expression: str) -> _Program | None:
+    """The program of an expression; None for one that cannot be compiled."""
     try:
         program = environment().compile(expression)
     except _BAD_VALUE:

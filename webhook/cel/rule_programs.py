@@ -8,10 +8,9 @@ Source  fluxcd/pkg runtime/cel/expression.go for the libraries that expressions 
 """
 
 import re
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, Final, NamedTuple
 
 from cel_expr_python import cel
@@ -32,18 +31,15 @@ _MEANT: Final = 0.7
 """How alike a name is that was probably meant."""
 
 
-class BadExpressionError(ValueError):
-    """An expression cannot be compiled; the message says where and why."""
-
-
 class _Program(NamedTuple):
     expression: cel.Expression
     names: tuple[str, ...]
     """Its variables."""
 
 
-def compile_rule(expression: str, key: Key) -> _Program:
-    """Compile an expression; raises BadExpressionError with line, column and cause."""
+@lru_cache(MOST_PROGRAMS)
+def compiled(expression: str, key: Key) -> _Program | str:
+    """The program of an expression; else why it has none, with line and column."""
     names = list(FIELDS)
     for _ in range(_MOST_NAMES):
         try:
@@ -53,22 +49,23 @@ def compile_rule(expression: str, key: Key) -> _Program:
             meant = {name: get_close_matches(name, FIELDS, 1, _MEANT) for name in fields}
             wrong = next((name for name in fields if meant[name]), None)
             if wrong is not None:
-                told = f"{_place(error)}: there is no {wrong}: did you mean {meant[wrong][0]}?"
-                raise BadExpressionError(told) from error
+                return f"{_place(error)}: there is no {wrong}: did you mean {meant[wrong][0]}?"
             if not fields:
-                raise BadExpressionError(_told(error)) from error
+                return _told(error)
             names += fields
         else:
-            _check_type(program, key)
-            return _Program(program, tuple(names))
-    raise BadExpressionError(f"line 1, column 1: more than {_MOST_NAMES} names that are not known")
+            return _wrong_type(program, key) or _Program(program, tuple(names))
+    return f"line 1, column 1: more than {_MOST_NAMES} names that are not known"
 
 
-def evaluate_rule(program: _Program, document: Mapping[str, Any], key: Key) -> Answer:
-    """Return the value of an expression over an object.
+def evaluate_rule(expression: str, key: Key, document: Mapping[str, Any]) -> Answer:
+    """Return the value of an expression over an object; an error where it has none.
 
     Raises RuntimeError or MemoryError where the runtime gives up: it stops after 10,000 iterations.
     """
+    program = compiled(expression, key)
+    if isinstance(program, str):
+        return NoAnswer.ERROR
     given = {name: document[name] for name in program.names if name in document}
     try:
         variables = environment(program.names).Activation(given)
@@ -76,28 +73,6 @@ def evaluate_rule(program: _Program, document: Mapping[str, Any], key: Key) -> A
         return NoAnswer.ERROR
     found = program.expression.eval(variables)
     return _ANSWERS.get(key, _boolean)(found)
-
-
-class RulePrograms:
-    """Compiled expressions by key and text, the longest unused out first."""
-
-    def __init__(self) -> None:
-        self._programs: Final[OrderedDict[tuple[Key, str], _Program | None]] = OrderedDict()
-
-    def answer(self, key: Key, expression: str, document: Mapping[str, Any]) -> Answer:
-        """Return the value of an expression over an object; an error where it has none."""
-        place = key, expression
-        if place in self._programs:
-            self._programs.move_to_end(place)
-        else:
-            try:
-                self._programs[place] = compile_rule(expression, key)
-            except BadExpressionError:
-                self._programs[place] = None
-            if len(self._programs) > MOST_PROGRAMS:
-                self._programs.popitem(last=False)
-        program = self._programs[place]
-        return NoAnswer.ERROR if program is None else evaluate_rule(program, document, key)
 
 
 @cache
@@ -144,11 +119,11 @@ _WORDS: Final = {
 }
 
 
-def _check_type(program: cel.Expression, key: Key) -> None:
+def _wrong_type(program: cel.Expression, key: Key) -> str:
     given = program.return_type().name()
-    if given not in ("DYN", *_WANTED.get(key, ("BOOL",))):
-        wanted = _WORDS.get(key, "true or false")
-        raise BadExpressionError(f"line 1, column 1: it gives {given}, want {wanted}")
+    if given in ("DYN", *_WANTED.get(key, ("BOOL",))):
+        return ""
+    return f"line 1, column 1: it gives {given}, want {_WORDS.get(key, 'true or false')}"
 
 
 def _boolean(found: cel.Value) -> Answer:

@@ -1,29 +1,23 @@
 """The worker process: evaluates expressions until it is ended, or has used up a limit.
 
-`python -m webhook.cel.worker` with a socket as standard input. It answers a message with a byte
-for each expression, as soon as it is known: the first expression without a byte was too expensive.
-The kernel ends the process at its limits, also within the C++ runtime.
+`python -m webhook.cel.worker` reads and writes lines, as webhook/cel/message.py describes. The
+first expression without an answer was too expensive: the kernel ends the process at its limits,
+also within the C++ runtime.
 """
 
 import resource
 import signal
-import socket
+import sys
 from collections.abc import Iterator
 from typing import Final
 
 import msgspec
 
-from webhook.cel.message import (
-    ANSWERS,
-    LENGTH_BYTES,
-    READY,
-    CompileRequest,
-    Message,
-    RuleRequest,
-    encode_rule_answer,
-)
-from webhook.cel.programs import Programs, Variables
-from webhook.cel.rule_programs import BadExpressionError, RulePrograms, compile_rule
+from genguard.objects.selectors import Truth
+from genguard.status.health_rules import Answer, NoAnswer
+from webhook.cel import rule_programs
+from webhook.cel.message import READY, CompileRequest, Message, RuleRequest
+from webhook.cel.programs import Variables, holds
 
 MOST_CPU_SECONDS: Final = 0.25
 """For one expression. The API server allows so much for all of a webhook's (apiserver
@@ -37,51 +31,42 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # it would hold whole objects
     resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
     signal.signal(signal.SIGPROF, signal.SIG_DFL)  # which ends the process
-    connection = socket.socket(fileno=0)
-    stream, answering = connection.makefile("rb"), _Answering()
     messages = msgspec.json.Decoder(Message)
-    connection.sendall(READY)
-    while head := stream.read(LENGTH_BYTES):
-        asked = messages.decode(stream.read(int.from_bytes(head)))
-        answers = answering.answers(asked)
+    _write(READY)
+    for line in sys.stdin.buffer:
+        answers = _answers(messages.decode(line))
         while True:
             signal.setitimer(signal.ITIMER_PROF, MOST_CPU_SECONDS)
             answer = next(answers, None)
             signal.setitimer(signal.ITIMER_PROF, 0)
             if answer is None:
                 break
-            connection.sendall(answer)
+            _write(answer)
 
 
-class _Answering:
-    """What has been compiled, for conditions and for rules."""
-
-    def __init__(self) -> None:
-        self._conditions: Final = Programs()
-        self._rules: Final = RulePrograms()
-
-    def answers(self, asked: Message) -> Iterator[bytes]:
-        """Yield the answer to each expression, each evaluated when it is asked for."""
-        if isinstance(asked, CompileRequest):
-            yield _refusal(asked)
-        elif isinstance(asked, RuleRequest):
-            document = msgspec.json.decode(asked.object)
-            for key, expression in asked.expressions.items():
-                yield encode_rule_answer(self._rules.answer(key, expression, document))
-        else:
-            variables = Variables(asked)
-            for expression in asked.expressions:
-                yield ANSWERS[self._conditions.holds(expression, variables)]
+def _answers(asked: Message) -> Iterator[bytes]:
+    """Yield the answer to each expression, each evaluated when it is asked for."""
+    if isinstance(asked, CompileRequest):
+        found = rule_programs.compiled(asked.expression, asked.key)
+        yield _line(found if isinstance(found, str) else "")
+    elif isinstance(asked, RuleRequest):
+        document = msgspec.json.decode(asked.object)
+        for key, expression in asked.expressions.items():
+            answer = rule_programs.evaluate_rule(expression, key, document)
+            yield _line(None if isinstance(answer, NoAnswer) else answer)
+    else:
+        variables = Variables(asked)
+        for expression in asked.expressions:
+            yield _line(holds(expression, variables))
 
 
-def _refusal(asked: CompileRequest) -> bytes:
-    """The length and text of why an expression cannot be used; an empty text where it can."""
-    try:
-        compile_rule(asked.expression, asked.key)
-    except BadExpressionError as error:
-        told = str(error).encode()
-        return len(told).to_bytes(LENGTH_BYTES) + told
-    return bytes(LENGTH_BYTES)
+def _line(answer: Truth | Answer | str | None) -> bytes:
+    return msgspec.json.encode(answer) + b"\n"
+
+
+def _write(line: bytes) -> None:
+    sys.stdout.buffer.write(line)
+    sys.stdout.buffer.flush()
 
 
 if __name__ == "__main__":

@@ -154,11 +154,12 @@ def test_what_is_too_long_or_too_large_is_not_evaluated(
 
 
 @pytest.mark.slow
-def test_only_so_many_costly_expressions_are_remembered(evaluator, monkeypatch):
+def test_only_so_many_costly_expressions_are_remembered(monkeypatch):
     monkeypatch.setattr(module, "MOST_REMEMBERED", 2)
-    for number in range(3):
-        ask(evaluator, f"{FOREVER} && {number} > 0", costly_object("numbers"))
-    assert evaluator.costly == 2
+    with Evaluator() as evaluator:
+        for number in range(3):
+            ask(evaluator, f"{FOREVER} && {number} > 0", costly_object("numbers"))
+        assert evaluator.costly == 2
 
 
 @pytest.mark.slow

@@ -7,8 +7,8 @@ from genguard.status.view import Health
 from tests.cases_loader import table
 from tests.costly_objects import costly_object
 from webhook.cel.evaluator import Evaluator, RuleJudge
-from webhook.cel.message import MOST_BYTES, RULE_ANSWERS, decode_rule_answer, encode_rule_answer
-from webhook.cel.rule_programs import MOST_PROGRAMS, RulePrograms
+from webhook.cel.message import MOST_BYTES
+from webhook.cel.rule_programs import MOST_PROGRAMS, compiled, evaluate_rule
 
 READY = "status.conditions.exists(c, c.type == 'Ready' && c.status == 'True')"
 COSTLY = "spec.list.all(x, x in spec.list.filter(y, y == x))"
@@ -27,7 +27,7 @@ def judge(evaluator, document, **expressions):
 
 @table("health_rules/expressions.yaml", "key", "expression", "over", "gives")
 def test_an_expression_gives_what_flux_would_have_of_it(case):
-    found = RulePrograms().answer(Key(case["key"]), case["expression"], case["over"])
+    found = evaluate_rule(case["expression"], Key(case["key"]), case["over"])
     gives = case["gives"]
     wanted = {"error": NoAnswer.ERROR, "Red": Health.RED}.get(gives, gives)
     assert (found, type(found)) == (wanted, type(wanted)), case.because
@@ -38,13 +38,19 @@ def test_an_expression_that_cannot_be_used_is_told_with_its_place(case, evaluato
     assert evaluator.refusal(case["expression"], Key(case["key"])) == case["told"], case.because
 
 
-def test_every_answer_has_a_byte_of_its_own():
-    every = [True, False, *range(101), *RULE_ANSWERS]
-    codes = [encode_rule_answer(one) for one in every]
-    assert len(set(codes)) == len(every)
-    assert [(one, type(one)) for one in map(decode_rule_answer, codes)] == [
-        (one, type(one)) for one in every
-    ]
+@pytest.mark.parametrize(
+    ("key", "expression", "answer"),
+    [
+        (Key.CURRENT, "true", True),
+        (Key.CURRENT, "false", False),
+        (Key.CURRENT, "1", NoAnswer.ERROR),
+        *((Key.PROGRESS, f"{number}.0 / 100.0", number) for number in (0, 1, 100)),
+        *((Key.HEALTH, f"'{health}'", health) for health in Health),
+    ],
+)
+def test_every_answer_comes_back_as_what_it_is(evaluator, key, expression, answer):
+    found = judge(evaluator, {}, **{key: expression})[key]
+    assert (found, type(found)) == (answer, type(answer))
 
 
 def test_all_expressions_of_a_rule_are_evaluated_over_one_object(evaluator):
@@ -103,9 +109,7 @@ def test_an_object_is_judged_by_the_rule_of_its_kind_and_by_none_without_one(eva
 
 
 def test_compiled_rules_are_bounded():
-    programs = RulePrograms()
     for number in range(MOST_PROGRAMS + 5):
-        assert programs.answer(Key.CURRENT, f"status.n == {number}", {"status": {"n": 3}}) is (
-            number == 3
-        )
-    assert len(programs._programs) == MOST_PROGRAMS
+        found = evaluate_rule(f"status.n == {number}", Key.CURRENT, {"status": {"n": 3}})
+        assert found is (number == 3)
+    assert compiled.cache_info().currsize == MOST_PROGRAMS

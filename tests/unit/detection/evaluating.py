@@ -5,14 +5,11 @@ from collections.abc import Iterable, Mapping
 from genguard.admission.review import AdmissionRequest
 from genguard.objects.selectors import Truth
 from webhook.cel.message import make_message
-from webhook.cel.programs import Programs, Variables
+from webhook.cel.programs import Variables, holds
 
 
 class Evaluated:
     """The conditions of a Suspects, without the worker and its limits."""
-
-    def __init__(self) -> None:
-        self._programs = Programs()
 
     def evaluate(
         self, expressions: Iterable[str], request: AdmissionRequest
@@ -20,7 +17,7 @@ class Evaluated:
         asked = make_message(list(dict.fromkeys(expressions)), request)
         assert asked is not None
         variables = Variables(asked)
-        return {one: self._programs.holds(one, variables) for one in asked.expressions}
+        return {one: holds(one, variables) for one in asked.expressions}
 
 
 CONDITIONS = Evaluated()
