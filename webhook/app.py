@@ -56,6 +56,7 @@ from webhook.flags import (
 from webhook.given_files import load_definitions, load_static
 from webhook.given_rules import ServerRules, parse_place
 from webhook.server.access import Access, ByToken, WithinHost, is_loopback
+from webhook.server.collectors import TerminatingMetrics, TrackedMetrics
 from webhook.server.detecting import Detecting
 from webhook.server.lifecycle import AdmissionService, about
 from webhook.server.limits import (
@@ -70,7 +71,6 @@ from webhook.server.options import (
     ServerOptions,
     parse_ops_auth,
 )
-from webhook.server.terminating_metrics import TerminatingMetrics
 from webhook.server.tokens import ReviewedTokens, TokenFile
 from webhook.server.watching import JudgedObjects, Watching, parse_watched
 from webhook.store.address import (
@@ -87,7 +87,6 @@ from webhook.telemetry import declarations
 from webhook.telemetry.logs import LOGGER, logging_to_stderr
 from webhook.telemetry.metrics import Counts, Metrics
 from webhook.telemetry.spans import exporting_spans
-from webhook.telemetry.tracked import TrackedMetrics
 
 if TYPE_CHECKING:
     from webhook.connected import ConnectedCluster

@@ -19,13 +19,13 @@ from webhook.dashboard.page import Sources
 from webhook.dashboard.routes import Dashboard
 from webhook.server.access import Access
 from webhook.server.admission import RemoteIntents, ReviewSpans
+from webhook.server.collectors import TrackedMetrics
 from webhook.server.detecting import Detecting
 from webhook.server.lifecycle import AdmissionService, about
 from webhook.server.limits import Limits
 from webhook.server.options import ServerOptions
 from webhook.server.watching import Watching
 from webhook.telemetry.metrics import Metrics
-from webhook.telemetry.tracked import TrackedMetrics
 
 PATIENT = Limits(
     handshake_seconds=PATIENCE,

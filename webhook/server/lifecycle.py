@@ -29,16 +29,15 @@ from webhook.server.access import Access, WithinHost
 from webhook.server.admission import AdmissionHandler, RemoteIntents, ReviewSpans
 from webhook.server.certificate import CertificateKeeper
 from webhook.server.clients import Clients, Refusals
+from webhook.server.collectors import FindingMetrics
 from webhook.server.connection import Listener, OpenConnections, PortLimits, naming_flags
 from webhook.server.detecting import Detecting
-from webhook.server.finding_metrics import FindingMetrics
 from webhook.server.limits import KEEPALIVE_SECONDS
 from webhook.server.observe import Observations
 from webhook.server.ops import Readiness, ops_application
 from webhook.server.options import ServerOptions
 from webhook.server.overload import LoopLag, Overload
 from webhook.server.record import Recorder
-from webhook.server.server_metrics import Parts, show
 from webhook.supervisor import FailingTask, Supervisor
 from webhook.telemetry import declarations
 from webhook.telemetry.logs import LOGGER
@@ -181,8 +180,7 @@ class AdmissionService:
         ):
             await self._listener.open(options.bind_address, options.secure_port, limits.backlog)
         self.secure_port = self._listener.port
-        connections, expiry = self._connections, self._seconds_to_expiry
-        show(self._metrics, Parts(connections, self._lag, self._overload, self._recorder, expiry))
+        self._measure(self._connections, self._lag)
         trust = await self._start_ops(self._lag)
         await self._probe()
         self._supervisor.start(TICKING, self._tick)
@@ -198,6 +196,19 @@ class AdmissionService:
                 }
             },
         )
+
+    def _measure(self, connections: OpenConnections, lag: LoopLag) -> None:
+        """Export what the server measures of itself."""
+        metrics, rejected, recorder = self._metrics, self._overload.rejected, self._recorder
+        metrics.counts(
+            declarations.SHED,
+            lambda: [((reason.value,), count) for reason, count in rejected.items()],
+        )
+        metrics.gauge(declarations.OPEN_CONNECTIONS, lambda: float(len(connections)))
+        metrics.gauge(declarations.EVENT_LOOP_LAG, lag.longest)
+        metrics.gauge(declarations.CERTIFICATE_EXPIRY, self._seconds_to_expiry)
+        if recorder is not None:
+            metrics.gauge(declarations.RECORDING_DROPPED, lambda: float(recorder.dropped))
 
     async def _start_ops(self, lag: LoopLag) -> ssl.SSLContext | None:
         """Listen on the ops port, over TLS if a context is returned."""

@@ -4,57 +4,80 @@ A part of the server that has a number to show hands a function that reads it to
 `Metrics.counts`, or makes the family in a collector. Both take the declaration from here.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from itertools import accumulate
+from typing import ClassVar, Final, NamedTuple
 
 from prometheus_client.metrics_core import (
     CounterMetricFamily,
     GaugeMetricFamily,
     HistogramMetricFamily,
+    Metric,
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Counter:
+class Declaration:
+    """A metric: its full name, its help and the names of its labels."""
+
+    name: str
+    help: str
+    labels: tuple[str, ...] = ()
+
+
+class _Number(Declaration):
+    __slots__ = ()
+    _made: ClassVar[type[CounterMetricFamily | GaugeMetricFamily]]
+
+    def family(self, samples: Iterable[tuple[Sequence[str], float]]) -> Metric:
+        """The family with a value for each combination of labels."""
+        family = self._made(self.name, self.help, labels=self.labels)
+        for labels, value in list(samples):
+            family.add_metric(labels, value)
+        return family
+
+    def of(self, value: float) -> Metric:
+        """The family of a metric without labels."""
+        return self.family([((), value)])
+
+
+class Counter(_Number):
     """A number that only grows; its name ends in _total."""
 
-    name: str
-    help: str
-    labels: tuple[str, ...] = ()
-
-    def family(self) -> CounterMetricFamily:
-        """An empty family, to be filled at a scrape."""
-        return CounterMetricFamily(self.name, self.help, labels=self.labels)
+    __slots__ = ()
+    _made = CounterMetricFamily
 
 
-@dataclass(frozen=True, slots=True)
-class Gauge:
+class Gauge(_Number):
     """A number that rises and falls."""
 
-    name: str
-    help: str
-    labels: tuple[str, ...] = ()
-
-    def family(self) -> GaugeMetricFamily:
-        """An empty family, to be filled at a scrape."""
-        return GaugeMetricFamily(self.name, self.help, labels=self.labels)
+    __slots__ = ()
+    _made = GaugeMetricFamily
 
 
-@dataclass(frozen=True, slots=True)
-class Histogram:
+class Distribution(NamedTuple):
+    """What a histogram counted: `counts` has one more than `bounds`, of what is above them all."""
+
+    bounds: Sequence[float]
+    counts: Sequence[int]
+    sum: float
+
+
+class Histogram(Declaration):
     """A distribution; its samples end in _bucket, _sum and _count."""
 
-    name: str
-    help: str
-    labels: tuple[str, ...] = ()
+    __slots__ = ()
 
-    def family(self) -> HistogramMetricFamily:
-        """An empty family, to be filled at a scrape."""
-        return HistogramMetricFamily(self.name, self.help, labels=self.labels)
+    def family(self, distributions: Iterable[tuple[Sequence[str], Distribution]]) -> Metric:
+        """The family with a distribution for each combination of labels."""
+        family = HistogramMetricFamily(self.name, self.help, labels=self.labels)
+        for labels, (bounds, counts, total) in distributions:
+            names = (*map(str, bounds), "+Inf")
+            buckets = zip(names, map(float, accumulate(counts)), strict=True)
+            family.add_metric(labels, list(buckets), sum_value=total)
+        return family
 
-
-Declaration = Counter | Gauge | Histogram
 
 _KIND: Final = ("group", "kind")
 _SET: Final = ("namespace", "application")
@@ -359,4 +382,4 @@ STORE_DROPPED: Final = Counter(
 
 def every_metric() -> Iterable[Declaration]:
     """All metrics that are declared above."""
-    return [one for one in globals().values() if isinstance(one, Counter | Gauge | Histogram)]
+    return [one for one in globals().values() if isinstance(one, Declaration)]

@@ -11,12 +11,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple
 
-from prometheus_client.metrics_core import HistogramMetricFamily, Metric
+from prometheus_client.metrics_core import Metric
 
 from genguard.admission.review import Phase
 from genguard.generation.table import load_rows
 from genguard.review import Reply, Verdict
 from webhook.telemetry import declarations
+from webhook.telemetry.declarations import Distribution
 
 _BUCKETS: Final = (
     0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5,
@@ -108,35 +109,24 @@ class Metrics:
 
     def collect(self) -> Iterator[Metric]:
         """Every family, as prometheus_client asks for them."""
-        yield _counter(
-            declarations.REVIEWS,
-            (
-                ((phase, operation, *place, decision), count)
-                for (phase, operation, place, decision), count in list(self._reviews.items())
-            ),
+        yield declarations.REVIEWS.family(
+            ((phase, operation, *place, decision), count)
+            for (phase, operation, place, decision), count in self._reviews.items()
         )
-        yield _counter(declarations.MENDS, self._mends.items())
+        yield declarations.MENDS.family(self._mends.items())
         for declared, counted in (
             (declarations.DROPPED_EDITS, self._dropped),
             (declarations.REFUSED_REQUESTS, self._refused),
             (declarations.PREDICTIONS, self._causes),
         ):
-            yield _counter(declared, (((value,), count) for value, count in counted.items()))
+            yield declared.family(((value,), count) for value, count in counted.items())
         for declared, counts in self._counts.items():
-            yield _counter(declared, counts())
-        yield self._histogram()
-        yield _gauge(declarations.LAST_REVIEW, self.last_review)
+            yield declared.family(counts())
+        seconds = Distribution(_BUCKETS, self._seconds, self._seconds_sum)
+        yield declarations.REVIEW_SECONDS.family([((), seconds)])
+        yield declarations.LAST_REVIEW.of(self.last_review)
         for gauge, read in self._gauges.items():
-            yield _gauge(gauge, read())
-
-    def _histogram(self) -> HistogramMetricFamily:
-        total, cumulative = 0, []
-        for bound, count in zip((*map(str, _BUCKETS), "+Inf"), list(self._seconds), strict=True):
-            total += count
-            cumulative.append((bound, float(total)))
-        family = declarations.REVIEW_SECONDS.family()
-        family.add_metric((), cumulative, sum_value=self._seconds_sum)
-        return family
+            yield gauge.of(read())
 
 
 def decision_of(verdict: Verdict, *, audit_only: bool) -> str:
@@ -148,16 +138,3 @@ def decision_of(verdict: Verdict, *, audit_only: bool) -> str:
     if verdict.patch:
         return "would-patch" if audit_only else "patched"
     return "allowed"
-
-
-def _counter(declared: declarations.Counter, counts: Counts) -> Metric:
-    family = declared.family()
-    for values, count in list(counts):
-        family.add_metric(list(values), count)
-    return family
-
-
-def _gauge(declared: declarations.Gauge, value: float) -> Metric:
-    family = declared.family()
-    family.add_metric((), value)
-    return family

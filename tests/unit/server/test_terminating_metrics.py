@@ -10,7 +10,7 @@ from prometheus_client.metrics_core import Metric
 from genguard.status.tracking import Tracking
 from tests.cases_loader import table
 from tests.unit.status.sights import sight
-from webhook.server.terminating_metrics import TerminatingMetrics
+from webhook.server.collectors import TerminatingMetrics
 from webhook.server.watching import Watching
 
 ALL = ("pods", "replicasets.apps", "deployments.apps")

@@ -11,7 +11,7 @@ from genguard.objects.fields import fields_of
 from genguard.status.summaries import OTHER, Summaries, read_application
 from genguard.status.tracking import Tracking
 from genguard.status.view import Health
-from webhook.telemetry.tracked import TrackedMetrics
+from webhook.server.collectors import TrackedMetrics
 
 PART_OF = "app.kubernetes.io/part-of"
 INSTANCE = "app.kubernetes.io/instance"
