@@ -7,7 +7,6 @@ Content      names and counts; of the objects nothing
 """
 
 import asyncio
-import contextlib
 import logging
 import os
 import threading
@@ -89,7 +88,12 @@ class ExportedSpans:
             from opentelemetry.exporter.otlp.proto.http.trace_exporter import (  # noqa: PLC0415
                 OTLPSpanExporter,
             )
-            from opentelemetry.sdk.resources import SERVICE_VERSION, Resource  # noqa: PLC0415
+            from opentelemetry.sdk.resources import (  # noqa: PLC0415
+                SERVICE_NAME,
+                SERVICE_VERSION,
+                OTELResourceDetector,
+                Resource,
+            )
             from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415
             from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415
             from opentelemetry.trace import SpanKind, Status, StatusCode  # noqa: PLC0415
@@ -109,7 +113,9 @@ class ExportedSpans:
             processor = BatchSpanProcessor(self._exporter, max_queue_size=self._most)
         except (ValueError, OSError) as error:
             raise BadTracingError(f"the variables OTEL_* cannot be followed: {error}") from error
-        own = {SERVICE_VERSION: __version__} | _service_name(environment)
+        own = {SERVICE_VERSION: __version__}
+        if not OTELResourceDetector().detect().attributes.get(SERVICE_NAME):
+            own[SERVICE_NAME] = _SERVICE
         self._provider: Final = TracerProvider(
             resource=Resource.create(own), shutdown_on_exit=False
         )
@@ -184,17 +190,9 @@ class ExportedSpans:
 
     async def close(self) -> None:
         """Send the last spans. A collector that hangs is waited for CLOSE_SECONDS at most."""
-        loop, ended = asyncio.get_running_loop(), asyncio.Event()
-
-        def end() -> None:
-            self._provider.shutdown()
-            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
-                loop.call_soon_threadsafe(ended.set)
-
-        threading.Thread(target=end, daemon=True).start()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(CLOSE_SECONDS):
-                await ended.wait()
+        ending = threading.Thread(target=self._provider.shutdown, daemon=True)
+        ending.start()
+        await asyncio.to_thread(ending.join, CLOSE_SECONDS)
 
     def _begin(self, headers: Mapping[str, str], arrived: int, phase: Phase) -> Any | None:
         """Return a span under that of the client; None where it is not sampled or has no room."""
@@ -271,11 +269,3 @@ def _queue_size(environment: Mapping[str, str]) -> int:
     if not text.isascii() or not text.isdigit() or int(text) == 0:
         raise BadTracingError(f"OTEL_BSP_MAX_QUEUE_SIZE={printable(text)}: give a number above 0")
     return int(text)
-
-
-def _service_name(environment: Mapping[str, str]) -> dict[str, str]:
-    """The name of the service, where no variable gives one."""
-    attributes = environment.get("OTEL_RESOURCE_ATTRIBUTES", "")
-    keys = {pair.partition("=")[0].strip() for pair in attributes.split(",")}
-    is_named = bool(environment.get("OTEL_SERVICE_NAME")) or "service.name" in keys
-    return {} if is_named else {"service.name": _SERVICE}
