@@ -29,20 +29,20 @@ from genguard.status.summaries import MOST_SUMMARIES
 from genguard.status.tracking import Tracking, TrackingRows
 from webhook.alerts.alertmanager import AlertmanagerSink
 from webhook.alerts.change import Sink
-from webhook.alerts.kube_event import KubeEventSink
-from webhook.alerts.leader import (
-    LeaderElection,
-    LeaderOrAlone,
-    Leadership,
-    LeaderSink,
-    running_for_leader,
-)
+from webhook.alerts.leader_sink import LeaderSink
 from webhook.alerts.log import LogSink
 from webhook.alerts.silencing import AlertmanagerSilencer
 from webhook.alerts.verified import Verification, VerifiedSink
 from webhook.cel.evaluator import Evaluator
+from webhook.cluster.kube_event import KubeEventSink
 from webhook.dashboard.page import Sources
 from webhook.dashboard.routes import Dashboard
+from webhook.election.leader import (
+    LeaderElection,
+    LeaderOrAlone,
+    Leadership,
+    running_for_leader,
+)
 from webhook.flags import (
     ALERTMANAGER_URL,
     FILE,

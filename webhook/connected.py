@@ -11,11 +11,6 @@ import certs
 from genguard.detection.suspects import Suspects
 from genguard.review_setup import ReviewSetup
 from genguard.status.assessment import JudgeFields, judge_no_fields
-from webhook.alerts.event import CreateEvent, StoreEvents
-from webhook.alerts.leader import (
-    LeaderElection,
-    Leadership,
-)
 from webhook.alerts.verified import Lookup
 from webhook.cluster.certificate_rotation import (
     RotatedSecret,
@@ -29,6 +24,7 @@ from webhook.cluster.connection import (
     server_object,
     server_user,
 )
+from webhook.cluster.event import CreateEvent, StoreEvents
 from webhook.cluster.facts import (
     ClusterFacts,
     ClusterListeners,
@@ -46,6 +42,10 @@ from webhook.cluster.stored_objects import ObjectLookup, StoredObjects, event_cr
 from webhook.cluster.stuck_objects import StuckObjects
 from webhook.cluster.token_review import TokenReviews
 from webhook.cluster.watch import collection_path, follow_objects
+from webhook.election.leader import (
+    LeaderElection,
+    Leadership,
+)
 from webhook.server.detecting import Detecting
 from webhook.server.options import ServerOptions
 from webhook.server.tls import (

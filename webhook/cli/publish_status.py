@@ -80,7 +80,6 @@ async def _run(
     lease_namespace: str | None,
 ) -> None:
     # Imported here: the help needs none of it, and the API client loads for half a second.
-    from webhook.alerts.leader import taking_part  # noqa: PLC0415
     from webhook.cluster.connection import (  # noqa: PLC0415
         connected,
         default_kubeconfig,
@@ -90,6 +89,7 @@ async def _run(
     from webhook.cluster.discovery import discover  # noqa: PLC0415
     from webhook.cluster.lease import LeaseElection  # noqa: PLC0415
     from webhook.cluster.rest import Rest  # noqa: PLC0415
+    from webhook.election.leader import taking_part  # noqa: PLC0415
     from webhook.supervisor import Supervisor  # noqa: PLC0415
 
     kubeconfig = kubeconfig or default_kubeconfig()

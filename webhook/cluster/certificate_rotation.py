@@ -25,9 +25,9 @@ import msgspec
 
 import certs
 from genguard.linting.hook import INJECTORS
-from webhook.alerts.leader import Leadership
 from webhook.cluster.rest import UNREACHED, RefusedError, Rest
 from webhook.cluster.watch import Change, ChangeKind, Collection, follow
+from webhook.election.leader import Leadership
 from webhook.manifest.documents import path_of
 from webhook.manifest.kustomize import Document
 from webhook.manifest.rendering import REGISTRATIONS, registration_of, secret_of

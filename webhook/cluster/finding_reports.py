@@ -23,8 +23,8 @@ from genguard.objects.open_report import (
     report_of,
 )
 from webhook.alerts.change import Change
-from webhook.alerts.leader import Leadership
 from webhook.cluster.rest import APPLY_PATCH, UNREACHED, Calls, RefusedError
+from webhook.election.leader import Leadership
 from webhook.telemetry.logs import LOGGER
 
 NAME: Final = "genguard"

@@ -20,10 +20,10 @@ from cachetools import LRUCache
 from genguard.detection.damage import Damage, is_broken, repair_patch
 from genguard.detection.finding import FoundObject
 from genguard.detection.ledger import Damaged
-from webhook.alerts.event import CLUSTER_NAMESPACE, CreateEvent, event
-from webhook.alerts.leader import Leadership
+from webhook.cluster.event import CLUSTER_NAMESPACE, CreateEvent, event
 from webhook.cluster.rechecking import Stored
 from webhook.cluster.rest import UNREACHED, RefusedError
+from webhook.election.leader import Leadership
 from webhook.telemetry.logs import LOGGER
 
 MOST_ATTEMPTS: Final = 5

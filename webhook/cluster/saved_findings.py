@@ -19,8 +19,8 @@ import msgspec
 
 from genguard.detection.finding import Severity
 from genguard.detection.ledger import Mark, Row, Signs, UnreadableFindingsError, pack, unpack
-from webhook.alerts.leader import Leadership
 from webhook.cluster.rest import UNREACHED, RefusedError
+from webhook.election.leader import Leadership
 from webhook.supervisor import Supervisor
 from webhook.telemetry import declarations
 from webhook.telemetry.logs import LOGGER

@@ -33,7 +33,7 @@ from genguard.status.published import (
     read_stored,
     verdicts,
 )
-from webhook.alerts.event import CLUSTER_NAMESPACE, CreateEvent, event
+from webhook.cluster.event import CLUSTER_NAMESPACE, CreateEvent, event
 from webhook.cluster.rest import APPLY_PATCH, UNREACHED, Calls, RefusedError
 from webhook.telemetry.logs import LOGGER
 

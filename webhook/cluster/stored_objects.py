@@ -9,7 +9,7 @@ import msgspec
 
 from genguard.detection.finding import FoundObject
 from genguard.objects.nesting import decode_cut
-from webhook.alerts.event import CreateEvent
+from webhook.cluster.event import CreateEvent
 from webhook.cluster.rest import JSON_PATCH, UNREACHED, Calls, RefusedError, Rest
 from webhook.telemetry.logs import LOGGER
 from webhook.threads import in_thread

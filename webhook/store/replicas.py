@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 
 from genguard.detection.silences import Silences
 from genguard.objects.intended import Restored
-from webhook.alerts.leader import Leadership
+from webhook.election.leader import Leadership
 from webhook.store.address import ValkeyAddress
 from webhook.store.circuit_breaker import CircuitBreaker, StoreAccess, StoreLostError, StoreState
 from webhook.store.leader_lock import LeaderLock

@@ -2,11 +2,8 @@
 
 from tests.unit.alerts.findings import change
 from webhook.alerts.change import Change, Transition
-from webhook.alerts.leader import (
-    KEPT_SECONDS,
-    LeaderOrAlone,
-    LeaderSink,
-)
+from webhook.alerts.leader_sink import KEPT_SECONDS, LeaderSink
+from webhook.election.leader import LeaderOrAlone
 
 
 class Ballot:

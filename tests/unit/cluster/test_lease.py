@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhook.alerts.leader import TICK_SECONDS
 from webhook.cluster.lease import (
     LEASE_SECONDS,
     LeaseElection,
 )
 from webhook.cluster.rest import RefusedError
+from webhook.election.leader import TICK_SECONDS
 
 PATH = "/apis/coordination.k8s.io/v1/namespaces/genguard-system/leases/genguard"
 

@@ -15,7 +15,7 @@ from cachetools import LRUCache
 from genguard.detection.finding import Finding, FoundObject, Severity
 from genguard.objects.shown import printable
 from webhook.alerts.change import Change, Transition
-from webhook.alerts.event import CLUSTER_NAMESPACE, CreateEvent, cut, event
+from webhook.cluster.event import CLUSTER_NAMESPACE, CreateEvent, cut, event
 from webhook.telemetry.logs import LOGGER
 
 BURST: Final = 25

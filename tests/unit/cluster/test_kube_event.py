@@ -8,9 +8,9 @@ from genguard.detection.finding import Actor, Confidence, Severity
 from tests.unit.alerts import findings
 from tests.unit.alerts.findings import CANARY, Clock, change, on
 from tests.waiting import patiently
-from webhook.alerts import kube_event
 from webhook.alerts.change import Change, Transition
-from webhook.alerts.kube_event import BURST, REFILL_SECONDS, KubeEventSink
+from webhook.cluster import kube_event
+from webhook.cluster.kube_event import BURST, REFILL_SECONDS, KubeEventSink
 
 LOOPING = (Transition.RESOLVED, Transition.REOPENED)
 

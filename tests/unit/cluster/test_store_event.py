@@ -1,7 +1,7 @@
 """The store's loss and return as Events about this server."""
 
 from tests.unit.alerts.findings import Clock
-from webhook.alerts.event import StoreEvents
+from webhook.cluster.event import StoreEvents
 
 POD = {"apiVersion": "v1", "kind": "Pod", "namespace": "genguard-system", "name": "genguard-0"}
 
