@@ -111,7 +111,7 @@ def test_the_worker_for_expressions_starts(sandbox: Sandbox) -> None:
     asked = make_line(CompileRequest(Key.CURRENT, "status.ready"))
     command = sandbox.command(PROGRAM, "-P", "-m", "webhook.cel.worker")
     done = subprocess.run(command, input=asked, capture_output=True, env=sandbox.env(), check=True)
-    assert done.stdout == READY + b'""\n'
+    assert done.stdout == READY + b'\n""\n'
 
 
 def test_the_archive_has_the_licence_and_no_key_and_no_test(packed: Path) -> None:

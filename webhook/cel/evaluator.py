@@ -218,7 +218,7 @@ class _Worker:
             except OSError:
                 self._socket.close()
                 raise
-        self._lines: Final = self._socket.makefile("rb")
+        self._received = b""
         self.pid: Final = self._process.pid
 
     @property
@@ -228,8 +228,7 @@ class _Worker:
 
     def wait_until_ready(self) -> None:
         """Wait until it has limited itself. Raises OSError."""
-        self._socket.settimeout(_START_SECONDS)
-        if self._lines.readline(len(READY)) != READY:
+        if self._line(_START_SECONDS) != READY:
             raise ConnectionResetError("the worker has ended before it was ready")
 
     def answers(self, asked: Message, count: int) -> Iterator[bytes]:
@@ -238,12 +237,21 @@ class _Worker:
             self._socket.settimeout(_ANSWER_SECONDS)
             self._socket.sendall(make_line(asked))
             for _ in range(count):
-                line = self._lines.readline(_LONGEST_ANSWER)
-                if not line.endswith(b"\n"):
-                    return
-                yield line
+                yield self._line(_ANSWER_SECONDS)
         except OSError:
             return
+
+    def _line(self, seconds: float) -> bytes:
+        """The next line, if all of it comes in so many seconds. Raises OSError."""
+        ends = time.monotonic() + seconds
+        while b"\n" not in self._received:
+            self._socket.settimeout(max(0.0, ends - time.monotonic()))
+            more = self._socket.recv(_LONGEST_ANSWER)
+            if not more or len(self._received) > _LONGEST_ANSWER:
+                raise ConnectionResetError("the worker has ended, or writes no lines")
+            self._received += more
+        line, _, self._received = self._received.partition(b"\n")
+        return line
 
     def kill(self) -> None:
         """End it at once, whatever it does."""
@@ -253,7 +261,6 @@ class _Worker:
         """Kill it, and give back what it took."""
         self._process.kill()
         self._process.wait()
-        self._lines.close()
         self._socket.close()
 
 

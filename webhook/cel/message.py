@@ -14,7 +14,7 @@ from genguard.status.health_rules import Key
 
 MOST_BYTES: Final = 128 * 1024
 """Of object and oldObject together, and of the rest: larger requests are not evaluated."""
-READY: Final = b"ready\n"
+READY: Final = b"ready"
 """The worker's first line."""
 
 

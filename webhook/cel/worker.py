@@ -13,8 +13,7 @@ from typing import Final
 
 import msgspec
 
-from genguard.objects.selectors import Truth
-from genguard.status.health_rules import Answer, NoAnswer
+from genguard.status.health_rules import NoAnswer
 from webhook.cel import rule_programs
 from webhook.cel.message import READY, CompileRequest, Message, RuleRequest
 from webhook.cel.programs import Variables, holds
@@ -32,7 +31,7 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
     signal.signal(signal.SIGPROF, signal.SIG_DFL)  # which ends the process
     messages = msgspec.json.Decoder(Message)
-    _write(READY)
+    _write_line(READY)
     for line in sys.stdin.buffer:
         answers = _answers(messages.decode(line))
         while True:
@@ -41,31 +40,27 @@ def main() -> None:
             signal.setitimer(signal.ITIMER_PROF, 0)
             if answer is None:
                 break
-            _write(answer)
+            _write_line(answer)
 
 
 def _answers(asked: Message) -> Iterator[bytes]:
     """Yield the answer to each expression, each evaluated when it is asked for."""
     if isinstance(asked, CompileRequest):
         found = rule_programs.compiled(asked.expression, asked.key)
-        yield _line(found if isinstance(found, str) else "")
+        yield msgspec.json.encode(found if isinstance(found, str) else "")
     elif isinstance(asked, RuleRequest):
         document = msgspec.json.decode(asked.object)
         for key, expression in asked.expressions.items():
             answer = rule_programs.evaluate_rule(expression, key, document)
-            yield _line(None if isinstance(answer, NoAnswer) else answer)
+            yield msgspec.json.encode(None if isinstance(answer, NoAnswer) else answer)
     else:
         variables = Variables(asked)
         for expression in asked.expressions:
-            yield _line(holds(expression, variables))
+            yield msgspec.json.encode(holds(expression, variables))
 
 
-def _line(answer: Truth | Answer | str | None) -> bytes:
-    return msgspec.json.encode(answer) + b"\n"
-
-
-def _write(line: bytes) -> None:
-    sys.stdout.buffer.write(line)
+def _write_line(answer: bytes) -> None:
+    sys.stdout.buffer.write(answer + b"\n")
     sys.stdout.buffer.flush()
 
 

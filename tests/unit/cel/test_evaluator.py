@@ -133,6 +133,21 @@ def test_a_worker_that_does_not_answer_is_ended(evaluator, monkeypatch):
 
 
 @pytest.mark.parametrize(
+    "answers",
+    ["while :; do printf t; sleep 0.01; done", "yes | tr -d '\\n'"],
+    ids=["a byte at a time", "without end"],
+)
+def test_a_worker_that_ends_no_line_is_ended(tmp_path, evaluator, monkeypatch, answers):
+    program = tmp_path / "python"
+    program.write_text(f"#!/bin/sh\necho ready\n{answers}\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(module, "_ANSWER_SECONDS", 0.3)
+    monkeypatch.setattr(sys, "executable", str(program))
+    assert ask(evaluator, HONEST) is Truth.UNKNOWN
+    assert evaluator.costly == 1
+
+
+@pytest.mark.parametrize(
     ("expression", "stored", "holds", "because"),
     [
         ("true" + " " * (LONGEST - 4), SMALL, Truth.TRUE, "just short enough"),
