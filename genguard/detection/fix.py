@@ -7,16 +7,17 @@ Result   only steps that apply: by the detector, by genguard's mode, by the type
          that is only possible: then a step finds out who it is
 Relies   on nothing of an object's content: names and paths alone
 
-A detector without a row in PLANS gets the general plan, so a new one needs nothing here.
+What to do and the words for it are in fix.yaml. A detector without a plan there gets the plan for
+others, so a new one needs nothing here.
 """
 
 import json
 import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from enum import Enum
 from functools import cache
-from typing import Any, Final, NamedTuple
+from importlib import resources
+from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 import yaml
@@ -24,7 +25,8 @@ import yaml
 from genguard.detection.finding import Actor, Confidence, Finding, FixStep
 from genguard.detection.sample import shown_diff
 from genguard.detection.suspects import Registered
-from genguard.generation.table import load_rows
+from genguard.generation.table import kind_of
+from genguard.objects.kube_yaml import load_document
 
 _REPLICAS: Final = "/spec/replicas"
 _OBSERVED: Final = "observedGeneration"
@@ -49,25 +51,13 @@ class Installation(NamedTuple):
 
 UNKNOWN_INSTALLATION: Final = Installation()
 
-
-class Scope(Enum):
-    """Which calls a webhook need not get any more."""
-
-    STATUS = "writes of the status of this kind"
-    OBJECT = "writes of this object"
-    AGAIN = "a second call for one write"
+Scope = Literal["status", "object", "again"]
+"""Which calls a webhook need not get any more; the words are in fix.yaml."""
+ToolName = Literal["argo", "kustomization", "helm_release", "manifest"]
 
 
-class Plan(NamedTuple):
-    """What ends the loops of one detector.
-
-    scope     the calls that are taken from a webhook or policy
-    webhook   what its owner changes in the code of the webhook
-    writer    what the owner of a controller, or a person, changes
-    fights    two writers of a field: tools that sync a manifest can be made to leave it out
-    restores  genguard restores the value itself, unless it runs with --audit-only
-    harmless  nobody has to change anything in the cluster
-    """
+class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What ends the loops of one detector; fix.yaml explains the fields."""
 
     scope: Scope
     webhook: str
@@ -77,133 +67,71 @@ class Plan(NamedTuple):
     harmless: bool = False
 
 
-_PATCH_LESS: Final = (
-    "It must patch only the fields that it means to change. Usually it decodes the object into a "
-    "type of its own, which lacks newer fields, and patches the whole object back."
-)
-_GIVE_IN: Final = (
-    "It must set a field only where the request has none, or say no: a webhook that denies is seen "
-    "by who asks, one that changes the value back is not."
-)
-_OF_POLICY: Final = (
-    "Its mutations must set a field only where the request has none, and its matchConditions must "
-    "leave out the writers of the field. Whoever installs the policy must change it there, too."
-)
-_GENERAL: Final = Plan(
-    Scope.OBJECT,
-    _PATCH_LESS,
-    "It must not write what somebody else undoes, or what makes a reason for its next write.",
-    fights=True,
-)
-PLANS: Final[Mapping[str, Plan]] = {
-    "observed-generation-cleared": Plan(
-        Scope.STATUS,
-        _PATCH_LESS,
-        "It must keep the observedGeneration values that it read, in the status and in each "
-        "condition: an update with an older type leaves them out. Let it patch, or update its API "
-        "library.",
-        restores=True,
-    ),
-    "status-clobbered": Plan(
-        Scope.STATUS,
-        _PATCH_LESS,
-        "It must patch its own fields of the status, by server-side apply with a manager of its "
-        "own, and not update the whole status.",
-    ),
-    "terminating-replicas-dropped": Plan(
-        Scope.STATUS,
-        _PATCH_LESS,
-        "Update its API library to one that has status.terminatingReplicas (KEP-3973).",
-    ),
-    "observed-generation-stalled": Plan(
-        Scope.STATUS,
-        _PATCH_LESS,
-        "It must set status.observedGeneration to the metadata.generation that it has read, with "
-        "each status that it writes.",
-        restores=True,
-    ),
-    "observed-generation-ahead": Plan(
-        Scope.STATUS,
-        _PATCH_LESS,
-        "It must copy metadata.generation as it was read, and not count for itself: no spec has "
-        "had this number yet.",
-    ),
-    "status-oscillation": Plan(
-        Scope.STATUS,
-        _PATCH_LESS,
-        "One of the writers must leave these fields of the status to the other. Two replicas of "
-        "one controller without leader election look the same: then let one lead.",
-    ),
-    "foreign-status-writer": Plan(
-        Scope.STATUS,
-        _PATCH_LESS,
-        "It must leave the status to the controller of the kind: the status of a bound pod to its "
-        "kubelet. What it has to say belongs into a condition of its own, which "
-        "spec.readinessGates names.",
-    ),
-    "condition-generation-missing": Plan(
-        Scope.STATUS,
-        _PATCH_LESS,
-        "It must set observedGeneration of each condition that it writes to the "
-        "metadata.generation that it has read.",
-    ),
-    "status-write-storm": Plan(
-        Scope.STATUS,
-        _PATCH_LESS,
-        "It must compare the status that it wants with the one that is stored, without times, "
-        "order and fields that the schema drops, and write only if they differ.",
-        restores=True,
-    ),
-    "generation-storm": Plan(
-        Scope.OBJECT,
-        _GIVE_IN,
-        "It must not write spec for what it has itself just written. Where the kind has no status "
-        "subresource, each status write counts: add `subresources: {status: {}}` to the "
-        "CustomResourceDefinition.",
-        fights=True,
-    ),
-    "spec-fight": Plan(
-        Scope.OBJECT, _GIVE_IN, "It must leave the field to the other writer.", fights=True
-    ),
-    "metadata-fight": Plan(
-        Scope.OBJECT, _GIVE_IN, "It must leave the field to the other writer.", fights=True
-    ),
-    "metadata-clobbered": Plan(
-        Scope.OBJECT, _PATCH_LESS, "It must keep the labels and annotations of others."
-    ),
-    "unstable-mutation": Plan(
-        Scope.AGAIN,
-        "It must be idempotent: called with what it has returned, it changes nothing. Look for "
-        "items that it appends, times, random names, and hashes of what it sets itself.",
-        "It must be idempotent.",
-    ),
-    "recreation": Plan(
-        Scope.OBJECT,
-        _GIVE_IN,
-        "Either it stops deleting what is created again at once, or the other stops creating it: "
-        "leave this object, or its owner, out of one of the two. Where the garbage collector "
-        "deletes it, the owner that it names is not there: correct its ownerReferences.",
-        fights=True,
-    ),
-    "refused-retry": Plan(
-        Scope.OBJECT,
-        _GIVE_IN,
-        "It must ask for what can be stored, and wait longer after each refusal. The API server's "
-        "answer says what is wrong: send the same with --dry-run=server.",
-    ),
-    "cross-object-loop": Plan(
-        Scope.OBJECT,
-        _PATCH_LESS,
-        "Each of the two answers a write of the other. One of them must compare what it wants with "
-        "what is stored, and write only if that differs.",
-    ),
-    "generation-mismatch": Plan(
-        Scope.OBJECT,
-        _PATCH_LESS,
-        "genguard predicted another number than the API server has counted.",
-        harmless=True,
-    ),
-}
+class StepText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The words of a step, with names in {}."""
+
+    title: str
+    text: str
+    lasting: bool = False
+
+    def fill(self, command: str = "", stanza: str = "", **names: str) -> FixStep:
+        """Return the step with these names."""
+        title, text = self.title.format(**names), self.text.format(**names)
+        return FixStep(title, text, command, stanza, self.lasting)
+
+
+class StepTexts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Every step that there is."""
+
+    end_cause: StepText
+    harmless: StepText
+    harmless_connected: StepText
+    enforce: StepText
+    enforce_by_flags: StepText
+    not_urgent: StepText
+    repair: StepText
+    repair_lost_again: StepText
+    repair_after_others: StepText
+    correct: StepText
+    correct_writers: StepText
+    find_webhook: StepText
+    find_writer: StepText
+    static: StepText
+    no_status_rule: StepText
+    called_once: StepText
+    not_called: StepText
+    policy: StepText
+    argo: StepText
+    kustomization: StepText
+    helm_release: StepText
+    not_deleted: StepText
+    chart: StepText
+    manifest: StepText
+    manifest_by_kubectl: StepText
+    autoscaler: StepText
+    choose_owner: StepText
+
+
+class Advice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The content of fix.yaml, which explains the fields."""
+
+    plans: dict[str, Plan]
+    policy: str
+    scopes: dict[Scope, str]
+    tools: dict[ToolName, frozenset[str]]
+    autoscalers: frozenset[str]
+    steps: StepTexts
+
+    def plan(self, detector: str) -> Plan:
+        """Return the plan of a detector."""
+        return self.plans.get(detector, self.plans["other"])
+
+
+@cache
+def load_advice() -> Advice:
+    """Read and check fix.yaml."""
+    text = resources.files("genguard.detection").joinpath("fix.yaml").read_bytes()
+    return msgspec.convert(load_document(text), Advice)
 
 
 def fix(
@@ -230,19 +158,21 @@ def with_fix(
     return msgspec.structs.replace(found, fix=fix(found, registered, installation), diff=diff)
 
 
+def _texts() -> StepTexts:
+    return load_advice().steps
+
+
 def _steps(
     found: Finding, registered: Sequence[Registered], installation: Installation
 ) -> Iterator[FixStep]:
     if found.caused_by:
-        yield FixStep(
-            "End the finding that causes it",
-            f"It follows from finding {found.caused_by}, and ends with that one.",
-            f"genguard explain finding/{found.caused_by}",
-        )
+        command = f"genguard explain finding/{found.caused_by}"
+        yield _texts().end_cause.fill(command, cause=found.caused_by)
         return
-    plan = PLANS.get(found.detector, _GENERAL)
+    plan = load_advice().plan(found.detector)
     if plan.harmless:
-        yield _of_genguard(plan, installation)
+        text = _texts().harmless_connected if installation.connected else _texts().harmless
+        yield text.fill(what=plan.writer)
         return
     if plan.restores and _is_restored(found):
         yield from _by_genguard(found, installation)
@@ -252,9 +182,10 @@ def _steps(
         if plan.fights and _REPLICAS in found.paths:
             yield from _autoscaled(writers)
         yield from _of_others(found, plan, [one for one in sure if one.type != "user"], registered)
-        if plan.fights:
-            for actor in writers:
-                yield from _of_tool(found, actor)
+        for actor in writers:
+            tool = _tool(actor)
+            if plan.fights and tool is not None:
+                yield from _TOOL_STEPS[tool](found, actor)
         yield from _of_writers(found, plan, writers)
     else:
         yield _find_out(found)
@@ -262,47 +193,21 @@ def _steps(
         yield _by_hand(found, installation, is_proven=bool(sure))
 
 
-def _of_genguard(plan: Plan, installation: Installation) -> FixStep:
-    """Return the step for what genguard itself has wrong."""
-    mend = "It assumed another version of Kubernetes: give it --kubeconfig or --server-version."
-    if installation.connected:
-        mend = (
-            "It knows the version of the API server that it is connected to. During an upgrade "
-            "another one is older or newer: wait for its end. Otherwise a feature gate is set "
-            "otherwise, or its table of kinds is wrong: please open an issue."
-        )
-    return FixStep("Change nothing in the cluster", f"{plan.writer} {mend}")
-
-
 def _by_genguard(found: Finding, installation: Installation) -> Iterator[FixStep]:
     """Yield what genguard does, or would do, for a value that it can restore."""
     if installation.enforcing is False:
-        text = (
-            "genguard runs with --audit-only, and so it only watches. Enforcing, it restores the "
-            "value in the same write."
-        )
-        where = (
-            "The command keeps the other settings of this installation."
-            if installation.enforce
-            else "Start genguard serve again with the same flags, but without --audit-only."
-        )
-        yield FixStep("Let genguard restore the value", f"{text} {where}", installation.enforce)
+        text = _texts().enforce if installation.enforce else _texts().enforce_by_flags
+        yield text.fill(installation.enforce)
     elif installation.enforcing and found.state == "open" and not found.repair:
-        yield FixStep(
-            "Nothing has to be stopped at once",
-            "genguard restores the value in the same write, and the stored object is right. Mend "
-            "the cause by day.",
-        )
+        yield _texts().not_urgent.fill()
 
 
 def _by_hand(found: Finding, installation: Installation, *, is_proven: bool) -> FixStep:
     """Return the step that puts a lost value back into the stored object."""
-    text = "The command fails if the object has changed since then."
+    text = _texts().repair
     if not installation.enforcing and found.state == "open":
-        text += " As long as the cause is there, the next write may lose the value again" + (
-            ": take the steps before this one first." if is_proven else "."
-        )
-    return FixStep("Restore the lost value by hand", text, found.repair)
+        text = _texts().repair_after_others if is_proven else _texts().repair_lost_again
+    return text.fill(found.repair)
 
 
 def _of_others(
@@ -311,15 +216,15 @@ def _of_others(
     """Yield what is changed about actors that are no users."""
     for actor in actors:
         if actor.type == "webhook":
-            yield from _of_webhook(found, plan, actor, registered)
+            yield _of_webhook(found, plan, actor.name, registered)
+            webhook = actor.name.partition("/")[2]
+            yield _texts().correct.fill(name=webhook, how=plan.webhook)
         elif actor.type == "policy":
-            yield from _of_policy(found, plan, actor)
+            yield _of_policy(found, plan, actor.name)
+            name, how = f"the policy {actor.name}", load_advice().policy
+            yield _texts().correct.fill(name=name, how=how)
         else:
-            yield _mended(actor.name, plan.webhook)
-
-
-def _mended(name: str, how: str) -> FixStep:
-    return FixStep(f"Mend {name} for good", how, lasting=True)
+            yield _texts().correct.fill(name=actor.name, how=plan.webhook)
 
 
 def _is_restored(found: Finding) -> bool:
@@ -339,71 +244,50 @@ def _find_out(found: Finding) -> FixStep:
     """Return the step for a finding in which nobody is named with confidence."""
     target = [_target(found), *_namespace(found)]
     if any(one.type == "webhook" for one in found.actors):
-        return FixStep(
-            "Find out which webhook it is",
-            "Several may have changed the write. This proves who does, on this object, and leaves "
-            "nothing behind.",
-            _command(found, "genguard", "trace", *target),
-        )
+        return _texts().find_webhook.fill(_command(found, "genguard", "trace", *target))
     fields = [_field(path) for path in found.paths[:1]]
-    return FixStep(
-        "Find out who writes it",
-        "No actor is certain or likely. This shows who wrote each field last and, with an audit "
-        "log, by -f, also who was it before.",
-        _command(found, "genguard", "blame", *target, *fields),
-    )
+    return _texts().find_writer.fill(_command(found, "genguard", "blame", *target, *fields))
 
 
-def _of_webhook(
-    found: Finding, plan: Plan, actor: Actor, registered: Sequence[Registered]
-) -> Iterator[FixStep]:
-    configuration, _, webhook = actor.name.partition("/")
-    if configuration.endswith(_STATIC):
-        yield _in_manifest(found, _scope(found, plan), webhook, configuration)
-        yield _mended(webhook, plan.webhook)
-        return
-    known = _registered(configuration, webhook, registered)
+def _of_webhook(found: Finding, plan: Plan, name: str, registered: Sequence[Registered]) -> FixStep:
+    """Return the step after which a webhook is called for less."""
+    configuration, _, webhook = name.partition("/")
     scope = _scope(found, plan)
+    if configuration.endswith(_STATIC):
+        return _in_manifest(found, scope, webhook, configuration)
+    known = _registered(configuration, webhook, registered)
     patch: Any = None
-    if scope is Scope.STATUS and known is not None:
+    if scope == "status" and known is not None:
         patch = _without_rules(*known, found.object.resource)
+    form = "strategic"
     if patch is not None:
-        title = f"Take the rule for status out of {webhook}"
-        text = "It is not called for these writes any more. The command fails if it has changed."
-        form = "json"
-    elif scope is Scope.AGAIN:
+        text, form = _texts().no_status_rule, "json"
+    elif scope == "again":
         patch = {"webhooks": [{"name": webhook, "reinvocationPolicy": "Never"}]}
-        title = f"Call {webhook} once for each write"
-        text = "It does not see any more what later webhooks change."
-        form = "strategic"
+        text = _texts().called_once
     else:
         patch = {"webhooks": [{"name": webhook, "matchConditions": [_condition(found, scope)]}]}
-        title = f"Do not call {webhook} for {scope.value}"
-        text = "The condition is added to those that it has (Kubernetes 1.30 or newer)."
-        form = "strategic"
-    owner = f" Who installs {configuration} must do the same, or it comes back."
-    command = _patched(found, "mutatingwebhookconfiguration", configuration, form, patch)
-    yield FixStep(title, text + owner, command)
-    yield _mended(webhook, plan.webhook)
+        text = _texts().not_called
+    return text.fill(
+        _patched(found, "mutatingwebhookconfiguration", configuration, form, patch),
+        webhook=webhook,
+        configuration=configuration,
+        scope=load_advice().scopes[scope],
+    )
 
 
 def _scope(found: Finding, plan: Plan) -> Scope:
     """Return what is taken from a webhook or policy; a kind may have no status of its own."""
-    is_whole = plan.scope is Scope.STATUS and found.subresource != "status"
-    return Scope.OBJECT if is_whole else plan.scope
+    is_whole = plan.scope == "status" and found.subresource != "status"
+    return "object" if is_whole else plan.scope
 
 
 def _in_manifest(found: Finding, scope: Scope, name: str, configuration: str) -> FixStep:
     """Return the step for what no API lists: the API server reads it from its own files."""
     change: dict[str, Any] = {"matchConditions": [_condition(found, scope)]}
-    if scope is Scope.AGAIN:
+    if scope == "again":
         change = {"reinvocationPolicy": "Never"}
-    return FixStep(
-        f"Change {name} in the manifests of the API server",
-        f"{configuration} is static: it is in the files that staticManifestsDir of the API "
-        "server's admission configuration names, on each of its hosts. Add this to it.",
-        stanza=_yaml(change),
-    )
+    return _texts().static.fill(stanza=_yaml(change), name=name, configuration=configuration)
 
 
 def _registered(
@@ -443,7 +327,7 @@ def _condition(found: Finding, scope: Scope) -> dict[str, str]:
     """Return a matchCondition that leaves out the status of a kind, or one object."""
     where = found.object
     terms = [("request.resource.group", where.group), ("request.resource.resource", where.resource)]
-    if scope is Scope.STATUS:
+    if scope == "status":
         terms.append(("request.subResource", "status"))
         name = f"not-status-of-{where.resource}"
     else:
@@ -455,38 +339,20 @@ def _condition(found: Finding, scope: Scope) -> dict[str, str]:
     return {"name": plain, "expression": expression}
 
 
-def _of_policy(found: Finding, plan: Plan, actor: Actor) -> Iterator[FixStep]:
-    scope = Scope.OBJECT if plan.scope is Scope.AGAIN else _scope(found, plan)
-    if actor.name.endswith(_STATIC):
-        yield _in_manifest(found, scope, actor.name, actor.name)
-        yield _mended(f"the policy {actor.name}", _OF_POLICY)
-        return
+def _of_policy(found: Finding, plan: Plan, name: str) -> FixStep:
+    """Return the step after which a policy acts on less."""
+    scope: Scope = "object" if plan.scope == "again" else _scope(found, plan)
+    if name.endswith(_STATIC):
+        return _in_manifest(found, scope, name, name)
     patch = {"spec": {"matchConditions": [_condition(found, scope)]}}
-    yield FixStep(
-        f"Take {scope.value} out of the policy {actor.name}",
-        "The condition is added to those that it has. Its mutations name the field.",
-        _patched(found, "mutatingadmissionpolicy", actor.name, "strategic", patch),
-    )
-    yield _mended(f"the policy {actor.name}", _OF_POLICY)
+    command = _patched(found, "mutatingadmissionpolicy", name, "strategic", patch)
+    return _texts().policy.fill(command, name=name, scope=load_advice().scopes[scope])
 
 
-class Tool(NamedTuple):
-    """A tool that keeps objects as its manifests say, known by field manager or user."""
-
-    name: str
-    marks: tuple[str, ...]
-    steps: Callable[[Finding, Actor], Iterator[FixStep]]
-
-
-def _of_tool(found: Finding, actor: Actor) -> Iterator[FixStep]:
-    tool = _tool(actor)
-    if tool is not None:
-        yield from tool.steps(found, actor)
-
-
-def _tool(actor: Actor) -> Tool | None:
-    names = (actor.field_manager, actor.name.rpartition(":")[2])
-    return next((one for one in TOOLS if any(name in one.marks for name in names)), None)
+def _tool(actor: Actor) -> ToolName | None:
+    """Return what keeps objects as its manifests say, where the actor is such a tool."""
+    names = {actor.field_manager, actor.name.rpartition(":")[2]}
+    return next((tool for tool, marks in load_advice().tools.items() if names & marks), None)
 
 
 def _argo(found: Finding, _: Actor) -> Iterator[FixStep]:
@@ -496,7 +362,7 @@ def _argo(found: Finding, _: Actor) -> Iterator[FixStep]:
         return
     entry = {
         "group": where.group,
-        "kind": _kind(where.group, where.resource) or "*",
+        "kind": kind_of(where.group, where.resource) or "*",
         "name": where.name,
         **({"namespace": where.namespace} if where.namespace else {}),
         "jsonPointers": list(found.paths),
@@ -507,12 +373,7 @@ def _argo(found: Finding, _: Actor) -> Iterator[FixStep]:
             "syncPolicy": {"syncOptions": ["RespectIgnoreDifferences=true"]},
         }
     }
-    yield FixStep(
-        "Let Argo CD ignore the field",
-        "Add this to the Application. Without RespectIgnoreDifferences a sync still writes the "
-        "field.",
-        stanza=_yaml(stanza),
-    )
+    yield _texts().argo.fill(stanza=_yaml(stanza))
 
 
 def _kustomization(found: Finding, _: Actor) -> Iterator[FixStep]:
@@ -520,88 +381,56 @@ def _kustomization(found: Finding, _: Actor) -> Iterator[FixStep]:
     if found.detector == "recreation":
         yield _annotated(found, "kustomize.toolkit.fluxcd.io/prune", "disabled", "Flux")
         return
-    kind = _kind(where.group, where.resource)
+    kind = kind_of(where.group, where.resource)
     removals = [{"op": "remove", "path": path} for path in found.paths]
-    target = {
-        **({"group": where.group} if where.group else {}),
-        **({"kind": kind} if kind else {}),
-        "name": where.name,
-        **({"namespace": where.namespace} if where.namespace else {}),
-    }
-    stanza = {"spec": {"patches": [{"target": target, "patch": _yaml(removals)}]}}
-    yield FixStep(
-        "Let Flux leave the field out",
-        "Add this to the Kustomization, or remove the field from the manifest. To apply the whole "
-        "object only while it does not exist, annotate its manifest with "
-        "kustomize.toolkit.fluxcd.io/ssa: IfNotPresent instead.",
-        stanza=_yaml(stanza),
-    )
+    target = {"group": where.group, "kind": kind, "name": where.name, "namespace": where.namespace}
+    given = {key: value for key, value in target.items() if value or key == "name"}
+    stanza = {"spec": {"patches": [{"target": given, "patch": _yaml(removals)}]}}
+    yield _texts().kustomization.fill(stanza=_yaml(stanza))
 
 
 def _helm_release(found: Finding, _: Actor) -> Iterator[FixStep]:
     where = found.object
-    kind = _kind(where.group, where.resource)
+    kind = kind_of(where.group, where.resource)
     target = {**({"kind": kind} if kind else {}), "name": where.name}
     ignored = {"paths": list(found.paths), "target": target}
     stanza = {"spec": {"driftDetection": {"mode": "enabled", "ignore": [ignored]}}}
-    yield FixStep(
-        "Let Flux's Helm release ignore the field",
-        "Add this to the HelmRelease. Drift detection then does not put the field back.",
-        stanza=_yaml(stanza),
-    )
+    yield _texts().helm_release.fill(stanza=_yaml(stanza))
 
 
 def _manifest(found: Finding, actor: Actor) -> Iterator[FixStep]:
     """Yield the step for who applies manifests by hand or from a pipeline."""
     if found.detector == "recreation":
         return
-    fields = ", ".join(map(_field, found.paths)) or "the field"
-    command = ""
+    text, command = _texts().manifest, ""
     if actor.field_manager in ("kubectl-client-side-apply", "kubectl"):
         edit = ("kubectl", "apply", "edit-last-applied", _target(found), *_namespace(found))
         command = _command(found, *edit)
-    helm = actor.field_manager == "helm"
-    what = "the chart's templates or values" if helm else "the manifest that is applied"
-    hint = " Remove it in the editor, too, or the next apply deletes it." if command else ""
-    yield FixStep(
-        f"Drop {fields} from {what}",
-        f"{actor.name} applies it each time.{hint}",
-        command,
-    )
+    if actor.field_manager == "helm":
+        text = _texts().chart
+    elif command:
+        text = _texts().manifest_by_kubectl
+    fields = ", ".join(map(_field, found.paths)) or "the field"
+    yield text.fill(command, fields=fields, name=actor.name)
 
 
-TOOLS: Final = (
-    Tool(
-        "Argo CD",
-        ("argocd-controller", "argocd-application-controller", "argocd-server", "argocd"),
-        _argo,
-    ),
-    Tool("Flux", ("kustomize-controller",), _kustomization),
-    Tool("Flux's Helm controller", ("helm-controller",), _helm_release),
-    Tool(
-        "a manifest",
-        ("helm", "kubectl", "kubectl-client-side-apply", "kubectl-last-applied"),
-        _manifest,
-    ),
-)
-_AUTOSCALERS: Final = frozenset({"horizontal-pod-autoscaler", "keda-operator"})
+_TOOL_STEPS: Final[Mapping[ToolName, Callable[[Finding, Actor], Iterator[FixStep]]]] = {
+    "argo": _argo,
+    "kustomization": _kustomization,
+    "helm_release": _helm_release,
+    "manifest": _manifest,
+}
 
 
 def _is_autoscaler(actor: Actor) -> bool:
-    return actor.name.rpartition(":")[2] in _AUTOSCALERS
+    return actor.name.rpartition(":")[2] in load_advice().autoscalers
 
 
 def _autoscaled(actors: Sequence[Actor]) -> Iterator[FixStep]:
     scaler = next(filter(_is_autoscaler, actors), None)
-    if scaler is None:
-        return
-    others = [one.name for one in actors if not _is_autoscaler(one)]
-    who = " and ".join(others) or "whoever else sets it"
-    yield FixStep(
-        "Leave spec.replicas to the autoscaler",
-        f"{scaler.name} sets it by load, and {who} sets it back. A fixed spec.replicas does not "
-        "belong into the manifest of an object that is scaled by a HorizontalPodAutoscaler.",
-    )
+    if scaler is not None:
+        others = " and ".join(one.name for one in actors if not _is_autoscaler(one))
+        yield _texts().autoscaler.fill(name=scaler.name, others=others or "whoever else sets it")
 
 
 def _of_writers(found: Finding, plan: Plan, actors: Sequence[Actor]) -> Iterator[FixStep]:
@@ -609,40 +438,20 @@ def _of_writers(found: Finding, plan: Plan, actors: Sequence[Actor]) -> Iterator
     others = [one for one in actors if not (plan.fights and _tool(one)) and not _is_autoscaler(one)]
     names = " and ".join(dict.fromkeys(one.name for one in others))
     has_tool = len(others) < len(actors)
-    if not others:
-        return
-    if plan.fights and has_tool:
+    if not others or (plan.fights and has_tool):
         # What the tool leaves out is the other's from now on: nothing to change there.
         return
     if plan.fights and len(others) > 1:
         fields = ", ".join(map(_field, found.paths)) or "the object"
-        yield FixStep(
-            f"Decide who owns {fields}",
-            f"{names} write it in turn. {plan.writer}",
-            _command(found, "genguard", "blame", _target(found), *_namespace(found)),
-        )
+        command = _command(found, "genguard", "blame", _target(found), *_namespace(found))
+        yield _texts().choose_owner.fill(command, fields=fields, names=names, how=plan.writer)
         return
-    yield FixStep(f"Mend {names}", plan.writer, lasting=True)
+    yield _texts().correct_writers.fill(name=names, how=plan.writer)
 
 
 def _annotated(found: Finding, key: str, value: str, tool: str) -> FixStep:
-    stanza = {"metadata": {"annotations": {key: value}}}
-    return FixStep(
-        f"Keep {tool} from deleting it",
-        f"Where {tool} is who deletes it: add this to the manifest of {_target(found)}. Where it "
-        "is who creates it: take the object out of what it applies.",
-        stanza=_yaml(stanza),
-    )
-
-
-@cache
-def _kinds() -> Mapping[tuple[str, str], str]:
-    return {(row.group, row.resource): row.kind for row in load_rows()}
-
-
-def _kind(group: str, resource: str) -> str:
-    """Return the kind of a built-in resource; "" for any other."""
-    return _kinds().get((group, resource), "")
+    stanza = _yaml({"metadata": {"annotations": {key: value}}})
+    return _texts().not_deleted.fill(stanza=stanza, tool=tool, object=_target(found))
 
 
 def _target(found: Finding) -> str:

@@ -186,6 +186,16 @@ def load_rows() -> tuple[Row, ...]:
     return check_rows(msgspec.json.decode(text, type=tuple[Row, ...]))
 
 
+def kind_of(group: str, resource: str) -> str:
+    """Return the kind of a resource of Kubernetes itself; "" for any other."""
+    return _kinds().get((group, resource), "")
+
+
+@cache
+def _kinds() -> Mapping[tuple[str, str], str]:
+    return {(row.group, row.resource): row.kind for row in load_rows()}
+
+
 def check_rows(rows: tuple[Row, ...]) -> tuple[Row, ...]:
     """Refuse a table that contradicts itself; returns it unchanged. Raises BadTableError."""
     seen: set[tuple[str, str]] = set()

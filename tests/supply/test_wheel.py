@@ -28,6 +28,7 @@ SERVER = (
 )
 CORE = (
     "genguard/generation/kinds.json",
+    "genguard/detection/fix.yaml",
     "genguard/status/library/argo-cd.yaml",
     "genguard/py.typed",
     "genguard/testing/builtin_kinds.json",

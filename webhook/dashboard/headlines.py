@@ -5,11 +5,10 @@ a likely one "probably" does, and of several possible ones any may.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache
 from typing import Final, NamedTuple
 
 from genguard.detection.finding import Actor, Confidence, Finding, FoundObject
-from genguard.generation.table import load_rows
+from genguard.generation import table
 
 NOBODY: Final = "not known"
 """The culprit of a finding without an actor."""
@@ -184,16 +183,11 @@ def _plural(kind: str, many: int) -> str:
     return f"{kind[:-1]}ies" if kind.endswith("y") else f"{kind}s"
 
 
-@cache
-def _built_in() -> dict[tuple[str, str], str]:
-    return {(row.group, row.resource): row.kind for row in load_rows()}
-
-
 def kinds(known: Iterable[tuple[str, str, str]]) -> KindOf:
     """Return a KindOf for the built-in resources and those of `known`: group, resource, kind."""
     custom = {(group, resource): kind for group, resource, kind in known}
 
-    def kind_of(group: str, resource: str) -> str:
-        return _built_in().get((group, resource)) or custom.get((group, resource), "")
+    def known_kind(group: str, resource: str) -> str:
+        return table.kind_of(group, resource) or custom.get((group, resource), "")
 
-    return kind_of
+    return known_kind
