@@ -1,27 +1,28 @@
 """Read the runbook of a detector or alert from manifests/monitoring/runbooks, and show it.
 
-It reads the Markdown that those pages use: paragraphs, lists, tables and code blocks; code, strong
-text and links.
+Of their Markdown a page has paragraphs, lists, tables and code blocks; of a link it has the text.
 
 An item of a list that begins with a word of MODES or ACTORS, as `**Webhook:**`, is for that alone.
 Where mode and actors are known, only what applies is shown, and names are filled in.
 """
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cache
 from importlib import resources
+from itertools import groupby
 from typing import Final, NamedTuple
+
+from markdown_it import MarkdownIt
+from markdown_it.tree import SyntaxTreeNode
 
 from genguard.detection.finding import Confidence, Finding
 from webhook.dashboard.page import MissingError, PageContext, PageData
 
-_SPAN: Final = re.compile(r"`([^`]+)`|\*\*([^*]+)\*\*|\[([^\]]+)\]\(([^)]+)\)")
-_CELL: Final = re.compile(r"\| ((?:`[^`]*`|[^|`])*) (?=\|)")
-_RULE: Final = re.compile(r"[-| :]+")
+_MARKDOWN: Final = MarkdownIt("commonmark", {"html": False}).enable("table")
+_SPANS: Final = {"code_inline": "code", "strong": "strong"}
 _LISTS: Final = ("ol", "ul")
 _WHAT_TO_DO: Final = "At 3 a.m."
-_ITEM: Final = re.compile(r"(?:[0-9]+\.|-) ")
 MODES: Final = {"Audit-only:": "audit-only", "Enforcing:": "enforcing"}
 ACTORS: Final = {"Webhook:": "webhook", "User:": "user", "Policy:": "policy"}
 _INSTALL: Final = "genguard install --image IMAGE"
@@ -166,53 +167,29 @@ def _filled(span: Span, names: Mapping[str, str], enforce: str) -> Span:
 
 def read(name: str, text: str) -> Runbook:
     """Parse the text of a runbook."""
-    first, *parts = re.split(r"^## ", text, flags=re.MULTILINE)
-    intro = first.partition("\n")[2]
-    sections = [part.partition("\n") for part in parts]
-    return Runbook(
-        name,
-        tuple(_blocks(intro)),
-        tuple(Section(title.strip(), tuple(_blocks(body))) for title, _, body in sections),
-    )
-
-
-def _blocks(text: str) -> Iterator[Block]:
-    for index, part in enumerate(
-        re.split(r"^```[a-z]*\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
-    ):
-        if index % 2:
-            yield Block("pre", ((Span("text", part.rstrip("\n")),),))
+    sections: list[tuple[str, list[Block]]] = []
+    for node in SyntaxTreeNode(_MARKDOWN.parse(text)).children:
+        if node.type == "heading":
+            sections.append((node.children[0].content, []))
         else:
-            for paragraph in filter(None, map(str.strip, re.split(r"\n\s*\n", part))):
-                yield _block(paragraph.splitlines())
+            sections[-1][1].append(_block(node))
+    (_, intro), *others = sections
+    return Runbook(name, tuple(intro), tuple(Section(title, tuple(one)) for title, one in others))
 
 
-def _block(lines: Sequence[str]) -> Block:
-    if lines[0].startswith("|"):
-        cells = [_CELL.findall(one) for one in lines if not _RULE.fullmatch(one)]
-        return Block("table", tuple(_spans(one) for row in cells for one in row), len(cells[0]))
-    if not _ITEM.match(lines[0]):
-        return Block("p", (_spans(" ".join(lines)),))
-    items: list[str] = []
-    for line in lines:
-        if _ITEM.match(line):
-            items.append(_ITEM.sub("", line, count=1))
-        else:
-            items[-1] += f" {line.strip()}"
-    kind = "ol" if lines[0][0].isdecimal() else "ul"
-    return Block(kind, tuple(map(_spans, items)))
+def _block(node: SyntaxTreeNode) -> Block:
+    if node.type == "fence":
+        return Block("pre", ((Span("text", node.content.rstrip("\n")),),))
+    items = tuple(tuple(_spans(one)) for one in node.walk() if one.type == "inline")
+    width = len(node.children[0].children[0].children) if node.type == "table" else 1
+    return Block(node.tag, items, width)
 
 
-def _spans(text: str) -> tuple[Span, ...]:
-    found: list[Span] = []
-    end = 0
-    for match in _SPAN.finditer(text):
-        code, strong, label, _ = match.groups()
-        found.append(Span("text", text[end : match.start()]))
-        kind = "code" if code else "strong" if strong else "text"
-        found.append(Span(kind, code or strong or label))
-        end = match.end()
-    return tuple(one for one in (*found, Span("text", text[end:])) if one.text)
+def _spans(line: SyntaxTreeNode) -> Iterator[Span]:
+    for kind, nodes in groupby(line.children, lambda one: one.type.replace("softbreak", "text")):
+        leaves = [leaf for node in nodes for leaf in node.walk()]
+        if text := "".join(" " if leaf.type == "softbreak" else leaf.content for leaf in leaves):
+            yield Span(_SPANS.get(kind, "text"), text)
 
 
 async def load(context: PageContext, query: Mapping[str, str], _: float) -> PageData:

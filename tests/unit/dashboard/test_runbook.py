@@ -4,6 +4,7 @@ import pytest
 
 from genguard.detection.detectors import ALL
 from tests.unit.manifest_files import MANIFESTS
+from webhook.dashboard.rendering import render
 from webhook.dashboard.runbook import Block, Span, read, runbook
 
 PAGES = sorted(path.stem for path in (MANIFESTS / "monitoring" / "runbooks").glob("*.md"))
@@ -44,7 +45,7 @@ def test_what_pages_are_written_in_is_read():
         "name",
         "# name\n\nOne `code` and\n**strong** [label](other.md).\n\n## A\n\n1. first\n   goes on\n"
         "2. second\n\n- dot\n\n```sh\nls \\\n  -l\n```\n\n"
-        "| head | `a|b` |\n|---|---|\n| left | right `|` |\n",
+        "| head | `a\\|b` |\n|---|---|\n| | right `\\|` |\n",
     )
     assert page.intro == (
         Block(
@@ -72,8 +73,19 @@ def test_what_pages_are_written_in_is_read():
     assert (fence.kind, text(fence.items[0])) == ("pre", "ls \\\n  -l")
     assert [[text(cell) for cell in row] for row in table.rows] == [
         ["head", "a|b"],
-        ["left", "right |"],
+        ["", "right |"],
     ]
+
+
+def test_foreign_html_is_text_and_no_address_of_a_link_is_kept():
+    common = {"now": 1.0, "path": "/", "about": {"version": "1", "instance": "here"}}
+    html = '<script>alert(1)</script>\n\n<img src=x onerror="alert(1)"> [a](javascript:alert(1))'
+    page = read("name", f"# name\n\n{html}\n")
+    shown = render("runbook.html", {"model": page, **common}).decode()
+    assert "&lt;script&gt;" in shown
+    assert "<img src=x" not in shown
+    assert "<script>alert" not in shown
+    assert 'href="javascript' not in shown
 
 
 def test_what_is_no_page_is_not_found():
