@@ -23,6 +23,11 @@ class Severity(StrEnum):
     WARNING = "warning"
     CRITICAL = "critical"
 
+    @property
+    def rank(self) -> int:
+        """Its place in the order of severities: the worst has the largest."""
+        return _RANKS[self]
+
 
 class Confidence(StrEnum):
     """How sure it is that an actor did it."""
@@ -30,6 +35,14 @@ class Confidence(StrEnum):
     CERTAIN = "certain"
     LIKELY = "likely"
     POSSIBLE = "possible"
+
+    @property
+    def rank(self) -> int:
+        """Its place in the order of confidence: the surest has the smallest."""
+        return _RANKS[self]
+
+
+_RANKS: Final = {one: rank for kind in (Severity, Confidence) for rank, one in enumerate(kind)}
 
 
 class Actor(msgspec.Struct, frozen=True, rename="camel"):

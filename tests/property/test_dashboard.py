@@ -174,7 +174,7 @@ def objects_page(text):
     page = objects.ObjectsPage((tracked(text),), "00", 2, 1)
     asked = {"q": text or "q", "namespace": text or "n"}
     values = {"asked": asked, "healths": (), "kinds": ["Pod"], "known": 2, "limit": 1}
-    values |= {"since": "", "order": "worst", "shown": asked, "ranges": (), "orders": (), "most": 1}
+    values |= {"since": "", "order": "worst", "shown": asked, "orders": (), "most": 1}
     return shown("objects.html", page, **values)
 
 
@@ -187,7 +187,7 @@ def object_page(text):
     )  # fmt: skip
     names = {"name": text or "name"}
     return shown(
-        "object.html", page, plot=plot(page.writes, (), NOW), since="", ranges=(), earlier=0,
+        "object.html", page, plot=plot(page.writes, (), NOW), since="", earlier=0,
         names=names, commands=tuple(commands(page)), held=text,
     )  # fmt: skip
 

@@ -380,7 +380,7 @@ class _Blames:
 
 def _blame_rank(one: Finding) -> tuple[bool, int, int]:
     """Sorts those first that blame somebody, and the worst of them."""
-    return not one.actors, -tuple(Severity).index(one.severity), -one.count
+    return not one.actors, -one.severity.rank, -one.count
 
 
 def _show(family: _Family, blames: _Blames) -> NotSettled:

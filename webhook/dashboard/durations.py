@@ -15,7 +15,14 @@ from genguard.status.kind_counts import (
     KindCounts,
     ResourceKind,
 )
-from webhook.dashboard.page import PageContext, PageData, check_parameters, number
+from webhook.dashboard.page import (
+    PageContext,
+    PageData,
+    check_parameters,
+    has_words,
+    number,
+    part_of,
+)
 from webhook.dashboard.rendering import span
 
 _PARAMETERS: Final = ("q", "page")
@@ -151,13 +158,11 @@ async def load(context: PageContext, query: Mapping[str, str], _: float) -> Page
         _of_kind(kind, counts)
         for kind, counts in context.sources.detecting.tracking.counts_by_kind
         if (any(counts.healths.values()) or counts.reconcile.sum)
-        and all(word in f"{kind.kind} {kind.resource}.{kind.group}".casefold() for word in words)
+        and has_words(words, (kind.kind, f"{kind.resource}.{kind.group}"))
     ]
     found.sort(key=lambda one: (-(one.reconcile.mean or 0.0), one.kind, one.group))
-    pages = max(1, -(-len(found) // _ROWS))
-    page = min(number(query, "page", 1, _MOST_PAGES), pages)
-    shown = tuple(found[(page - 1) * _ROWS : page * _ROWS])
-    model = DurationsPage(shown, len(found), page, pages)
+    shown, page, pages = part_of(found, number(query, "page", 1, _MOST_PAGES), _ROWS)
+    model = DurationsPage(tuple(shown), len(found), page, pages)
     return PageData(model, {"q": query.get("q", ""), "draw": draw})
 
 

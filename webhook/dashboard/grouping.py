@@ -4,12 +4,13 @@ A finding that follows from another is a consequence: it stands beneath its caus
 that cause. Objects that are not settled stand beneath the finding that is to blame.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
 
 from genguard.detection.causes import by_cause
 from genguard.detection.finding import Finding, Severity
 from webhook.dashboard.broken import NotSettled
+from webhook.dashboard.finding_query import FindingQuery
 from webhook.dashboard.headlines import (
     KindOf,
     count_objects,
@@ -19,24 +20,14 @@ from webhook.dashboard.headlines import (
     object_name,
     predicate,
 )
+from webhook.dashboard.page import part_of
 
-GROUPINGS: Final = ("culprit", "object", "detector", "none")
-SORTS: Final = ("severity", "what", "since", "last", "count")
-ORDERS: Final = ("asc", "desc")
-USUAL_ORDER: Final[Mapping[str, str]] = {
-    "severity": "desc",
-    "what": "asc",
-    "since": "asc",
-    "last": "desc",
-    "count": "desc",
-}
 ROWS: Final = 100
 """Rows of a page."""
 MOST_GROUPS: Final = 20
 LEAST_ROWS: Final = 5
 """Rows that each group shows at least; the rest of a large one is a link away."""
 _MOST_BENEATH: Final = 5
-_SEVERITY_RANK: Final = {severity: rank for rank, severity in enumerate(Severity)}
 
 
 class FindingRow(NamedTuple):
@@ -69,7 +60,7 @@ class FindingGroup(NamedTuple):
     @property
     def severity(self) -> Severity:
         """The worst severity in it."""
-        return max((row.finding.severity for row in self.rows), key=_SEVERITY_RANK.__getitem__)
+        return max((row.finding.severity for row in self.rows), key=lambda one: one.rank)
 
     def is_ending(self, now: float) -> bool:
         """Whether all findings of the worst severity only wait to be resolved."""
@@ -86,47 +77,14 @@ class GroupedPage(NamedTuple):
     shown: int
 
 
-class Grouping(NamedTuple):
-    """How findings are arranged: see GROUPINGS, SORTS and ORDERS; `page` counts from 1."""
-
-    by: str
-    sort: str
-    order: str
-    page: int
-
-
-def sorted_findings(
-    findings: Iterable[Finding], sort: str, order: str, kind_of: KindOf
-) -> list[Finding]:
-    """Sort findings: unresolved first, then by one column, then the worst and latest first."""
-    found = sorted(findings, key=lambda one: one.last_seen, reverse=True)
-    if sort != "severity":
-        found.sort(key=lambda one: -_SEVERITY_RANK[one.severity])
-    found.sort(key=_key_of(sort, kind_of), reverse=order == "desc")
-    found.sort(key=lambda one: one.state == "resolved")
-    return found
-
-
 def _badness(one: Finding) -> tuple[bool, int]:
-    return one.state == "resolved", -_SEVERITY_RANK[one.severity]
-
-
-def _key_of(sort: str, kind_of: KindOf) -> Callable[[Finding], Any]:
-    if sort == "what":
-        return lambda one: object_name(one.object, kind_of)
-    if sort == "since":
-        return lambda one: one.first_seen
-    if sort == "last":
-        return lambda one: one.last_seen
-    if sort == "count":
-        return lambda one: one.count
-    return lambda one: _SEVERITY_RANK[one.severity]
+    return one.state == "resolved", -one.severity.rank
 
 
 def arrange(
     found: Sequence[Finding],
     known: Sequence[Finding],
-    asked: Grouping,
+    asked: FindingQuery,
     not_settled: Sequence[NotSettled],
     kind_of: KindOf,
 ) -> GroupedPage:
@@ -142,32 +100,22 @@ def arrange(
         # Of equal severity, what keeps objects from being settled comes first.
         blamed = {thing.finding for thing in not_settled}
         heads.sort(key=lambda one: (*_badness(one), one.id not in blamed))
-    maker = _GroupMaker(asked.by, by_cause(known), not_settled, kind_of)
-    if asked.by == "none":
-        page, pages, shown = _page_of(heads, asked.page, ROWS)
+    maker = _GroupMaker(asked.group, by_cause(known), not_settled, kind_of)
+    if asked.group == "none":
+        shown, page, pages = part_of(heads, asked.page, ROWS)
         return GroupedPage(tuple(map(maker.alone, shown)), page, pages, len(shown))
     groups: dict[str, list[Finding]] = {}
     for one in heads:
-        groups.setdefault(_group_of(one, asked.by, kind_of), []).append(one)
+        groups.setdefault(_group_of(one, asked.group, kind_of), []).append(one)
     if len(groups) == 1:
         (key,) = groups
-        page, pages, shown = _page_of(heads, asked.page, ROWS)
+        shown, page, pages = part_of(heads, asked.page, ROWS)
         whole = maker.group(key, heads, shown)._replace(more=0)
         return GroupedPage((whole,), page, pages, len(shown))
-    page, pages, chosen = _page_of(list(groups.items()), asked.page, MOST_GROUPS)
+    chosen, page, pages = part_of(list(groups.items()), asked.page, MOST_GROUPS)
     most = max(LEAST_ROWS, ROWS // max(len(chosen), 1))
     made = tuple(maker.group(key, members, members[:most]) for key, members in chosen)
     return GroupedPage(made, page, pages, sum(len(one.rows) for one in made))
-
-
-_Item = TypeVar("_Item")
-
-
-def _page_of(items: Sequence[_Item], page: int, size: int) -> tuple[int, int, Sequence[_Item]]:
-    """Return the number of the page that there is, how many there are, and what is on it."""
-    pages = max(1, -(-len(items) // size))
-    page = min(page, pages)
-    return page, pages, items[(page - 1) * size : page * size]
 
 
 class _GroupMaker:

@@ -99,7 +99,7 @@ def culprit(found: Finding) -> Culprit:
     actors = found.actors
     if not actors:
         return Culprit(NOBODY, several=False, hint="", full="")
-    surest = min((one.confidence for one in actors), key=tuple(Confidence).index)
+    surest = min((one.confidence for one in actors), key=lambda one: one.rank)
     several = [one for one in actors if one.confidence is surest]
     names = sorted({short_name(one) for one in several})
     full = ", ".join(dict.fromkeys(one.name for one in several))

@@ -14,7 +14,6 @@ from genguard.status.tracked_state import read_owner
 from genguard.status.tracking import Milestone, Tracked, Tracking
 from webhook.dashboard.objects import OpenFindings, TrackedObject, show
 from webhook.dashboard.page import (
-    RANGES,
     BadQueryError,
     MissingError,
     PageContext,
@@ -22,6 +21,7 @@ from webhook.dashboard.page import (
     PageQueue,
     begin_of_range,
     check_parameters,
+    time_range,
 )
 from webhook.dashboard.timeline import Step, plot, steps
 
@@ -60,7 +60,8 @@ async def load(context: PageContext, query: Mapping[str, str], now: float) -> Pa
     """Return the page of an object by uid, or by its names if it has none; raises MissingError."""
     check_parameters(query, _PARAMETERS)
     group, resource, namespace, name, uid = (query.get(one, "") for one in _NAMES)
-    begin = begin_of_range(query, now)
+    since = time_range(query)
+    begin = begin_of_range(since, now)
     if not resource or not (name or uid):
         raise BadQueryError("the parameters resource, and name or uid, are required")
     detecting = context.sources.detecting
@@ -90,8 +91,7 @@ async def load(context: PageContext, query: Mapping[str, str], now: float) -> Pa
     drawn = plot(model.writes, model.reconciled, now) if model.writes else None
     values = {
         "plot": drawn,
-        "since": query.get("since", ""),
-        "ranges": tuple(RANGES),
+        "since": since,
         "earlier": len(known) - len(model.writes),
         "names": {one: query.get(one, "") for one in _NAMES},
         "commands": tuple(commands(model)),

@@ -19,7 +19,6 @@ from genguard.status.tracked_state import (
 from genguard.status.tracking import Tracked, Tracking
 from genguard.status.view import Health
 from webhook.dashboard.page import (
-    RANGES,
     BadQueryError,
     PageContext,
     PageData,
@@ -27,6 +26,7 @@ from webhook.dashboard.page import (
     check_parameters,
     choice,
     number,
+    time_range,
 )
 from webhook.dashboard.rendering import stamp_exactly
 
@@ -112,7 +112,7 @@ _WORST: Final = (Severity.INFO, "ending", Severity.WARNING, Severity.CRITICAL)
 class ObjectQuery(NamedTuple):
     """The filters of a request. An empty filter is none, except group: "" is the core group.
 
-    since  how long ago ready, settled or health changed at most: one of RANGES, "" for any time
+    since  how long ago ready, settled or health changed at most: such as 24h, "" for any time
     """
 
     filters: Mapping[str, str]
@@ -144,7 +144,7 @@ def parse(query: Mapping[str, str], limit: int = _LIMIT) -> ObjectQuery:
         given,
         number(query, "limit", limit, _MOST),
         after,
-        choice(query, "since", RANGES),
+        time_range(query),
         choice(query, "order", ORDERS, ORDERS[0]),
     )
 
@@ -153,7 +153,7 @@ async def page(
     tracking: Tracking, asked: ObjectQuery, at: float, findings: OpenFindings | None = None
 ) -> ObjectsPage:
     """Return one page. An object that changes between two requests may be missed or repeated."""
-    ranking = _Ranking(tracking, asked, begin_of_range({"since": asked.since}, at))
+    ranking = _Ranking(tracking, asked, begin_of_range(asked.since, at))
     packed = tracking.packed()
     while batch := list(islice(packed, _BATCH_SIZE)):
         ranking.add(batch)
@@ -181,7 +181,6 @@ async def load(context: PageContext, query: Mapping[str, str], now: float) -> Pa
         "shown": asked.shown,
         "healths": tuple(reversed(_HEALTHS)),
         "kinds": kinds,
-        "ranges": tuple(RANGES),
         "orders": ORDERS,
         "most": _MOST,
     }

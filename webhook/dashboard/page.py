@@ -5,7 +5,8 @@ returns PageData. It uses only the state of this server; it asks nobody.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+import re
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from datetime import datetime
@@ -25,6 +26,7 @@ LONGEST: Final = 300
 MOST_WAITING: Final = 16
 
 _Made = TypeVar("_Made")
+_Item = TypeVar("_Item")
 
 
 class BadQueryError(ValueError):
@@ -151,20 +153,45 @@ def number(query: Mapping[str, str], name: str, default: int, most: int) -> int:
     return int(text)
 
 
-RANGES: Final[Mapping[str, float]] = {
-    "5m": 300.0,
-    "15m": 900.0,
-    "1h": 3_600.0,
-    "6h": 21_600.0,
-    "24h": 86_400.0,
-}
-"""The choices of a time range: how far it goes back, in seconds."""
+RANGES: Final = ("5m", "15m", "1h", "6h", "24h", "7d")
+"""Time ranges that pages offer; a URL may have any other number of s, m, h or d."""
+_DURATION: Final = re.compile(r"([0-9]{1,6})([smhd])")
+_SECONDS_OF: Final = {"s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
 
 
-def begin_of_range(query: Mapping[str, str], now: float) -> float:
-    """Return when the time range of the parameter `since` begins; long ago without one."""
-    chosen = choice(query, "since", RANGES)
-    return now - RANGES[chosen] if chosen else float("-inf")
+def time_range(query: Mapping[str, str]) -> str:
+    """Return the parameter `since`, such as 24h; "" for any time."""
+    since = query.get("since", "").strip()
+    if since and _DURATION.fullmatch(since) is None:
+        raise BadQueryError("since must be a number with s, m, h or d, such as 24h")
+    return since
+
+
+def begin_of_range(since: str, now: float) -> float:
+    """Return when a time range begins; long ago for any time."""
+    found = _DURATION.fullmatch(since)
+    return now - int(found[1]) * _SECONDS_OF[found[2]] if found else float("-inf")
+
+
+def ranges(since: str) -> tuple[str, ...]:
+    """Return the choices of a page on which one is chosen."""
+    return RANGES if since in ("", *RANGES) else (*RANGES, since)
+
+
+def has_words(words: Iterable[str], texts: Iterable[str]) -> bool:
+    """Whether all words, in lower case, are in these texts."""
+    text = " ".join(texts).casefold()
+    return all(word in text for word in words)
+
+
+def part_of(items: Sequence[_Item], page: int, size: int) -> tuple[Sequence[_Item], int, int]:
+    """Return what is on one page, the number of this page, and how many there are.
+
+    A page after the last one is the last one.
+    """
+    pages = max(1, -(-len(items) // size))
+    page = min(page, pages)
+    return items[(page - 1) * size : page * size], page, pages
 
 
 def link(path: str, query: Mapping[str, object], **changed: object) -> str:

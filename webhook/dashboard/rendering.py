@@ -12,8 +12,7 @@ from markupsafe import Markup
 
 from genguard.detection.finding import Finding
 from genguard.objects.shown import json_line
-from webhook.dashboard.page import link
-from webhook.dashboard.runbook import runbook_of
+from webhook.dashboard.page import link, ranges
 
 _MINUTE, _HOUR, _DAY = 60.0, 3_600.0, 86_400.0
 
@@ -37,7 +36,7 @@ def _environment() -> Environment:
     )
     made.filters.update(span=span, stamp=stamp, count=count, moment=moment, size=size)
     made.filters.update(seconds=seconds, shell=shlex.quote, json=json_line, lasts=lasts)
-    made.globals.update(state=state, ago=ago, link=link, runbook_of=runbook_of)
+    made.globals.update(state=state, ago=ago, link=link, ranges=ranges)
     return made
 
 

@@ -7,13 +7,13 @@ Events hold nothing of any object.
 
 import asyncio
 import contextlib
-from collections import Counter
 from typing import Final
 
 import msgspec
 from aiohttp import web
 
-from genguard.detection.finding import Finding, Severity
+from genguard.detection.finding import Finding
+from webhook.dashboard.finding_query import count_open
 from webhook.server.detecting import Detecting
 
 MOST_LISTENERS: Final = 32
@@ -80,7 +80,6 @@ class Stream:
 
 
 def _event(name: str, findings: tuple[Finding, ...]) -> bytes:
-    is_open = Counter(one.severity for one in findings if one.state != "resolved")
-    counts = {one.value: is_open[one] for one in reversed(Severity) if is_open[one]}
+    counts = {severity: count for severity, count in count_open(findings).items() if count}
     data = msgspec.json.encode(counts)
     return b"event: %b\nretry: 2000\ndata: %b\n\n" % (name.encode(), data)

@@ -17,7 +17,14 @@ from genguard.status.terminating_pods import (
     asked_at,
     waits_for,
 )
-from webhook.dashboard.page import PageContext, PageData, check_parameters, number
+from webhook.dashboard.page import (
+    PageContext,
+    PageData,
+    check_parameters,
+    has_words,
+    number,
+    part_of,
+)
 
 _NEEDED: Final = {
     DEPLOYMENT: ("deployments.apps", "replicasets.apps", "pods"),
@@ -99,9 +106,7 @@ async def load(context: PageContext, query: Mapping[str, str], now: float) -> Pa
     known = tuple(islice(found.terminating(), _MOST_PODS))
     words = query.get("q", "").casefold().split()
     matching, nodes, overdue = await context.queue.in_thread(lambda: _select(known, words, now))
-    pages = max(1, -(-len(matching) // MOST_SHOWN))
-    page = min(number(query, "page", 1, _MOST_PODS), pages)
-    rows = matching[(page - 1) * MOST_SHOWN : page * MOST_SHOWN]
+    rows, page, pages = part_of(matching, number(query, "page", 1, _MOST_PODS), MOST_SHOWN)
     model = TerminatingPage(
         pods=pods,
         nodes=nodes,
@@ -130,8 +135,7 @@ def _select(
 
 def _contains(one: TerminatingPod, words: Sequence[str]) -> bool:
     names = one.namespace, one.name, one.node, one.controller, *one.finalizers
-    text = " ".join(names).casefold()
-    return all(word in text for word in words)
+    return has_words(words, names)
 
 
 def _listed(one: TerminatingPod, now: float) -> ListedPod:

@@ -28,7 +28,6 @@ _PARAMETERS: Final = ("resource", "subresource", "operation", "namespace")
 _MOST: Final = 500
 _MOST_NAMED: Final = 5
 """Findings shown for one webhook."""
-_SURE: Final = {confidence: rank for rank, confidence in enumerate(Confidence)}
 
 
 class Role(StrEnum):
@@ -183,7 +182,7 @@ def _link(
     now: float,
 ) -> ListedWebhook:
     is_open = [pair for pair in named if pair[0].state != "resolved"]
-    is_open.sort(key=lambda pair: (_SURE[pair[1]], -pair[0].count))
+    is_open.sort(key=lambda pair: (pair[1].rank, -pair[0].count))
     certain = (found.count for found, confidence in named if confidence is Confidence.CERTAIN)
     role = Role.SUSPECT if is_open else Role.BETWEEN if is_between else Role.OUTSIDE
     return ListedWebhook(

@@ -8,7 +8,8 @@ import pytest
 from genguard.detection.finding import Actor, Confidence
 from tests.unit.alerts.findings import finding, on
 from webhook.dashboard.csv_rows import to_csv
-from webhook.dashboard.findings import parse, select, to_row
+from webhook.dashboard.finding_query import parse
+from webhook.dashboard.findings import select, to_row
 from webhook.dashboard.page import BadQueryError
 
 NOW = 1_767_323_100.0  # a minute after the last sign of tests/unit/alerts/findings.py

@@ -2,7 +2,8 @@
 
 from genguard.detection.finding import Severity
 from tests.unit.alerts.findings import finding
-from webhook.dashboard.findings import parse, select
+from webhook.dashboard.finding_query import parse
+from webhook.dashboard.findings import select
 from webhook.dashboard.headlines import headline, kinds
 from webhook.dashboard.rendering import render
 from webhook.dashboard.runbook import runbook_of

@@ -6,18 +6,18 @@ from genguard.detection.finding import Actor, Confidence, Severity
 from genguard.status.view import Health
 from tests.unit.alerts.findings import finding, on
 from webhook.dashboard.broken import NotSettled
-from webhook.dashboard.grouping import (
-    LEAST_ROWS,
-    MOST_GROUPS,
-    ROWS,
-    Grouping,
-    arrange,
-    sorted_findings,
-)
+from webhook.dashboard.finding_query import parse
+from webhook.dashboard.grouping import LEAST_ROWS, MOST_GROUPS, ROWS, arrange
 from webhook.dashboard.headlines import kinds
 
 KIND_OF = kinds(())
-WORST = Grouping("culprit", "severity", "desc", 1)
+
+
+def asked(**query):
+    return parse(query, state="all", limit=100)
+
+
+WORST = asked()
 
 
 def by(name: str) -> tuple[Actor, ...]:
@@ -114,7 +114,7 @@ def test_a_large_group_shows_its_worst_rows_and_says_how_many_there_are():
 
 def test_all_of_one_group_are_on_pages():
     found = many(250)
-    pages = [arrange(found, (), WORST._replace(page=page), (), KIND_OF) for page in (1, 2, 3, 99)]
+    pages = [arrange(found, (), asked(page=str(page)), (), KIND_OF) for page in (1, 2, 3, 99)]
     assert [page.shown for page in pages] == [ROWS, ROWS, 50, 50]
     assert {page.pages for page in pages} == {3}
     ids = [row.finding.id for page in pages[:3] for group in page.groups for row in group.rows]
@@ -125,9 +125,9 @@ def test_all_of_one_group_are_on_pages():
 @pytest.mark.parametrize("grouping", ["culprit", "object", "detector", "none"])
 def test_no_finding_is_lost_in_groups(grouping):
     found = many(60, culprits=3)
-    shown = arrange(found, (), WORST._replace(by=grouping), (), KIND_OF)
+    shown = arrange(found, (), asked(group=grouping), (), KIND_OF)
     pages = [
-        arrange(found, (), WORST._replace(by=grouping, page=page + 1), (), KIND_OF)
+        arrange(found, (), asked(group=grouping, page=str(page + 1)), (), KIND_OF)
         for page in range(shown.pages)
     ]
     counted = sum(len(g.rows) + g.more for page in pages for g in page.groups)
@@ -156,9 +156,10 @@ def test_rows_are_sorted_by_a_column(sort, order, first):
         finding(id="latest", last_seen="2026-01-03T00:00:00Z"),
         finding(id="often", count=1_000, **warning),
     ]
-    assert sorted_findings(found, sort, order, KIND_OF)[0].id == first
+    assert asked(sort=sort, order=order).find(found, 0.0, KIND_OF)[0].id == first
 
 
 def test_what_is_resolved_comes_last_whatever_the_column():
     found = [finding(id="over", state="resolved", count=9), finding(id="open", count=1)]
-    assert [one.id for one in sorted_findings(found, "count", "desc", KIND_OF)] == ["open", "over"]
+    shown = asked(sort="count").find(found, 0.0, KIND_OF)
+    assert [one.id for one in shown] == ["open", "over"]

@@ -9,7 +9,7 @@ from genguard.status.tracking import Tracking
 from tests.dashboard.crowd import state
 from tests.unit.alerts.findings import finding
 from webhook.dashboard.objects import OpenFindings, page, parse
-from webhook.dashboard.page import BadQueryError
+from webhook.dashboard.page import RANGES, BadQueryError, ranges
 from webhook.dashboard.rendering import parse_time
 
 NOW = 1_000_000.0
@@ -34,6 +34,7 @@ def tracking():
         ({"since": "1h"}, ["uid-3", "uid-2", "uid-1"]),
         ({"since": "5m", "order": "latest"}, ["uid-1", "uid-2", "uid-3"]),
         ({"since": "6h"}, ["uid-0", "uid-3", "uid-2", "uid-1"]),
+        ({"since": "90s"}, ["uid-1"]),
     ],
 )
 async def test_a_time_range_and_an_order(query, uids):
@@ -78,7 +79,14 @@ async def test_pages_follow_one_another_in_either_order():
         assert not token
 
 
-@pytest.mark.parametrize("query", [{"since": "2h"}, {"order": "name"}])
-def test_what_is_no_choice_is_told(query):
-    with pytest.raises(BadQueryError, match="must be one of"):
+@pytest.mark.parametrize(
+    ("query", "why"), [({"since": "soon"}, "such as 24h"), ({"order": "name"}, "must be one of")]
+)
+def test_what_cannot_be_asked_is_refused(query, why):
+    with pytest.raises(BadQueryError, match=why):
         parse(query)
+
+
+def test_a_page_offers_the_usual_ranges_and_the_one_of_its_url():
+    assert ranges("") == ranges("7d") == RANGES
+    assert ranges("2h") == (*RANGES, "2h")
