@@ -23,6 +23,7 @@ from genguard.status.evaluate import GRACE_SECONDS
 from genguard.status.tracking import Tracked, Tracking
 from genguard.status.view import Health
 from webhook.dashboard.headlines import culprit
+from webhook.dashboard.objects import owners
 from webhook.dashboard.page import (
     PageContext,
     PageData,
@@ -36,7 +37,6 @@ MOST_SHOWN: Final = 100
 """Objects of a list, those first that wait for longest."""
 _BATCH_SIZE: Final = 50
 """Objects between two pauses for the event loop: about half a millisecond."""
-_MOST_LEVELS: Final = 8
 _SECONDS_OF_SHED: Final = 60.0
 """A loop turns again in this time: what was not seen of it is seen then."""
 _BROKEN: Final = frozenset({Severity.WARNING, Severity.CRITICAL})
@@ -313,19 +313,10 @@ def _stuck_since(
 def _root(tracking: Tracking, found: Tracked) -> str:
     """Return the uid of the topmost owner that is not settled, or of the object itself."""
     root = found.uid
-    for owner in _owners(tracking, found):
+    for owner in owners(tracking, found):
         if not owner.state.settled:
             root = owner.uid
     return root
-
-
-def _owners(tracking: Tracking, found: Tracked) -> Iterator[Tracked]:
-    for _ in range(_MOST_LEVELS):
-        owner = tracking.find(found.state.owner) if found.state.owner else None
-        if owner is None:
-            return
-        yield owner
-        found = owner
 
 
 class _Blames:
@@ -355,7 +346,7 @@ class _Blames:
             return
         self._about.setdefault(uid, one)
         found = self._tracking.find(uid)
-        for owner in _owners(self._tracking, found) if found is not None else ():
+        for owner in owners(self._tracking, found) if found is not None else ():
             self._below.setdefault(owner.uid, one)
 
     def find(self, family: _Family) -> tuple[Finding | None, str]:
@@ -366,7 +357,7 @@ class _Blames:
                 relation = "object" if one.found.uid == family.root_uid else "owned"
                 return self._cause(found), relation
         for one in members:
-            for owner in _owners(self._tracking, one.found):
+            for owner in owners(self._tracking, one.found):
                 if found := self._about.get(owner.uid):
                     is_root = owner.uid == family.root_uid
                     return self._cause(found), "object" if is_root else "owner"

@@ -124,56 +124,34 @@ async def _selected(context: PageContext, query: Mapping[str, str], now: float) 
     return await context.queue.in_thread(lambda: select(known, asked, now, kind_of))
 
 
-class FindingRow(msgspec.Struct, frozen=True, rename="camel"):
-    """A finding as the row of a table, with one text or number in each cell."""
-
-    id: str
-    severity: str
-    state: str
-    detector: str
-    culprit: str
-    confidence: str
-    group: str
-    resource: str
-    namespace: str
-    name: str
-    uid: str
-    subresource: str
-    count: int
-    first_seen: str
-    last_seen: str
-    caused_by: str
-    message: str
-
-
 class FindingRows(msgspec.Struct, frozen=True):
     """The rows of /api/findings.csv."""
 
-    findings: tuple[FindingRow, ...]
+    findings: tuple[Mapping[str, object], ...]
 
 
-def to_row(found: Finding) -> FindingRow:
-    """Return a finding as a row; the confidence is that of its first actor."""
+def to_row(found: Finding) -> Mapping[str, object]:
+    """Return one text or number for each column; the confidence is that of the first actor."""
     where = found.object
-    return FindingRow(
-        id=found.id,
-        severity=found.severity,
-        state=found.state,
-        detector=found.detector,
-        culprit=culprit(found).full,
-        confidence=found.actors[0].confidence if found.actors else "",
-        group=where.group,
-        resource=where.resource,
-        namespace=where.namespace,
-        name=where.name,
-        uid=where.uid,
-        subresource=found.subresource,
-        count=found.count,
-        first_seen=found.first_seen,
-        last_seen=found.last_seen,
-        caused_by=found.caused_by,
-        message=found.message,
-    )
+    return {
+        "id": found.id,
+        "severity": found.severity,
+        "state": found.state,
+        "detector": found.detector,
+        "culprit": culprit(found).full,
+        "confidence": found.actors[0].confidence if found.actors else "",
+        "group": where.group,
+        "resource": where.resource,
+        "namespace": where.namespace,
+        "name": where.name,
+        "uid": where.uid,
+        "subresource": found.subresource,
+        "count": found.count,
+        "firstSeen": found.first_seen,
+        "lastSeen": found.last_seen,
+        "causedBy": found.caused_by,
+        "message": found.message,
+    }
 
 
 async def load_finding(context: PageContext, query: Mapping[str, str], _: float) -> PageData:

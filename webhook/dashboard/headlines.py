@@ -20,60 +20,42 @@ KindOf = Callable[[str, str], str]
 
 
 class _Phrase(NamedTuple):
-    """What one actor does, and what several do; `{}` is the object."""
+    """What one actor does, what several do, and to what; `{}` is the object."""
 
     one: str
     several: str
+    what: str = "{}"
 
 
-_PHRASES: Final[dict[str, _Phrase]] = {
-    "observed-generation-cleared": _Phrase(
-        "clears observedGeneration of {}", "clear observedGeneration of {}"
-    ),
-    "observed-generation-stalled": _Phrase(
-        "leaves observedGeneration of {} behind", "leave observedGeneration of {} behind"
-    ),
-    "observed-generation-ahead": _Phrase(
-        "sets observedGeneration of {} too high", "set observedGeneration of {} too high"
-    ),
-    "status-clobbered": _Phrase("overwrites the status of {}", "overwrite the status of {}"),
+_PHRASES: Final = {
+    "observed-generation-cleared": _Phrase("clears", "clear", "observedGeneration of {}"),
+    "observed-generation-stalled": _Phrase("leaves", "leave", "observedGeneration of {} behind"),
+    "observed-generation-ahead": _Phrase("sets", "set", "observedGeneration of {} too high"),
+    "status-clobbered": _Phrase("overwrites", "overwrite", "the status of {}"),
     "status-oscillation": _Phrase(
-        "turns the status of {} back and forth", "fight over the status of {}"
+        "turns the status of {} back and forth", "fight over the status of {}", ""
     ),
-    "status-write-storm": _Phrase(
-        "writes the status of {} again and again", "write the status of {} again and again"
-    ),
-    "terminating-replicas-dropped": _Phrase(
-        "drops terminatingReplicas of {}", "drop terminatingReplicas of {}"
-    ),
-    "generation-storm": _Phrase(
-        "changes the spec of {} again and again", "change the spec of {} again and again"
-    ),
-    "generation-mismatch": _Phrase(
-        "moves the generation of {} unlike predicted", "move the generation of {} unlike predicted"
-    ),
-    "spec-fight": _Phrase("overwrites the spec of {}", "fight over the spec of {}"),
-    "unstable-mutation": _Phrase("changes {} at each call anew", "change {} at each call anew"),
-    "metadata-fight": _Phrase("overwrites the metadata of {}", "fight over the metadata of {}"),
-    "metadata-clobbered": _Phrase("overwrites the metadata of {}", "overwrite the metadata of {}"),
-    "recreation": _Phrase(
-        "deletes and creates {} again and again", "create and delete {} again and again"
-    ),
-    "foreign-status-writer": _Phrase(
-        "writes the kubelet's status of {}", "write the kubelet's status of {}"
-    ),
+    "status-write-storm": _Phrase("writes", "write", "the status of {} again and again"),
+    "terminating-replicas-dropped": _Phrase("drops", "drop", "terminatingReplicas of {}"),
+    "generation-storm": _Phrase("changes", "change", "the spec of {} again and again"),
+    "generation-mismatch": _Phrase("moves", "move", "the generation of {} unlike predicted"),
+    "spec-fight": _Phrase("overwrites", "fight over", "the spec of {}"),
+    "unstable-mutation": _Phrase("changes", "change", "{} at each call anew"),
+    "metadata-fight": _Phrase("overwrites", "fight over", "the metadata of {}"),
+    "metadata-clobbered": _Phrase("overwrites", "overwrite", "the metadata of {}"),
+    "recreation": _Phrase("deletes and creates", "create and delete", "{} again and again"),
+    "foreign-status-writer": _Phrase("writes", "write", "the kubelet's status of {}"),
     "condition-generation-missing": _Phrase(
-        "sets conditions of {} without observedGeneration",
-        "set conditions of {} without observedGeneration",
+        "sets", "set", "conditions of {} without observedGeneration"
     ),
-    "refused-retry": _Phrase("repeats a refused write of {}", "repeat a refused write of {}"),
+    "refused-retry": _Phrase("repeats", "repeat", "a refused write of {}"),
     "cross-object-loop": _Phrase(
-        "changes {} and others in a circle", "chase each other over {} and others"
+        "changes {} and others in a circle", "chase each other over {} and others", ""
     ),
 }
 """By detector. A test says that each has one."""
-_ANY: Final = _Phrase("disturbs {}", "disturb {}")
-_BREAKS: Final = _Phrase("breaks {}", "break {}")
+_ANY: Final = _Phrase("disturbs", "disturb")
+_BREAKS: Final = _Phrase("breaks", "break")
 """Of one who does several things."""
 
 
@@ -173,8 +155,8 @@ def count_objects(found: Iterable[Finding], kind_of: KindOf) -> str:
 
 def _does(who: Culprit, detectors: Sequence[str], what: str) -> str:
     phrase = _PHRASES.get(detectors[0], _ANY) if len(detectors) == 1 else _BREAKS
-    words = (phrase.several if who.several else phrase.one).format(what)
-    return f"{who.hint} {words}" if who.hint else words
+    verb = phrase.several if who.several else phrase.one
+    return f"{who.hint} {verb} {phrase.what}".strip().format(what)
 
 
 def _plural(kind: str, many: int) -> str:

@@ -12,7 +12,7 @@ from genguard.detection.finding import Finding
 from genguard.detection.write import ObjectKey
 from genguard.status.tracked_state import read_owner
 from genguard.status.tracking import Milestone, Tracked, Tracking
-from webhook.dashboard.objects import OpenFindings, TrackedObject, show
+from webhook.dashboard.objects import MOST_LEVELS, OpenFindings, TrackedObject, owners, show
 from webhook.dashboard.page import (
     BadQueryError,
     MissingError,
@@ -29,7 +29,6 @@ _NAMES = ("group", "resource", "namespace", "name", "uid")
 _PARAMETERS = (*_NAMES, "since")
 MOST_CHILDREN: Final = 50
 MOST_NODES: Final = 300
-MOST_DEEP: Final = 8
 _BATCH_SIZE: Final = 500
 
 
@@ -125,10 +124,10 @@ async def tree(tracking: Tracking, queue: PageQueue, uid: str, at: float) -> Bra
     found = tracking.find(uid)
     if found is None:
         return None
-    root = _root(tracking, found)
-    owners = await _owners(tracking)
-    below = await queue.in_thread(lambda: _below(root.uid, owners))
-    return _TreeBuilder(tracking, below, at).branch(root, MOST_DEEP)
+    *_, root = found, *owners(tracking, found)
+    owner_of = await _owner_of(tracking)
+    below = await queue.in_thread(lambda: _below(root.uid, owner_of))
+    return _TreeBuilder(tracking, below, at).branch(root, MOST_LEVELS)
 
 
 class _TreeBuilder:
@@ -152,37 +151,28 @@ class _TreeBuilder:
         return Branch(show(found, self._at), children, len(known) - len(children))
 
 
-def _root(tracking: Tracking, found: Tracked) -> Tracked:
-    for _ in range(MOST_DEEP):
-        owner = tracking.find(found.state.owner) if found.state.owner else None
-        if owner is None:
-            break
-        found = owner
-    return found
-
-
-async def _owners(tracking: Tracking) -> dict[str, bytes]:
+async def _owner_of(tracking: Tracking) -> dict[str, bytes]:
     """Return the owner of each owned object, by uid; reads all tracked objects in batches.
 
     One dictionary of bytes: a list for each owner would keep the garbage collector busy.
     """
-    owners: dict[str, bytes] = {}
+    owner_of: dict[str, bytes] = {}
     packed = tracking.packed()
     while batch := list(islice(packed, _BATCH_SIZE)):
         for uid, data in batch:
             owner = read_owner(data if isinstance(data, bytes) else data[0])
             if owner:
-                owners[uid] = owner
+                owner_of[uid] = owner
         await asyncio.sleep(0)
-    return owners
+    return owner_of
 
 
-def _below(root: str, owners: Mapping[str, bytes]) -> dict[str, list[str]]:
+def _below(root: str, owner_of: Mapping[str, bytes]) -> dict[str, list[str]]:
     """Return the uids directly below each uid of one tree."""
     below: dict[str, list[str]] = {}
     level = {root.encode()}
-    for _ in range(MOST_DEEP):
-        found = [(uid, owner) for uid, owner in owners.items() if owner in level]
+    for _ in range(MOST_LEVELS):
+        found = [(uid, owner) for uid, owner in owner_of.items() if owner in level]
         for uid, owner in found:
             below.setdefault(owner.decode(), []).append(uid)
         level = {uid.encode() for uid, _ in found}

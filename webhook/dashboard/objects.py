@@ -2,7 +2,7 @@
 
 import asyncio
 import heapq
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Final, NamedTuple
 
@@ -34,6 +34,8 @@ _FILTERS: Final = ("group", "kind", "namespace", "name", "uid", "health", "q")
 _PARAMETERS: Final = (*_FILTERS, "since", "order", "limit", "continue")
 ORDERS: Final = ("worst", "latest")
 """The worst and oldest first, or the latest change of ready, settled or health first."""
+MOST_LEVELS: Final = 8
+"""Of owners above an object, and of what it owns below it."""
 _ROWS: Final = 100
 _LIMIT: Final = 500
 _MOST: Final = 1_000
@@ -82,6 +84,16 @@ class ObjectsPage(msgspec.Struct, frozen=True, rename={"next": "continue"}):
     next: str
     total: int
     before: int
+
+
+def owners(tracking: Tracking, found: Tracked) -> Iterator[Tracked]:
+    """Yield the owner of an object, the owner of that, and so on; they may form a cycle."""
+    for _ in range(MOST_LEVELS):
+        owner = tracking.find(found.state.owner) if found.state.owner else None
+        if owner is None:
+            return
+        yield owner
+        found = owner
 
 
 class OpenFindings:

@@ -10,11 +10,15 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from datetime import datetime
+from http import HTTPStatus
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 from urllib.parse import urlencode
 
+from aiohttp import web
+
 from genguard.detection.silences import Silences
 from genguard.detection.suspects import Suspects
+from genguard.objects.shown import json_line
 from webhook.server.detecting import Detecting
 from webhook.server.watching import Watching
 from webhook.supervisor import FailingTask, Supervisor
@@ -192,6 +196,12 @@ def part_of(items: Sequence[_Item], page: int, size: int) -> tuple[Sequence[_Ite
     pages = max(1, -(-len(items) // size))
     page = min(page, pages)
     return items[(page - 1) * size : page * size], page, pages
+
+
+def json_answer(content: object, status: HTTPStatus = HTTPStatus.OK) -> web.Response:
+    """Return an answer for programs."""
+    body = json_line(content).encode()
+    return web.Response(status=status, body=body, content_type="application/json")
 
 
 def link(path: str, query: Mapping[str, object], **changed: object) -> str:

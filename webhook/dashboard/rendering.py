@@ -11,7 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from genguard.detection.finding import Finding
-from genguard.objects.shown import json_line
+from genguard.objects.shown import json_line, printable
 from webhook.dashboard.page import link, ranges
 
 _MINUTE, _HOUR, _DAY = 60.0, 3_600.0, 86_400.0
@@ -56,11 +56,7 @@ def plain(value: Any) -> Any:
 
     The template escapes HTML after this.
     """
-    if not isinstance(value, str) or isinstance(value, Markup) or value.isprintable():
-        return value
-    return "".join(
-        one if one.isprintable() else one.encode("unicode_escape").decode() for one in value
-    )
+    return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def span(seconds: float | None) -> str:
@@ -89,7 +85,7 @@ def _scaled(number: float, units: _Units, show: Callable[[float], str]) -> str:
 
 def ago(at: str | float, now: float) -> str:
     """Format a time, RFC 3339 or Unix seconds, relative to now: `3 min ago`."""
-    seconds = now - (at if isinstance(at, float) else datetime.fromisoformat(at).timestamp())
+    seconds = now - parse_time(at)
     for unit, name in _UNITS:
         if seconds >= unit >= 1:
             return f"{seconds // unit:.0f} {name} ago"
@@ -117,15 +113,12 @@ def state(one: Finding, now: float) -> str:
 
 def stamp(at: str | float) -> str:
     """Format a time as RFC 3339 in UTC and whole seconds."""
-    moment = (
-        datetime.fromtimestamp(at, UTC) if isinstance(at, float) else datetime.fromisoformat(at)
-    )
-    return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+    return f"{datetime.fromtimestamp(parse_time(at), UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
-def parse_time(text: str) -> float:
-    """Return the Unix seconds of an RFC 3339 time."""
-    return datetime.fromisoformat(text).timestamp()
+def parse_time(at: str | float) -> float:
+    """Return the Unix seconds of a time: RFC 3339, or Unix seconds already."""
+    return at if isinstance(at, float) else datetime.fromisoformat(at).timestamp()
 
 
 def stamp_exactly(at: float) -> str:
@@ -135,7 +128,7 @@ def stamp_exactly(at: float) -> str:
 
 def moment(at: str | float, now: float) -> str:
     """Format a time that people plan with: `18:30 UTC (in 4 h)`; with the date on another day."""
-    then_seconds = at if isinstance(at, float) else seconds(at)
+    then_seconds = parse_time(at)
     then, today = datetime.fromtimestamp(then_seconds, UTC), datetime.fromtimestamp(now, UTC)
     clock = f"{then:%H:%M} UTC" if then.date() == today.date() else f"{then:%Y-%m-%d %H:%M} UTC"
     away = f"in {span(then_seconds - now)}" if then_seconds > now else ago(then_seconds, now)
@@ -155,7 +148,7 @@ def size(number: float) -> str:
 
 def seconds(at: str | None) -> float:
     """Return the Unix seconds of an RFC 3339 time; 0 for none."""
-    return datetime.fromisoformat(at).timestamp() if at else 0.0
+    return parse_time(at) if at else 0.0
 
 
 def count(number: float) -> str:

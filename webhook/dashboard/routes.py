@@ -32,6 +32,7 @@ from webhook.dashboard.page import (
     PageQueue,
     Server,
     Sources,
+    json_answer,
 )
 from webhook.dashboard.rendering import render, static
 from webhook.dashboard.stream import Stream
@@ -164,19 +165,19 @@ class Dashboard:
                 body = await self._queue.in_thread(lambda: encode(seen.model))
         except (BadQueryError, MissingError, BusyError) as error:
             status, why = _status_and_message(error)
-            return _json(status, json_line({"error": why}).encode())
+            return json_answer({"error": why}, status)
         return web.Response(body=body, content_type=content_type)
 
     async def _change(self, context: PageContext, request: web.Request) -> web.Response:
         if self._sources.read_only:
             why = "nobody may change anything here: the server runs with --ops-read-only"
-            return _json(HTTPStatus.FORBIDDEN, json_line({"error": why}).encode())
+            return json_answer({"error": why}, HTTPStatus.FORBIDDEN)
         return await silencing.change(context, request)
 
     async def _not_found(self, request: web.Request) -> web.Response:
         why = "This page does not exist."
         if request.path.startswith("/api/"):
-            return _json(HTTPStatus.NOT_FOUND, json_line({"error": why}).encode())
+            return json_answer({"error": why}, HTTPStatus.NOT_FOUND)
         return self._message(request, HTTPStatus.NOT_FOUND, why)
 
     def _message(self, request: web.Request, status: HTTPStatus, why: str) -> web.Response:
@@ -209,10 +210,6 @@ def _status_and_message(error: Exception) -> tuple[HTTPStatus, str]:
     if isinstance(error, MissingError):
         return HTTPStatus.NOT_FOUND, str(error)
     return HTTPStatus.BAD_REQUEST, str(error)
-
-
-def _json(status: HTTPStatus, body: bytes) -> web.Response:
-    return web.Response(status=status, body=body, content_type="application/json")
 
 
 async def _static(request: web.Request) -> web.Response:

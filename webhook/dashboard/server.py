@@ -151,47 +151,18 @@ class Group(NamedTuple):
     rows: tuple[Row, ...]
 
 
-class _Section(NamedTuple):
-    """A group of metrics: the beginnings of their names, without `genguard_`."""
-
-    title: str
-    names: tuple[str, ...]
-
-
-_SECTIONS: Final = (
-    _Section(
-        "Answers to the API server",
-        (
-            "reviews",
-            "review_seconds",
-            "last_review",
-            "mends",
-            "predictions",
-            "shed",
-            "refused",
-            "dropped_edits",
-            "event_loop",
-            "open_connections",
-        ),
+_SECTIONS: Final = {
+    "Answers to the API server": (
+        *("reviews", "review_seconds", "last_review", "mends", "predictions", "shed", "refused"),
+        *("dropped_edits", "event_loop", "open_connections"),
     ),
-    _Section(
-        "Detection and repair",
-        (
-            "findings",
-            "detection",
-            "writes",
-            "incomplete",
-            "heals",
-            "costly",
-            "flip",
-            "remembered",
-        ),
+    "Detection and repair": (
+        *("findings", "detection", "writes", "incomplete", "heals", "costly", "flip"),
+        "remembered",
     ),
-    _Section(
-        "Certificate, cluster and replicas",
-        ("certificate", "cluster", "leader", "store"),
-    ),
-)
+    "Certificate, cluster and replicas": ("certificate", "cluster", "leader", "store"),
+}
+"""Groups of metrics: the beginnings of their names, without `genguard_`."""
 _REST: Final = "Other"
 _YES_OR_NO: Final = frozenset(
     {
@@ -256,10 +227,9 @@ def _groups(context: PageContext, now: float) -> tuple[Group, ...]:
             row = None
         if row is not None:
             name = family.name.removeprefix("genguard_")
-            starts = (one for one in _SECTIONS if name.startswith(one.names))
-            rows[next(starts, _Section(_REST, ())).title].append(row)
-    titles = (*(one.title for one in _SECTIONS), _REST)
-    return tuple(Group(title, tuple(rows[title])) for title in titles if rows[title])
+            titles = (title for title, starts in _SECTIONS.items() if name.startswith(starts))
+            rows[next(titles, _REST)].append(row)
+    return tuple(Group(one, tuple(rows[one])) for one in (*_SECTIONS, _REST) if rows[one])
 
 
 def _of_values(family: Metric, now: float) -> Row | None:

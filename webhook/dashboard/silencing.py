@@ -25,8 +25,7 @@ from genguard.detection.silences import (
     Silence,
     TooManySilencesError,
 )
-from genguard.objects.shown import json_line
-from webhook.dashboard.page import PageContext, PageData, check_parameters
+from webhook.dashboard.page import PageContext, PageData, check_parameters, json_answer
 from webhook.dashboard.rendering import stamp_exactly
 from webhook.telemetry.logs import LOGGER
 
@@ -97,7 +96,7 @@ async def change(context: PageContext, request: web.Request) -> web.Response:
         asked = await _read(request)
         entry = _carry_out(context, request.match_info["id"], asked, time.time())
     except _NotDoneError as error:
-        return _answer(error.status, {"error": str(error)})
+        return json_answer({"error": str(error)}, error.status)
     facts = {
         "finding": entry.finding,
         "action": entry.action,
@@ -106,7 +105,7 @@ async def change(context: PageContext, request: web.Request) -> web.Response:
         "until": stamp_exactly(entry.until),
     }
     LOGGER.info("finding %s", entry.action, extra={"facts": facts})
-    return _answer(HTTPStatus.OK, _shown(entry))
+    return json_answer(_shown(entry))
 
 
 def _check_origin(request: web.Request) -> None:
@@ -192,8 +191,3 @@ def _shown(one: Silence) -> ShownSilence:
         stamp_exactly(one.until),
         one.severity,
     )
-
-
-def _answer(status: HTTPStatus, content: object) -> web.Response:
-    body = json_line(content).encode()
-    return web.Response(status=status, body=body, content_type="application/json")

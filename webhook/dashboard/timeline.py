@@ -7,7 +7,6 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from genguard.detection.changes import Change
 from genguard.detection.history import ObjectHistory
 from genguard.detection.sample import Letters, ShownField, shown_field, values_of
 from genguard.detection.write import Write
@@ -129,7 +128,7 @@ def _step(write: Write, letters: Letters, *, is_stored: bool) -> Step:
         observed=write.observed_after.own,
         changed=changed[:MOST_PATHS],
         changed_count=len(changed),
-        others=None if others is None else tuple(_paths(others)),
+        others=None if others is None else tuple(one.pointer for one in others[:MOST_PATHS]),
         mended=tuple(_between(write.observed_sent, write.observed_after)),
         lost=tuple(_between(write.observed_after, write.observed_asked)),
         fields=tuple(map(shown_field, islice(values_of(write, letters), MOST_PATHS))),
@@ -140,11 +139,6 @@ def _between(cleared: Observed, wanted: Observed) -> Iterator[str]:
     """Yield the fields that `wanted` has and `cleared` lacks."""
     for one in restorations(wanted, cleared):
         yield to_field_path(one.path)
-
-
-def _paths(found: Iterable[Change]) -> Iterator[str]:
-    for one, _ in zip(found, range(MOST_PATHS), strict=False):
-        yield one.pointer
 
 
 def plot(steps: Sequence[Step], reconciled: Sequence[Milestone], now: float) -> Plot:
