@@ -31,7 +31,7 @@ from webhook.dashboard.page import (
     Sources,
     check_parameters,
 )
-from webhook.dashboard.rendering import parse_time, span, stamp_exactly
+from webhook.dashboard.rendering import ENDING, parse_time, shown_severity, span, stamp_exactly
 
 MOST_SHOWN: Final = 100
 """Objects of a list, those first that wait for longest."""
@@ -110,9 +110,9 @@ class Broken(msgspec.Struct, frozen=True, rename="camel"):
 
 def is_broken(one: Finding, now: float) -> bool:
     """Whether an unresolved finding says that something is broken now."""
-    if one.state == "resolved" or one.is_ending(now):
+    if one.state == "resolved":
         return False
-    return one.state == "quiet" or one.severity in _BROKEN
+    return one.state == "quiet" or shown_severity(one, now) in _BROKEN
 
 
 class _Member(NamedTuple):
@@ -184,7 +184,7 @@ class _Active(NamedTuple):
         """Read findings; up to 100 ms for the maximum: run it in a thread."""
         active = [one for one in findings if one.state != "resolved"]
         red = [one for one in active if is_broken(one, now)]
-        ending = [one for one in active if one.severity in _BROKEN and one.is_ending(now)]
+        ending = [one for one in active if shown_severity(one, now) == ENDING]
         return cls(
             tuple(sorted(active, key=_blame_rank)),
             frozenset(one.object.uid for one in active if one.object.uid and not one.repaired),

@@ -21,6 +21,7 @@ from webhook.dashboard.headlines import (
     predicate,
 )
 from webhook.dashboard.page import part_of
+from webhook.dashboard.rendering import ENDING, shown_severity
 
 ROWS: Final = 100
 """Rows of a page."""
@@ -62,10 +63,11 @@ class FindingGroup(NamedTuple):
         """The worst severity in it."""
         return max((row.finding.severity for row in self.rows), key=lambda one: one.rank)
 
-    def is_ending(self, now: float) -> bool:
-        """Whether all findings of the worst severity only wait to be resolved."""
-        worst = (one.finding for one in self.rows if one.finding.severity is self.severity)
-        return self.severity is not Severity.INFO and all(one.is_ending(now) for one in worst)
+    def shown_severity(self, now: float) -> str:
+        """Return the worst severity; ENDING where all of that severity only wait to be resolved."""
+        worst = [row.finding for row in self.rows if row.finding.severity is self.severity]
+        is_ending = all(shown_severity(one, now) == ENDING for one in worst)
+        return ENDING if is_ending else self.severity
 
 
 class GroupedPage(NamedTuple):

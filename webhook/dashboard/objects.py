@@ -28,7 +28,7 @@ from webhook.dashboard.page import (
     number,
     time_range,
 )
-from webhook.dashboard.rendering import stamp_exactly
+from webhook.dashboard.rendering import ENDING, shown_severity, stamp_exactly
 
 _FILTERS: Final = ("group", "kind", "namespace", "name", "uid", "health", "q")
 _PARAMETERS: Final = (*_FILTERS, "since", "order", "limit", "continue")
@@ -103,12 +103,9 @@ class OpenFindings:
         """Up to 20 ms for the maximum: make it in a thread."""
         self._about: Final[dict[str, list[str]]] = {}
         for one in findings:
-            if one.state == "resolved":
-                continue
-            is_mild = one.severity is Severity.INFO or not one.is_ending(now)
-            self._about.setdefault(one.object.identity, []).append(
-                one.severity if is_mild else "ending"
-            )
+            if one.state != "resolved":
+                shown = shown_severity(one, now)
+                self._about.setdefault(one.object.identity, []).append(shown)
 
     def of(self, found: Tracked) -> tuple[int, str]:
         """Return how many are about an object, and the worst of them; 0 and "" for none."""
@@ -118,7 +115,7 @@ class OpenFindings:
         return len(words), max(words, key=_WORST.index, default="")
 
 
-_WORST: Final = (Severity.INFO, "ending", Severity.WARNING, Severity.CRITICAL)
+_WORST: Final = (Severity.INFO, ENDING, Severity.WARNING, Severity.CRITICAL)
 
 
 class ObjectQuery(NamedTuple):

@@ -10,10 +10,11 @@ from typing import Any, Final
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from genguard.detection.finding import Finding
+from genguard.detection.finding import Finding, Severity
 from genguard.objects.shown import json_line, printable
 from webhook.dashboard.page import link, ranges
 
+ENDING: Final = "ending"
 _MINUTE, _HOUR, _DAY = 60.0, 3_600.0, 86_400.0
 
 _FEW: Final = 10
@@ -36,7 +37,9 @@ def _environment() -> Environment:
     )
     made.filters.update(span=span, stamp=stamp, count=count, moment=moment, size=size)
     made.filters.update(seconds=seconds, shell=shlex.quote, json=json_line, lasts=lasts)
-    made.globals.update(state=state, ago=ago, link=link, ranges=ranges)
+    made.globals.update(
+        state=state, ago=ago, link=link, ranges=ranges, shown_severity=shown_severity
+    )
     return made
 
 
@@ -95,6 +98,11 @@ def ago(at: str | float, now: float) -> str:
 def lasts(at: str, now: float) -> str:
     """Format the time since an RFC 3339 time: `3 min`."""
     return span(max(now - parse_time(at), 0.0) // 1)
+
+
+def shown_severity(one: Finding, now: float) -> str:
+    """Return the severity; ENDING for what is broken, but only waits to be resolved."""
+    return ENDING if one.severity is not Severity.INFO and one.is_ending(now) else one.severity
 
 
 def state(one: Finding, now: float) -> str:
