@@ -14,7 +14,7 @@ others, so a new one needs nothing here.
 import json
 import re
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from importlib import resources
 from typing import Any, Final, Literal, NamedTuple
@@ -112,13 +112,21 @@ class StepTexts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     choose_owner: StepText
 
 
+class Tool(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Who keeps objects as manifests say; fix.yaml explains the fields."""
+
+    marks: frozenset[str]
+    name: str = ""
+    kept_by: dict[str, str] = {}
+
+
 class Advice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The content of fix.yaml, which explains the fields."""
 
     plans: dict[str, Plan]
     policy: str
     scopes: dict[Scope, str]
-    tools: dict[ToolName, frozenset[str]]
+    tools: dict[ToolName, Tool]
     autoscalers: frozenset[str]
     steps: StepTexts
 
@@ -182,10 +190,8 @@ def _steps(
         if plan.fights and _REPLICAS in found.paths:
             yield from _autoscaled(writers)
         yield from _of_others(found, plan, [one for one in sure if one.type != "user"], registered)
-        for actor in writers:
-            tool = _tool(actor)
-            if plan.fights and tool is not None:
-                yield from _TOOL_STEPS[tool](found, actor)
+        if plan.fights:
+            yield from filter(None, (_of_tool(found, one) for one in writers))
         yield from _of_writers(found, plan, writers)
     else:
         yield _find_out(found)
@@ -352,14 +358,29 @@ def _of_policy(found: Finding, plan: Plan, name: str) -> FixStep:
 def _tool(actor: Actor) -> ToolName | None:
     """Return what keeps objects as its manifests say, where the actor is such a tool."""
     names = {actor.field_manager, actor.name.rpartition(":")[2]}
-    return next((tool for tool, marks in load_advice().tools.items() if names & marks), None)
+    return next((key for key, one in load_advice().tools.items() if names & one.marks), None)
 
 
-def _argo(found: Finding, _: Actor) -> Iterator[FixStep]:
+def _of_tool(found: Finding, actor: Actor) -> FixStep | None:
+    """Return what makes a tool leave the field, or the object, to others."""
+    key = _tool(actor)
+    if key is None:
+        return None
+    tool = load_advice().tools[key]
+    if found.detector == "recreation" and tool.kept_by:
+        stanza = _yaml({"metadata": {"annotations": tool.kept_by}})
+        return _texts().not_deleted.fill(stanza=stanza, tool=tool.name, object=_target(found))
+    if key == "argo":
+        return _texts().argo.fill(stanza=_argo(found))
+    if key == "kustomization":
+        return _texts().kustomization.fill(stanza=_kustomization(found))
+    if key == "helm_release":
+        return _texts().helm_release.fill(stanza=_helm_release(found))
+    return None if found.detector == "recreation" else _of_manifest(found, actor)
+
+
+def _argo(found: Finding) -> str:
     where = found.object
-    if found.detector == "recreation":
-        yield _annotated(found, "argocd.argoproj.io/sync-options", "Prune=false", "Argo CD")
-        return
     entry = {
         "group": where.group,
         "kind": kind_of(where.group, where.resource) or "*",
@@ -367,41 +388,29 @@ def _argo(found: Finding, _: Actor) -> Iterator[FixStep]:
         **({"namespace": where.namespace} if where.namespace else {}),
         "jsonPointers": list(found.paths),
     }
-    stanza = {
-        "spec": {
-            "ignoreDifferences": [entry],
-            "syncPolicy": {"syncOptions": ["RespectIgnoreDifferences=true"]},
-        }
-    }
-    yield _texts().argo.fill(stanza=_yaml(stanza))
+    synced = {"syncOptions": ["RespectIgnoreDifferences=true"]}
+    return _yaml({"spec": {"ignoreDifferences": [entry], "syncPolicy": synced}})
 
 
-def _kustomization(found: Finding, _: Actor) -> Iterator[FixStep]:
+def _kustomization(found: Finding) -> str:
     where = found.object
-    if found.detector == "recreation":
-        yield _annotated(found, "kustomize.toolkit.fluxcd.io/prune", "disabled", "Flux")
-        return
     kind = kind_of(where.group, where.resource)
     removals = [{"op": "remove", "path": path} for path in found.paths]
     target = {"group": where.group, "kind": kind, "name": where.name, "namespace": where.namespace}
     given = {key: value for key, value in target.items() if value or key == "name"}
-    stanza = {"spec": {"patches": [{"target": given, "patch": _yaml(removals)}]}}
-    yield _texts().kustomization.fill(stanza=_yaml(stanza))
+    return _yaml({"spec": {"patches": [{"target": given, "patch": _yaml(removals)}]}})
 
 
-def _helm_release(found: Finding, _: Actor) -> Iterator[FixStep]:
+def _helm_release(found: Finding) -> str:
     where = found.object
     kind = kind_of(where.group, where.resource)
     target = {**({"kind": kind} if kind else {}), "name": where.name}
     ignored = {"paths": list(found.paths), "target": target}
-    stanza = {"spec": {"driftDetection": {"mode": "enabled", "ignore": [ignored]}}}
-    yield _texts().helm_release.fill(stanza=_yaml(stanza))
+    return _yaml({"spec": {"driftDetection": {"mode": "enabled", "ignore": [ignored]}}})
 
 
-def _manifest(found: Finding, actor: Actor) -> Iterator[FixStep]:
-    """Yield the step for who applies manifests by hand or from a pipeline."""
-    if found.detector == "recreation":
-        return
+def _of_manifest(found: Finding, actor: Actor) -> FixStep:
+    """Return the step for who applies manifests by hand or from a pipeline."""
     text, command = _texts().manifest, ""
     if actor.field_manager in ("kubectl-client-side-apply", "kubectl"):
         edit = ("kubectl", "apply", "edit-last-applied", _target(found), *_namespace(found))
@@ -411,15 +420,7 @@ def _manifest(found: Finding, actor: Actor) -> Iterator[FixStep]:
     elif command:
         text = _texts().manifest_by_kubectl
     fields = ", ".join(map(_field, found.paths)) or "the field"
-    yield text.fill(command, fields=fields, name=actor.name)
-
-
-_TOOL_STEPS: Final[Mapping[ToolName, Callable[[Finding, Actor], Iterator[FixStep]]]] = {
-    "argo": _argo,
-    "kustomization": _kustomization,
-    "helm_release": _helm_release,
-    "manifest": _manifest,
-}
+    return text.fill(command, fields=fields, name=actor.name)
 
 
 def _is_autoscaler(actor: Actor) -> bool:
@@ -447,11 +448,6 @@ def _of_writers(found: Finding, plan: Plan, actors: Sequence[Actor]) -> Iterator
         yield _texts().choose_owner.fill(command, fields=fields, names=names, how=plan.writer)
         return
     yield _texts().correct_writers.fill(name=names, how=plan.writer)
-
-
-def _annotated(found: Finding, key: str, value: str, tool: str) -> FixStep:
-    stanza = _yaml({"metadata": {"annotations": {key: value}}})
-    return _texts().not_deleted.fill(stanza=stanza, tool=tool, object=_target(found))
 
 
 def _target(found: Finding) -> str:
