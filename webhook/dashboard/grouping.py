@@ -65,9 +65,9 @@ class FindingGroup(NamedTuple):
 
     def shown_severity(self, now: float) -> str:
         """Return the worst severity; ENDING where all of that severity only wait to be resolved."""
-        worst = [row.finding for row in self.rows if row.finding.severity is self.severity]
-        is_ending = all(shown_severity(one, now) == ENDING for one in worst)
-        return ENDING if is_ending else self.severity
+        worst = self.severity
+        found = (row.finding for row in self.rows if row.finding.severity is worst)
+        return ENDING if all(shown_severity(one, now) == ENDING for one in found) else worst
 
 
 class GroupedPage(NamedTuple):
@@ -77,10 +77,6 @@ class GroupedPage(NamedTuple):
     page: int
     pages: int
     shown: int
-
-
-def _badness(one: Finding) -> tuple[bool, int]:
-    return one.state == "resolved", -one.severity.rank
 
 
 def arrange(
@@ -101,7 +97,9 @@ def arrange(
     if asked.sort == "severity" and asked.order == "desc":
         # Of equal severity, what keeps objects from being settled comes first.
         blamed = {thing.finding for thing in not_settled}
-        heads.sort(key=lambda one: (*_badness(one), one.id not in blamed))
+        heads.sort(
+            key=lambda one: (one.state == "resolved", -one.severity.rank, one.id not in blamed)
+        )
     maker = _GroupMaker(asked.group, by_cause(known), not_settled, kind_of)
     if asked.group == "none":
         shown, page, pages = part_of(heads, asked.page, ROWS)

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 from aiohttp import web
+from msgspec import structs
 
 from genguard.detection.silences import (
     MOST_BY,
@@ -44,22 +45,10 @@ DURATIONS: Final = (
 """The choices of the form, in seconds."""
 
 
-class ShownSilence(msgspec.Struct, frozen=True):
-    """An entry as the API shows it; times are RFC 3339."""
-
-    finding: str
-    action: Action
-    reason: str
-    by: str
-    at: str
-    until: str
-    severity: str
-
-
 class SilencesPage(msgspec.Struct, frozen=True):
     """What holds now, the first to end first."""
 
-    silences: tuple[ShownSilence, ...]
+    silences: tuple[Mapping[str, object], ...]
 
 
 class _Asked(msgspec.Struct, forbid_unknown_fields=True):
@@ -181,13 +170,7 @@ def _refuse(status: HTTPStatus, why: str) -> NoReturn:
     raise _NotDoneError(status, why)
 
 
-def _shown(one: Silence) -> ShownSilence:
-    return ShownSilence(
-        one.finding,
-        one.action,
-        one.reason,
-        one.by,
-        stamp_exactly(one.at),
-        stamp_exactly(one.until),
-        one.severity,
-    )
+def _shown(one: Silence) -> Mapping[str, object]:
+    """Return an entry as the API shows it; times are RFC 3339."""
+    times = {"at": stamp_exactly(one.at), "until": stamp_exactly(one.until)}
+    return {**structs.asdict(one), **times}
