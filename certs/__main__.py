@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from certs import AUTHORITY_LIFETIME, CertificateError, ensure, installed_names
+from certs import FIRST_LEAF_LIFETIME, CertificateError, ensure, installed_names
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -46,8 +46,8 @@ def _parser() -> argparse.ArgumentParser:
     issue.add_argument(
         "--days",
         type=int,
-        default=AUTHORITY_LIFETIME.days,
-        help="days until it expires; default: as its authority, since files are not renewed",
+        default=FIRST_LEAF_LIFETIME.days,
+        help="days until it expires; default: a year, since files are not renewed",
     )
     return parser
 

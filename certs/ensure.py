@@ -17,11 +17,8 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from cryptography import x509
-
 from certs.errors import (
     FolderNotWritableError,
-    MalformedPEMError,
     PairAbsentError,
     PairIncompleteError,
     UnusablePairError,
@@ -36,10 +33,10 @@ from certs.files import (
     read_file,
     write_files,
 )
-from certs.inspect import inspect, renew_from
-from certs.issue import LEAF_LIFETIME, CertificateAuthority, issue, issue_authority
+from certs.inspect import inspect
+from certs.issue import LEAF_LIFETIME, issue
 from certs.names import LOOPBACK
-from certs.pem import read_certificates, read_key, same_key, write_certificate
+from certs.rotation import choose_authority
 
 Action: TypeAlias = Literal["kept", "leaf-issued", "authority-issued"]
 
@@ -96,21 +93,16 @@ def _make(
     at: datetime,
     leaf_lifetime: timedelta,
 ) -> Ensured:
-    authority, bundle = _authority(folder, at)
-    issued = issue(
-        names=names,
-        ips=ips,
-        at=at,
-        authority=authority or issue_authority(at=at),
-        leaf_lifetime=leaf_lifetime,
-    )
-    if authority is None:
-        bundle = issued.authority.cert_pem + bundle
+    files = {name: read_file(folder / name) or b"" for name in (CA_FILE, CA_KEY_FILE)}
+    authority, bundle = choose_authority(files, at)
+    leaf = issue(names=names, ips=ips, at=at, authority=authority, leaf_lifetime=leaf_lifetime).leaf
+    is_new = authority.key_pem != files[CA_KEY_FILE]
+    if is_new or bundle != files[CA_FILE]:
         # The key first: a crash in between leaves a key without certificate, which is remade.
-        write_files(folder, {CA_KEY_FILE: issued.authority.key_pem, CA_FILE: bundle})
-    write_files(folder, {KEY_FILE: issued.leaf.key_pem, CERT_FILE: issued.leaf.cert_pem})
-    made = PairSnapshot(issued.leaf.cert_pem, issued.leaf.key_pem, bundle)
-    return Ensured(made, "authority-issued" if authority is None else "leaf-issued", due)
+        write_files(folder, {CA_KEY_FILE: authority.key_pem, CA_FILE: bundle})
+    write_files(folder, {KEY_FILE: leaf.key_pem, CERT_FILE: leaf.cert_pem})
+    made = PairSnapshot(leaf.cert_pem, leaf.key_pem, bundle)
+    return Ensured(made, "authority-issued" if is_new else "leaf-issued", due)
 
 
 def _read_folder(folder: Path, wanted: Sequence[str], at: datetime) -> _FolderState:
@@ -136,27 +128,6 @@ def _is_ours(folder: Path) -> bool:
     if read_file(folder / CA_KEY_FILE) is not None:
         return True
     return all(read_file(folder / name) is None for name in (CERT_FILE, KEY_FILE, CA_FILE))
-
-
-def _authority(folder: Path, at: datetime) -> tuple[CertificateAuthority | None, bytes]:
-    """Return the authority that may still sign, if any, and the bundle without expired ones."""
-    key_pem, bundle_pem = read_file(folder / CA_KEY_FILE), read_file(folder / CA_FILE)
-    try:
-        bundle = read_certificates(bundle_pem or b"")
-        key = read_key(key_pem or b"")
-    except MalformedPEMError:
-        return None, b""
-    living = [certificate for certificate in bundle if at < certificate.not_valid_after_utc]
-    kept = b"".join(write_certificate(certificate) for certificate in living)
-    for certificate in living:
-        if same_key(certificate, key) and _young(certificate, at):
-            return CertificateAuthority(write_certificate(certificate), key_pem or b""), kept
-    return None, kept
-
-
-def _young(certificate: x509.Certificate, at: datetime) -> bool:
-    begins, ends = certificate.not_valid_before_utc, certificate.not_valid_after_utc
-    return begins <= at < renew_from(begins, ends)
 
 
 @contextmanager

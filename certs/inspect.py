@@ -2,11 +2,10 @@
 
 Reads   PEM bytes, `at`, and the names that clients use, where they are known
 Result  facts (None if the certificate cannot be read) and problems; bad bytes never raise
-Relies  on the rules of Go's crypto/x509, which the API server uses. Verify tries every path, so a
-        bundle may hold an old and a new authority; a leaf that is in the bundle is trusted.
-        cryptography's own verifier follows the rules of the public web. It refuses certificates
-        that Go accepts (a leaf in the bundle, an authority without key identifiers), and a pair
-        that works must not be refused
+Relies  on the rules of Go's crypto/x509, which the API server uses: a bundle may hold an old and a
+        new authority, and a leaf that is in the bundle is trusted. cryptography's own verifier
+        follows the rules of the public web. It refuses certificates that Go accepts (a leaf in the
+        bundle, an authority without key identifiers), and a pair that works must not be refused
 
 A problem says what is wrong, where, and what to do. An error means that the API server would refuse
 the pair, so it must not be served; a warning may become an error. Messages hold no running times,
@@ -25,16 +24,15 @@ from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from certs.errors import MalformedPEMError
+from certs.issue import renew_from
 from certs.names import covers, from_alternative_names
-from certs.pem import read_certificates, read_key, same_key
+from certs.pem import is_authority, read_certificates, read_key, same_key
 
 Part: TypeAlias = Literal["certificate", "key", "ca"]
 
 Severity: TypeAlias = Literal["error", "warning"]
 
 UNKNOWN_SIGNER: Final = "no certificate in the CA bundle signed it"
-RENEW_AFTER: Final = 2 / 3  # of the lifetime, as in cert-manager
-_LONGEST: Final = 5  # intermediate authorities; no real chain has more
 _SERVER_USAGES: Final = {
     ExtendedKeyUsageOID.SERVER_AUTH,
     ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE,
@@ -63,12 +61,8 @@ class CertificateFacts:
     not_before: datetime
     not_after: datetime
     fingerprint: str  # SHA-256 of the DER, lower-case hex
-    signature_hash: str | None  # None: the algorithm has no separate hash, as Ed25519
-    for_servers: bool
     key_matches: bool | None  # None: the key could not be read
-    chain_verifies: bool | None  # None: there was no readable CA bundle to verify against
-    chain_failure: str | None  # why chain_verifies is False
-    seconds_to_expiry: int  # negative after it
+    chain_failure: str | None  # why no authority of the bundle vouches for it
 
     @property
     def renew_from(self) -> datetime:
@@ -97,46 +91,26 @@ def inspect(
     at: datetime,
     names: Sequence[str] = (),
 ) -> Inspection:
-    """Return facts and problems of a pair; without `ca_pem` the chain is not verified."""
+    """Return facts and problems of a pair; without `ca_pem` no signature is checked."""
     problems: list[Problem] = []
     chain = _read_chain(cert_pem, problems)
     key = _read_key(key_pem, problems)
     bundle = () if ca_pem is None else _read_bundle(ca_pem, problems)
     if not chain:
         return Inspection(None, tuple(problems))
-    facts = gather_facts(chain, key, bundle, at)
-    return Inspection(facts, (*problems, *find_problems(facts, at, names)))
-
-
-def renew_from(not_before: datetime, not_after: datetime) -> datetime:
-    """Return the time from which a certificate should be renewed."""
-    return not_before + (not_after - not_before) * RENEW_AFTER
-
-
-def gather_facts(
-    chain: Sequence[x509.Certificate],
-    key: PrivateKeyTypes | None,
-    bundle: Sequence[x509.Certificate],
-    at: datetime,
-) -> CertificateFacts:
-    """Return the facts of the first certificate of a chain; the others are intermediates."""
-    leaf, intermediates = chain[0], chain[1:]
-    failure = explain_failure(leaf, intermediates, bundle, at) if bundle else None
-    algorithm = leaf.signature_hash_algorithm
-    return CertificateFacts(
+    leaf, *between = chain
+    facts = CertificateFacts(
         subject=leaf.subject.rfc4514_string(),
         issuer=leaf.issuer.rfc4514_string(),
         sans=from_alternative_names(leaf),
         not_before=leaf.not_valid_before_utc,
         not_after=leaf.not_valid_after_utc,
         fingerprint=leaf.fingerprint(hashes.SHA256()).hex(),
-        signature_hash=None if algorithm is None else algorithm.name,
-        for_servers=_for_servers(leaf),
         key_matches=None if key is None else same_key(leaf, key),
-        chain_verifies=failure is None if bundle else None,
-        chain_failure=failure,
-        seconds_to_expiry=int((leaf.not_valid_after_utc - at).total_seconds()),
+        chain_failure=explain_failure(leaf, between, bundle, at) if bundle else None,
     )
+    problems += (*_of_pair(facts), *_of_time(facts, at), *_of_use(leaf, facts.sans, names))
+    return Inspection(facts, tuple(problems))
 
 
 def _read_chain(pem: bytes, problems: list[Problem]) -> tuple[x509.Certificate, ...]:
@@ -185,36 +159,25 @@ def explain_failure(
     bundle: Sequence[x509.Certificate],
     at: datetime,
 ) -> str | None:
-    """Return why the leaf does not verify against the bundle, or None if it does."""
+    """Return why no authority of the bundle vouches for the leaf; None if one does.
+
+    It may do so through intermediates, which are sent with the leaf.
+    """
     if leaf in bundle:
         return None
     misses: list[str] = []
-    for objection in _paths(leaf, tuple(intermediates), tuple(bundle), at, below=0):
-        if objection is None:
-            return None
-        misses.append(objection)
-    return misses[0] if misses else UNKNOWN_SIGNER
-
-
-def _paths(
-    certificate: x509.Certificate,
-    intermediates: tuple[x509.Certificate, ...],
-    bundle: tuple[x509.Certificate, ...],
-    at: datetime,
-    below: int,
-) -> Iterator[str | None]:
-    """Yield the result of each path: None if it verifies, else the reason."""
-    for anchor in bundle:
-        if _signed(certificate, anchor):
-            yield _objection(anchor, at, below)
-    for between in intermediates if below < _LONGEST else ():
-        if _signed(certificate, between):
-            objection = _objection(between, at, below)
-            if objection is not None:
-                yield objection
+    vouched = [leaf]
+    for certificate in vouched:  # grows by each intermediate that signed one of them
+        for signer in (*bundle, *intermediates):
+            if signer in vouched or not _signed(certificate, signer):
                 continue
-            others = tuple(other for other in intermediates if other != between)
-            yield from _paths(between, others, bundle, at, below + 1)
+            if objection := _objection(signer, at):
+                misses.append(objection)
+            elif signer in bundle:
+                return None
+            else:
+                vouched.append(signer)
+    return misses[0] if misses else UNKNOWN_SIGNER
 
 
 def _signed(certificate: x509.Certificate, signer: x509.Certificate) -> bool:
@@ -227,28 +190,13 @@ def _signed(certificate: x509.Certificate, signer: x509.Certificate) -> bool:
     return True
 
 
-def _objection(signer: x509.Certificate, at: datetime, below: int) -> str | None:
+def _objection(signer: x509.Certificate, at: datetime) -> str:
     name = signer.subject.rfc4514_string()
     if at >= signer.not_valid_after_utc:
         return f"its authority {name} expired at {signer.not_valid_after_utc:%FT%TZ}"
     if at < signer.not_valid_before_utc:
         return f"its authority {name} is not valid before {signer.not_valid_before_utc:%FT%TZ}"
-    try:
-        constraints = signer.extensions.get_extension_for_class(x509.BasicConstraints).value
-    except x509.ExtensionNotFound:
-        return f"its authority {name} is not marked as a CA"
-    if not constraints.ca:
-        return f"its authority {name} is not marked as a CA"
-    if constraints.path_length is not None and below > constraints.path_length:
-        return f"its authority {name} allows {constraints.path_length} authorities below it"
-    return None
-
-
-def find_problems(facts: CertificateFacts, at: datetime, names: Sequence[str]) -> Iterator[Problem]:
-    """Yield every problem for a client that connects to one of the names."""
-    yield from _of_pair(facts)
-    yield from _of_time(facts, at)
-    yield from _of_use(facts, names)
+    return "" if is_authority(signer) else f"its authority {name} is not marked as a CA"
 
 
 def _of_pair(facts: CertificateFacts) -> Iterator[Problem]:
@@ -287,26 +235,27 @@ def _of_time(facts: CertificateFacts, at: datetime) -> Iterator[Problem]:
         )
 
 
-def _of_use(facts: CertificateFacts, names: Sequence[str]) -> Iterator[Problem]:
-    if not facts.sans:
+def _of_use(leaf: x509.Certificate, sans: Sequence[str], names: Sequence[str]) -> Iterator[Problem]:
+    if not sans:
         yield _error(
             "no-names",
             "has no names in subjectAltName, and Go ignores the common name: "
             "issue one with the Service's name, <service>.<namespace>.svc",
         )
-    elif missing := [name for name in names if not covers(facts.sans, name)]:
+    elif missing := [name for name in names if not covers(sans, name)]:
         yield _error(
             "name-missing",
-            f"does not cover {', '.join(missing)}, only {', '.join(facts.sans)}: "
+            f"does not cover {', '.join(missing)}, only {', '.join(sans)}: "
             "issue one with the names that clients use",
         )
-    if not facts.for_servers:
+    if not _for_servers(leaf):
         yield _error(
             "not-for-servers", "is not for servers: issue one with extended key usage serverAuth"
         )
-    if facts.signature_hash in _REFUSED_HASHES:
+    algorithm = leaf.signature_hash_algorithm  # None: it has no separate hash, as Ed25519
+    if algorithm is not None and algorithm.name in _REFUSED_HASHES:
         yield _error(
-            "refused-signature", f"is signed with {facts.signature_hash}: issue one with SHA-256"
+            "refused-signature", f"is signed with {algorithm.name}: issue one with SHA-256"
         )
 
 

@@ -9,10 +9,10 @@ Both keys are P-256: a TLS 1.3 handshake costs about half of what it costs with 
 """
 
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Final, TypeAlias
+from typing import Final
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
@@ -21,16 +21,24 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from certs.errors import InvalidRequestError, MalformedPEMError
 from certs.names import to_alternative_names
-from certs.pem import read_certificates, read_key, same_key, write_certificate, write_key
+from certs.pem import (
+    is_authority,
+    read_certificates,
+    read_key,
+    same_key,
+    write_certificate,
+    write_key,
+)
 
-AUTHORITY_LIFETIME: Final = timedelta(days=365)
+AUTHORITY_LIFETIME: Final = timedelta(days=3650)
 LEAF_LIFETIME: Final = timedelta(days=30)
+FIRST_LEAF_LIFETIME: Final = timedelta(days=365)
+"""Of a leaf that a command makes, which does not run on to renew it."""
+RENEW_AFTER: Final = 2 / 3  # of the lifetime, as in cert-manager
 CLOCK_SKEW: Final = timedelta(hours=1)  # the clock of an API server may be slow by this much
 _MOST_SKEW: Final = 1 / 10  # of the lifetime, where that is short
 AUTHORITY_NAME: Final = "genguard CA"
 """The common name of every authority begins with this."""
-
-Serial: TypeAlias = Callable[[], int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,26 +50,11 @@ class KeyPair:
 
 
 @dataclass(frozen=True, slots=True)
-class CertificateAuthority(KeyPair):
-    """An authority that may only sign leaf certificates (pathLen 0)."""
-
-
-@dataclass(frozen=True, slots=True)
-class LeafCertificate(KeyPair):
-    """The certificate that a server presents."""
-
-
-@dataclass(frozen=True, slots=True)
 class Issued:
-    """A leaf certificate and the authority that signed it."""
+    """The certificate that a server presents, and the authority that signed it."""
 
-    authority: CertificateAuthority
-    leaf: LeafCertificate
-
-
-def random_serial() -> int:
-    """Return 128 random bits, never 0: clients identify certificates by issuer and serial."""
-    return secrets.randbits(128) | 1
+    authority: KeyPair
+    leaf: KeyPair
 
 
 def issue(
@@ -69,19 +62,18 @@ def issue(
     names: Sequence[str],
     ips: Sequence[str] = (),
     at: datetime,
-    authority: CertificateAuthority | None = None,
+    authority: KeyPair | None = None,
     leaf_lifetime: timedelta = LEAF_LIFETIME,
-    serial: Serial = random_serial,
 ) -> Issued:
     """Issue a leaf for the names and the loopback ones, signed by this or by a new authority."""
-    signer = issue_authority(at=at, serial=serial) if authority is None else authority
+    signer = issue_authority(at=at) if authority is None else authority
     certificate, signing_key = _open(signer, at)
     # A leaf that outlives its authority becomes invalid before its own notAfter.
     not_after = min(at + leaf_lifetime, certificate.not_valid_after_utc)
     key = ec.generate_private_key(ec.SECP256R1())
     key_id = x509.AuthorityKeyIdentifier.from_issuer_public_key(signing_key.public_key())
     builder = (
-        _builder("genguard", key, at, not_after, serial)
+        _builder("genguard", key, at, not_after)
         .issuer_name(certificate.subject)
         .add_extension(to_alternative_names(names, ips), critical=False)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
@@ -89,32 +81,45 @@ def issue(
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
         .add_extension(key_id, critical=False)
     )
-    return Issued(authority=signer, leaf=LeafCertificate(*_sign(builder, key, signing_key)))
+    return Issued(authority=signer, leaf=_sign(builder, key, signing_key))
 
 
-def issue_authority(
-    *,
-    at: datetime,
-    lifetime: timedelta = AUTHORITY_LIFETIME,
-    serial: Serial = random_serial,
-) -> CertificateAuthority:
-    """Issue a new self-signed authority."""
+def issue_authority(*, at: datetime, lifetime: timedelta = AUTHORITY_LIFETIME) -> KeyPair:
+    """Issue a new self-signed authority that may only sign leaf certificates (pathLen 0)."""
     key = ec.generate_private_key(ec.SECP256R1())
     key_id = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
-    # During a rotation two authorities are in one caBundle, so each needs a unique name.
+    # An old and a new authority may be in one caBundle, so each needs a unique name.
     name = f"{AUTHORITY_NAME} {key_id.digest.hex()[:8]}"
     builder = (
-        _builder(name, key, at, at + lifetime, serial)
+        _builder(name, key, at, at + lifetime)
         .issuer_name(_name(name))
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(_usage(key_cert_sign=True), critical=True)
     )
-    return CertificateAuthority(*_sign(builder, key, key))
+    return _sign(builder, key, key)
 
 
-def _open(
-    authority: CertificateAuthority, at: datetime
-) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
+def find_authority(
+    bundle: Iterable[x509.Certificate], key_pem: bytes, at: datetime
+) -> KeyPair | None:
+    """Return the authority of this key, unless it is so old that a new one must replace it."""
+    try:
+        key = read_key(key_pem)
+    except MalformedPEMError:
+        return None
+    for one in bundle:
+        begins, ends = one.not_valid_before_utc, one.not_valid_after_utc
+        if same_key(one, key) and is_authority(one) and begins <= at < renew_from(begins, ends):
+            return KeyPair(write_certificate(one), key_pem)
+    return None
+
+
+def renew_from(not_before: datetime, not_after: datetime) -> datetime:
+    """Return the time from which a certificate should be renewed."""
+    return not_before + (not_after - not_before) * RENEW_AFTER
+
+
+def _open(authority: KeyPair, at: datetime) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
     """Return the authority's certificate and key, if it may sign at this time."""
     try:
         certificate, key = read_certificates(authority.cert_pem)[0], read_key(authority.key_pem)
@@ -139,7 +144,7 @@ def _aware(at: datetime) -> datetime:
 
 
 def _builder(
-    name: str, key: ec.EllipticCurvePrivateKey, at: datetime, not_after: datetime, serial: Serial
+    name: str, key: ec.EllipticCurvePrivateKey, at: datetime, not_after: datetime
 ) -> x509.CertificateBuilder:
     if not_after <= _aware(at):
         raise InvalidRequestError("a certificate must end after it begins: give a later end")
@@ -148,7 +153,7 @@ def _builder(
         x509.CertificateBuilder()
         .subject_name(_name(name))
         .public_key(public)
-        .serial_number(serial())
+        .serial_number(secrets.randbits(128) | 1)  # never 0
         .not_valid_before(at - min(CLOCK_SKEW, (not_after - at) * _MOST_SKEW))
         .not_valid_after(not_after)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
@@ -177,5 +182,6 @@ def _sign(
     builder: x509.CertificateBuilder,
     key: ec.EllipticCurvePrivateKey,
     signing_key: ec.EllipticCurvePrivateKey,
-) -> tuple[bytes, bytes]:
-    return write_certificate(builder.sign(signing_key, hashes.SHA256())), write_key(key)
+) -> KeyPair:
+    signed = builder.sign(signing_key, hashes.SHA256())
+    return KeyPair(write_certificate(signed), write_key(key))

@@ -6,6 +6,7 @@ from this module raises no error later. No message holds contents of a file.
 
 import warnings
 from collections.abc import Callable
+from datetime import datetime
 from typing import Final, TypeVar
 
 from cryptography import x509
@@ -41,6 +42,15 @@ def read_certificates(pem: bytes) -> tuple[x509.Certificate, ...]:
     return _reading(parse, "not X.509 certificates in PEM (-----BEGIN CERTIFICATE-----)")
 
 
+def read_living(bundle_pem: bytes, at: datetime) -> tuple[x509.Certificate, ...]:
+    """Read the certificates that have not expired; none of a bundle that cannot be read."""
+    try:
+        found = read_certificates(bundle_pem)
+    except MalformedPEMError:
+        return ()
+    return tuple(one for one in found if at < one.not_valid_after_utc)
+
+
 def read_key(pem: bytes) -> PrivateKeyTypes:
     """Read the private key of the text; a key with a passphrase is refused."""
     try:
@@ -55,6 +65,14 @@ def read_key(pem: bytes) -> PrivateKeyTypes:
 def same_key(certificate: x509.Certificate, key: PrivateKeyTypes) -> bool:
     """Whether the certificate was issued for this private key."""
     return _public_bytes(certificate.public_key()) == _public_bytes(key.public_key())
+
+
+def is_authority(certificate: x509.Certificate) -> bool:
+    """Whether the certificate is marked as a CA."""
+    try:
+        return certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+    except x509.ExtensionNotFound:
+        return False
 
 
 def write_certificate(certificate: x509.Certificate) -> bytes:

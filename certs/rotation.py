@@ -1,17 +1,21 @@
-"""Decide the next step to renew a pair: at once (renew), or while replicas use it (next_step).
+"""Decide the next step to renew a certificate: at once (renew), or while replicas use it.
 
-Reads   the contents of the Secret, the caBundle of every registration with the time since when it
-        has been seen there, and `at`
-Result  one step. The leader carries it out and asks again. The state is in the objects; only the
-        times are not, so a new leader waits once more
-Relies  on authorities that sign one leaf and expire with it. An expired authority has no valid
-        leaf, so it is not necessary to know what each replica serves
+Reads   the contents of the Secret, the caBundle of every webhook, since when those have been seen
+        unchanged, and `at`
+Result  one step. The leader carries it out and asks again. The state is in the objects; only that
+        time is not, so a new leader waits once more
+Relies  on authorities that stay trusted until they expire, so it is not necessary to know what each
+        replica serves
 
-    Prepare  add a new authority and leaf to the Secret, and the authority to ca.crt
-    Spread   write ca.crt into every caBundle
-    Wait     until the API servers use that bundle
-    Promote  replace the old leaf by the new one; replicas load it
-    Tidy     remove expired authorities from ca.crt; then Spread removes them from the caBundles
+One authority signs every leaf. Its key is ca.key of the Secret; its certificate is in ca.crt and in
+every caBundle. So a renewed leaf is one write, and no caBundle changes. A new authority is needed
+if the present one is old, or its key is lost or belongs to no certificate of ca.crt. (`genguard
+install` and earlier versions keep no key.) It must be trusted before it signs what is served:
+
+    Write   add the authority to ca.crt, before those that are trusted already, and its key
+    Spread  write ca.crt into every caBundle
+    Wait    until the API servers use that bundle
+    Write   replace the leaf by one that this authority signed; replicas load it
 
 An API server uses its informer's copy of a registration (apiserver pkg/admission/configuration/
 mutating_webhook_manager.go), usually less than a second old. If its watch is broken, it retries
@@ -19,36 +23,36 @@ after at most 30 s, or 60 s with jitter (client-go tools/cache/reflector.go, def
 then it can hardly serve writes either. So we wait 30 s. An API server with an old copy would not
 trust the new leaf, and apply failurePolicy. A new bundle makes a new client (apiserver
 pkg/util/webhook/client.go, its cache key), so no connection keeps the old trust.
-
-The key of a new authority signs once and is deleted: it cannot be stolen, and each pair has an
-authority of its own. Pairs whose authority signs again are kept in files by ensure.py.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import islice
-from typing import Final, TypeAlias
+from typing import Final, Literal, TypeAlias
 
-from cryptography import x509
-
-from certs.errors import MalformedPEMError
-from certs.files import CA_FILE, CERT_FILE, KEY_FILE, PairSnapshot
+from certs.files import CA_FILE, CA_KEY_FILE, CERT_FILE, KEY_FILE, PairSnapshot
 from certs.inspect import CertificateFacts, inspect
-from certs.issue import AUTHORITY_LIFETIME, AUTHORITY_NAME, issue, issue_authority
+from certs.issue import (
+    AUTHORITY_NAME,
+    FIRST_LEAF_LIFETIME,
+    KeyPair,
+    find_authority,
+    issue,
+    issue_authority,
+)
 from certs.names import LOOPBACK
-from certs.pem import read_certificates, write_certificate
+from certs.pem import read_certificates, read_living, write_certificate
 
-NEXT_CERT_FILE: Final = "next.crt"
-NEXT_KEY_FILE: Final = "next.key"
 LONGEST_SPREAD: Final = timedelta(seconds=30)
 _SHORTEST_SPREAD: Final = 1 / 20  # of the lifetime, where that is short
 _MOST_TRUSTED: Final = 20
-"""A bound: where the Secret is damaged again and again, each new pair adds an authority."""
+"""A bound: where ca.key is damaged again and again, each time an authority is added."""
+_FORMER_FILES: Final = {"next.crt", "next.key"}
+"""Where earlier versions kept a new leaf until it was trusted."""
 
 Files: TypeAlias = Mapping[str, bytes]
-"""The contents of a Secret by name: tls.crt, tls.key, ca.crt, and during a renewal next.crt and
-next.key. Unknown names are kept."""
+"""The contents of a Secret by name: tls.crt, tls.key, ca.crt and ca.key. Others are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +64,10 @@ class Renewed:
 
 
 @dataclass(frozen=True, slots=True)
-class Trusting:
-    """One webhook of a registration: its caBundle in PEM, and since when it was seen there."""
+class Trust:
+    """The caBundle of every webhook in PEM, and since when all were seen as they are."""
 
-    name: str
-    bundle: bytes
+    bundles: tuple[bytes, ...]
     since: datetime
 
 
@@ -83,155 +86,100 @@ class Leave:
 
 
 @dataclass(frozen=True, slots=True)
-class Prepare:
-    """Add a new pair; `bundle` holds the authorities that stay trusted meanwhile."""
-
-    bundle: bytes
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
 class Spread:
-    """Write this bundle into these webhooks."""
+    """Write this bundle into every webhook."""
 
     bundle: bytes
-    names: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Promote:
-    """Write this into the Secret: the new leaf is served from now on."""
+class Write:
+    """Write these contents into the Secret.
 
+    prepared  it has an authority that may sign, and every authority that is trusted
+    promoted  it has a new leaf, which is served from now on
+    tidied    it has no expired authority, and no file that is not used any more
+    """
+
+    done: Literal["prepared", "promoted", "tidied"]
     files: Files = field(repr=False)
+    reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Tidy:
-    """Write this into the Secret: it has no expired parts."""
-
-    files: Files = field(repr=False)
-
-
-Step: TypeAlias = Wait | Leave | Prepare | Spread | Promote | Tidy
+Step: TypeAlias = Wait | Leave | Spread | Write
 
 
 def next_step(
-    files: Files, trusting: Sequence[Trusting], at: datetime, *, names: Sequence[str]
+    files: Files, trust: Trust, at: datetime, *, names: Sequence[str], lifetime: timedelta
 ) -> Step:
-    """Return the next step; `names` are the names that the API server uses.
+    """Return the next step; `names` are those that the API server uses, `lifetime` of a new leaf.
 
-    Bad contents never raise: they are a reason for a new pair.
+    Bad contents are a reason for a new leaf. Raises InvalidRequestError if a name is none, or if
+    ca.key is somebody's own, of a type that cannot sign here.
     """
-    served, trouble = _judge(files, CERT_FILE, KEY_FILE, at, names)
+    served, trouble = _judge(files, at, names)
     if served is not None and not served.issuer.startswith(f"CN={AUTHORITY_NAME} "):
         return Leave(f"it is signed by {served.issuer}, and its issuer renews it")
-    staged, unfit = _judge(files, NEXT_CERT_FILE, NEXT_KEY_FILE, at, names)
-    if trouble and (unfit or _is_forgotten(files, trusting, at)):
-        return Prepare(_still_trusted(files, trusting, at), trouble)
-    bundle = files[CA_FILE]
-    tidy = _without_expired(bundle, at)
-    if unfit and (NEXT_CERT_FILE in files or NEXT_KEY_FILE in files or tidy != bundle):
-        return Tidy({**_without_next(files), CA_FILE: tidy})
-    behind = tuple(one.name for one in trusting if one.bundle != bundle)
-    if behind:
-        return Spread(bundle, behind)
-    if staged is None or unfit:
-        return Wait(_next_check(served, bundle, at))
-    ready = max((one.since + _spread(staged) for one in trusting), default=at)
-    if at < ready:
+    kept = {name: content for name, content in files.items() if name not in _FORMER_FILES}
+    if not trouble:
+        tidied = kept | {CA_FILE: _without_expired(files[CA_FILE], at)}
+        if tidied != files:
+            return Write("tidied", tidied)
+        return _spread(files, trust) or Wait(_next_check(served, files[CA_FILE], at))
+    # Registrations count, too: if the Secret was damaged, replicas still serve the old leaf, and
+    # only the registrations have its authority.
+    authority, bundle = choose_authority(files, at, trust.bundles)
+    prepared = kept | {CA_FILE: bundle, CA_KEY_FILE: authority.key_pem}
+    if prepared != files:
+        return Write("prepared", prepared, trouble)
+    if behind := _spread(files, trust):
+        return behind
+    ready = trust.since + min(LONGEST_SPREAD, lifetime * _SHORTEST_SPREAD)
+    if trust.bundles and at < ready:
         return Wait(ready)
-    pair = {CERT_FILE: files[NEXT_CERT_FILE], KEY_FILE: files[NEXT_KEY_FILE]}
-    return Promote({**_without_next(files), **pair})
+    leaf = issue(names=names, at=at, authority=authority, leaf_lifetime=lifetime).leaf
+    return Write("promoted", kept | {CERT_FILE: leaf.cert_pem, KEY_FILE: leaf.key_pem}, trouble)
 
 
-def stage(
-    files: Files, step: Prepare, *, names: Sequence[str], at: datetime, lifetime: timedelta
-) -> Files:
-    """Return the contents of the Secret with a new pair beside the one in use.
+def choose_authority(
+    files: Files, at: datetime, trusted: Sequence[bytes] = ()
+) -> tuple[KeyPair, bytes]:
+    """Return the authority of ca.key if it may still sign, else a new one, and the new ca.crt.
 
-    The key of its authority is deleted after signing.
+    In ca.crt it is the first, before those that are in ca.crt or trusted, until they expire.
     """
-    issued = issue(
-        names=names,
-        at=at,
-        authority=issue_authority(at=at, lifetime=lifetime),
-        leaf_lifetime=lifetime,
-    )
-    return {
-        **files,
-        CA_FILE: issued.authority.cert_pem + step.bundle,
-        NEXT_CERT_FILE: issued.leaf.cert_pem,
-        NEXT_KEY_FILE: issued.leaf.key_pem,
-    }
+    bundles = (files.get(CA_FILE, b""), *trusted)
+    living = [one for bundle in bundles for one in read_living(bundle, at)]
+    found = find_authority(living, files.get(CA_KEY_FILE, b""), at)
+    authority = issue_authority(at=at) if found is None else found
+    bundle = dict.fromkeys((authority.cert_pem, *map(write_certificate, living)))
+    return authority, b"".join(islice(bundle, _MOST_TRUSTED))
 
 
-def _judge(
-    files: Files, cert_file: str, key_file: str, at: datetime, names: Sequence[str]
-) -> tuple[CertificateFacts | None, str]:
-    """Return the facts of a pair, and why it must be renewed; "" if it need not be."""
-    found = inspect(
-        files.get(cert_file, b""),
-        files.get(key_file, b""),
-        files.get(CA_FILE, b""),
-        at=at,
-        names=(*names, *LOOPBACK),
-    )
+def _judge(files: Files, at: datetime, names: Sequence[str]) -> tuple[CertificateFacts | None, str]:
+    """Return the facts of the leaf, and why it must be renewed; "" if it need not be."""
+    pair = (files.get(name, b"") for name in (CERT_FILE, KEY_FILE, CA_FILE))
+    found = inspect(*pair, at=at, names=(*names, *LOOPBACK))
     return found.facts, "; ".join(problem.message for problem in found.problems)
 
 
-def _still_trusted(files: Files, trusting: Sequence[Trusting], at: datetime) -> bytes:
-    """Return the authorities that may have signed a certificate in use.
-
-    Registrations count, too: if the Secret was damaged, replicas still serve the old pair, and only
-    the registrations have its authority.
-    """
-    bundles = (files.get(CA_FILE, b""), *(one.bundle for one in trusting))
-    living = dict.fromkeys(one for bundle in bundles for one in _living(bundle, at))
-    return b"".join(islice(living, _MOST_TRUSTED))
-
-
-def _is_forgotten(files: Files, trusting: Sequence[Trusting], at: datetime) -> bool:
-    """Whether ca.crt lacks an authority that a registration trusts."""
-    known = [*_living(files.get(CA_FILE, b""), at)]
-    trusted = {one for each in trusting for one in _living(each.bundle, at)}
-    return len(known) < _MOST_TRUSTED and not trusted.issubset(known)
+def _spread(files: Files, trust: Trust) -> Spread | None:
+    bundle = files[CA_FILE]
+    return Spread(bundle) if any(one != bundle for one in trust.bundles) else None
 
 
 def _without_expired(bundle: bytes, at: datetime) -> bytes:
     """Remove expired authorities; return the same bytes if there are none."""
-    if all(at < one.not_valid_after_utc for one in _read(bundle)):
+    living = read_living(bundle, at)
+    if len(living) == len(read_certificates(bundle)):
         return bundle
-    return b"".join(_living(bundle, at))
-
-
-def _living(bundle: bytes, at: datetime) -> Iterator[bytes]:
-    """Yield each authority that has not expired, in PEM."""
-    return (write_certificate(one) for one in _read(bundle) if at < one.not_valid_after_utc)
-
-
-def _read(bundle: bytes) -> Iterator[x509.Certificate]:
-    try:
-        yield from read_certificates(bundle)
-    except MalformedPEMError:
-        return
-
-
-def _without_next(files: Files) -> dict[str, bytes]:
-    return {
-        name: content
-        for name, content in files.items()
-        if name not in {NEXT_CERT_FILE, NEXT_KEY_FILE}
-    }
-
-
-def _spread(staged: CertificateFacts) -> timedelta:
-    return min(LONGEST_SPREAD, (staged.not_after - staged.not_before) * _SHORTEST_SPREAD)
+    return b"".join(map(write_certificate, living))
 
 
 def _next_check(served: CertificateFacts | None, bundle: bytes, at: datetime) -> datetime:
-    """Return the time when the pair is due, or an authority expires."""
-    ends = [one.not_valid_after_utc for one in _read(bundle)]
+    """Return the time when the leaf is due, or an authority expires."""
     due = [] if served is None else [served.renew_from]
+    ends = [one.not_valid_after_utc for one in read_living(bundle, at)]
     return min((one for one in (*due, *ends) if one > at), default=at)
 
 
@@ -240,21 +188,24 @@ def renew(
     *,
     names: Sequence[str],
     at: datetime,
-    leaf_lifetime: timedelta = AUTHORITY_LIFETIME,
+    leaf_lifetime: timedelta = FIRST_LEAF_LIFETIME,
 ) -> Renewed:
     """Return a pair that is good for these names: the given one, or a new one.
 
     A pair that is only old is kept: replacing it while it is in use takes the steps of next_step.
+    The authority of a new one ends with its leaf, since nobody keeps its key.
     """
+    ca_pem = (pair and pair.ca_pem) or b""
     if pair is None:
         reason = "there is none yet"
     elif pair.ca_pem is None:
         reason = "there is no bundle for it"
     else:
-        found = inspect(pair.cert_pem, pair.key_pem, pair.ca_pem, at=at, names=(*names, *LOOPBACK))
-        if not found.errors and found.facts is not None and found.facts.chain_verifies:
+        found = inspect(pair.cert_pem, pair.key_pem, ca_pem, at=at, names=(*names, *LOOPBACK))
+        if not found.errors and ca_pem.strip():
             return Renewed(pair, "")
         reason = "; ".join(problem.message for problem in found.problems)
-    issued = issue(names=names, at=at, leaf_lifetime=leaf_lifetime)
-    bundle = issued.authority.cert_pem + b"".join(_living((pair and pair.ca_pem) or b"", at))
-    return Renewed(PairSnapshot(issued.leaf.cert_pem, issued.leaf.key_pem, bundle), reason)
+    authority = issue_authority(at=at, lifetime=leaf_lifetime)
+    leaf = issue(names=names, at=at, authority=authority, leaf_lifetime=leaf_lifetime).leaf
+    bundle = authority.cert_pem + b"".join(map(write_certificate, read_living(ca_pem, at)))
+    return Renewed(PairSnapshot(leaf.cert_pem, leaf.key_pem, bundle), reason)

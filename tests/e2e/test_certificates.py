@@ -154,14 +154,14 @@ def test_rotated_again_and_again_with_the_leader_killed_and_the_secret_spoilt_no
         with registered(plane, guards), Writes(plane, guards) as writes:
             wait_until(lambda: two.metric("genguard_reviews_total") > 5, what="reviews")
 
-            # Spoilt: who leads makes another pair, and dies when it is halfway.
+            # Spoilt: who leads makes an authority, and dies before it has signed anything.
             plane.client.patch(SECRET, SPOILT)
-            wait_until(lambda: "next.crt" in secret(plane), what="a new pair prepared")
+            wait_until(lambda: "ca.key" in secret(plane), what="an authority prepared")
             leader.kill()
             halfway = secret(plane)
             assert halfway["tls.crt"] == b"spoilt"
             healed = wait_until(lambda: promoted(plane), 60, what="promoted by another one")
-            assert healed == halfway["next.crt"]
+            assert secret(plane)["ca.key"] == halfway["ca.key"]
             assert leads(one) != leads(two)
             for guard in (one, two):
                 assert guard.log_lines("certificate refused")
@@ -169,14 +169,18 @@ def test_rotated_again_and_again_with_the_leader_killed_and_the_secret_spoilt_no
 
             # Spoilt again, and then nobody does anything: it grows old.
             plane.client.patch(SECRET, SPOILT)
-            second = wait_until(lambda: promoted(plane), 60, what="healed again")
-            third = wait_until(lambda: promoted(plane, second), 90, what="rotated by age")
+            second = wait_until(lambda: promoted(plane, healed), 60, what="healed again")
+            third = wait_until(lambda: promoted(plane, healed, second), 90, what="renewed by age")
             for guard in (one, two):
                 served(guard, third)
+            assert secret(plane)["ca.crt"] == halfway["ca.crt"]
         assert writes.failed == []
         assert writes.count > 100
-        told = [line for guard in (one, two) for line in guard.log_lines("certificate prepared")]
-        assert ["due for renewal" in line["reason"] for line in told] == [False, True]
+        told = [line for guard in (one, two) for line in guard.log_lines("certificate promoted")]
+        assert ["due for renewal" in line["reason"] for line in told[:3]] == [False, False, True]
+        assert not [
+            line for guard in (one, two) for line in guard.log_lines("certificate prepared")
+        ]
         assert not one.log_lines("certificate not rotated")
 
 

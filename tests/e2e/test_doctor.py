@@ -112,7 +112,7 @@ def deleted(path: str) -> Plant:
 
 def bundle(age: timedelta) -> str:
     """Of an authority of somebody else, made so long ago."""
-    return b64encode(issue_authority(at=NOW - age).cert_pem).decode()
+    return b64encode(issue_authority(at=NOW - age, lifetime=timedelta(days=365)).cert_pem).decode()
 
 
 def slipped_in_behind(plane: ControlPlane) -> None:

@@ -19,9 +19,8 @@ import pytest
 
 import certs
 import manifests
-from certs.files import CA_FILE, CERT_FILE, KEY_FILE
+from certs.files import CA_FILE, CA_KEY_FILE, CERT_FILE, KEY_FILE
 from certs.pem import read_certificates, write_certificate
-from certs.rotation import NEXT_CERT_FILE, NEXT_KEY_FILE
 from tests.beside import Beside
 from tests.controlplane.client import wait_until
 from tests.controlplane.fixtures import NamespaceFactory
@@ -40,6 +39,7 @@ pytestmark = pytest.mark.xdist_group("apiserver")
 NAMESPACE = "genguard-faults"
 ROTATIONS = 50
 SPOILT_AFTER = 25
+SPOILT = b"spoilt"
 TRUSTED = 3
 """Authorities in a bundle: the new one, and two of before."""
 NAMES = certs.installed_names("genguard", NAMESPACE)
@@ -132,43 +132,37 @@ def test_rotated_50_times_and_spoilt_once_no_write_fails_and_no_newcomer(
 
 
 def _rotate(plane: ControlPlane, fleet: Fleet, where: str, label: str) -> str:
-    """A pair of another authority, by the steps of certs/rotation.py; its leaf's fingerprint."""
-    files = {name: base64.b64decode(value) for name, value in _secret(plane).items()}
-    old = [write_certificate(one) for one in read_certificates(files[CA_FILE])]
-    due = certs.Prepare(b"".join(old[: TRUSTED - 1]), "as the test says")
+    """A leaf of another authority, by the steps of certs/rotation.py; its fingerprint."""
+    old = [write_certificate(one) for one in read_certificates(_authorities(plane))]
     now = datetime.now(UTC)
-    made = certs.stage(files, due, names=NAMES, at=now, lifetime=certs.LEAF_LIFETIME)
-    _put(plane, {name: made[name] for name in (CA_FILE, NEXT_CERT_FILE, NEXT_KEY_FILE)})
+    authority = certs.issue_authority(at=now)
+    bundle = b"".join((authority.cert_pem, *old[: TRUSTED - 1]))
+    _put(plane, {CA_FILE: bundle, CA_KEY_FILE: authority.key_pem})
     for path in REGISTRATIONS:
-        trusts = lambda path=path: _bundle(plane.client, path) == made[CA_FILE]  # noqa: E731
+        trusts = lambda path=path: _bundle(plane.client, path) == bundle  # noqa: E731
         wait_until(trusts, what="the bundle in the registration")
         selector = {"matchLabels": {PROBE_LABEL: label}}
         change = {"op": "replace", "path": "/webhooks/1/objectSelector", "value": selector}
         plane.client.patch(path, [change])
     wait_until(lambda: called(plane, where, fleet, label, PHASES), what="the bundle in use")
-    leaf = made[NEXT_CERT_FILE]
-    pair = {CERT_FILE: leaf, KEY_FILE: made[NEXT_KEY_FILE]}
-    _put(plane, {**pair, NEXT_CERT_FILE: None, NEXT_KEY_FILE: None})
-    facts = certs.inspect(leaf, b"", at=now).facts
+    leaf = certs.issue(names=NAMES, at=now, authority=authority).leaf
+    _put(plane, {CERT_FILE: leaf.cert_pem, KEY_FILE: leaf.key_pem})
+    facts = certs.inspect(leaf.cert_pem, b"", at=now).facts
     assert facts is not None
     return facts.fingerprint
 
 
 @contextmanager
 def _spoilt(plane: ControlPlane, guards: Sequence[Genguard]) -> Iterator[None]:
-    """Every replica has seen it, and refused it. The leader prepares another pair meanwhile."""
-    good = base64.b64decode(_secret(plane)[CERT_FILE])
-    _put(plane, {CERT_FILE: b"spoilt"})
+    """Every replica has seen it, and refused it. The leader mends it meanwhile."""
+    _put(plane, {CERT_FILE: SPOILT})
     for guard in guards:
         refused = lambda guard=guard: guard.log_lines("certificate refused")  # noqa: E731
         wait_until(refused, what="refused")
         assert guard.ops("/readyz")[0] == 200
-    wait_until(lambda: NEXT_CERT_FILE in _secret(plane), what="another pair prepared")
     yield
-    _put(plane, {CERT_FILE: good})
-    for path in REGISTRATIONS:
-        trusts = lambda path=path: _bundle(plane.client, path) == _authorities(plane)  # noqa: E731
-        wait_until(trusts, what="the bundle in the registration")
+    mended = lambda: base64.b64decode(_secret(plane)[CERT_FILE]) != SPOILT  # noqa: E731
+    wait_until(mended, 60, what="a new leaf")
 
 
 def _authorities(plane: ControlPlane) -> bytes:
@@ -180,12 +174,8 @@ def _secret(plane: ControlPlane) -> dict[str, str]:
     return data
 
 
-def _put(plane: ControlPlane, files: dict[str, bytes | None]) -> None:
-    """None: such a file is to go."""
-    data = {
-        name: None if content is None else base64.b64encode(content).decode()
-        for name, content in files.items()
-    }
+def _put(plane: ControlPlane, files: dict[str, bytes]) -> None:
+    data = {name: base64.b64encode(content).decode() for name, content in files.items()}
     plane.client.patch(SECRET, {"data": data})
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from certs import Promote, Wait, inspect, renew, service_names
+from certs import Wait, Write, inspect, renew, service_names
 from certs.inspect import explain_failure
 from certs.pem import read_certificates
 from certs.rotation import LONGEST_SPREAD
@@ -23,8 +23,12 @@ SPOILT = {
     "another key": {"tls.key": OTHER.key_pem},
     "no bundle": {"ca.crt": b""},
     "another bundle": {"ca.crt": OTHER.ca_pem or b""},
-    "nothing staged": {"next.crt": b"spoilt"},
-    "nothing at all": dict.fromkeys(("tls.crt", "tls.key", "ca.crt"), b""),
+    "no authority's key": {"ca.key": b""},
+    "another authority's key": {"ca.key": OTHER.key_pem},
+    "left by an earlier version": {"next.crt": OTHER.cert_pem, "next.key": OTHER.key_pem},
+    "no bundle and no authority's key": {"ca.crt": b"", "ca.key": b""},
+    "nothing but the authority's key": dict.fromkeys(("tls.crt", "tls.key", "ca.crt"), b""),
+    "nothing at all": dict.fromkeys(("tls.crt", "tls.key", "ca.crt", "ca.key"), b""),
 }
 LAG = LONGEST_SPREAD - timedelta(seconds=1)
 """How far an API server may be behind."""
@@ -89,6 +93,10 @@ class Run:
                     assert explain_failure(leaf, between, read_certificates(bundle), at) is None
 
 
+def is_promoted(step: object) -> bool:
+    return isinstance(step, Write) and step.done == "promoted"
+
+
 @settings(max_examples=200)
 @given(st.sampled_from([0, 44, 46]), st.lists(actions, max_size=100))
 def test_a_leaf_that_is_served_is_trusted_at_every_moment_and_in_the_end_all_is_new(age, steps):
@@ -111,7 +119,7 @@ def test_a_leaf_that_is_served_is_trusted_at_every_moment_and_in_the_end_all_is_
                 break
             run.objects.at = max(step.until, run.objects.at)
     files = run.objects.files
-    assert files.keys() == {"tls.crt", "tls.key", "ca.crt"}
+    assert files.keys() - {"ca.key"} == {"tls.crt", "tls.key", "ca.crt"}
     found = inspect(
         files["tls.crt"], files["tls.key"], files["ca.crt"], at=run.objects.at, names=NAMES
     )
@@ -120,10 +128,51 @@ def test_a_leaf_that_is_served_is_trusted_at_every_moment_and_in_the_end_all_is_
     assert set(run.served) == {files["tls.crt"]}
 
 
+BOTH = (OTHER.ca_pem or b"") + (FRESH.ca_pem or b"")
+STAGED = {"ca.crt": BOTH, "next.crt": OTHER.cert_pem, "next.key": OTHER.key_pem}
+PROMOTED = {"ca.crt": BOTH, "tls.crt": OTHER.cert_pem, "tls.key": OTHER.key_pem}
+
+
+@pytest.mark.parametrize("minutes", [0, 44])
+@pytest.mark.parametrize(
+    ("left", "bundle"),
+    [
+        pytest.param({}, FRESH.ca_pem, id="whole"),
+        pytest.param({}, BOTH, id="trusted and not staged"),
+        pytest.param(STAGED, FRESH.ca_pem, id="staged"),
+        pytest.param(STAGED, BOTH, id="staged and trusted"),
+        pytest.param(PROMOTED, BOTH, id="promoted"),
+    ],
+)
+def test_what_an_earlier_version_left_is_taken_over_and_what_is_served_stays_trusted(
+    left, bundle, minutes
+):
+    """It kept no authority's key, and a new leaf in next.crt until its authority was trusted."""
+    run = Run()
+    run.objects.at += timedelta(minutes=minutes)
+    run.objects.spoil(run.objects.files | left)
+    run.objects.trust(bundle)
+    run.objects.at += LONGEST_SPREAD
+    renewed_at = run.objects.at + LIFE
+    while run.objects.at < renewed_at:
+        step = run.leaders[0].round()
+        run.check()
+        run.load(0)  # the others are late
+        run.check()
+        if isinstance(step, Wait):
+            run.objects.at = min(step.until, renewed_at)
+        for replica in (1, 2):
+            run.load(replica)
+    files = run.objects.files
+    assert not any(name.startswith("next.") for name in files)
+    found = inspect(files["tls.crt"], files["tls.key"], files["ca.crt"], at=run.objects.at)
+    assert found.errors == ()
+
+
 @pytest.mark.parametrize("drifted", [False, True])
 @pytest.mark.parametrize("turns_before", range(7))
 def test_a_leader_that_slept_on_any_call_takes_no_trust_away(turns_before, drifted):
-    """While it sleeps the Secret is spoilt, and another one is about to promote a new pair."""
+    """While it sleeps the Secret is spoilt, and another one is about to promote a new leaf."""
     run = Run()
     if drifted:
         run.objects.trust((FRESH.ca_pem or b"") + (OTHER.ca_pem or b""))
@@ -137,7 +186,7 @@ def test_a_leader_that_slept_on_any_call_takes_no_trust_away(turns_before, drift
     for _ in range(5):  # four objects are read, and the Secret is about to be written
         other.turn()
     sleeper.round()
-    assert isinstance(other.round(), Promote)
+    assert is_promoted(other.round())
     run.load(0)
     run.check()
 
@@ -146,7 +195,7 @@ def test_an_api_server_that_lags_for_longer_than_is_waited_would_not_trust_what_
     """So the law above can fail."""
     run = Run(lag=LONGEST_SPREAD + timedelta(minutes=1))
     run.objects.at += LIFE * 3 / 4
-    while not isinstance(step := run.leaders[0].round(), Promote):
+    while not is_promoted(step := run.leaders[0].round()):
         if isinstance(step, Wait):
             run.objects.at = step.until
     run.check()

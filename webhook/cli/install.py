@@ -293,7 +293,7 @@ def _pair(options: InstallOptions, secret: Document | None) -> certs.Renewed:
         )
     if options.cert_dir is None:
         return certs.renew(read_pair(secret), names=names, at=now)
-    lifetime = certs.AUTHORITY_LIFETIME  # nothing renews it by itself
+    lifetime = certs.FIRST_LEAF_LIFETIME  # nothing renews it by itself
     done = certs.ensure(options.cert_dir, names=names, at=now, leaf_lifetime=lifetime)
     return certs.Renewed(done.pair, done.reason)
 

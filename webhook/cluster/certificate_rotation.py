@@ -41,12 +41,6 @@ _SHORTEST_SECONDS: Final = 0.2
 """Pause after a step that changed something, so that two replicas in conflict do not storm."""
 _AGAIN_SECONDS: Final = 5.0
 _FOLLOWING_SECONDS: Final = 0.5
-_DONE: Final = {
-    certs.Prepare: "certificate prepared",
-    certs.Spread: "certificate trusted",
-    certs.Promote: "certificate promoted",
-    certs.Tidy: "certificate tidied",
-}
 
 
 class Calls(Protocol):
@@ -72,14 +66,14 @@ class RotatedSecret:
 
 
 class Rotator:
-    """Takes one step at a time. It remembers only since when it has seen each caBundle."""
+    """Takes one step at a time. It remembers only since when it sees the registrations as now."""
 
     def __init__(self, calls: Calls, rotated: RotatedSecret, clock: Callable[[], datetime]) -> None:
         """`clock` gives the time in UTC."""
         self._calls: Final = calls
         self._rotated: Final = rotated
         self._clock: Final = clock
-        self._seen: dict[str, tuple[object, datetime]] = {}
+        self._seen: tuple[object, datetime] = (None, clock())
 
     async def take_step(self) -> certs.Step:
         """Read all objects and take the next step. A conflict with another writer is no error.
@@ -87,28 +81,22 @@ class Rotator:
         Raises RefusedError, one of UNREACHED, or CertificateError.
         """
         registrations = await self._registrations()
-        trusting = tuple(self._trusting(registrations))
+        trust = self._trust(registrations)
         secret = await self._calls.get(path_of(self._secret_reference))
-        injected = _injected((*registrations.values(), secret))
+        injected = _injected((*registrations, secret))
         if injected:
             return certs.Leave(injected)
-        files = decoded(secret)
-        rotated, at = self._rotated, self._clock()
-        step = certs.next_step(files, trusting, at, names=rotated.names)
+        rotated = self._rotated
+        step = certs.next_step(
+            decoded(secret), trust, self._clock(), names=rotated.names, lifetime=rotated.lifetime
+        )
         try:
-            match step:
-                case certs.Prepare():
-                    made = certs.stage(
-                        files, step, names=rotated.names, at=at, lifetime=rotated.lifetime
-                    )
-                    await self._put(secret | {"data": _encoded(made)})
-                case certs.Promote() | certs.Tidy():
-                    await self._put(secret | {"data": _encoded(step.files)})
-                case certs.Spread():
-                    for one in _spread(registrations, step):
-                        await self._put(one)
-                case _:
-                    pass
+            if isinstance(step, certs.Write):
+                await self._put(secret | {"data": _encoded(step.files)})
+            elif isinstance(step, certs.Spread):
+                for one in registrations:
+                    if any(bundle != step.bundle for bundle in _bundles(one)):
+                        await self._put(_inject(one, step.bundle))
         except RefusedError as error:
             if error.status != HTTPStatus.CONFLICT:
                 raise
@@ -118,30 +106,27 @@ class Rotator:
     def _secret_reference(self) -> Document:
         return secret_of(self._rotated.namespace, self._rotated.secret)
 
-    async def _registrations(self) -> dict[str, Document]:
-        """Return the registrations that exist, by name."""
-        found: dict[str, Document] = {}
+    async def _registrations(self) -> list[Document]:
+        """Return the registrations that exist."""
+        found: list[Document] = []
         for kind, name in REGISTRATIONS:
             try:
-                found[name] = await self._calls.get(path_of(registration_of(kind, name)))
+                found.append(await self._calls.get(path_of(registration_of(kind, name))))
             except RefusedError as error:
                 if error.status != HTTPStatus.NOT_FOUND:
                     raise
         return found
 
-    def _trusting(self, registrations: Mapping[str, Document]) -> Iterator[certs.Trusting]:
-        """Yield every webhook with its caBundle, and since when it has been seen unchanged."""
-        now, before = self._clock(), self._seen
-        self._seen = {}
-        for name, registration in registrations.items():
-            metadata = registration["metadata"]
-            state = (metadata["uid"], metadata.get("generation"))
-            known, since = before.get(name, (None, now))
-            # A time in the future means that the clock was set back.
-            self._seen[name] = state, since if known == state and since <= now else now
-            for webhook in registration.get("webhooks") or ():
-                bundle = _bytes(webhook["clientConfig"].get("caBundle"))
-                yield certs.Trusting(f"{name}/{webhook['name']}", bundle, self._seen[name][1])
+    def _trust(self, registrations: Sequence[Document]) -> certs.Trust:
+        """Return every caBundle, and since when all registrations are seen unchanged."""
+        state = [
+            (one["metadata"]["uid"], one["metadata"].get("generation")) for one in registrations
+        ]
+        now, (known, since) = self._clock(), self._seen
+        # A time in the future means that the clock was set back.
+        self._seen = state, since if known == state and since <= now else now
+        bundles = (bundle for one in registrations for bundle in _bundles(one))
+        return certs.Trust(tuple(bundles), self._seen[1])
 
     async def _put(self, document: Document) -> None:
         await self._calls.call(
@@ -149,17 +134,20 @@ class Rotator:
         )
 
 
-def _spread(registrations: Mapping[str, Document], step: certs.Spread) -> Iterator[Document]:
-    """Yield the registrations that the step changes, with the new caBundle."""
-    bundle = base64.b64encode(step.bundle).decode()
-    for name, registration in registrations.items():
-        webhooks = registration.get("webhooks") or ()
-        if any(f"{name}/{one['name']}" in step.names for one in webhooks):
-            changed = [
-                one | {"clientConfig": one["clientConfig"] | {"caBundle": bundle}}
-                for one in webhooks
-            ]
-            yield registration | {"webhooks": changed}
+def _bundles(registration: Document) -> Iterator[bytes]:
+    """Yield the caBundle of each webhook, in PEM."""
+    for webhook in registration.get("webhooks") or ():
+        yield _bytes(webhook["clientConfig"].get("caBundle"))
+
+
+def _inject(registration: Document, bundle: bytes) -> Document:
+    """Return the registration with this caBundle in each webhook."""
+    text = base64.b64encode(bundle).decode()
+    webhooks = [
+        one | {"clientConfig": one["clientConfig"] | {"caBundle": text}}
+        for one in registration.get("webhooks") or ()
+    ]
+    return registration | {"webhooks": webhooks}
 
 
 def _injected(documents: Sequence[Document]) -> str:
@@ -238,17 +226,21 @@ class Rotation:
         return _AGAIN_SECONDS
 
     def _pause_after(self, step: certs.Step) -> float:
-        reason = step.reason if isinstance(step, (certs.Prepare, certs.Leave)) else ""
-        if isinstance(step, certs.Wait):
-            left = (step.until - self._clock()).total_seconds()
-            return min(max(left, _SHORTEST_SECONDS), LONGEST_SECONDS)
-        if isinstance(step, certs.Leave):
-            if reason != self._left:
-                LOGGER.info("certificate is somebody else's", extra={"facts": {"reason": reason}})
-            self._left = reason
-            return LONGEST_SECONDS
-        facts = {"reason": reason} if reason else {}
-        LOGGER.info(_DONE[type(step)], extra={"facts": facts})
+        match step:
+            case certs.Wait(until):
+                left = (until - self._clock()).total_seconds()
+                return min(max(left, _SHORTEST_SECONDS), LONGEST_SECONDS)
+            case certs.Leave(reason):
+                if reason != self._left:
+                    facts = {"reason": reason}
+                    LOGGER.info("certificate is somebody else's", extra={"facts": facts})
+                self._left = reason
+                return LONGEST_SECONDS
+            case certs.Spread():
+                LOGGER.info("certificate trusted", extra={"facts": {}})
+            case certs.Write(done, _, reason):
+                facts = {"reason": reason} if reason else {}
+                LOGGER.info(f"certificate {done}", extra={"facts": facts})
         return _SHORTEST_SECONDS
 
     def _report(self, trouble: str) -> None:

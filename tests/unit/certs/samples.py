@@ -43,7 +43,6 @@ def make(
     *,
     signer: Made | None = None,
     ca: bool | None = False,
-    path_length: int | None = None,
     sans: tuple[str, ...] = (NAME,),
     usages: tuple[x509.ObjectIdentifier, ...] | None = (SERVER,),
     begins: datetime = AT - DAY,
@@ -68,7 +67,7 @@ def make(
         .not_valid_after(ends)
     )
     if ca is not None:
-        constraints = x509.BasicConstraints(ca=ca, path_length=path_length if ca else None)
+        constraints = x509.BasicConstraints(ca=ca, path_length=None)
         builder = builder.add_extension(constraints, critical=True)
     if sans and not ca:
         alternatives = x509.SubjectAlternativeName([_general_name(text) for text in sans])

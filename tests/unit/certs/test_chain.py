@@ -11,8 +11,6 @@ EXPIRED = make("expired", ca=True, begins=AT - 9 * DAY, ends=AT - DAY)
 FUTURE = make("future", ca=True, begins=AT + DAY, ends=AT + 9 * DAY)
 BETWEEN = make("between", ca=True, signer=OLD)
 DEEPER = make("deeper", ca=True, signer=BETWEEN)
-SHALLOW = make("shallow", ca=True, path_length=0)
-BELOW_SHALLOW = make("below", ca=True, signer=SHALLOW)
 NO_CA = make("no-ca", ca=False)
 NO_CONSTRAINTS = make("no-constraints", ca=None)
 
@@ -48,7 +46,6 @@ def test_verifies(because, leaf, sent, bundle):
         (leaf_of(FUTURE), [], [FUTURE], "CN=future is not valid before 2026-11-22T12:00:00Z"),
         (leaf_of(NO_CA), [], [NO_CA], "CN=no-ca is not marked as a CA"),
         (leaf_of(NO_CONSTRAINTS), [], [NO_CONSTRAINTS], "is not marked as a CA"),
-        (leaf_of(BELOW_SHALLOW), [BELOW_SHALLOW], [SHALLOW], "allows 0 authorities below it"),
         (leaf_of(NO_CA), [NO_CA], [OLD], "CN=no-ca is not marked as a CA"),
     ],
 )

@@ -20,13 +20,12 @@ def test_it_prints_the_bundle_and_keeps_it_at_the_next_call(tmp_path, capsys):
     assert "kept" in second.err
 
 
-def test_nothing_renews_it_so_it_lives_as_long_as_its_authority(tmp_path):
+def test_nothing_renews_it_so_it_lives_for_a_year_and_its_authority_for_ten(tmp_path):
     main(["issue", "--dir", str(tmp_path)])
-    ends = [
-        read_certificates((tmp_path / name).read_bytes())[0].not_valid_after_utc
-        for name in ("tls.crt", "ca.crt")
-    ]
-    assert ends[0] == ends[1]
+    for name, days in (("tls.crt", 365), ("ca.crt", 3650)):
+        (one,) = read_certificates((tmp_path / name).read_bytes())
+        life = one.not_valid_after_utc - one.not_valid_before_utc
+        assert life.days == days
 
 
 @pytest.mark.parametrize("arguments", [["--name", "no name"], ["--days", "0"]])

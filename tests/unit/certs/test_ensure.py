@@ -16,6 +16,8 @@ from certs import (
     UnusablePairError,
     ensure,
     inspect,
+    issue,
+    issue_authority,
     write_files,
 )
 from certs import files as files_module
@@ -94,7 +96,7 @@ def test_a_new_authority_keeps_the_old_one_in_the_bundle_until_that_expires(tmp_
     for pair in (first.pair, second.pair):  # a leaf of either verifies while the change spreads
         at = AT if pair is first.pair else late
         assert inspect(pair.cert_pem, pair.key_pem, bundle, at=at).problems == ()
-    third = ensure(tmp_path, names=NAMES, at=AT + AUTHORITY_LIFETIME + 200 * DAY)
+    third = ensure(tmp_path, names=NAMES, at=AT + AUTHORITY_LIFETIME * 3 / 2)
     assert third.action == "authority-issued"
     assert len(read_certificates(third.pair.ca_pem)) == 2
     assert first.pair.ca_pem not in third.pair.ca_pem
@@ -230,11 +232,41 @@ def test_a_name_that_is_none_writes_nothing(tmp_path):
     assert contents(tmp_path) == {}
 
 
-def test_the_lifetime_of_the_leaf_can_be_that_of_its_authority(tmp_path):
-    done = ensure(tmp_path, names=NAMES, at=AT, leaf_lifetime=timedelta(days=365))
-    (leaf,) = read_certificates(done.pair.cert_pem)
-    (authority,) = read_certificates(done.pair.ca_pem)
-    assert leaf.not_valid_after_utc == authority.not_valid_after_utc
+def of_an_earlier_version(folder, age):
+    """A leaf that is due, and the authority, which lived for a year and is this old."""
+    authority = issue_authority(at=AT - age, lifetime=timedelta(days=365))
+    leaf = issue(names=NAMES, at=AT - 25 * DAY, authority=authority).leaf
+    signs = {"ca.key": authority.key_pem, "ca.crt": authority.cert_pem}
+    write_files(folder, signs | {"tls.key": leaf.key_pem, "tls.crt": leaf.cert_pem})
+    return PairFiles.in_folder(folder).read()
+
+
+def test_a_young_authority_of_an_earlier_version_signs_on_and_no_trust_changes(tmp_path):
+    before = of_an_earlier_version(tmp_path, 100 * DAY)
+    done = ensure(tmp_path, names=NAMES, at=AT)
+    assert done.action == "leaf-issued"
+    assert done.pair.cert_pem != before.cert_pem
+    assert done.pair.ca_pem == before.ca_pem
+    assert errors(tmp_path, AT) == ()
+
+
+def test_an_old_authority_of_an_earlier_version_stays_trusted_beside_the_new_one(tmp_path):
+    before = of_an_earlier_version(tmp_path, 250 * DAY)
+    done = ensure(tmp_path, names=NAMES, at=AT)
+    assert done.action == "authority-issued"
+    assert done.pair.ca_pem.endswith(before.ca_pem)
+    new, _ = read_certificates(done.pair.ca_pem)
+    assert new.not_valid_after_utc == AT + AUTHORITY_LIFETIME
+    served = inspect(before.cert_pem, before.key_pem, done.pair.ca_pem, at=AT, names=NAMES)
+    assert served.errors == ()
+
+
+def test_other_authorities_stay_trusted_where_the_authority_s_key_is_lost(tmp_path):
+    first = ensure(tmp_path, names=NAMES, at=AT)
+    write_files(tmp_path, {"ca.key": b"spoilt"})
+    done = ensure(tmp_path, names=NAMES, at=AT + 25 * DAY)
+    assert done.action == "authority-issued"
+    assert done.pair.ca_pem.endswith(first.pair.ca_pem)
 
 
 def _ensure(folder):

@@ -9,8 +9,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID
 from cryptography.x509.verification import PolicyBuilder, Store
 
-from certs import InvalidRequestError, issue, issue_authority, service_names
-from certs.issue import AUTHORITY_LIFETIME, CLOCK_SKEW, LEAF_LIFETIME, CertificateAuthority
+from certs import InvalidRequestError, KeyPair, issue, issue_authority, service_names
+from certs.issue import AUTHORITY_LIFETIME, CLOCK_SKEW, LEAF_LIFETIME, find_authority, renew_from
 from tests.unit.certs.samples import AT, DAY, NAME, make
 
 NAMES = service_names("genguard", "genguard-system")
@@ -100,14 +100,7 @@ def test_serials_are_positive_unique_and_fit_the_20_octets_of_rfc_5280():
     assert all(0 < serial < 2**128 for serial in serials)
 
 
-def test_serials_can_be_given():
-    numbers = iter([41, 42])
-    issued = issue(names=NAMES, at=AT, serial=lambda: next(numbers))
-    assert load(issued.authority.cert_pem).serial_number == 41
-    assert load(issued.leaf.cert_pem).serial_number == 42
-
-
-def test_two_authorities_differ_in_name_since_they_share_a_bundle_while_rotated():
+def test_two_authorities_differ_in_name_since_they_may_share_a_bundle():
     first, second = (load(issue_authority(at=AT).cert_pem) for _ in range(2))
     assert first.subject != second.subject
 
@@ -133,7 +126,7 @@ def test_no_private_key_is_in_a_repr():
         ("a time without an offset", {"at": datetime(2026, 11, 21)}),
         ("no lifetime", {"leaf_lifetime": timedelta()}),
         ("a lifetime that ends before it begins", {"leaf_lifetime": timedelta(days=-1)}),
-        ("an authority of garbage", {"authority": CertificateAuthority(b"x", b"y")}),
+        ("an authority of garbage", {"authority": KeyPair(b"x", b"y")}),
     ],
 )
 def test_what_makes_no_certificate_is_refused(because, changes):
@@ -141,7 +134,7 @@ def test_what_makes_no_certificate_is_refused(because, changes):
         issue(**({"names": NAMES, "at": AT} | changes))
 
 
-@pytest.mark.parametrize("days", [-2, 400])
+@pytest.mark.parametrize("days", [-2, 4000])
 def test_an_authority_signs_only_while_it_is_valid(days):
     authority = issue_authority(at=AT)
     with pytest.raises(InvalidRequestError, match="issue a new one"):
@@ -151,7 +144,7 @@ def test_an_authority_signs_only_while_it_is_valid(days):
 def test_an_authority_with_the_key_of_another_is_refused():
     one, other = issue_authority(at=AT), issue_authority(at=AT)
     with pytest.raises(InvalidRequestError, match="key"):
-        issue(names=NAMES, at=AT, authority=CertificateAuthority(one.cert_pem, other.key_pem))
+        issue(names=NAMES, at=AT, authority=KeyPair(one.cert_pem, other.key_pem))
 
 
 def test_names_are_the_longest_that_dns_allows():
@@ -175,6 +168,29 @@ def test_times_in_other_zones_mean_the_same_instant():
 
 def test_a_hand_made_authority_signs_too():
     signer = make("corporate", ca=True, ends=AT + 90 * DAY)
-    authority = CertificateAuthority(signer.cert_pem, signer.key_pem)
+    authority = KeyPair(signer.cert_pem, signer.key_pem)
     leaf = load(issue(names=NAMES, at=AT, authority=authority).leaf.cert_pem)
     leaf.verify_directly_issued_by(signer.certificate)
+
+
+OLD = issue_authority(at=AT)
+(CERTIFICATE,) = x509.load_pem_x509_certificates(OLD.cert_pem)
+DUE = renew_from(CERTIFICATE.not_valid_before_utc, CERTIFICATE.not_valid_after_utc)
+LEAF = make()
+
+
+@pytest.mark.parametrize(
+    ("because", "bundle", "key", "at", "found"),
+    [
+        ("it may sign", [CERTIFICATE], OLD.key_pem, DUE - DAY, True),
+        ("it is one of several", [LEAF.certificate, CERTIFICATE], OLD.key_pem, AT, True),
+        ("it is old", [CERTIFICATE], OLD.key_pem, DUE, False),
+        ("it is not valid yet", [CERTIFICATE], OLD.key_pem, AT - DAY, False),
+        ("it has another key", [CERTIFICATE], LEAF.key_pem, AT, False),
+        ("it has no key", [CERTIFICATE], b"", AT, False),
+        ("it is no authority", [LEAF.certificate], LEAF.key_pem, AT, False),
+        ("there is none", [], OLD.key_pem, AT, False),
+    ],
+)
+def test_an_authority_signs_again_until_two_thirds_of_its_life(because, bundle, key, at, found):
+    assert find_authority(bundle, key, at) == (OLD if found else None)
