@@ -11,7 +11,7 @@ A pair is a certificate with its private key. Every error is a `CertificateError
 The package does not depend on the server that uses it.
 """
 
-from certs.ensure import Ensured, ensure
+from certs.ensure import ensure
 from certs.errors import (
     CertificateError,
     FolderNotWritableError,
@@ -19,12 +19,11 @@ from certs.errors import (
     MalformedPEMError,
     PairAbsentError,
     PairFileError,
-    PairIncompleteError,
     PairUnreadableError,
     UnusablePairError,
 )
 from certs.files import PairFiles, PairSnapshot, write_files
-from certs.inspect import CertificateFacts, Inspection, Problem, inspect
+from certs.inspect import inspect
 from certs.issue import (
     FIRST_LEAF_LIFETIME,
     LEAF_LIFETIME,
@@ -52,11 +51,8 @@ __all__ = [
     "LEAF_LIFETIME",
     "LOOPBACK",
     "CertificateError",
-    "CertificateFacts",
-    "Ensured",
     "Files",
     "FolderNotWritableError",
-    "Inspection",
     "InvalidRequestError",
     "Issued",
     "KeyPair",
@@ -65,10 +61,8 @@ __all__ = [
     "PairAbsentError",
     "PairFileError",
     "PairFiles",
-    "PairIncompleteError",
     "PairSnapshot",
     "PairUnreadableError",
-    "Problem",
     "Renewed",
     "Spread",
     "Step",

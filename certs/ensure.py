@@ -20,7 +20,6 @@ from typing import Literal, TypeAlias
 from certs.errors import (
     FolderNotWritableError,
     PairAbsentError,
-    PairIncompleteError,
     UnusablePairError,
 )
 from certs.files import (
@@ -110,7 +109,7 @@ def _read_folder(folder: Path, wanted: Sequence[str], at: datetime) -> _FolderSt
     ours = _is_ours(folder)
     try:
         pair = PairFiles.in_folder(folder).read()
-    except (PairAbsentError, PairIncompleteError) as error:
+    except PairAbsentError as error:
         if not ours:
             raise
         return _FolderState(None, str(error), usable=False)
@@ -119,7 +118,9 @@ def _read_folder(folder: Path, wanted: Sequence[str], at: datetime) -> _FolderSt
         due = "; ".join(problem.message for problem in found.problems)
         return _FolderState(pair, due, usable=not found.errors)
     if found.errors:
-        raise UnusablePairError([f"{folder}: {problem.message}" for problem in found.errors])
+        raise UnusablePairError(
+            "; ".join(f"{folder}: {problem.message}" for problem in found.errors)
+        )
     return _FolderState(pair, "", usable=True)
 
 

@@ -4,17 +4,15 @@
     ├── MalformedPEMError           the bytes are not a certificate or key in PEM
     ├── InvalidRequestError         a request for an invalid certificate
     ├── PairFileError               .path: the file or folder
-    │   ├── PairAbsentError         certificate and key are both missing
-    │   ├── PairIncompleteError     one of the two is missing
+    │   ├── PairAbsentError         certificate or key or both are missing
     │   ├── PairUnreadableError     a file exists but cannot be read
     │   └── FolderNotWritableError  a file cannot be written
-    └── UnusablePairError           .problems: readable, but must not be served
+    └── UnusablePairError           readable, but must not be served
 
 They have no HTTP status: certificates are read when the server starts and when files change, never
 during a request. Every message says what is wrong, where, and what to do; none holds key material.
 """
 
-from collections.abc import Sequence
 from pathlib import Path
 
 
@@ -39,11 +37,7 @@ class PairFileError(CertificateError):
 
 
 class PairAbsentError(PairFileError):
-    """The certificate and its key are missing."""
-
-
-class PairIncompleteError(PairFileError):
-    """One of certificate and key is missing."""
+    """The certificate, its key, or both are missing."""
 
 
 class PairUnreadableError(PairFileError):
@@ -56,7 +50,3 @@ class FolderNotWritableError(PairFileError):
 
 class UnusablePairError(CertificateError):
     """The files were read, but this pair must not be served."""
-
-    def __init__(self, problems: Sequence[str]) -> None:
-        super().__init__("; ".join(problems))
-        self.problems = tuple(problems)

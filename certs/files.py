@@ -18,7 +18,6 @@ from typing import Final, Self
 from certs.errors import (
     FolderNotWritableError,
     PairAbsentError,
-    PairIncompleteError,
     PairUnreadableError,
 )
 from certs.inspect import Part
@@ -86,7 +85,7 @@ class PairFiles:
         absent, present = (
             (self.cert_file, self.key_file) if cert is None else (self.key_file, self.cert_file)
         )
-        raise PairIncompleteError(
+        raise PairAbsentError(
             absent, f"is missing, but {present} exists: add the file that belongs to it"
         )
 

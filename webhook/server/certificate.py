@@ -9,7 +9,7 @@ from typing import Final
 import certs
 from webhook.server.clients import ClientAuthority
 from webhook.server.options import ServerOptions
-from webhook.server.tls import PairSource, Refused, Reloaded, ServingCertificate
+from webhook.server.tls import PairSource, ServingCertificate
 from webhook.telemetry.logs import LOGGER
 
 _RENEWAL: Final = timedelta(hours=1)
@@ -72,17 +72,20 @@ class CertificateKeeper:
                 self._ensure(self._own, now)
             except (certs.CertificateError, OSError) as error:
                 LOGGER.error("certificate not renewed", extra={"facts": {"reason": str(error)}})
-        result = self.serving.reload_if_changed(now)
-        if isinstance(result, Reloaded):
-            self._last_refusal = ""
-            _warn(result.warnings)
-            facts = {"certificate": self.serving.fingerprint}
-            LOGGER.info("certificate reloaded", extra={"facts": facts})
-            return True
-        if isinstance(result, Refused) and result.reason != self._last_refusal:
-            self._last_refusal = result.reason
-            LOGGER.error("certificate refused", extra={"facts": {"reason": result.reason}})
-        return trusts_others
+        try:
+            warnings = self.serving.reload_if_changed(now)
+        except certs.CertificateError as error:
+            if str(error) != self._last_refusal:
+                self._last_refusal = str(error)
+                LOGGER.error("certificate refused", extra={"facts": {"reason": str(error)}})
+            return trusts_others
+        if warnings is None:
+            return trusts_others
+        self._last_refusal = ""
+        _warn(warnings)
+        facts = {"certificate": self.serving.fingerprint}
+        LOGGER.info("certificate reloaded", extra={"facts": facts})
+        return True
 
     def _ensure(self, folder: Path, now: datetime) -> None:
         made = certs.ensure(folder, names=self._names, at=now, leaf_lifetime=self._lifetime)

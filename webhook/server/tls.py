@@ -1,7 +1,7 @@
 """Serve the newest good certificate, and never a pair that was not tried first.
 
 Reads   a pair of files or of a Secret, a consistent snapshot each time; `at` is an argument
-Result  `context`, for the listener's whole life, and at each reload Unchanged, Reloaded or Refused
+Result  `context`, for the listener's whole life
 Relies  on OpenSSL calling the server name callback for every ClientHello, with or without a name
 
 Each pair gets a context of its own, and the listener's context hands every new handshake to the
@@ -10,7 +10,7 @@ that does not match leaves the context broken for every later handshake, and a p
 type of key is added beside the old one, which goes on being served.
 
 Connections that are open keep the certificate they began with: TLS shows it once. Whoever rotates
-an authority closes idle connections on Reloaded (kubevirt/kubevirt#15210).
+an authority closes idle connections after a reload (kubevirt/kubevirt#15210).
 """
 
 import asyncio
@@ -20,49 +20,21 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final, Protocol, TypeAlias
+from typing import Final, Protocol
 
 from certs import (
     CertificateError,
-    CertificateFacts,
     PairFiles,
     PairSnapshot,
     UnusablePairError,
     inspect,
 )
 from certs.files import CA_FILE, CERT_FILE, KEY_FILE
-from certs.inspect import Part
+from certs.inspect import CertificateFacts, Part
 
 # For TLS 1.2; every suite of TLS 1.3 is AEAD with forward secrecy.
 _CIPHERS: Final = "@SECLEVEL=2:ECDHE+AESGCM:ECDHE+CHACHA20"
-
-
-@dataclass(frozen=True, slots=True)
-class Unchanged:
-    """The source holds what is being served."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reloaded:
-    """New handshakes get this certificate; the warnings say what will need care."""
-
-    facts: CertificateFacts
-    warnings: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """The source holds no usable pair; the last good one is served on.
-
-    The same fault gives an equal value at every reload, so that it can be logged only once.
-    """
-
-    reason: str
-
-
-ReloadResult: TypeAlias = Unchanged | Reloaded | Refused
 
 
 class PairSource(Protocol):
@@ -103,11 +75,6 @@ class ServingCertificate:
         self.context.sni_callback = self._hand_over
 
     @property
-    def facts(self) -> CertificateFacts:
-        """Facts of the certificate being served, as of the time when it was loaded."""
-        return self._facts
-
-    @property
     def fingerprint(self) -> str:
         """SHA-256 of the certificate being served, to compare replicas and files by."""
         return self._facts.fingerprint
@@ -134,18 +101,20 @@ class ServingCertificate:
         self._client_ca = client_ca
         self._current = self._load(self._pair)
 
-    def reload_if_changed(self, at: datetime) -> ReloadResult:
-        """Read the source, and serve its pair when it is new and good."""
-        try:
-            pair = self._source.read()
-            if pair == self._pair:
-                return Unchanged()
-            # A refused pair is tried again each time: time alone can make it valid.
-            current, facts, warnings = self._try(pair, at)
-        except CertificateError as error:
-            return Refused(str(error))
+    def reload_if_changed(self, at: datetime) -> tuple[str, ...] | None:
+        """Read the source, and serve its pair when it is new and good.
+
+        Returns what will need care of the new certificate; None if the source holds what is being
+        served. Raises CertificateError if it holds no usable pair; the last good one is served on.
+        The message of one fault is the same at every reload, so that it can be logged only once.
+        """
+        pair = self._source.read()
+        if pair == self._pair:
+            return None
+        # A refused pair is tried again each time: time alone can make it valid.
+        current, facts, warnings = self._try(pair, at)
         self._pair, self._current, self._facts = pair, current, facts
-        return Reloaded(facts, warnings)
+        return warnings
 
     def _try(
         self, pair: PairSnapshot, at: datetime
@@ -154,7 +123,9 @@ class ServingCertificate:
         found = inspect(pair.cert_pem, pair.key_pem, pair.ca_pem, at=at, names=self._names)
         where = self._source.place
         if found.facts is None or found.errors:
-            raise UnusablePairError([f"{where(p.part)}: {p.message}" for p in found.errors])
+            raise UnusablePairError(
+                "; ".join(f"{where(p.part)}: {p.message}" for p in found.errors)
+            )
         context = self._load(pair)
         warnings = tuple(
             f"{where(p.part)}: {p.message}" for p in found.problems if p.severity == "warning"
@@ -170,7 +141,7 @@ class ServingCertificate:
             reason = getattr(error, "reason", None) or error.strerror or type(error).__name__
             message = f"OpenSSL refuses the pair ({reason}): issue it with P-256 and SHA-256"
             where = self._source.place("certificate")
-            raise UnusablePairError([f"{where}: {message}"]) from error
+            raise UnusablePairError(f"{where}: {message}") from error
         if self._client_ca is not None:
             # A chain is checked, and its subject told, by the context that a handshake goes on
             # with; whether a client is asked for one is decided by the context it began with.
@@ -220,10 +191,10 @@ class HeldPair:
         if self._held is None:
             if self._first is not None:
                 return self._first.read()
-            raise UnusablePairError([f"secret {self._secret} has not been seen yet"])
+            raise UnusablePairError(f"secret {self._secret} has not been seen yet")
         for name in (CERT_FILE, KEY_FILE):
             if not self._held.get(name):
-                raise UnusablePairError([f"secret {self._secret} has no {name}"])
+                raise UnusablePairError(f"secret {self._secret} has no {name}")
         held = self._held
         return PairSnapshot(held[CERT_FILE], held[KEY_FILE], held.get(CA_FILE))
 

@@ -11,7 +11,6 @@ from certs import (
     InvalidRequestError,
     PairAbsentError,
     PairFiles,
-    PairIncompleteError,
     PairUnreadableError,
     UnusablePairError,
     ensure,
@@ -171,8 +170,8 @@ def test_a_bad_pair_of_somebody_else_is_refused_and_left(tmp_path, because, at, 
 @pytest.mark.parametrize(
     ("files", "error"),
     [
-        ({"tls.crt": b"x"}, PairIncompleteError),
-        ({"tls.key": b"x"}, PairIncompleteError),
+        ({"tls.crt": b"x"}, PairAbsentError),
+        ({"tls.key": b"x"}, PairAbsentError),
         ({"ca.crt": b"x"}, PairAbsentError),
     ],
 )

@@ -10,7 +10,6 @@ from certs import (
     PairAbsentError,
     PairFileError,
     PairFiles,
-    PairIncompleteError,
     PairUnreadableError,
     write_files,
 )
@@ -86,8 +85,8 @@ def test_a_pair_of_other_names_looks_for_its_bundle_beside_the_certificate(tmp_p
     [
         ("nothing", [], PairAbsentError, "tls.crt"),
         ("a bundle alone is no pair", ["ca.crt"], PairAbsentError, "tls.crt"),
-        ("a certificate alone", ["tls.crt"], PairIncompleteError, "tls.key"),
-        ("a key alone", ["tls.key", "ca.crt"], PairIncompleteError, "tls.crt"),
+        ("a certificate alone", ["tls.crt"], PairAbsentError, "tls.key"),
+        ("a key alone", ["tls.key", "ca.crt"], PairAbsentError, "tls.crt"),
     ],
 )
 def test_the_error_names_the_file_that_is_missing(tmp_path, because, present, error, named):
