@@ -546,7 +546,7 @@ def _chart_yaml() -> str:
     images = [{"name": "genguard", "image": f"genguard:{PROJECT['version']}"}]
     chart = {
         "apiVersion": "v2",
-        "name": PROJECT["name"],
+        "name": "genguard",
         "description": PROJECT["description"],
         "type": "application",
         "version": PROJECT["version"],
