@@ -61,6 +61,7 @@ from genguard.testing.refusals import (
     expired,
     invalid,
     invalid_object,
+    not_allowed,
     not_found,
     not_implemented,
     unsupported_media,
@@ -192,7 +193,8 @@ class Cluster:
         self.lock: Final = threading.RLock()
         self.version = 0
         self.writes: Final[deque[Write]] = deque(maxlen=MOST_WRITES)
-        self.listeners: Final[list[Callable[[], None]]] = []
+        self.is_closed = False
+        self._changed: Final = threading.Condition(self.lock)
         self._events: Final[deque[Event]] = deque(maxlen=MOST_EVENTS)
         self._objects: Final[dict[tuple[str, str], dict[tuple[str, str], _Stored]]] = {}
         self._now: Final = now
@@ -231,14 +233,23 @@ class Cluster:
                 if not namespace or key[0] == namespace
             ]
 
-    def events_since(self, version: int) -> list[Event]:
-        """Return the changes after a resourceVersion. Raise RequestRefusedError for one too old."""
-        with self.lock:
+    def events_since(self, version: int, wait: float = 0) -> list[Event]:
+        """Return the changes after a resourceVersion; wait so many seconds for the first.
+
+        Raise RequestRefusedError for a version that is too old.
+        """
+        with self._changed:
+            self._changed.wait_for(lambda: self.is_closed or self.version > version, wait)
             oldest = self._events[0].version if self._events else self.version + 1
-            if version + 1 < oldest and version != self.version:
+            if version + 1 < oldest:
                 raise expired()
-            skipped = max(0, version + 1 - oldest)
-            return [event for index, event in enumerate(self._events) if index >= skipped]
+            return [event for event in self._events if event.version > version]
+
+    def close(self) -> None:
+        """Let no watch wait any longer."""
+        with self._changed:
+            self.is_closed = True
+            self._changed.notify_all()
 
     # Writing.
 
@@ -333,9 +344,7 @@ class Cluster:
         """DELETE an object. Raise RequestRefusedError."""
         resource = place.resource
         if place.subresource:
-            raise RequestRefusedError(
-                405, "MethodNotAllowed", "the server does not allow this method"
-            )
+            raise not_allowed("the server does not allow this method")
         with self.lock:
             stored = self._stored(place)
             asked = _read_delete_options(options)
@@ -943,8 +952,7 @@ class Cluster:
 
     def _tell(self, event: Event) -> None:
         self._events.append(event)
-        for listener in self.listeners:
-            listener()
+        self._changed.notify_all()
 
     def _time(self, later: int = 0) -> str:
         at = self._now().replace(microsecond=0) + timedelta(seconds=later)

@@ -48,7 +48,7 @@ class FakeApiServer:
         Raises ValueError for a definition or a version that cannot be read, OSError for a file.
         """
         self._cluster: Final = Cluster(server_version)
-        self._server: Final = HttpServer(self._cluster, user)
+        self._server: HttpServer | None = None
         self._user: Final = user
         for definition in definitions:
             self.define(definition)
@@ -70,16 +70,20 @@ class FakeApiServer:
 
     def start(self) -> None:
         """Open the port; returns when requests are answered."""
-        self._server.start()
+        if self._server is not None:
+            raise RuntimeError("a fake API server starts once")
+        self._server = HttpServer(self._cluster, self._user)
 
     def stop(self) -> None:
         """End every watch and close the port; may be called twice."""
-        self._server.stop()
+        if self._server is not None:
+            self._server.stop()
 
     @property
     def url(self) -> str:
         """The address: `http://127.0.0.1:38517`. It is plain HTTP, and nothing is checked."""
-        return f"http://127.0.0.1:{self._server.port}"
+        port = 0 if self._server is None else self._server.server_address[1]
+        return f"http://127.0.0.1:{port}"
 
     def kubeconfig(self, user: str = "", namespace: str = "default") -> dict[str, Any]:
         """Return a kubeconfig for this server. Each user of the log has a kubeconfig of its own.

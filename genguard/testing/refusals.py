@@ -60,6 +60,11 @@ def no_such_path() -> RequestRefusedError:
     return RequestRefusedError(404, "NotFound", message, {})
 
 
+def not_allowed(why: str) -> RequestRefusedError:
+    """Return 405 for a method that a path does not take."""
+    return RequestRefusedError(405, "MethodNotAllowed", why)
+
+
 def exists(resource: str, name: str) -> RequestRefusedError:
     """Return 409 for a name that is taken."""
     message = f'{resource} "{name}" already exists'

@@ -1,22 +1,27 @@
 """The HTTP side of the fake API server: paths, discovery, lists, watches and bodies."""
 
-import asyncio
+import contextlib
+import itertools
 import json
+import socket
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from http.server import BaseHTTPRequestHandler
+from socketserver import ThreadingTCPServer
 from typing import Any, Final
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, unquote
 
 import yaml
-from aiohttp import web
 
 from genguard.testing.cluster import Answer, Call, Cluster, Event, Place
 from genguard.testing.patches import APPLY_PATCH
+from genguard.testing.preparing import Document
 from genguard.testing.refusals import (
     RequestRefusedError,
     bad_request,
     no_such_path,
+    not_allowed,
     not_implemented,
 )
 from genguard.testing.resources import Resource
@@ -24,143 +29,246 @@ from genguard.testing.selecting import Match, parse_selectors
 
 _LARGEST_BODY: Final = 3 * 1024 * 1024
 """As of a real API server."""
+_PIECE: Final = 64 * 1024
+_LONGEST_LINE: Final = 8 * 1024
 _BOOKMARK_SECONDS: Final = 1.0
 _LONGEST_WATCH: Final = 3_600.0
-_START_SECONDS: Final = 10.0
+_STOP_SECONDS: Final = 0.02
+"""How soon the thread that accepts connections sees that it must end."""
+_LAST_SECONDS: Final = 0.1
+"""What a client has to read the end of its answer, when the server stops."""
 _ACCESS: Final = frozenset({"selfsubjectaccessreviews", "subjectaccessreviews"})
+_HEALTH: Final = frozenset({"healthz", "readyz", "livez"})
+_NOT_IMITATED: Final = frozenset({"log", "exec", "attach", "token", "proxy"})
 _BEARER: Final = "Bearer "
 _INITIAL_END: Final = "k8s.io/initial-events-end"
+_JSON: Final = "application/json; charset=utf-8"
+_TEXT: Final = "text/plain; charset=utf-8"
+
+_Shown = tuple[str, Document]
+"""What a watch sends: the type of an event, and an object."""
 
 
-class HttpServer:
-    """Serves a Cluster on a port of 127.0.0.1, in a thread of its own."""
+class HttpServer(ThreadingTCPServer):
+    """Serves a Cluster on a port of 127.0.0.1, with a thread for each connection.
+
+    It is no ThreadingHTTPServer: that one looks up the name of the host, which can take seconds.
+    """
+
+    request_queue_size = 128
 
     def __init__(self, cluster: Cluster, user: str) -> None:
-        """`user` is who writes where a request does not say it."""
-        self._cluster: Final = cluster
-        self._user: Final = user
-        self._thread: Final = threading.Thread(target=self._run, name="fake-api", daemon=True)
-        self._started: Final = threading.Event()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._stopping: asyncio.Event | None = None
-        self._changed: asyncio.Event | None = None
-        self.port = 0
-
-    def start(self) -> None:
-        """Return once the port is open."""
+        """Open the port; `user` is who writes where a request does not say it."""
+        super().__init__(("127.0.0.1", 0), _Connection)
+        self.cluster: Final = cluster
+        self.user: Final = user
+        self._connections: list[tuple[socket.socket, threading.Thread]] = []
+        self._thread: Final = threading.Thread(
+            target=self.serve_forever, args=(_STOP_SECONDS,), name="fake-api", daemon=True
+        )
         self._thread.start()
-        if not self._started.wait(_START_SECONDS):
-            raise RuntimeError("the fake API server did not start")
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Serve a connection in a thread for which stop() can wait."""
+        thread = threading.Thread(
+            target=self.process_request_thread,
+            args=(request, client_address),
+            name="fake-api connection",
+            daemon=True,
+        )
+        self._connections = [one for one in self._connections if one[1].is_alive()]
+        self._connections.append((request, thread))
+        thread.start()
 
     def stop(self) -> None:
-        """End watches, close the port and wait for the thread."""
-        if self._thread.is_alive() and self._loop is not None and self._stopping is not None:
-            self._loop.call_soon_threadsafe(self._stopping.set)
-            self._thread.join()
+        """End watches, close the port and every connection, and wait for the threads."""
+        self.shutdown()
+        self._thread.join()
+        self.server_close()
+        self.cluster.close()
+        for connection, _ in self._connections:
+            _end(connection, socket.SHUT_RD)  # requests end, and answers are sent
+        for connection, thread in self._connections:
+            thread.join(_LAST_SECONDS)
+            _end(connection, socket.SHUT_RDWR)  # of a client that does not read its answer
+            thread.join()
 
-    def _run(self) -> None:
-        asyncio.run(self._serve())
 
-    async def _serve(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._stopping, self._changed = asyncio.Event(), asyncio.Event()
-        app = web.Application(client_max_size=_LARGEST_BODY)
-        app.router.add_route("*", "/{path:.*}", self._answer)
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
-        await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0)
-        await site.start()
-        self.port = runner.addresses[0][1]
-        self._cluster.listeners.append(self._wake)
-        self._started.set()
+def _end(connection: socket.socket, how: int) -> None:
+    with contextlib.suppress(OSError):  # it has ended already
+        connection.shutdown(how)
+
+
+class _Connection(BaseHTTPRequestHandler):
+    """The requests of one connection, one after another."""
+
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    server: HttpServer
+
+    def handle(self) -> None:
+        """Answer requests until the client leaves or the server stops."""
+        with contextlib.suppress(ConnectionError):
+            super().handle()
+
+    def log_message(self, *_: object) -> None:
+        """Write no access log."""
+
+    def answer(self) -> None:
+        """Answer one request."""
         try:
-            await self._stopping.wait()
-        finally:
-            self._cluster.listeners.remove(self._wake)
-            self._notice()
-            await runner.cleanup()
-
-    def _wake(self) -> None:
-        if self._loop is not None:
-            self._loop.call_soon_threadsafe(self._notice)
-
-    def _notice(self) -> None:
-        """Wake every watch; those that begin to wait after it wait for the next change."""
-        changed, self._changed = self._changed, asyncio.Event()
-        if changed is not None:
-            changed.set()
-
-    async def _answer(self, request: web.Request) -> web.StreamResponse:
+            content = self._read_body()
+        except ValueError:
+            self.send_error(400, "the length of the body cannot be read")
+            return
         try:
-            return await self._route(request)
+            found = self._route(content)
         except RequestRefusedError as error:
-            return web.json_response(error.body, status=error.status)
+            self._send(error.status, error.body)
+        except Exception as error:
+            self.close_connection = True
+            self._send(500, RequestRefusedError(500, "InternalError", repr(error)).body)
+            raise
+        else:
+            match found:
+                case str():
+                    self._send(200, found)
+                case Answer():
+                    self._send(*found)
+                case _:
+                    self._send_events(found)
+        self.close_connection |= self.server.cluster.is_closed
 
-    async def _route(self, request: web.Request) -> web.StreamResponse:
-        parts = [part for part in request.path.split("/") if part]
-        found = self._fixed(parts)
+    do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = answer  # noqa: N815 - names of http.server
+    do_DELETE = do_OPTIONS = do_TRACE = answer  # noqa: N815
+
+    def _read_body(self) -> bytes:
+        """Return the body; of one that is too large, one byte more than is allowed."""
+        content = bytearray()
+        for piece in self._pieces():
+            content += piece[: _LARGEST_BODY + 1 - len(content)]
+        return bytes(content)
+
+    def _pieces(self) -> Iterator[bytes]:
+        """Yield the body as it comes. Raise ValueError where its length cannot be read."""
+        if self.headers.get("Transfer-Encoding", "").lower() != "chunked":
+            yield from self._take(int(self.headers.get("Content-Length", "0")))
+            return
+        while size := int(self.rfile.readline(_LONGEST_LINE).partition(b";")[0], 16):
+            yield from self._take(size)
+            self.rfile.readline(_LONGEST_LINE)
+        while self.rfile.readline(_LONGEST_LINE).strip():
+            continue  # headers that stand behind the body
+
+    def _take(self, size: int) -> Iterator[bytes]:
+        while size > 0:
+            piece = self.rfile.read(min(size, _PIECE))
+            if not piece:
+                raise ConnectionError("the body has no end")
+            size -= len(piece)
+            yield piece
+
+    def _send(self, status: int, body: Document | str, warnings: Iterable[str] = ()) -> None:
+        content = (body if isinstance(body, str) else json.dumps(body)).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", _TEXT if isinstance(body, str) else _JSON)
+        self.send_header("Content-Length", str(len(content)))
+        for text in warnings:
+            self.send_header("Warning", f'299 - "{_quoted(text)}"')
+        self._end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(content)
+
+    def _end_headers(self) -> None:
+        if self.close_connection:
+            self.send_header("Connection", "close")
+        self.end_headers()
+
+    def _send_events(self, batches: Iterator[list[_Shown]]) -> None:
+        """Answer a watch: one line for each event, in chunks where the client knows them."""
+        chunked = self.request_version != "HTTP/1.0"
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        if chunked:
+            self.send_header("Transfer-Encoding", "chunked")
+        else:
+            self.close_connection = True
+        self._end_headers()
+        for batch in filter(None, batches):
+            lines = [json.dumps({"type": kind, "object": shown}) + "\n" for kind, shown in batch]
+            text = "".join(lines).encode()
+            self.wfile.write(b"%x\r\n%b\r\n" % (len(text), text) if chunked else text)
+        if chunked:
+            self.wfile.write(b"0\r\n\r\n")
+
+    def _route(self, content: bytes) -> Answer | str | Iterator[list[_Shown]]:
+        """Return the answer, or what a watch sends. Raise RequestRefusedError."""
+        path, _, query = self.path.partition("?")
+        parts = [part for part in unquote(path).split("/") if part]
+        if parts and parts[0] in _HEALTH:
+            return "ok"
+        found = self._discover(parts)
         if found is not None:
-            return found
-        place = self._place(parts)
-        params = _Params(request)
-        if request.method == "GET" and not place.name:
-            if params.is_set("watch"):
-                return await self._watch(request, place, params)
-            return web.json_response(self._list(place, params))
-        if request.method == "GET":
-            return web.json_response(self._get(place))
-        body = await _read_body(request)
-        answer = self._write(request, place, params, body)
-        headers = [("Warning", f'299 - "{_quoted(text)}"') for text in answer.warnings]
-        return web.Response(
-            status=answer.status,
-            text=json.dumps(answer.body),
-            content_type="application/json",
-            headers=headers,
-        )
+            return Answer(200, found)
+        place, params = self._place(parts), _Params(query)
+        if self.command != "GET":
+            return self._write(place, params, self._decode(content))
+        if place.name:
+            return Answer(200, self.server.cluster.get(place))
+        if params.is_set("watch"):
+            return self._watch(place, params)
+        return Answer(200, self._list(place, params))
+
+    def _decode(self, content: bytes) -> Any:
+        if len(content) > _LARGEST_BODY:
+            message = f"Maximum request body size {_LARGEST_BODY} exceeded."
+            raise RequestRefusedError(413, "RequestEntityTooLarge", message)
+        try:
+            if "yaml" in self.headers.get_content_type():
+                return yaml.safe_load(content)
+            return json.loads(content) if content else None
+        except (ValueError, yaml.YAMLError) as error:
+            raise bad_request(f"the body of the request cannot be decoded: {error}") from error
 
     # What does not depend on objects.
 
-    def _fixed(self, parts: list[str]) -> web.Response | None:
+    def _discover(self, parts: list[str]) -> Document | None:
         """Return the answer to a path that names no object; None for one that does."""
         match parts:
-            case ["healthz" | "readyz" | "livez", *_]:
-                return web.Response(text="ok")
             case ["version"]:
-                found: dict[str, Any] = self._version()
+                return self._version()
             case ["api"]:
-                found = {"kind": "APIVersions", "versions": ["v1"]}
+                return {"kind": "APIVersions", "versions": ["v1"]}
             case ["apis"]:
-                groups = [self._group(name) for name in self._cluster.catalogue.groups() if name]
-                found = {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
+                names = self.server.cluster.catalogue.groups()
+                groups = [self._group(name) for name in names if name]
+                return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
             case ["apis", group]:
-                found = {**self._group(group), "kind": "APIGroup", "apiVersion": "v1"}
+                return {**self._group(group), "kind": "APIGroup", "apiVersion": "v1"}
             case ["api", version]:
-                found = self._resources("", version)
+                return self._resources("", version)
             case ["apis", group, version]:
-                found = self._resources(group, version)
+                return self._resources(group, version)
             case ["api" | "apis", *_]:
                 return None
-            case _:
-                raise no_such_path()
-        return web.json_response(found)
+        raise no_such_path()
 
     def _version(self) -> dict[str, str]:
-        major, minor = self._cluster.server_version.removeprefix("v").split(".")[:2]
+        major, minor = self.server.cluster.server_version.removeprefix("v").split(".")[:2]
         git = f"v{major}.{minor.rstrip('+')}.0"
         return {"major": major, "minor": minor, "gitVersion": git, "platform": "fake/genguard"}
 
-    def _group(self, name: str) -> dict[str, Any]:
-        versions = self._cluster.catalogue.groups().get(name)
+    def _group(self, name: str) -> Document:
+        versions = self.server.cluster.catalogue.groups().get(name)
         if not versions:
             raise no_such_path()
         found = [{"groupVersion": f"{name}/{one}", "version": one} for one in versions]
         return {"name": name, "versions": found, "preferredVersion": found[0]}
 
-    def _resources(self, group: str, version: str) -> dict[str, Any]:
+    def _resources(self, group: str, version: str) -> Document:
         found = [
             entry
-            for one in self._cluster.catalogue
+            for one in self.server.cluster.catalogue
             if (one.group, one.version) == (group, version)
             for entry in one.discovered()
         ]
@@ -184,35 +292,26 @@ class HttpServer:
                 pass  # of the namespace itself
             case ["namespaces", space, *inside] if inside:
                 namespace, rest = space, inside
-        resource = self._cluster.catalogue.find(group, version, rest[0])
+        resource = self.server.cluster.catalogue.find(group, version, rest[0])
         name = rest[1] if len(rest) > 1 else ""
         subresource = "/".join(rest[2:])
         if resource is None or (name and resource.namespaced is not bool(namespace)):
             raise no_such_path()
         if subresource and subresource not in resource.subresources:
-            if not resource.is_custom and subresource in (
-                "log",
-                "exec",
-                "attach",
-                "token",
-                "proxy",
-            ):
+            if not resource.is_custom and subresource in _NOT_IMITATED:
                 raise not_implemented(f"{resource.name}/{subresource}")
             raise no_such_path()
         return Place(resource, namespace, name, subresource)
 
     # Objects.
 
-    def _get(self, place: Place) -> dict[str, Any]:
-        return self._cluster.get(place)
-
-    def _list(self, place: Place, params: "_Params") -> dict[str, Any]:
+    def _list(self, place: Place, params: "_Params") -> Document:
         matches = params.matches(place.resource)
-        with self._cluster.lock:
-            version = self._cluster.version
-            found = self._cluster.select(place.resource, place.namespace)
+        with self.server.cluster.lock:
+            version = self.server.cluster.version
+            found = self.server.cluster.select(place.resource, place.namespace)
         found = [one for one in found if matches(one)]
-        metadata: dict[str, Any] = {"resourceVersion": str(version)}
+        metadata: Document = {"resourceVersion": str(version)}
         begin, limit = params.position, params.limit
         if limit and len(found) > begin + limit:
             metadata["continue"] = str(begin + limit)
@@ -229,50 +328,48 @@ class HttpServer:
             "items": found,
         }
 
-    def _write(self, request: web.Request, place: Place, params: "_Params", body: Any) -> Answer:
-        call = self._call(request, params)
-        cluster = self._cluster
-        match request.method:
+    def _write(self, place: Place, params: "_Params", body: Any) -> Answer:
+        call, cluster = self._call(params), self.server.cluster
+        match self.command:
             case "POST" if not place.name or place.subresource:
                 if not place.resource.persisted:
                     return _review_access(place.resource, body)
                 if place.resource.namespaced and not place.namespace:
-                    raise RequestRefusedError(405, "MethodNotAllowed", "give a namespace")
+                    raise not_allowed("give a namespace")
                 return cluster.create(place, body, call)
             case "PUT" if place.name:
                 return cluster.update(place, body, call)
             case "PATCH" if place.name:
-                return cluster.patch(place, body, request.content_type, call)
+                return cluster.patch(place, body, self.headers.get_content_type(), call)
             case "DELETE" if place.name:
                 return cluster.delete(place, {**params.delete_options, **(body or {})}, call)
             case "DELETE":
                 return self._delete_all(place, params, body or {}, call)
-        message = "the server does not allow this method on the requested resource"
-        raise RequestRefusedError(405, "MethodNotAllowed", message)
+        raise not_allowed("the server does not allow this method on the requested resource")
 
     def _delete_all(
         self, place: Place, params: "_Params", options: Mapping[str, Any], call: Call
     ) -> Answer:
         matches = params.matches(place.resource)
-        with self._cluster.lock:
-            found = self._cluster.select(place.resource, place.namespace)
+        with self.server.cluster.lock:
+            found = self.server.cluster.select(place.resource, place.namespace)
             for one in filter(matches, found):
                 metadata = one["metadata"]
                 each = place._replace(
                     namespace=metadata.get("namespace", ""), name=metadata["name"]
                 )
-                self._cluster.delete(each, {**params.delete_options, **options}, call)
+                self.server.cluster.delete(each, {**params.delete_options, **options}, call)
         return Answer(200, self._list(place, params))
 
-    def _call(self, request: web.Request, params: "_Params") -> Call:
-        user = request.headers.get("Impersonate-User", "")
-        given = request.headers.get("Authorization", "")
+    def _call(self, params: "_Params") -> Call:
+        user = self.headers.get("Impersonate-User", "")
+        given = self.headers.get("Authorization", "")
         if not user and given.startswith(_BEARER):
             user = given.removeprefix(_BEARER)
-        agent = request.headers.get("User-Agent", "unknown").partition("/")[0][:128]
-        is_applied = request.content_type == APPLY_PATCH
+        agent = self.headers.get("User-Agent", "unknown").partition("/")[0][:128]
+        is_applied = self.headers.get_content_type() == APPLY_PATCH
         return Call(
-            user or self._user,
+            user or self.server.user,
             params.text("fieldManager") or ("" if is_applied else agent),
             params.text("dryRun") == "All",
             params.text("fieldValidation") or "Warn",
@@ -281,72 +378,56 @@ class HttpServer:
 
     # Watches.
 
-    async def _watch(
-        self, request: web.Request, place: Place, params: "_Params"
-    ) -> web.StreamResponse:
-        matches = params.matches(place.resource)
+    def _watch(self, place: Place, params: "_Params") -> Iterator[list[_Shown]]:
+        """Return what a watch sends. Raise RequestRefusedError for one that cannot begin."""
+        cluster = self.server.cluster
+        matches, seconds = params.matches(place.resource), params.seconds
         sends_first = params.is_set("sendInitialEvents")
-        with self._cluster.lock:
-            given = params.text("resourceVersion")
-            if given and not given.isdecimal():
-                raise bad_request(f"invalid resource version: {given!r}")
-            first = []
+        given = params.text("resourceVersion")
+        if given and not given.isdecimal():
+            raise bad_request(f"invalid resource version: {given!r}")
+        with cluster.lock:
+            first: list[Document] = []
             version = int(given or 0)
             if sends_first or not version:
-                first = self._cluster.select(place.resource, place.namespace)
-                version = self._cluster.version
-            self._cluster.events_since(version)  # refuses one that is too old
-        response = web.StreamResponse(headers={"Content-Type": "application/json"})
-        await response.prepare(request)
+                first = cluster.select(place.resource, place.namespace)
+                version = cluster.version
+            cluster.events_since(version)  # refuses one that is too old
         sent = [("ADDED", one) for one in first if matches(one)]
-        if sends_first and params.is_set("allowWatchBookmarks"):
+        marks = params.is_set("allowWatchBookmarks")
+        if sends_first and marks:
             marked = _bookmark(place.resource, version)
             marked["metadata"]["annotations"] = {_INITIAL_END: "true"}
             sent.append(("BOOKMARK", marked))
-        await _send(response, sent)
-        await self._follow(response, place, version, matches, params)
-        return response
+        followed = self._follow(place, version, matches, seconds, marks=marks)
+        return itertools.chain([sent], followed)
 
-    async def _follow(
-        self,
-        response: web.StreamResponse,
-        place: Place,
-        version: int,
-        matches: Match,
-        params: "_Params",
-    ) -> None:
-        """Send changes until the time of the watch is over, the client leaves or the test ends."""
-        end = time.monotonic() + params.seconds
-        marks = params.is_set("allowWatchBookmarks")
-        marked = version
-        while self._stopping is not None and not self._stopping.is_set():
-            changed = self._changed
+    def _follow(
+        self, place: Place, version: int, matches: Match, seconds: float, *, marks: bool
+    ) -> Iterator[list[_Shown]]:
+        """Yield changes until the time of the watch is over or the server stops."""
+        cluster = self.server.cluster
+        left, end, marked = seconds, time.monotonic() + seconds, version
+        while left > 0 and not cluster.is_closed:
             try:
-                events = self._cluster.events_since(version)
+                events = cluster.events_since(version, wait=min(left, _BOOKMARK_SECONDS))
             except RequestRefusedError as error:
-                await _send(response, [("ERROR", error.body)])
+                yield [("ERROR", error.body)]
                 return
-            shown = [one for event in events for one in _seen(event, place, matches)]
-            await _send(response, shown)
-            version = events[-1].version if events else version
+            yield [one for event in events for one in _seen(event, place, matches)]
+            if events:
+                version = events[-1].version
+            elif marks and marked != version:
+                marked = version
+                yield [("BOOKMARK", _bookmark(place.resource, version))]
             left = end - time.monotonic()
-            if left <= 0:
-                return
-            if events or changed is None:
-                continue
-            try:
-                await asyncio.wait_for(changed.wait(), min(left, _BOOKMARK_SECONDS))
-            except TimeoutError:
-                if marks and marked != version:
-                    marked = version
-                    await _send(response, [("BOOKMARK", _bookmark(place.resource, version))])
 
 
 class _Params:
     """The query of a request."""
 
-    def __init__(self, request: web.Request) -> None:
-        self._given: Final = parse_qs(request.query_string, keep_blank_values=True)
+    def __init__(self, query: str) -> None:
+        self._given: Final = parse_qs(query, keep_blank_values=True)
 
     def text(self, name: str) -> str:
         return self._given.get(name, [""])[-1]
@@ -373,9 +454,9 @@ class _Params:
         return float(self._number("timeoutSeconds")) or _LONGEST_WATCH
 
     @property
-    def delete_options(self) -> dict[str, Any]:
+    def delete_options(self) -> Document:
         """Options of a delete that stand in the query."""
-        found: dict[str, Any] = {}
+        found: Document = {}
         if self.text("gracePeriodSeconds"):
             found["gracePeriodSeconds"] = self._number("gracePeriodSeconds")
         if self.text("propagationPolicy"):
@@ -386,18 +467,6 @@ class _Params:
         return parse_selectors(resource, self.text("labelSelector"), self.text("fieldSelector"))
 
 
-async def _read_body(request: web.Request) -> Any:
-    content = await request.read()
-    if not content:
-        return None
-    try:
-        if "yaml" in request.content_type:
-            return yaml.safe_load(content)
-        return json.loads(content)
-    except (ValueError, yaml.YAMLError) as error:
-        raise bad_request(f"the body of the request cannot be decoded: {error}") from error
-
-
 def _review_access(resource: Resource, body: Any) -> Answer:
     """Allow everything: the fake has no authorization."""
     if resource.plural not in _ACCESS or not isinstance(body, dict):
@@ -406,7 +475,7 @@ def _review_access(resource: Resource, body: Any) -> Answer:
     return Answer(201, {**kind, **body, "status": {"allowed": True}})
 
 
-def _seen(event: Event, place: Place, matches: Match) -> list[tuple[str, dict[str, Any]]]:
+def _seen(event: Event, place: Place, matches: Match) -> list[_Shown]:
     """Return what a watch is told: an object that is selected no longer is deleted to it."""
     told = event.place
     if told.resource.key != place.resource.key:
@@ -422,16 +491,12 @@ def _seen(event: Event, place: Place, matches: Match) -> list[tuple[str, dict[st
     return [(kind, shown)]
 
 
-def _bookmark(resource: Resource, version: int) -> dict[str, Any]:
-    metadata: dict[str, Any] = {"resourceVersion": str(version), "creationTimestamp": None}
+def _bookmark(resource: Resource, version: int) -> Document:
+    metadata: Document = {"resourceVersion": str(version), "creationTimestamp": None}
     return {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": metadata}
 
 
-async def _send(response: web.StreamResponse, events: list[tuple[str, dict[str, Any]]]) -> None:
-    if events:
-        lines = [json.dumps({"type": kind, "object": shown}) + "\n" for kind, shown in events]
-        await response.write("".join(lines).encode())
-
-
 def _quoted(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"')
+    """Return a text as a header has it: in one line, and UTF-8 that is taken for Latin-1."""
+    line = " ".join(text.splitlines()).replace("\\", "\\\\").replace('"', '\\"')
+    return line.encode().decode("latin-1")

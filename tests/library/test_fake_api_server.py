@@ -3,8 +3,12 @@
 tests/differential/test_fake_api_server.py holds the same against a real one, with random writes.
 """
 
+import contextlib
+import http.client
 import json
+import socket
 import threading
+import time
 import urllib.error
 import urllib.request
 from typing import Any
@@ -286,6 +290,73 @@ def test_a_definition_that_is_posted_is_served_until_it_is_deleted(server):
     assert ask(server, "GET", "/apis/example.com/v1/stricts")[0] == 200
     assert ask(server, "DELETE", f"{path}/stricts.example.com")[0] == 200
     assert ask(server, "GET", "/apis/example.com/v1/stricts")[0] == 404
+
+
+def connect(server: FakeApiServer) -> http.client.HTTPConnection:
+    return http.client.HTTPConnection(server.url.removeprefix("http://"), timeout=PATIENCE)
+
+
+def test_a_body_that_is_too_large_is_refused_and_the_connection_goes_on(server):
+    path = "/apis/example.org/v1/namespaces/default/widgets"
+    with contextlib.closing(connect(server)) as connection:
+        for size, status, reason in (
+            (3 * 2**20 + 1, 413, "RequestEntityTooLarge"),
+            (3 * 2**20, 400, "BadRequest"),
+        ):
+            connection.request("POST", path, b" " * (size - 2) + b"[]")
+            answer = connection.getresponse()
+            assert (answer.status, json.loads(answer.read())["reason"]) == (status, reason)
+
+
+def test_a_body_in_chunks_is_read(server):
+    server.create(widget())
+    path = "/apis/example.org/v1/namespaces/default/widgets/one"
+    pieces = [b'{"spec":', b'{"size": 7}}']
+    with contextlib.closing(connect(server)) as connection:
+        kind = {"Content-Type": "application/merge-patch+json"}
+        connection.request("PATCH", path, iter(pieces), kind)
+        assert json.loads(connection.getresponse().read())["spec"] == {"size": 7}
+        connection.request("GET", path)
+        assert json.loads(connection.getresponse().read())["spec"] == {"size": 7}
+
+
+def test_a_server_that_stops_ends_every_answer_and_leaves_no_thread():
+    before = set(threading.enumerate())
+    server = FakeApiServer(*definitions()["items"])
+    server.start()
+    idle, watching, sending = (connect(server) for _ in range(3))
+    for connection in (idle, watching, sending):
+        connection.connect()
+    idle.request("GET", "/version")
+    assert idle.getresponse().read()
+    watching.request("GET", "/apis/example.org/v1/widgets?watch=true")
+    watch = watching.getresponse()
+    sending.putrequest("POST", "/apis/example.org/v1/namespaces/default/widgets")
+    sending.putheader("Content-Length", "100")
+    sending.endheaders(b"{")
+    server.create(widget())
+    assert json.loads(watch.readline())["type"] == "ADDED"
+    began = time.monotonic()
+    server.stop()
+    server.stop()
+    assert time.monotonic() - began < PATIENCE / 2
+    assert watch.read() == b""  # it has an end: otherwise that is an IncompleteRead
+    for connection in (idle, sending):
+        assert connection.sock.recv(1) == b""
+    assert set(threading.enumerate()) <= before
+    for connection in (idle, watching, sending):
+        connection.close()
+
+
+def test_a_client_that_does_not_read_holds_up_nobody():
+    with FakeApiServer(*definitions()["items"]) as server:
+        host, port = server.url.removeprefix("http://").split(":")
+        with socket.create_connection((host, int(port))) as client:
+            client.sendall(b"GET /apis/example.org/v1/widgets?watch=1 HTTP/1.1\r\nHost: a\r\n\r\n")
+            for number in range(64):
+                name = {"name": f"w-{number}", "annotations": {"a": "b" * 250_000}}
+                server.create(widget(metadata=name))
+            server.stop()
 
 
 def test_many_threads_lose_no_update(server):
