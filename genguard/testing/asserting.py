@@ -69,68 +69,55 @@ def assert_converges(
     Raises NotConvergedError, an AssertionError that names the last writes and what blocks;
     LookupError for a resource that is not served.
     """
-    wait = _Step(server, step, rounds) if step else _Quiet(server, quiet, timeout)
-    blocking: tuple[str, ...] = ()
-    for is_calm in wait.turns():
-        if is_calm or wait.is_over:
-            blocking = _find_blocking(server, resource, name, namespace, ready=ready)
-            if is_calm and not blocking:
-                return
-    said = [] if wait.is_calm else [wait.problem]
-    said += [f"not settled: {one}" for one in blocking]
-    if not wait.is_calm:
-        said += ["the last writes:", *(f"  {one}" for one in _stored(server)[-_SHOWN:])]
+
+    def find_blocking() -> tuple[str, ...]:
+        return _find_blocking(server, resource, name, namespace, ready=ready)
+
+    if step:
+        is_calm = _call_until_calm(server, step, rounds)
+        blocking = find_blocking()
+        problem = f"it still writes after {rounds} rounds"
+    else:
+        is_calm, blocking = _wait_until_settled(server, quiet, timeout, find_blocking)
+        problem = f"{timeout:g} s have no {quiet:g} s without a write"
+    if is_calm and not blocking:
+        return
+    said = [f"not settled: {one}" for one in blocking]
+    if not is_calm:
+        last = [f"  {one}" for one in _stored(server)[-_SHOWN:]]
+        said = [problem, *said, "the last writes:", *last]
     raise NotConvergedError("\n".join(said))
 
 
-class _Step:
-    """Calls a controller that is a function."""
-
-    def __init__(self, server: FakeApiServer, step: Callable[[], object], rounds: int) -> None:
-        self._server, self._step, self._rounds = server, step, rounds
-        self.is_calm = False
-        self.is_over = True
-
-    @property
-    def problem(self) -> str:
-        return f"it still writes after {self._rounds} rounds"
-
-    def turns(self) -> Iterable[bool]:
-        """Call the controller until a call writes nothing."""
-        for _ in range(self._rounds):
-            before = len(_stored(self._server))
-            self._step()
-            self.is_calm = len(_stored(self._server)) == before
-            if self.is_calm:
-                break
-        yield self.is_calm
+def _call_until_calm(server: FakeApiServer, step: Callable[[], object], rounds: int) -> bool:
+    """Call a controller until a call writes nothing; return whether one did."""
+    for _ in range(rounds):
+        before = len(_stored(server))
+        step()
+        if len(_stored(server)) == before:
+            return True
+    return False
 
 
-class _Quiet:
-    """Waits for a controller that runs beside the test."""
-
-    def __init__(self, server: FakeApiServer, quiet: float, timeout: float) -> None:
-        self._server, self._quiet, self._timeout = server, quiet, timeout
-        self.is_calm = False
-        self.is_over = False
-
-    @property
-    def problem(self) -> str:
-        return f"{self._timeout:g} s have no {self._quiet:g} s without a write"
-
-    def turns(self) -> Iterable[bool]:
-        """Yield again and again whether it has been quiet for long enough, until the time is up."""
-        end = time.monotonic() + self._timeout
-        count, since = len(_stored(self._server)), time.monotonic()
-        while not self.is_over:
-            time.sleep(_PAUSE)
-            now = time.monotonic()
-            found = len(_stored(self._server))
-            if found != count:
-                count, since = found, now
-            self.is_calm = now - since >= self._quiet
-            self.is_over = now >= end
-            yield self.is_calm
+def _wait_until_settled(
+    server: FakeApiServer,
+    quiet: float,
+    timeout: float,
+    find_blocking: Callable[[], tuple[str, ...]],
+) -> tuple[bool, tuple[str, ...]]:
+    """Wait for a controller that runs beside the test; return whether it is quiet, what blocks."""
+    since = time.monotonic()
+    count, end = len(_stored(server)), since + timeout
+    while True:
+        time.sleep(_PAUSE)
+        now, found = time.monotonic(), len(_stored(server))
+        if found != count:
+            count, since = found, now
+        is_calm, is_over = now - since >= quiet, now >= end
+        if is_calm or is_over:
+            blocking = find_blocking()
+            if is_over or not blocking:
+                return is_calm, blocking
 
 
 def _stored(server: FakeApiServer) -> list[Write]:

@@ -30,7 +30,7 @@ from genguard.testing.ownership import (
     encode,
     find_conflicts,
     find_leaves,
-    text_of,
+    refuse_conflicts,
 )
 from genguard.testing.patches import (
     APPLY_PATCH,
@@ -80,6 +80,12 @@ _CREATED: Final = 201
 _ACCEPTED: Final = 202
 _OK: Final = 200
 _REFUSED: Final = 400
+_SUCCESS: Final[Document] = {
+    "kind": "Status",
+    "apiVersion": "v1",
+    "metadata": {},
+    "status": "Success",
+}
 _CONFLICT: Final = 409
 
 
@@ -218,17 +224,14 @@ class Cluster:
     def get(self, place: Place) -> Document:
         """Return a copy of an object, or its Scale. Raise RequestRefusedError."""
         with self.lock:
-            document = self._shown(place.resource, self._stored(place).document)
-            return (
-                read_scale(place.resource, document) if place.subresource == "scale" else document
-            )
+            return self._shown(place, self._stored(place).document)
 
     def select(self, resource: Resource, namespace: str = "") -> list[Document]:
         """Return copies of the objects of a namespace, or of all, in the order of their names."""
         with self.lock:
-            found = self._objects.get(resource.key, {})
+            place, found = Place(resource), self._objects.get(resource.key, {})
             return [
-                self._shown(resource, found[key].document)
+                self._shown(place, found[key].document)
                 for key in sorted(found)
                 if not namespace or key[0] == namespace
             ]
@@ -255,34 +258,10 @@ class Cluster:
 
     def create(self, place: Place, body: Document, call: Call) -> Answer:
         """POST an object. Raise RequestRefusedError."""
-        resource = place.resource
         with self.lock:
             if place.subresource:
                 return self._post_subresource(place, body, call)
-            document = self._read_body(resource, body)
-            metadata = document["metadata"]
-            self._check_namespace(place, metadata)
-            if metadata.get("resourceVersion"):
-                raise RequestRefusedError(
-                    500, "", "resourceVersion should not be set on objects to be created"
-                )
-            name = self._new_name(resource, metadata)
-            place = place._replace(name=name)
-            warnings = complete(resource, document, call.validation)
-            self._fill_metadata(place, metadata)
-            prepare_new(resource, document)
-            if self._find(place) is not None:
-                raise exists(resource.name, name)
-            validate(resource, document)
-            review = self._review("CREATE", place, document, None, call)
-            self._count(document, None, review)
-            leaves = find_leaves(resource.shape, document)
-            owned = after_update({}, self._manager(place, call, document), {}, leaves)
-            stored = self._finish(place, document, None, owned, call)
-            self._log(
-                "CREATE", place, call, (None, document, stored), status=_CREATED, review=review
-            )
-            return Answer(_CREATED, self._shown(resource, stored), tuple(warnings))
+            return self._create(place, self._read_body(place.resource, body), call)
 
     def update(self, place: Place, body: Document, call: Call) -> Answer:
         """PUT an object or a subresource. Raise RequestRefusedError."""
@@ -292,11 +271,7 @@ class Cluster:
                 return self._put_scale(place, body, call)
             document = self._read_body(resource, body)
             metadata = document["metadata"]
-            if metadata.get("name", "") != place.name:
-                raise bad_request(
-                    f"the name of the object ({metadata.get('name', '')}) does not match the name "
-                    f"on the URL ({place.name})"
-                )
+            self._check_name(place, metadata)
             stored = self._find(place)
             if stored is None:
                 if (
@@ -305,7 +280,7 @@ class Cluster:
                     or metadata.get("resourceVersion")
                 ):
                     self._refuse_missing(place, metadata)
-                return self.create(place, body, call)
+                return self._create(place, document, call)
             if not metadata.get("resourceVersion") and self._needs_version(resource):
                 cause = (
                     "metadata.resourceVersion",
@@ -316,7 +291,6 @@ class Cluster:
 
     def patch(self, place: Place, patch: Any, content_type: str, call: Call) -> Answer:
         """PATCH an object or a subresource. Raise RequestRefusedError."""
-        resource = place.resource
         with self.lock:
             if content_type == APPLY_PATCH:
                 return self._apply(place, patch, call)
@@ -326,18 +300,11 @@ class Cluster:
                     "specified for non-apply patch"
                 )
             stored = self._stored(place)
-            current = self._shown(resource, stored.document)
-            is_scale = place.subresource == "scale"
-            if is_scale:
-                current = read_scale(resource, current)
-            patched = self._patched(resource, current, patch, content_type)
-            if is_scale:
+            current = self._shown(place, stored.document)
+            patched = self._patched(place.resource, current, patch, content_type)
+            if place.subresource == "scale":
                 return self._put_scale(place, patched, call)
-            if patched["metadata"].get("name") != place.name:
-                raise bad_request(
-                    f"the name of the object ({patched['metadata'].get('name', '')}) does not "
-                    f"match the name on the URL ({place.name})"
-                )
+            self._check_name(place, patched["metadata"])
             return self._replace(place, stored, patched, call)
 
     def delete(self, place: Place, options: Mapping[str, Any], call: Call) -> Answer:
@@ -347,38 +314,56 @@ class Cluster:
             raise not_allowed("the server does not allow this method")
         with self.lock:
             stored = self._stored(place)
-            asked = _read_delete_options(options)
-            self._check_preconditions(place, stored.document, options)
-            document = copy.deepcopy(stored.document)
-            review = self._review("DELETE", place, None, document, call, options=dict(options))
-            gone = self._end(place, document, asked, options)
             before = stored.document
-            if gone:
-                if not call.dry_run:
-                    self._remove(place, document)
-                after = None
-            else:
-                after = self._finish(place, document, stored, stored.owned, call)
-            self._log(
-                "DELETE",
-                place,
-                call,
-                (before, None, after),
-                status=_OK,
-                review=review,
-                options=dict(options),
-            )
+            asked = _read_delete_options(options)
+            self._check_preconditions(place, before, options)
+            review = self._review("DELETE", place, None, before, call, options=dict(options))
+            document, after = self._take_away(place, stored, asked, options, call)
+            self._log(place, call, review, (before, None, after), status=_OK)
+            shown = self._shown(place, document)
             if after is not None:
                 status = _ACCEPTED if options.get("orphanDependents") is False else _OK
-                return Answer(status, self._shown(resource, after))
+                return Answer(status, shown)
+            if resource.name in load_builtin_kinds().returns_deleted:
+                return Answer(_OK, shown)
             about = {"name": place.name, "kind": resource.plural, "uid": before["metadata"]["uid"]}
             details = {**about, **({"group": resource.group} if resource.group else {})}
-            done = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
-            shown = self._shown(resource, document)
-            is_shown = resource.name in load_builtin_kinds().returns_deleted
-            return Answer(_OK, shown if is_shown else {**done, "details": details})
+            return Answer(_OK, {**_SUCCESS, "details": details})
 
     # What creates, updates and deletes have in common.
+
+    def _create(
+        self, place: Place, document: Document, call: Call, owned: Owned | None = None
+    ) -> Answer:
+        """Store a new object; `owned` says who owns its fields, if it is not who creates it."""
+        resource, metadata = place.resource, document["metadata"]
+        self._check_namespace(place, metadata)
+        if metadata.get("resourceVersion"):
+            raise RequestRefusedError(
+                500, "", "resourceVersion should not be set on objects to be created"
+            )
+        place = place._replace(name=self._new_name(resource, metadata))
+        warnings = complete(resource, document, call.validation)
+        self._fill_metadata(place, metadata)
+        prepare_new(resource, document)
+        if self._find(place) is not None:
+            raise exists(resource.name, place.name)
+        validate(resource, document)
+        review = self._review("CREATE", place, document, None, call)
+        self._count(document, None, review)
+        if owned is None:
+            leaves = find_leaves(resource.shape, document)
+            owned = after_update({}, self._manager(place, call, document), {}, leaves)
+        stored = self._finish(place, document, None, owned, call)
+        self._log(place, call, review, (None, document, stored), status=_CREATED)
+        return Answer(_CREATED, self._shown(place, stored), tuple(warnings))
+
+    def _check_name(self, place: Place, metadata: Document) -> None:
+        name = metadata.get("name", "")
+        if name != place.name:
+            raise bad_request(
+                f"the name of the object ({name}) does not match the name on the URL ({place.name})"
+            )
 
     def _stored(self, place: Place) -> _Stored:
         found = self._find(place)
@@ -390,15 +375,19 @@ class Cluster:
         found = self._objects.get(place.resource.key, {})
         return found.get((place.namespace, place.name))
 
-    def _shown(self, resource: Resource, document: Document) -> Document:
-        """Return a copy of an object in the version of a resource. Raise RequestRefusedError."""
-        stored = document["apiVersion"]
+    def _shown(self, place: Place, document: Document) -> Document:
+        """Return a copy of an object in the version of a place, or its Scale there.
+
+        Raise RequestRefusedError.
+        """
+        resource, stored = place.resource, document["apiVersion"]
         if stored != resource.api_version and (resource.converted or not resource.is_custom):
             raise not_implemented(
                 f"{resource.name} was stored as {stored}: it is not converted to "
                 f"{resource.api_version}"
             )
-        return {**copy.deepcopy(document), "apiVersion": resource.api_version}
+        shown = {**copy.deepcopy(document), "apiVersion": resource.api_version}
+        return read_scale(resource, shown) if place.subresource == "scale" else shown
 
     def _read_body(self, resource: Resource, body: Any) -> Document:
         if not isinstance(body, dict):
@@ -432,8 +421,7 @@ class Cluster:
                 f"the namespace of the provided object does not match the namespace sent on the "
                 f"request: {given} and {place.namespace}"
             )
-        spaces = self.catalogue.named("namespaces")
-        space = None if spaces is None else self._find(Place(spaces, "", place.namespace))
+        space = self._find(Place(self.resource("namespaces"), "", place.namespace))
         if space is None:
             raise not_found("namespaces", place.namespace)
         if "deletionTimestamp" in space.document["metadata"]:
@@ -482,13 +470,11 @@ class Cluster:
         resource, old = place.resource, stored.document
         resets = document["metadata"].get("managedFields") in ([], [{}])
         warnings = self._settle(place, old, document, call)
-        asked = document
         document = prepare_update(resource, place.subresource, old, document)
         before = find_leaves(resource.shape, old)
         writer = self._manager(place, call, document)
         owned: Owned = {} if resets else stored.owned
         owned = after_update(owned, writer, before, find_leaves(resource.shape, document))
-        del asked
         return self._put(place, stored, document, owned, call, warnings=warnings)
 
     def _settle(self, place: Place, old: Document, document: Document, call: Call) -> list[str]:
@@ -546,11 +532,8 @@ class Cluster:
         review = self._review("UPDATE", place, shown_new, shown_old, call)
         self._count(document, old, review)
         after = self._finish(place, document, stored, owned, call)
-        self._log("UPDATE", place, call, (old, document, after), status=_OK, review=review)
-        shown = self._shown(resource, after)
-        if place.subresource == "scale":
-            shown = read_scale(resource, shown)
-        return Answer(_OK, shown, tuple(warnings))
+        self._log(place, call, review, (old, document, after), status=_OK)
+        return Answer(_OK, self._shown(place, after), tuple(warnings))
 
     def _put_scale(self, place: Place, scale: Document, call: Call) -> Answer:
         stored = self._stored(place)
@@ -616,18 +599,7 @@ class Cluster:
         clashes = find_conflicts(stored.owned, writer, find_leaves(resource.shape, old), leaves)
         if clashes and not call.force:
             self._log_refused(place, old, sent, call, _CONFLICT)
-            named = ", ".join(f'"{one.manager.name}": {text_of(one.path)}' for one in clashes)
-            count = "1 conflict" if len(clashes) == 1 else f"{len(clashes)} conflicts"
-            causes = [
-                {
-                    "reason": "FieldManagerConflict",
-                    "message": f'conflict with "{one.manager.name}"',
-                    "field": text_of(one.path),
-                }
-                for one in clashes
-            ]
-            message = f"Apply failed with {count}: conflict{'s' * (len(clashes) > 1)} with {named}"
-            raise RequestRefusedError(409, "Conflict", message, {"causes": causes})
+            raise refuse_conflicts(clashes)
         merged, owned = apply(resource.shape, old, applied, stored.owned, writer)
         complete(resource, merged, "Ignore")
         document = prepare_update(resource, place.subresource, old, merged)
@@ -643,39 +615,29 @@ class Cluster:
             applied["metadata"].pop(name, None)
         resource = place.resource
         if place.subresource == "status":
-            for name in [one for one in applied if one not in ("metadata", "status")]:
-                if name not in ("apiVersion", "kind"):
-                    del applied[name]
+            for name in applied.keys() - {"apiVersion", "kind", "metadata", "status"}:
+                del applied[name]
         elif resource.has_status:
             applied.pop("status", None)
         return warnings
 
     def _create_applied(self, place: Place, applied: Document, call: Call) -> Answer:
-        uid = applied["metadata"].get("uid")
-        if uid or applied["metadata"].get("resourceVersion"):
+        metadata, wanted = applied["metadata"], dict(applied)
+        if metadata.get("uid") or metadata.get("resourceVersion"):
             raise conflict(place.resource.name, place.name, "the object is not there")
-        answer = self.create(place, applied, call)
-        if not call.dry_run:
-            stored = self._stored(place)
-            wanted = copy.deepcopy(applied)
-            if place.resource.has_status:
-                wanted.pop("status", None)
-            writer = self._manager(place, call, applied, "Apply")
-            paths = frozenset(find_leaves(place.resource.shape, wanted))
-            stored.owned = {writer: paths} if paths else {}
-            stored.times = {writer: self._time()}
-            managed = encode(stored.owned, stored.times)
-            stored.document["metadata"]["managedFields"] = managed
-            return answer._replace(body=self._shown(place.resource, stored.document))
-        return answer
+        if place.resource.has_status:
+            wanted.pop("status", None)
+        paths = frozenset(find_leaves(place.resource.shape, wanted))
+        writer = self._manager(place, call, applied, "Apply")
+        return self._create(place, applied, call, {writer: paths} if paths else {})
 
     def _post_subresource(self, place: Place, body: Document, call: Call) -> Answer:
-        done = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
         stored = self._stored(place)
         old = stored.document
         name = (body.get("metadata") or {}).get("name", place.name)
         if name != place.name:
             raise bad_request("the name in the URL does not match the name in the body")
+        after: Document | None
         if place.subresource == "binding":
             if old["spec"].get("nodeName"):
                 why = f"pod {place.name} is already assigned to node"
@@ -684,24 +646,17 @@ class Cluster:
             document["spec"]["nodeName"] = (body.get("target") or {}).get("name", "")
             ready = {"type": "PodScheduled", "status": "True", "lastTransitionTime": self._time()}
             document.setdefault("status", {}).setdefault("conditions", []).append(ready)
-            review = self._review("CREATE", place, body, None, call)
             after = self._finish(place, document, stored, stored.owned, call)
-            self._log("CREATE", place, call, (old, body, after), status=_CREATED, review=review)
-            return Answer(_CREATED, {**done, "code": _CREATED})
-        if place.subresource == "eviction":
+        elif place.subresource == "eviction":
             self._check_budgets(place, old)
-            review = self._review("CREATE", place, body, None, call)
             options = body.get("deleteOptions") or {}
-            document = copy.deepcopy(old)
             asked = _read_delete_options(options)
-            left: Document | None = None
-            if self._end(place, document, asked, options):
-                self._remove(place, document)
-            else:
-                left = self._finish(place, document, stored, stored.owned, call)
-            self._log("CREATE", place, call, (old, body, left), status=_CREATED, review=review)
-            return Answer(_CREATED, {**done, "code": _CREATED})
-        raise not_implemented(f"a POST to {place.resource.name}/{place.subresource}")
+            _, after = self._take_away(place, stored, asked, options, call)
+        else:
+            raise not_implemented(f"a POST to {place.resource.name}/{place.subresource}")
+        review = self._review("CREATE", place, body, None, call)
+        self._log(place, call, review, (old, body, after), status=_CREATED)
+        return Answer(_CREATED, {**_SUCCESS, "code": _CREATED})
 
     def _check_budgets(self, place: Place, pod: Document) -> None:
         for key, stored in self._objects.get(("policy", "poddisruptionbudgets"), {}).items():
@@ -710,6 +665,23 @@ class Cluster:
                 raise not_implemented(
                     f"an eviction of a pod that the PodDisruptionBudget {key[1]} selects"
                 )
+
+    def _take_away(
+        self,
+        place: Place,
+        stored: _Stored,
+        asked: DeleteOptions,
+        options: Mapping[str, Any],
+        call: Call,
+    ) -> tuple[Document, Document | None]:
+        """Return an object after a delete, and what is stored of it then: None if it is gone."""
+        document = copy.deepcopy(stored.document)
+        if not self._end(place, document, asked, options):
+            after = self._finish(place, document, stored, stored.owned, call)
+            return after, after
+        if not call.dry_run:
+            self._remove(place, document)
+        return document, None
 
     def _end(
         self,
@@ -831,12 +803,10 @@ class Cluster:
     def _forget(self, definition: Document) -> None:
         """Delete the custom resources of a definition that is gone."""
         spec = definition["spec"]
-        key = (spec["group"], spec["names"]["plural"])
-        resource = next((one for one in self.catalogue if one.key == key), None)
-        for space, name in list(self._objects.get(key, {})):
-            if resource is not None:
-                place = Place(resource, space, name)
-                self._remove(place, self._stored(place).document)
+        resource = self.catalogue.named(f"{spec['names']['plural']}.{spec['group']}")
+        if resource is not None:
+            for key, stored in list(self._objects.get(resource.key, {}).items()):
+                self._remove(Place(resource, *key), stored.document)
         self.catalogue.forget(definition["metadata"]["name"])
 
     def _establish(self, definition: Document) -> None:
@@ -895,7 +865,6 @@ class Cluster:
         kind = {**of_object, "kind": resource.kind}
         if place.subresource == "scale":
             kind = {"group": "autoscaling", "version": "v1", "kind": "Scale"}
-        how = {"fieldManager": call.manager, **(options or {})}
         return {
             "kind": "AdmissionReview",
             "apiVersion": "admission.k8s.io/v1",
@@ -911,36 +880,28 @@ class Cluster:
                 "object": shown[0],
                 "oldObject": shown[1],
                 "dryRun": call.dry_run,
-                "options": options if operation == "DELETE" else how,
+                "options": {"fieldManager": call.manager} if options is None else options,
             },
         }
 
     def _log(
         self,
-        operation: str,
         place: Place,
         call: Call,
+        review: Document,
         documents: tuple[Document | None, Document | None, Document | None],
         *,
         status: int,
-        review: Document,
-        options: Document | None = None,
     ) -> None:
+        """Remember a write, with the object before it, as asked for, and after it."""
         before, asked, after = documents
+        operation = review["request"]["operation"]
         write = Write(
-            time=self._now(),
-            user=call.user,
-            manager=call.manager,
-            operation=operation,
-            place=place,
-            before=before,
-            asked=asked,
-            after=after,
-            status=status,
+            self._now(), call.user, call.manager, operation, place, before, asked, after, status,
             dry_run=call.dry_run,
-            options=options,
+            options=review["request"]["options"] if operation == "DELETE" else None,
             review=review,
-        )
+        )  # fmt: skip
         self.writes.append(write)
 
     def _log_refused(
@@ -948,7 +909,7 @@ class Cluster:
     ) -> None:
         """Remember an update that webhooks would have seen, and that was not stored."""
         review = self._review("UPDATE", place, asked, old, call)
-        self._log("UPDATE", place, call, (old, asked, None), status=status, review=review)
+        self._log(place, call, review, (old, asked, None), status=status)
 
     def _tell(self, event: Event) -> None:
         self._events.append(event)

@@ -13,7 +13,6 @@ from genguard.objects.lines import LONGEST_LINE, bounded
 from genguard.testing.cluster import Call, Cluster, Place, Write
 from genguard.testing.patches import APPLY_PATCH, MERGE_PATCH
 from genguard.testing.preparing import read_scale
-from genguard.testing.resources import Resource
 from genguard.testing.server import HttpServer
 
 Definition = Mapping[str, Any] | Path | str
@@ -222,11 +221,6 @@ class FakeApiServer:
         return Place(found, namespace if found.namespaced else "", name)
 
     def _place_of(self, document: Mapping[str, Any]) -> Place:
-        found = self._resource_of(document)
-        metadata = document.get("metadata") or {}
-        return Place(found, metadata.get("namespace", "default") if found.namespaced else "")
-
-    def _resource_of(self, document: Mapping[str, Any]) -> Resource:
         api_version, kind = document.get("apiVersion", ""), document.get("kind", "")
         found = self._cluster.catalogue.of_kind(api_version, kind)
         if found is None:
@@ -234,7 +228,8 @@ class FakeApiServer:
                 f"{kind or 'an object without kind'} of {api_version or 'no apiVersion'} is not "
                 "served: give its CustomResourceDefinition to FakeApiServer"
             )
-        return found
+        metadata = document.get("metadata") or {}
+        return Place(found, metadata.get("namespace", "default") if found.namespaced else "")
 
 
 def _read_definitions(given: Definition) -> Iterator[dict[str, Any]]:

@@ -9,9 +9,10 @@ Source: sigs.k8s.io/structured-merge-diff (merge/update.go), which the API serve
 
 import copy
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from genguard.testing.refusals import RequestRefusedError
 from genguard.testing.shapes import ListType, Shape
 
 Step = tuple[str, str]
@@ -210,7 +211,23 @@ def _fields(paths: Iterable[Path]) -> dict[str, Any]:
     return found
 
 
-def text_of(path: Path) -> str:
+def refuse_conflicts(found: Sequence[Conflict]) -> RequestRefusedError:
+    """Return 409: an apply would change fields of other managers, and is not forced."""
+    causes = [
+        {
+            "reason": "FieldManagerConflict",
+            "message": f'conflict with "{one.manager.name}"',
+            "field": _text_of(one.path),
+        }
+        for one in found
+    ]
+    named = ", ".join(f'"{one.manager.name}": {_text_of(one.path)}' for one in found)
+    conflicts = "conflict" if len(found) == 1 else "conflicts"
+    message = f"Apply failed with {len(found)} {conflicts}: {conflicts} with {named}"
+    return RequestRefusedError(409, "Conflict", message, {"causes": causes})
+
+
+def _text_of(path: Path) -> str:
     """Return a path as the API server writes it in a conflict: `.spec.ports[port=80].name`."""
     return "".join(f".{name}" if kind == "f" else f"[{_keys(name)}]" for kind, name in path)
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from genguard.testing.refusals import RequestRefusedError, bad_request, invalid_object
+from genguard.testing.refusals import bad_request, invalid_object, no_such_path
 from genguard.testing.resources import Resource
 from genguard.testing.schema import fill_defaults, find_problems
 from genguard.testing.shapes import BuiltIn, drop_unknown, fill_builtin_defaults
@@ -133,17 +133,17 @@ def prepare_update(
     resource: Resource, subresource: str, old: Mapping[str, Any], asked: Document
 ) -> Document:
     """Return what an update of the object or of a subresource stores, without generation."""
-    taken = _TAKEN.get(subresource)
-    if taken is not None:
-        new = taken(old, asked)
-    elif subresource == "status":
-        new = _status_of(resource, old, asked)
+    stored = copy.deepcopy(dict(old))
+    take = _TAKEN.get(subresource)
+    if take is not None:
+        new = stored
+        take(new, asked)
+        if subresource in _WITH_METADATA and not resource.is_custom:
+            new["metadata"] = asked.get("metadata", {})
     else:
         new = asked
         if resource.has_status:
-            new.pop("status", None)
-            if "status" in old:
-                new["status"] = copy.deepcopy(old["status"])
+            _take_status(new, stored)
     metadata = new.setdefault("metadata", {})
     for name in SERVER_FIELDS:
         metadata.pop(name, None)
@@ -152,30 +152,18 @@ def prepare_update(
     return new
 
 
-def _status_of(resource: Resource, old: Mapping[str, Any], asked: Document) -> Document:
-    """Of a custom resource the status alone is taken, of built-in kinds metadata too."""
-    new = copy.deepcopy(dict(old))
-    new.pop("status", None)
-    if "status" in asked:
-        new["status"] = asked["status"]
-    if not resource.is_custom:
-        new["metadata"] = asked.get("metadata", {})
-    return new
+def _take_status(new: Document, asked: Document) -> None:
+    _take(new, asked, ("status",))
 
 
-def _take_ephemeral_containers(old: Mapping[str, Any], asked: Document) -> Document:
-    new = copy.deepcopy(dict(old))
-    new["metadata"] = asked.get("metadata", {})
-    spec = asked.get("spec") or {}
-    new["spec"].pop("ephemeralContainers", None)
-    if spec.get("ephemeralContainers"):
-        new["spec"]["ephemeralContainers"] = spec["ephemeralContainers"]
-    return new
+def _take_ephemeral_containers(new: Document, asked: Document) -> None:
+    if (asked.get("spec") or {}).get("ephemeralContainers"):
+        new["spec"]["ephemeralContainers"] = asked["spec"]["ephemeralContainers"]
+    else:
+        new["spec"].pop("ephemeralContainers", None)
 
 
-def _take_resources(old: Mapping[str, Any], asked: Document) -> Document:
-    new = copy.deepcopy(dict(old))
-    new["metadata"] = asked.get("metadata", {})
+def _take_resources(new: Document, asked: Document) -> None:
     spec = asked.get("spec") or {}
     _take(new["spec"], spec, ("resources",))
     for each in ("containers", "initContainers"):
@@ -185,7 +173,6 @@ def _take_resources(old: Mapping[str, Any], asked: Document) -> Document:
             raise invalid_object("Pod", new["metadata"].get("name", ""), [cause])
         for one, other in zip(mine, theirs, strict=True):
             _take(one, other, ("resources", "resizePolicy"))
-    return new
 
 
 def _take(mine: Document, theirs: Mapping[str, Any], names: tuple[str, ...]) -> None:
@@ -195,26 +182,25 @@ def _take(mine: Document, theirs: Mapping[str, Any], names: tuple[str, ...]) -> 
             mine[name] = theirs[name]
 
 
-def _take_approval(old: Mapping[str, Any], asked: Document) -> Document:
-    new = copy.deepcopy(dict(old))
+def _take_approval(new: Document, asked: Document) -> None:
     conditions = (asked.get("status") or {}).get("conditions")
     new.setdefault("status", {})["conditions"] = conditions or []
-    return new
 
 
-def _take_finalizers(old: Mapping[str, Any], asked: Document) -> Document:
-    new = copy.deepcopy(dict(old))
+def _take_finalizers(new: Document, asked: Document) -> None:
     finalizers = (asked.get("spec") or {}).get("finalizers") or []
     new.setdefault("spec", {})["finalizers"] = finalizers
-    return new
 
 
-_TAKEN: Final[dict[str, Callable[[Mapping[str, Any], Document], Document]]] = {
+_TAKEN: Final[dict[str, Callable[[Document, Document], None]]] = {
+    "status": _take_status,
     "ephemeralcontainers": _take_ephemeral_containers,
     "resize": _take_resources,
     "approval": _take_approval,
     "finalize": _take_finalizers,
 }
+_WITH_METADATA: Final = frozenset({"status", "ephemeralcontainers", "resize"})
+"""Subresources of built-in kinds that take metadata, too."""
 
 
 def check_finalizers(resource: Resource, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
@@ -233,9 +219,7 @@ def read_scale(resource: Resource, document: Mapping[str, Any]) -> Document:
     """Return the Scale of an object, as autoscaling/v1 has it."""
     paths = resource.scale
     if paths is None:
-        raise RequestRefusedError(
-            404, "NotFound", "the server could not find the requested resource"
-        )
+        raise no_such_path()
     metadata = document["metadata"]
     shown = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
     status: Document = {"replicas": read_path(document, paths.status_replicas) or 0}

@@ -224,17 +224,15 @@ def _declared(definition: Mapping[str, Any], known: Iterable[CustomResource]) ->
             names.get("listKind") or f"{one.kind}List",
             tuple(names.get("shortNames") or ()),
             schema=schema,
-            scale=_scale_paths(scale) if scale else None,
+            scale=None
+            if not scale
+            else ScalePaths(
+                scale.get("specReplicasPath", ""),
+                scale.get("statusReplicasPath", ""),
+                scale.get("labelSelectorPath", ""),
+            ),
             selectable=tuple(
                 each["jsonPath"].removeprefix(".") for each in version.get("selectableFields", ())
             ),
             converted=converts and not version.get("storage"),
         )
-
-
-def _scale_paths(declared: Mapping[str, Any]) -> ScalePaths:
-    return ScalePaths(
-        declared.get("specReplicasPath", ""),
-        declared.get("statusReplicasPath", ""),
-        declared.get("labelSelectorPath", ""),
-    )

@@ -312,7 +312,7 @@ class _Connection(BaseHTTPRequestHandler):
             found = self.server.cluster.select(place.resource, place.namespace)
         found = [one for one in found if matches(one)]
         metadata: Document = {"resourceVersion": str(version)}
-        begin, limit = params.position, params.limit
+        begin, limit = params.number("continue"), params.number("limit")
         if limit and len(found) > begin + limit:
             metadata["continue"] = str(begin + limit)
             metadata["remainingItemCount"] = len(found) - begin - limit
@@ -381,7 +381,8 @@ class _Connection(BaseHTTPRequestHandler):
     def _watch(self, place: Place, params: "_Params") -> Iterator[list[_Shown]]:
         """Return what a watch sends. Raise RequestRefusedError for one that cannot begin."""
         cluster = self.server.cluster
-        matches, seconds = params.matches(place.resource), params.seconds
+        matches = params.matches(place.resource)
+        seconds = params.number("timeoutSeconds") or _LONGEST_WATCH
         sends_first = params.is_set("sendInitialEvents")
         given = params.text("resourceVersion")
         if given and not given.isdecimal():
@@ -435,30 +436,18 @@ class _Params:
     def is_set(self, name: str) -> bool:
         return self.text(name).lower() in ("true", "1")
 
-    def _number(self, name: str) -> int:
+    def number(self, name: str) -> int:
         text = self.text(name) or "0"
         if not text.isdecimal():
             raise bad_request(f"{name} must be a number: {text!r}")
         return int(text)
 
     @property
-    def limit(self) -> int:
-        return self._number("limit")
-
-    @property
-    def position(self) -> int:
-        return self._number("continue")
-
-    @property
-    def seconds(self) -> float:
-        return float(self._number("timeoutSeconds")) or _LONGEST_WATCH
-
-    @property
     def delete_options(self) -> Document:
         """Options of a delete that stand in the query."""
         found: Document = {}
         if self.text("gracePeriodSeconds"):
-            found["gracePeriodSeconds"] = self._number("gracePeriodSeconds")
+            found["gracePeriodSeconds"] = self.number("gracePeriodSeconds")
         if self.text("propagationPolicy"):
             found["propagationPolicy"] = self.text("propagationPolicy")
         return found

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
 from importlib import resources
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import msgspec
 
@@ -22,54 +22,6 @@ class ListType(StrEnum):
     ATOMIC = "atomic"
     SET = "set"
     MAP = "map"
-
-
-class Shape(Protocol):
-    """What is known of one place in an object."""
-
-    @property
-    def list_type(self) -> ListType:
-        """How a list merges."""
-
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """Of a list that is a map: the fields that tell its items apart."""
-
-    @property
-    def patch_key(self) -> str:
-        """By what a strategic merge patch joins a list.
-
-        `.`: by its values. "": it is replaced.
-        """
-
-    @property
-    def is_atomic(self) -> bool:
-        """Whether a map is written as a whole."""
-
-    def field(self, name: str) -> "Shape | None":
-        """Return what is known of a field; None for one that the kind does not have."""
-
-    def item(self) -> "Shape":
-        """Return what is known of an item of a list."""
-
-
-class _Anything:
-    """A place of which nothing is known: every field is kept, lists are replaced."""
-
-    list_type: Final = ListType.ATOMIC
-    keys: Final = ()
-    patch_key: Final = ""
-    is_atomic: Final = False
-
-    def field(self, name: str) -> Shape | None:
-        del name
-        return self
-
-    def item(self) -> Shape:
-        return self
-
-
-ANYTHING: Final[Shape] = _Anything()
 
 
 class BuiltInKinds(msgspec.Struct, frozen=True, rename="camel"):
@@ -108,7 +60,13 @@ def load_builtin_defaults() -> dict[str, dict[str, Any]]:
 
 @dataclass(frozen=True, slots=True)
 class BuiltIn:
-    """A place in a built-in kind."""
+    """A place in a built-in kind.
+
+    list_type  how a list merges
+    keys       of a list that is a map: the fields that tell its items apart
+    patch_key  by what a strategic merge patch joins a list; `.`: by its values, "": it is replaced
+    is_atomic  whether a map is written as a whole
+    """
 
     type_name: str = ""
     element: "BuiltIn | None" = None
@@ -118,8 +76,11 @@ class BuiltIn:
     is_atomic: bool = False
     is_map: bool = False
 
-    def field(self, name: str) -> Shape | None:
-        """See Shape. A field of a struct must be known; a map takes every name."""
+    def field(self, name: str) -> "Shape | None":
+        """Return what is known of a field; None for one that the kind does not have.
+
+        A field of a struct must be known; a map takes every name.
+        """
         if self.is_map:
             return self.element
         known = load_builtin_kinds().types.get(self.type_name)
@@ -128,8 +89,8 @@ class BuiltIn:
         code = known.get(name)
         return None if code is None else parse_code(code)
 
-    def item(self) -> Shape:
-        """See Shape."""
+    def item(self) -> "Shape":
+        """Return what is known of an item of a list."""
         return ANYTHING if self.element is None else self.element
 
 
@@ -158,7 +119,66 @@ def parse_code(code: str) -> BuiltIn:
     return BuiltIn(element=element, list_type=ListType.MAP, keys=keys, patch_key=patch_key)
 
 
-METADATA: Final = "meta/v1.ObjectMeta"
+_OBJECT_FIELDS: Final = {
+    "apiVersion": BuiltIn(),
+    "kind": BuiltIn(),
+    "metadata": BuiltIn("meta/v1.ObjectMeta"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """A place in a custom resource, as the schema of its version declares it; see BuiltIn."""
+
+    schema: Mapping[str, Any]
+    is_object: bool = False
+    """It has apiVersion, kind and metadata, which no schema needs to declare."""
+    patch_key: str = field(default="", init=False)
+
+    @property
+    def keeps_unknown(self) -> bool:
+        """Fields that are not declared are stored."""
+        return bool(self.schema.get("x-kubernetes-preserve-unknown-fields"))
+
+    @property
+    def list_type(self) -> ListType:
+        """See BuiltIn."""
+        return ListType(self.schema.get("x-kubernetes-list-type", "atomic"))
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """See BuiltIn."""
+        return tuple(self.schema.get("x-kubernetes-list-map-keys", ()))
+
+    @property
+    def is_atomic(self) -> bool:
+        """See BuiltIn."""
+        return self.schema.get("x-kubernetes-map-type") == "atomic"
+
+    def field(self, name: str) -> "Shape | None":
+        """See BuiltIn."""
+        embedded = self.schema.get("x-kubernetes-embedded-resource")
+        if (self.is_object or embedded) and name in _OBJECT_FIELDS:
+            return _OBJECT_FIELDS[name]
+        declared = (self.schema.get("properties") or {}).get(name)
+        if isinstance(declared, Mapping):
+            return Declared(declared)
+        others = self.schema.get("additionalProperties")
+        if isinstance(others, Mapping):
+            return Declared(others)
+        return ANYTHING if others is True or self.keeps_unknown else None
+
+    def item(self) -> "Shape":
+        """See BuiltIn."""
+        items = self.schema.get("items")
+        return Declared(items) if isinstance(items, Mapping) else ANYTHING
+
+
+Shape = BuiltIn | Declared
+"""What is known of one place in an object."""
+
+ANYTHING: Final = Declared({"x-kubernetes-preserve-unknown-fields": True})
+"""A place of which nothing is known: every field is kept, lists are replaced."""
 
 
 def builtin_shape(group: str, version: str, kind: str) -> Shape:
@@ -176,8 +196,6 @@ def fill_builtin_defaults(shape: Shape, value: Any) -> None:
         return
     if not isinstance(value, dict) or not isinstance(shape, BuiltIn):
         return
-    if shape.type_name in _CONTAINERS:
-        _fill_pull_policy(value)
     for name, default in load_builtin_defaults().get(shape.type_name, {}).items():
         if name not in value:
             value[name] = copy.deepcopy(default)
@@ -203,8 +221,8 @@ def _fill_job(spec: dict[str, Any]) -> None:
 
 def _fill_pull_policy(container: dict[str, Any]) -> None:
     name = str(container.get("image", "")).rpartition("/")[2]
-    if not set(name) & {":", "@"} or name.endswith(":latest"):
-        container["imagePullPolicy"] = container.get("imagePullPolicy", "Always")
+    is_latest = not set(name) & {":", "@"} or name.endswith(":latest")
+    container.setdefault("imagePullPolicy", "Always" if is_latest else "IfNotPresent")
 
 
 def _fill_target_port(port: dict[str, Any]) -> None:
@@ -217,66 +235,16 @@ def _fill_policy_types(spec: dict[str, Any]) -> None:
         spec["policyTypes"] = ["Ingress", "Egress"] if spec.get("egress") else ["Ingress"]
 
 
-_CONTAINERS: Final = frozenset({"core/v1.Container", "core/v1.EphemeralContainer"})
 _DEPENDENT_DEFAULTS: Final[dict[str, Callable[[dict[str, Any]], None]]] = {
     "apps/v1.DeploymentStrategy": _fill_rolling_update,
     "apps/v1.DaemonSetUpdateStrategy": _fill_rolling_update,
     "apps/v1.StatefulSetUpdateStrategy": _fill_rolling_update,
     "batch/v1.JobSpec": _fill_job,
+    "core/v1.Container": _fill_pull_policy,
+    "core/v1.EphemeralContainer": _fill_pull_policy,
     "core/v1.ServicePort": _fill_target_port,
     "networking/v1.NetworkPolicySpec": _fill_policy_types,
 }
-
-
-_OBJECT_FIELDS: Final = {"apiVersion": BuiltIn(), "kind": BuiltIn(), "metadata": BuiltIn(METADATA)}
-
-
-@dataclass(frozen=True, slots=True)
-class Declared:
-    """A place in a custom resource, as the schema of its version declares it."""
-
-    schema: Mapping[str, Any]
-    is_object: bool = False
-    """It has apiVersion, kind and metadata, which no schema needs to declare."""
-    patch_key: str = field(default="", init=False)
-
-    @property
-    def keeps_unknown(self) -> bool:
-        """Fields that are not declared are stored."""
-        return bool(self.schema.get("x-kubernetes-preserve-unknown-fields"))
-
-    @property
-    def list_type(self) -> ListType:
-        """See Shape."""
-        return ListType(self.schema.get("x-kubernetes-list-type", "atomic"))
-
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """See Shape."""
-        return tuple(self.schema.get("x-kubernetes-list-map-keys", ()))
-
-    @property
-    def is_atomic(self) -> bool:
-        """See Shape."""
-        return self.schema.get("x-kubernetes-map-type") == "atomic"
-
-    def field(self, name: str) -> Shape | None:
-        """See Shape."""
-        embedded = self.schema.get("x-kubernetes-embedded-resource")
-        if (self.is_object or embedded) and name in _OBJECT_FIELDS:
-            return _OBJECT_FIELDS[name]
-        declared = (self.schema.get("properties") or {}).get(name)
-        if isinstance(declared, Mapping):
-            return Declared(declared)
-        others = self.schema.get("additionalProperties")
-        if isinstance(others, Mapping):
-            return Declared(others)
-        return ANYTHING if others is True or self.keeps_unknown else None
-
-    def item(self) -> Shape:
-        """See Shape."""
-        items = self.schema.get("items")
-        return Declared(items) if isinstance(items, Mapping) else ANYTHING
 
 
 def drop_unknown(shape: Shape, value: Any, path: str = "") -> list[str]:
