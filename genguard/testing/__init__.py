@@ -23,9 +23,9 @@ if TYPE_CHECKING:
         assert_no_loop,
         find_loops,
     )
-    from genguard.testing.cluster import Write
     from genguard.testing.fake import Definition, FakeApiServer
     from genguard.testing.refusals import RequestRefusedError
+    from genguard.testing.writes import Write
 
 __all__ = [
     "Definition",
@@ -47,7 +47,7 @@ _MODULES: Final = {
     "NotConvergedError": "asserting",
     "Recording": "asserting",
     "RequestRefusedError": "refusals",
-    "Write": "cluster",
+    "Write": "writes",
     "assert_converges": "asserting",
     "assert_no_loop": "asserting",
     "find_loops": "asserting",

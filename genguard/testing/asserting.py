@@ -12,8 +12,8 @@ from genguard.objects.lines import LONGEST_LINE, Line, bounded
 from genguard.replay import Replay, as_row
 from genguard.review_setup import ReviewOptions
 from genguard.status.evaluate import evaluate
-from genguard.testing.cluster import Write
 from genguard.testing.fake import FakeApiServer
+from genguard.testing.writes import Write
 
 _SHOWN: Final = 10
 _PAUSE: Final = 0.02

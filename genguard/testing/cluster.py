@@ -9,19 +9,16 @@ import threading
 import uuid
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from genguard.admission.decode import decode_review
 from genguard.generation.custom import BadDefinitionError
-from genguard.generation.deletion import DeleteOptions, predict_delete, remaining_finalizers
-from genguard.generation.strategy import OnDelete
 from genguard.generation.table import DEFAULT_SERVER_VERSION, load_table
 from genguard.objects.equality import same_json
-from genguard.objects.metadata import ObjectMeta
+from genguard.testing.deleting import end, is_over
 from genguard.testing.ownership import (
     Manager,
     Owned,
@@ -50,11 +47,13 @@ from genguard.testing.preparing import (
     prepare_update,
     read_scale,
     take_scale,
+    timestamp,
     validate,
 )
 from genguard.testing.refusals import (
     MODIFIED,
     RequestRefusedError,
+    about,
     bad_request,
     conflict,
     exists,
@@ -65,21 +64,20 @@ from genguard.testing.refusals import (
     not_found,
     not_implemented,
     unsupported_media,
+    wrong_uid,
 )
-from genguard.testing.resources import Catalogue, Resource
+from genguard.testing.resources import DEFINITIONS, Catalogue, Resource
 from genguard.testing.selecting import selects
 from genguard.testing.shapes import load_builtin_kinds
+from genguard.testing.writes import Answer, Call, Event, Place, Write, make_review
 
 MOST_EVENTS: Final = 10_000
 """A watch from an older resourceVersion is answered with 410, as by a real server."""
 MOST_WRITES: Final = 20_000
 NAMESPACES: Final = ("default", "kube-node-lease", "kube-public", "kube-system")
-_DEFINITIONS: Final = ("apiextensions.k8s.io", "customresourcedefinitions")
-_SECONDS_OF_GRACE: Final = 30
 _CREATED: Final = 201
 _ACCEPTED: Final = 202
 _OK: Final = 200
-_REFUSED: Final = 400
 _SUCCESS: Final[Document] = {
     "kind": "Status",
     "apiVersion": "v1",
@@ -89,97 +87,7 @@ _SUCCESS: Final[Document] = {
 _CONFLICT: Final = 409
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
-    """Who writes, and how: what a request says beside the object.
-
-    manager     fieldManager
-    validation  fieldValidation: `Ignore`, `Warn` or `Strict`
-    force       an apply that takes fields from other managers; None where it was not given
-    """
-
-    user: str = "test"
-    manager: str = "test"
-    dry_run: bool = False
-    validation: str = "Warn"
-    force: bool | None = None
-
-
-class Answer(NamedTuple):
-    """What the fake answers: an HTTP status, an object, and warnings."""
-
-    status: int
-    body: Document
-    warnings: tuple[str, ...] = ()
-
-
-class Place(NamedTuple):
-    """An object, or one of its subresources."""
-
-    resource: Resource
-    namespace: str = ""
-    name: str = ""
-    subresource: str = ""
-
-
-class Event(NamedTuple):
-    """A change that watches are told of; `before` is None for a new object."""
-
-    version: int
-    type: str
-    place: Place
-    object: Document
-    before: Document | None
-
-
-@dataclass(frozen=True, slots=True)
-class Write:
-    """One write in the log of the fake: who asked for what, and what was stored.
-
-    asked   the object that was asked for, before generation was counted; None for a delete
-    after   the object that is stored then; None where it is gone, or the write was refused
-    status  the HTTP status of the answer
-    """
-
-    time: datetime
-    user: str
-    manager: str
-    operation: str
-    place: Place
-    before: Document | None
-    asked: Document | None
-    after: Document | None
-    status: int
-    dry_run: bool = False
-    options: Document | None = None
-    review: Document = field(default_factory=dict, repr=False)
-
-    @property
-    def is_stored(self) -> bool:
-        """Whether it changed what is stored: not refused, no dry run, and not the same again."""
-        return not self.is_refused and not self.dry_run and self.before != self.after
-
-    @property
-    def is_refused(self) -> bool:
-        """Whether the answer was an error."""
-        return self.status >= _REFUSED
-
-    def __str__(self) -> str:
-        """One line: who did what to which object, and its generation before and after."""
-        place = self.place
-        name = "/".join(part for part in (place.namespace, place.name, place.subresource) if part)
-        steps = [
-            "-" if one is None else str(one["metadata"].get("generation", "-"))
-            for one in (self.before, self.after)
-        ]
-        return (
-            f"{self.user} ({self.manager}) {self.operation} {place.resource.name} {name}: "
-            f"{self.status}, generation {steps[0]} → {steps[1]}"
-        )
-
-
-@dataclass(slots=True)
-class _Stored:
+class _Stored(NamedTuple):
     document: Document
     owned: Owned
     times: dict[Manager, str]
@@ -279,9 +187,14 @@ class Cluster:
                     or place.subresource
                     or metadata.get("resourceVersion")
                 ):
-                    self._refuse_missing(place, metadata)
+                    if metadata.get("uid"):
+                        raise wrong_uid(resource.name, place.name, metadata["uid"])
+                    raise not_found(resource.name, place.name)
                 return self._create(place, document, call)
-            if not metadata.get("resourceVersion") and self._needs_version(resource):
+            needs_version = load_builtin_kinds().needs_resource_version
+            if not metadata.get("resourceVersion") and (
+                resource.is_custom or resource.name in needs_version
+            ):
                 cause = (
                     "metadata.resourceVersion",
                     "Invalid value: 0: must be specified for an update",
@@ -315,10 +228,8 @@ class Cluster:
         with self.lock:
             stored = self._stored(place)
             before = stored.document
-            asked = _read_delete_options(options)
-            self._check_preconditions(place, before, options)
-            review = self._review("DELETE", place, None, before, call, options=dict(options))
-            document, after = self._take_away(place, stored, asked, options, call)
+            document, after = self._take_away(place, stored, options, call)
+            review = make_review("DELETE", place, None, before, call, options=dict(options))
             self._log(place, call, review, (before, None, after), status=_OK)
             shown = self._shown(place, document)
             if after is not None:
@@ -326,8 +237,7 @@ class Cluster:
                 return Answer(status, shown)
             if resource.name in load_builtin_kinds().returns_deleted:
                 return Answer(_OK, shown)
-            about = {"name": place.name, "kind": resource.plural, "uid": before["metadata"]["uid"]}
-            details = {**about, **({"group": resource.group} if resource.group else {})}
+            details = {**about(resource.name, place.name), "uid": before["metadata"]["uid"]}
             return Answer(_OK, {**_SUCCESS, "details": details})
 
     # What creates, updates and deletes have in common.
@@ -349,7 +259,7 @@ class Cluster:
         if self._find(place) is not None:
             raise exists(resource.name, place.name)
         validate(resource, document)
-        review = self._review("CREATE", place, document, None, call)
+        review = make_review("CREATE", place, document, None, call)
         self._count(document, None, review)
         if owned is None:
             leaves = find_leaves(resource.shape, document)
@@ -453,18 +363,6 @@ class Cluster:
         if place.resource.namespaced:
             metadata["namespace"] = place.namespace
 
-    def _needs_version(self, resource: Resource) -> bool:
-        return resource.is_custom or resource.name in load_builtin_kinds().needs_resource_version
-
-    def _refuse_missing(self, place: Place, metadata: Document) -> None:
-        if metadata.get("uid"):
-            why = (
-                f"StorageError: invalid object, Code: 4, AdditionalErrorMsg: Precondition failed: "
-                f"UID in precondition: {metadata['uid']}, UID in object meta: "
-            )
-            raise conflict(place.resource.name, place.name, why)
-        raise not_found(place.resource.name, place.name)
-
     def _replace(self, place: Place, stored: _Stored, document: Document, call: Call) -> Answer:
         """Store what an update or a patch asks for."""
         resource, old = place.resource, stored.document
@@ -489,11 +387,7 @@ class Cluster:
             )
         uid = metadata.get("uid")
         if uid and uid != old["metadata"]["uid"]:
-            why = (
-                f"StorageError: invalid object, Code: 4, AdditionalErrorMsg: Precondition failed: "
-                f"UID in precondition: {uid}, UID in object meta: {old['metadata']['uid']}"
-            )
-            raise conflict(resource.name, place.name, why)
+            raise wrong_uid(resource.name, place.name, uid, old["metadata"]["uid"])
         version = metadata.pop("resourceVersion", None)
         if version and not str(version).isdecimal():
             text = f'strconv.ParseUint: parsing "{version}": invalid syntax'
@@ -529,7 +423,7 @@ class Cluster:
         shown_old, shown_new = old, document
         if place.subresource == "scale":
             shown_old, shown_new = read_scale(resource, old), read_scale(resource, document)
-        review = self._review("UPDATE", place, shown_new, shown_old, call)
+        review = make_review("UPDATE", place, shown_new, shown_old, call)
         self._count(document, old, review)
         after = self._finish(place, document, stored, owned, call)
         self._log(place, call, review, (old, document, after), status=_OK)
@@ -650,11 +544,10 @@ class Cluster:
         elif place.subresource == "eviction":
             self._check_budgets(place, old)
             options = body.get("deleteOptions") or {}
-            asked = _read_delete_options(options)
-            _, after = self._take_away(place, stored, asked, options, call)
+            _, after = self._take_away(place, stored, options, call)
         else:
             raise not_implemented(f"a POST to {place.resource.name}/{place.subresource}")
-        review = self._review("CREATE", place, body, None, call)
+        review = make_review("CREATE", place, body, None, call)
         self._log(place, call, review, (old, body, after), status=_CREATED)
         return Answer(_CREATED, {**_SUCCESS, "code": _CREATED})
 
@@ -670,67 +563,17 @@ class Cluster:
         self,
         place: Place,
         stored: _Stored,
-        asked: DeleteOptions,
         options: Mapping[str, Any],
         call: Call,
     ) -> tuple[Document, Document | None]:
         """Return an object after a delete, and what is stored of it then: None if it is gone."""
         document = copy.deepcopy(stored.document)
-        if not self._end(place, document, asked, options):
+        if not end(place.resource, document, options, self._now()):
             after = self._finish(place, document, stored, stored.owned, call)
             return after, after
         if not call.dry_run:
             self._remove(place, document)
         return document, None
-
-    def _end(
-        self,
-        place: Place,
-        document: Document,
-        asked: DeleteOptions,
-        options: Mapping[str, Any],
-    ) -> bool:
-        """Make of `document` what a delete leaves of it; True where nothing stays."""
-        metadata = document["metadata"]
-        meta = msgspec.json.decode(msgspec.json.encode(metadata), type=ObjectMeta)
-        strategy = place.resource.strategy
-        finalizers = list(remaining_finalizers(strategy, meta, asked))
-        if place.resource.key == _DEFINITIONS and meta.deletion_timestamp is None:
-            finalizers = list(meta.finalizers or ())  # its first DELETE has code of its own
-        prediction = predict_delete(strategy, meta, asked)
-        grace = _grace(place.resource, document, options)
-        was_deleting = "deletionTimestamp" in metadata
-        waits = place.resource.key == ("", "namespaces") and document["spec"].get("finalizers")
-        until = metadata.get("deletionGracePeriodSeconds", 0)
-        if was_deleting and (waits or (until and grace >= until)):
-            return False
-        metadata.pop("finalizers", None)
-        if finalizers:
-            metadata["finalizers"] = finalizers
-        if was_deleting and grace >= until and (grace or finalizers):
-            return False  # it ends already, and no later than is asked now
-        if prediction.generation is not None:
-            metadata["generation"] = prediction.generation
-        if not was_deleting or grace < until:
-            metadata["deletionTimestamp"] = self._time(grace)
-            metadata["deletionGracePeriodSeconds"] = grace
-        if strategy.on_delete is OnDelete.NEVER and waits:
-            metadata.pop("deletionGracePeriodSeconds")
-            document.setdefault("status", {})["phase"] = "Terminating"
-        return not (grace or metadata.get("finalizers") or waits)
-
-    def _check_preconditions(
-        self, place: Place, document: Document, options: Mapping[str, Any]
-    ) -> None:
-        wanted = options.get("preconditions") or {}
-        metadata = document["metadata"]
-        for name, text in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):
-            if wanted.get(name) and wanted[name] != metadata[name]:
-                why = (
-                    f"Precondition failed: {text} in precondition: {wanted[name]}, {text} in "
-                    f"object meta: {metadata[name]}"
-                )
-                raise conflict(place.resource.name, place.name, why)
 
     def _manager(
         self, place: Place, call: Call, document: Document, operation: str = "Update"
@@ -747,14 +590,13 @@ class Cluster:
         for name in ("labels", "annotations", "finalizers", "ownerReferences"):
             if metadata.get(name) in ({}, [], None):
                 metadata.pop(name, None)
-        if stored is not None:
-            before = copy.deepcopy(stored.document)
-            before["metadata"].pop("managedFields", None)
-            before["metadata"].pop("resourceVersion", None)
-            if same_json(before, document) and stored.owned == owned:
-                return stored.document
-        old_owned = {} if stored is None else stored.owned
-        old_times = {} if stored is None else stored.times
+        before, old_owned, old_times = stored or (None, {}, {})
+        if before is not None and old_owned == owned:
+            same = {**before, "metadata": dict(before["metadata"])}
+            same["metadata"].pop("managedFields", None)
+            same["metadata"].pop("resourceVersion", None)
+            if same_json(same, document):
+                return before
         now = self._time()
         times = {
             one: old_times[one] if one in old_times and old_owned.get(one) == paths else now
@@ -764,32 +606,20 @@ class Cluster:
         if managed:
             metadata["managedFields"] = managed
         if call.dry_run:
-            metadata["resourceVersion"] = (
-                "" if stored is None else stored.document["metadata"]["resourceVersion"]
-            )
+            metadata["resourceVersion"] = before["metadata"]["resourceVersion"] if before else ""
             return document
-        if place.resource.key == _DEFINITIONS:
+        if place.resource.key == DEFINITIONS:
             self._establish(document)
-        if stored is not None and self._is_over(place, document):
+        if before is not None and is_over(place.resource, document):
             self._remove(place, document)
             return document
-        before_document = None if stored is None else stored.document
         self.version += 1
         metadata["resourceVersion"] = str(self.version)
         objects = self._objects.setdefault(place.resource.key, {})
         objects[place.namespace, place.name] = _Stored(document, owned, times)
-        kind = "ADDED" if stored is None else "MODIFIED"
-        self._tell(Event(self.version, kind, place, document, before_document))
+        kind = "ADDED" if before is None else "MODIFIED"
+        self._tell(Event(self.version, kind, place, document, before))
         return document
-
-    def _is_over(self, place: Place, document: Document) -> bool:
-        """Whether the last finalizer of an object that is being deleted is gone."""
-        metadata = document["metadata"]
-        if "deletionTimestamp" not in metadata or metadata.get("finalizers"):
-            return False
-        if place.resource.key == ("", "namespaces") and document["spec"].get("finalizers"):
-            return False
-        return not metadata.get("deletionGracePeriodSeconds")
 
     def _remove(self, place: Place, document: Document) -> None:
         objects = self._objects.get(place.resource.key, {})
@@ -797,7 +627,7 @@ class Cluster:
         self.version += 1
         document["metadata"]["resourceVersion"] = str(self.version)
         self._tell(Event(self.version, "DELETED", place, document, before))
-        if place.resource.key == _DEFINITIONS:
+        if place.resource.key == DEFINITIONS:
             self._forget(document)
 
     def _forget(self, definition: Document) -> None:
@@ -848,42 +678,6 @@ class Cluster:
         if generation:
             metadata["generation"] = generation
 
-    def _review(
-        self,
-        operation: str,
-        place: Place,
-        new: Document | None,
-        old: Document | None,
-        call: Call,
-        *,
-        options: Document | None = None,
-    ) -> Document:
-        """Return the AdmissionReview that a webhook would be sent."""
-        resource = place.resource
-        shown = [None if one is None else copy.deepcopy(one) for one in (new, old)]
-        of_object = {"group": resource.group, "version": resource.version}
-        kind = {**of_object, "kind": resource.kind}
-        if place.subresource == "scale":
-            kind = {"group": "autoscaling", "version": "v1", "kind": "Scale"}
-        return {
-            "kind": "AdmissionReview",
-            "apiVersion": "admission.k8s.io/v1",
-            "request": {
-                "uid": str(uuid.uuid4()),
-                "kind": kind,
-                "resource": {**of_object, "resource": resource.plural},
-                **({"subResource": place.subresource} if place.subresource else {}),
-                "name": place.name,
-                **({"namespace": place.namespace} if place.namespace else {}),
-                "operation": operation,
-                "userInfo": {"username": call.user, "groups": ["system:authenticated"]},
-                "object": shown[0],
-                "oldObject": shown[1],
-                "dryRun": call.dry_run,
-                "options": {"fieldManager": call.manager} if options is None else options,
-            },
-        }
-
     def _log(
         self,
         place: Place,
@@ -908,52 +702,12 @@ class Cluster:
         self, place: Place, old: Document, asked: Document, call: Call, status: int
     ) -> None:
         """Remember an update that webhooks would have seen, and that was not stored."""
-        review = self._review("UPDATE", place, asked, old, call)
+        review = make_review("UPDATE", place, asked, old, call)
         self._log(place, call, review, (old, asked, None), status=status)
 
     def _tell(self, event: Event) -> None:
         self._events.append(event)
         self._changed.notify_all()
 
-    def _time(self, later: int = 0) -> str:
-        at = self._now().replace(microsecond=0) + timedelta(seconds=later)
-        return at.isoformat().replace("+00:00", "Z")
-
-
-def _is_pod(resource: Resource) -> bool:
-    return resource.key == ("", "pods")
-
-
-def _grace(resource: Resource, document: Document, options: Mapping[str, Any]) -> int:
-    """Return how many seconds an object is given to end; only Pods are given any.
-
-    Source: kubernetes pkg/registry/core/pod/strategy.go:CheckGracefulDelete.
-    """
-    if not _is_pod(resource):
-        return 0
-    spec = document.get("spec") or {}
-    finished = (document.get("status") or {}).get("phase") in ("Succeeded", "Failed")
-    if not spec.get("nodeName") or finished:
-        return 0
-    asked = options.get("gracePeriodSeconds")
-    if type(asked) is int:
-        return max(asked, 0) if asked >= 0 else 1
-    return int(spec.get("terminationGracePeriodSeconds", _SECONDS_OF_GRACE))
-
-
-def _read_delete_options(options: Mapping[str, Any]) -> DeleteOptions:
-    try:
-        found = msgspec.convert(dict(options), DeleteOptions)
-    except msgspec.ValidationError as error:
-        raise bad_request(f"DeleteOptions cannot be read: {error}") from error
-    if found.propagation_policy not in (None, "Orphan", "Background", "Foreground"):
-        raise invalid(
-            'DeleteOptions.meta.k8s.io "" is invalid: propagationPolicy: Invalid value: '
-            f'"{found.propagation_policy}": must be one of Background, Foreground, Orphan'
-        )
-    if found.propagation_policy is not None and found.orphan_dependents is not None:
-        raise invalid(
-            'DeleteOptions.meta.k8s.io "" is invalid: propagationPolicy: Invalid value: '
-            "orphanDependents and deletionPropagation cannot be both set"
-        )
-    return found
+    def _time(self) -> str:
+        return timestamp(self._now())

@@ -10,10 +10,11 @@ from genguard.generation.custom import CustomResource
 from genguard.generation.table import DEFAULT_SERVER_VERSION
 from genguard.objects.documents import Unreadable, read_documents
 from genguard.objects.lines import LONGEST_LINE, bounded
-from genguard.testing.cluster import Call, Cluster, Place, Write
+from genguard.testing.cluster import Cluster
 from genguard.testing.patches import APPLY_PATCH, MERGE_PATCH
 from genguard.testing.preparing import read_scale
 from genguard.testing.server import HttpServer
+from genguard.testing.writes import Call, Place, Write
 
 Definition = Mapping[str, Any] | Path | str
 """A CustomResourceDefinition, or the path of a YAML or JSON file with one or several."""

@@ -8,6 +8,7 @@ import base64
 import copy
 import re
 from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from genguard.testing.refusals import bad_request, invalid_object, no_such_path
@@ -26,6 +27,12 @@ SERVER_FIELDS: Final = (
     "generation", "selfLink",
 )  # fmt: skip
 """Fields of metadata that clients cannot change."""
+
+
+def timestamp(at: datetime, later: int = 0) -> str:
+    """Return a time as objects have it, so many seconds later."""
+    at = at.replace(microsecond=0) + timedelta(seconds=later)
+    return at.isoformat().replace("+00:00", "Z")
 
 
 def check_name(resource: Resource, name: str) -> None:

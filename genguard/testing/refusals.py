@@ -37,7 +37,8 @@ class RequestRefusedError(Exception):
         return found if self.details is None else {**found, "details": self.details}
 
 
-def _about(resource: str, name: str) -> dict[str, Any]:
+def about(resource: str, name: str) -> dict[str, Any]:
+    """Return the details of a Status: which object it speaks of."""
     plural, _, group = resource.partition(".")
     return {"name": name, **({"group": group} if group else {}), "kind": plural}
 
@@ -50,7 +51,7 @@ def bad_request(message: str) -> RequestRefusedError:
 def not_found(resource: str, name: str) -> RequestRefusedError:
     """Return 404 for an object."""
     return RequestRefusedError(
-        404, "NotFound", f'{resource} "{name}" not found', _about(resource, name)
+        404, "NotFound", f'{resource} "{name}" not found', about(resource, name)
     )
 
 
@@ -68,13 +69,22 @@ def not_allowed(why: str) -> RequestRefusedError:
 def exists(resource: str, name: str) -> RequestRefusedError:
     """Return 409 for a name that is taken."""
     message = f'{resource} "{name}" already exists'
-    return RequestRefusedError(409, "AlreadyExists", message, _about(resource, name))
+    return RequestRefusedError(409, "AlreadyExists", message, about(resource, name))
 
 
 def conflict(resource: str, name: str, why: str) -> RequestRefusedError:
     """Return 409 for a write of an object that is no longer what the client has read."""
     message = f'Operation cannot be fulfilled on {resource} "{name}": {why}'
-    return RequestRefusedError(409, "Conflict", message, _about(resource, name))
+    return RequestRefusedError(409, "Conflict", message, about(resource, name))
+
+
+def wrong_uid(resource: str, name: str, asked: str, stored: str = "") -> RequestRefusedError:
+    """Return 409 for a write of an object that was deleted, or made again under its name."""
+    why = (
+        "StorageError: invalid object, Code: 4, AdditionalErrorMsg: Precondition failed: "
+        f"UID in precondition: {asked}, UID in object meta: {stored}"
+    )
+    return conflict(resource, name, why)
 
 
 MODIFIED = (

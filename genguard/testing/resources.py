@@ -18,6 +18,7 @@ from genguard.testing.shapes import Declared, Shape, builtin_shape
 VERBS: Final = (
     "create", "delete", "deletecollection", "get", "list", "patch", "update", "watch",
 )  # fmt: skip
+DEFINITIONS: Final = ("apiextensions.k8s.io", "customresourcedefinitions")
 _POSTED: Final = frozenset({"binding", "eviction"})
 """Subresources that are created."""
 

@@ -14,7 +14,7 @@ from urllib.parse import parse_qs, unquote
 
 import yaml
 
-from genguard.testing.cluster import Answer, Call, Cluster, Event, Place
+from genguard.testing.cluster import Cluster
 from genguard.testing.patches import APPLY_PATCH
 from genguard.testing.preparing import Document
 from genguard.testing.refusals import (
@@ -26,6 +26,7 @@ from genguard.testing.refusals import (
 )
 from genguard.testing.resources import Resource
 from genguard.testing.selecting import Match, parse_selectors
+from genguard.testing.writes import Answer, Call, Event, Place
 
 _LARGEST_BODY: Final = 3 * 1024 * 1024
 """As of a real API server."""
@@ -77,8 +78,8 @@ class HttpServer(ThreadingTCPServer):
             daemon=True,
         )
         self._connections = [one for one in self._connections if one[1].is_alive()]
-        self._connections.append((request, thread))
         thread.start()
+        self._connections.append((request, thread))
 
     def stop(self) -> None:
         """End watches, close the port and every connection, and wait for the threads."""
