@@ -69,6 +69,11 @@ class Resource:
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @property
+    def place(self) -> tuple[str, str, str]:
+        """Its place in the paths of the API."""
+        return self.group, self.version, self.plural
+
+    @property
     def key(self) -> tuple[str, str]:
         """What all versions of a resource have in common: they show the same objects."""
         return self.group, self.plural
@@ -112,13 +117,10 @@ class Catalogue:
     def __init__(self, table: GenerationTable) -> None:
         """Serve the built-in kinds of one Kubernetes version."""
         self._table: Final = table
-        self._found: Final[dict[tuple[str, str, str], Resource]] = {}
         self._custom: Final[dict[str, tuple[CustomResource, ...]]] = {}
-        for row in table.rows:
-            if table.serves(row):
-                for one in _built_in(row, table):
-                    self._found[one.group, one.version, one.plural] = one
-        self.engine = self._make_engine()
+        served = [each for row in table.rows if table.serves(row) for each in _built_in(row, table)]
+        self._found = {one.place: one for one in served}
+        self.engine = Engine(table, CustomResources(()))
 
     @property
     def custom(self) -> tuple[CustomResource, ...]:
@@ -128,18 +130,22 @@ class Catalogue:
     def define(self, definition: Mapping[str, Any]) -> None:
         """Serve what a CustomResourceDefinition declares. Raise BadDefinitionError."""
         known = from_definition(definition)
-        name = definition["metadata"]["name"]
-        self.forget(name)
-        self._custom[name] = known
-        for one in _declared(definition, known):
-            self._found[one.group, one.version, one.plural] = one
-        self.engine = self._make_engine()
+        self._replace(definition["metadata"]["name"], known, _declared(definition, known))
 
     def forget(self, name: str) -> None:
         """Serve no longer what the definition of this name declares."""
-        for one in self._custom.pop(name, ()):
-            self._found.pop((one.group, one.version, one.resource), None)
-        self.engine = self._make_engine()
+        self._replace(name, (), ())
+        self._custom.pop(name, None)
+
+    def _replace(
+        self, name: str, known: tuple[CustomResource, ...], declared: Iterable[Resource]
+    ) -> None:
+        """Serve other resources of a definition, all at once: threads read while it changes."""
+        gone = {(one.group, one.version, one.resource) for one in self._custom.get(name, ())}
+        kept = {place: one for place, one in self._found.items() if place not in gone}
+        self._found = {**kept, **{one.place: one for one in declared}}
+        self._custom[name] = known
+        self.engine = Engine(self._table, CustomResources(self.custom))
 
     def find(self, group: str, version: str, plural: str) -> Resource | None:
         """Return a resource by its place in the paths of the API."""
@@ -168,9 +174,6 @@ class Catalogue:
     def __iter__(self) -> Iterator[Resource]:
         """Yield every resource in each version, the preferred version first."""
         return iter(sorted(self._found.values(), key=lambda one: (one.key, _rank(one.version))))
-
-    def _make_engine(self) -> Engine:
-        return Engine(self._table, CustomResources(self.custom))
 
 
 def _rank(version: str) -> tuple[int, list[int]]:

@@ -109,6 +109,20 @@ def test_a_bound_pod_is_given_its_grace_period(server):
     assert server.list("pods") == []
 
 
+def test_an_eviction_keeps_its_preconditions_and_its_dry_run(server):
+    uid = server.create(pod())["metadata"]["uid"]
+    path = "/api/v1/namespaces/default/pods/one/eviction"
+    for wanted, query, status, left in (
+        ("another", "", 409, 1),
+        (uid, "?dryRun=All", 201, 1),
+        (uid, "", 201, 0),
+    ):
+        options = {"preconditions": {"uid": wanted}}
+        body = {"metadata": {"name": "one"}, "deleteOptions": options}
+        assert ask(server, "POST", f"{path}{query}", body)[0] == status
+        assert len(server.list("pods")) == left
+
+
 def test_a_dry_run_shows_the_generation_and_stores_nothing(server):
     server.create(widget())
     path = "/apis/example.org/v1/namespaces/default/widgets/one?dryRun=All"
@@ -229,6 +243,15 @@ def test_an_unknown_field_is_warned_of_or_refused(server):
     request = urllib.request.Request(f"{server.url}{path}", json.dumps(body).encode())
     with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
         assert answer.headers["Warning"] == '299 - "unknown field \\"spec.unknown\\""'
+
+
+def test_a_watch_is_told_who_owns_what_an_apply_creates(server):
+    server.apply(widget(), "maker")
+    query = "watch=true&timeoutSeconds=1"
+    address = f"{server.url}/apis/example.org/v1/widgets?{query}"
+    with urllib.request.urlopen(address, timeout=PATIENCE) as answer:
+        (entry,) = json.loads(answer.readline())["object"]["metadata"]["managedFields"]
+    assert (entry["manager"], entry["operation"]) == ("maker", "Apply")
 
 
 def test_apply_removes_what_its_manager_no_longer_wants(server):
