@@ -2,11 +2,12 @@
 
 from datetime import datetime
 
+import msgspec
 import pytest
 
 from genguard.objects.quantity import is_quantity
 from genguard.status.views.argo import argo, assess
-from genguard.status.views.disagreement import disagreement
+from genguard.status.views.disagreement import Cause, disagreement, load_causes
 from genguard.status.views.go_values import TypeMismatchError, convert, go_types, unix_nanoseconds
 from genguard.status.views.kstatus import Kstatus, compute, kstatus
 from genguard.status.views.rollout import rollout
@@ -52,6 +53,33 @@ def test_every_contradiction_of_the_cases_has_a_cause():
             document, ready=done, settled=done, kstatus=words[0], argo=words[1], rollout=words[2]
         )
         assert told is None or "; genguard" not in told, case.because
+
+
+def test_no_cause_is_written_twice():
+    causes = load_causes()
+    assert len({(cause.tool, cause.kinds, cause.because) for cause in causes}) == len(causes)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"tool": "helm"},
+        {"when": []},
+        {"when": [{}]},
+        {"when": [{"unless": {}}]},
+        {"when": [{"grater": [0, "status.replicas"]}]},
+        {"when": [{"facts": ["lost"]}]},
+        {"when": [{"absent": "replicas"}]},
+        {"when": [{"less": ["status.replicas"]}]},
+        {"because": ""},
+        {"kind": ["Pod"]},
+    ],
+)
+def test_a_row_that_cannot_be_meant_is_not_loaded(wrong):
+    row = {"tool": "kstatus", "when": [{"has": "Ready"}], "because": "of this"}
+    assert msgspec.convert(row, Cause)
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.convert(row | wrong, Cause)
 
 
 @table("status/times.yaml", "text", "nanoseconds")
