@@ -20,8 +20,6 @@ _ALWAYS_OBSERVED: Final = frozenset(
     for row in load_rows()
     if _OBSERVED in row.observed_generation and not row.observed_generation_gate
 )
-
-
 _HAVE_STATUS: Final = frozenset(
     (row.group, row.resource) for row in load_rows() if "status" in row.subresources
 )
@@ -89,6 +87,8 @@ class CountsByKind:
         self._kinds: Final = [OTHER]
         self._counts: Final = [KindCounts(always_observes=False)]
         self._positions: Final[dict[tuple[str, str], int]] = {}
+        self.behind = 0
+        """The number of objects of all kinds whose observedGeneration is behind."""
 
     def __iter__(self) -> Iterator[tuple[ResourceKind, KindCounts]]:
         return zip(self._kinds, self._counts, strict=True)
@@ -110,31 +110,18 @@ class CountsByKind:
         """Return the kind at a position."""
         return self._kinds[position]
 
-    def change(self, uid: str, before: TrackedState | None, after: TrackedState | None) -> int:
-        """Count an object's new state instead of its old one; None: it did or does not exist.
-
-        Return by how many objects more, or less, are behind.
-        """
+    def change(self, uid: str, before: TrackedState | None, after: TrackedState | None) -> None:
+        """Count an object's new state instead of its old one; None: it did or does not exist."""
         was_behind = before is not None and self._is_behind(before)
         is_behind = after is not None and self._is_behind(after)
         if was_behind or is_behind:
             self._note_gap(uid, before, after, is_behind=is_behind)
-        if (
-            before
-            and after
-            and before.kind == after.kind
-            and before.health is after.health
-            and was_behind == is_behind
-        ):
-            return 0
-        for one, by in ((before, -1), (after, 1)):
-            if one is not None:
-                self._counts[one.kind].healths[one.health] += by
-        if before is not None:
-            self._counts[before.kind].behind -= was_behind
-        if after is not None:
-            self._counts[after.kind].behind += is_behind
-        return is_behind - was_behind
+        for state, is_one, by in ((before, was_behind, -1), (after, is_behind, 1)):
+            if state is not None:
+                counts = self._counts[state.kind]
+                counts.healths[state.health] += by
+                counts.behind += by * is_one
+                self.behind += by * is_one
 
     def note_status_subresource(self, kind: ResourceKind) -> None:
         """Note that the status of a kind is written through /status."""

@@ -279,26 +279,22 @@ def compute_transition(
         and view.settled is before.settled
         and view.health is before.health
     )
-    after = TrackedState(
-        kind,
-        before.namespace,
-        before.name,
-        version,
-        snapshot.digest,
-        generation,
-        observed,
-        generation if view.settled and generation else before.reconciled,
-        before.intent_at,
-        before.intent_seen,
-        observed_at,
-        settled_at,
-        before.changed_at if same else at,
-        view.ready,
-        view.settled,
-        view.health,
-        before.has_been_ready or view.ready is True,
-        flips,
-        snapshot.read_owner_uid(),
+    after = msgspec.structs.replace(
+        before,
+        kind=kind,
+        version=version,
+        digest=snapshot.digest,
+        observed=observed,
+        reconciled=generation if view.settled and generation else before.reconciled,
+        observed_at=observed_at,
+        settled_at=settled_at,
+        changed_at=before.changed_at if same else at,
+        ready=view.ready,
+        settled=view.settled,
+        health=view.health,
+        has_been_ready=before.has_been_ready or view.ready is True,
+        flips=flips,
+        owner=snapshot.read_owner_uid(),
     )
     return StateTransition(
         after,

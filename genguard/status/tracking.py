@@ -18,10 +18,9 @@ A new generation makes the object unsettled and its readiness unknown until its 
 where the controller never writes that it has, for GRACE_SECONDS.
 """
 
-import struct
 from collections import OrderedDict, deque
-from collections.abc import Iterable, Iterator
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, MutableMapping
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -42,10 +41,18 @@ from genguard.status.state_transition import (
     compute_transition,
 )
 from genguard.status.summaries import Summaries
-from genguard.status.tracked_state import LONGEST_NAME, TrackedState, pack, read_summary, unpack
+from genguard.status.tracked_state import (
+    LONGEST_NAME,
+    TrackedState,
+    TrackedSummary,
+    pack,
+    read_summary,
+    unpack,
+)
 from genguard.status.view import Health, Past
 
-_RED: Final = tuple(Health).index(Health.RED)
+V = TypeVar("V")
+
 MOST_MILESTONE_OBJECTS: Final = 2_000
 MOST_STEPS: Final = 16
 
@@ -123,6 +130,32 @@ _BYTES_OF_GAP: Final = 150
 _BYTES_OF_DELETED: Final = 200
 
 
+class _Counted(Generic[V]):
+    """Values by uid. It counts the bytes that they take: so many each, and what `length` says."""
+
+    def __init__(
+        self, by_uid: MutableMapping[str, V], each: int, length: Callable[[V], int]
+    ) -> None:
+        self.by_uid: Final = by_uid
+        self._each: Final = each
+        self._length: Final = length
+        self.bytes = 0
+
+    def get(self, uid: str) -> V | None:
+        return self.by_uid.get(uid)
+
+    def set(self, uid: str, value: V | None) -> None:
+        """Set, replace in its place, or (None) remove the value of an object."""
+        before = self.by_uid.get(uid)
+        if before is not None:
+            self.bytes -= self._each + self._length(before)
+        if value is not None:
+            self.bytes += self._each + self._length(value)
+            self.by_uid[uid] = value
+        elif before is not None:
+            del self.by_uid[uid]
+
+
 class Judged(NamedTuple):
     """What a rule in CEL says of the old and the new object of a write."""
 
@@ -158,11 +191,16 @@ class Tracking:
     ) -> None:
         """`most_summaries` namespaces and applications have counts of their own."""
         self.summaries: Final = Summaries(most_summaries) if most_summaries else None
-        self._objects: Final[OrderedDict[str, bytes]] = OrderedDict()
-        self._unconfirmed: Final[OrderedDict[str, UnconfirmedWrite]] = OrderedDict()
-        self._blocking: Final[dict[str, Blocking]] = {}
+        self._objects: Final = _Counted[bytes](OrderedDict(), _BYTES_OF_OBJECT, len)
+        """The packed states."""
+        self._unconfirmed: Final = _Counted[UnconfirmedWrite](
+            OrderedDict(),
+            _BYTES_OF_UNCONFIRMED,
+            lambda one: len(one.before or b"") + len(one.after or b""),
+        )
+        self._blocking: Final = _Counted[Blocking]({}, _BYTES_OF_BLOCKING, lambda it: len(it.text))
         """Of each object that is not settled."""
-        self._images: Final[dict[str, bytes]] = {}
+        self._images: Final = _Counted[bytes]({}, _BYTES_OF_IMAGES, len)
         """Of each pod, what is remembered of its containers (pod_images.py)."""
         self.blocking_changes = 0
         """How often what blocks any object has changed: equal numbers mean that nothing has."""
@@ -173,14 +211,25 @@ class Tracking:
         self._most_bytes: Final = most_bytes
         self.counts_by_kind: Final = CountsByKind()
         self.milestones: Final = Milestones()
-        self.bytes = 0
 
     def __len__(self) -> int:
-        return len(self._objects)
+        return len(self._objects.by_uid)
+
+    @property
+    def bytes(self) -> int:
+        """What all that is remembered takes, rather too much than too little."""
+        return (
+            self._objects.bytes
+            + self._unconfirmed.bytes
+            + self._blocking.bytes
+            + self._images.bytes
+            + self.counts_by_kind.behind * _BYTES_OF_GAP
+            + len(self._deleted) * _BYTES_OF_DELETED
+        )
 
     def uids(self) -> list[str]:
         """Return the uid of every tracked object, the least recently written first."""
-        return list(self._objects)
+        return list(self._objects.by_uid)
 
     def find(self, uid: str) -> Tracked | None:
         """Return a tracked object; None when it is not tracked."""
@@ -188,11 +237,13 @@ class Tracking:
         if data is None:
             return None
         state = unpack(data)
-        return Tracked(uid, self.counts_by_kind.kind(state.kind), state, uid in self._unconfirmed)
+        return Tracked(
+            uid, self.counts_by_kind.kind(state.kind), state, self._unconfirmed.get(uid) is not None
+        )
 
     def unsettled(self) -> Iterator[tuple[str, Blocking]]:
         """Yield the uid of each object that is not settled, and what blocks it."""
-        for uid in list(self._blocking):
+        for uid in list(self._blocking.by_uid):
             if (found := self._blocking.get(uid)) is not None:
                 yield uid, found
 
@@ -219,14 +270,20 @@ class Tracking:
         if acted is None and state.ready is not None and state.observed is None:
             acted = state.changed_at  # status was written, without an observedGeneration
         flips = len(state.flips_since(at))
-        images = self._images.get(uid, b"")
+        images = self._images.get(uid) or b""
         return Past(state.intent_at, acted, state.reconciled, flips, images)
 
-    def packed(self) -> Iterator[tuple[str, bytes | tuple[bytes, bool]]]:
+    def summarized(self) -> Iterator[tuple[str, TrackedSummary]]:
+        """Yield the uid and a summary of every tracked object: the rest is not decoded."""
+        for uid in self.uids():
+            if (data := self._objects.get(uid)) is not None:
+                yield uid, read_summary(data)
+
+    def marks(self) -> Iterator[tuple[str, object]]:
         """Yield the uid of each object and a value that changes with its state_to_persist()."""
         for uid in self.uids():
             if (data := self._objects.get(uid)) is not None:
-                yield uid, (data, True) if uid in self._unconfirmed else data
+                yield uid, data if self._unconfirmed.get(uid) is None else (data, True)
 
     def state_to_persist(self, uid: str) -> TrackedState | None:
         """Return the state to restore after a restart, decided as by settle(); None: nothing."""
@@ -237,7 +294,7 @@ class Tracking:
 
     def restore(self, uid: str, kind: ResourceKind, state: TrackedState) -> None:
         """Take over a state from before a restart, unless the object has been seen since."""
-        if uid not in self._objects and uid not in self._deleted:
+        if self._objects.get(uid) is None and uid not in self._deleted:
             self._put(uid, None, replace(state, kind=self.counts_by_kind.position(*kind)))
 
     def record_stored(
@@ -331,7 +388,7 @@ class Tracking:
             version,
             always_observes=observes,
             created=old is None,
-            images=self._images.get(uid, b""),
+            images=self._images.get(uid) or b"",
         )
         self._label(uid, snapshot)
         self._apply(uid, before, found, at, stored=False)
@@ -351,7 +408,7 @@ class Tracking:
 
     def forget(self, uid: str) -> None:
         """Forget an object that probably no longer exists; its next write tracks it again."""
-        self._set_unconfirmed(uid, None)
+        self._unconfirmed.set(uid, None)
         self._put(uid, self._get(uid), None)
 
     def record_deleted(self, uid: str) -> None:
@@ -364,18 +421,17 @@ class Tracking:
         if len(uid) > LONGEST_UID or uid in self._deleted:
             return
         self._deleted[uid] = None
-        self.bytes += _BYTES_OF_DELETED
         if len(self._deleted) > MOST_DELETED:
             self._deleted.popitem(last=False)
-            self.bytes -= _BYTES_OF_DELETED
         self._shrink()
 
     def settle(self, at: float) -> None:
         """Decide the writes that have been unconfirmed for UNCONFIRMED_SECONDS."""
-        while self._unconfirmed:
-            uid, unconfirmed = next(iter(self._unconfirmed.items()))
+        waiting = self._unconfirmed.by_uid
+        while waiting:
+            uid, unconfirmed = next(iter(waiting.items()))
             is_due = unconfirmed.since <= at - UNCONFIRMED_SECONDS
-            if not is_due and len(self._unconfirmed) <= MOST_UNCONFIRMED:
+            if not is_due and len(waiting) <= MOST_UNCONFIRMED:
                 return
             believed = self._get(uid)
             if believed is None or (
@@ -384,7 +440,7 @@ class Tracking:
             ):
                 self._undo(uid)
                 continue
-            self._set_unconfirmed(uid, None)
+            self._unconfirmed.set(uid, None)
             self._put(uid, believed, unconfirmed.decide(believed))
 
     def shift(self, seconds: float, now: float) -> None:
@@ -392,19 +448,17 @@ class Tracking:
 
         now  what it says; no time is later
         """
-        for uid, one in self._unconfirmed.items():
-            self._unconfirmed[uid] = replace(one, since=min(one.since + seconds, now))
-        for uid, blocking in self._blocking.items():
-            self._blocking[uid] = replace(
-                blocking,
-                since=min(blocking.since + seconds, now),
-                seen_at=blocking.seen_at and min(blocking.seen_at + seconds, now),
-            )
-            data = self._objects[uid]
-            _, changed_at, _, health = read_summary(data)
-            if health == _RED:  # the others are stuck so long after what blocks them began
-                state = replace(unpack(data), changed_at=min(changed_at + seconds, now))
-                self._objects[uid] = pack(state)
+        for uid, one in self._unconfirmed.by_uid.items():
+            self._unconfirmed.set(uid, replace(one, since=min(one.since + seconds, now)))
+        for uid, blocking in self._blocking.by_uid.items():
+            since = min(blocking.since + seconds, now)
+            seen_at = blocking.seen_at and min(blocking.seen_at + seconds, now)
+            self._blocking.set(uid, replace(blocking, since=since, seen_at=seen_at))
+            state = self._get(uid)
+            # The others are stuck so long after what blocks them began.
+            if state is not None and state.health is Health.RED:
+                moved = replace(state, changed_at=min(state.changed_at + seconds, now))
+                self._objects.set(uid, pack(moved))
         self.blocking_changes += 1
 
     def _record_stored(
@@ -445,7 +499,7 @@ class Tracking:
             at,
             snapshot.version,
             always_observes=observes,
-            images=self._images.get(uid, b""),
+            images=self._images.get(uid) or b"",
         )
         self._label(uid, snapshot)
         return self._apply(uid, before, found, at, stored=True)
@@ -460,10 +514,7 @@ class Tracking:
         if generation < before.generation and unconfirmed.before is not None:
             return self._undo(uid)
         # Confirmed even if another status is stored, to keep the time at which spec changed.
-        if unconfirmed.after is None:
-            self._set_unconfirmed(uid, None)
-        else:
-            self._set_unconfirmed(uid, replace(unconfirmed, stored=True))
+        self._unconfirmed.set(uid, replace(unconfirmed, stored=True) if unconfirmed.after else None)
         return before
 
     def _apply(
@@ -476,13 +527,13 @@ class Tracking:
         stored: bool,
     ) -> TrackedState:
         """Store a transition and count what it measured; return the state believed now."""
-        self._set_unconfirmed(uid, None)
+        self._unconfirmed.set(uid, None)
         shown = as_unobserved(found.after, before, at) if found.intent_changed else found.after
         if found.intent_changed or not stored:
             after = pack(found.after) if found.intent_changed else None
-            self._set_unconfirmed(uid, UnconfirmedWrite(at, self._objects.get(uid), after, stored))
+            self._unconfirmed.set(uid, UnconfirmedWrite(at, self._objects.get(uid), after, stored))
+        self._images.set(uid, found.images or None)
         self._put(uid, before, shown)
-        self._set_images(uid, found.images)
         self._block(uid, shown, found.blocked_by, at)
         self.milestones.record(uid, shown)
         counts = self.counts_by_kind.counts(shown.kind)
@@ -491,14 +542,14 @@ class Tracking:
         if found.reconcile is not None:
             counts.reconcile.add(found.reconcile)
         counts.flips += found.flipped
-        if len(self._unconfirmed) > MOST_UNCONFIRMED:
+        if len(self._unconfirmed.by_uid) > MOST_UNCONFIRMED:
             self.settle(at)
         return shown
 
     def _undo(self, uid: str) -> TrackedState | None:
         """Return to the state before a write that was not stored; its measurements stay counted."""
-        unconfirmed, believed = self._unconfirmed[uid], self._get(uid)
-        self._set_unconfirmed(uid, None)
+        unconfirmed, believed = self._unconfirmed.by_uid[uid], self._get(uid)
+        self._unconfirmed.set(uid, None)
         before = unpack(unconfirmed.before) if unconfirmed.before else None
         if before and believed and before.generation == believed.generation:
             before = replace(
@@ -509,17 +560,6 @@ class Tracking:
             )
         self._put(uid, believed, before)
         return before
-
-    def _set_unconfirmed(self, uid: str, unconfirmed: UnconfirmedWrite | None) -> None:
-        """Set, replace or (None) remove the unconfirmed write of an object."""
-        before = self._unconfirmed.get(uid)
-        if before is not None:
-            self.bytes -= _size(before)
-        if unconfirmed is not None:
-            self.bytes += _size(unconfirmed)
-            self._unconfirmed[uid] = unconfirmed
-        elif before is not None:
-            del self._unconfirmed[uid]
 
     def _block(self, uid: str, state: TrackedState, text: str, at: float) -> None:
         """Remember what blocks an object since now, unless it was blocked by the same before."""
@@ -535,33 +575,15 @@ class Tracking:
     def _note_seen(self, uid: str, at: float) -> None:
         """Remember that the stored object was shown, if it is not settled."""
         if (known := self._blocking.get(uid)) is not None:
-            self._blocking[uid] = replace(known, seen_at=at)
+            self._blocking.set(uid, replace(known, seen_at=at))
 
     def _set_blocking(self, uid: str, blocking: Blocking | None) -> None:
         self.blocking_changes += 1
-        before = self._blocking.pop(uid, None)
-        if before is not None:
-            self.bytes -= _BYTES_OF_BLOCKING + len(before.text)
-        if blocking is not None:
-            self.bytes += _BYTES_OF_BLOCKING + len(blocking.text)
-            self._blocking[uid] = blocking
+        self._blocking.set(uid, blocking)
 
     def _label(self, uid: str, snapshot: ObjectSnapshot) -> None:
         if self.summaries is not None:
             self.summaries.label(uid, snapshot.metadata.labels)
-
-    def _set_images(self, uid: str, images: bytes) -> None:
-        """Remember what is known of the containers of a tracked pod; b"": nothing."""
-        before = self._images.get(uid, b"")
-        if images == before:
-            return
-        if before:
-            del self._images[uid]
-            self.bytes -= _BYTES_OF_IMAGES + len(before)
-        if images and uid in self._objects:
-            self.bytes += _BYTES_OF_IMAGES + len(images)
-            self._images[uid] = images
-            self._shrink()
 
     def _get(self, uid: str) -> TrackedState | None:
         data = self._objects.get(uid)
@@ -569,30 +591,27 @@ class Tracking:
 
     def _put(self, uid: str, before: TrackedState | None, after: TrackedState | None) -> None:
         """Replace the state of an object, count it, and forget objects beyond the bounds."""
-        old = self._objects.pop(uid, None)
-        gaps = self.counts_by_kind.change(uid, before if old is not None else None, after)
-        self.bytes += gaps * _BYTES_OF_GAP
+        is_known = self._objects.get(uid) is not None
+        self._objects.set(uid, None)  # then it comes last
+        self.counts_by_kind.change(uid, before if is_known else None, after)
         if self.summaries is not None:
             self.summaries.change(uid, after)
-        if old is not None:
-            self.bytes -= _BYTES_OF_OBJECT + len(old)
+        is_blocked = self._blocking.get(uid) is not None
         if after is None or after.settled:
-            if uid in self._blocking:
+            if is_blocked:
                 self._set_blocking(uid, None)
-        elif uid not in self._blocking:
+        elif not is_blocked:
             self._set_blocking(uid, guess_blocking(after))
         if after is None:
-            self._set_images(uid, b"")
+            self._images.set(uid, None)
             return
-        data = self._objects[uid] = pack(after)
-        self.bytes += _BYTES_OF_OBJECT + len(data)
+        self._objects.set(uid, pack(after))
         self._shrink()
 
     def _shrink(self) -> None:
-        while self._objects and (
-            len(self._objects) > self._most_objects or self.bytes > self._most_bytes
-        ):
-            self.forget(next(iter(self._objects)))
+        objects = self._objects.by_uid
+        while objects and (len(objects) > self._most_objects or self.bytes > self._most_bytes):
+            self.forget(next(iter(objects)))
 
     def _fits(self, snapshot: ObjectSnapshot) -> bool:
         """Whether an object may be tracked: it is not deleted, and its names are not too long."""
@@ -603,10 +622,6 @@ class Tracking:
             and len(metadata.name or "") <= LONGEST_NAME
             and len(metadata.namespace or "") <= LONGEST_NAME
         )
-
-
-def _size(unconfirmed: UnconfirmedWrite) -> int:
-    return _BYTES_OF_UNCONFIRMED + len(unconfirmed.before or b"") + len(unconfirmed.after or b"")
 
 
 _SHOWS_OBJECT: Final = frozenset({"", "status", "resize", "ephemeralcontainers"})
@@ -675,11 +690,11 @@ def _is_removed(new: ObjectMeta, old: ObjectMeta) -> bool:
     )
 
 
-_decoder: Final = msgspec.msgpack.Decoder(tuple[ResourceKind, bytes])
+_decoder: Final = msgspec.msgpack.Decoder(tuple[ResourceKind, TrackedState])
 
 
 class TrackingRows:
-    """Saves and restores a Tracking as rows: uid, and the packed state with the names of its kind.
+    """Saves and restores a Tracking as rows: uid, and the state with the names of its kind.
 
     The position of a kind differs between processes, so its names are saved.
     """
@@ -689,21 +704,17 @@ class TrackingRows:
 
     def marks(self) -> Iterator[tuple[str, Any]]:
         """Yield the uid of each object and a value that differs once its row does."""
-        return self._tracking.packed()
+        return self._tracking.marks()
 
     def export(self, name: str) -> bytes | None:
         """Return the row of an object; None when nothing is to be restored."""
         state = self._tracking.state_to_persist(name)
         if state is None:
             return None
-        return msgspec.msgpack.encode((self._tracking.counts_by_kind.kind(state.kind), pack(state)))
+        return pack((self._tracking.counts_by_kind.kind(state.kind), state))
 
     def restore(self, rows: Iterable[tuple[str, bytes]]) -> None:
-        """Restore exported rows; raises msgspec.MsgspecError or ValueError for a malformed row."""
+        """Restore exported rows; raises msgspec.MsgspecError for a malformed row."""
         for uid, content in rows:
-            kind, data = _decoder.decode(content)
-            try:
-                state = unpack(data)
-            except (IndexError, struct.error) as error:
-                raise ValueError("the stored state of an object is cut off") from error
+            kind, state = _decoder.decode(content)
             self._tracking.restore(uid, kind, state)

@@ -10,7 +10,6 @@ import msgspec
 
 from genguard.detection.finding import Finding
 from genguard.detection.write import ObjectKey
-from genguard.status.tracked_state import read_owner
 from genguard.status.tracking import Milestone, Tracked, Tracking
 from webhook.dashboard.objects import MOST_LEVELS, OpenFindings, TrackedObject, owners, show
 from webhook.dashboard.page import (
@@ -151,31 +150,28 @@ class _TreeBuilder:
         return Branch(show(found, self._at), children, len(known) - len(children))
 
 
-async def _owner_of(tracking: Tracking) -> dict[str, bytes]:
+async def _owner_of(tracking: Tracking) -> dict[str, str]:
     """Return the owner of each owned object, by uid; reads all tracked objects in batches.
 
-    One dictionary of bytes: a list for each owner would keep the garbage collector busy.
+    One dictionary of texts: a list for each owner would keep the garbage collector busy.
     """
-    owner_of: dict[str, bytes] = {}
-    packed = tracking.packed()
-    while batch := list(islice(packed, _BATCH_SIZE)):
-        for uid, data in batch:
-            owner = read_owner(data if isinstance(data, bytes) else data[0])
-            if owner:
-                owner_of[uid] = owner
+    owner_of: dict[str, str] = {}
+    summarized = tracking.summarized()
+    while batch := list(islice(summarized, _BATCH_SIZE)):
+        owner_of.update((uid, one.owner) for uid, one in batch if one.owner)
         await asyncio.sleep(0)
     return owner_of
 
 
-def _below(root: str, owner_of: Mapping[str, bytes]) -> dict[str, list[str]]:
+def _below(root: str, owner_of: Mapping[str, str]) -> dict[str, list[str]]:
     """Return the uids directly below each uid of one tree."""
     below: dict[str, list[str]] = {}
-    level = {root.encode()}
+    level = {root}
     for _ in range(MOST_LEVELS):
         found = [(uid, owner) for uid, owner in owner_of.items() if owner in level]
         for uid, owner in found:
-            below.setdefault(owner.decode(), []).append(uid)
-        level = {uid.encode() for uid, _ in found}
+            below.setdefault(owner, []).append(uid)
+        level = {uid for uid, _ in found}
         if not level:
             break
     return below

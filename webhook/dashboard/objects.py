@@ -10,12 +10,7 @@ import msgspec
 
 from genguard.detection.finding import Finding, FoundObject, Severity
 from genguard.status.kind_counts import CountsByKind
-from genguard.status.tracked_state import (
-    TrackedState,
-    may_contain_name,
-    read_names,
-    read_summary,
-)
+from genguard.status.tracked_state import TrackedState, TrackedSummary
 from genguard.status.tracking import Tracked, Tracking
 from genguard.status.view import Health
 from webhook.dashboard.page import (
@@ -41,8 +36,7 @@ _LIMIT: Final = 500
 _MOST: Final = 1_000
 _BATCH_SIZE: Final = 500
 """Objects between two pauses for the event loop: about half a millisecond."""
-_HEALTHS: Final[dict[str, int]] = {health.value: index for index, health in enumerate(Health)}
-_RED: Final = _HEALTHS[Health.RED.value]
+_WORST_FIRST: Final = {health: place for place, health in enumerate(reversed(Health))}
 
 _Rank = tuple[int, bool, float, str]
 """Sorts by health, settled and age; the uid makes it unique."""
@@ -163,8 +157,8 @@ async def page(
 ) -> ObjectsPage:
     """Return one page. An object that changes between two requests may be missed or repeated."""
     ranking = _Ranking(tracking, asked, begin_of_range(asked.since, at))
-    packed = tracking.packed()
-    while batch := list(islice(packed, _BATCH_SIZE)):
+    summarized = tracking.summarized()
+    while batch := list(islice(summarized, _BATCH_SIZE)):
         ranking.add(batch)
         await asyncio.sleep(0)
     shown = ranking.best[: asked.limit]
@@ -188,7 +182,7 @@ async def load(context: PageContext, query: Mapping[str, str], now: float) -> Pa
         "since": asked.since,
         "order": asked.order,
         "shown": asked.shown,
-        "healths": tuple(reversed(_HEALTHS)),
+        "healths": tuple(_WORST_FIRST),
         "kinds": kinds,
         "orders": ORDERS,
         "most": _MOST,
@@ -217,10 +211,10 @@ class _Ranking:
         self._is_latest_first: Final = asked.order == "latest"
         self._limit: Final = asked.limit
         self._after: Final = asked.after
-        self._health: Final = _HEALTHS.get(filters.get("health", ""))
+        self._health: Final = filters.get("health")
         self._uid: Final = filters.get("uid")
-        self._namespace: Final = _bytes(filters.get("namespace"))
-        self._name: Final = _bytes(filters.get("name"))
+        self._namespace: Final = filters.get("namespace")
+        self._name: Final = filters.get("name")
         self._words: Final = _words(tracking.counts_by_kind, filters.get("q", ""))
         self._kinds: Final = _kinds(tracking.counts_by_kind, filters)
         named = self._namespace, self._name
@@ -228,26 +222,24 @@ class _Ranking:
         self.best: list[_Rank] = []
         self.total = self.before = 0
 
-    def add(self, batch: Iterable[tuple[str, bytes | tuple[bytes, bool]]]) -> None:
+    def add(self, batch: Iterable[tuple[str, TrackedSummary]]) -> None:
         """Count the matching objects of a batch and keep the best."""
         found: list[_Rank] = []
         worst = self.best[-1] if len(self.best) > self._limit else None
-        for uid, packed in batch:
-            data = packed if isinstance(packed, bytes) else packed[0]
-            kind, changed_at, settled, health = read_summary(data)
+        for uid, one in batch:
             if (
-                changed_at < self._begin
-                or (self._health is not None and health != self._health)
-                or (self._kinds is not None and kind not in self._kinds)
+                one.changed_at < self._begin
+                or (self._health is not None and one.health != self._health)
+                or (self._kinds is not None and one.kind not in self._kinds)
                 or (self._uid is not None and uid != self._uid)
-                or (self._by_name and not self._is_named(uid, kind, data))
+                or (self._by_name and not self._is_named(uid, one))
             ):
                 continue
             self.total += 1
             if self._is_latest_first:
-                rank: _Rank = (0, False, -changed_at, uid)
+                rank: _Rank = (0, False, -one.changed_at, uid)
             else:
-                rank = (_RED - health, settled, changed_at, uid)
+                rank = (_WORST_FIRST[one.health], one.settled, one.changed_at, uid)
             if self._after is not None and rank <= self._after:
                 self.before += 1
             elif worst is None or rank < worst:
@@ -255,27 +247,21 @@ class _Ranking:
         if found:
             self.best = heapq.nsmallest(self._limit + 1, [*self.best, *found])
 
-    def _is_named(self, uid: str, kind: int, data: bytes) -> bool:
-        for _, bare, text, kinds in self._words:
-            if not may_contain_name(data, bare) and kind not in kinds and text not in uid:
-                return False
-        namespace, name = read_names(data)
-        if self._namespace is not None and namespace != self._namespace:
-            return False
-        if self._name is not None and name != self._name:
-            return False
-        names = b"/".join((namespace, name)).lower()
-        for word, _, text, kinds in self._words:
-            if word not in names and kind not in kinds and text not in uid:
-                return False
-        return True
+    def _is_named(self, uid: str, one: TrackedSummary) -> bool:
+        names = f"{one.namespace}/{one.name}".lower()
+        return (
+            self._namespace in (None, one.namespace)
+            and self._name in (None, one.name)
+            and all(
+                word.text in names or one.kind in word.kinds or word.text in uid
+                for word in self._words
+            )
+        )
 
 
 class _Word(NamedTuple):
-    """A search word for namespace/name, kind, resource and uid; `bare` is it without "/"."""
+    """A search word for namespace/name, uid, and the positions of kinds that have it."""
 
-    names: bytes
-    bare: bytes
     text: str
     kinds: frozenset[int]
 
@@ -283,12 +269,7 @@ class _Word(NamedTuple):
 def _words(counts_by_kind: CountsByKind, text: str) -> tuple[_Word, ...]:
     kinds = [f"{kind.kind} {kind.resource}".casefold() for kind, _ in counts_by_kind]
     return tuple(
-        _Word(
-            word.encode(),
-            word.replace("/", "").encode(),
-            word,
-            frozenset(at for at, kind in enumerate(kinds) if word in kind),
-        )
+        _Word(word, frozenset(at for at, kind in enumerate(kinds) if word in kind))
         for word in text.casefold().split()
     )
 
@@ -303,10 +284,6 @@ def _kinds(counts_by_kind: CountsByKind, filters: Mapping[str, str]) -> frozense
         for position, (known, _) in enumerate(counts_by_kind)
         if group in (None, known.group) and kind in (None, known.kind)
     )
-
-
-def _bytes(text: str | None) -> bytes | None:
-    return None if text is None else text.encode()
 
 
 def show(found: Tracked, at: float, findings: OpenFindings | None = None) -> TrackedObject:
