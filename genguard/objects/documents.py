@@ -5,18 +5,27 @@ whole JSON object costs no more memory than itself; any other document is held u
 document with a line that is too long is left out.
 """
 
-from collections.abc import Iterable, Iterator
+import re
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
 import msgspec
 import yaml
 
-from genguard.objects.json_text import NotWholeError, cut_value, skip_document
 from genguard.objects.kube_yaml import load_document
-from genguard.objects.lines import Line, Lines, LongLineError, is_separator, says_nothing
+from genguard.objects.lines import Line, LongLine
 
 _NEITHER: Final = "neither JSON nor YAML"
 _WORDS: Final = {type(None): "null", bool: "a boolean", str: "a text", list: "a list"}
+_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+_STRING: Final = re.compile(rb'"[^"\\\r\n]*(?:\\.[^"\\\r\n]*)*"')
+_TOKEN: Final = re.compile(_STRING.pattern + rb"|[][{}]")
+_NOT_STRUCTURE: Final = bytes(set(range(256)) - set(b'[]{}"'))
+_OPENED_BY: Final = {ord("}"): ord("{"), ord("]"): ord("[")}
+_DEEPEST: Final = 200
+"""No object goes nearly as deep; without a limit, every cut line would be held to the end."""
 
 
 class ReadObject(NamedTuple):
@@ -37,61 +46,163 @@ class Unreadable(NamedTuple):
         return f"{self.what} at line {self.line}"
 
 
+class _LongLineError(Exception):
+    """A line that was wanted is too long; the message says how long it may be."""
+
+
+class _Lines(Iterator[bytes]):
+    """An iterator; `number` is that of the line that came last, from 1.
+
+    Raises _LongLineError for a LongLine, and then goes on with the next.
+    """
+
+    def __init__(self, lines: Iterable[Line]) -> None:
+        self._lines: Final = iter(lines)
+        self._again: Final[deque[bytes]] = deque()
+        self.number = 0
+
+    def __next__(self) -> bytes:
+        line = self._again.popleft() if self._again else next(self._lines)
+        self.number += 1
+        if isinstance(line, LongLine):
+            raise _LongLineError(str(line))
+        return line.removeprefix(_BYTE_ORDER_MARK) if self.number == 1 else line
+
+    def give_back(self, lines: Sequence[bytes]) -> None:
+        """They come next; the end of the line that came last counts as a line, too."""
+        self._again.extendleft(reversed(lines))
+        self.number -= len(lines)
+
+
+def _is_separator(line: bytes) -> bool:
+    """Whether a line ends a document, whatever that was (YAML 1.1, c-forbidden)."""
+    return line.startswith((b"---", b"...")) and not line[3:4].strip()
+
+
+def _says_nothing(line: bytes) -> bool:
+    """Whether a line between two documents is part of neither."""
+    rest = (line[3:] if _is_separator(line) else line).lstrip()
+    return not rest or rest.startswith((b"#", b"%"))
+
+
 def read_documents(lines: Iterable[Line]) -> Iterator[ReadObject | Unreadable]:
     """Every object of a file in its order; the items of a List in the List's place.
 
     `lines` keep their ends, as an opened file gives them. A document that begins with a bracket is
     JSON and needs no separator from the next, unless it stands alone and can only be YAML.
     """
-    source = Lines(lines)
+    source = _Lines(lines)
     too_long = False
     while True:
         try:
             if too_long:
-                skip_document(source)
+                _skip_document(source)
             yield from _documents(source)
-        except LongLineError as error:
+        except _LongLineError as error:
             too_long = True
             yield Unreadable(source.number, str(error), is_too_long=True)
         else:
             return
 
 
-def _documents(source: Lines) -> Iterator[ReadObject | Unreadable]:
+def _documents(source: _Lines) -> Iterator[ReadObject | Unreadable]:
     alone = True
     for line in source:
         if line.lstrip().startswith((b"{", b"[")):
             yield from _json(source, line, alone=alone)
             alone = False
-        elif says_nothing(line):
-            alone = alone or is_separator(line)
+        elif _says_nothing(line):
+            alone = alone or _is_separator(line)
         else:
             yield from _yaml(source, line)
             alone = False
 
 
-def _json(source: Lines, line: bytes, *, alone: bool) -> Iterator[ReadObject | Unreadable]:
+def _json(source: _Lines, line: bytes, *, alone: bool) -> Iterator[ReadObject | Unreadable]:
     number = source.number
     value = _decode(line)
     if value is None:
-        try:
-            content = cut_value(source, line)
-        except NotWholeError:
-            yield Unreadable(number, _NEITHER)
-            return
-        value = _decode(content)
+        content = _cut_value(source, line)
+        value = None if content is None else _decode(content)
         if value is None:
             # As kubectl, which reads no more YAML once it has seen JSON (YAMLOrJSONDecoder).
-            flow = alone and _ends_here(source)
-            yield from _load(content, number) if flow else (Unreadable(number, _NEITHER),)
+            if content is not None and alone and _ends_here(source):
+                yield from _load(content, number)
+            else:
+                yield Unreadable(number, _NEITHER)
             return
     yield from _objects(value, number)
 
 
-def _yaml(source: Lines, line: bytes) -> Iterator[ReadObject | Unreadable]:
+def _cut_value(source: _Lines, line: bytes) -> bytes | None:
+    """Return the JSON value that begins with `line`, the last of `source`, and give back the rest.
+
+    Only brackets and quotes are looked at; whether it is JSON is for a decoder to say.
+    None where it is cut short or its brackets do not fit. Then `source` goes on with the next line
+    that begins like a document: of a file with an object a line, no other goes with the broken one.
+    """
+    held, opened, before = [line], bytearray(), b""
+    while (end := _end(held[-1], opened)) == 0:
+        before = held[-1].rstrip() or before
+        following = next(source, None)
+        if following is None:
+            break
+        held.append(following)
+        if not _goes_on(following, before, opened):
+            break
+    if end:
+        *whole, last = held
+        if last[end:].strip():
+            source.give_back([last[end:]])
+        return b"".join([*whole, last[:end]])
+    for index, one in enumerate(held[1:], start=1):
+        if _begins(one):
+            source.give_back(held[index:])
+            return None
+    _skip_document(source)
+    return None
+
+
+def _skip_document(source: _Lines) -> None:
+    """Go on with the next line that begins like a document."""
+    for line in source:
+        if _begins(line):
+            source.give_back([line])
+            return
+
+
+def _goes_on(line: bytes, before: bytes, opened: bytearray) -> bool:
+    """Whether a line may be part of the open value; a brace may only where a value may stand."""
+    if _is_separator(line):
+        return False
+    if not line.startswith(b"{"):
+        return True
+    last = before[-1:]
+    return last == b":" or (last in {b",", b"["} and opened[-1:] == b"[")
+
+
+def _end(line: bytes, opened: bytearray) -> int | None:
+    """Where the value ends in this line; 0: later; None: never. Keeps account of what is open."""
+    structure = _STRING.sub(b"", line).translate(None, _NOT_STRUCTURE)
+    for index, sign in enumerate(structure):
+        if sign in b"[{":
+            opened.append(sign)
+        elif opened.pop() != _OPENED_BY.get(sign):
+            return None
+        if not opened:
+            brackets = (one.end() for one in _TOKEN.finditer(line) if one[0] in b"[]{}")
+            return next(islice(brackets, index, None))
+    return None if len(opened) > _DEEPEST else 0
+
+
+def _begins(line: bytes) -> bool:
+    return line.startswith(b"{") or _is_separator(line)
+
+
+def _yaml(source: _Lines, line: bytes) -> Iterator[ReadObject | Unreadable]:
     number, held = source.number, [line]
     for following in source:
-        if is_separator(following) or _begins_json(following):
+        if _is_separator(following) or _begins_json(following):
             source.give_back([following])
             break
         held.append(following)
@@ -110,11 +221,11 @@ def _load(content: bytes, number: int) -> Iterator[ReadObject | Unreadable]:
             yield from _objects(value, number)
 
 
-def _ends_here(source: Lines) -> bool:
+def _ends_here(source: _Lines) -> bool:
     for line in source:
         if line.strip():
             source.give_back([line])
-            return is_separator(line)
+            return _is_separator(line)
     return True
 
 

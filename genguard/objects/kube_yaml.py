@@ -7,10 +7,10 @@ import base64
 import math
 import re
 from collections.abc import Mapping
-from typing import Any, ClassVar, Final, TypeVar
+from typing import Any, ClassVar, Final
 
 import yaml
-from yaml.constructor import ConstructorError
+from yaml.constructor import BaseConstructor, ConstructorError
 
 try:
     from yaml import CSafeLoader as _Loader
@@ -44,7 +44,6 @@ _DEEPEST: Final = 500
 _MOST_REPEATED: Final = 400_000
 """Values of a document of which more than a tenth may be repeated by aliases, about as in Go
 (yaml.v2 decode.go:allowedAliasRatio): some lines could stand for billions of values."""
-N = TypeVar("N", bound=yaml.Node)
 _PLAIN: Final = "plain"
 """The tag of what is written without quotes and tag, and so may be more than a text."""
 
@@ -73,12 +72,6 @@ class _KubeLoader(_Loader):
 
     _depth = 0
 
-    def resolve(self, kind: type[yaml.Node], value: Any, implicit: Any) -> Any:
-        if kind is yaml.ScalarNode and implicit[0]:
-            # The merge key is known to the parser by its tag.
-            return f"{_PREFIX}merge" if value == "<<" else _PLAIN
-        return super().resolve(kind, value, implicit)  # type: ignore[no-untyped-call]
-
     def descend_resolver(self, *_: Any) -> None:
         self._depth += 1
         if self._depth > _DEEPEST:
@@ -95,27 +88,24 @@ class _KubeLoader(_Loader):
             raise ConstructorError(None, None, "the document is repeated by aliases too often")
         return node
 
+    def text(self, node: yaml.Node) -> str:
+        # Not that of SafeConstructor, which takes a text out of some mappings.
+        return str(BaseConstructor.construct_scalar(self, node))  # type: ignore[arg-type]
+
     def plain(self, node: yaml.Node) -> Any:
-        return _plain(_of(yaml.ScalarNode, node).value)
+        return _plain(self.text(node))
 
     def binary(self, node: yaml.Node) -> str:
-        value = _of(yaml.ScalarNode, node).value
-        return base64.b64decode(value).decode("utf-8", "replace")
-
-    def text(self, node: yaml.Node) -> str:
-        return str(_of(yaml.ScalarNode, node).value)
+        return base64.b64decode(self.text(node)).decode("utf-8", "replace")
 
     def sequence(self, node: yaml.Node) -> list[Any]:
         # All at once, unlike PyYAML: an anchor that holds itself is an error, as in Go.
-        items = _of(yaml.SequenceNode, node).value
-        return [self.construct_object(each, deep=True) for each in items]
+        return self.construct_sequence(node, deep=True)  # type: ignore[arg-type]
 
     def mapping(self, node: yaml.Node) -> dict[str, Any]:
-        self.flatten_mapping(_of(yaml.MappingNode, node))
-        return {
-            _key(self.construct_object(key, deep=True)): self.construct_object(value, deep=True)
-            for key, value in node.value
-        }
+        if isinstance(node, yaml.MappingNode):
+            self.flatten_mapping(node)
+        return {_key(key): value for key, value in self.construct_pairs(node, deep=True)}
 
     yaml_constructors: ClassVar[dict[str | None, Any]] = {
         None: yaml.SafeLoader.construct_undefined,
@@ -132,12 +122,11 @@ class _KubeLoader(_Loader):
     }
 
 
-def _of(kind: type[N], node: yaml.Node) -> N:
-    """A tag may stand before anything."""
-    if not isinstance(node, kind):
-        what = kind.id  # type: ignore[attr-defined]
-        raise ConstructorError(None, None, f"no {what} after {node.tag}", node.start_mark)
-    return node
+_KubeLoader.yaml_implicit_resolvers = {
+    "<": [(f"{_PREFIX}merge", re.compile(r"<<\Z"))],
+    None: [(_PLAIN, re.compile(""))],
+}
+"""What a scalar without quotes and tag is, by its first sign: nothing of PyYAML's own is asked."""
 
 
 def _plain(text: str) -> Any:
