@@ -106,6 +106,19 @@ class UnconfirmedWrite(msgspec.Struct, frozen=True, gc=False):
         """Nothing was stored before, and it is not known whether anything is stored now."""
         return self.before is None and not self.stored
 
+    def was_stored(
+        self, believed: TrackedState, seen: ObjectSnapshot, *, is_base: bool
+    ) -> bool | None:
+        """Whether a stored state shows that the write was stored; None: it shows neither.
+
+        is_base  the state is the oldObject of another write.
+        """
+        if 0 < seen.version <= believed.version:
+            # Both writes start from this state, so this one was not stored before the other.
+            return False if is_base and seen.version == believed.version else None
+        # Stored even if another status is, to keep the time at which spec changed.
+        return seen.generation >= believed.generation or self.before is None
+
     def decide(self, believed: TrackedState) -> TrackedState:
         """Return the state to believe when nothing more was seen until the time limit."""
         after = unpack(self.after) if self.after else believed
@@ -470,17 +483,16 @@ class Tracking:
         """
         uid = snapshot.metadata.uid or ""
         before = self._get(uid)
-        if before and snapshot.version and snapshot.version <= before.version:
-            unconfirmed = self._unconfirmed.get(uid)
-            if (
-                is_base
-                and snapshot.version == before.version
-                and unconfirmed
-                and not unconfirmed.stored
-            ):
-                return self._undo(uid)  # both writes start from it: the believed one was not stored
+        unconfirmed = self._unconfirmed.get(uid)
+        if before and unconfirmed and not unconfirmed.stored:
+            was_stored = unconfirmed.was_stored(before, snapshot, is_base=is_base)
+            if was_stored:
+                kept = replace(unconfirmed, stored=True) if unconfirmed.after else None
+                self._unconfirmed.set(uid, kept)
+            elif was_stored is False:
+                before = self._undo(uid)
+        if before and 0 < snapshot.version <= before.version:
             return before if snapshot.version == before.version else None
-        before = self._confirm_or_undo(uid, before, snapshot.generation)
         if before:
             known = before.generation if before.version else before.reconciled or 0
             if snapshot.generation < known:
@@ -503,19 +515,6 @@ class Tracking:
         )
         self._label(uid, snapshot)
         return self._apply(uid, before, found, at, stored=True)
-
-    def _confirm_or_undo(
-        self, uid: str, before: TrackedState | None, generation: int
-    ) -> TrackedState | None:
-        """Confirm or undo an unconfirmed write, now that a stored generation is known."""
-        unconfirmed = self._unconfirmed.get(uid)
-        if before is None or unconfirmed is None or unconfirmed.stored:
-            return before
-        if generation < before.generation and unconfirmed.before is not None:
-            return self._undo(uid)
-        # Confirmed even if another status is stored, to keep the time at which spec changed.
-        self._unconfirmed.set(uid, replace(unconfirmed, stored=True) if unconfirmed.after else None)
-        return before
 
     def _apply(
         self,
