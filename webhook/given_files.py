@@ -16,9 +16,9 @@ from genguard.detection.static_manifests import (
     read_static,
 )
 from genguard.detection.suspects import StaticAdmission, Suspects, read_configurations
+from genguard.formats.documents import ReadObject, Unreadable, read_documents
+from genguard.formats.lines import LONGEST_LINE, bounded
 from genguard.generation.custom import BadDefinitionError, CustomResource, from_definition
-from genguard.objects.documents import ReadObject, Unreadable, read_documents
-from genguard.objects.lines import LONGEST_LINE, bounded
 
 
 class BadFileError(Exception):

@@ -25,8 +25,8 @@ import yaml
 from genguard.detection.finding import Actor, Confidence, Finding, FixStep
 from genguard.detection.sample import shown_diff
 from genguard.detection.suspects import Registered
+from genguard.formats.kube_yaml import load_document
 from genguard.generation.table import kind_of
-from genguard.objects.kube_yaml import load_document
 
 _REPLICAS: Final = "/spec/replicas"
 _OBSERVED: Final = "observedGeneration"

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
+from genguard.admission.own_webhooks import own_phase
 from genguard.admission.review import AdmissionRequest
 from genguard.detection.evidence import MOST_PLACES, Evidence, ResourceKind, Shared
 from genguard.detection.finding import Actor, Confidence
@@ -32,7 +33,6 @@ from genguard.detection.write import NOBODY, Acted, Called
 from genguard.detection.young import UNKNOWN_AGE, Age, age_of, rank_of
 from genguard.generation.strategy import parse_version
 from genguard.objects.bounded import Bounded
-from genguard.objects.own_webhooks import own_phase
 from genguard.objects.selectors import Truth, every
 
 TRACE_LABEL: Final = "genguard.io/trace"

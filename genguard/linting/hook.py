@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
-from genguard.objects.own_webhooks import own_phase
+from genguard.admission.own_webhooks import own_phase
 from genguard.objects.selectors import Truth, matches_labels
 
 MUTATING: Final = "MutatingWebhookConfiguration"

@@ -5,9 +5,9 @@ from typing import Any, Final, Self
 
 import msgspec
 
+from genguard.formats.nesting import UnreadableObject
 from genguard.objects.fields import ABSENT
 from genguard.objects.instant import parse_time
-from genguard.objects.nesting import UnreadableObject
 from genguard.status.view import Blocks, Reason, short_word, type_word
 
 COUNT: Final = "a whole number of at least 0"

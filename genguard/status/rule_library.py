@@ -9,7 +9,7 @@ from functools import cache
 from importlib import resources
 from typing import Any, Final
 
-from genguard.objects.kube_yaml import load_document
+from genguard.formats.kube_yaml import load_document
 from genguard.status.health_rules import BadRuleError, HealthRule, parse_rules
 from genguard.status.rule_cases import Case, parse_cases
 

@@ -5,8 +5,8 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from genguard.formats.nesting import UnreadableObject
 from genguard.objects.fields import ABSENT
-from genguard.objects.nesting import UnreadableObject
 
 _LONGEST_WORD: Final = 64
 

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from genguard.detection.finding import Finding, Severity
-from genguard.objects.lines import LONGEST_LINE, Line, bounded
+from genguard.formats.lines import LONGEST_LINE, Line, bounded
 from genguard.replay import Replay, as_row
 from genguard.review_setup import ReviewOptions
 from genguard.status.evaluate import evaluate

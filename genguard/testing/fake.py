@@ -6,10 +6,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
+from genguard.formats.documents import Unreadable, read_documents
+from genguard.formats.lines import LONGEST_LINE, bounded
 from genguard.generation.custom import CustomResource
 from genguard.generation.table import DEFAULT_SERVER_VERSION
-from genguard.objects.documents import Unreadable, read_documents
-from genguard.objects.lines import LONGEST_LINE, bounded
 from genguard.testing.cluster import Cluster
 from genguard.testing.patches import APPLY_PATCH, MERGE_PATCH
 from genguard.testing.preparing import read_scale

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from genguard.objects.open_report import report_of
+from genguard.linting.openreports import report_of
 from tests.controlplane.client import wait_until
 from tests.controlplane.fixtures import NamespaceFactory
 from tests.controlplane.plane import ControlPlane

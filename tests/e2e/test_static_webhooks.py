@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from genguard.objects.lines import LONGEST_LINE, bounded
+from genguard.formats.lines import LONGEST_LINE, bounded
 from genguard.replay import Replay
 from genguard.review_setup import ReviewOptions
 from tests.controlplane.client import wait_until

@@ -21,12 +21,12 @@ from genguard.admission.errors import UndecodableReviewError
 from genguard.admission.review import Phase
 from genguard.admission.skim import skim
 from genguard.audit.document import FAULT
+from genguard.formats.documents import ReadObject, read_documents
+from genguard.formats.kube_yaml import load_document
 from genguard.linting.lint import lint
-from genguard.objects.documents import ReadObject, read_documents
 from genguard.objects.equality import same_json, same_raw
 from genguard.objects.fields import fields_of
 from genguard.objects.intended import NotRestorableError, parse_restored
-from genguard.objects.kube_yaml import load_document
 from genguard.objects.quantity import is_quantity, parse_quantity, same_quantity
 from genguard.objects.selectors import Truth, matches_labels
 from genguard.objects.typed_equality import load_shapes, same_typed

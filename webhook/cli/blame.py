@@ -24,9 +24,9 @@ from genguard.blame.managed import UnreadableFieldsError
 from genguard.blame.places import NoSuchFieldError, Place, find_place
 from genguard.blame.report import Blame, BlamedObject, blame_live
 from genguard.blame.seen import ObjectAnswer, Seen, WebhooksAnswer, seen
+from genguard.formats.lines import Line, LongLine, bounded
+from genguard.formats.nesting import TOO_DEEP
 from genguard.generation.table import load_rows
-from genguard.objects.lines import Line, LongLine, bounded
-from genguard.objects.nesting import TOO_DEEP
 from genguard.objects.served import Served, UnknownTargetError, find, split_target
 from genguard.objects.shown import json_line
 from webhook.cli import output as terminal

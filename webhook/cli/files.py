@@ -18,8 +18,8 @@ from urllib.parse import urlsplit
 
 import click
 
-from genguard.objects.documents import Unreadable, read_documents
-from genguard.objects.lines import bounded
+from genguard.formats.documents import Unreadable, read_documents
+from genguard.formats.lines import bounded
 from genguard.objects.shown import printable
 
 Position = Callable[[], int]

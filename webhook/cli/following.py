@@ -12,10 +12,10 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
+from genguard.formats.nesting import OUT_OF_RANGE, TOO_DEEP, UnreadableObject
 from genguard.objects.fields import ABSENT, Fields, fields_of, get
 from genguard.objects.instant import parse_time
 from genguard.objects.metadata import version_number
-from genguard.objects.nesting import OUT_OF_RANGE, TOO_DEEP, UnreadableObject
 from genguard.objects.served import Served, UnknownTargetError, find
 from genguard.status.assessment import Judge, judge_nothing
 from genguard.status.dependents import read_dependents

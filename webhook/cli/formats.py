@@ -8,7 +8,7 @@ import msgspec
 import yaml
 from click.shell_completion import CompletionItem
 
-from genguard.objects.json_path import BadJsonPathError, JsonPath, parse_json_path
+from genguard.formats.json_path import BadJsonPathError, JsonPath, parse_json_path
 from genguard.objects.shown import json_line, printable
 
 F = TypeVar("F", bound=Callable[..., Any])

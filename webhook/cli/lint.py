@@ -10,6 +10,8 @@ from typing import Any, Final
 
 import click
 
+from genguard.formats.documents import Unreadable, read_documents
+from genguard.formats.lines import bounded
 from genguard.linting.check import Level, LintFinding
 from genguard.linting.checks import CHECKS
 from genguard.linting.definition import DEFINITION, is_definition
@@ -17,8 +19,6 @@ from genguard.linting.hook import MUTATING, VALIDATING
 from genguard.linting.lint import lint as look
 from genguard.linting.openreports import to_open_report
 from genguard.linting.sarif import Sources, to_sarif
-from genguard.objects.documents import Unreadable, read_documents
-from genguard.objects.lines import bounded
 from genguard.objects.shown import json_line, printable
 from webhook import __version__
 from webhook.cli.errors import next_step, one_line_errors

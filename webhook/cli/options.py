@@ -7,7 +7,7 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from genguard.objects.lines import LONGEST_LINE
+from genguard.formats.lines import LONGEST_LINE
 from genguard.status.targets import RequestedTarget
 
 F = TypeVar("F", bound=Callable[..., Any])

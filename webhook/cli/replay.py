@@ -11,9 +11,9 @@ import click
 
 from genguard.detection.finding import Severity
 from genguard.detection.suspects import Suspects
+from genguard.formats.lines import Line, bounded
 from genguard.generation.strategy import UnknownServerVersionError
 from genguard.generation.table import DEFAULT_SERVER_VERSION
-from genguard.objects.lines import Line, bounded
 from genguard.replay import Replay, ReplayLine, as_json, as_row
 from genguard.review_setup import ReviewOptions
 from webhook.cel.evaluator import Evaluator

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
-from genguard.objects.nesting import is_unreadable
+from genguard.formats.nesting import is_unreadable
 from genguard.objects.served import Served, UnknownTargetError
 from genguard.status.assessment import Judge, StatusLine, assess
 from genguard.status.drawing import Row, kstatus_table, table

@@ -14,7 +14,7 @@ from http import HTTPStatus
 from typing import Any, Final, Protocol
 
 from genguard.detection.finding import Finding, FoundObject, Severity
-from genguard.objects.open_report import (
+from genguard.linting.openreports import (
     API_VERSION,
     MANAGED_BY,
     SOURCE,

@@ -11,7 +11,7 @@ import aiohttp
 import msgspec
 from kubernetes.aio import client
 
-from genguard.objects.nesting import decode_cut
+from genguard.formats.nesting import decode_cut
 
 _SECONDS: Final = 15.0
 _LONG_SECONDS: Final = 60.0  # the API server's own --request-timeout

@@ -8,7 +8,7 @@ from urllib.parse import quote
 import msgspec
 
 from genguard.detection.finding import FoundObject
-from genguard.objects.nesting import decode_cut
+from genguard.formats.nesting import decode_cut
 from webhook.cluster.event import CreateEvent
 from webhook.cluster.rest import JSON_PATCH, UNREACHED, Calls, RefusedError, Rest
 from webhook.telemetry.logs import LOGGER

@@ -18,8 +18,8 @@ from typing import Any, Final, NamedTuple, Protocol, TypeVar
 import aiohttp
 import msgspec
 
+from genguard.formats.nesting import cut_deep, decode_cut
 from genguard.objects.fields import Fields, fields_of
-from genguard.objects.nesting import cut_deep, decode_cut
 from webhook.cluster.rest import UNREACHED, RefusedError, Rest
 from webhook.supervisor import Supervisor
 from webhook.telemetry.logs import LOGGER

@@ -12,9 +12,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from copy import deepcopy
 from typing import Any, Final
 
+from genguard.admission.own_webhooks import own_phase
 from genguard.admission.probe import PROBE
 from genguard.detection.suspects import TRACE_LABEL
-from genguard.objects.own_webhooks import own_phase
 from webhook.manifest.documents import title_of
 from webhook.manifest.kustomize import Document
 from webhook.manifest.rendering import REGISTRATIONS

@@ -14,8 +14,8 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
+from genguard.formats.kube_yaml import load_document
 from genguard.objects.fields import ABSENT
-from genguard.objects.kube_yaml import load_document
 from genguard.status.views.argo import ArgoHealth, assess, is_hook
 from genguard.status.views.go_values import (
     Document,

@@ -7,7 +7,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from genguard.detection.finding import Finding, Severity
-from genguard.objects.open_report import LEFT_OUT, MANAGED_BY, MOST_RESULTS
+from genguard.linting.openreports import LEFT_OUT, MANAGED_BY, MOST_RESULTS
 from tests.openreports import definitions
 from tests.unit.alerts.findings import CANARY, finding, on
 from webhook.cluster.finding_reports import (

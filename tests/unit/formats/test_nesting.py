@@ -5,7 +5,7 @@ import json
 import msgspec
 import pytest
 
-from genguard.objects.nesting import DEEPEST, cut_deep, decode_cut
+from genguard.formats.nesting import DEEPEST, cut_deep, decode_cut
 
 DEEP = b'{"a":[' * 800 + b"]}" * 800
 

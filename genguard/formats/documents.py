@@ -14,8 +14,8 @@ from typing import Any, Final, NamedTuple
 import msgspec
 import yaml
 
-from genguard.objects.kube_yaml import load_document
-from genguard.objects.lines import Line, LongLine
+from genguard.formats.kube_yaml import load_document
+from genguard.formats.lines import Line, LongLine
 
 _NEITHER: Final = "neither JSON nor YAML"
 _WORDS: Final = {type(None): "null", bool: "a boolean", str: "a text", list: "a list"}

@@ -10,10 +10,10 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genguard.objects import kube_yaml
-from genguard.objects.documents import ReadObject, Unreadable, read_documents
-from genguard.objects.kube_yaml import load_document
-from genguard.objects.lines import LongLine, bounded
+from genguard.formats import kube_yaml
+from genguard.formats.documents import ReadObject, Unreadable, read_documents
+from genguard.formats.kube_yaml import load_document
+from genguard.formats.lines import LongLine, bounded
 from tests.cases_loader import load, table
 
 

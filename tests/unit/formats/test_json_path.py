@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genguard.objects.json_path import BadJsonPathError, parse_json_path
+from genguard.formats.json_path import BadJsonPathError, parse_json_path
 from tests.cases_loader import table
 
 OBJECT = {

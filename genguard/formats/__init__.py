@@ -1,0 +1,1 @@
+"""Formats of text: YAML as kubectl reads it, JSON however it is laid out, lines, JSONPath."""
